@@ -1,0 +1,11 @@
+/** Native ES modules; TypeScript only loses its types (Node's own stripping), nothing else is transformed. */
+export default {
+  testMatch: ['<rootDir>/{packages,services}/*/src/**/*.test.ts'],
+  extensionsToTreatAsEsm: ['.ts'],
+  transform: { '\\.ts$': '<rootDir>/packages/testing/src/strip-types.mjs' },
+  testEnvironment: 'node',
+  maxWorkers: 2,
+  testTimeout: 30_000,
+  modulePathIgnorePatterns: ['<rootDir>/.wellspring'],
+  reporters: [['default', { summaryThreshold: 1 }]],
+};

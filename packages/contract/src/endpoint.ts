@@ -1,0 +1,77 @@
+import type { Static, TObject, TSchema } from 'typebox';
+
+export const SERVICES = [
+  'gateway',
+  'components',
+  'sources',
+  'subscriptions',
+  'webhooks',
+  'events',
+  'runner',
+  'delivery',
+] as const;
+export type ServiceName = (typeof SERVICES)[number];
+
+export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
+
+/**
+ * How the answer is wrapped: `single` {data}, `list` {data: []}, `page` {page_info, data: []}, `none` an empty
+ * body, `null` {data: null}, `stream` server-sent events, `raw` whatever the handler writes.
+ */
+export type Envelope = 'single' | 'list' | 'page' | 'none' | 'null' | 'stream' | 'raw';
+
+/**
+ * An endpoint, declared once. Validation, handler types, OpenAPI, the client and the gateway's route table all
+ * come from this value.
+ */
+export interface Endpoint<I extends TObject = TObject, O extends TSchema = TSchema> {
+  operationId: string;
+  service: ServiceName;
+  /** `public`: the API, below `/v1`; `operator`: below `/admin/v1` on the second listener. */
+  listener: 'public' | 'operator';
+  method: Method;
+  /** Below the version prefix, e.g. `/sources/{id}/event_summaries`. */
+  path: string;
+  /** Also reachable without the version prefix (the streams). */
+  unversioned?: boolean;
+  /** False only for documents that need no key. */
+  authenticated: boolean;
+  summary: string;
+  /**
+   * All parameters outside the path. GET reads them from the query; other methods from the JSON body and the
+   * query, the query wins. Values from the query are converted to the declared type, values of a body are not.
+   */
+  input: I;
+  /** Names of `input` that are documented as query parameters of a method with a body. */
+  query?: readonly string[];
+  /** Schema of one resource. */
+  output: O;
+  envelope: Envelope;
+  /** Status of success. */
+  status: 200 | 202 | 204;
+  /** Error statuses beyond 400 (when there is input), 401, 429 and 500. */
+  problems: readonly number[];
+  /** Largest body in bytes; default 6 MB. */
+  bodyLimit?: number;
+}
+
+export type InputOf<E> = E extends Endpoint<infer I, TSchema> ? Static<I> : never;
+export type OutputOf<E> = E extends Endpoint<TObject, infer O> ? Static<O> : never;
+
+type Names<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}`
+  ? Name | Names<Rest>
+  : never;
+/** The path parameters, each a non-empty string. */
+export type ParamsOf<E extends { path: string }> = { [K in Names<E['path']>]: string };
+
+type Declared<I extends TObject, O extends TSchema, P extends string> = Omit<
+  Endpoint<I, O>,
+  'listener' | 'authenticated' | 'problems' | 'path' | 'status'
+> & { path: P } & Partial<Pick<Endpoint<I, O>, 'listener' | 'authenticated' | 'problems' | 'status'>>;
+
+/** Fills in the defaults of a declaration and keeps its types. */
+export function defineEndpoint<I extends TObject, O extends TSchema, const P extends string>(
+  declared: Declared<I, O, P>,
+): Endpoint<I, O> & { path: P } {
+  return { listener: 'public', authenticated: true, problems: [], status: 200, ...declared };
+}

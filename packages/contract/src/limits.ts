@@ -1,0 +1,21 @@
+/** Limits of the specification and of decisions.md, in one place. Bytes and milliseconds. */
+export const LIMITS = {
+  apiBody: 6 * 1024 * 1024,
+  endpointBody: 512 * 1024,
+  propValue: 64 * 1024,
+  db: 64 * 1024,
+  emit: 6 * 1024 * 1024,
+  eventName: 256,
+  logLine: 16 * 1024,
+  runMs: 300_000,
+  memoryMb: 256,
+  summaryBytes: 1024,
+  retrievable: 100,
+  /** How long an HTTP call waits for respond(). */
+  replyMs: 30_000,
+  /** Within a run. */
+  emits: 10_000,
+  runBytes: 16 * 1024 * 1024,
+} as const;
+
+export const PLATFORM_VERSION = '0.1.0';

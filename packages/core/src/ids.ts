@@ -1,0 +1,62 @@
+import { randomBytes, randomInt } from 'node:crypto';
+
+/** The kinds of things that have an id; the prefix tells them apart. */
+export type IdPrefix =
+  | 'sc' // saved component
+  | 'dc' // deployed component (source)
+  | 'd' // deployment: an immutable pairing of code, packages and prop values
+  | 'p' // workflow
+  | 'c' // cell: a step of a workflow
+  | 'wh' // webhook
+  | 'sub' // subscription
+  | 'as' // auto-subscription
+  | 'dlv' // delivery
+  | 'run' // run of a source or workflow
+  | 'u' // user
+  | 'o' // organization
+  | 'key' // API key
+  | 'apn' // account
+  | 'req'; // request
+
+const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+const COUNTERS = 62 ** 3;
+
+function base62(value: number, width: number): string {
+  let text = '';
+  for (let rest = value; text.length < width; rest = Math.floor(rest / 62)) text = ALPHABET[rest % 62] + text;
+  return text;
+}
+
+let lastMs = 0;
+let counter = 0;
+
+/**
+ * `<prefix>_` and ten base62 characters: seven of the epoch milliseconds, three of a counter that rises within
+ * this process. Ids sort by age as plain strings. Unique per process; across processes a collision is possible,
+ * so an insert is retried with a new id on conflict. Not a secret.
+ */
+export function newId<P extends IdPrefix>(prefix: P, now: number = Date.now()): `${P}_${string}` {
+  if (now > lastMs) {
+    lastMs = now;
+    counter = randomInt(COUNTERS / 2);
+  } else if (++counter >= COUNTERS) {
+    lastMs += 1;
+    counter = 0;
+  }
+  return `${prefix}_${base62(lastMs, 7)}${base62(counter, 3)}`;
+}
+
+/** True for `<prefix>_` followed by ten base62 characters. */
+export function isId(prefix: IdPrefix, text: unknown): text is string {
+  return (
+    typeof text === 'string' &&
+    text.startsWith(`${prefix}_`) &&
+    /^[0-9A-Za-z]{10}$/.test(text.slice(prefix.length + 1))
+  );
+}
+
+/** 160 bits of randomness, lower-case base32, for what must not be guessed: `e…` endpoint keys, API keys. */
+export function newSecret(): string {
+  const letters = 'abcdefghijklmnopqrstuvwxyz234567';
+  return [...randomBytes(32)].map((byte) => letters[byte & 31]).join('');
+}

@@ -1,0 +1,69 @@
+/** What a client may be told about a failure. See the table "Errors" of the specification's decisions. */
+export interface ProblemDetails {
+  status: number;
+  /** snake_case, stable. */
+  code: string;
+  /** One sentence for a person. */
+  message: string;
+  /** The parameter at fault. */
+  param?: string | undefined;
+  headers?: Record<string, string> | undefined;
+}
+
+/**
+ * A permanent failure: repeating the same thing gives the same result. Told to the client or put on `$errors`;
+ * anything else that is thrown counts as transient in a worker and as a bare 500 in HTTP.
+ */
+export class Problem extends Error {
+  override readonly name = 'Problem';
+  readonly status: number;
+  readonly code: string;
+  readonly param: string | undefined;
+  readonly headers: Record<string, string>;
+
+  constructor({ status, code, message, param, headers = {} }: ProblemDetails) {
+    super(message);
+    this.status = status;
+    this.code = code;
+    this.param = param;
+    this.headers = headers;
+  }
+}
+
+const problem = (
+  status: number,
+  code: string,
+  message: string,
+  param?: string,
+  headers?: Record<string, string>,
+) => new Problem({ status, code, message, param, headers });
+
+export const invalidParameter = (param: string | undefined, message: string) =>
+  problem(400, 'invalid_parameter', message, param);
+export const missingParameter = (param: string) =>
+  problem(400, 'missing_parameter', `The parameter ${param} is required.`, param);
+export const malformedBody = (message: string) => problem(400, 'malformed_body', message);
+export const invalidComponent = (message: string, param?: string) =>
+  problem(400, 'invalid_component', message, param);
+export const hookFailed = (message: string) => problem(400, 'hook_failed', message);
+export const unauthorized = (message = 'A valid API key is required: Authorization: Bearer <key>.') =>
+  problem(401, 'unauthorized', message, undefined, { 'www-authenticate': 'Bearer realm="wellspring"' });
+export const forbidden = (message: string, param?: string) => problem(403, 'forbidden', message, param);
+/** The same answer for "unknown" and for "not yours". */
+export const notFound = (what: string, id?: string) =>
+  problem(404, 'not_found', id === undefined ? `There is no such ${what}.` : `There is no ${what} ${id}.`);
+export const methodNotAllowed = (allow: string[]) =>
+  problem(405, 'method_not_allowed', `Only ${allow.join(', ')} is allowed here.`, undefined, {
+    allow: allow.join(', '),
+  });
+export const conflict = (code: string, message: string) => problem(409, code, message);
+export const payloadTooLarge = (limit: string) =>
+  problem(413, 'payload_too_large', `The body is larger than ${limit}.`);
+export const unsupportedMediaType = () =>
+  problem(415, 'unsupported_media_type', 'The body has to be JSON, with content-type: application/json.');
+export const tooManyRequests = (retryAfterSeconds: number) =>
+  problem(429, 'too_many_requests', 'Too many requests; try again later.', undefined, {
+    'retry-after': String(Math.max(1, Math.ceil(retryAfterSeconds))),
+  });
+export const unavailable = (message = 'The service is not available at the moment.') =>
+  problem(503, 'unavailable', message, undefined, { 'retry-after': '1' });

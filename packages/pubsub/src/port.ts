@@ -1,0 +1,20 @@
+/**
+ * Port `pubsub`: a wake-up, at most once. Whoever listens re-reads the store; nothing may depend on a message
+ * arriving, or on its content beyond the topic.
+ */
+export interface PubSub {
+  publish(topic: string, message?: string): void;
+  /** Gives the function that ends the subscription. */
+  subscribe(topic: string, listener: (message: string) => void): () => void;
+  ping(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** New events of an emitter (also errors and logs). */
+export const eventsTopic = (emitterId: string) => `events/${emitterId}`;
+/** An emitter, webhook or API key was changed or deleted. */
+export const changedTopic = (id: string) => `changed/${id}`;
+/** Deliveries are due. */
+export const DELIVERIES_DUE = 'deliveries-due';
+/** Timers were set. */
+export const TIMERS_CHANGED = 'timers-changed';

@@ -1,0 +1,87 @@
+/**
+ * Port `queue`: durable work.
+ *
+ * Vocabulary: a *job* is a JSON text with an optional *key*; a *keyed* queue hands the jobs of one key to one
+ * consumer at a time, in the order of their publication. At least once: whoever handles a job must make a second
+ * time harmless.
+ */
+
+export const QUEUES = {
+  /** RunsMessage, keyed by the id of the source. */
+  runs: { keyed: true },
+  /** EmittedMessage, keyed by the id of the emitter. */
+  emitted: { keyed: true },
+  /** DeliveryMessage. */
+  deliveries: { keyed: false },
+} as const;
+export type QueueName = keyof typeof QUEUES;
+
+export interface JobInput {
+  /** Required on keyed queues. */
+  key?: string;
+  /** JSON text. */
+  payload: string;
+  /** Epoch ms before which the job is not handed out; a delayed job takes its place in the order when it is due. */
+  notBefore?: number;
+}
+
+export interface Job {
+  id: string;
+  key: string | undefined;
+  payload: string;
+  /** 1 for the first hand-out. */
+  attempt: number;
+  /** Epoch ms of the publication. */
+  published_at: number;
+}
+
+/**
+ * Handles jobs: on a keyed queue all of one key and in order. Resolves: all are done. Throws a Problem: the *first*
+ * job of the batch is dead, the others are handed out again; anything else thrown: all are handed out again, in the
+ * same order, after a backoff, and are dead after MAX_ATTEMPTS.
+ */
+export type Handler = (jobs: readonly [Job, ...Job[]]) => Promise<void>;
+
+export interface ConsumeOptions {
+  /** Batches handled at a time by this consumer. */
+  concurrency: number;
+  /** Most jobs in a batch; default 1. */
+  batch?: number;
+  signal: AbortSignal;
+}
+
+export interface DeadLetter {
+  id: string;
+  queue: QueueName;
+  key: string | undefined;
+  payload: string;
+  reason: string;
+  attempts: number;
+  /** Epoch ms. */
+  died_at: number;
+}
+
+export const MAX_ATTEMPTS = 20;
+
+export interface Queue {
+  /** Resolves when the job is durable: it survives SIGKILL of any process from then on. */
+  publish(queue: QueueName, job: JobInput): Promise<void>;
+  /** All or none, in this order. */
+  publishMany(queue: QueueName, jobs: readonly JobInput[]): Promise<void>;
+  /** Runs until the signal is aborted; then starts nothing new, and resolves when what runs is finished. */
+  consume(queue: QueueName, handler: Handler, options: ConsumeOptions): Promise<void>;
+  /** Jobs that wait or run. */
+  depth(queue: QueueName): Promise<number>;
+  /** Drops the waiting jobs of a key (its source was deleted). */
+  purgeKey(queue: QueueName, key: string): Promise<void>;
+  deadLetters: {
+    /** Newest first; `after` is an id. */
+    list(options?: { after?: string; limit?: number }): Promise<DeadLetter[]>;
+    get(id: string): Promise<DeadLetter | undefined>;
+    /** Publishes it again, at the end of its queue. */
+    redrive(id: string): Promise<boolean>;
+    drop(id: string): Promise<boolean>;
+  };
+  ping(): Promise<void>;
+  close(): Promise<void>;
+}

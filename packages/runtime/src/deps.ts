@@ -1,0 +1,24 @@
+import type { Blob } from '@wellspring/blob/port';
+import type { Call } from '@wellspring/call/port';
+import type { Clock } from '@wellspring/core/clock';
+import type { Log } from '@wellspring/core/log';
+import type { Metrics } from '@wellspring/core/metrics';
+import type { Seal } from '@wellspring/core/seal';
+import type { PubSub } from '@wellspring/pubsub/port';
+import type { Queue } from '@wellspring/queue/port';
+import type { Store } from '@wellspring/store/port';
+import type { Config } from './config.ts';
+
+/** What services are made of. A service names those it needs: `createXService(deps: Pick<Deps, 'store' | …>)`. */
+export interface Deps {
+  config: Config;
+  store: Store;
+  queue: Queue;
+  pubsub: PubSub;
+  call: Call;
+  blob: Blob;
+  clock: Clock;
+  log: Log;
+  metrics: Metrics;
+  seal: Seal;
+}

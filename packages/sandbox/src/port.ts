@@ -1,0 +1,111 @@
+import type { Bundle, Definition, HookName, PropDescriptor } from '@wellspring/contract/definition';
+import type { HttpRequestRecord } from '@wellspring/contract/messages';
+
+/**
+ * Port `executor`: runs user code in processes that can do no harm. A dead child, a throw and an exceeded limit are
+ * results, not exceptions; only a fault of the platform itself rejects.
+ */
+export interface Executor {
+  /** How user code is kept in; see WELLSPRING_ISOLATION. */
+  readonly tier: 'bubblewrap' | 'launcher' | 'none';
+  /**
+   * Runs one call in the process of `task.process`, which is started (from the pool) when it is not there or runs
+   * something else. Calls with one process key are serial: a second one waits.
+   * The callbacks of `host` are called in the order in which the code acted, before the result.
+   */
+  execute(task: Task, host: Host, options: { timeoutMs: number; signal?: AbortSignal }): Promise<Result>;
+  /** Kills the processes whose key starts with this text (a source was deleted or redeployed). */
+  retire(keyPrefix: string): void;
+  stats(): { processes: number; idle: number; busy: number; pool: number };
+  close(): Promise<void>;
+}
+
+export interface Task {
+  /** Process key: `<source id>/<deployment id>/<lane>`; a fresh process is used once when absent. */
+  process?: string;
+  bundle: Bundle;
+  /** Sha256 of the bundle: names its files on disk. */
+  bundleId: string;
+  instance?: Instance;
+  call:
+    | { kind: 'define' }
+    | { kind: 'run'; trigger: RunTrigger; emitTrigger: boolean }
+    | { kind: 'hook'; hook: HookName };
+}
+
+/** What makes `this` of a component. */
+export interface Instance {
+  source_id: string;
+  props: PropDescriptor[];
+  /** Values by prop name, secrets in clear. */
+  values: Record<string, unknown>;
+  /** By the name of an HTTP prop: the URL without trailing slash, and whether respond() is allowed. */
+  endpoints: Record<string, { url: string; customResponse: boolean }>;
+  /** `$service.db`: JSON texts by key, and a number that changes with every change of the map. */
+  db: Record<string, string>;
+  dbRevision: number;
+}
+
+export type RunTrigger =
+  | { kind: 'http'; request: HttpRequestRecord }
+  /** JSON text of the value given to run. */
+  | { kind: 'value'; json: string };
+
+/** An emit as it left the sandbox. Everything in it is hostile until checked. */
+export interface Emit {
+  /** JSON text; `null` when nothing was emitted. */
+  payload: string;
+  id: string | number | null;
+  name: string;
+  summary: string | null;
+  /** As given: epoch ms, or null when none was given or it could not be read. */
+  ts: number | null;
+  /** Epoch ms of the call: the order of emits without ts. */
+  at: number;
+  /** Epoch ms: deliver then, not now. */
+  delivery_ts: number | null;
+}
+
+export interface LogLine {
+  ts: number;
+  level: 'debug' | 'info' | 'warn' | 'error';
+  msg: string;
+}
+
+export interface Host {
+  emit(emit: Emit): void;
+  /** An emit or db.set that could not be done (not serialisable, too large): goes to $errors and $logs. */
+  fault(error: ThrownError): void;
+  log(line: LogLine): void;
+  /** Base64 body; status is an integer in 100–599. At most once. */
+  respond(reply: { status: number; headers: Record<string, string | string[]>; body: string }): void;
+  /** respond() was called without customResponse: a log line. */
+  dbSet(key: string, json: string | undefined): void;
+}
+
+export interface ThrownError {
+  /** Name of the error class; `Error` when anything else was thrown. */
+  name: string;
+  message: string;
+  stack: string;
+}
+
+export type Result = { durationMs: number; cpuMs: number } & (
+  | { ok: true /** Of `define`. */; definition?: Definition }
+  | {
+      ok: false;
+      error: ThrownError;
+      /** thrown: by the code · load: it could not be loaded or defines no component · the rest: limits and crashes. */
+      reason: 'thrown' | 'load' | 'timeout' | 'memory' | 'crash' | 'protocol' | 'aborted';
+    }
+);
+
+export interface Packager {
+  /**
+   * Compiles code (ESM, CommonJS, TypeScript) to a bundle and resolves its packages. Scripts of packages never run.
+   * @throws Problem 400 `invalid_component`: it does not parse, or names a package that cannot be had
+   */
+  bundle(
+    code: import('@wellspring/contract/definition').ComponentCode,
+  ): Promise<{ id: string; bundle: Bundle }>;
+}

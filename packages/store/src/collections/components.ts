@@ -1,0 +1,62 @@
+import type { Definition } from '@wellspring/contract/definition';
+import type { CollectionDefinition } from '../port.ts';
+
+export interface ComponentRow {
+  id: string;
+  /** A `u_` or `o_` id, or `registry`. */
+  owner_id: string;
+  code: string;
+  /** JSON text: modules that the code imports from its own origin, by path; '' when there are none. */
+  modules: string;
+  code_hash: string;
+  /** sha256 of code and modules: one row per owner and content. */
+  content_hash: string;
+  /** Id of the bundle row: what runs. */
+  bundle_id: string;
+  definition: Definition;
+  /** The address the code came from, or was said to come from. */
+  source_url: string | null;
+  created_at: number;
+  updated_at: number;
+}
+export const components: CollectionDefinition<ComponentRow> = {
+  name: 'components',
+  indexes: [{ fields: ['owner_id', 'content_hash'], unique: true }],
+  texts: ['code', 'modules'],
+};
+
+/** Which component a key of an owner means: the newest post. */
+export interface PublishedKeyRow {
+  /** `<owner_id>/<key>` */
+  id: string;
+  owner_id: string;
+  key: string;
+  component_id: string;
+}
+export const publishedKeys: CollectionDefinition<PublishedKeyRow> = {
+  name: 'published_keys',
+  indexes: [{ fields: ['owner_id'] }],
+};
+
+/** A version in the registry. */
+export interface RegistryRow {
+  /** `<key>@<version>` */
+  id: string;
+  key: string;
+  version: string;
+  component_id: string;
+  created_at: number;
+}
+export const registry: CollectionDefinition<RegistryRow> = {
+  name: 'registry',
+  indexes: [{ fields: ['key'] }],
+};
+
+/** What the sandbox runs: compiled code and pinned packages. Immutable, shared by content. */
+export interface BundleRow {
+  /** sha256 of the content. */
+  id: string;
+  /** JSON text of a Bundle (contract/definition). */
+  content: string;
+}
+export const bundles: CollectionDefinition<BundleRow> = { name: 'bundles', indexes: [], texts: ['content'] };

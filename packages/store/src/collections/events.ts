@@ -1,0 +1,58 @@
+import type { CollectionDefinition } from '../port.ts';
+
+/** Each stream of an emitter numbers its own ids. `events` holds the default and the named channels. */
+export type EventStream = 'events' | '$errors' | '$in';
+
+export interface EventRow {
+  /** `<emitter_id>/<stream>/<sort key of the event id>` */
+  id: string;
+  emitter_id: string;
+  stream: EventStream;
+  /** `<emitter_id>/<stream>`: the partition a list reads. */
+  partition: string;
+  /** `<emitter_id>/<stream>/<name>`: the partition of one channel. */
+  channel: string;
+  /** See core/event-id `eventSortKey`. */
+  sort_key: string;
+  run_id: string;
+  indexed_at_ms: number;
+  /** Channel; '' is the default one. */
+  name: string;
+  emit_id: string;
+  /** What was given to $emit. */
+  meta_id: string | number | null;
+  summary: string | null;
+  ts: number | null;
+  /** JSON text of the emitted value, byte for byte as serialised at emit. */
+  payload: string;
+}
+
+export const events: CollectionDefinition<EventRow> = {
+  name: 'events',
+  indexes: [
+    { fields: ['partition', 'sort_key'] },
+    { fields: ['channel', 'sort_key'] },
+    { fields: ['indexed_at_ms'] },
+  ],
+  texts: ['payload'],
+};
+
+/** The logs of one run: consecutive event ids of the stream `$logs`, one per record. */
+export interface LogRow {
+  /** `<emitter_id>/<sort key of the first record>` */
+  id: string;
+  emitter_id: string;
+  sort_key: string;
+  run_id: string;
+  indexed_at_ms: number;
+  /** Number of records; their ids are `<ms>-<n>` … `<ms>-<n + count - 1>`. */
+  count: number;
+  /** JSON text: an array of log records (behaviour 1.5). */
+  records: string;
+}
+
+export const logs: CollectionDefinition<LogRow> = {
+  name: 'logs',
+  indexes: [{ fields: ['emitter_id', 'sort_key'] }, { fields: ['indexed_at_ms'] }],
+  texts: ['records'],
+};

@@ -1,0 +1,16 @@
+import type { CollectionDefinition } from '../port.ts';
+
+/** A request made with an Idempotency-Key. */
+export interface IdempotencyRow {
+  /** sha256 of user id and key. */
+  id: string;
+  /** sha256 of method, path, query and body. */
+  request_hash: string;
+  /** Null while the first call is under way. */
+  response: { status: number; headers: Record<string, string>; body: string } | null;
+  created_at_ms: number;
+}
+export const idempotencyKeys: CollectionDefinition<IdempotencyRow> = {
+  name: 'idempotency_keys',
+  indexes: [{ fields: ['created_at_ms'] }],
+};

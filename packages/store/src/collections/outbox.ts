@@ -1,0 +1,17 @@
+import type { CollectionDefinition } from '../port.ts';
+
+/** A committed run whose `emitted` message may not have been published yet; removed after the publish. */
+export interface OutboxRow {
+  /** The run id. */
+  id: string;
+  emitter_id: string;
+  created_at_ms: number;
+  /** JSON text of the EmittedMessage. */
+  message: string;
+}
+
+export const outbox: CollectionDefinition<OutboxRow> = {
+  name: 'outbox',
+  indexes: [{ fields: ['created_at_ms'] }],
+  texts: ['message'],
+};

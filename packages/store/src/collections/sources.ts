@@ -1,0 +1,78 @@
+import type { CollectionDefinition } from '../port.ts';
+
+export interface SourceRow {
+  id: string;
+  /** A `u_` or `o_` id. */
+  owner_id: string;
+  /** Who created it. */
+  user_id: string;
+  component_id: string;
+  deployment_id: string;
+  name: string;
+  name_slug: string;
+  active: boolean;
+  /** 1, or 2 to 10: that many runs at a time, without order. */
+  concurrency: number;
+  /** `deploying`: its creation is not answered yet; it runs, but nobody sees it. */
+  status: 'deploying' | 'live';
+  /** The deployment to return to when a transition is interrupted; null outside of one. */
+  previous_deployment_id: string | null;
+  created_at: number;
+  updated_at: number;
+}
+export const sources: CollectionDefinition<SourceRow> = {
+  name: 'sources',
+  indexes: [
+    { fields: ['owner_id', 'name_slug'], unique: true },
+    { fields: ['owner_id', 'status'] },
+    { fields: ['status'] },
+  ],
+};
+
+/** An immutable pairing of code and prop values; a source points at one. */
+export interface DeploymentRow {
+  id: string;
+  source_id: string;
+  component_id: string;
+  bundle_id: string;
+  /** Values as validated, with applied defaults; those of secret props are sealed (core/seal). */
+  configured_props: Record<string, unknown>;
+  created_at: number;
+}
+export const deployments: CollectionDefinition<DeploymentRow> = {
+  name: 'deployments',
+  indexes: [{ fields: ['source_id'] }],
+};
+
+/** An HTTP interface of a source; what the gateway reads for each call. */
+export interface EndpointRow {
+  /** The key in the URL: `e…` */
+  id: string;
+  source_id: string;
+  owner_id: string;
+  /** Name of the prop. */
+  prop: string;
+  active: boolean;
+  custom_response: boolean;
+}
+export const endpoints: CollectionDefinition<EndpointRow> = {
+  name: 'endpoints',
+  indexes: [{ fields: ['source_id'] }],
+};
+
+/** A timer of a source: the scheduler claims the rows that are due. */
+export interface TimerRow {
+  /** `<source_id>/<prop>` */
+  id: string;
+  source_id: string;
+  prop: string;
+  interval_seconds: number | null;
+  cron: string | null;
+  timezone: string | null;
+  /** Epoch ms of the next tick; null while the source is inactive. */
+  due_at: number | null;
+}
+export const timers: CollectionDefinition<TimerRow> = {
+  name: 'timers',
+  indexes: [{ fields: ['due_at'] }, { fields: ['source_id'] }],
+};

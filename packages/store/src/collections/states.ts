@@ -1,0 +1,27 @@
+import type { CollectionDefinition } from '../port.ts';
+
+/** What dedupe remembers of one channel; see core/dedupe. */
+export interface DedupeCache {
+  unique?: string[];
+  greatest?: string;
+  last?: string;
+}
+
+/** The state of an emitter between its runs; written only by commitRun. */
+export interface EmitterStateRow {
+  /** Id of the source (later also of a workflow). */
+  id: string;
+  /** `$service.db`: JSON texts by key. */
+  db: Record<string, string>;
+  /** By channel name. */
+  dedupe: Record<string, DedupeCache>;
+  /** Sort key of the newest id ever given, by stream (`events`, `$errors`, `$logs`, `$in`). */
+  last_ids: Record<string, string>;
+  /** The newest run ids that were committed, oldest first, at most COMMITTED_RUNS. */
+  committed: string[];
+}
+
+/** More than any queue redelivers of one key at a time. */
+export const COMMITTED_RUNS = 256;
+
+export const states: CollectionDefinition<EmitterStateRow> = { name: 'states', indexes: [] };

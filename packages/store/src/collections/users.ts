@@ -1,0 +1,62 @@
+import type { CollectionDefinition } from '../port.ts';
+
+export interface UserRow {
+  id: string;
+  username: string;
+  email: string;
+  plan: 'free' | 'paid';
+  daily_invocations_quota: number | null;
+  daily_compute_time_quota: number | null;
+  created_at: number;
+  updated_at: number;
+}
+export const users: CollectionDefinition<UserRow> = {
+  name: 'users',
+  indexes: [{ fields: ['username'], unique: true }],
+};
+
+export interface ApiKeyRow {
+  id: string;
+  user_id: string;
+  /** sha256 hex of the key; the key itself is never stored. */
+  hash: string;
+  created_at: number;
+}
+export const apiKeys: CollectionDefinition<ApiKeyRow> = {
+  name: 'api_keys',
+  indexes: [{ fields: ['hash'], unique: true }, { fields: ['user_id'] }],
+};
+
+export interface OrgRow {
+  id: string;
+  orgname: string;
+  name: string;
+  email: string;
+  created_at: number;
+  updated_at: number;
+}
+export const orgs: CollectionDefinition<OrgRow> = {
+  name: 'orgs',
+  indexes: [{ fields: ['orgname'], unique: true }],
+};
+
+export interface MemberRow {
+  /** `<org_id>/<user_id>` */
+  id: string;
+  org_id: string;
+  user_id: string;
+}
+export const members: CollectionDefinition<MemberRow> = {
+  name: 'members',
+  indexes: [{ fields: ['user_id'] }, { fields: ['org_id'] }],
+};
+
+/** Use of one account on one day (UTC). */
+export interface UsageRow {
+  /** `<user_id>/<yyyy-mm-dd>` */
+  id: string;
+  day: string;
+  invocations: number;
+  compute_ms: number;
+}
+export const usage: CollectionDefinition<UsageRow> = { name: 'usage', indexes: [{ fields: ['day'] }] };

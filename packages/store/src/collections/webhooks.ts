@@ -1,0 +1,74 @@
+import type { CollectionDefinition } from '../port.ts';
+
+export interface WebhookRow {
+  id: string;
+  owner_id: string;
+  /** Who created it. */
+  user_id: string;
+  name: string | null;
+  description: string | null;
+  url: string;
+  active: boolean;
+  /** Sealed (core/seal). */
+  secret: string;
+  /** The secret before the last rotation, sealed; signs too until `old_secret_until`. */
+  old_secret: string | null;
+  /** Epoch ms. */
+  old_secret_until: number | null;
+  /** Epoch ms of the first of nothing but failures; null after a success. */
+  failing_since: number | null;
+  created_at: number;
+  updated_at: number;
+}
+export const webhooks: CollectionDefinition<WebhookRow> = {
+  name: 'webhooks',
+  indexes: [{ fields: ['owner_id'] }],
+};
+
+export interface Attempt {
+  /** 1 for the first. */
+  n: number;
+  /** Epoch ms. */
+  at: number;
+  duration_ms: number;
+  /** HTTP status, or null when there was no answer. */
+  status: number | null;
+  error: string | null;
+}
+
+export interface DeliveryRow {
+  id: string;
+  webhook_id: string;
+  owner_id: string;
+  /** `<webhook_id>/<emitter_id>/<stream>/<event_id>`: an event reaches a webhook once. Null for a test. */
+  dedupe_key: string | null;
+  emitter_id: string | null;
+  event_id: string | null;
+  event_name: string;
+  hop: number;
+  status: 'pending' | 'delivered' | 'failed';
+  /** Attempts made so far. */
+  attempts: number;
+  /** Attempts made since the delivery or its recovery began: the place in the retry table. */
+  tries: number;
+  /** Epoch ms at which a claim loop may take it; null when it is done. Later than now while somebody holds it. */
+  due_at: number | null;
+  failed_at_ms: number | null;
+  /** The newest attempts, at most 20. */
+  log: Attempt[];
+  created_at: number;
+  created_at_ms: number;
+  /** JSON text: the body. */
+  payload: string;
+}
+export const deliveries: CollectionDefinition<DeliveryRow> = {
+  name: 'deliveries',
+  indexes: [
+    { fields: ['dedupe_key'], unique: true },
+    { fields: ['due_at'] },
+    { fields: ['webhook_id', 'due_at'] },
+    { fields: ['webhook_id', 'failed_at_ms'] },
+    { fields: ['created_at_ms'] },
+  ],
+  texts: ['payload'],
+};
