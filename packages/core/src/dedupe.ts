@@ -1,0 +1,122 @@
+/**
+ * Dedupe strategies of a source (specification: "Dedupe strategies"; details: behaviour 2.5). Pure: what was known
+ * before a run and what the run emitted give what is kept and what is known afterwards. Every channel has a cache
+ * of its own.
+ */
+
+export type Strategy = 'unique' | 'greatest' | 'last';
+
+export interface Cache {
+  /** unique: the ids kept, oldest first. */
+  unique?: string[];
+  /** greatest: the largest id. */
+  greatest?: string;
+  /** last: the id of the last event emitted. */
+  last?: string;
+}
+
+export interface Candidate {
+  id: string | number | null;
+  /** Channel. */
+  name: string;
+}
+
+export interface Decision {
+  /** Per candidate, in the order given: keep it, it is known, or it has no id although the strategy needs one. */
+  verdicts: ('keep' | 'known' | 'no-id')[];
+  /** By channel. The caches passed in are not changed. */
+  caches: Record<string, Cache>;
+}
+
+/** How many ids `unique` keeps; first in, first out. */
+export const UNIQUE_IDS = 100;
+
+/**
+ * Decides over the emits of one run.
+ * @param candidates in the order in which they are to be emitted (by ts, oldest first)
+ */
+export function dedupe(
+  strategy: Strategy | null,
+  caches: Readonly<Record<string, Cache>>,
+  candidates: readonly Candidate[],
+): Decision {
+  if (strategy === null) return { verdicts: candidates.map(() => 'keep'), caches: { ...caches } };
+  const after: Record<string, Cache> = { ...caches };
+  const verdicts: Decision['verdicts'] = candidates.map(() => 'no-id');
+  const channels = new Map<string, { index: number; id: string }[]>();
+  candidates.forEach(({ id, name }, index) => {
+    if (id === null) return;
+    const members = channels.get(name) ?? [];
+    members.push({ index, id: String(id) });
+    channels.set(name, members);
+  });
+  for (const [name, members] of channels) {
+    const cache = Object.hasOwn(caches, name) ? caches[name]! : {};
+    const decided = DECIDE[strategy](
+      cache,
+      members.map(({ id }) => id),
+    );
+    members.forEach(({ index }, i) => {
+      verdicts[index] = decided.keep[i] ? 'keep' : 'known';
+    });
+    Object.defineProperty(after, name, {
+      value: decided.cache,
+      enumerable: true,
+      configurable: true,
+      writable: true,
+    });
+  }
+  return { verdicts, caches: after };
+}
+
+type Decide = (cache: Cache, ids: readonly string[]) => { keep: boolean[]; cache: Cache };
+
+/** A hit keeps its place in the queue of ids. */
+const unique: Decide = (cache, ids) => {
+  const order = [...(cache.unique ?? [])];
+  const known = new Set(order);
+  const keep = ids.map((id) => {
+    if (known.has(id)) return false;
+    known.add(id);
+    order.push(id);
+    while (order.length > UNIQUE_IDS) known.delete(order.shift()!);
+    return true;
+  });
+  return { keep, cache: { unique: order } };
+};
+
+/** Compared with the largest id known before the run: APIs list newest first, often without ts. */
+const greatest: Decide = (cache, ids) => {
+  const before = cache.greatest;
+  const keep = ids.map((id) => before === undefined || compareIds(id, before) > 0);
+  let largest = before;
+  for (const id of ids) if (largest === undefined || compareIds(id, largest) > 0) largest = id;
+  return { keep, cache: largest === undefined ? {} : { greatest: largest } };
+};
+
+/** Only what follows the last id emitted; everything when it is not there. */
+const last: Decide = (cache, ids) => {
+  const match = cache.last === undefined ? -1 : ids.lastIndexOf(cache.last);
+  const newest = ids.at(-1);
+  return {
+    keep: ids.map((_, index) => index > match),
+    cache: newest === undefined ? cache : { last: newest },
+  };
+};
+
+const DECIDE: Record<Strategy, Decide> = { unique, greatest, last };
+
+const INTEGER = /^[+-]?\d+$/;
+
+/** Numbers as numbers, exactly beyond 2^53 too; when one is no number, both as texts. */
+export function compareIds(a: string, b: string): number {
+  if (INTEGER.test(a) && INTEGER.test(b)) {
+    const [x, y] = [BigInt(a), BigInt(b)];
+    return x < y ? -1 : x > y ? 1 : 0;
+  }
+  const [x, y] = [toNumber(a), toNumber(b)];
+  if (!Number.isNaN(x) && !Number.isNaN(y)) return x - y;
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+const toNumber = (text: string) => (text.trim() === '' ? Number.NaN : Number(text));

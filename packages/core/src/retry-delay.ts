@@ -1,0 +1,40 @@
+const SECOND = 1000;
+const MINUTE = 60 * SECOND;
+const HOUR = 60 * MINUTE;
+
+/** Waits before attempt 1, 2, … of a delivery, in ms (Standard Webhooks' example table). */
+export const RETRY_TABLE: readonly number[] = [
+  0,
+  5 * SECOND,
+  5 * MINUTE,
+  30 * MINUTE,
+  2 * HOUR,
+  5 * HOUR,
+  10 * HOUR,
+  14 * HOUR,
+  20 * HOUR,
+  24 * HOUR,
+];
+
+const JITTER = 0.2;
+const LONGEST_RETRY_AFTER = 24 * HOUR;
+
+/**
+ * Ms to wait after `tries` failed attempts, or undefined when there is no further one.
+ * @param random in [0, 1): spreads the wait by ±20 %
+ * @param retryAfterMs what the receiver asked for; the wait is never shorter, up to 24 h
+ */
+export function retryDelay(tries: number, random: number, retryAfterMs?: number): number | undefined {
+  const planned = RETRY_TABLE[tries];
+  if (planned === undefined) return undefined;
+  const spread = planned * (1 - JITTER + 2 * JITTER * random);
+  return Math.round(Math.max(spread, Math.min(retryAfterMs ?? 0, LONGEST_RETRY_AFTER)));
+}
+
+/** `Retry-After` in ms: seconds or an HTTP date; undefined when it is neither. */
+export function parseRetryAfter(value: string | undefined, now: number): number | undefined {
+  if (value === undefined) return undefined;
+  if (/^\d{1,9}$/.test(value.trim())) return Number(value) * SECOND;
+  const date = Date.parse(value);
+  return Number.isNaN(date) ? undefined : Math.max(0, date - now);
+}

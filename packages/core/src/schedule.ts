@@ -1,0 +1,75 @@
+import { Cron } from 'croner';
+import { invalidParameter } from './problem.ts';
+
+/** When a timer ticks: every n seconds after its start, or by a cron expression in a time zone. */
+export type Schedule =
+  | { kind: 'interval'; seconds: number }
+  | { kind: 'cron'; cron: string; timezone: string };
+
+const NICKNAME = /^@(hourly|daily|midnight|weekly|monthly|yearly|annually)$/;
+const LONGEST_SECONDS = 366 * 24 * 3600;
+
+/**
+ * Reads the value of a timer prop: `{intervalSeconds}`, `{interval_seconds}` or `{cron, timezone?}`.
+ * @param param names the prop in the error
+ * @throws Problem 400: not a timer, below the minimum, no cron of five fields, or one that never comes due
+ */
+export function parseSchedule(value: unknown, param: string, minSeconds: number): Schedule {
+  const refuse = (why: string) => invalidParameter(param, `${param} ${why}`);
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw refuse('has to be an object with intervalSeconds or cron.');
+  }
+  const given = value as Record<string, unknown>;
+  const cron = given['cron'] ?? undefined;
+  const interval = given['intervalSeconds'] ?? given['interval_seconds'] ?? undefined;
+  if (cron !== undefined) return parseCron(cron, given['timezone'] ?? undefined, refuse);
+  const seconds = typeof interval === 'string' && /^\d+$/.test(interval) ? Number(interval) : interval;
+  if (typeof seconds !== 'number' || !Number.isInteger(seconds)) {
+    throw refuse('needs intervalSeconds, an integer, or cron.');
+  }
+  if (seconds < minSeconds) throw refuse(`has an interval of ${seconds} s; the least is ${minSeconds} s.`);
+  if (seconds > LONGEST_SECONDS) throw refuse('has an interval of more than a year.');
+  return { kind: 'interval', seconds };
+}
+
+function parseCron(cron: unknown, timezone: unknown, refuse: (why: string) => Error): Schedule {
+  if (typeof cron !== 'string') throw refuse('has a cron that is not a text.');
+  const text = cron.trim();
+  if (!NICKNAME.test(text) && text.split(/\s+/).length !== 5) {
+    throw refuse('needs a cron expression of five fields, or a nickname such as @hourly.');
+  }
+  if (timezone !== undefined && typeof timezone !== 'string')
+    throw refuse('has a timezone that is not a text.');
+  const schedule: Schedule = { kind: 'cron', cron: text, timezone: timezone ?? 'UTC' };
+  try {
+    new Intl.DateTimeFormat('en', { timeZone: schedule.timezone });
+  } catch {
+    throw refuse(`has the unknown timezone ${schedule.timezone}.`);
+  }
+  let next: Date | null;
+  try {
+    next = new Cron(text, { timezone: schedule.timezone, paused: true }).nextRun();
+  } catch (error) {
+    throw refuse(`has an invalid cron expression: ${(error as Error).message}`);
+  }
+  if (next === null) throw refuse('has a cron expression that never comes due.');
+  return schedule;
+}
+
+/** The first tick after `t`, epoch ms; of an interval: one interval later. Pure. */
+export function nextAfter(schedule: Schedule, t: number): number {
+  if (schedule.kind === 'interval') return t + schedule.seconds * 1000;
+  const next = new Cron(schedule.cron, { timezone: schedule.timezone, paused: true }).nextRun(new Date(t));
+  // parseSchedule refused what never comes due; one that ended since then rests for a year.
+  return next?.getTime() ?? t + LONGEST_SECONDS * 1000;
+}
+
+/**
+ * The tick that follows the one due at `due`, when it is `now`: on the beat of the schedule, and later than now, so
+ * that ticks missed while nobody looked are made up for by the one at `due` alone.
+ */
+export function nextTick(schedule: Schedule, due: number, now: number): number {
+  if (schedule.kind === 'cron') return nextAfter(schedule, Math.max(due, now));
+  const step = schedule.seconds * 1000;
+  return due + step * (Math.floor(Math.max(0, now - due) / step) + 1);
+}
