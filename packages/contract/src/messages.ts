@@ -102,6 +102,8 @@ export interface DeliveryMessage {
   type: 'delivery';
   delivery_id: string;
   webhook_id: string;
+  /** The `due_at` of the row: the lease under which the receiver of this message holds the delivery. */
+  lease: number;
 }
 
 /** An emit whose run has this many hops behind it is refused with a record on `$errors`. */

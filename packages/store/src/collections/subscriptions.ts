@@ -3,6 +3,8 @@ import type { CollectionDefinition } from '../port.ts';
 export interface SubscriptionRow {
   id: string;
   owner_id: string;
+  /** Who created it; through this user the ends may belong to other owners than the subscription does. */
+  user_id: string;
   /** A `dc_`, `p_`, `o_`, `u_` id, `dc_*` or `p_*`. */
   emitter_id: string;
   /** A `dc_`, `p_` or `wh_` id. */

@@ -45,14 +45,15 @@ export interface DeliveryRow {
   emitter_id: string | null;
   event_id: string | null;
   event_name: string;
+  /** How many emits led here. */
   hop: number;
   status: 'pending' | 'delivered' | 'failed';
-  /** Attempts made so far. */
-  attempts: number;
   /** Attempts made since the delivery or its recovery began: the place in the retry table. */
-  tries: number;
-  /** Epoch ms at which a claim loop may take it; null when it is done. Later than now while somebody holds it. */
+  attempts: number;
+  /** Epoch ms at which a claim loop may take it; null when it is done or waits. While somebody holds it: the end of the lease. */
   due_at: number | null;
+  /** The webhook's id while it is due but all slots of the webhook are taken; else null. */
+  waiting: string | null;
   failed_at_ms: number | null;
   /** The newest attempts, at most 20. */
   log: Attempt[];
@@ -66,7 +67,8 @@ export const deliveries: CollectionDefinition<DeliveryRow> = {
   indexes: [
     { fields: ['dedupe_key'], unique: true },
     { fields: ['due_at'] },
-    { fields: ['webhook_id', 'due_at'] },
+    { fields: ['waiting'] },
+    { fields: ['webhook_id', 'id'] },
     { fields: ['webhook_id', 'failed_at_ms'] },
     { fields: ['created_at_ms'] },
   ],
