@@ -20,9 +20,9 @@ export function parseSchedule(value: unknown, param: string, minSeconds: number)
     throw refuse('has to be an object with intervalSeconds or cron.');
   }
   const given = value as Record<string, unknown>;
-  const cron = given['cron'] ?? undefined;
-  const interval = given['intervalSeconds'] ?? given['interval_seconds'] ?? undefined;
-  if (cron !== undefined) return parseCron(cron, given['timezone'] ?? undefined, refuse);
+  const cron = given.cron ?? undefined;
+  const interval = given.intervalSeconds ?? given.interval_seconds ?? undefined;
+  if (cron !== undefined) return parseCron(cron, given.timezone ?? undefined, refuse);
   const seconds = typeof interval === 'string' && /^\d+$/.test(interval) ? Number(interval) : interval;
   if (typeof seconds !== 'number' || !Number.isInteger(seconds)) {
     throw refuse('needs intervalSeconds, an integer, or cron.');

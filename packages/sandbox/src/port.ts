@@ -1,5 +1,12 @@
-import type { Bundle, Definition, HookName, PropDescriptor } from '@wellspring/contract/definition';
-import type { HttpRequestRecord } from '@wellspring/contract/messages';
+import type {
+  Emit,
+  Instance,
+  LogLine,
+  Respond,
+  RunTrigger,
+  ThrownError,
+} from '@wellspring/component/child/program-types';
+import type { Bundle, ComponentCode, Definition, HookName } from '@wellspring/contract/definition';
 
 /**
  * Port `executor`: runs user code in processes that can do no harm. A dead child, a throw and an exceeded limit are
@@ -33,61 +40,14 @@ export interface Task {
     | { kind: 'hook'; hook: HookName };
 }
 
-/** What makes `this` of a component. */
-export interface Instance {
-  source_id: string;
-  props: PropDescriptor[];
-  /** Values by prop name, secrets in clear. */
-  values: Record<string, unknown>;
-  /** By the name of an HTTP prop: the URL without trailing slash, and whether respond() is allowed. */
-  endpoints: Record<string, { url: string; customResponse: boolean }>;
-  /** `$service.db`: JSON texts by key, and a number that changes with every change of the map. */
-  db: Record<string, string>;
-  dbRevision: number;
-}
-
-export type RunTrigger =
-  | { kind: 'http'; request: HttpRequestRecord }
-  /** JSON text of the value given to run. */
-  | { kind: 'value'; json: string };
-
-/** An emit as it left the sandbox. Everything in it is hostile until checked. */
-export interface Emit {
-  /** JSON text; `null` when nothing was emitted. */
-  payload: string;
-  id: string | number | null;
-  name: string;
-  summary: string | null;
-  /** As given: epoch ms, or null when none was given or it could not be read. */
-  ts: number | null;
-  /** Epoch ms of the call: the order of emits without ts. */
-  at: number;
-  /** Epoch ms: deliver then, not now. */
-  delivery_ts: number | null;
-}
-
-export interface LogLine {
-  ts: number;
-  level: 'debug' | 'info' | 'warn' | 'error';
-  msg: string;
-}
-
 export interface Host {
   emit(emit: Emit): void;
   /** An emit or db.set that could not be done (not serialisable, too large): goes to $errors and $logs. */
   fault(error: ThrownError): void;
   log(line: LogLine): void;
   /** Base64 body; status is an integer in 100–599. At most once. */
-  respond(reply: { status: number; headers: Record<string, string | string[]>; body: string }): void;
-  /** respond() was called without customResponse: a log line. */
+  respond(reply: Respond): void;
   dbSet(key: string, json: string | undefined): void;
-}
-
-export interface ThrownError {
-  /** Name of the error class; `Error` when anything else was thrown. */
-  name: string;
-  message: string;
-  stack: string;
 }
 
 export type Result = { durationMs: number; cpuMs: number } & (
@@ -105,7 +65,5 @@ export interface Packager {
    * Compiles code (ESM, CommonJS, TypeScript) to a bundle and resolves its packages. Scripts of packages never run.
    * @throws Problem 400 `invalid_component`: it does not parse, or names a package that cannot be had
    */
-  bundle(
-    code: import('@wellspring/contract/definition').ComponentCode,
-  ): Promise<{ id: string; bundle: Bundle }>;
+  bundle(code: ComponentCode): Promise<{ id: string; bundle: Bundle }>;
 }
