@@ -47,7 +47,11 @@ export interface Host {
   log(line: LogLine): void;
   /** Base64 body; status is an integer in 100–599. At most once. */
   respond(reply: Respond): void;
-  dbSet(key: string, json: string | undefined): void;
+  /**
+   * Gives the revision of the map after the change, so that a process whose own sets are all that changed need not
+   * be sent the map again.
+   */
+  dbSet(key: string, json: string | undefined): number;
 }
 
 export type Result = { durationMs: number; cpuMs: number } & (

@@ -1,0 +1,90 @@
+import type { Instance } from '@wellspring/component/child/program-types';
+import type { Bundle, Definition } from '@wellspring/contract/definition';
+import { endpointUrl } from '@wellspring/contract/endpoint-url';
+import type { Deps } from '@wellspring/runtime/deps';
+import { bundles, components } from '@wellspring/store/collections/components';
+import { deployments, endpoints, type SourceRow, sources } from '@wellspring/store/collections/sources';
+
+/** What never changes about a deployment, ready to be run. */
+export interface Deployment {
+  id: string;
+  bundleId: string;
+  bundle: Bundle;
+  definition: Definition;
+  instance: Omit<Instance, 'db' | 'dbRevision'>;
+}
+
+export interface Deployed {
+  source: SourceRow;
+  deployment: Deployment;
+}
+
+export interface Catalog {
+  /** The source as it is now, with its current deployment or the one named; undefined when it is gone. */
+  load(sourceId: string, deploymentId?: string): Promise<Deployed | undefined>;
+}
+
+/** Deployments kept in memory; each is immutable, so nothing ever has to be invalidated. */
+const KEPT = 2000;
+
+export function createCatalog({ store, seal, config }: Pick<Deps, 'store' | 'seal' | 'config'>): Catalog {
+  const sourceRows = store.collection(sources);
+  const deploymentRows = store.collection(deployments);
+  const endpointRows = store.collection(endpoints);
+  const componentRows = store.collection(components);
+  const bundleRows = store.collection(bundles);
+  const kept = new Map<string, Deployment>();
+
+  async function read(source: SourceRow, id: string): Promise<Deployment | undefined> {
+    const row = await deploymentRows.get(id);
+    if (row?.source_id !== source.id) return undefined;
+    const [component, bundle, own] = await Promise.all([
+      componentRows.get(row.component_id),
+      bundleRows.get(row.bundle_id),
+      endpointRows.list({ where: { source_id: source.id }, order: 'asc' }),
+    ]);
+    if (!component || !bundle) return undefined;
+    const { definition } = component;
+    const values: Record<string, unknown> = { ...row.configured_props };
+    for (const { name, secret } of definition.props) {
+      const value = values[name];
+      if (secret && typeof value === 'string') values[name] = seal.open(value, source.id);
+    }
+    const customResponse = new Map(definition.props.map((prop) => [prop.name, prop.customResponse === true]));
+    return {
+      id,
+      bundleId: row.bundle_id,
+      bundle: JSON.parse(bundle.content) as Bundle,
+      definition,
+      instance: {
+        source_id: source.id,
+        props: definition.props,
+        values,
+        endpoints: Object.fromEntries(
+          own.map(({ id: key, prop }) => [
+            prop,
+            { url: endpointUrl(config, key), customResponse: customResponse.get(prop) ?? false },
+          ]),
+        ),
+      },
+    };
+  }
+
+  return {
+    async load(sourceId, deploymentId) {
+      const source = await sourceRows.get(sourceId);
+      if (!source) return undefined;
+      const id = deploymentId ?? source.deployment_id;
+      let deployment = kept.get(id);
+      if (deployment) {
+        kept.delete(id);
+      } else {
+        deployment = await read(source, id);
+        if (!deployment) return undefined;
+      }
+      kept.set(id, deployment);
+      if (kept.size > KEPT) kept.delete(kept.keys().next().value!);
+      return { source, deployment };
+    },
+  };
+}

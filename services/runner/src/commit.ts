@@ -1,0 +1,170 @@
+import { randomUUID } from 'node:crypto';
+import type { Emit, ThrownError } from '@wellspring/component/child/program-types';
+import type { DedupeStrategy } from '@wellspring/contract/definition';
+import { type EmittedEvent, MAX_HOPS } from '@wellspring/contract/messages';
+import { dedupe } from '@wellspring/core/dedupe';
+import { eventIdOfSortKey, parseEventId } from '@wellspring/core/event-id';
+import type { EventRow, EventStream, LogRow } from '@wellspring/store/collections/events';
+import { COMMITTED_RUNS, type EmitterStateRow } from '@wellspring/store/collections/states';
+import { nextSortKey } from './next-sort-key.ts';
+import { errorLogRecord, errorRecord, type LogRecord, type RunContext } from './records.ts';
+
+/** What a run did, in the order in which it did it. */
+export interface Outcome {
+  emits: readonly Emit[];
+  /** Errors that did not end the run, then the one that did. */
+  errors: readonly ThrownError[];
+  logs: readonly LogRecord[];
+}
+
+export interface CommitInput {
+  state: EmitterStateRow;
+  run: RunContext;
+  outcome: Outcome;
+  strategy: DedupeStrategy | null;
+  hop: number;
+  /** What the run was given; read only when there is an error. */
+  triggerEvent: () => unknown;
+  /** The run handles records of `$errors` or `$logs`: its own stay off these channels. */
+  handlesRecords: boolean;
+  /** Somebody listens to `$logs`. */
+  logsWanted: boolean;
+  durationMs: number;
+  now: number;
+}
+
+export interface Prepared {
+  state: EmitterStateRow;
+  events: EventRow[];
+  logs: LogRow;
+  /** What is to be fanned out. */
+  emitted: EmittedEvent[];
+  counts: { emitted: number; deduped: number };
+}
+
+/** The state after a run and all that it leaves behind. Pure but for the emit ids: the caller writes it at once. */
+export function prepareCommit(input: CommitInput): Prepared {
+  const { state, run, outcome, now } = input;
+  const allocate = createAllocator(state, now);
+  const errors = [...outcome.errors];
+  const looping = outcome.emits.length > 0 && input.hop >= MAX_HOPS;
+  if (looping) errors.push(loopError);
+  const sorted = looping ? [] : [...outcome.emits].sort((a, b) => (a.ts ?? a.at) - (b.ts ?? b.at));
+  const { verdicts, caches } = dedupe(input.strategy, state.dedupe, sorted);
+  const kept = sorted.filter((_, index) => verdicts[index] === 'keep');
+  const deduped = verdicts.filter((verdict) => verdict === 'known').length;
+
+  const events = kept.map((emit) => eventRow(run, 'events', emit.name, allocate('events', 1), now, emit));
+  const records = [...outcome.logs];
+  for (const verdict of verdicts) if (verdict === 'no-id') records.push(missingId(run, now));
+  const failures = errors.map((error) => {
+    records.push(errorLogRecord(run, error, now));
+    const payload = errorRecord(run, input.triggerEvent(), error, now);
+    return eventRow(run, '$errors', '$errors', allocate('$errors', 1), now, { payload });
+  });
+  const counts = { emitted: kept.length, deduped };
+  records.push({
+    ts: now,
+    k: 'end',
+    level: 'info',
+    execution_id: run.run_id,
+    duration_ms: Math.round(input.durationMs * 1000) / 1000,
+    ...counts,
+  });
+  const logs = logRow(run, records, allocate('$logs', records.length), now);
+
+  const emitted = events.map(asEmitted);
+  if (!input.handlesRecords) {
+    emitted.push(...failures.map(asEmitted));
+    if (input.logsWanted) emitted.push(...emittedLogs(logs.sort_key, records));
+  }
+  return {
+    state: {
+      ...state,
+      dedupe: caches,
+      last_ids: allocate.lastIds(),
+      committed: [...state.committed, run.run_id].slice(-COMMITTED_RUNS),
+    },
+    events: [...events, ...failures],
+    logs,
+    emitted,
+    counts,
+  };
+}
+
+const loopError: ThrownError = {
+  name: 'LoopError',
+  message: `The emit was refused: ${MAX_HOPS} sources in a row were run by each other's events.`,
+  stack: '',
+};
+
+const missingId = (run: RunContext, ts: number): LogRecord => ({
+  ts,
+  k: 'log',
+  level: 'error',
+  execution_id: run.run_id,
+  msg: 'An event without id was dropped: a source with a dedupe strategy has to give each event an id.',
+});
+
+/** Gives out ids, per stream later than any before; several at a time lie in one millisecond. */
+function createAllocator(state: EmitterStateRow, now: number) {
+  let lastIds: Record<string, string> = state.last_ids;
+  const allocate = (stream: string, count: number): string => {
+    const next = nextSortKey(lastIds, stream, now, count);
+    lastIds = next.lastIds;
+    return next.sortKey.text;
+  };
+  return Object.assign(allocate, { lastIds: () => lastIds });
+}
+
+export function eventRow(
+  run: RunContext,
+  stream: EventStream,
+  name: string,
+  sortKey: string,
+  now: number,
+  emit: Partial<Emit> & { payload: string },
+): EventRow {
+  const partition = `${run.source_id}/${stream}`;
+  return {
+    id: `${partition}/${sortKey}`,
+    emitter_id: run.source_id,
+    stream,
+    partition,
+    channel: `${partition}/${name}`,
+    sort_key: sortKey,
+    run_id: run.run_id,
+    indexed_at_ms: now,
+    name,
+    emit_id: randomUUID(),
+    meta_id: emit.id ?? null,
+    summary: emit.summary ?? null,
+    ts: emit.ts ?? null,
+    payload: emit.payload,
+  };
+}
+
+const logRow = (run: RunContext, records: LogRecord[], sortKey: string, now: number): LogRow => ({
+  id: `${run.source_id}/${sortKey}`,
+  emitter_id: run.source_id,
+  sort_key: sortKey,
+  run_id: run.run_id,
+  indexed_at_ms: now,
+  count: records.length,
+  records: JSON.stringify(records),
+});
+
+const asEmitted = ({ sort_key, name, payload }: EventRow): EmittedEvent => ({
+  event_id: eventIdOfSortKey(sort_key),
+  name,
+  payload,
+});
+
+function emittedLogs(sortKey: string, records: readonly LogRecord[]): EmittedEvent[] {
+  const first = parseEventId(eventIdOfSortKey(sortKey))!;
+  return records.map((record, index) => ({
+    event_id: `${first.ms}-${first.n + index}`,
+    name: '$logs',
+    payload: JSON.stringify(record),
+  }));
+}

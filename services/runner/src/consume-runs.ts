@@ -1,0 +1,136 @@
+import { CALLS, type ForgetCall, type HookCall } from '@wellspring/contract/calls';
+import type { HttpReply, RunsMessage } from '@wellspring/contract/messages';
+import { notFound, Problem } from '@wellspring/core/problem';
+import type { Job } from '@wellspring/queue/port';
+import type { Deps } from '@wellspring/runtime/deps';
+import type { Worker } from '@wellspring/runtime/service';
+import { subscriptions } from '@wellspring/store/collections/subscriptions';
+import type { Catalog, Deployed } from './catalog.ts';
+import { createLane, type Lane, type LaneDeps } from './lane.ts';
+
+/** Sources that run at a time in one runner. */
+const CONCURRENCY = 256;
+/** Runs of one source handed over at a time. */
+const BATCH = 64;
+/** Lanes kept in memory; the idle ones beyond are read again when they are needed. */
+const KEPT_LANES = 5000;
+
+/** The lanes of the sources that this runner holds, and what brings them work: the queue `runs` and the hooks. */
+export function runsWorkers(
+  deps: Pick<Deps, 'store' | 'queue' | 'call' | 'log' | 'clock'> & LaneDeps,
+  catalog: Catalog,
+): Worker[] {
+  const { queue, call, store, executor } = deps;
+  const lanes = new Map<string, { lane: Lane; deploymentId: string }>();
+  const subscriptionRows = store.collection(subscriptions);
+
+  /** The lane of a source; processes of its former code are ended. */
+  function laneOf({ source, deployment }: Deployed): Lane {
+    const known = lanes.get(source.id);
+    if (known) {
+      lanes.delete(source.id);
+      lanes.set(source.id, known);
+      if (known.deploymentId !== deployment.id) {
+        executor.retire(`${source.id}/${known.deploymentId}/run`);
+        known.deploymentId = deployment.id;
+      }
+      return known.lane;
+    }
+    const lane = createLane(source.id, deps);
+    lanes.set(source.id, { lane, deploymentId: deployment.id });
+    if (lanes.size > KEPT_LANES) {
+      for (const [id, old] of lanes) {
+        if (old.lane.busy || id === source.id) continue;
+        lanes.delete(id);
+        break;
+      }
+    }
+    return lane;
+  }
+
+  const logsWanted = async ({ source }: Deployed) =>
+    (await subscriptionRows.count(
+      { emitter_id: { in: [source.id, 'dc_*', source.owner_id] }, event_name: '$logs' },
+      1,
+    )) > 0;
+
+  /** Jobs of a source that is gone or inactive are dropped. */
+  function refuse(messages: readonly RunsMessage[]): void {
+    const reply: HttpReply = { kind: 'refused' };
+    for (const message of messages) {
+      if (message.type === 'run' && message.reply_to !== undefined) call.reply(message.reply_to, reply);
+    }
+  }
+
+  async function handle(jobs: readonly [Job, ...Job[]]): Promise<void> {
+    const messages = jobs.map(decode);
+    const sourceId = messages[0]!.source_id;
+    const deployed = await catalog.load(sourceId);
+    if (!deployed) return refuse(messages);
+    const lane = laneOf(deployed);
+    const slot = jobs[0].key?.split('#')[1] ?? '';
+    const wanted = await logsWanted(deployed);
+    const pending: Promise<void>[] = [];
+    for (const message of messages) {
+      if (message.type === 'record') {
+        pending.push(lane.record(message, deployed));
+        continue;
+      }
+      if (!deployed.source.active) {
+        refuse([message]);
+        continue;
+      }
+      const { executed, done } = lane.run(message, deployed, { slot, logsWanted: wanted });
+      pending.push(done);
+      await executed;
+    }
+    await Promise.all(pending);
+  }
+
+  return [
+    {
+      name: 'runner.runs',
+      run: (signal) => queue.consume('runs', handle, { concurrency: CONCURRENCY, batch: BATCH, signal }),
+    },
+    {
+      name: 'runner.hooks',
+      async run(signal) {
+        call.serve(
+          CALLS.hook,
+          async ({ source_id, deployment_id, hook }: HookCall['message']): Promise<HookCall['answer']> => {
+            const deployed = await catalog.load(source_id, deployment_id);
+            if (!deployed) throw notFound('source', source_id);
+            if (!deployed.deployment.definition.hooks.includes(hook)) return { ok: true };
+            // The hook may be that of other code than what runs: the lane keeps its own.
+            const lane = lanes.get(source_id)?.lane ?? laneOf(deployed);
+            const thrown = await lane.hook(hook, deployed, await logsWanted(deployed));
+            return thrown ? { ok: false, name: thrown.name, message: thrown.message } : { ok: true };
+          },
+          signal,
+        );
+        call.serve(
+          CALLS.forget,
+          async ({ source_id }: ForgetCall['message']): Promise<ForgetCall['answer']> => {
+            executor.retire(`${source_id}/`);
+            lanes.delete(source_id);
+            return { ok: true };
+          },
+          signal,
+        );
+        await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+      },
+    },
+  ];
+}
+
+function decode(job: Job): RunsMessage {
+  const message = JSON.parse(job.payload) as RunsMessage;
+  if (message.v !== 1 || (message.type !== 'run' && message.type !== 'record')) {
+    throw new Problem({
+      status: 400,
+      code: 'unknown_message',
+      message: `Unknown message on runs: ${String(message.type)}.`,
+    });
+  }
+  return message;
+}

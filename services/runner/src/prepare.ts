@@ -1,0 +1,37 @@
+import { CALLS, type PrepareCall } from '@wellspring/contract/calls';
+import { invalidComponent } from '@wellspring/core/problem';
+import type { Deps } from '@wellspring/runtime/deps';
+import type { Worker } from '@wellspring/runtime/service';
+import type { Executor, Host, Packager } from '@wellspring/sandbox/port';
+
+/** Evaluating the top level of a module and reading its definition. */
+const DEFINE_MS = 10_000;
+
+const ignore: Host = { emit() {}, fault() {}, log() {}, respond() {}, dbSet: () => 0 };
+
+/** Serves `runner.prepare`: compiles code, resolves its packages, reads its definition in the sandbox. */
+export function prepareWorker(
+  { call }: Pick<Deps, 'call'>,
+  { executor, packager }: { executor: Executor; packager: Packager },
+): Worker {
+  return {
+    name: 'runner.prepare',
+    async run(signal) {
+      call.serve(
+        CALLS.prepare,
+        async (code: PrepareCall['message']): Promise<PrepareCall['answer']> => {
+          const { id, bundle } = await packager.bundle(code);
+          const result = await executor.execute({ bundle, bundleId: id, call: { kind: 'define' } }, ignore, {
+            timeoutMs: DEFINE_MS,
+          });
+          if (!result.ok)
+            throw invalidComponent(result.error.message || `The code failed with ${result.error.name}.`);
+          if (!result.definition) throw new Error('the sandbox gave no definition');
+          return { bundle_id: id, bundle, definition: result.definition };
+        },
+        signal,
+      );
+      await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+    },
+  };
+}

@@ -1,0 +1,104 @@
+import type { LogLine, ThrownError } from '@wellspring/component/child/program-types';
+import { httpEvent } from '@wellspring/component/http-event';
+import { LIMITS, PLATFORM_VERSION } from '@wellspring/contract/limits';
+import type { Trigger } from '@wellspring/contract/messages';
+import { truncateUtf8 } from '@wellspring/core/truncate';
+
+/** A record of `$logs` (behaviour 1.5). */
+export interface LogRecord {
+  /** Epoch ms. */
+  ts: number;
+  k: 'start' | 'end' | 'log' | 'error' | 'emit' | 'respond';
+  level: LogLine['level'];
+  execution_id: string;
+  msg?: string;
+  err?: { name: string; message: string; stack: string };
+  /** Of `emit`: the channel. */
+  en?: string;
+  /** Of `end`. */
+  duration_ms?: number;
+  emitted?: number;
+  deduped?: number;
+}
+
+export type SourceType = 'HTTP' | 'TIMER' | 'EMIT' | 'MANUAL' | 'HOOK';
+
+export interface RunContext {
+  run_id: string;
+  source_id: string;
+  owner_id: string;
+  deployment_id: string;
+  source_type: SourceType;
+  /** Epoch ms of the trigger. */
+  accepted_at: number;
+  hook?: string;
+}
+
+const cut = (text: string) => truncateUtf8(text, LIMITS.logLine);
+
+export const logRecord = (run: RunContext, line: LogLine): LogRecord => ({
+  ts: line.ts,
+  k: 'log',
+  level: line.level,
+  execution_id: run.run_id,
+  msg: cut(line.msg),
+});
+
+export const errorLogRecord = (run: RunContext, error: ThrownError, ts: number): LogRecord => ({
+  ts,
+  k: 'error',
+  level: 'error',
+  execution_id: run.run_id,
+  msg: cut(error.message),
+  err: { name: error.name, message: cut(error.message), stack: cut(error.stack) },
+});
+
+/** A record of `$errors`: the trigger, where it ran and what was thrown. JSON text. */
+export function errorRecord(run: RunContext, event: unknown, error: ThrownError, now: number): string {
+  return JSON.stringify({
+    original_event: event ?? null,
+    original_context: {
+      id: run.run_id,
+      ts: new Date(run.accepted_at).toISOString(),
+      workflow_id: null,
+      source_id: run.source_id,
+      deployment_id: run.deployment_id,
+      source_type: run.source_type,
+      verified: false,
+      owner_id: run.owner_id,
+      platform_version: PLATFORM_VERSION,
+      ...(run.hook === undefined ? {} : { hook: run.hook }),
+    },
+    error: {
+      code: error.name,
+      msg: cut(error.message),
+      stack: cut(error.stack),
+      ts: new Date(now).toISOString(),
+      cellId: null,
+    },
+  });
+}
+
+export const SOURCE_TYPES: Record<Trigger['kind'], SourceType> = {
+  http: 'HTTP',
+  timer: 'TIMER',
+  event: 'EMIT',
+  manual: 'MANUAL',
+};
+
+/** The value that the run was given, for `original_event`. */
+export function triggerEvent(trigger: Trigger): unknown {
+  if (trigger.kind === 'http') return httpEvent(trigger.request);
+  if (trigger.kind === 'timer') return timerEvent(trigger);
+  return trigger.payload === undefined ? {} : JSON.parse(trigger.payload);
+}
+
+/** What a timer gives to run: seconds, and the schedule (behaviour 1.12). */
+export function timerEvent(trigger: Extract<Trigger, { kind: 'timer' }>): Record<string, unknown> {
+  const { due_at, interval_seconds, cron, timezone } = trigger;
+  return {
+    timestamp: Math.floor(due_at / 1000),
+    ...(interval_seconds === undefined ? {} : { interval_seconds }),
+    ...(cron === undefined ? {} : { cron, timezone: timezone ?? 'UTC' }),
+  };
+}

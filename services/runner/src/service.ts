@@ -1,0 +1,46 @@
+import type { Deps } from '@wellspring/runtime/deps';
+import type { Service } from '@wellspring/runtime/service';
+import type { Executor, Packager } from '@wellspring/sandbox/port';
+import { createCatalog } from './catalog.ts';
+import { runsWorkers } from './consume-runs.ts';
+import { createAnnouncer } from './emitted.ts';
+import { prepareWorker } from './prepare.ts';
+import { outboxSweep } from './sweep.ts';
+import { createUsageMeter } from './usage.ts';
+
+export interface RunnerDeps
+  extends Pick<
+    Deps,
+    'store' | 'queue' | 'pubsub' | 'call' | 'clock' | 'log' | 'metrics' | 'seal' | 'config'
+  > {
+  executor: Executor;
+  packager: Packager;
+}
+
+/** Runs user code: the runs of sources in their order, their hooks, and the reading of definitions. */
+export function createRunnerService(deps: RunnerDeps): Service {
+  const { metrics, executor } = deps;
+  const runs = metrics.counter('wellspring_runs_total', 'Runs of user code by result', ['result']);
+  const seconds = metrics.histogram('wellspring_run_seconds', 'Duration of runs');
+  metrics.gauge(
+    'wellspring_sandbox_processes',
+    'Processes that hold user code',
+    () => executor.stats().processes,
+  );
+  const announcer = createAnnouncer(deps);
+  const meter = createUsageMeter(deps);
+  const observe = (result: string, duration: number) => {
+    runs.inc({ result });
+    seconds.observe(duration);
+  };
+  return {
+    name: 'runner',
+    workers: [
+      prepareWorker(deps, deps),
+      ...runsWorkers({ ...deps, announcer, meter, observe }, createCatalog(deps)),
+      outboxSweep(deps, announcer),
+      meter.worker,
+    ],
+    dispose: () => executor.close(),
+  };
+}

@@ -1,0 +1,48 @@
+import type { Deps } from '@wellspring/runtime/deps';
+import type { Worker } from '@wellspring/runtime/service';
+import { usage } from '@wellspring/store/collections/users';
+
+export interface UsageMeter {
+  count(ownerId: string, computeMs: number): void;
+  worker: Worker;
+}
+
+const EVERY_MS = 1000;
+
+/** Counts runs per account and day (UTC) in memory, and writes the sums once a second: a crash loses one second of them. */
+export function createUsageMeter({ store, clock, log }: Pick<Deps, 'store' | 'clock' | 'log'>): UsageMeter {
+  const rows = store.collection(usage);
+  let sums = new Map<string, { invocations: number; compute_ms: number }>();
+
+  async function flush(): Promise<void> {
+    const day = new Date(clock.now()).toISOString().slice(0, 10);
+    const due = sums;
+    sums = new Map();
+    for (const [ownerId, by] of due) {
+      await rows
+        .increment(`${ownerId}/${day}`, by, { id: `${ownerId}/${day}`, day, invocations: 0, compute_ms: 0 })
+        .catch((error: unknown) =>
+          log.warn({ owner_id: ownerId, error: String(error) }, 'usage.write_failed'),
+        );
+    }
+  }
+
+  return {
+    count(ownerId, computeMs) {
+      if (!ownerId.startsWith('u_')) return;
+      const sum = sums.get(ownerId) ?? { invocations: 0, compute_ms: 0 };
+      sum.invocations += 1;
+      sum.compute_ms += Math.ceil(computeMs);
+      sums.set(ownerId, sum);
+    },
+    worker: {
+      name: 'runner.usage',
+      async run(signal) {
+        while (!signal.aborted) {
+          await clock.sleep(EVERY_MS, signal);
+          await flush();
+        }
+      },
+    },
+  };
+}
