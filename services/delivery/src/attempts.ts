@@ -1,0 +1,170 @@
+import { randomInt } from 'node:crypto';
+import type { Clock } from '@wellspring/core/clock';
+import type { Log } from '@wellspring/core/log';
+import type { Metrics } from '@wellspring/core/metrics';
+import {
+  type DeliveryRow,
+  deliveries,
+  type WebhookRow,
+  webhooks,
+} from '@wellspring/store/collections/webhooks';
+import type { Store } from '@wellspring/store/port';
+import type { WebhookHealth } from './disable.ts';
+import type { SigningKeys } from './keys.ts';
+import { LEASE_MARGIN_MS, LINE_MS } from './lease.ts';
+import { outcomeOf, type Reply } from './outcome.ts';
+import type { Post } from './post.ts';
+import { headersOf } from './request.ts';
+import type { Slots } from './slots.ts';
+
+export interface AttemptsDeps {
+  store: Store;
+  clock: Clock;
+  log: Log;
+  metrics: Metrics;
+  slots: Slots<Held>;
+  post: Post;
+  keys: SigningKeys;
+  health: WebhookHealth;
+  /** Called when parked deliveries may be able to start. */
+  wake: () => void;
+}
+
+/** A delivery under a lease of ours. */
+export interface Held {
+  row: DeliveryRow;
+  /** The `due_at` that this process, or the message it received, set: the fence of every write to the row. */
+  lease: number;
+  bytes: number;
+  over: () => void;
+  failed: (error: unknown) => void;
+}
+
+export interface Attempts {
+  /**
+   * Attempts a delivery as soon as there is a slot, or parks it. Resolves when its row says what became of it.
+   * @param claimed it was parked before, see Slots
+   */
+  accept(row: DeliveryRow, lease: number, claimed?: boolean): Promise<void>;
+  /** Parks what waits in memory for too long. */
+  parkOverdue(): void;
+  /** Gives back all that waits in memory, for another process to take. Resolves when nothing is under way. */
+  drain(): Promise<void>;
+}
+
+export function createAttempts(deps: AttemptsDeps): Attempts {
+  const { store, clock, log, slots, health } = deps;
+  const rows = store.collection(deliveries);
+  const webhookRows = store.collection(webhooks);
+  const underWay = new Set<Promise<void>>();
+  const attempted = deps.metrics.counter(
+    'wellspring_delivery_attempts_total',
+    'Attempts to deliver to webhooks.',
+    ['outcome'],
+  );
+  const duration = deps.metrics.histogram(
+    'wellspring_delivery_attempt_seconds',
+    'Time from sending to the answer.',
+  );
+  deps.metrics.gauge('wellspring_delivery_in_flight', 'Attempts under way.', () => slots.taken);
+
+  function start(held: Held): void {
+    attempt(held).then(held.over, held.failed);
+  }
+
+  function release({ row, bytes }: Held): void {
+    slots.release(row.webhook_id, bytes);
+    for (let next = slots.next(); next; next = slots.next()) start(next);
+    if (slots.anyParked) deps.wake();
+  }
+
+  async function attempt(held: Held): Promise<void> {
+    const { row, lease } = held;
+    let reply: Reply;
+    let webhook: WebhookRow | undefined;
+    let startedAt: number;
+    try {
+      webhook = await webhookRows.get(row.webhook_id);
+      if (!webhook) {
+        await rows.remove(row.id);
+        return;
+      }
+      startedAt = clock.now();
+      if (!webhook.active) {
+        await rows.patch(
+          row.id,
+          { status: 'failed', due_at: null, failed_at_ms: startedAt },
+          { due_at: lease },
+        );
+        return;
+      }
+      // Whoever finds the lease over takes it again.
+      if (lease - startedAt < LEASE_MARGIN_MS) return;
+      reply = await deps.post(
+        webhook.url,
+        headersOf(row, deps.keys(webhook, startedAt), startedAt),
+        row.payload,
+      );
+    } finally {
+      release(held);
+    }
+    const outcome = outcomeOf(row, reply, startedAt, clock.now(), randomInt(1_000_000) / 1_000_000);
+    // The same turn, so that both are one transaction where the store has them.
+    const written = rows.patch(row.id, outcome.fields, { due_at: lease });
+    const { verdict } = outcome;
+    if (verdict === 'delivered') await health.succeeded(webhook);
+    else if (verdict === 'gone') await health.gone(webhook);
+    else await health.failed(webhook);
+    await written;
+    attempted.inc({ outcome: verdict });
+    duration.observe(reply.durationMs / 1000);
+    const fields = {
+      delivery_id: row.id,
+      webhook_id: row.webhook_id,
+      emitter_id: row.emitter_id,
+      event_id: row.event_id,
+      attempt: outcome.fields.attempts,
+      outcome: verdict,
+      status: reply.status,
+      error: reply.error,
+      duration_ms: Math.round(reply.durationMs),
+    };
+    if (verdict === 'delivered') log.debug(fields, 'delivery.attempted');
+    else log.info(fields, 'delivery.attempted');
+  }
+
+  async function park({ row, lease }: Held): Promise<void> {
+    slots.setParked(row.webhook_id, true);
+    await rows.patch(row.id, { waiting: row.webhook_id, due_at: null }, { due_at: lease });
+    // Again: a claim that found nothing may have ended while this was being written.
+    slots.setParked(row.webhook_id, true);
+    deps.wake();
+  }
+
+  return {
+    accept(row, lease, claimed) {
+      const bytes = Buffer.byteLength(row.payload);
+      const promise = new Promise<void>((over, failed) => {
+        const held: Held = { row, lease, bytes, over, failed };
+        const offer = slots.offer(row.webhook_id, bytes, held, clock.now(), claimed);
+        if (offer === 'start') start(held);
+        else if (offer === 'park') park(held).then(over, failed);
+      });
+      underWay.add(promise);
+      const forget = () => underWay.delete(promise);
+      promise.then(forget, forget);
+      return promise;
+    },
+    parkOverdue() {
+      for (const held of slots.expire(clock.now() - LINE_MS)) park(held).then(held.over, held.failed);
+    },
+    async drain() {
+      for (const held of slots.expire(Number.POSITIVE_INFINITY)) {
+        rows
+          .patch(held.row.id, { due_at: clock.now() }, { due_at: held.lease })
+          .then(() => held.over(), held.failed);
+      }
+      await Promise.allSettled([...underWay]);
+    },
+  };
+}

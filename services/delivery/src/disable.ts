@@ -1,0 +1,133 @@
+import { createHash } from 'node:crypto';
+import { PLATFORM_VERSION } from '@wellspring/contract/limits';
+import type { RecordJob } from '@wellspring/contract/messages';
+import type { Clock } from '@wellspring/core/clock';
+import { isGlob } from '@wellspring/core/glob';
+import type { Log } from '@wellspring/core/log';
+import { changedTopic, type PubSub } from '@wellspring/pubsub/port';
+import type { Queue } from '@wellspring/queue/port';
+import { type SourceRow, sources } from '@wellspring/store/collections/sources';
+import { type SubscriptionRow, subscriptions } from '@wellspring/store/collections/subscriptions';
+import { type WebhookRow, webhooks } from '@wellspring/store/collections/webhooks';
+import { modify, type Store } from '@wellspring/store/port';
+import { createReach } from './reach.ts';
+
+/** A webhook that only failed for so long is disabled. */
+export const FAILING_LIMIT_MS = 5 * 24 * 3_600_000;
+
+export interface DisableDeps {
+  store: Store;
+  queue: Queue;
+  pubsub: PubSub;
+  clock: Clock;
+  log: Log;
+}
+
+/** How the failures and successes of its deliveries change a webhook. */
+export interface WebhookHealth {
+  /** A delivery succeeded: the time of failures is over. */
+  succeeded(webhook: WebhookRow): Promise<void>;
+  /** A delivery failed; after five days of nothing else the webhook is disabled and its emitters are told. */
+  failed(webhook: WebhookRow): Promise<void>;
+  /** The receiver answered 410. */
+  gone(webhook: WebhookRow): Promise<void>;
+}
+
+export function createWebhookHealth({ store, queue, pubsub, clock, log }: DisableDeps): WebhookHealth {
+  const collection = store.collection(webhooks);
+
+  async function disable(webhook: WebhookRow, since: number): Promise<void> {
+    // Told first: the records are idempotent, so a crash in between repeats them without a trace.
+    await tellEmitters(webhook, since);
+    await modify(collection, webhook.id, (row) =>
+      row.failing_since === since
+        ? { ...row, active: false, updated_at: Math.floor(clock.now() / 1000) }
+        : row,
+    );
+    pubsub.publish(changedTopic(webhook.id));
+    log.warn({ webhook_id: webhook.id, failing_since: since }, 'webhook.disabled');
+  }
+
+  async function tellEmitters(webhook: WebhookRow, since: number): Promise<void> {
+    const listening = await store.collection(subscriptions).list({ where: { listener_id: webhook.id } });
+    const told = new Map<string, SourceRow>();
+    for (const subscription of listening) {
+      for (const source of await emittersOf(subscription)) told.set(source.id, source);
+    }
+    const jobs = [...told.values()].map((source) => recordOf(webhook, since, source, clock.now()));
+    if (jobs.length > 0) {
+      await queue.publishMany(
+        'runs',
+        jobs.map((job) => ({ key: job.source_id, payload: JSON.stringify(job) })),
+      );
+    }
+  }
+
+  async function emittersOf(subscription: SubscriptionRow): Promise<SourceRow[]> {
+    const { emitter_id, owner_id } = subscription;
+    const reaches = createReach(store);
+    const rows = store.collection(sources);
+    if (emitter_id.startsWith('dc_') && !isGlob(emitter_id)) {
+      const source = await rows.get(emitter_id);
+      return source && (await reaches(subscription, source.owner_id)) ? [source] : [];
+    }
+    if (emitter_id.startsWith('p_')) return [];
+    const owner = emitter_id === 'dc_*' ? owner_id : emitter_id;
+    if (!(await reaches(subscription, owner))) return [];
+    return rows.list({ where: { owner_id: owner, status: 'live' } });
+  }
+
+  return {
+    async succeeded(webhook) {
+      if (webhook.failing_since !== null) await collection.patch(webhook.id, { failing_since: null });
+    },
+    async failed(webhook) {
+      const now = clock.now();
+      const { failing_since: since } = webhook;
+      if (since === null) await collection.patch(webhook.id, { failing_since: now });
+      else if (webhook.active && now - since >= FAILING_LIMIT_MS) await disable(webhook, since);
+    },
+    async gone(webhook) {
+      const now = clock.now();
+      await collection.patch(webhook.id, { active: false, updated_at: Math.floor(now / 1000) });
+      pubsub.publish(changedTopic(webhook.id));
+      log.warn({ webhook_id: webhook.id }, 'webhook.gone');
+    },
+  };
+}
+
+/** The record on `$errors` that tells an emitter of a webhook which does not hear it any more. */
+function recordOf(webhook: WebhookRow, since: number, source: SourceRow, now: number): RecordJob {
+  const id = createHash('sha256').update(`${webhook.id}/${since}/${source.id}`).digest('hex').slice(0, 32);
+  const ts = new Date(now).toISOString();
+  const record = {
+    original_event: null,
+    original_context: {
+      id: `run_${id}`,
+      ts,
+      workflow_id: null,
+      source_id: source.id,
+      deployment_id: source.deployment_id,
+      source_type: 'WEBHOOK',
+      verified: false,
+      owner_id: source.owner_id,
+      platform_version: PLATFORM_VERSION,
+    },
+    error: {
+      code: 'WebhookDisabled',
+      msg: `The webhook ${webhook.id} was disabled: since ${new Date(since).toISOString()} every delivery failed.`,
+      stack: '',
+      ts,
+      cellId: null,
+    },
+  };
+  return {
+    v: 1,
+    type: 'record',
+    run_id: `run_${id}`,
+    source_id: source.id,
+    channel: '$errors',
+    payload: JSON.stringify(record),
+    hop: 0,
+  };
+}

@@ -1,0 +1,148 @@
+import { createHash } from 'node:crypto';
+import type { DeliveryMessage, EmittedEvent, EmittedMessage, RunJob } from '@wellspring/contract/messages';
+import type { Clock } from '@wellspring/core/clock';
+import { newId } from '@wellspring/core/ids';
+import type { Log } from '@wellspring/core/log';
+import { Problem } from '@wellspring/core/problem';
+import type { Handler, Job, JobInput, Queue } from '@wellspring/queue/port';
+import { type DeliveryRow, deliveries } from '@wellspring/store/collections/webhooks';
+import type { Store } from '@wellspring/store/port';
+import { LEASE_MS } from './lease.ts';
+import { listenersOf } from './match.ts';
+
+export interface FanOutDeps {
+  store: Store;
+  queue: Queue;
+  clock: Clock;
+  log: Log;
+}
+
+const streamOf = (name: string) => (name === '$errors' || name === '$logs' ? name : 'events');
+
+/** The same event and listener always give the same run, so that a repeated fan-out runs nothing twice. */
+const runIdOf = (emitterId: string, event: EmittedEvent, listenerId: string) =>
+  `run_${createHash('sha256')
+    .update(`${emitterId}/${streamOf(event.name)}/${event.event_id}/${listenerId}`)
+    .digest('hex')
+    .slice(0, 32)}`;
+
+function parse(job: Job): EmittedMessage {
+  const message = JSON.parse(job.payload) as EmittedMessage;
+  if (message.type !== 'emitted' || message.v !== 1) {
+    throw new Problem({
+      status: 400,
+      code: 'unknown_message',
+      message: 'This is no message of the queue emitted.',
+    });
+  }
+  return message;
+}
+
+/**
+ * Handles the queue `emitted`: gives every event to everybody who listens. Resolves when the deliveries are rows of
+ * the store, the runs of listening sources are queued, and first attempts are announced; doing it again adds nothing.
+ */
+export function createFanOut({ store, queue, clock, log }: FanOutDeps): Handler {
+  const rowsOfDeliveries = store.collection(deliveries);
+
+  /** Inserts what is not there yet; gives the rows whose first attempt is to be announced. */
+  async function insert(rows: DeliveryRow[]): Promise<DeliveryRow[]> {
+    const inserted = new Set(await rowsOfDeliveries.insertMany(rows));
+    if (inserted.size === rows.length) return rows;
+    // Either this fan-out is a repetition, or another process gave the same id to another delivery.
+    const missing = rows.filter(({ id }) => !inserted.has(id));
+    const known = await rowsOfDeliveries.list({
+      where: { dedupe_key: { in: missing.map((row) => row.dedupe_key!) } },
+    });
+    const keys = new Set(known.map((row) => row.dedupe_key));
+    const renamed = missing
+      .filter((row) => !keys.has(row.dedupe_key))
+      .map((row) => ({ ...row, id: newId('dlv') }));
+    return [
+      ...rows.filter(({ id }) => inserted.has(id)),
+      ...known.filter((row) => row.status === 'pending' && row.attempts === 0 && row.due_at !== null),
+      ...(renamed.length > 0 ? await insert(renamed) : []),
+    ];
+  }
+
+  return async (jobs) => {
+    const messages = jobs.map(parse);
+    const { emitter_id, owner_id } = messages[0]!;
+    const names = [...new Set(messages.flatMap(({ events }) => events.map(({ name }) => name)))];
+    if (names.length === 0) return;
+    const listeners = await listenersOf(store, { id: emitter_id, owner_id }, names);
+
+    const now = clock.now();
+    const rows: DeliveryRow[] = [];
+    const runs: JobInput[] = [];
+    for (const message of messages) {
+      for (const event of message.events) {
+        const { webhooks, sourceIds } = listeners.get(event.name)!;
+        for (const webhook of webhooks) {
+          rows.push({
+            id: newId('dlv'),
+            webhook_id: webhook.id,
+            owner_id: webhook.owner_id,
+            dedupe_key: `${webhook.id}/${emitter_id}/${streamOf(event.name)}/${event.event_id}`,
+            emitter_id,
+            event_id: event.event_id,
+            event_name: event.name,
+            hop: message.hop + 1,
+            status: 'pending',
+            attempts: 0,
+            due_at: now + LEASE_MS,
+            waiting: null,
+            failed_at_ms: null,
+            log: [],
+            created_at: Math.floor(now / 1000),
+            created_at_ms: now,
+            payload: event.payload,
+          });
+        }
+        for (const sourceId of sourceIds) runs.push(runJob(message, event, sourceId, now));
+      }
+    }
+    const due = rows.length > 0 ? await insert(rows) : [];
+    await Promise.all([
+      runs.length > 0 && queue.publishMany('runs', runs),
+      due.length > 0 && queue.publishMany('deliveries', due.map(announcement)),
+    ]);
+    log.debug(
+      { emitter_id, runs: messages.length, deliveries: due.length, listening: runs.length },
+      'event.fanned_out',
+    );
+  };
+}
+
+function runJob(message: EmittedMessage, event: EmittedEvent, sourceId: string, now: number): JobInput {
+  const { emitter_id, hop, trace_id } = message;
+  const job: RunJob = {
+    v: 1,
+    type: 'run',
+    run_id: runIdOf(emitter_id, event, sourceId),
+    source_id: sourceId,
+    trigger: {
+      kind: 'event',
+      payload: event.payload,
+      emitter_id,
+      event_id: event.event_id,
+      event_name: event.name,
+    },
+    hop: hop + 1,
+    trace_id,
+    accepted_at: now,
+  };
+  return { key: sourceId, payload: JSON.stringify(job) };
+}
+
+/** The message that lets whoever receives it make the first attempt under the lease of the row. */
+function announcement(row: DeliveryRow): JobInput {
+  const message: DeliveryMessage = {
+    v: 1,
+    type: 'delivery',
+    delivery_id: row.id,
+    webhook_id: row.webhook_id,
+    lease: row.due_at!,
+  };
+  return { payload: JSON.stringify(message) };
+}

@@ -1,0 +1,84 @@
+import { emitterPatterns, isGlob } from '@wellspring/core/glob';
+import { sources } from '@wellspring/store/collections/sources';
+import { type SubscriptionRow, subscriptions } from '@wellspring/store/collections/subscriptions';
+import { type WebhookRow, webhooks } from '@wellspring/store/collections/webhooks';
+import type { Collection, Row, Store } from '@wellspring/store/port';
+import { createReach } from './reach.ts';
+
+/** Who listens to one channel of an emitter: each once, however many subscriptions match. */
+export interface Listeners {
+  webhooks: WebhookRow[];
+  sourceIds: string[];
+}
+
+/** Live subscriptions of an emitter on these channels, by whatever pattern they name it. */
+export async function subscriptionsOf(
+  store: Store,
+  emitter: { id: string; owner_id: string },
+  names: readonly string[],
+): Promise<SubscriptionRow[]> {
+  const collection = store.collection(subscriptions);
+  const patterns = emitterPatterns(emitter.id, emitter.owner_id);
+  const [direct, byGlob] = await Promise.all([
+    collection.list({
+      where: { emitter_id: { in: patterns.filter((one) => !isGlob(one)) }, event_name: { in: names } },
+    }),
+    // A glob means the emitters of the subscription's owner.
+    collection.list({
+      where: {
+        owner_id: emitter.owner_id,
+        emitter_id: { in: patterns.filter(isGlob) },
+        event_name: { in: names },
+      },
+    }),
+  ]);
+  return [...direct, ...byGlob];
+}
+
+/**
+ * The active listeners by channel. Read from the store for every batch, so a subscription or webhook that was made
+ * before an event was accepted is always seen.
+ */
+export async function listenersOf(
+  store: Store,
+  emitter: { id: string; owner_id: string },
+  names: readonly string[],
+): Promise<Map<string, Listeners>> {
+  const found = await subscriptionsOf(store, emitter, names);
+  const listeners = new Map<string, Listeners>(names.map((name) => [name, { webhooks: [], sourceIds: [] }]));
+  if (found.length === 0) return listeners;
+
+  const reaches = createReach(store);
+  const ids = [...new Set(found.map((one) => one.listener_id))];
+  const [webhookRows, sourceRows] = await Promise.all([
+    rowsById(
+      store.collection(webhooks),
+      ids.filter((id) => id.startsWith('wh_')),
+    ),
+    rowsById(
+      store.collection(sources),
+      ids.filter((id) => id.startsWith('dc_')),
+    ),
+  ]);
+
+  const seen = new Set<string>();
+  for (const subscription of found) {
+    const { listener_id, event_name } = subscription;
+    const key = `${listener_id} ${event_name}`;
+    const webhook = webhookRows.get(listener_id);
+    const listener = webhook ?? sourceRows.get(listener_id);
+    if (seen.has(key) || !listener?.active) continue;
+    if (!(await reaches(subscription, emitter.owner_id))) continue;
+    if (!(await reaches(subscription, listener.owner_id))) continue;
+    seen.add(key);
+    const channel = listeners.get(event_name)!;
+    if (webhook) channel.webhooks.push(webhook);
+    else channel.sourceIds.push(listener_id);
+  }
+  return listeners;
+}
+
+async function rowsById<T extends Row>(collection: Collection<T>, ids: readonly string[]) {
+  const rows = await Promise.all(ids.map((id) => collection.get(id)));
+  return new Map(rows.flatMap((row) => (row ? [[row.id, row] as const] : [])));
+}

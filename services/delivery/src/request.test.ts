@@ -1,0 +1,76 @@
+import { describe, expect, test } from '@jest/globals';
+import { systemClock } from '@wellspring/core/clock';
+import { newWebhookSecret, secretKey } from '@wellspring/core/webhook-signature';
+import type { DeliveryRow } from '@wellspring/store/collections/webhooks';
+import fc from 'fast-check';
+import { Webhook } from 'standardwebhooks';
+import { headersOf } from './request.ts';
+
+const row = (fields: Partial<DeliveryRow>): DeliveryRow => ({
+  id: 'dlv_0000000000',
+  webhook_id: 'wh_0000000000',
+  owner_id: 'u_0000000000',
+  dedupe_key: null,
+  emitter_id: 'dc_0000000000',
+  event_id: '1700000000000-0',
+  event_name: '',
+  hop: 1,
+  status: 'pending',
+  attempts: 0,
+  due_at: 0,
+  waiting: null,
+  failed_at_ms: null,
+  log: [],
+  created_at: 0,
+  created_at_ms: 0,
+  payload: 'null',
+  ...fields,
+});
+
+describe('the headers of an attempt', () => {
+  test('any JSON body passes the verification of Standard Webhooks, under the new and the old secret', () => {
+    const [secret, old, other] = [newWebhookSecret(), newWebhookSecret(), newWebhookSecret()];
+    const now = systemClock.now();
+    fc.assert(
+      fc.property(fc.json({ stringUnit: 'binary' }), (payload) => {
+        const headers = headersOf(row({ payload }), [secretKey(secret), secretKey(old)], now);
+        for (const one of [secret, old]) new Webhook(one).verify(payload, headers);
+        expect(() => new Webhook(other).verify(payload, headers)).toThrow();
+        expect(() => new Webhook(secret).verify(`${payload} `, headers)).toThrow();
+      }),
+    );
+  });
+
+  test('a secret has 32 random bytes', () => {
+    const secrets = new Set(Array.from({ length: 100 }, newWebhookSecret));
+    expect(secrets.size).toBe(100);
+    for (const secret of secrets) {
+      expect(secret).toMatch(/^whsec_[A-Za-z0-9+/]+=*$/);
+      expect(secretKey(secret)).toHaveLength(32);
+    }
+  });
+
+  test('every event name is sent as percent-encoded UTF-8', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary' }), (name) => {
+        const header = headersOf(row({ event_name: name }), [], 0)['x-wellspring-event-name']!;
+        expect(header).toMatch(/^(?:[!-$&-~]|%[0-9A-F]{2})*$/);
+        expect(decodeURIComponent(header)).toBe(name.toWellFormed());
+      }),
+    );
+  });
+
+  test('id, attempt and hops are told; a test delivery names no emitter and no event', () => {
+    expect(headersOf(row({ attempts: 3, hop: 2 }), [], 1_700_000_000_999)).toMatchObject({
+      'webhook-id': 'dlv_0000000000',
+      'webhook-timestamp': '1700000000',
+      'x-wellspring-emitter-id': 'dc_0000000000',
+      'x-wellspring-event-id': '1700000000000-0',
+      'x-wellspring-delivery-attempt': '4',
+      'x-wellspring-hop-count': '2',
+    });
+    const bare = headersOf(row({ emitter_id: null, event_id: null }), [], 0);
+    expect(Object.keys(bare)).not.toEqual(expect.arrayContaining(['x-wellspring-event-id']));
+    expect(Object.keys(bare)).not.toEqual(expect.arrayContaining(['x-wellspring-emitter-id']));
+  });
+});

@@ -1,0 +1,31 @@
+import { PLATFORM_VERSION } from '@wellspring/contract/limits';
+import { signatures } from '@wellspring/core/webhook-signature';
+import type { DeliveryRow } from '@wellspring/store/collections/webhooks';
+
+const AGENT = `Wellspring/${PLATFORM_VERSION}`;
+
+/** `encodeURIComponent` that also takes lone surrogates, which become U+FFFD. */
+const percentEncode = (text: string) => encodeURIComponent(text.toWellFormed());
+
+/**
+ * Headers of one attempt: Standard Webhooks and those of decisions.md. `webhook-id` is that of the delivery, so the
+ * same over its retries and resends; timestamp and signatures are made anew.
+ * @param keys of the secret, and of the one before it while that still signs
+ * @param now epoch ms
+ */
+export function headersOf(row: DeliveryRow, keys: readonly Buffer[], now: number): Record<string, string> {
+  const timestamp = Math.floor(now / 1000);
+  const headers: Record<string, string> = {
+    'content-type': 'application/json',
+    'user-agent': AGENT,
+    'webhook-id': row.id,
+    'webhook-timestamp': String(timestamp),
+    'webhook-signature': signatures(keys, row.id, timestamp, row.payload),
+    'x-wellspring-event-name': percentEncode(row.event_name),
+    'x-wellspring-delivery-attempt': String(row.attempts + 1),
+    'x-wellspring-hop-count': String(row.hop),
+  };
+  if (row.emitter_id !== null) headers['x-wellspring-emitter-id'] = row.emitter_id;
+  if (row.event_id !== null) headers['x-wellspring-event-id'] = row.event_id;
+  return headers;
+}

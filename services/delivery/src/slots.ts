@@ -1,0 +1,152 @@
+/** How much is sent at a time: pure bookkeeping of one process. */
+export interface SlotLimits {
+  /** Attempts at a time to one webhook. */
+  perWebhook: number;
+  /** Attempts at a time in all. */
+  total: number;
+  /** Bytes of bodies under way in all; a single larger body still goes when nothing else does. */
+  bytes: number;
+  /** Deliveries to one webhook that may wait in memory. */
+  line: number;
+  /** Deliveries that may wait in memory in all. */
+  lines: number;
+}
+
+/** `start`: a slot was taken; `wait`: `next` will give it; `park`: it has to wait in the store. */
+export type Offer = 'start' | 'wait' | 'park';
+
+/**
+ * Slots for attempts, shared fairly: no webhook ever holds more than its limit; the webhooks whose deliveries wait,
+ * in memory or parked in the store, take turns; within a webhook the older goes first.
+ */
+export interface Slots<T> {
+  /** `claimed`: it comes out of the store by `turn`, so it is not behind what is parked there. */
+  offer(webhookId: string, bytes: number, item: T, now: number, claimed?: boolean): Offer;
+  /** Gives back a slot that `offer` or `next` took. */
+  release(webhookId: string, bytes: number): void;
+  /** The next waiting item that may start; its slot is taken. */
+  next(): T | undefined;
+  /** Takes those out of the lines that wait since before `since`: they have to be parked. */
+  expire(since: number): T[];
+  /** Deliveries of this webhook are, or are not any more, parked in the store. */
+  setParked(webhookId: string, parked: boolean): void;
+  /** Of which webhook parked deliveries may be claimed, and how many; undefined when of none. */
+  turn(): { webhookId: string; free: number } | undefined;
+  readonly taken: number;
+  readonly waiting: number;
+  /** Some webhook has deliveries parked in the store. */
+  readonly anyParked: boolean;
+}
+
+interface Entry<T> {
+  item: T;
+  bytes: number;
+  since: number;
+}
+interface Lane<T> {
+  held: number;
+  line: Entry<T>[];
+  parked: boolean;
+}
+
+export function createSlots<T>(limits: SlotLimits): Slots<T> {
+  // In the order of turns: who had one goes to the end.
+  const lanes = new Map<string, Lane<T>>();
+  let taken = 0;
+  let takenBytes = 0;
+  let waiting = 0;
+  let parkedLanes = 0;
+
+  const fits = (bytes: number) => taken === 0 || (taken < limits.total && takenBytes + bytes <= limits.bytes);
+
+  function take(lane: Lane<T>, bytes: number): void {
+    lane.held += 1;
+    taken += 1;
+    takenBytes += bytes;
+  }
+  function turnOver(webhookId: string, lane: Lane<T>): void {
+    lanes.delete(webhookId);
+    lanes.set(webhookId, lane);
+  }
+  function forgetIdle(webhookId: string, lane: Lane<T>): void {
+    if (lane.held === 0 && lane.line.length === 0 && !lane.parked) lanes.delete(webhookId);
+  }
+
+  return {
+    offer(webhookId, bytes, item, now, claimed = false) {
+      const lane = lanes.get(webhookId) ?? { held: 0, line: [], parked: false };
+      lanes.set(webhookId, lane);
+      if (lane.parked && !claimed) return 'park';
+      if (lane.held < limits.perWebhook && lane.line.length === 0 && fits(bytes)) {
+        take(lane, bytes);
+        return 'start';
+      }
+      if (lane.line.length < limits.line && waiting < limits.lines) {
+        lane.line.push({ item, bytes, since: now });
+        waiting += 1;
+        return 'wait';
+      }
+      forgetIdle(webhookId, lane);
+      return 'park';
+    },
+    release(webhookId, bytes) {
+      const lane = lanes.get(webhookId);
+      if (!lane || lane.held === 0) throw new Error(`no slot of ${webhookId} is taken`);
+      lane.held -= 1;
+      taken -= 1;
+      takenBytes -= bytes;
+      forgetIdle(webhookId, lane);
+    },
+    next() {
+      if (waiting === 0 || taken >= limits.total) return undefined;
+      for (const [webhookId, lane] of lanes) {
+        const first = lane.line[0];
+        if (!first || lane.held >= limits.perWebhook || !fits(first.bytes)) continue;
+        lane.line.shift();
+        waiting -= 1;
+        take(lane, first.bytes);
+        turnOver(webhookId, lane);
+        return first.item;
+      }
+      return undefined;
+    },
+    expire(since) {
+      const expired: T[] = [];
+      if (waiting === 0) return expired;
+      for (const [webhookId, lane] of lanes) {
+        // Oldest first, so those that wait too long stand at the head.
+        const kept = lane.line.findIndex((entry) => entry.since >= since);
+        const out = lane.line.splice(0, kept === -1 ? lane.line.length : kept);
+        waiting -= out.length;
+        expired.push(...out.map((entry) => entry.item));
+        forgetIdle(webhookId, lane);
+      }
+      return expired;
+    },
+    setParked(webhookId, parked) {
+      const lane = lanes.get(webhookId) ?? { held: 0, line: [], parked: false };
+      if (parked !== lane.parked) parkedLanes += parked ? 1 : -1;
+      lane.parked = parked;
+      lanes.set(webhookId, lane);
+      forgetIdle(webhookId, lane);
+    },
+    turn() {
+      if (taken > 0 && (taken >= limits.total || takenBytes >= limits.bytes)) return undefined;
+      for (const [webhookId, lane] of lanes) {
+        if (!lane.parked || lane.line.length > 0 || lane.held >= limits.perWebhook) continue;
+        turnOver(webhookId, lane);
+        return { webhookId, free: Math.min(limits.perWebhook - lane.held, limits.total - taken) };
+      }
+      return undefined;
+    },
+    get taken() {
+      return taken;
+    },
+    get waiting() {
+      return waiting;
+    },
+    get anyParked() {
+      return parkedLanes > 0;
+    },
+  };
+}
