@@ -12,6 +12,6 @@ export interface OutboxRow {
 
 export const outbox: CollectionDefinition<OutboxRow> = {
   name: 'outbox',
-  indexes: [{ fields: ['created_at_ms'] }],
+  indexes: [{ fields: ['created_at_ms'] }, { fields: ['emitter_id'] }],
   texts: ['message'],
 };

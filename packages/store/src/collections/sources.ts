@@ -1,4 +1,16 @@
+import type { PropDescriptor } from '@wellspring/contract/definition';
 import type { CollectionDefinition } from '../port.ts';
+
+/** Makes it possible to undo what a crash interrupted. */
+export interface Transition {
+  /** Epoch ms after which nobody is working on it any more. */
+  until: number;
+  /** What to go back to; null: the source was being created, so it goes. */
+  revert: Pick<
+    SourceRow,
+    'component_id' | 'deployment_id' | 'name' | 'name_slug' | 'active' | 'concurrency'
+  > | null;
+}
 
 export interface SourceRow {
   id: string;
@@ -13,10 +25,10 @@ export interface SourceRow {
   active: boolean;
   /** 1, or 2 to 10: that many runs at a time, without order. */
   concurrency: number;
-  /** `deploying`: its creation is not answered yet; it runs, but nobody sees it. */
-  status: 'deploying' | 'live';
-  /** The deployment to return to when a transition is interrupted; null outside of one. */
-  previous_deployment_id: string | null;
+  /** `deploying`: its creation is not answered yet; it runs, but nobody sees it. `updating`: hooks are under way. */
+  status: 'deploying' | 'updating' | 'live';
+  /** While deploying or updating; null when live. */
+  transition: Transition | null;
   created_at: number;
   updated_at: number;
 }
@@ -35,7 +47,9 @@ export interface DeploymentRow {
   source_id: string;
   component_id: string;
   bundle_id: string;
-  /** Values as validated, with applied defaults; those of secret props are sealed (core/seal). */
+  /** The props of the component, so that the values can be shown without reading its code. */
+  props: PropDescriptor[];
+  /** Values as validated, with applied defaults; those of secret props are sealed for the source id (core/seal). */
   configured_props: Record<string, unknown>;
   created_at: number;
 }
@@ -54,6 +68,8 @@ export interface EndpointRow {
   prop: string;
   active: boolean;
   custom_response: boolean;
+  /** Of the source: calls are spread over that many lanes. */
+  concurrency: number;
 }
 export const endpoints: CollectionDefinition<EndpointRow> = {
   name: 'endpoints',

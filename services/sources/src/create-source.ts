@@ -1,0 +1,63 @@
+import { HOOK_DEADLINE_MS } from '@wellspring/contract/calls';
+import { createSource } from '@wellspring/contract/endpoints/sources';
+import { newId } from '@wellspring/core/ids';
+import { forbidden, missingParameter } from '@wellspring/core/problem';
+import { slugOf } from '@wellspring/core/slug';
+import { route } from '@wellspring/http/bind';
+import { ownerFor } from '@wellspring/http/principal';
+import { deployments, type SourceRow, sources } from '@wellspring/store/collections/sources';
+import { checkConcurrency, makeDeployment, namesComponent, resolveComponent } from './deployment.ts';
+import { runHook } from './hooks.ts';
+import { checkName, withFreeSlug } from './name.ts';
+import type { SourcesContext } from './service.ts';
+
+/** Deploys a component: the source is live, though unseen, before its hooks run; a hook that throws undoes it all. */
+export const createSourceRoute = ({ deps, interfaces, present, removeSource }: SourcesContext) =>
+  route(createSource, async ({ input, principal }) => {
+    if (principal.kind !== 'user') throw forbidden('Only a user can create a source.');
+    const ownerId = ownerFor(principal, input.org_id);
+    if (!namesComponent(input)) throw missingParameter('component_id');
+    const name = input.name == null ? undefined : checkName(input.name);
+    const component = await resolveComponent(deps, principal, ownerId, input);
+    const { definition } = component;
+    const concurrency = checkConcurrency(input.concurrency ?? 1, definition);
+    const id = newId('dc');
+    const { deployment, values } = await makeDeployment(deps, id, component, input.configured_props ?? {});
+
+    const now = deps.clock.now();
+    const seconds = Math.floor(now / 1000);
+    const rows = deps.store.collection(sources);
+    const source = await withFreeSlug(name ?? definition.name, async (name_slug) => {
+      const row: SourceRow = {
+        id,
+        owner_id: ownerId,
+        user_id: principal.user_id,
+        component_id: component.id,
+        deployment_id: deployment.id,
+        name: name ?? slugOf(definition.name),
+        name_slug,
+        active: true,
+        concurrency,
+        status: 'deploying',
+        transition: { until: now + 2 * HOOK_DEADLINE_MS, revert: null },
+        created_at: seconds,
+        updated_at: seconds,
+      };
+      await rows.insert(row);
+      return row;
+    }).catch(async (error: unknown) => {
+      await deps.store.collection(deployments).remove(deployment.id);
+      throw error;
+    });
+
+    try {
+      await interfaces.sync(source, definition.props, values, { removeStale: true });
+      await runHook(deps, id, deployment.id, 'deploy');
+      await runHook(deps, id, deployment.id, 'activate');
+    } catch (error) {
+      await removeSource(id);
+      throw error;
+    }
+    await rows.patch(id, { status: 'live', transition: null });
+    return present({ ...source, status: 'live', transition: null });
+  });

@@ -1,0 +1,108 @@
+import { validateValues } from '@wellspring/component/values';
+import { CALLS, PREPARE_DEADLINE_MS, type ResolveCall } from '@wellspring/contract/calls';
+import type { Definition } from '@wellspring/contract/definition';
+import type { Principal } from '@wellspring/contract/principal';
+import { newId } from '@wellspring/core/ids';
+import { invalidComponent, invalidParameter, notFound } from '@wellspring/core/problem';
+import type { Deps } from '@wellspring/runtime/deps';
+import { type ComponentRow, components } from '@wellspring/store/collections/components';
+import { type DeploymentRow, deployments } from '@wellspring/store/collections/sources';
+
+/** The four ways to say which component. */
+export interface Identifiers {
+  component_id?: string | null | undefined;
+  component_code?: string | null | undefined;
+  key?: string | null | undefined;
+  component_url?: string | null | undefined;
+}
+
+export const namesComponent = (input: Identifiers): boolean =>
+  [input.component_id, input.component_code, input.key, input.component_url].some((given) => given != null);
+
+export type DeployDeps = Pick<Deps, 'store' | 'call' | 'seal' | 'config' | 'clock'>;
+
+/** The saved component that the identifiers name. @throws Problem 400, 404 */
+export async function resolveComponent(
+  { call, store }: DeployDeps,
+  principal: Principal,
+  ownerId: string,
+  { component_id, component_code, key, component_url }: Identifiers,
+): Promise<ComponentRow> {
+  const reader_ids = principal.kind === 'user' ? [principal.user_id, ...principal.org_ids] : [ownerId];
+  const message: ResolveCall['message'] = {
+    owner_id: ownerId,
+    reader_ids,
+    component_id,
+    component_code,
+    key,
+    component_url,
+  };
+  const answer = (await call.request(CALLS.resolve, message, {
+    deadlineMs: PREPARE_DEADLINE_MS,
+  })) as ResolveCall['answer'];
+  const component = await store.collection(components).get(answer.component_id);
+  if (!component) throw notFound('component', answer.component_id);
+  if (component.definition.type !== 'source') {
+    throw invalidComponent(
+      `The component is of type ${component.definition.type}; only a source can be deployed.`,
+    );
+  }
+  return component;
+}
+
+/** Values of a deployment with its secrets in clear. */
+export function openValues({ seal }: DeployDeps, deployment: DeploymentRow): Record<string, unknown> {
+  const values: Record<string, unknown> = { ...deployment.configured_props };
+  for (const { name, secret } of deployment.props) {
+    const value = values[name];
+    if (secret && typeof value === 'string') values[name] = seal.open(value, deployment.source_id);
+  }
+  return values;
+}
+
+/**
+ * Validates the values and stores a deployment.
+ * @param previous values of the deployment before, with secrets in clear; `given` is merged into them by prop name
+ * @throws Problem 400 that names the prop
+ */
+export async function makeDeployment(
+  { store, seal, config, clock }: DeployDeps,
+  sourceId: string,
+  component: Pick<ComponentRow, 'id' | 'bundle_id' | 'definition'>,
+  given: Record<string, unknown>,
+  previous?: Record<string, unknown>,
+): Promise<{ deployment: DeploymentRow; values: Record<string, unknown> }> {
+  const { props } = component.definition;
+  const values = validateValues(props, given, {
+    ...(previous === undefined ? {} : { previous }),
+    minIntervalSeconds: config.minIntervalSeconds,
+  });
+  const sealed = { ...values };
+  for (const { name, secret } of props) {
+    const value = sealed[name];
+    if (secret && typeof value === 'string') sealed[name] = seal.seal(value, sourceId);
+  }
+  const deployment: DeploymentRow = {
+    id: newId('d'),
+    source_id: sourceId,
+    component_id: component.id,
+    bundle_id: component.bundle_id,
+    props,
+    configured_props: sealed,
+    created_at: Math.floor(clock.now() / 1000),
+  };
+  await store.collection(deployments).insert(deployment);
+  return { deployment, values };
+}
+
+/** @throws Problem 400: out of range, or the component keeps something between its runs */
+export function checkConcurrency(concurrency: number, { props, dedupe }: Definition): number {
+  if (concurrency === 1) return 1;
+  const refuse = (why: string) => invalidParameter('concurrency', `concurrency ${why}`);
+  if (!Number.isInteger(concurrency) || concurrency < 1 || concurrency > 10)
+    throw refuse('has to be an integer from 2 to 10.');
+  if (dedupe !== null) throw refuse('cannot be given to a source with a dedupe strategy.');
+  if (props.some(({ type }) => type === '$.service.db'))
+    throw refuse('cannot be given to a source with $.service.db.');
+  return concurrency;
+}

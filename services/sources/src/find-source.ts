@@ -1,0 +1,17 @@
+import type { Principal } from '@wellspring/contract/principal';
+import { notFound } from '@wellspring/core/problem';
+import { canRead } from '@wellspring/http/principal';
+import type { Deps } from '@wellspring/runtime/deps';
+import { type SourceRow, sources } from '@wellspring/store/collections/sources';
+
+/** The source, when it is there and the caller's. @throws Problem 404, the same for unknown and foreign ids */
+export async function findSource(
+  { store }: Pick<Deps, 'store'>,
+  principal: Principal,
+  id: string,
+): Promise<SourceRow> {
+  const source = await store.collection(sources).get(id);
+  if (!source || source.status === 'deploying' || !canRead(principal, source.owner_id))
+    throw notFound('source', id);
+  return source;
+}

@@ -1,0 +1,34 @@
+import { CALLS, HOOK_DEADLINE_MS, type HookCall } from '@wellspring/contract/calls';
+import type { HookName } from '@wellspring/contract/definition';
+import { hookFailed } from '@wellspring/core/problem';
+import type { Deps } from '@wellspring/runtime/deps';
+
+/** Runs a hook of a deployment. @throws Problem 400 with the component's message */
+export async function runHook(
+  { call }: Pick<Deps, 'call'>,
+  sourceId: string,
+  deploymentId: string,
+  hook: HookName,
+): Promise<void> {
+  const message: HookCall['message'] = { source_id: sourceId, deployment_id: deploymentId, hook };
+  const answer = (await call.request(CALLS.hook, message, {
+    key: sourceId,
+    deadlineMs: HOOK_DEADLINE_MS,
+  })) as HookCall['answer'];
+  if (!answer.ok) throw hookFailed(`The ${hook} hook failed: ${answer.message}`);
+}
+
+/** As runHook; a throw stays in `$logs` and `$errors`, where the runner put it, unless the caller is strict. */
+export async function runDeactivate(
+  deps: Pick<Deps, 'call' | 'log'>,
+  sourceId: string,
+  deploymentId: string,
+  ignoreErrors: boolean,
+): Promise<void> {
+  try {
+    await runHook(deps, sourceId, deploymentId, 'deactivate');
+  } catch (error) {
+    if (!ignoreErrors) throw error;
+    deps.log.info({ source_id: sourceId, error: (error as Error).message }, 'hook.deactivate_failed');
+  }
+}

@@ -1,0 +1,116 @@
+import type { PropDescriptor } from '@wellspring/contract/definition';
+import { newSecret } from '@wellspring/core/ids';
+import { nextAfter, parseSchedule } from '@wellspring/core/schedule';
+import { changedTopic, TIMERS_CHANGED } from '@wellspring/pubsub/port';
+import type { Deps } from '@wellspring/runtime/deps';
+import { endpoints, type SourceRow, type TimerRow, timers } from '@wellspring/store/collections/sources';
+
+/** The HTTP and timer interfaces of a source: rows that the gateway and the scheduler read. */
+export interface Interfaces {
+  /**
+   * Makes the rows match the props. An endpoint keeps its key and a timer with the same schedule its beat.
+   * @param removeStale also removes the endpoints of props that are no more; left out while it may have to be undone
+   */
+  sync(
+    source: SourceRow,
+    props: readonly PropDescriptor[],
+    values: Record<string, unknown>,
+    options: { removeStale: boolean },
+  ): Promise<void>;
+  /** Keys by prop name. */
+  keys(sourceId: string): Promise<Record<string, string>>;
+}
+
+export function createInterfaces({
+  store,
+  clock,
+  pubsub,
+}: Pick<Deps, 'store' | 'clock' | 'pubsub'>): Interfaces {
+  const endpointRows = store.collection(endpoints);
+  const timerRows = store.collection(timers);
+
+  async function syncEndpoints(source: SourceRow, props: readonly PropDescriptor[], removeStale: boolean) {
+    const wanted = new Map(
+      props.filter(({ type }) => type === '$.interface.http').map((prop) => [prop.name, prop]),
+    );
+    const present = await endpointRows.list({ where: { source_id: source.id }, order: 'asc' });
+    for (const row of present) {
+      const prop = wanted.get(row.prop);
+      wanted.delete(row.prop);
+      if (prop) {
+        const custom_response = prop.customResponse === true;
+        await endpointRows.patch(row.id, {
+          active: source.active,
+          custom_response,
+          concurrency: source.concurrency,
+        });
+      } else if (removeStale) {
+        await endpointRows.remove(row.id);
+      }
+    }
+    for (const prop of wanted.values()) {
+      await endpointRows.insert({
+        id: `e${newSecret()}`,
+        source_id: source.id,
+        owner_id: source.owner_id,
+        prop: prop.name,
+        active: source.active,
+        custom_response: prop.customResponse === true,
+        concurrency: source.concurrency,
+      });
+    }
+  }
+
+  async function syncTimers(
+    source: SourceRow,
+    props: readonly PropDescriptor[],
+    values: Record<string, unknown>,
+  ) {
+    const wanted = new Map(
+      props
+        .filter(({ type }) => type === '$.interface.timer')
+        .map(({ name }) => [name, values[name]] as const),
+    );
+    for (const row of await timerRows.list({ where: { source_id: source.id } })) {
+      if (!wanted.has(row.prop)) await timerRows.remove(row.id);
+    }
+    for (const [prop, value] of wanted) {
+      const row = timerRow(source, prop, value, clock.now());
+      const old = await timerRows.getVersioned(row.id);
+      if (old && sameSchedule(old.row, row) && (old.row.due_at === null) === (row.due_at === null)) continue;
+      if (old) await timerRows.patch(row.id, row);
+      else await timerRows.insert(row);
+    }
+    pubsub.publish(TIMERS_CHANGED);
+  }
+
+  return {
+    async sync(source, props, values, { removeStale }) {
+      await syncEndpoints(source, props, removeStale);
+      await syncTimers(source, props, values);
+      pubsub.publish(changedTopic(source.id));
+    },
+    async keys(sourceId) {
+      const rows = await endpointRows.list({ where: { source_id: sourceId }, order: 'asc' });
+      return Object.fromEntries(rows.map(({ prop, id }) => [prop, id]));
+    },
+  };
+}
+
+/** The first tick comes one interval from now. */
+function timerRow(source: SourceRow, prop: string, value: unknown, now: number): TimerRow {
+  // The values were validated when they were configured, under the minimum of that time.
+  const schedule = parseSchedule(value, prop, 1);
+  return {
+    id: `${source.id}/${prop}`,
+    source_id: source.id,
+    prop,
+    interval_seconds: schedule.kind === 'interval' ? schedule.seconds : null,
+    cron: schedule.kind === 'cron' ? schedule.cron : null,
+    timezone: schedule.kind === 'cron' ? schedule.timezone : null,
+    due_at: source.active ? nextAfter(schedule, now) : null,
+  };
+}
+
+const sameSchedule = (a: TimerRow, b: TimerRow) =>
+  a.interval_seconds === b.interval_seconds && a.cron === b.cron && a.timezone === b.timezone;

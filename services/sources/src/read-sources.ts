@@ -1,0 +1,28 @@
+import { getSource, listMySources, listOrgSources } from '@wellspring/contract/endpoints/sources';
+import { notFound } from '@wellspring/core/problem';
+import { type Route, route } from '@wellspring/http/bind';
+import { listPage, type PageInput } from '@wellspring/http/paging';
+import { canRead } from '@wellspring/http/principal';
+import { sources } from '@wellspring/store/collections/sources';
+import { findSource } from './find-source.ts';
+import type { SourcesContext } from './service.ts';
+
+export function readSourceRoutes({ deps, present }: SourcesContext): Route[] {
+  const rows = deps.store.collection(sources);
+  const list = async (ownerId: string, input: PageInput) => {
+    const page = await listPage(rows, { owner_id: ownerId, status: { in: ['live', 'updating'] } }, input);
+    return { ...page, data: await Promise.all(page.data.map(present)) };
+  };
+  return [
+    route(getSource, async ({ params, principal }) => present(await findSource(deps, principal, params.id))),
+    route(listMySources, ({ input, principal }) => {
+      if (principal.kind !== 'user') throw notFound('user');
+      return list(principal.user_id, input);
+    }),
+    route(listOrgSources, ({ params, input, principal }) => {
+      if (!params.org_id.startsWith('o_') || !canRead(principal, params.org_id))
+        throw notFound('organization', params.org_id);
+      return list(params.org_id, input);
+    }),
+  ];
+}

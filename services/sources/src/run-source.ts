@@ -1,0 +1,43 @@
+import { runSource } from '@wellspring/contract/endpoints/sources';
+import type { RunJob } from '@wellspring/contract/messages';
+import { newId } from '@wellspring/core/ids';
+import { conflict } from '@wellspring/core/problem';
+import { route } from '@wellspring/http/bind';
+import { type DeploymentRow, deployments } from '@wellspring/store/collections/sources';
+import { findSource } from './find-source.ts';
+import type { SourcesContext } from './service.ts';
+
+/** Runs a source once by hand, with the event given or one of the shape that its interface has (behaviour 1.12). */
+export const runSourceRoute = ({ deps }: SourcesContext) =>
+  route(runSource, async ({ params, input, principal, requestId }) => {
+    const source = await findSource(deps, principal, params.id);
+    if (!source.active) throw conflict('source_inactive', 'The source is inactive; enable it to run it.');
+    const deployment = await deps.store.collection(deployments).get(source.deployment_id);
+    const event = input.event === undefined ? defaultEvent(deployment, deps.clock.now()) : input.event;
+    const job: RunJob = {
+      v: 1,
+      type: 'run',
+      run_id: newId('run'),
+      source_id: source.id,
+      trigger: { kind: 'manual', payload: JSON.stringify(event) },
+      hop: 0,
+      trace_id: requestId,
+      accepted_at: deps.clock.now(),
+    };
+    await deps.queue.publish('runs', { key: source.id, payload: JSON.stringify(job) });
+    return { run_id: job.run_id };
+  });
+
+function defaultEvent(deployment: DeploymentRow | undefined, now: number): unknown {
+  const timer = deployment?.props.find(({ type }) => type === '$.interface.timer');
+  if (deployment && timer) {
+    const value = (deployment.configured_props[timer.name] ?? {}) as Record<string, unknown>;
+    const seconds = value.intervalSeconds ?? value.interval_seconds;
+    const schedule = value.cron == null ? { interval_seconds: seconds } : { cron: value.cron };
+    return { timestamp: Math.floor(now / 1000), ...schedule };
+  }
+  if (deployment?.props.some(({ type }) => type === '$.interface.http')) {
+    return { method: 'GET', path: '/', query: {}, headers: {}, bodyRaw: '' };
+  }
+  return {};
+}

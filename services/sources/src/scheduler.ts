@@ -1,0 +1,102 @@
+import { createHash } from 'node:crypto';
+import type { RunJob } from '@wellspring/contract/messages';
+import { nextTick, type Schedule } from '@wellspring/core/schedule';
+import { TIMERS_CHANGED } from '@wellspring/pubsub/port';
+import type { Deps } from '@wellspring/runtime/deps';
+import type { Worker } from '@wellspring/runtime/service';
+import { type TimerRow, timers } from '@wellspring/store/collections/sources';
+
+/** Looks again at least this often, should a wake-up get lost. */
+const LONGEST_SLEEP_MS = 30_000;
+const BATCH = 200;
+
+/**
+ * Publishes a run for each timer that is due, then moves the timer on. A crash in between publishes the same run id
+ * once more, which the runner knows: no tick is lost, none runs twice, and any number of schedulers may race. What
+ * fell due while no scheduler ran is made up for by one run.
+ */
+export function schedulerWorker({
+  store,
+  queue,
+  pubsub,
+  clock,
+  log,
+}: Pick<Deps, 'store' | 'queue' | 'pubsub' | 'clock' | 'log'>): Worker {
+  const rows = store.collection(timers);
+
+  async function tick(row: TimerRow): Promise<void> {
+    const due = row.due_at!;
+    const job: RunJob = {
+      v: 1,
+      type: 'run',
+      run_id: tickRunId(row.id, due),
+      source_id: row.source_id,
+      trigger: {
+        kind: 'timer',
+        prop: row.prop,
+        due_at: due,
+        ...(row.interval_seconds === null ? {} : { interval_seconds: row.interval_seconds }),
+        ...(row.cron === null ? {} : { cron: row.cron, timezone: row.timezone ?? 'UTC' }),
+      },
+      hop: 0,
+      trace_id: tickRunId(row.id, due),
+      accepted_at: clock.now(),
+    };
+    await queue.publish('runs', { key: row.source_id, payload: JSON.stringify(job) });
+    // Only if nobody set the timer meanwhile.
+    await rows.patch(row.id, { due_at: nextTick(scheduleOf(row), due, clock.now()) }, { due_at: due });
+  }
+
+  return {
+    name: 'sources.scheduler',
+    async run(signal) {
+      let wake = () => {};
+      let woken = false;
+      const unsubscribe = pubsub.subscribe(TIMERS_CHANGED, () => {
+        woken = true;
+        wake();
+      });
+      try {
+        while (!signal.aborted) {
+          woken = false;
+          const due = await rows.list({
+            where: { due_at: { lte: clock.now() } },
+            orderBy: 'due_at',
+            order: 'asc',
+            limit: BATCH,
+          });
+          if (due.length > 0) {
+            await Promise.all(due.map(tick));
+            log.debug({ count: due.length }, 'timers.fired');
+            continue;
+          }
+          const [next] = await rows.list({
+            where: { due_at: { gt: clock.now() } },
+            orderBy: 'due_at',
+            order: 'asc',
+            limit: 1,
+          });
+          if (woken) continue;
+          const stop = new AbortController();
+          wake = () => stop.abort();
+          const ms = Math.min(
+            LONGEST_SLEEP_MS,
+            Math.max(0, (next?.due_at ?? Number.MAX_SAFE_INTEGER) - clock.now()),
+          );
+          await clock.sleep(ms, AbortSignal.any([signal, stop.signal]));
+        }
+      } finally {
+        unsubscribe();
+      }
+    },
+  };
+}
+
+/** The same for the same timer and due time. */
+export const tickRunId = (timerId: string, due: number): string =>
+  `run_${createHash('sha256').update(`${timerId}@${due}`).digest('hex').slice(0, 24)}`;
+
+const scheduleOf = (row: TimerRow): Schedule =>
+  row.cron === null
+    ? { kind: 'interval', seconds: row.interval_seconds! }
+    : { kind: 'cron', cron: row.cron, timezone: row.timezone ?? 'UTC' };
