@@ -1,0 +1,121 @@
+import { eventIdOfSortKey, eventSortKey, parseEventId } from '@wellspring/core/event-id';
+import { events, logs } from '@wellspring/store/collections/events';
+import type { Store } from '@wellspring/store/port';
+import { type EventRecord, recordOfEvent, recordsOfLog } from './record.ts';
+
+/** What one list or stream shows. All keys are sort keys (core/event-id); records come with their payloads. */
+export interface Channel {
+  /** Tells channels apart within this process. */
+  key: string;
+  /** Newest first, older than `before` (exclusive; undefined: from the newest). */
+  older(before: string | undefined, limit: number): Promise<EventRecord[]>;
+  /** Oldest first, newer than `after` (exclusive). */
+  newer(after: string, limit: number): Promise<EventRecord[]>;
+  /** How many are newer than `after` (exclusive), at most `atMost`. */
+  countNewer(after: string, atMost: number): Promise<number>;
+  newestKey(): Promise<string | undefined>;
+}
+
+/** The `event_name` of a request: absent means the default and all named channels. */
+export function channelOf(store: Store, emitterId: string, eventName: string | undefined): Channel {
+  if (eventName === '$logs') return logChannel(store, emitterId);
+  if (eventName === '$errors' || eventName === '$in') {
+    return eventChannel(store, 'partition', `${emitterId}/${eventName}`);
+  }
+  if (eventName === undefined) return eventChannel(store, 'partition', `${emitterId}/events`);
+  return eventChannel(store, 'channel', `${emitterId}/events/${eventName}`);
+}
+
+function eventChannel(store: Store, field: 'partition' | 'channel', value: string): Channel {
+  const rows = store.collection(events);
+  const where = { [field]: value };
+  const orderBy = 'sort_key';
+  return {
+    key: `${field}:${value}`,
+    async older(before, limit) {
+      const bound = before === undefined ? {} : { sort_key: { lt: before } };
+      const found = await rows.list({ where: { ...where, ...bound }, orderBy, order: 'desc', limit });
+      return found.map(recordOfEvent);
+    },
+    async newer(after, limit) {
+      const found = await rows.list({
+        where: { ...where, sort_key: { gt: after } },
+        orderBy,
+        order: 'asc',
+        limit,
+      });
+      return found.map(recordOfEvent);
+    },
+    countNewer: (after, atMost) => rows.count({ ...where, sort_key: { gt: after } }, atMost),
+    async newestKey() {
+      const [row] = await rows.list({ where, orderBy, order: 'desc', limit: 1 });
+      return row?.sort_key;
+    },
+  };
+}
+
+/** The largest sort key of the same millisecond: log rows hold consecutive ids of one. */
+const lastKeyOf = (rowKey: string, count: number) => {
+  const first = parseEventId(eventIdOfSortKey(rowKey))!;
+  return eventSortKey({ ms: first.ms, n: first.n + count - 1 });
+};
+
+function logChannel(store: Store, emitterId: string): Channel {
+  const rows = store.collection(logs);
+  const orderBy = 'sort_key';
+
+  async function older(before: string | undefined, limit: number): Promise<EventRecord[]> {
+    const records: EventRecord[] = [];
+    let bound = before;
+    while (records.length < limit) {
+      const [row] = await rows.list({
+        where: { emitter_id: emitterId, ...(bound !== undefined && { sort_key: { lt: bound } }) },
+        orderBy,
+        order: 'desc',
+        limit: 1,
+      });
+      if (!row) break;
+      bound = row.sort_key;
+      const expanded = recordsOfLog(row).reverse();
+      records.push(...expanded.filter((one) => before === undefined || one.sortKey < before));
+    }
+    return records.slice(0, limit);
+  }
+
+  /** The row that `after` lies in may hold newer records too. */
+  async function rowsFrom(after: string, limit: number) {
+    const [within] = await rows.list({
+      where: { emitter_id: emitterId, sort_key: { lte: after } },
+      orderBy,
+      order: 'desc',
+      limit: 1,
+    });
+    const later = await rows.list({
+      where: { emitter_id: emitterId, sort_key: { gt: after } },
+      orderBy,
+      order: 'asc',
+      limit,
+    });
+    return within && lastKeyOf(within.sort_key, within.count) > after ? [within, ...later] : later;
+  }
+
+  return {
+    key: `logs:${emitterId}`,
+    older,
+    async newer(after, limit) {
+      const records = (await rowsFrom(after, limit)).flatMap(recordsOfLog);
+      return records.filter((one) => one.sortKey > after).slice(0, limit);
+    },
+    async countNewer(after, atMost) {
+      // Every row holds a record at least, so the rows need to be read only when there are few.
+      const where = { emitter_id: emitterId, sort_key: { gt: after } };
+      if ((await rows.count(where, atMost)) >= atMost) return atMost;
+      const records = (await rowsFrom(after, atMost)).flatMap(recordsOfLog);
+      return Math.min(atMost, records.filter((one) => one.sortKey > after).length);
+    },
+    async newestKey() {
+      const [row] = await rows.list({ where: { emitter_id: emitterId }, orderBy, order: 'desc', limit: 1 });
+      return row && lastKeyOf(row.sort_key, row.count);
+    },
+  };
+}

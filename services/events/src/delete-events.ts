@@ -1,0 +1,26 @@
+import { deleteSourceEvents } from '@wellspring/contract/endpoints/events';
+import { eventSortKey, parseEventId } from '@wellspring/core/event-id';
+import { invalidParameter } from '@wellspring/core/problem';
+import { type Route, route } from '@wellspring/http/bind';
+import type { Deps } from '@wellspring/runtime/deps';
+import { readableSource } from './access.ts';
+import { deleteRange } from './delete-range.ts';
+
+function keyOf(param: 'start_id' | 'end_id', text: string | undefined): string | undefined {
+  if (text === undefined) return undefined;
+  const id = parseEventId(text);
+  if (!id) throw invalidParameter(param, `${param} has to be the id of an event, <ms>-<n>.`);
+  return eventSortKey(id);
+}
+
+/** Answers when the rows are gone. */
+export function deleteRoutes({ store }: Pick<Deps, 'store'>): Route[] {
+  return [
+    route(deleteSourceEvents, async ({ principal, params, input }) => {
+      const start = keyOf('start_id', input.start_id);
+      const end = keyOf('end_id', input.end_id);
+      await readableSource(store, principal, params.id);
+      await deleteRange(store, params.id, input.event_name, start, end);
+    }),
+  ];
+}

@@ -1,0 +1,81 @@
+import { eventIdOfSortKey, eventSortKey, parseEventId } from '@wellspring/core/event-id';
+import { events, type LogRow, logs } from '@wellspring/store/collections/events';
+import type { Store } from '@wellspring/store/port';
+import { channelOf } from './channel.ts';
+
+const BATCH = 500;
+
+/** Sort keys, both inclusive. */
+interface Range {
+  start: string;
+  end: string;
+}
+
+/** Deletes a range of a channel, in batches that hold up nobody. Events that come meanwhile stay. */
+export async function deleteRange(
+  store: Store,
+  emitterId: string,
+  eventName: string | undefined,
+  start: string | undefined,
+  end: string | undefined,
+): Promise<void> {
+  const newest = await channelOf(store, emitterId, eventName).newestKey();
+  if (newest === undefined) return;
+  const range = { start: start ?? '', end: end !== undefined && end < newest ? end : newest };
+  if (range.start > range.end) return;
+  if (eventName === '$logs') return deleteLogs(store, emitterId, range);
+  const where =
+    eventName === undefined
+      ? { partition: `${emitterId}/events` }
+      : eventName === '$errors' || eventName === '$in'
+        ? { partition: `${emitterId}/${eventName}` }
+        : { channel: `${emitterId}/events/${eventName}` };
+  const sort_key = { gte: range.start, lte: range.end };
+  while ((await store.collection(events).removeWhere({ ...where, sort_key }, BATCH)) === BATCH);
+}
+
+/** What is left of a run's logs without the range: up to two rows. */
+export function withoutRange(row: LogRow, { start, end }: Range): LogRow[] {
+  const first = parseEventId(eventIdOfSortKey(row.sort_key))!;
+  const records = JSON.parse(row.records) as unknown[];
+  const keyAt = (index: number) => eventSortKey({ ms: first.ms, n: first.n + index });
+  const piece = (from: number, to: number): LogRow => ({
+    ...row,
+    id: `${row.emitter_id}/${keyAt(from)}`,
+    sort_key: keyAt(from),
+    count: to - from,
+    records: JSON.stringify(records.slice(from, to)),
+  });
+  const from = records.findIndex((_, index) => keyAt(index) >= start);
+  const to = records.findIndex((_, index) => keyAt(index) > end);
+  if (from === -1) return [row];
+  const pieces = from > 0 ? [piece(0, from)] : [];
+  if (to !== -1) pieces.push(piece(to, records.length));
+  return pieces;
+}
+
+async function deleteLogs(store: Store, emitterId: string, range: Range): Promise<void> {
+  const rows = store.collection(logs);
+  const trim = async (row: LogRow) => {
+    const left = withoutRange(row, range);
+    // One turn: the store makes them durable together.
+    const writes: Promise<unknown>[] = left.map(({ id, count, records, ...rest }) =>
+      id === row.id ? rows.patch(id, { count, records }) : rows.insertMany([{ id, count, records, ...rest }]),
+    );
+    if (!left.some(({ id }) => id === row.id)) writes.push(rows.remove(row.id));
+    await Promise.all(writes);
+  };
+  // The row at either edge may reach beyond it; what lies between goes whole.
+  const edges = [range.start, range.end].map((edge) =>
+    rows.list({
+      where: { emitter_id: emitterId, sort_key: { lte: edge } },
+      orderBy: 'sort_key',
+      order: 'desc',
+      limit: 1,
+    }),
+  );
+  const found = new Map((await Promise.all(edges)).flat().map((row) => [row.id, row]));
+  for (const row of found.values()) await trim(row);
+  const inner = { emitter_id: emitterId, sort_key: { gte: range.start, lte: range.end } };
+  while ((await rows.removeWhere(inner, BATCH)) === BATCH);
+}

@@ -1,0 +1,76 @@
+import type { Clock } from '@wellspring/core/clock';
+import type { Channel } from './channel.ts';
+import type { SharedReads } from './frames.ts';
+
+/** Where a stream goes. */
+export interface Sink {
+  /** Resolves when the reader may get more; false: the reader is gone or too slow, nothing more is sent. */
+  send(text: string): Promise<boolean>;
+}
+
+/** `events`: there may be something to read; `changed`: it is to be asked whether the stream may go on. */
+export type Wake = (why: 'events' | 'changed') => void;
+
+export interface Follow {
+  channel: Channel;
+  /** Sort key: later events are sent. */
+  after: string;
+  sink: Sink;
+  reads: SharedReads;
+  clock: Clock;
+  /** Ends the stream. */
+  signal: AbortSignal;
+  /** Gives the function that ends the calls. */
+  onWake(wake: Wake): () => void;
+  /** Whether the stream may go on; asked with every handshake and when something changed. */
+  mayContinue(): Promise<boolean>;
+}
+
+export const HANDSHAKE_MS = 15_000;
+export const HANDSHAKE = ':sse-handshake\n\n';
+
+/**
+ * Sends the events of a channel after a cursor, for ever: each once and in order, since every one is read from the
+ * store by its place; a wake-up only says when to look. Resolves when the stream is over.
+ */
+export async function follow(options: Follow): Promise<void> {
+  const { channel, sink, reads, clock, signal } = options;
+  let { after } = options;
+  let woken = false;
+  // Asked at once: the source may have gone while the stream was being opened.
+  let changed = true;
+  let endSleep = () => {};
+  const unsubscribe = options.onWake((why) => {
+    if (why === 'events') reads.outdated(channel);
+    else changed = true;
+    woken = true;
+    endSleep();
+  });
+  try {
+    let handshakeAt = clock.now() + HANDSHAKE_MS;
+    while (!signal.aborted) {
+      woken = false;
+      const frames = await reads.read(channel, after);
+      if (frames) {
+        after = frames.last;
+        if (!(await sink.send(frames.text))) return;
+      }
+      const due = clock.now() >= handshakeAt;
+      if (due || changed) {
+        changed = false;
+        if (!(await options.mayContinue())) return;
+      }
+      if (due) {
+        if (!(await sink.send(HANDSHAKE))) return;
+        handshakeAt = clock.now() + HANDSHAKE_MS;
+      }
+      if (frames || woken) continue;
+      const ended = new AbortController();
+      endSleep = () => ended.abort();
+      await clock.sleep(Math.max(1, handshakeAt - clock.now()), AbortSignal.any([signal, ended.signal]));
+      endSleep = () => {};
+    }
+  } finally {
+    unsubscribe();
+  }
+}

@@ -1,0 +1,90 @@
+import { listSourceErrors, listSourceEvents, listSourceLogs } from '@wellspring/contract/endpoints/events';
+import { LIMITS } from '@wellspring/contract/limits';
+import { decodeCursor } from '@wellspring/core/cursor';
+import { eventSortKey, parseEventId } from '@wellspring/core/event-id';
+import { invalidParameter } from '@wellspring/core/problem';
+import { type Route, route } from '@wellspring/http/bind';
+import type { Deps } from '@wellspring/runtime/deps';
+import { readableSource } from './access.ts';
+import { type Channel, channelOf } from './channel.ts';
+import { type EventRecord, summaryOf } from './record.ts';
+
+interface ListInput {
+  limit?: number | undefined;
+  after?: string | undefined;
+  before?: string | undefined;
+  expand?: string | undefined;
+}
+
+const DEFAULT_LIMIT = 10;
+/** Read at a time, so that a page of large events does not have to be in memory twice. */
+const CHUNK = 16;
+/** A page of expanded events ends early at this size; the next page follows by its cursor. */
+const PAGE_BYTES = 32 * 1024 * 1024;
+
+const keyOf = (cursor: string, param: 'after' | 'before') =>
+  eventSortKey(parseEventId(decodeCursor(cursor, param, 'event'))!);
+
+/** One page of the newest 100 events of a channel, newest first; the event ids themselves are the cursors. */
+export async function pageOf(channel: Channel, input: ListInput) {
+  const { limit = DEFAULT_LIMIT, after, before, expand } = input;
+  if (after !== undefined && before !== undefined) {
+    throw invalidParameter('before', 'Only one of after and before can be given.');
+  }
+  const total_count = await channel.countNewer('', LIMITS.retrievable);
+  const records =
+    before !== undefined
+      ? await pageBefore(channel, keyOf(before, 'before'), limit)
+      : await pageAfter(channel, after === undefined ? undefined : keyOf(after, 'after'), limit);
+  return {
+    total_count,
+    cursors: 'raw' as const,
+    data: records.map((record) => summaryOf(record, expand === 'event')),
+  };
+}
+
+/** Older than the cursor, as far as the list reaches. */
+async function pageAfter(channel: Channel, key: string | undefined, limit: number): Promise<EventRecord[]> {
+  let wanted = limit;
+  if (key !== undefined) {
+    const [at] = await channel.older(`${key}~`, 1);
+    const newer = await channel.countNewer(key, LIMITS.retrievable);
+    wanted = Math.min(limit, LIMITS.retrievable - newer - (at?.sortKey === key ? 1 : 0));
+  }
+  const records: EventRecord[] = [];
+  for (let bound = key, bytes = 0; records.length < wanted && bytes < PAGE_BYTES; ) {
+    const size = Math.min(CHUNK, wanted - records.length);
+    const chunk = await channel.older(bound, size);
+    records.push(...chunk);
+    bytes += chunk.reduce((sum, one) => sum + one.payload.length, 0);
+    if (chunk.length < size) break;
+    bound = chunk.at(-1)!.sortKey;
+  }
+  return records;
+}
+
+/** The nearest newer ones, without those that have slipped out of the newest 100. */
+async function pageBefore(channel: Channel, key: string, limit: number): Promise<EventRecord[]> {
+  if ((await channel.countNewer(key, LIMITS.retrievable + 1)) > LIMITS.retrievable) {
+    return (await channel.older(undefined, LIMITS.retrievable)).slice(-limit);
+  }
+  return (await channel.newer(key, limit)).reverse();
+}
+
+/** The lists of what a source emitted, of its errors and of its logs. */
+export function listRoutes({ store }: Pick<Deps, 'store'>): Route[] {
+  return [
+    route(listSourceEvents, async ({ principal, params, input }) => {
+      await readableSource(store, principal, params.id);
+      return pageOf(channelOf(store, params.id, input.event_name), input);
+    }),
+    route(listSourceErrors, async ({ principal, params, input }) => {
+      await readableSource(store, principal, params.id);
+      return pageOf(channelOf(store, params.id, '$errors'), input);
+    }),
+    route(listSourceLogs, async ({ principal, params, input }) => {
+      await readableSource(store, principal, params.id);
+      return pageOf(channelOf(store, params.id, '$logs'), input);
+    }),
+  ];
+}

@@ -1,0 +1,76 @@
+import { LIMITS } from '@wellspring/contract/limits';
+import { eventIdOfSortKey, eventSortKey, parseEventId } from '@wellspring/core/event-id';
+import { truncateUtf8 } from '@wellspring/core/truncate';
+import type { EventRow, LogRow } from '@wellspring/store/collections/events';
+
+/** One event of whatever stream, between the store and the API. */
+export interface EventRecord {
+  sortKey: string;
+  id: string;
+  indexedAtMs: number;
+  metadata: {
+    emit_id: string;
+    emitter_id: string;
+    name: string;
+    id: string | number | null;
+    summary: string | null;
+    ts: number | null;
+  };
+  /** JSON text. */
+  payload: string;
+}
+
+export const recordOfEvent = (row: EventRow): EventRecord => ({
+  sortKey: row.sort_key,
+  id: eventIdOfSortKey(row.sort_key),
+  indexedAtMs: row.indexed_at_ms,
+  metadata: {
+    emit_id: row.emit_id,
+    emitter_id: row.emitter_id,
+    name: row.name,
+    id: row.meta_id,
+    summary: row.summary,
+    ts: row.ts,
+  },
+  payload: row.payload,
+});
+
+/** The records of one run's logs, oldest first: their ids follow that of the row. */
+export function recordsOfLog(row: LogRow): EventRecord[] {
+  const first = parseEventId(eventIdOfSortKey(row.sort_key))!;
+  return (JSON.parse(row.records) as unknown[]).map((record, index) => {
+    const id = { ms: first.ms, n: first.n + index };
+    return {
+      sortKey: eventSortKey(id),
+      id: `${id.ms}-${id.n}`,
+      indexedAtMs: row.indexed_at_ms,
+      metadata: {
+        emit_id: `${row.run_id}-${id.n}`,
+        emitter_id: row.emitter_id,
+        name: '$logs',
+        id: null,
+        summary: null,
+        ts: null,
+      },
+      payload: JSON.stringify(record),
+    };
+  });
+}
+
+/** An event as lists show it; over 1 KB and not expanded, `event` is the beginning of its JSON text. */
+export function summaryOf(record: EventRecord, expand: boolean) {
+  const { id, indexedAtMs, metadata, payload } = record;
+  const cut = !expand && Buffer.byteLength(payload) > LIMITS.summaryBytes;
+  return {
+    id,
+    indexed_at_ms: indexedAtMs,
+    event: cut ? truncateUtf8(payload, LIMITS.summaryBytes) : (JSON.parse(payload) as unknown),
+    metadata: cut ? { ...metadata, truncated: true } : metadata,
+  };
+}
+
+/** An event as streams send it: one frame, the payload byte for byte as it was emitted. */
+export function frameOf({ id, indexedAtMs, metadata, payload }: EventRecord): string {
+  const data = `{"id":"${id}","indexed_at_ms":${indexedAtMs},"event":${payload},"metadata":${JSON.stringify(metadata)}}`;
+  return `id: ${id}\ndata: ${data}\n\n`;
+}

@@ -1,0 +1,27 @@
+import { eventSortKey, parseEventId } from '@wellspring/core/event-id';
+import { states } from '@wellspring/store/collections/states';
+import type { Store } from '@wellspring/store/port';
+import type { Channel } from './channel.ts';
+
+/**
+ * The sort key after which a stream begins. Without an id: after what exists now. With one: after that event; an id
+ * that this emitter never gave means everything that is retained.
+ */
+export async function resumeAfter(
+  store: Store,
+  emitterId: string,
+  channel: Channel,
+  eventName: string | undefined,
+  lastEventId: string | undefined,
+): Promise<string> {
+  const newest = (await channel.newestKey()) ?? '';
+  if (lastEventId === undefined || lastEventId === '') return newest;
+  const id = parseEventId(lastEventId);
+  if (!id) return '';
+  const key = eventSortKey(id);
+  if (key <= newest) return key;
+  // Either the newer events were deleted, or the id is none of ours; then waiting for later ones would be for ever.
+  const state = await store.collection(states).get(emitterId);
+  const stream = eventName?.startsWith('$') ? eventName : 'events';
+  return key <= (state?.last_ids[stream] ?? '') ? key : '';
+}

@@ -1,0 +1,35 @@
+import type { Deps } from '@wellspring/runtime/deps';
+import type { Service } from '@wellspring/runtime/service';
+import { deleteRoutes } from './delete-events.ts';
+import { createSharedReads } from './frames.ts';
+import { listRoutes } from './list-events.ts';
+import { streamRoute } from './stream.ts';
+
+type EventsDeps = Pick<Deps, 'store' | 'pubsub' | 'clock' | 'metrics'>;
+
+/** What emitters emitted, as lists and as streams. Streams end when the worker is told to stop. */
+export function createEventsService(deps: EventsDeps): Service {
+  const draining = new AbortController();
+  return {
+    name: 'events',
+    routes: [
+      ...listRoutes(deps),
+      ...deleteRoutes(deps),
+      streamRoute(deps, createSharedReads(), draining.signal),
+    ],
+    workers: [
+      {
+        name: 'streams',
+        run: (signal) =>
+          new Promise((resolve) => {
+            const end = () => {
+              draining.abort();
+              resolve();
+            };
+            if (signal.aborted) end();
+            else signal.addEventListener('abort', end, { once: true });
+          }),
+      },
+    ],
+  };
+}

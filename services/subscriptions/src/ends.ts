@@ -1,0 +1,70 @@
+import { LIMITS } from '@wellspring/contract/limits';
+import type { Principal } from '@wellspring/contract/principal';
+import { isGlob } from '@wellspring/core/glob';
+import { isId } from '@wellspring/core/ids';
+import { invalidParameter, missingParameter, notFound } from '@wellspring/core/problem';
+import { canRead } from '@wellspring/http/principal';
+import { sources } from '@wellspring/store/collections/sources';
+import { webhooks } from '@wellspring/store/collections/webhooks';
+import type { Store } from '@wellspring/store/port';
+
+/**
+ * Makes sure that the principal may listen to this emitter: a source, the owner (himself or an organization) of all
+ * that emits, or one of the globs.
+ * @throws Problem 400 for another glob or no id at all, 404 for unknown and foreign ones alike
+ */
+export async function checkEmitter(store: Store, principal: Principal, id: string): Promise<void> {
+  if (isGlob(id)) return;
+  if (id.includes('*')) {
+    throw invalidParameter('emitter_id', 'The only patterns for emitter_id are dc_* and p_*.');
+  }
+  if (id.startsWith('u_') || id.startsWith('o_')) {
+    if (!canRead(principal, id)) throw notFound('emitter', id);
+    return;
+  }
+  if (!id.startsWith('dc_') && !id.startsWith('p_')) {
+    throw invalidParameter(
+      'emitter_id',
+      'emitter_id has to be the id of a source or workflow, or a pattern.',
+    );
+  }
+  if (!(await mayUseSource(store, principal, id))) throw notFound('emitter', id);
+}
+
+/**
+ * Makes sure that the principal may send to this listener: a source or a webhook.
+ * @throws Problem 400 for a glob or no id at all, 404 for unknown and foreign ones alike
+ */
+export async function checkListener(store: Store, principal: Principal, id: string): Promise<void> {
+  if (id.startsWith('wh_') && !id.includes('*')) {
+    const webhook = await store.collection(webhooks).get(id);
+    if (!webhook || !canRead(principal, webhook.owner_id)) throw notFound('listener', id);
+    return;
+  }
+  if (!/^(?:dc|p)_[^*]*$/.test(id)) {
+    throw invalidParameter('listener_id', 'listener_id has to be the id of a source, workflow or webhook.');
+  }
+  if (!(await mayUseSource(store, principal, id))) throw notFound('listener', id);
+}
+
+async function mayUseSource(store: Store, principal: Principal, id: string): Promise<boolean> {
+  if (!isId('dc', id)) return false;
+  // Its code may subscribe it while it is still being deployed.
+  const source = await store.collection(sources).get(id);
+  return source !== undefined && canRead(principal, source.owner_id);
+}
+
+/** The channel, '' when it is not given. @throws Problem 400 when it has more than 256 bytes */
+export function checkEventName(name: string | undefined): string {
+  if (name === undefined) return '';
+  if (Buffer.byteLength(name) > LIMITS.eventName) {
+    throw invalidParameter('event_name', `event_name has more than ${LIMITS.eventName} bytes.`);
+  }
+  return name;
+}
+
+/** @throws Problem 400 when the parameter was left empty */
+export function notEmpty(param: string, value: string): string {
+  if (value === '') throw missingParameter(param);
+  return value;
+}

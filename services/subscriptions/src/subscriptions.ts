@@ -1,0 +1,115 @@
+import {
+  createSubscription,
+  deleteSubscription,
+  deleteSubscriptionById,
+  findSubscriptions,
+  listMySubscriptions,
+  listOrgSubscriptions,
+} from '@wellspring/contract/endpoints/subscriptions';
+import { newId } from '@wellspring/core/ids';
+import { notFound } from '@wellspring/core/problem';
+import { type Route, route } from '@wellspring/http/bind';
+import { canRead, ownerFor } from '@wellspring/http/principal';
+import type { Deps } from '@wellspring/runtime/deps';
+import { type SubscriptionRow, subscriptions } from '@wellspring/store/collections/subscriptions';
+import { insertNew } from '@wellspring/store/insert-new';
+import { ConflictError, type Store } from '@wellspring/store/port';
+import { checkEmitter, checkEventName, checkListener, notEmpty } from './ends.ts';
+
+const present = (row: SubscriptionRow) => ({
+  id: row.id,
+  emitter_id: row.emitter_id,
+  listener_id: row.listener_id,
+  event_name: row.event_name,
+  created_at: row.created_at,
+});
+
+type Triple = Pick<SubscriptionRow, 'owner_id' | 'emitter_id' | 'listener_id' | 'event_name'>;
+
+/** The subscription of this triple, made if its owner does not have it yet. */
+async function subscribe(
+  store: Store,
+  triple: Triple,
+  userId: string,
+  now: number,
+): Promise<SubscriptionRow> {
+  const rows = store.collection(subscriptions);
+  for (;;) {
+    const existing = await rows.find(triple);
+    if (existing) return existing;
+    try {
+      return await insertNew(rows, () => ({
+        id: newId('sub'),
+        ...triple,
+        user_id: userId,
+        created_at: Math.floor(now / 1000),
+      }));
+    } catch (error) {
+      // Somebody else was faster: look again.
+      if (!(error instanceof ConflictError)) throw error;
+    }
+  }
+}
+
+/** Who listens to whom. The delivery service reads these rows for every event. */
+export function subscriptionRoutes({ store, clock }: Pick<Deps, 'store' | 'clock'>): Route[] {
+  const rows = store.collection(subscriptions);
+
+  return [
+    route(createSubscription, async ({ principal, input }) => {
+      const { owner_id, user_id } = ownerFor(principal, input.org_id);
+      const triple = {
+        owner_id,
+        emitter_id: notEmpty('emitter_id', input.emitter_id),
+        listener_id: notEmpty('listener_id', input.listener_id),
+        event_name: checkEventName(input.event_name),
+      };
+      await checkEmitter(store, principal, triple.emitter_id);
+      await checkListener(store, principal, triple.listener_id);
+      return present(await subscribe(store, triple, user_id, clock.now()));
+    }),
+
+    route(deleteSubscription, async ({ principal, input }) => {
+      const { owner_id } = ownerFor(principal, input.org_id);
+      const { emitter_id, listener_id } = input;
+      const row = await rows.find({
+        owner_id,
+        emitter_id,
+        listener_id,
+        event_name: checkEventName(input.event_name),
+      });
+      if (!row || !(await rows.remove(row.id))) throw notFound('subscription');
+    }),
+
+    route(deleteSubscriptionById, async ({ principal, params }) => {
+      const row = await rows.get(params.id);
+      if (!row || !canRead(principal, row.owner_id) || !(await rows.remove(row.id))) {
+        throw notFound('subscription', params.id);
+      }
+    }),
+
+    route(findSubscriptions, async ({ principal, input }) => {
+      const { owner_id } = ownerFor(principal, input.org_id);
+      const { emitter_id, listener_id, event_name } = input;
+      const found = await rows.list({
+        where: {
+          owner_id,
+          ...(emitter_id !== undefined && { emitter_id }),
+          ...(listener_id !== undefined && { listener_id }),
+          ...(event_name !== undefined && { event_name }),
+        },
+      });
+      return found.map(present);
+    }),
+
+    route(listMySubscriptions, async ({ principal, input }) => {
+      const { owner_id } = ownerFor(principal, input.org_id);
+      return (await rows.list({ where: { owner_id } })).map(present);
+    }),
+
+    route(listOrgSubscriptions, async ({ principal, params }) => {
+      if (!canRead(principal, params.org_id)) throw notFound('organization', params.org_id);
+      return (await rows.list({ where: { owner_id: params.org_id } })).map(present);
+    }),
+  ];
+}

@@ -1,0 +1,98 @@
+import {
+  listWebhookDeliveries,
+  recoverWebhook,
+  resendDelivery,
+  testWebhook,
+} from '@wellspring/contract/endpoints/webhooks';
+import { newId } from '@wellspring/core/ids';
+import { notFound } from '@wellspring/core/problem';
+import { type Route, route } from '@wellspring/http/bind';
+import { listPage } from '@wellspring/http/paging';
+import { DELIVERIES_DUE } from '@wellspring/pubsub/port';
+import type { Deps } from '@wellspring/runtime/deps';
+import { deliveries } from '@wellspring/store/collections/webhooks';
+import { insertNew } from '@wellspring/store/insert-new';
+import { needActive, ownDelivery, ownWebhook } from './own.ts';
+import { presentDelivery } from './present.ts';
+import { parseSince } from './since.ts';
+
+const BATCH = 500;
+
+type DeliveriesDeps = Pick<Deps, 'store' | 'pubsub' | 'clock'>;
+
+/** Deliveries by hand. What is made due here is found by the claim loop of the delivery service. */
+export function deliveryRoutes({ store, pubsub, clock }: DeliveriesDeps): Route[] {
+  const rows = store.collection(deliveries);
+
+  return [
+    route(testWebhook, async ({ principal, params }) => {
+      const webhook = await ownWebhook(store, principal, params.id);
+      needActive(webhook);
+      const now = clock.now();
+      const row = await insertNew(rows, () => ({
+        id: newId('dlv'),
+        webhook_id: webhook.id,
+        owner_id: webhook.owner_id,
+        dedupe_key: null,
+        emitter_id: null,
+        event_id: null,
+        event_name: '',
+        hop: 0,
+        status: 'pending' as const,
+        attempts: 0,
+        due_at: now,
+        waiting: null,
+        failed_at_ms: null,
+        log: [],
+        created_at: Math.floor(now / 1000),
+        created_at_ms: now,
+        payload: '{"test":true}',
+      }));
+      pubsub.publish(DELIVERIES_DUE);
+      return presentDelivery(row);
+    }),
+
+    route(listWebhookDeliveries, async ({ principal, params, input }) => {
+      const webhook = await ownWebhook(store, principal, params.id);
+      const page = await listPage(rows, { webhook_id: webhook.id }, input);
+      return { ...page, data: page.data.map(presentDelivery) };
+    }),
+
+    route(resendDelivery, async ({ principal, params }) => {
+      const delivery = await ownDelivery(store, principal, params.id);
+      needActive(await ownWebhook(store, principal, delivery.webhook_id));
+      // One that waits in line for a slot is as early as it can be.
+      if (delivery.waiting === null) {
+        await rows.patch(delivery.id, { status: 'pending', due_at: clock.now(), failed_at_ms: null });
+        pubsub.publish(DELIVERIES_DUE);
+      }
+      const now = await rows.get(delivery.id);
+      if (!now) throw notFound('delivery', delivery.id);
+      return presentDelivery(now);
+    }),
+
+    route(recoverWebhook, async ({ principal, params, input }) => {
+      const webhook = await ownWebhook(store, principal, params.id);
+      const since = parseSince(input.since);
+      needActive(webhook);
+      const now = clock.now();
+      let count = 0;
+      for (;;) {
+        const recovered = await rows.claim(
+          {
+            // What fails again meanwhile is left alone.
+            where: { webhook_id: webhook.id, failed_at_ms: { gte: since, lte: now } },
+            orderBy: 'failed_at_ms',
+            order: 'asc',
+            limit: BATCH,
+          },
+          { status: 'pending', attempts: 0, due_at: now, failed_at_ms: null },
+        );
+        count += recovered.length;
+        if (recovered.length < BATCH) break;
+      }
+      if (count > 0) pubsub.publish(DELIVERIES_DUE);
+      return { count };
+    }),
+  ];
+}

@@ -1,0 +1,31 @@
+import type { Principal } from '@wellspring/contract/principal';
+import { conflict, notFound } from '@wellspring/core/problem';
+import { canRead } from '@wellspring/http/principal';
+import {
+  type DeliveryRow,
+  deliveries,
+  type WebhookRow,
+  webhooks,
+} from '@wellspring/store/collections/webhooks';
+import type { Store } from '@wellspring/store/port';
+
+/** The webhook, if the principal may use it. @throws Problem 404 for unknown and foreign ones alike */
+export async function ownWebhook(store: Store, principal: Principal, id: string): Promise<WebhookRow> {
+  const row = await store.collection(webhooks).get(id);
+  if (!row || !canRead(principal, row.owner_id)) throw notFound('webhook', id);
+  return row;
+}
+
+/** The delivery, if the principal may use it. @throws Problem 404 */
+export async function ownDelivery(store: Store, principal: Principal, id: string): Promise<DeliveryRow> {
+  const row = await store.collection(deliveries).get(id);
+  if (!row || !canRead(principal, row.owner_id)) throw notFound('delivery', id);
+  return row;
+}
+
+/** Nothing is sent to a webhook that is switched off. @throws Problem 409 */
+export function needActive(webhook: WebhookRow): void {
+  if (!webhook.active) {
+    throw conflict('webhook_inactive', `The webhook ${webhook.id} is inactive; enable it first.`);
+  }
+}

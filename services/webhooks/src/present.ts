@@ -1,0 +1,23 @@
+import type { DeliveryRow, WebhookRow } from '@wellspring/store/collections/webhooks';
+
+/** A webhook as the API shows it: never with its secret. */
+export const presentWebhook = (row: WebhookRow) => ({
+  id: row.id,
+  user_id: row.user_id,
+  name: row.name,
+  description: row.description,
+  url: row.url,
+  active: row.active,
+  created_at: row.created_at,
+  updated_at: row.updated_at,
+});
+
+/** A delivery as the API shows it. */
+export const presentDelivery = (row: DeliveryRow) => ({
+  id: row.id,
+  webhook_id: row.webhook_id,
+  event_id: row.event_id,
+  status: row.status,
+  attempts: row.attempts,
+  created_at: row.created_at,
+});
