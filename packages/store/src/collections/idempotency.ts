@@ -8,6 +8,8 @@ export interface IdempotencyRow {
   request_hash: string;
   /** Null while the first call is under way. */
   response: { status: number; headers: Record<string, string>; body: string } | null;
+  /** The process that works on it: one that is gone never finishes it. */
+  process: string;
   created_at_ms: number;
 }
 export const idempotencyKeys: CollectionDefinition<IdempotencyRow> = {

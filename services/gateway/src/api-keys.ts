@@ -1,0 +1,30 @@
+import { newId, newSecret } from '@wellspring/core/ids';
+import { notFound } from '@wellspring/core/problem';
+import { changedTopic } from '@wellspring/pubsub/port';
+import type { Deps } from '@wellspring/runtime/deps';
+import { type ApiKeyRow, apiKeys } from '@wellspring/store/collections/users';
+import { hashKey } from './authenticate.ts';
+
+type KeyDeps = Pick<Deps, 'store' | 'clock' | 'pubsub'>;
+
+/** Makes a key; its text exists only in this answer. */
+export async function issueApiKey({ store, clock }: KeyDeps, userId: string): Promise<{ id: string; api_key: string }> {
+  const api_key = `ws_${newSecret()}`;
+  const row: ApiKeyRow = {
+    id: newId('key'),
+    user_id: userId,
+    hash: hashKey(api_key),
+    created_at: Math.floor(clock.now() / 1000),
+  };
+  await store.collection(apiKeys).insert(row);
+  return { id: row.id, api_key };
+}
+
+/** Revokes a key of the user; streams opened with it end. @throws Problem 404 */
+export async function revokeApiKey({ store, pubsub }: KeyDeps, userId: string, keyId: string): Promise<void> {
+  const rows = store.collection(apiKeys);
+  const row = await rows.get(keyId);
+  if (row?.user_id !== userId) throw notFound('API key', keyId);
+  await rows.remove(keyId);
+  pubsub.publish(changedTopic(keyId));
+}

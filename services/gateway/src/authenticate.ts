@@ -1,0 +1,40 @@
+import { createHash, timingSafeEqual } from 'node:crypto';
+import type { Principal } from '@wellspring/contract/principal';
+import { unauthorized } from '@wellspring/core/problem';
+import type { Deps } from '@wellspring/runtime/deps';
+import { apiKeys, members } from '@wellspring/store/collections/users';
+
+export const hashKey = (key: string): string => createHash('sha256').update(key).digest('hex');
+
+const BEARER = /^Bearer ([A-Za-z0-9._~+/-]{16,256})$/i;
+
+/** The key of an Authorization header. @throws Problem 401 */
+export function bearerKey(header: string | undefined): string {
+  const key = header === undefined ? undefined : BEARER.exec(header)?.[1];
+  if (key === undefined) throw unauthorized();
+  return key;
+}
+
+/**
+ * Who an API key stands for. Read afresh for each request, so that a revoked key and a lost membership count at once.
+ * @throws Problem 401
+ */
+export function createAuthenticator({ store }: Pick<Deps, 'store'>) {
+  const keyRows = store.collection(apiKeys);
+  const memberRows = store.collection(members);
+  return async (header: string | undefined): Promise<Extract<Principal, { kind: 'user' }>> => {
+    const row = await keyRows.find({ hash: hashKey(bearerKey(header)) });
+    if (!row) throw unauthorized();
+    const memberships = await memberRows.list({ where: { user_id: row.user_id }, limit: 1000 });
+    return { kind: 'user', user_id: row.user_id, key_id: row.id, org_ids: memberships.map(({ org_id }) => org_id) };
+  };
+}
+
+/** Lets the operator in. @throws Problem 401 */
+export function operatorPrincipal(header: string | undefined, adminKey: string | null): Principal {
+  const given = Buffer.from(hashKey(bearerKey(header)));
+  if (adminKey === null || !timingSafeEqual(given, Buffer.from(hashKey(adminKey)))) {
+    throw unauthorized('The operator key is required: Authorization: Bearer <key>.');
+  }
+  return { kind: 'operator' };
+}

@@ -1,0 +1,83 @@
+import { createReadStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { getOpenApi } from '@wellspring/contract/endpoints/documents';
+import { openApiDocument } from '@wellspring/contract/openapi';
+import { type Route, route } from '@wellspring/http/bind';
+
+const ASSETS: Record<string, string> = {
+  'swagger-ui.css': 'text/css',
+  'swagger-ui-bundle.js': 'text/javascript',
+  'favicon-32x32.png': 'image/png',
+};
+
+const PAGE = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Wellspring API</title>
+<link rel="stylesheet" href="/docs/swagger-ui.css">
+<link rel="icon" href="/docs/favicon-32x32.png">
+</head>
+<body>
+<div id="docs"></div>
+<script src="/docs/swagger-ui-bundle.js"></script>
+<script src="/docs/start.js"></script>
+</body>
+</html>
+`;
+
+const START = `SwaggerUIBundle({ url: '/v1/openapi.json', dom_id: '#docs', deepLinking: true, persistAuthorization: false });
+`;
+
+const HEADERS = {
+  'content-security-policy':
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; frame-ancestors 'none'",
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+};
+
+/** The OpenAPI document. */
+export function documentRoutes(): Route[] {
+  const document = JSON.stringify(openApiDocument());
+  return [
+    route(getOpenApi, async ({ res }) => {
+      res.writeHead(200, { 'content-type': 'application/json; charset=utf-8', 'access-control-allow-origin': '*' });
+      res.end(document);
+    }),
+  ];
+}
+
+/** Serves the documentation page below `/docs`. Gives false when the request is for something else. */
+export function createDocsPage(): (req: IncomingMessage, res: ServerResponse) => boolean {
+  const assets = dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'));
+
+  async function serve(path: string, res: ServerResponse): Promise<void> {
+    if (path === '/docs' || path === '/docs/') {
+      res.writeHead(200, { ...HEADERS, 'content-type': 'text/html; charset=utf-8' }).end(PAGE);
+    } else if (path === '/docs/start.js') {
+      res.writeHead(200, { ...HEADERS, 'content-type': 'text/javascript' }).end(START);
+    } else {
+      const name = path.slice('/docs/'.length);
+      const type = Object.hasOwn(ASSETS, name) ? ASSETS[name] : undefined;
+      if (type === undefined) {
+        res.writeHead(404, { 'content-type': 'text/plain' }).end('Not Found');
+        return;
+      }
+      const file = join(assets, name);
+      const { size } = await stat(file);
+      res.writeHead(200, { ...HEADERS, 'content-type': type, 'content-length': size, 'cache-control': 'max-age=3600' });
+      createReadStream(file).pipe(res);
+    }
+  }
+
+  return (req, res) => {
+    const path = (req.url ?? '/').split('?', 1)[0]!;
+    if ((path !== '/docs' && !path.startsWith('/docs/')) || (req.method !== 'GET' && req.method !== 'HEAD')) return false;
+    serve(path, res).catch(() => (res.headersSent ? res.destroy() : res.writeHead(500).end()));
+    return true;
+  };
+}

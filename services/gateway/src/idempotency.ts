@@ -1,0 +1,110 @@
+import { createHash } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { LIMITS } from '@wellspring/contract/limits';
+import { newSecret } from '@wellspring/core/ids';
+import { conflict, invalidParameter } from '@wellspring/core/problem';
+import { readBody } from '@wellspring/http/read-body';
+import type { Deps } from '@wellspring/runtime/deps';
+import { type IdempotencyRow, idempotencyKeys } from '@wellspring/store/collections/idempotency';
+import { ConflictError } from '@wellspring/store/port';
+
+/** Longer than any call may take: then whoever made it is gone. */
+const ABANDONED_MS = 700_000;
+const POLL_MS = 50;
+
+type Kept = NonNullable<IdempotencyRow['response']>;
+
+const sha256 = (...parts: (string | Buffer)[]) => {
+  const hash = createHash('sha256');
+  for (const part of parts) hash.update(String(part.length)).update('\0').update(part);
+  return hash.digest('hex');
+};
+
+/**
+ * `Idempotency-Key` on POST: the first call of a user with a key is carried out, and its answer kept for a day when
+ * it is a success; a second call waits for the first and gets the same answer. The key with another request is 409.
+ */
+export function createIdempotency({ store, clock, config }: Pick<Deps, 'store' | 'clock' | 'config'>) {
+  const rows = store.collection(idempotencyKeys);
+  const thisProcess = newSecret();
+  const abandoned = (row: IdempotencyRow) =>
+    row.process !== thisProcess && (config.mode === 'embedded' || clock.now() - row.created_at_ms > ABANDONED_MS);
+
+  /** Gives the answer of the call before, or undefined when this one is to be carried out. */
+  async function begin(id: string, request_hash: string): Promise<Kept | undefined> {
+    for (;;) {
+      try {
+        await rows.insert({ id, request_hash, response: null, process: thisProcess, created_at_ms: clock.now() });
+        return undefined;
+      } catch (error) {
+        if (!(error instanceof ConflictError)) throw error;
+      }
+      const row = await rows.get(id);
+      if (!row) continue;
+      if (row.request_hash !== request_hash) {
+        throw conflict('idempotency_key_reused', 'This Idempotency-Key was used with another request.');
+      }
+      if (row.response) return row.response;
+      if (abandoned(row)) await rows.remove(id);
+      else await clock.sleep(POLL_MS);
+    }
+  }
+
+  return async (
+    req: IncomingMessage,
+    res: ServerResponse,
+    userId: string,
+    carryOut: () => Promise<void> | void,
+  ): Promise<void> => {
+    const key = req.headers['idempotency-key'];
+    if (req.method !== 'POST' || key === undefined) return carryOut();
+    if (typeof key !== 'string' || key.length < 1 || key.length > 255) {
+      throw invalidParameter('Idempotency-Key', 'Idempotency-Key has to have 1 to 255 characters.');
+    }
+    const body = await readBody(req, LIMITS.apiBody);
+    const id = sha256(userId, key);
+    const kept = await begin(id, sha256(req.method, req.url ?? '', body));
+    if (kept) {
+      res.writeHead(kept.status, { ...kept.headers, 'idempotent-replayed': 'true' });
+      res.end(kept.body);
+      return;
+    }
+    keepAnswer(res, async (response) => {
+      if (response) await rows.patch(id, { response });
+      else await rows.remove(id);
+    });
+    await carryOut();
+  };
+}
+
+/** Calls back with the answer once it is complete, before its last byte goes out; undefined when it is no success. */
+function keepAnswer(res: ServerResponse, keep: (response: Kept | undefined) => Promise<void>): void {
+  const chunks: Buffer[] = [];
+  const { write, end } = res;
+  let ended = false;
+  const collect = (chunk: unknown) => {
+    if (typeof chunk === 'string' || chunk instanceof Uint8Array) chunks.push(Buffer.from(chunk as string));
+  };
+  res.write = ((chunk: unknown, ...rest: never[]) => {
+    collect(chunk);
+    return write.call(res, chunk, ...rest);
+  }) as typeof res.write;
+  res.end = ((chunk?: unknown, ...rest: never[]) => {
+    if (ended) return res;
+    ended = true;
+    collect(chunk);
+    const success = res.statusCode >= 200 && res.statusCode < 300;
+    const type = res.getHeader('content-type');
+    const headers = type === undefined ? {} : { 'content-type': String(type) };
+    const response = { status: res.statusCode, headers, body: Buffer.concat(chunks).toString('utf8') };
+    keep(success ? response : undefined)
+      .catch(() => {})
+      .then(() => end.call(res, chunk, ...rest));
+    return res;
+  }) as typeof res.end;
+  res.once('close', () => {
+    if (ended) return;
+    ended = true;
+    keep(undefined).catch(() => {});
+  });
+}

@@ -1,0 +1,178 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { LIMITS } from '@wellspring/contract/limits';
+import { type HttpReply, type HttpRequestRecord, MAX_HOPS, type RunJob } from '@wellspring/contract/messages';
+import { newId } from '@wellspring/core/ids';
+import { Problem } from '@wellspring/core/problem';
+import { BodyTooLarge, readBody } from '@wellspring/http/read-body';
+import type { Deps } from '@wellspring/runtime/deps';
+import { endpoints } from '@wellspring/store/collections/sources';
+import { createClientIp } from './client-ip.ts';
+import { parseMultipart } from './multipart.ts';
+import { createRateLimit } from './rate-limit.ts';
+
+
+export type IngestDeps = Pick<Deps, 'store' | 'queue' | 'call' | 'blob' | 'clock' | 'log' | 'config' | 'metrics' | 'seal'>;
+
+const METHODS = 'GET,HEAD,PUT,PATCH,POST,DELETE';
+const KEY = /^e[a-z0-9_-]{25,63}$/;
+const PATH = /^\/e\/([^/?]*)/;
+
+/** Statuses whose answers have no body. */
+const BODILESS = new Set([204, 205, 304]);
+
+/**
+ * Takes the calls of sources' endpoints: `/e/{key}` with any sub-path, or a host of its own below the endpoint
+ * domain. A call is accepted once its job is durable; with a custom response the caller then waits for the run.
+ * @returns false when the request is for something else
+ */
+export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: ServerResponse) => boolean {
+  const { store, queue, call, clock, log, config, metrics } = deps;
+  const rows = store.collection(endpoints);
+  const clientIp = createClientIp(config.trustProxy);
+  const limit = createRateLimit(config.endpointRate, clock);
+  const accepted = metrics.counter('wellspring_endpoint_calls_total', 'Calls of source endpoints by status', ['status']);
+
+  /** The key and the rest of the path, when the request is for an endpoint. */
+  function locate(req: IncomingMessage): { key: string; rest: string } | undefined {
+    const url = req.url ?? '/';
+    const host = (req.headers.host ?? '').split(':')[0]!.toLowerCase();
+    if (config.endpointDomain !== null && host.endsWith(`.${config.endpointDomain}`)) {
+      return { key: host.slice(0, -config.endpointDomain.length - 1), rest: url };
+    }
+    const match = PATH.exec(url);
+    return match ? { key: match[1]!, rest: url.slice(match[0].length) } : undefined;
+  }
+
+  function answer(res: ServerResponse, status: number, headers: Record<string, string | string[]> = {}, body?: Buffer | string) {
+    accepted.inc({ status: String(status) });
+    res.writeHead(status, { 'access-control-allow-origin': '*', ...headers });
+    res.end(body);
+  }
+
+  const text = (res: ServerResponse, status: number, body: string, headers = {}) =>
+    answer(res, status, { 'content-type': 'text/plain; charset=utf-8', ...headers }, body);
+
+  async function take(req: IncomingMessage, res: ServerResponse, key: string, rest: string): Promise<void> {
+    const endpoint = KEY.test(key) ? await rows.get(key) : undefined;
+    if (!endpoint?.active) {
+      req.resume();
+      return text(res, 404, 'Not Found');
+    }
+    if (req.method === 'OPTIONS') {
+      req.resume();
+      const asked = req.headers['access-control-request-headers'];
+      const headers = { 'access-control-allow-methods': METHODS, 'access-control-max-age': '600' };
+      return answer(res, 204, asked === undefined ? headers : { ...headers, 'access-control-allow-headers': asked });
+    }
+    limit(key);
+    const body = await readBody(req, LIMITS.endpointBody);
+    const request = await toRecord(req, rest, body);
+    const job: RunJob = {
+      v: 1,
+      type: 'run',
+      run_id: newId('run'),
+      source_id: endpoint.source_id,
+      trigger: { kind: 'http', request },
+      hop: hopOf(req),
+      trace_id: newId('req'),
+      accepted_at: clock.now(),
+    };
+    const mailbox = endpoint.custom_response ? call.open() : undefined;
+    try {
+      if (mailbox) job.reply_to = mailbox.address;
+      await queue.publish('runs', { key: laneKey(endpoint.source_id, endpoint.concurrency), payload: JSON.stringify(job) });
+      if (!mailbox) return answer(res, 200);
+      const reply = (await mailbox.receive(LIMITS.replyMs)) as HttpReply | undefined;
+      answerWith(res, reply ?? { kind: 'none' });
+    } finally {
+      mailbox?.close();
+    }
+  }
+
+  function answerWith(res: ServerResponse, reply: HttpReply): void {
+    if (reply.kind === 'none') return text(res, 400, 'No response');
+    if (reply.kind === 'failed') return text(res, 500, 'The run failed');
+    if (reply.kind === 'refused') return text(res, 404, 'Not Found');
+    const body = Buffer.from(reply.body, 'base64');
+    // Informational statuses end no exchange.
+    const status = reply.status < 200 ? 200 : reply.status;
+    try {
+      answer(res, status, safeHeaders(reply.headers), BODILESS.has(status) ? undefined : body);
+    } catch (error) {
+      log.debug({ error: String(error) }, 'endpoint.bad_reply');
+      if (!res.headersSent) text(res, 500, 'The run failed');
+    }
+  }
+
+  let lane = 0;
+  /** Sources with concurrency have that many lanes, without order between them. */
+  const laneKey = (sourceId: string, concurrency: number) =>
+    concurrency > 1 ? `${sourceId}#${lane++ % concurrency}` : sourceId;
+
+  async function toRecord(req: IncomingMessage, rest: string, body: Buffer): Promise<HttpRequestRecord> {
+    const mark = rest.indexOf('?');
+    const path = mark < 0 ? rest : rest.slice(0, mark);
+    const headers = plainHeaders(req);
+    const record: HttpRequestRecord = {
+      method: req.method ?? 'GET',
+      path: path.startsWith('/') ? path : `/${path}`,
+      query: mark < 0 ? '' : rest.slice(mark + 1),
+      headers,
+      url: `${config.publicUrl}${req.url ?? '/'}`,
+      client_ip: clientIp(req),
+    };
+    if (body.length === 0) return record;
+    const utf8 = decodeUtf8(body);
+    if (utf8 === undefined) record.base64 = body.toString('base64');
+    else record.text = utf8;
+    if (/^multipart\/form-data\b/i.test(headers['content-type'] ?? '')) {
+      const fields = await parseMultipart(deps, headers, body);
+      if (fields) record.multipart = fields;
+    }
+    return record;
+  }
+
+  return (req, res) => {
+    const found = locate(req);
+    if (!found) return false;
+    take(req, res, found.key, found.rest).catch((error: unknown) => {
+      if (res.headersSent) return res.destroy();
+      if (error instanceof BodyTooLarge) return text(res, 413, 'Payload Too Large', { connection: 'close' });
+      if (error instanceof Problem) return text(res, error.status, error.message, error.headers);
+      if (req.destroyed && !req.complete) return;
+      log.error({ error: String(error) }, 'endpoint.failed');
+      text(res, 500, 'Internal Server Error');
+    });
+    return true;
+  };
+}
+
+const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+function decodeUtf8(bytes: Buffer): string | undefined {
+  try {
+    return decoder.decode(bytes);
+  } catch {
+    return undefined;
+  }
+}
+
+function plainHeaders(req: IncomingMessage): Record<string, string> {
+  const headers: Record<string, string> = {};
+  for (const [name, value] of Object.entries(req.headers)) {
+    if (value !== undefined) headers[name] = Array.isArray(value) ? value.join(', ') : value;
+  }
+  return headers;
+}
+
+/** A webhook of ours that calls an endpoint of ours is a loop like any other. */
+function hopOf(req: IncomingMessage): number {
+  const given = Number(req.headers['x-wellspring-hop-count'] ?? '');
+  return Number.isInteger(given) && given > 0 ? Math.min(given, MAX_HOPS) : 0;
+}
+
+/** Headers that belong to the connection stay ours. */
+const OWN = new Set(['connection', 'keep-alive', 'transfer-encoding', 'content-length', 'upgrade', 'trailer']);
+
+const safeHeaders = (headers: Record<string, string | string[]>) =>
+  Object.fromEntries(Object.entries(headers).filter(([name]) => !OWN.has(name.toLowerCase())));

@@ -1,0 +1,27 @@
+import {
+  operatorDropDeadLetter,
+  operatorListDeadLetters,
+  operatorRedriveDeadLetter,
+} from '@wellspring/contract/endpoints/operator';
+import { notFound } from '@wellspring/core/problem';
+import { type Route, route } from '@wellspring/http/bind';
+import type { Deps } from '@wellspring/runtime/deps';
+
+/** Jobs that the platform itself could not do: to be looked at, tried again or dropped. */
+export function deadLetterRoutes({ queue }: Pick<Deps, 'queue'>): Route[] {
+  return [
+    route(operatorListDeadLetters, async ({ input }) => {
+      const letters = await queue.deadLetters.list({
+        limit: input.limit ?? 100,
+        ...(input.after === undefined ? {} : { after: input.after }),
+      });
+      return letters.map((letter) => ({ ...letter, key: letter.key ?? null }));
+    }),
+    route(operatorRedriveDeadLetter, async ({ params }) => {
+      if (!(await queue.deadLetters.redrive(params.id))) throw notFound('dead letter', params.id);
+    }),
+    route(operatorDropDeadLetter, async ({ params }) => {
+      if (!(await queue.deadLetters.drop(params.id))) throw notFound('dead letter', params.id);
+    }),
+  ];
+}

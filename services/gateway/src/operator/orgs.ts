@@ -1,0 +1,71 @@
+import {
+  operatorCreateOrg,
+  operatorDeleteMember,
+  operatorDeleteOrg,
+  operatorGetOrg,
+  operatorListOrgs,
+  operatorPutMember,
+  operatorUpdateOrg,
+} from '@wellspring/contract/endpoints/operator';
+import { newId } from '@wellspring/core/ids';
+import { conflict, notFound } from '@wellspring/core/problem';
+import { type Route, route } from '@wellspring/http/bind';
+import { listPage } from '@wellspring/http/paging';
+import { members, type OrgRow, orgs, users } from '@wellspring/store/collections/users';
+import { ConflictError, modify } from '@wellspring/store/port';
+import { deleteOwner, type OwnerDeps } from './delete-owner.ts';
+
+export function operatorOrgRoutes(deps: OwnerDeps): Route[] {
+  const { store, clock } = deps;
+  const rows = store.collection(orgs);
+  const memberRows = store.collection(members);
+  const seconds = () => Math.floor(clock.now() / 1000);
+  const find = async (id: string) => {
+    const org = await rows.get(id);
+    if (!org) throw notFound('organization', id);
+    return org;
+  };
+  const taken = (orgname: string) => (error: unknown) => {
+    if (error instanceof ConflictError) throw conflict('orgname_taken', `The orgname ${orgname} is taken.`);
+    throw error;
+  };
+  return [
+    route(operatorCreateOrg, async ({ input }) => {
+      const { orgname, name, email } = input;
+      const row: OrgRow = { id: newId('o'), orgname, name, email, created_at: seconds(), updated_at: seconds() };
+      await rows.insert(row).catch(taken(orgname));
+      return row;
+    }),
+    route(operatorListOrgs, ({ input }) => listPage(rows, {}, input)),
+    route(operatorGetOrg, ({ params }) => find(params.id)),
+    route(operatorUpdateOrg, async ({ params, input }) => {
+      const { name, email, orgname } = input;
+      const row = await modify(rows, params.id, (org) => ({
+        ...org,
+        name: name ?? org.name,
+        email: email ?? org.email,
+        orgname: orgname ?? org.orgname,
+        updated_at: seconds(),
+      })).catch(taken(orgname ?? ''));
+      if (!row) throw notFound('organization', params.id);
+      return row;
+    }),
+    route(operatorDeleteOrg, async ({ params }) => {
+      await find(params.id);
+      await rows.remove(params.id);
+      await memberRows.removeWhere({ org_id: params.id });
+      await deleteOwner(deps, params.id);
+    }),
+    route(operatorPutMember, async ({ params }) => {
+      await find(params.id);
+      if (!(await store.collection(users).get(params.user_id))) throw notFound('user', params.user_id);
+      await memberRows.insertMany([
+        { id: `${params.id}/${params.user_id}`, org_id: params.id, user_id: params.user_id },
+      ]);
+    }),
+    route(operatorDeleteMember, async ({ params }) => {
+      await find(params.id);
+      if (!(await memberRows.remove(`${params.id}/${params.user_id}`))) throw notFound('member', params.user_id);
+    }),
+  ];
+}

@@ -1,0 +1,83 @@
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import type { Endpoint, ServiceName } from '@wellspring/contract/endpoint';
+import type { Principal } from '@wellspring/contract/principal';
+import { newId } from '@wellspring/core/ids';
+import { methodNotAllowed, notFound } from '@wellspring/core/problem';
+import { PRINCIPAL_HEADER, signPrincipal } from '@wellspring/http/principal';
+import { sendProblem } from '@wellspring/http/problem-response';
+import type { Deps } from '@wellspring/runtime/deps';
+import { createAuthenticator, operatorPrincipal } from './authenticate.ts';
+import { createIdempotency } from './idempotency.ts';
+import { createRateLimit } from './rate-limit.ts';
+import { createRouteTable } from './route-table.ts';
+
+/** Gives what answers for a service: its router in this process, or a proxy to where it runs. */
+export type ServiceListener = (service: ServiceName) => RequestListener;
+
+type ApiDeps = Pick<Deps, 'store' | 'clock' | 'log' | 'config' | 'seal'>;
+
+/** The streams are reached without the version, too. */
+const UNVERSIONED = /^\/(sources|workflows)\/[^/]+\/sse\/?$/;
+
+const pathOf = (req: IncomingMessage) => (req.url ?? '/').split('?', 1)[0]!;
+
+/** The id that an answer and its log lines carry; headers of ours that a client sent are dropped. */
+function begin(req: IncomingMessage, res: ServerResponse): string {
+  const requestId = newId('req');
+  for (const name of Object.keys(req.headers)) if (name.startsWith('x-wellspring-')) delete req.headers[name];
+  req.headers['x-request-id'] = requestId;
+  res.setHeader('x-request-id', requestId);
+  return requestId;
+}
+
+/** The API below `/v1`: key, rate limit, idempotency, then the service that the endpoint belongs to. */
+export function createPublicApi(deps: ApiDeps, endpoints: readonly Endpoint[], listenerOf: ServiceListener) {
+  const { clock, log, config, seal } = deps;
+  const find = createRouteTable(endpoints.filter(({ listener }) => listener === 'public'));
+  const authenticate = createAuthenticator(deps);
+  const limit = createRateLimit(config.apiRate, clock);
+  const idempotent = createIdempotency(deps);
+  const signingKey = seal.keysFor('principal')[0]!;
+
+  async function handle(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    if (UNVERSIONED.test(pathOf(req))) req.url = `/v1${req.url}`;
+    const path = pathOf(req);
+    if (!path.startsWith('/v1/') && path !== '/v1') throw notFound('page here');
+    const found = find(req.method ?? 'GET', path.slice(3));
+    if (found.kind === 'endpoint' && !found.endpoint.authenticated) return void listenerOf(found.endpoint.service)(req, res);
+    const principal = await authenticate(req.headers.authorization);
+    limit(principal.key_id);
+    if (found.kind === 'method') throw methodNotAllowed(found.allow);
+    if (found.kind === 'unknown') throw notFound('endpoint here');
+    req.headers[PRINCIPAL_HEADER] = signPrincipal(principal, signingKey);
+    await idempotent(req, res, principal.user_id, () => listenerOf(found.endpoint.service)(req, res));
+  }
+
+  return (req: IncomingMessage, res: ServerResponse): void => {
+    const requestId = begin(req, res);
+    handle(req, res).catch((error: unknown) => sendProblem(res, error, { requestId, log }));
+  };
+}
+
+/** The operator API below `/admin/v1`. */
+export function createOperatorApi(deps: ApiDeps, endpoints: readonly Endpoint[], listenerOf: ServiceListener) {
+  const { log, config, seal } = deps;
+  const find = createRouteTable(endpoints.filter(({ listener }) => listener === 'operator'));
+  const signingKey = seal.keysFor('principal')[0]!;
+
+  async function handle(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    const path = pathOf(req);
+    if (!path.startsWith('/admin/v1/')) throw notFound('page here');
+    const principal: Principal = operatorPrincipal(req.headers.authorization, config.adminKey);
+    const found = find(req.method ?? 'GET', path.slice('/admin/v1'.length));
+    if (found.kind === 'method') throw methodNotAllowed(found.allow);
+    if (found.kind === 'unknown') throw notFound('endpoint here');
+    req.headers[PRINCIPAL_HEADER] = signPrincipal(principal, signingKey);
+    listenerOf(found.endpoint.service)(req, res);
+  }
+
+  return (req: IncomingMessage, res: ServerResponse): void => {
+    const requestId = begin(req, res);
+    handle(req, res).catch((error: unknown) => sendProblem(res, error, { requestId, log }));
+  };
+}

@@ -1,0 +1,43 @@
+import type { RequestListener } from 'node:http';
+import { endpoints } from '@wellspring/contract/endpoints/all';
+import type { Deps } from '@wellspring/runtime/deps';
+import type { Service } from '@wellspring/runtime/service';
+import { createBlobs } from './blobs.ts';
+import { createDocsPage, documentRoutes } from './documents.ts';
+import { createIngest } from './ingest.ts';
+import { deadLetterRoutes } from './operator/dead-letters.ts';
+import { operatorOrgRoutes } from './operator/orgs.ts';
+import { operatorUserRoutes } from './operator/users.ts';
+import { createOperatorApi, createPublicApi, type ServiceListener } from './public-api.ts';
+import { userRoutes } from './users.ts';
+
+/** The gateway is a service, and what answers on the two listeners. */
+export interface Gateway extends Service {
+  /** Endpoints of sources, the API, its documentation, blobs. */
+  publicListener: RequestListener;
+  /** The operator API. */
+  operatorListener: RequestListener;
+}
+
+/** @param listenerOf what answers for a service */
+export function createGatewayService(deps: Deps, listenerOf: ServiceListener): Gateway {
+  const declared = Object.values(endpoints);
+  const ingest = createIngest(deps);
+  const blobs = createBlobs(deps);
+  const docs = createDocsPage();
+  const publicApi = createPublicApi(deps, declared, listenerOf);
+  return {
+    name: 'gateway',
+    routes: [
+      ...userRoutes(deps),
+      ...operatorUserRoutes(deps),
+      ...operatorOrgRoutes(deps),
+      ...deadLetterRoutes(deps),
+      ...documentRoutes(),
+    ],
+    publicListener(req, res) {
+      if (!ingest(req, res) && !docs(req, res) && !blobs(req, res)) publicApi(req, res);
+    },
+    operatorListener: createOperatorApi(deps, declared, listenerOf),
+  };
+}
