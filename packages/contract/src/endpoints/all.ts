@@ -1,0 +1,21 @@
+import type { Endpoint } from '../endpoint.ts';
+import * as components from './components.ts';
+import * as documents from './documents.ts';
+import * as events from './events.ts';
+import * as operator from './operator.ts';
+import * as sources from './sources.ts';
+import * as subscriptions from './subscriptions.ts';
+import * as users from './users.ts';
+import * as webhooks from './webhooks.ts';
+
+/** Every endpoint of the platform by its operation id. */
+export const endpoints = {
+  ...components,
+  ...sources,
+  ...events,
+  ...subscriptions,
+  ...webhooks,
+  ...users,
+  ...operator,
+  ...documents,
+} satisfies Record<string, Endpoint>;

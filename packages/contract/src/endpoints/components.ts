@@ -1,0 +1,42 @@
+import Type from 'typebox';
+import { defineEndpoint } from '../endpoint.ts';
+import { Component } from '../resources.ts';
+import { common } from './parameters.ts';
+
+const service = 'components';
+const one = { service, output: Component, envelope: 'single' } as const;
+
+export const createComponent = defineEndpoint({
+  ...one,
+  operationId: 'createComponent',
+  method: 'POST',
+  path: '/components',
+  summary: 'Save a component from its code or its URL; it is published under its key for its owner',
+  input: Type.Object({
+    component_code: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+    component_url: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+    ...common,
+  }),
+  query: ['org_id'],
+  problems: [403, 409, 413, 415],
+});
+
+export const getComponent = defineEndpoint({
+  ...one,
+  operationId: 'getComponent',
+  method: 'GET',
+  path: '/components/{id}',
+  summary: 'Get a component by its id, its key or key@version',
+  input: Type.Object(common),
+  problems: [404],
+});
+
+export const getRegistryComponent = defineEndpoint({
+  ...one,
+  operationId: 'getRegistryComponent',
+  method: 'GET',
+  path: '/components/registry/{key}',
+  summary: 'Get the newest version of a component of the registry, or the one named by key@version',
+  input: Type.Object(common),
+  problems: [404],
+});

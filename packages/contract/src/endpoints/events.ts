@@ -1,0 +1,74 @@
+import Type from 'typebox';
+import { defineEndpoint } from '../endpoint.ts';
+import { EventSummary, Nothing } from '../resources.ts';
+import { common, eventName, paging } from './parameters.ts';
+
+const service = 'events';
+
+const listInput = {
+  ...paging,
+  expand: Type.Optional(Type.String({ description: 'event: whole events, also above 1 KB' })),
+  ...common,
+};
+
+const list = { service, method: 'GET', output: EventSummary, envelope: 'page', problems: [404] } as const;
+
+export const listSourceEvents = defineEndpoint({
+  ...list,
+  operationId: 'listSourceEvents',
+  path: '/sources/{id}/event_summaries',
+  summary: 'List the newest events of a source, newest first, at most 100',
+  input: Type.Object({ ...listInput, event_name: eventName }),
+});
+
+export const listSourceErrors = defineEndpoint({
+  ...list,
+  operationId: 'listSourceErrors',
+  path: '/sources/{id}/$errors/event_summaries',
+  summary: 'List the newest errors of a source',
+  input: Type.Object(listInput),
+});
+
+export const listSourceLogs = defineEndpoint({
+  ...list,
+  operationId: 'listSourceLogs',
+  path: '/sources/{id}/$logs/event_summaries',
+  summary: 'List the newest log records of a source',
+  input: Type.Object(listInput),
+});
+
+export const deleteSourceEvents = defineEndpoint({
+  service,
+  operationId: 'deleteSourceEvents',
+  method: 'DELETE',
+  path: '/sources/{id}/events',
+  summary: 'Delete events of a source: all, from an id on, up to an id, or a range with both ends',
+  input: Type.Object({
+    start_id: Type.Optional(Type.String()),
+    end_id: Type.Optional(Type.String()),
+    event_name: eventName,
+    ...common,
+  }),
+  query: ['start_id', 'end_id', 'event_name'],
+  output: Nothing,
+  envelope: 'null',
+  status: 202,
+  problems: [404],
+});
+
+export const streamSource = defineEndpoint({
+  service,
+  operationId: 'streamSource',
+  method: 'GET',
+  path: '/sources/{id}/sse',
+  unversioned: true,
+  summary: 'Follow the events of a source as server-sent events; Last-Event-ID resumes without a gap',
+  input: Type.Object({
+    last_event_id: Type.Optional(Type.String({ description: 'As the header Last-Event-ID' })),
+    event_name: eventName,
+    ...common,
+  }),
+  output: EventSummary,
+  envelope: 'stream',
+  problems: [404],
+});

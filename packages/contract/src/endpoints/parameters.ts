@@ -1,0 +1,24 @@
+import Type from 'typebox';
+
+/** Parameters that many endpoints share. */
+
+export const orgId = {
+  org_id: Type.Optional(Type.String({ description: 'The organization in which to act' })),
+};
+
+export const fields = {
+  include: Type.Optional(Type.String({ description: 'Fields to return, separated by commas; default all' })),
+  exclude: Type.Optional(Type.String({ description: 'Fields to leave out, separated by commas' })),
+};
+
+export const common = { ...fields, ...orgId };
+
+export const paging = {
+  limit: Type.Optional(
+    Type.Integer({ minimum: 1, description: 'Page size, default 10; more than 100 counts as 100' }),
+  ),
+  after: Type.Optional(Type.String({ description: 'A cursor: the items after it, which are older' })),
+  before: Type.Optional(Type.String({ description: 'A cursor: the items before it, which are newer' })),
+};
+
+export const eventName = Type.Optional(Type.String({ description: 'Channel; empty: the default one' }));

@@ -1,0 +1,128 @@
+import Type from 'typebox';
+import { defineEndpoint } from '../endpoint.ts';
+import { Nothing, RunStarted, Source } from '../resources.ts';
+import { common, paging } from './parameters.ts';
+
+const service = 'sources';
+const one = { service, output: Source, envelope: 'single' } as const;
+const text = Type.Optional(Type.Union([Type.String(), Type.Null()]));
+
+const identifiers = {
+  component_id: text,
+  component_code: text,
+  key: Type.Optional(
+    Type.Union([
+      Type.String({ description: 'Key of a component of one’s own or of the registry, also key@version' }),
+      Type.Null(),
+    ]),
+  ),
+  component_url: text,
+};
+
+const ignoreHookErrors = {
+  ignore_hook_errors: Type.Optional(
+    Type.Boolean({ description: 'false: a deactivate hook that throws stops the operation; default true' }),
+  ),
+};
+
+const configured = {
+  configured_props: Type.Optional(
+    Type.Record(Type.String(), Type.Unknown(), { description: 'Values by prop name' }),
+  ),
+  name: text,
+  concurrency: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: 10,
+      description: '2 to 10: that many runs at a time, without order',
+    }),
+  ),
+};
+
+export const listMySources = defineEndpoint({
+  service,
+  operationId: 'listMySources',
+  method: 'GET',
+  path: '/users/me/sources',
+  summary: 'List your sources, newest first',
+  input: Type.Object({ ...paging, ...common }),
+  output: Source,
+  envelope: 'page',
+});
+
+export const listOrgSources = defineEndpoint({
+  service,
+  operationId: 'listOrgSources',
+  method: 'GET',
+  path: '/orgs/{org_id}/sources',
+  summary: 'List the sources of an organization, newest first',
+  input: Type.Object({ ...paging, ...common }),
+  output: Source,
+  envelope: 'page',
+  problems: [404],
+});
+
+export const createSource = defineEndpoint({
+  ...one,
+  operationId: 'createSource',
+  method: 'POST',
+  path: '/sources',
+  summary: 'Deploy a component: runs its deploy and activate hooks',
+  input: Type.Object({ ...identifiers, ...configured, ...common }),
+  query: ['org_id'],
+  problems: [403, 404, 409, 413, 415],
+});
+
+export const getSource = defineEndpoint({
+  ...one,
+  operationId: 'getSource',
+  method: 'GET',
+  path: '/sources/{id}',
+  summary: 'Get a source',
+  input: Type.Object(common),
+  problems: [404],
+});
+
+export const updateSource = defineEndpoint({
+  ...one,
+  operationId: 'updateSource',
+  method: 'PUT',
+  path: '/sources/{id}',
+  summary: 'Change code, props, name or state of a source; active is true unless given',
+  input: Type.Object({
+    ...identifiers,
+    ...configured,
+    active: Type.Optional(Type.Boolean({ description: 'Default true' })),
+    ...ignoreHookErrors,
+    ...common,
+  }),
+  query: ['ignore_hook_errors'],
+  problems: [404, 409, 413, 415],
+});
+
+export const deleteSource = defineEndpoint({
+  service,
+  operationId: 'deleteSource',
+  method: 'DELETE',
+  path: '/sources/{id}',
+  summary: 'Delete a source with its events, logs, store, subscriptions and endpoints',
+  input: Type.Object({ ...ignoreHookErrors, ...common }),
+  query: ['ignore_hook_errors'],
+  output: Nothing,
+  envelope: 'none',
+  status: 204,
+  problems: [404],
+});
+
+export const runSource = defineEndpoint({
+  service,
+  operationId: 'runSource',
+  method: 'POST',
+  path: '/sources/{id}/run',
+  summary: 'Run a source once by hand',
+  input: Type.Object({ event: Type.Optional(Type.Unknown({ description: 'What run gets' })), ...common }),
+  output: RunStarted,
+  envelope: 'single',
+  status: 202,
+  problems: [404, 409],
+});

@@ -1,0 +1,154 @@
+import Type from 'typebox';
+import { defineEndpoint } from '../endpoint.ts';
+import { Delivery, Nothing, Recovered, Webhook, WebhookWithSecret } from '../resources.ts';
+import { common, paging } from './parameters.ts';
+
+const service = 'webhooks';
+const nullableText = Type.Optional(Type.Union([Type.String(), Type.Null()]));
+
+export const createWebhook = defineEndpoint({
+  service,
+  operationId: 'createWebhook',
+  method: 'POST',
+  path: '/webhooks',
+  summary: 'Create a webhook; its secret is shown only here',
+  input: Type.Object({
+    url: Type.String({ description: 'http or https' }),
+    name: nullableText,
+    description: nullableText,
+    ...common,
+  }),
+  query: ['url', 'name', 'description', 'org_id'],
+  output: WebhookWithSecret,
+  envelope: 'single',
+  problems: [403],
+});
+
+export const getWebhook = defineEndpoint({
+  service,
+  operationId: 'getWebhook',
+  method: 'GET',
+  path: '/webhooks/{id}',
+  summary: 'Get a webhook',
+  input: Type.Object(common),
+  output: Webhook,
+  envelope: 'single',
+  problems: [404],
+});
+
+export const updateWebhook = defineEndpoint({
+  service,
+  operationId: 'updateWebhook',
+  method: 'PUT',
+  path: '/webhooks/{id}',
+  summary: 'Change a webhook; what is not given stays',
+  input: Type.Object({
+    url: Type.Optional(Type.String()),
+    name: nullableText,
+    description: nullableText,
+    active: Type.Optional(Type.Boolean()),
+    ...common,
+  }),
+  output: Webhook,
+  envelope: 'single',
+  problems: [404],
+});
+
+export const deleteWebhook = defineEndpoint({
+  service,
+  operationId: 'deleteWebhook',
+  method: 'DELETE',
+  path: '/webhooks/{id}',
+  summary: 'Delete a webhook with its subscriptions and deliveries',
+  input: Type.Object(common),
+  output: Nothing,
+  envelope: 'none',
+  status: 204,
+  problems: [404],
+});
+
+const list = { service, method: 'GET', output: Webhook, envelope: 'page' } as const;
+
+export const listMyWebhooks = defineEndpoint({
+  ...list,
+  operationId: 'listMyWebhooks',
+  path: '/users/me/webhooks',
+  summary: 'List your webhooks, newest first',
+  input: Type.Object({ ...paging, ...common }),
+});
+
+export const listOrgWebhooks = defineEndpoint({
+  ...list,
+  operationId: 'listOrgWebhooks',
+  path: '/orgs/{org_id}/webhooks',
+  summary: 'List the webhooks of an organization, newest first',
+  input: Type.Object({ ...paging, ...common }),
+  problems: [404],
+});
+
+export const rotateWebhookSecret = defineEndpoint({
+  service,
+  operationId: 'rotateWebhookSecret',
+  method: 'POST',
+  path: '/webhooks/{id}/rotate_secret',
+  summary: 'Give a webhook a new secret; the old one signs too for 24 hours',
+  input: Type.Object(common),
+  output: WebhookWithSecret,
+  envelope: 'single',
+  problems: [404],
+});
+
+export const testWebhook = defineEndpoint({
+  service,
+  operationId: 'testWebhook',
+  method: 'POST',
+  path: '/webhooks/{id}/test',
+  summary: 'Send a signed test delivery',
+  input: Type.Object(common),
+  output: Delivery,
+  envelope: 'single',
+  status: 202,
+  problems: [404, 409],
+});
+
+export const listWebhookDeliveries = defineEndpoint({
+  service,
+  operationId: 'listWebhookDeliveries',
+  method: 'GET',
+  path: '/webhooks/{id}/deliveries',
+  summary: 'List the deliveries of a webhook, newest first',
+  input: Type.Object({ ...paging, ...common }),
+  output: Delivery,
+  envelope: 'page',
+  problems: [404],
+});
+
+export const recoverWebhook = defineEndpoint({
+  service,
+  operationId: 'recoverWebhook',
+  method: 'POST',
+  path: '/webhooks/{id}/recover',
+  summary: 'Deliver again whatever failed for good since a time',
+  input: Type.Object({
+    since: Type.Union([Type.String(), Type.Integer()], { description: 'ISO 8601, or epoch seconds' }),
+    ...common,
+  }),
+  query: ['since'],
+  output: Recovered,
+  envelope: 'single',
+  status: 202,
+  problems: [404],
+});
+
+export const resendDelivery = defineEndpoint({
+  service,
+  operationId: 'resendDelivery',
+  method: 'POST',
+  path: '/deliveries/{id}/resend',
+  summary: 'Send a delivery again under the same webhook-id',
+  input: Type.Object(common),
+  output: Delivery,
+  envelope: 'single',
+  status: 202,
+  problems: [404, 409],
+});

@@ -1,0 +1,216 @@
+import Type, { type TSchema } from 'typebox';
+
+/** The resources of the API, as the specification and its decisions name them. */
+
+const nullable = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()]);
+const seconds = (description: string) => Type.Integer({ description: `${description}, epoch seconds` });
+const dates = { created_at: seconds('Created'), updated_at: seconds('Last changed') };
+
+export const PropDescriptor = Type.Object(
+  {
+    name: Type.String(),
+    type: Type.String({ description: 'A PropType; with [] an array of it' }),
+    label: Type.Optional(Type.String()),
+    description: Type.Optional(Type.String({ description: 'Markdown' })),
+    default: Type.Optional(Type.Unknown()),
+    app: Type.Optional(Type.String({ description: 'Of type app: the slug of the app' })),
+    optional: Type.Optional(Type.Boolean()),
+    secret: Type.Optional(Type.Boolean()),
+    min: Type.Optional(Type.Number()),
+    max: Type.Optional(Type.Number()),
+  },
+  { additionalProperties: true },
+);
+
+export const Component = Type.Object({
+  id: Type.String({ description: 'sc_…' }),
+  code: Type.String(),
+  code_hash: Type.String({ description: 'SHA-256 of the code, hex' }),
+  name: Type.String(),
+  key: nullable(Type.String()),
+  version: Type.String(),
+  type: Type.String(),
+  description: nullable(Type.String()),
+  component_url: nullable(Type.String({ description: 'Where the code came from, or was said to come from' })),
+  configurable_props: Type.Array(PropDescriptor),
+  ...dates,
+});
+
+export const Source = Type.Object({
+  id: Type.String({ description: 'dc_…' }),
+  user_id: Type.String({ description: 'Who created it' }),
+  owner_id: Type.String({ description: 'The user or organization it belongs to' }),
+  component_id: Type.String(),
+  configured_props: Type.Record(Type.String(), Type.Unknown(), {
+    description: 'Timers as {cron, interval_seconds}, HTTP interfaces as {endpoint_url}, secrets as ********',
+  }),
+  active: Type.Boolean(),
+  concurrency: Type.Integer({ description: '1: runs are serial, in the order of arrival' }),
+  ...dates,
+  name: Type.String(),
+  name_slug: Type.String(),
+});
+
+export const RunStarted = Type.Object({ run_id: Type.String({ description: 'run_…' }) });
+
+export const EventSummary = Type.Object({
+  id: Type.String({ description: '<epoch ms>-<n>, in the order of emission' }),
+  indexed_at_ms: Type.Integer(),
+  event: Type.Unknown({
+    description: 'The emitted value; over 1 KB its beginning as a text, unless expand=event',
+  }),
+  metadata: Type.Object(
+    {
+      emit_id: Type.String(),
+      emitter_id: Type.String(),
+      name: Type.String({ description: 'Channel; empty: the default one' }),
+      id: nullable(Type.Union([Type.String(), Type.Number()])),
+      summary: nullable(Type.String()),
+      ts: nullable(Type.Number()),
+      truncated: Type.Optional(Type.Boolean()),
+    },
+    { additionalProperties: true },
+  ),
+});
+
+export const Subscription = Type.Object({
+  id: Type.String({ description: 'sub_…' }),
+  emitter_id: Type.String(),
+  listener_id: Type.String(),
+  event_name: Type.String({ description: 'Channel; empty: the default one' }),
+  created_at: seconds('Created'),
+});
+
+export const Webhook = Type.Object({
+  id: Type.String({ description: 'wh_…' }),
+  user_id: Type.String(),
+  name: nullable(Type.String()),
+  description: nullable(Type.String()),
+  url: Type.String(),
+  active: Type.Boolean(),
+  ...dates,
+});
+
+export const WebhookWithSecret = Type.Object({
+  ...Webhook.properties,
+  secret: Type.String({ description: 'whsec_…: signs the deliveries (Standard Webhooks); shown only here' }),
+});
+
+export const DeliveryAttempt = Type.Object({
+  n: Type.Integer(),
+  at: Type.Integer({ description: 'Epoch ms' }),
+  duration_ms: Type.Number(),
+  status: nullable(Type.Integer()),
+  error: nullable(Type.String()),
+});
+
+export const Delivery = Type.Object(
+  {
+    id: Type.String({ description: 'dlv_…: also the webhook-id header' }),
+    webhook_id: Type.String(),
+    event_id: nullable(Type.String()),
+    status: Type.Union([Type.Literal('pending'), Type.Literal('delivered'), Type.Literal('failed')]),
+    attempts: Type.Integer(),
+    created_at: seconds('Created'),
+  },
+  { additionalProperties: true },
+);
+
+export const Recovered = Type.Object({
+  count: Type.Integer({ description: 'Deliveries that are tried again' }),
+});
+
+export const OrgOfUser = Type.Object({
+  id: Type.String(),
+  name: Type.String(),
+  orgname: Type.String(),
+  email: Type.String(),
+});
+
+export const Me = Type.Object({
+  id: Type.String(),
+  username: Type.String(),
+  email: Type.String(),
+  orgs: Type.Array(OrgOfUser),
+  daily_compute_time_quota: Type.Optional(Type.Integer({ description: 'Milliseconds' })),
+  daily_compute_time_used: Type.Optional(Type.Integer({ description: 'Milliseconds' })),
+  daily_invocations_quota: Type.Optional(Type.Integer()),
+  daily_invocations_used: Type.Optional(Type.Integer()),
+  billing_period_start_ts: Type.Optional(Type.Integer()),
+  billing_period_end_ts: Type.Optional(Type.Integer()),
+  billing_period_invocations: Type.Optional(Type.Integer()),
+});
+
+export const ApiKey = Type.Object({
+  id: Type.String({ description: 'key_…' }),
+  created_at: seconds('Created'),
+});
+
+export const ApiKeyWithText = Type.Object({
+  id: Type.String({ description: 'key_…' }),
+  api_key: Type.String({ description: 'Shown only here' }),
+});
+
+export const Quotas = Type.Object({
+  daily_invocations_quota: Type.Optional(nullable(Type.Integer({ minimum: 0 }))),
+  daily_compute_time_quota: Type.Optional(
+    nullable(Type.Integer({ minimum: 0, description: 'Milliseconds' })),
+  ),
+});
+
+export const Plan = Type.Union([Type.Literal('free'), Type.Literal('paid')]);
+
+export const User = Type.Object({
+  id: Type.String({ description: 'u_…' }),
+  username: Type.String(),
+  email: Type.String(),
+  plan: Plan,
+  quotas: Quotas,
+  ...dates,
+});
+
+export const UserWithKey = Type.Object({
+  ...User.properties,
+  api_key: Type.String({ description: 'Shown only here' }),
+});
+
+export const Org = Type.Object({
+  id: Type.String({ description: 'o_…' }),
+  orgname: Type.String(),
+  name: Type.String(),
+  email: Type.String(),
+  ...dates,
+});
+
+export const RegistryVersion = Type.Object({
+  key: Type.String(),
+  version: Type.String(),
+  component_id: Type.String(),
+  created_at: seconds('Published'),
+});
+
+export const DeadLetter = Type.Object({
+  id: Type.String(),
+  queue: Type.String(),
+  key: nullable(Type.String()),
+  payload: Type.String({ description: 'JSON text of the message' }),
+  reason: Type.String(),
+  attempts: Type.Integer(),
+  died_at: Type.Integer({ description: 'Epoch ms' }),
+});
+
+export const PageInfo = Type.Object({
+  total_count: Type.Integer(),
+  count: Type.Integer(),
+  start_cursor: nullable(Type.String()),
+  end_cursor: nullable(Type.String()),
+});
+
+export const ErrorBody = Type.Object({
+  error: Type.String({ description: 'A sentence for a person' }),
+  code: Type.String(),
+  param: Type.Optional(Type.String({ description: 'The parameter at fault' })),
+  request_id: Type.String(),
+});
+
+export const Nothing = Type.Null();

@@ -1,0 +1,96 @@
+import { invalidParameter, missingParameter } from '@wellspring/core/problem';
+import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv';
+import type { TObject } from 'typebox';
+
+/**
+ * Validation of input. Values of a query are texts and are converted to the declared type; values of a body have to
+ * have it. Unknown fields are left out.
+ */
+
+const OPTIONS = { strict: false, allErrors: false, useDefaults: false, validateFormats: false } as const;
+const strict = new Ajv(OPTIONS);
+const coercing = new Ajv({ ...OPTIONS, coerceTypes: true });
+const compiled = new WeakMap<object, { body: ValidateFunction; fields: Map<string, ValidateFunction> }>();
+
+function validatorsOf(schema: TObject) {
+  let found = compiled.get(schema);
+  if (!found) {
+    const fields = new Map(
+      Object.entries(schema.properties).map(([name, field]) => [
+        name,
+        coercing.compile({ type: 'object', properties: { [name]: field } }),
+      ]),
+    );
+    found = { body: strict.compile(schema), fields };
+    compiled.set(schema, found);
+  }
+  return found;
+}
+
+/** A number in a query is digits and nothing else; `1e3`, `0x10` and an empty text are none. */
+const NUMBER = /^-?\d+(\.\d+)?$/;
+
+function fromQuery(schema: TObject, name: string, value: unknown, validate: ValidateFunction): unknown {
+  const declared = schema.properties[name] as { type?: string };
+  if (typeof value !== 'string') throw invalidParameter(name, `${name} must be given once.`);
+  if ((declared.type === 'integer' || declared.type === 'number') && !NUMBER.test(value)) {
+    throw invalidParameter(
+      name,
+      `${name} must be ${declared.type === 'integer' ? 'an integer' : 'a number'}.`,
+    );
+  }
+  const holder: Record<string, unknown> = { [name]: value };
+  if (!validate(holder)) throw problemOf(validate.errors);
+  return holder[name];
+}
+
+/**
+ * The input of an endpoint, from the query and the JSON body; the query wins.
+ * @throws Problem 400 that names the parameter
+ */
+export function validateInput(
+  schema: TObject,
+  query: Record<string, unknown>,
+  body: Record<string, unknown>,
+): unknown {
+  const validators = validatorsOf(schema);
+  const input: Record<string, unknown> = {};
+  for (const [name, validate] of validators.fields) {
+    if (Object.hasOwn(query, name)) input[name] = fromQuery(schema, name, query[name], validate);
+    else if (Object.hasOwn(body, name)) input[name] = body[name];
+  }
+  if (!validators.body(input)) throw problemOf(validators.body.errors);
+  return input;
+}
+
+const KINDS: Record<string, string> = {
+  string: 'a text',
+  integer: 'an integer',
+  number: 'a number',
+  boolean: 'true or false',
+  object: 'an object',
+  array: 'an array',
+};
+
+/** One sentence for the first error, with the path of the field at fault. */
+function problemOf(errors: ErrorObject[] | null | undefined): Error {
+  const error = errors?.[0];
+  if (!error) return invalidParameter(undefined, 'The input is not valid.');
+  const path = error.instancePath.slice(1).replaceAll('/', '.');
+  const join = (name: string) => (path ? `${path}.${name}` : name);
+  const params = error.params as Record<string, unknown>;
+  switch (error.keyword) {
+    case 'required':
+      return missingParameter(join(String(params.missingProperty)));
+    case 'type': {
+      const kinds = [params.type].flat().map((type) => KINDS[String(type)] ?? String(type));
+      return invalidParameter(path, `${path} must be ${kinds.join(' or ')}.`);
+    }
+    case 'const':
+    case 'enum':
+    case 'anyOf':
+      return invalidParameter(path, `${path} has a value that is not allowed.`);
+    default:
+      return invalidParameter(path, `${path} ${error.message ?? 'is not valid'}.`);
+  }
+}
