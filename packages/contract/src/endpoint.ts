@@ -64,14 +64,19 @@ type Names<Path extends string> = Path extends `${string}{${infer Name}}${infer 
 /** The path parameters, each a non-empty string. */
 export type ParamsOf<E extends { path: string }> = { [K in Names<E['path']>]: string };
 
-type Declared<I extends TObject, O extends TSchema, P extends string> = Omit<
+type Declared<I extends TObject, O extends TSchema, P extends string, V extends Envelope> = Omit<
   Endpoint<I, O>,
-  'listener' | 'authenticated' | 'problems' | 'path' | 'status'
-> & { path: P } & Partial<Pick<Endpoint<I, O>, 'listener' | 'authenticated' | 'problems' | 'status'>>;
+  'listener' | 'authenticated' | 'problems' | 'path' | 'status' | 'envelope'
+> & { path: P; envelope: V } & Partial<
+    Pick<Endpoint<I, O>, 'listener' | 'authenticated' | 'problems' | 'status'>
+  >;
 
 /** Fills in the defaults of a declaration and keeps its types. */
-export function defineEndpoint<I extends TObject, O extends TSchema, const P extends string>(
-  declared: Declared<I, O, P>,
-): Endpoint<I, O> & { path: P } {
+export function defineEndpoint<
+  I extends TObject,
+  O extends TSchema,
+  const P extends string,
+  const V extends Envelope,
+>(declared: Declared<I, O, P, V>): Endpoint<I, O> & { path: P; envelope: V } {
   return { listener: 'public', authenticated: true, problems: [], status: 200, ...declared };
 }
