@@ -27,7 +27,8 @@ const keyOf = (cursor: string, param: 'after' | 'before') =>
 
 /** One page of the newest 100 events of a channel, newest first; the event ids themselves are the cursors. */
 export async function pageOf(channel: Channel, input: ListInput) {
-  const { limit = DEFAULT_LIMIT, after, before, expand } = input;
+  const { after, before, expand } = input;
+  const limit = Math.min(input.limit ?? DEFAULT_LIMIT, LIMITS.retrievable);
   if (after !== undefined && before !== undefined) {
     throw invalidParameter('before', 'Only one of after and before can be given.');
   }

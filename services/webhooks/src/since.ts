@@ -7,7 +7,8 @@ const ISO = /^\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]
  * Epoch ms of a time given in ISO 8601 or epoch seconds.
  * @throws Problem 400 naming `since`
  */
-export function parseSince(since: string): number {
+export function parseSince(given: string | number): number {
+  const since = String(given);
   if (/^\d{1,11}(?:\.\d+)?$/.test(since)) return Number(since) * 1000;
   if (ISO.test(since)) {
     const zoned = since.length === 10 || /(?:Z|[+-]\d{2}:?\d{2})$/.test(since) ? since : `${since}Z`;
