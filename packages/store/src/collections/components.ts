@@ -6,7 +6,7 @@ export interface ComponentRow {
   /** A `u_` or `o_` id, or `registry`. */
   owner_id: string;
   code: string;
-  /** JSON text: modules that the code imports from its own origin, by path; '' when there are none. */
+  /** JSON text: modules that the code imports from its own origin, by address; '' when there are none. */
   modules: string;
   code_hash: string;
   /** sha256 of code and modules: one row per owner and content. */
@@ -21,15 +21,16 @@ export interface ComponentRow {
 }
 export const components: CollectionDefinition<ComponentRow> = {
   name: 'components',
-  indexes: [{ fields: ['owner_id', 'content_hash'], unique: true }],
+  indexes: [{ fields: ['owner_id', 'content_hash'], unique: true }, { fields: ['content_hash'] }],
   texts: ['code', 'modules'],
 };
 
 /** Which component a key of an owner means: the newest post. */
 export interface PublishedKeyRow {
-  /** `<owner_id>/<key>` */
+  /** `<owner_id>/<key>`, and `<owner_id>/<key>@<version>` when the component has a version. */
   id: string;
   owner_id: string;
+  /** `key` or `key@version`. */
   key: string;
   component_id: string;
 }

@@ -1,0 +1,171 @@
+import { lookup } from 'node:dns';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo, LookupFunction } from 'node:net';
+import { gzipSync } from 'node:zlib';
+import { afterEach, expect, test } from '@jest/globals';
+import { createFetchCode, type EgressGuard, rawAddress } from './fetch-code.ts';
+
+type Answer = string | Buffer | ((req: IncomingMessage, res: ServerResponse) => void);
+
+const servers: { close(): void }[] = [];
+afterEach(() => {
+  for (const server of servers.splice(0)) server.close();
+});
+
+async function serve(files: Record<string, Answer>) {
+  const asked: string[] = [];
+  const server = createServer((req, res) => {
+    asked.push(req.url!);
+    const file = files[req.url!];
+    if (file === undefined) res.writeHead(404).end('nothing here');
+    else if (typeof file === 'function') file(req, res);
+    else res.end(file);
+  });
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  servers.push({ close: () => server.closeAllConnections() ?? server.close() });
+  return { origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked };
+}
+
+/** Refuses one address; the guard itself is tested where it stands. */
+const guard = (refused = '169.254.169.254'): EgressGuard => ({
+  checkUrl(url) {
+    if (new URL(url).hostname === refused) throw new Error('the address is not allowed');
+  },
+  lookup: lookup as LookupFunction,
+});
+const fetchCode = createFetchCode(guard());
+const refusal = (message: RegExp) => ({
+  name: 'Problem',
+  status: 400,
+  param: 'component_url',
+  message: expect.stringMatching(message),
+});
+
+test('a single file comes as it is', async () => {
+  const { origin, asked } = await serve({ '/a.mjs?x=1': 'export default { name: "größe ✓" };' });
+  expect(await fetchCode(`${origin}/a.mjs?x=1#L3`)).toEqual({
+    url: `${origin}/a.mjs?x=1`,
+    code: 'export default { name: "größe ✓" };',
+  });
+  expect(asked).toEqual(['/a.mjs?x=1']);
+});
+
+test('relative imports come along by their addresses, each fetched once, circles too', async () => {
+  const files = {
+    '/c/feed/new.mjs': 'import x from "../common/x.mjs"; import "./y.mjs"; import axios from "axios";',
+    '/c/common/x.mjs': 'import "../feed/y.mjs"; export default 1;',
+    '/c/feed/y.mjs': 'import "./new.mjs"; import "../common/x.mjs";',
+  };
+  const { origin, asked } = await serve(files);
+  const { modules } = await fetchCode(`${origin}/c/feed/new.mjs`);
+  expect(modules).toEqual({
+    [`${origin}/c/common/x.mjs`]: files['/c/common/x.mjs'],
+    [`${origin}/c/feed/y.mjs`]: files['/c/feed/y.mjs'],
+    [`${origin}/c/feed/new.mjs`]: files['/c/feed/new.mjs'],
+  });
+  expect(asked.filter((path) => path !== '/c/feed/new.mjs').sort()).toEqual([
+    '/c/common/x.mjs',
+    '/c/feed/y.mjs',
+  ]);
+});
+
+test('imports of a redirected component are relative to where it was found', async () => {
+  const { origin } = await serve({
+    '/latest': (_req, res) => res.writeHead(302, { location: '/v2/main.mjs' }).end(),
+    '/v2/main.mjs': 'import "./words.mjs"',
+    '/v2/words.mjs': 'export {}',
+  });
+  const { url, modules } = await fetchCode(`${origin}/latest`);
+  expect([url, Object.keys(modules ?? {})]).toEqual([`${origin}/v2/main.mjs`, [`${origin}/v2/words.mjs`]]);
+});
+
+test('a module that is not there is named', async () => {
+  const { origin } = await serve({ '/a.mjs': 'import "./missing.mjs"' });
+  await expect(fetchCode(`${origin}/a.mjs`)).rejects.toMatchObject(refusal(/missing\.mjs answered 404/));
+});
+
+test.each([
+  ['', /not a URL/],
+  ['not a url', /not a URL/],
+  ['//example.com/x.mjs', /not a URL/],
+  ['ftp://example.com/x.mjs', /http or https/],
+  ['file:///etc/passwd', /http or https/],
+  ['data:text/javascript,1', /http or https/],
+  ['http://', /not a URL/],
+  ['http://169.254.169.254/latest/meta-data', /cannot be fetched/],
+])('%j is refused', async (address, message) => {
+  await expect(fetchCode(address)).rejects.toMatchObject(refusal(message));
+});
+
+test('an address that nobody listens at is a fault of the address', async () => {
+  const { origin } = await serve({});
+  servers.pop()!.close();
+  await new Promise(setImmediate);
+  await expect(fetchCode(`${origin}/x.mjs`)).rejects.toMatchObject(refusal(/ECONNREFUSED/));
+});
+
+test('each redirect is checked, and so is each name that is looked up', async () => {
+  const { origin } = await serve({
+    '/away': (_req, res) => res.writeHead(302, { location: 'http://169.254.169.254/latest' }).end(),
+    '/loop': (_req, res) => res.writeHead(302, { location: '/loop' }).end(),
+    '/file': (_req, res) => res.writeHead(302, { location: 'file:///etc/passwd' }).end(),
+  });
+  await expect(fetchCode(`${origin}/away`)).rejects.toMatchObject(refusal(/not allowed/));
+  await expect(fetchCode(`${origin}/loop`)).rejects.toMatchObject(refusal(/answered 302/));
+  await expect(fetchCode(`${origin}/file`)).rejects.toMatchObject(refusal(/cannot be fetched/));
+  const looked: string[] = [];
+  const refusing = createFetchCode({
+    checkUrl() {},
+    lookup: ((name: string, _options: unknown, done: (error: Error) => void) => {
+      looked.push(name);
+      done(Object.assign(new Error('refused'), { code: 'EACCES' }));
+    }) as LookupFunction,
+  });
+  await expect(refusing(`${origin.replace('127.0.0.1', 'localhost')}/away`)).rejects.toMatchObject(
+    refusal(/EACCES/),
+  );
+  expect(looked).toEqual(['localhost']);
+});
+
+test('what is too large is cut off, whatever it was packed into', async () => {
+  const endless = (_req: IncomingMessage, res: ServerResponse) => {
+    const more = () => {
+      while (res.writable && res.write(Buffer.alloc(65536, 'x')));
+    };
+    res.on('drain', more);
+    more();
+  };
+  const { origin } = await serve({
+    '/endless': endless,
+    '/bomb': (_req, res) =>
+      res.writeHead(200, { 'content-encoding': 'gzip' }).end(gzipSync(Buffer.alloc(50_000_000, 'x'))),
+  });
+  await expect(fetchCode(`${origin}/endless`)).rejects.toMatchObject(refusal(/more than 6 MB/));
+  await expect(fetchCode(`${origin}/bomb`)).rejects.toMatchObject(refusal(/more than 6 MB/));
+});
+
+test('an endless chain of modules is cut off', async () => {
+  const { origin } = await serve(
+    new Proxy<Record<string, Answer>>(
+      {},
+      { get: (_, path) => `import "./${Number(String(path).slice(1, -4)) + 1}.mjs"` },
+    ),
+  );
+  await expect(fetchCode(`${origin}/0.mjs`)).rejects.toMatchObject(refusal(/more than 200 modules/));
+});
+
+test('bytes that are no text are refused', async () => {
+  const { origin } = await serve({ '/x': Buffer.from([0xff, 0xfe, 0x00]) });
+  await expect(fetchCode(`${origin}/x`)).rejects.toMatchObject(refusal(/UTF-8/));
+});
+
+test('GitHub pages give the raw file', () => {
+  const raw = 'https://raw.githubusercontent.com/PipedreamHQ/pipedream/master/components/rss/new.mjs';
+  expect(rawAddress('https://github.com/PipedreamHQ/pipedream/blob/master/components/rss/new.mjs#L7')).toBe(
+    raw,
+  );
+  expect(rawAddress(raw)).toBe(raw);
+  expect(rawAddress('https://github.com.example.org/a/b/blob/c/d.mjs')).toMatch(
+    /^https:\/\/github\.com\.example/,
+  );
+});

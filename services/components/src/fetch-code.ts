@@ -1,0 +1,147 @@
+import { Agent as HttpAgent } from 'node:http';
+import { Agent as HttpsAgent } from 'node:https';
+import type { LookupFunction } from 'node:net';
+import type { ComponentCode } from '@wellspring/contract/definition';
+import { LIMITS } from '@wellspring/contract/limits';
+import { invalidParameter, Problem } from '@wellspring/core/problem';
+import got from 'got';
+import { relativeImports } from './relative-imports.ts';
+
+/** What keeps requests away from private addresses (http/egress). */
+export interface EgressGuard {
+  /** @throws Problem or Error for a URL that is none of http(s), or whose host is a refused address literal */
+  checkUrl(url: string): void;
+  /** Resolves names to allowed addresses only. */
+  lookup: LookupFunction;
+}
+
+/**
+ * Reads a component from its address, with the modules that it imports by relative specifiers, and those that they
+ * import. A specifier is taken as it stands: no extension is guessed. GitHub pages (`/blob/`) give the raw file.
+ * @throws Problem 400 `component_url`: a bad or refused address, no answer, no 2xx, too many files or bytes, no text
+ */
+export type FetchCode = (address: string) => Promise<ComponentCode & { url: string }>;
+
+const PARAM = 'component_url';
+const MOST_MODULES = 200;
+const MOST_BYTES = LIMITS.apiBody;
+const MOST_REDIRECTS = 5;
+const TOTAL_MS = 20_000;
+const AT_A_TIME = 8;
+
+const refuse = (why: string) => invalidParameter(PARAM, why);
+
+export function createFetchCode({ checkUrl, lookup }: EgressGuard): FetchCode {
+  // Connections of its own: one that somebody else opened has not been checked.
+  const agent = { http: new HttpAgent(), https: new HttpsAgent() };
+
+  function check(url: string, what: string): void {
+    try {
+      checkUrl(url);
+    } catch (error) {
+      throw refuse(`${what} cannot be fetched: ${(error as Error).message}`);
+    }
+  }
+
+  async function read(
+    url: string,
+    what: string,
+    budget: { bytes: number },
+    signal: AbortSignal,
+  ): Promise<{ url: string; text: string }> {
+    check(url, what);
+    const stream = got.stream(url, {
+      agent,
+      dnsLookup: lookup,
+      signal,
+      maxRedirects: MOST_REDIRECTS,
+      retry: { limit: 0 },
+      headers: { 'user-agent': 'wellspring', accept: '*/*' },
+      hooks: { beforeRedirect: [({ url: next }) => check(String(next), what)] },
+    });
+    let final = url;
+    stream.on('response', (response: { url?: string }) => {
+      final = response.url ?? url;
+    });
+    const chunks: Buffer[] = [];
+    try {
+      for await (const chunk of stream) {
+        budget.bytes -= chunk.length;
+        if (budget.bytes < 0)
+          throw refuse(`The component and its modules have more than ${MOST_BYTES / 1024 ** 2} MB.`);
+        chunks.push(chunk);
+      }
+    } catch (error) {
+      throw asProblem(error, what, signal);
+    }
+    return { url: final, text: decode(Buffer.concat(chunks), what) };
+  }
+
+  return async (address) => {
+    const entryUrl = rawAddress(address);
+    const signal = AbortSignal.timeout(TOTAL_MS);
+    const budget = { bytes: MOST_BYTES };
+    const entry = await read(entryUrl, 'The address', budget, signal);
+    const modules: Record<string, string> = {};
+    let waiting = importsOf(entry.text, entry.url);
+    while (waiting.length > 0) {
+      const batch = waiting.splice(0, AT_A_TIME);
+      if (Object.keys(modules).length + batch.length > MOST_MODULES)
+        throw refuse(`The component imports more than ${MOST_MODULES} modules.`);
+      const texts = await Promise.all(batch.map((url) => read(url, `The module ${url}`, budget, signal)));
+      for (const [i, url] of batch.entries()) modules[url] = texts[i]!.text;
+      const next = batch.flatMap((url) => importsOf(modules[url]!, url));
+      waiting = [...new Set([...waiting, ...next])].filter((url) => !Object.hasOwn(modules, url));
+    }
+    return {
+      url: entry.url,
+      code: entry.text,
+      ...(Object.keys(modules).length > 0 ? { modules } : {}),
+    };
+  };
+}
+
+const importsOf = (code: string, base: string): string[] => [
+  ...new Set(relativeImports(code).map((specifier) => new URL(specifier, base).href)),
+];
+
+/** The address to read: the raw file of a GitHub page, any other as it is. */
+export function rawAddress(address: string): string {
+  let url: URL;
+  try {
+    url = new URL(address);
+  } catch {
+    throw refuse(`${PARAM} is not a URL.`);
+  }
+  if (url.protocol !== 'http:' && url.protocol !== 'https:')
+    throw refuse(`${PARAM} has to be an http or https URL.`);
+  url.hash = '';
+  if (/^(www\.)?github\.com$/.test(url.hostname)) {
+    const [, owner, repository, blob, ...path] = url.pathname.split('/');
+    if (blob === 'blob' && path.length > 1)
+      return `https://raw.githubusercontent.com/${owner}/${repository}/${path.join('/')}`;
+  }
+  return url.href;
+}
+
+function decode(bytes: Buffer, what: string): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch {
+    throw refuse(`${what} gave something that is not UTF-8 text.`);
+  }
+}
+
+/** Whatever goes wrong lies with the address that was given; the caller learns what, but no addresses of ours. */
+function asProblem(error: unknown, what: string, signal: AbortSignal): Problem {
+  if (error instanceof Problem) return error;
+  const { cause, code, response } = error as {
+    cause?: unknown;
+    code?: string;
+    response?: { statusCode: number };
+  };
+  if (cause instanceof Problem) return cause;
+  if (signal.aborted) return refuse(`${what} did not answer in time.`);
+  if (response) return refuse(`${what} answered ${response.statusCode}.`);
+  return refuse(`${what} cannot be fetched: ${code ?? 'the request failed'}.`);
+}

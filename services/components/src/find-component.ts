@@ -1,0 +1,33 @@
+import { isId } from '@wellspring/core/ids';
+import type { Deps } from '@wellspring/runtime/deps';
+import { type ComponentRow, components, publishedKeys } from '@wellspring/store/collections/components';
+import { findInRegistry, isPublished } from './registry.ts';
+
+type FindDeps = Pick<Deps, 'store'>;
+
+/** A component by id, when one of the readers owns it or it is published; else undefined. */
+export async function findById(
+  deps: FindDeps,
+  id: string,
+  readerIds: readonly string[],
+): Promise<ComponentRow | undefined> {
+  if (!isId('sc', id)) return undefined;
+  const component = await deps.store.collection(components).get(id);
+  if (!component) return undefined;
+  return readerIds.includes(component.owner_id) || (await isPublished(deps, component))
+    ? component
+    : undefined;
+}
+
+/** A component by `key` or `key@version`: among those the owner posted, then in the registry. */
+export async function findByKey(
+  deps: FindDeps,
+  key: string,
+  ownerId: string,
+): Promise<ComponentRow | undefined> {
+  const own = await deps.store.collection(publishedKeys).get(`${ownerId}/${key}`);
+  return (
+    (own && (await deps.store.collection(components).get(own.component_id))) ??
+    (await findInRegistry(deps, key))
+  );
+}

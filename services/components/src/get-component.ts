@@ -1,0 +1,26 @@
+import { getComponent, getRegistryComponent } from '@wellspring/contract/endpoints/components';
+import { notFound } from '@wellspring/core/problem';
+import { type Route, route } from '@wellspring/http/bind';
+import { ownerFor } from '@wellspring/http/principal';
+import { findById, findByKey } from './find-component.ts';
+import { presentComponent } from './present.ts';
+import { findInRegistry } from './registry.ts';
+import type { ComponentsContext } from './service.ts';
+
+export const getComponentRoutes = ({ deps }: ComponentsContext): Route[] => [
+  // An id needs no org_id; a key is looked up in the organization when one is given, else among one's own.
+  route(getComponent, async ({ params, input, principal }) => {
+    if (principal.kind !== 'user') throw notFound('component', params.id);
+    const ownerId = ownerFor(principal, input.org_id);
+    const component =
+      (await findById(deps, params.id, [principal.user_id, ...principal.org_ids])) ??
+      (await findByKey(deps, params.id, ownerId));
+    if (!component) throw notFound('component', params.id);
+    return presentComponent(component);
+  }),
+  route(getRegistryComponent, async ({ params }) => {
+    const component = await findInRegistry(deps, params.key);
+    if (!component) throw notFound('component', params.key);
+    return presentComponent(component);
+  }),
+];

@@ -1,0 +1,25 @@
+import type { ComponentRow } from '@wellspring/store/collections/components';
+
+/** A component as the API shows it. */
+export const presentComponent = ({
+  id,
+  code,
+  code_hash,
+  definition,
+  source_url,
+  created_at,
+  updated_at,
+}: ComponentRow) => ({
+  id,
+  code,
+  code_hash,
+  name: definition.name,
+  key: definition.key,
+  version: definition.version,
+  type: definition.type,
+  description: definition.description,
+  component_url: source_url,
+  configurable_props: definition.props,
+  created_at,
+  updated_at,
+});

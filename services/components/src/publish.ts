@@ -1,0 +1,50 @@
+import {
+  operatorListRegistry,
+  operatorPublish,
+  operatorUnpublish,
+} from '@wellspring/contract/endpoints/operator';
+import { conflict, invalidComponent, notFound } from '@wellspring/core/problem';
+import { type Route, route } from '@wellspring/http/bind';
+import { registry } from '@wellspring/store/collections/components';
+import { ConflictError } from '@wellspring/store/port';
+import { presentComponent } from './present.ts';
+import { REGISTRY } from './registry.ts';
+import { isSemver } from './semver.ts';
+import type { ComponentsContext } from './service.ts';
+
+/** The registry in the hands of the operator. A version, once published, never changes its code. */
+export function registryRoutes({ deps, library }: ComponentsContext): Route[] {
+  const rows = deps.store.collection(registry);
+  return [
+    route(operatorPublish, async ({ input }) => {
+      const prepared = await library.prepare({ code: input.component_code });
+      const { key, version } = prepared.definition;
+      if (key === null) throw invalidComponent('A component of the registry needs a key.', 'component_code');
+      if (!isSemver(version))
+        throw invalidComponent('A component of the registry needs a semantic version.', 'component_code');
+      const id = `${key}@${version}`;
+      const taken = () => conflict('version_published', `${id} is published already.`);
+      if (await rows.get(id)) throw taken();
+      const component = await library.save(REGISTRY, prepared, null);
+      const created_at = Math.floor(deps.clock.now() / 1000);
+      try {
+        await rows.insert({ id, key, version, component_id: component.id, created_at });
+      } catch (error) {
+        throw error instanceof ConflictError ? taken() : error;
+      }
+      return presentComponent(component);
+    }),
+    route(operatorListRegistry, async () =>
+      (await rows.list()).map(({ key, version, component_id, created_at }) => ({
+        key,
+        version,
+        component_id,
+        created_at,
+      })),
+    ),
+    // The component stays: sources may run it.
+    route(operatorUnpublish, async ({ params: { key, version } }) => {
+      if (!(await rows.remove(`${key}@${version}`))) throw notFound('published version', `${key}@${version}`);
+    }),
+  ];
+}

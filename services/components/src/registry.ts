@@ -1,0 +1,33 @@
+import type { Deps } from '@wellspring/runtime/deps';
+import { type ComponentRow, components, registry } from '@wellspring/store/collections/components';
+import { newestVersion } from './semver.ts';
+
+/** Owner of the components of the registry: nobody in particular. */
+export const REGISTRY = 'registry';
+
+/** `key` or `key@version`; keys hold no `@`. */
+export function splitKey(text: string): { key: string; version: string | undefined } {
+  const at = text.indexOf('@');
+  return at < 0 ? { key: text, version: undefined } : { key: text.slice(0, at), version: text.slice(at + 1) };
+}
+
+/** The published component of a key, or of `key@version`. */
+export async function findInRegistry(
+  { store }: Pick<Deps, 'store'>,
+  text: string,
+): Promise<ComponentRow | undefined> {
+  const rows = store.collection(registry);
+  const { key, version } = splitKey(text);
+  const row =
+    version === undefined ? newestVersion(await rows.list({ where: { key } })) : await rows.get(text);
+  return row && store.collection(components).get(row.component_id);
+}
+
+/** True while the component is some version in the registry. */
+export async function isPublished(
+  { store }: Pick<Deps, 'store'>,
+  { id, owner_id, definition: { key, version } }: ComponentRow,
+): Promise<boolean> {
+  if (owner_id !== REGISTRY) return false;
+  return (await store.collection(registry).get(`${key}@${version}`))?.component_id === id;
+}

@@ -1,0 +1,95 @@
+const SPACE = /\s/;
+const WORD = /[\p{ID_Continue}$]/u;
+/** After these words a slash begins a regular expression; after any other word it divides. */
+const BEFORE_EXPRESSION = new Set([
+  'return',
+  'typeof',
+  'case',
+  'in',
+  'of',
+  'do',
+  'else',
+  'void',
+  'await',
+  'yield',
+]);
+
+/**
+ * The relative specifiers that a module of any dialect (ESM, CommonJS, TypeScript) imports, each once, in their
+ * order: `import … from`, `export … from`, `import()` and `require()` with a literal. Comments, other strings and
+ * imports of types alone do not count. Never throws, and takes time linear in the length of the code.
+ */
+export function relativeImports(code: string): string[] {
+  const found = new Set<string>();
+  // What stands before the current token: enough to tell `from "x"` and `require("x")`.
+  let last = '';
+  let beforeLast = '';
+  /** Tokens of the import or export statement being read. */
+  let statement: string[] = [];
+  const push = (token: string) => {
+    beforeLast = last;
+    last = token;
+    if (token === 'import' || token === 'export') statement = [];
+    else if (statement.length < 3) statement.push(token);
+  };
+  for (let at = 0; at < code.length; ) {
+    const char = code[at]!;
+    const two = code.slice(at, at + 2);
+    if (SPACE.test(char)) {
+      at += 1;
+    } else if (two === '//') {
+      at = after(code, '\n', at);
+    } else if (two === '/*') {
+      at = after(code, '*/', at + 2);
+    } else if (char === '"' || char === "'" || char === '`') {
+      const end = closing(code, at, char);
+      const text = code.slice(at + 1, end - 1);
+      const imported =
+        (last === 'from' && !isTypeOnly(statement)) ||
+        last === 'import' ||
+        (last === '(' &&
+          (beforeLast === 'import' || beforeLast === 'require') &&
+          /^\s*[),]/.test(code.slice(end, end + 100)));
+      if (imported && /^\.\.?\//.test(text) && !text.includes('${')) found.add(text);
+      push('""');
+      at = end;
+    } else if (char === '/' && beginsExpression(last)) {
+      at = closing(code, at, '/');
+      push('""');
+    } else if (WORD.test(char)) {
+      let end = at + 1;
+      while (end < code.length && WORD.test(code[end]!)) end += 1;
+      push(code.slice(at, end));
+      at = end;
+    } else {
+      push(char);
+      at += 1;
+    }
+  }
+  return [...found];
+}
+
+function after(code: string, mark: string, from: number): number {
+  const at = code.indexOf(mark, from);
+  return at < 0 ? code.length : at + mark.length;
+}
+
+/** Where the literal that opens at `at` is over: behind its closing mark, or at the end of its line. */
+function closing(code: string, at: number, mark: string): number {
+  let inClass = false;
+  for (let i = at + 1; i < code.length; i++) {
+    const char = code[i];
+    if (char === '\\') i += 1;
+    else if (char === mark && !inClass) return i + 1;
+    else if (char === '\n' && mark !== '`') return i;
+    else if (mark === '/') inClass = char === '[' || (inClass && char !== ']');
+  }
+  return code.length;
+}
+
+const beginsExpression = (last: string) =>
+  BEFORE_EXPRESSION.has(last) || !(WORD.test(last.at(-1) ?? '') || last === '""' || /[)\]}]/.test(last));
+
+/** `import type { T } from`, `export type * from`; not `import type from`. */
+const isTypeOnly = ([first, second, third]: string[]) =>
+  first === 'type' && second !== ',' && (second !== 'from' || third === 'from');

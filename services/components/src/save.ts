@@ -1,0 +1,111 @@
+import { createHash } from 'node:crypto';
+import { CALLS, PREPARE_DEADLINE_MS, type PrepareCall } from '@wellspring/contract/calls';
+import type { ComponentCode } from '@wellspring/contract/definition';
+import { newId } from '@wellspring/core/ids';
+import type { Deps } from '@wellspring/runtime/deps';
+import {
+  bundles,
+  type ComponentRow,
+  components,
+  publishedKeys,
+} from '@wellspring/store/collections/components';
+import { insertNew } from '@wellspring/store/insert-new';
+import { ConflictError } from '@wellspring/store/port';
+
+/** Code that was compiled and is known to define a component. */
+export interface Prepared extends Pick<ComponentRow, 'content_hash' | 'bundle_id' | 'definition'> {
+  source: ComponentCode;
+}
+
+export interface Library {
+  /**
+   * Compiles code and reads its definition; the bundle is stored. Code that anybody saved before is not evaluated
+   * again.
+   * @throws Problem 400 `invalid_component`
+   */
+  prepare(source: ComponentCode): Promise<Prepared>;
+  /** Makes it a component of the owner: the same content is the same component. */
+  save(ownerId: string, prepared: Prepared, sourceUrl: string | null): Promise<ComponentRow>;
+  /** Makes it what its key, and its key@version, mean for its owner. */
+  publish(component: ComponentRow): Promise<void>;
+}
+
+export function createLibrary({ store, call, clock }: Pick<Deps, 'store' | 'call' | 'clock'>): Library {
+  const componentRows = store.collection(components);
+  const bundleRows = store.collection(bundles);
+  const keyRows = store.collection(publishedKeys);
+  /** What is being prepared, by content: posted twice at once, code is still compiled once. */
+  const underWay = new Map<string, Promise<Prepared>>();
+
+  async function evaluate(source: ComponentCode, content_hash: string): Promise<Prepared> {
+    const answer = (await call.request(CALLS.prepare, source, {
+      deadlineMs: PREPARE_DEADLINE_MS,
+    })) as PrepareCall['answer'];
+    const { bundle_id, bundle, definition } = answer;
+    await bundleRows.insertMany([{ id: bundle_id, content: JSON.stringify(bundle) }]);
+    return { source, content_hash, bundle_id, definition };
+  }
+
+  async function point(ownerId: string, key: string, component_id: string): Promise<void> {
+    const id = `${ownerId}/${key}`;
+    while (!(await keyRows.patch(id, { component_id }))) {
+      const inserted = await keyRows.insertMany([{ id, owner_id: ownerId, key, component_id }]);
+      if (inserted.length > 0) return;
+    }
+  }
+
+  return {
+    async prepare(source) {
+      const content_hash = hashOf(source);
+      const known = await componentRows.find({ content_hash });
+      if (known) return { source, content_hash, bundle_id: known.bundle_id, definition: known.definition };
+      let preparing = underWay.get(content_hash);
+      if (!preparing) {
+        preparing = evaluate(source, content_hash).finally(() => underWay.delete(content_hash));
+        underWay.set(content_hash, preparing);
+      }
+      return preparing;
+    },
+
+    async save(ownerId, { source, content_hash, bundle_id, definition }, sourceUrl) {
+      const mine = { owner_id: ownerId, content_hash };
+      const before = await componentRows.find(mine);
+      if (before) return before;
+      const seconds = Math.floor(clock.now() / 1000);
+      try {
+        return await insertNew(componentRows, () => ({
+          id: newId('sc'),
+          ...mine,
+          code: source.code,
+          modules: source.modules ? JSON.stringify(source.modules) : '',
+          code_hash: sha256(source.code),
+          bundle_id,
+          definition,
+          source_url: sourceUrl,
+          created_at: seconds,
+          updated_at: seconds,
+        }));
+      } catch (error) {
+        if (!(error instanceof ConflictError)) throw error;
+        const other = await componentRows.find(mine);
+        if (!other) throw error;
+        return other;
+      }
+    },
+
+    async publish({ id, owner_id, definition: { key, version } }) {
+      if (key === null) return;
+      await point(owner_id, key, id);
+      if (version !== '') await point(owner_id, `${key}@${version}`, id);
+    },
+  };
+}
+
+const sha256 = (text: string) => createHash('sha256').update(text).digest('hex');
+
+/** Of the code alone unless it has modules: then their texts and addresses count too. */
+function hashOf({ code, modules, url }: ComponentCode): string {
+  if (!modules) return sha256(code);
+  const sorted = Object.entries(modules).sort(([a], [b]) => (a < b ? -1 : 1));
+  return sha256(JSON.stringify([code, url ?? '', sorted]));
+}
