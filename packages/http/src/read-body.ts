@@ -5,32 +5,42 @@ export class BodyTooLarge extends Error {
   override readonly name = 'BodyTooLarge';
 }
 
+/** Of a body that is too large, so much is still read, so that the client gets to see the answer. */
+const DROPPED_BYTES = 64 * 1024 * 1024;
+
 const READ = Symbol('body');
 
 /**
  * All bytes of a body of at most `limit` bytes. A second call gives the same bytes, so that the gateway may look at
  * a body that a service reads again.
- * @throws BodyTooLarge as soon as that is known; the rest is read and dropped, so that the client gets the answer
+ * @throws BodyTooLarge as soon as that is known; the rest is read and dropped, and the connection stays usable
  */
-export function readBody(req: IncomingMessage & { [READ]?: Promise<Buffer> }, limit: number): Promise<Buffer> {
+export function readBody(
+  req: IncomingMessage & { [READ]?: Promise<Buffer> },
+  limit: number,
+): Promise<Buffer> {
   req[READ] ??= read(req, limit);
   return req[READ];
 }
 
 function read(req: IncomingMessage, limit: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    const refuse = () => {
-      req.removeAllListeners('data');
-      req.resume();
-      reject(new BodyTooLarge());
-    };
-    if (Number(req.headers['content-length'] ?? 0) > limit) return refuse();
     const chunks: Buffer[] = [];
     let size = 0;
+    let refused = false;
+    const refuse = () => {
+      refused = true;
+      chunks.length = 0;
+      reject(new BodyTooLarge());
+    };
+    if (Number(req.headers['content-length'] ?? 0) > limit) refuse();
     req.on('data', (chunk: Buffer) => {
       size += chunk.length;
-      if (size > limit) return refuse();
-      chunks.push(chunk);
+      if (size > DROPPED_BYTES) req.destroy();
+      else if (!refused) {
+        chunks.push(chunk);
+        if (size > limit) refuse();
+      }
     });
     req.on('end', () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)));
     req.on('error', reject);

@@ -85,21 +85,21 @@ function keepAnswer(res: ServerResponse, keep: (response: Kept | undefined) => P
   const collect = (chunk: unknown) => {
     if (typeof chunk === 'string' || chunk instanceof Uint8Array) chunks.push(Buffer.from(chunk as string));
   };
-  res.write = ((chunk: unknown, ...rest: never[]) => {
-    collect(chunk);
-    return write.call(res, chunk, ...rest);
+  res.write = ((...args: Parameters<typeof write>) => {
+    collect(args[0]);
+    return write.apply(res, args);
   }) as typeof res.write;
-  res.end = ((chunk?: unknown, ...rest: never[]) => {
+  res.end = ((...args: Parameters<typeof end>) => {
     if (ended) return res;
     ended = true;
-    collect(chunk);
+    collect(args[0]);
     const success = res.statusCode >= 200 && res.statusCode < 300;
     const type = res.getHeader('content-type');
-    const headers = type === undefined ? {} : { 'content-type': String(type) };
+    const headers: Record<string, string> = type === undefined ? {} : { 'content-type': String(type) };
     const response = { status: res.statusCode, headers, body: Buffer.concat(chunks).toString('utf8') };
     keep(success ? response : undefined)
       .catch(() => {})
-      .then(() => end.call(res, chunk, ...rest));
+      .then(() => end.apply(res, args));
     return res;
   }) as typeof res.end;
   res.once('close', () => {

@@ -1,0 +1,68 @@
+import { BlockList, isIP } from 'node:net';
+
+/**
+ * Ranges that lead to the machine itself, to its networks, to a cloud's metadata, or nowhere. Also those that carry
+ * an IPv4 address inside (NAT64, 6to4, Teredo), since that may be a private one.
+ */
+const REFUSED = [
+  '0.0.0.0/8',
+  '10.0.0.0/8',
+  '100.64.0.0/10',
+  '127.0.0.0/8',
+  '168.63.129.16/32',
+  '169.254.0.0/16',
+  '172.16.0.0/12',
+  '192.0.0.0/24',
+  '192.0.2.0/24',
+  '192.88.99.0/24',
+  '192.168.0.0/16',
+  '198.18.0.0/15',
+  '198.51.100.0/24',
+  '203.0.113.0/24',
+  '224.0.0.0/4',
+  '240.0.0.0/4',
+  '::/96',
+  '64:ff9b::/96',
+  '64:ff9b:1::/48',
+  '100::/64',
+  '2001::/23',
+  '2001:db8::/32',
+  '2002::/16',
+  '3fff::/20',
+  '5f00::/16',
+  'fc00::/7',
+  'fe80::/10',
+  'fec0::/10',
+  'ff00::/8',
+];
+
+/** Addresses in a list of CIDRs; a single address counts as one. @throws Error naming what is no CIDR */
+export function cidrList(cidrs: readonly string[]): (address: string) => boolean {
+  const list = new BlockList();
+  for (const cidr of cidrs) {
+    const [network = '', bits, ...rest] = cidr.split('/');
+    const version = isIP(network);
+    const most = version === 4 ? 32 : 128;
+    const length = bits === undefined ? most : /^\d{1,3}$/.test(bits) ? Number(bits) : -1;
+    if (version === 0 || network.includes('%') || rest.length > 0 || length < 0 || length > most) {
+      throw new Error(`${cidr} is not a network such as 10.0.0.0/8`);
+    }
+    list.addSubnet(network, length, version === 4 ? 'ipv4' : 'ipv6');
+  }
+  return (address) => {
+    const version = isIP(address);
+    // BlockList looks at the IPv4 address inside a mapped one (::ffff:0:0/96). It knows no zones.
+    return version !== 0 && list.check(address.split('%')[0]!, version === 4 ? 'ipv4' : 'ipv6');
+  };
+}
+
+const isRefused = cidrList(REFUSED);
+
+/**
+ * Which addresses outgoing connections may reach: all public ones, and those of the allowed networks.
+ * @param allowNetworks CIDRs
+ */
+export function createAddressGuard(allowNetworks: readonly string[]): (address: string) => boolean {
+  const isAllowed = cidrList(allowNetworks);
+  return (address) => isIP(address) !== 0 && (isAllowed(address) || !isRefused(address));
+}

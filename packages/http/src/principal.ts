@@ -1,0 +1,50 @@
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import type { Principal } from '@wellspring/contract/principal';
+import { forbidden } from '@wellspring/core/problem';
+
+/** Carries the signed principal from the gateway to a service; a client's own header of this name is dropped. */
+export const PRINCIPAL_HEADER = 'x-wellspring-principal';
+
+const hmac = (key: Buffer, text: string) => createHmac('sha256', key).update(text).digest();
+
+/** @param key the newest of `seal.keysFor('principal')` */
+export function signPrincipal(principal: Principal, key: Buffer): string {
+  const text = Buffer.from(JSON.stringify(principal)).toString('base64url');
+  return `${text}.${hmac(key, text).toString('base64url')}`;
+}
+
+/** The principal, if one of the keys signed it. */
+export function verifyPrincipal(
+  header: string | string[] | undefined,
+  keys: readonly Buffer[],
+): Principal | undefined {
+  if (typeof header !== 'string') return undefined;
+  const [text = '', signature = ''] = header.split('.');
+  const given = Buffer.from(signature, 'base64url');
+  const signed = keys.some((key) => {
+    const expected = hmac(key, text);
+    return given.length === expected.length && timingSafeEqual(given, expected);
+  });
+  return signed ? (JSON.parse(Buffer.from(text, 'base64url').toString()) as Principal) : undefined;
+}
+
+/**
+ * For whom something is made or listed: the organization when one is named, else the caller; and who does it.
+ * @throws Problem 403 for an organization that does not exist or that the caller is no member of
+ */
+export function ownerFor(
+  principal: Principal,
+  orgId: string | null | undefined,
+): { owner_id: string; user_id: string } {
+  if (principal.kind !== 'user') throw forbidden('Only a user can do this.');
+  const { user_id, org_ids } = principal;
+  if (orgId === undefined || orgId === null) return { owner_id: user_id, user_id };
+  if (!org_ids.includes(orgId)) {
+    throw forbidden('You are not a member of the organization that org_id names.', 'org_id');
+  }
+  return { owner_id: orgId, user_id };
+}
+
+/** Whether what this user or organization owns may be seen and changed by the principal. */
+export const canRead = (principal: Principal, ownerId: string): boolean =>
+  principal.kind === 'user' && (ownerId === principal.user_id || principal.org_ids.includes(ownerId));

@@ -1,0 +1,55 @@
+import type { ServerResponse } from 'node:http';
+import type { Log } from '@wellspring/core/log';
+import { invalidParameter, Problem, payloadTooLarge } from '@wellspring/core/problem';
+import { BodyTooLarge } from './read-body.ts';
+
+export interface ProblemBody {
+  error: string;
+  code: string;
+  param?: string;
+  request_id: string;
+}
+
+/** What of a failure a client is told; undefined: nothing, it is a fault of ours. */
+function asProblem(error: unknown): Problem | undefined {
+  if (error instanceof Problem) return error;
+  if (error instanceof BodyTooLarge) return payloadTooLarge('6 MB');
+  // From the decoding of a path parameter.
+  if (error instanceof URIError) return invalidParameter(undefined, 'The path is not properly encoded.');
+  return undefined;
+}
+
+/**
+ * Answers with a problem as JSON. Anything that is no Problem becomes a bare 500: its details are only in the log,
+ * under the same request id. Does nothing for a client that went away; breaks off an answer that has begun.
+ */
+export function sendProblem(
+  res: ServerResponse,
+  error: unknown,
+  { requestId, log }: { requestId: string; log: Log },
+): void {
+  if (res.writableEnded || res.destroyed || res.socket?.destroyed) return;
+  const problem = asProblem(error);
+  if (!problem) {
+    const { stack, message } = (error ?? {}) as { stack?: string; message?: string };
+    log.error({ request_id: requestId, error: stack ?? message ?? String(error) }, 'http.failed');
+  }
+  if (res.headersSent) {
+    res.destroy();
+    return;
+  }
+  const body: ProblemBody = {
+    error: problem?.message ?? 'Something went wrong on our side.',
+    code: problem?.code ?? 'internal_error',
+    ...(problem?.param === undefined ? {} : { param: problem.param }),
+    request_id: requestId,
+  };
+  const text = JSON.stringify(body);
+  res.writeHead(problem?.status ?? 500, {
+    ...problem?.headers,
+    'content-type': 'application/json',
+    'content-length': Buffer.byteLength(text),
+    'x-request-id': requestId,
+  });
+  res.end(text);
+}

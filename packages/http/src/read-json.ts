@@ -1,0 +1,66 @@
+import type { IncomingMessage } from 'node:http';
+import { malformedBody, unsupportedMediaType } from '@wellspring/core/problem';
+import { readBody } from './read-body.ts';
+
+/** Deeper values could not be written as JSON again without exhausting the stack. */
+const MAX_DEPTH = 256;
+
+const decoder = new TextDecoder('utf-8', { fatal: true });
+
+/**
+ * The body as a JSON object; an empty body is an empty object.
+ * @throws Problem 400 (no JSON, no object, no UTF-8, nested too deeply), 415; BodyTooLarge
+ */
+export async function readJsonObject(req: IncomingMessage, limit: number): Promise<Record<string, unknown>> {
+  const bytes = await readBody(req, limit);
+  if (bytes.length === 0) return {};
+  if (!isJson(req.headers['content-type'])) throw unsupportedMediaType();
+  const value = parse(bytes);
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw malformedBody('The body has to be a JSON object.');
+  }
+  return value as Record<string, unknown>;
+}
+
+function isJson(contentType: string | undefined): boolean {
+  const type = (contentType ?? '').split(';', 1)[0]!.trim().toLowerCase();
+  return type === 'application/json' || (type.startsWith('application/') && type.endsWith('+json'));
+}
+
+function parse(bytes: Buffer): unknown {
+  let text: string;
+  try {
+    text = decoder.decode(bytes);
+  } catch {
+    throw malformedBody('The body is not valid UTF-8.');
+  }
+  if (isTooDeep(text)) throw malformedBody(`The body is nested more than ${MAX_DEPTH} levels deep.`);
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw malformedBody(`The body is not valid JSON: ${(error as Error).message.slice(0, 200)}`);
+  }
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+
+/** Counts brackets outside of strings; that the text is JSON is not known yet. */
+function isTooDeep(text: string): boolean {
+  let depth = 0;
+  let inString = false;
+  for (let i = 0; i < text.length; i += 1) {
+    const code = text.charCodeAt(i);
+    if (inString) {
+      if (code === BACKSLASH) i += 1;
+      else if (code === QUOTE) inString = false;
+    } else if (code === QUOTE) inString = true;
+    // [ and {
+    else if (code === 0x5b || code === 0x7b) {
+      depth += 1;
+      if (depth > MAX_DEPTH) return true;
+      // ] and }
+    } else if (code === 0x5d || code === 0x7d) depth -= 1;
+  }
+  return false;
+}

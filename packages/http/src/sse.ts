@@ -1,0 +1,63 @@
+import type { ServerResponse } from 'node:http';
+
+/** A response that goes on. */
+export interface EventStream {
+  /** Resolves when the reader may get more; false: it is gone or was cut, nothing more will be sent. */
+  send(text: string): Promise<boolean>;
+  end(): void;
+}
+
+/** A reader that does not take a piece in so long is cut off; it resumes where it was by its last event id. */
+const STALLED_MS = 15_000;
+const PIECE_BYTES = 64 * 1024;
+
+/**
+ * Starts an answer of server-sent events. Of what is sent, one piece at most waits for a slow reader.
+ */
+export function openStream(res: ServerResponse, stalledMs = STALLED_MS): EventStream {
+  res.writeHead(200, {
+    'content-type': 'text/event-stream',
+    'cache-control': 'no-cache, no-transform',
+    'x-accel-buffering': 'no',
+  });
+  res.flushHeaders();
+  res.socket?.setNoDelay(true);
+  // A reader that resets the connection is no error of ours.
+  res.on('error', () => {});
+
+  const isOver = () => res.destroyed || res.writableEnded || res.closed;
+
+  /** True when the socket has taken all; false when the reader is gone, or has taken nothing for too long. */
+  const drained = () =>
+    new Promise<boolean>((resolve) => {
+      const settle = (took: boolean) => {
+        clearTimeout(timer);
+        res.off('drain', onDrain);
+        res.off('close', onClose);
+        resolve(took);
+      };
+      const onDrain = () => settle(true);
+      const onClose = () => settle(false);
+      const timer = setTimeout(() => {
+        settle(false);
+        res.destroy();
+      }, stalledMs);
+      res.once('drain', onDrain);
+      res.once('close', onClose);
+    });
+
+  return {
+    async send(text) {
+      if (text.length <= PIECE_BYTES) return !isOver() && (res.write(text) || drained());
+      const bytes = Buffer.from(text);
+      for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
+        if (isOver()) return false;
+        if (!res.write(bytes.subarray(at, at + PIECE_BYTES)) && !(await drained())) return false;
+      }
+      return true;
+    },
+    end() {
+      if (!isOver()) res.end();
+    },
+  };
+}
