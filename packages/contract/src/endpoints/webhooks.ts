@@ -137,7 +137,7 @@ export const recoverWebhook = defineEndpoint({
   output: Recovered,
   envelope: 'single',
   status: 202,
-  problems: [404],
+  problems: [404, 409],
 });
 
 export const resendDelivery = defineEndpoint({
