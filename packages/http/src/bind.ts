@@ -1,16 +1,18 @@
+import type { RequestListener } from 'node:http';
+import { parse as parseQuery } from 'node:querystring';
 import type { Endpoint, InputOf, OutputOf, ParamsOf } from '@wellspring/contract/endpoint';
 import { LIMITS } from '@wellspring/contract/limits';
 import type { Principal } from '@wellspring/contract/principal';
 import { validateInput } from '@wellspring/contract/validate';
 import { encodeCursor } from '@wellspring/core/cursor';
-import { newId } from '@wellspring/core/ids';
+import { isId, newId } from '@wellspring/core/ids';
 import type { Log } from '@wellspring/core/log';
-import { notFound } from '@wellspring/core/problem';
-import express, { type Express, type NextFunction, type Request, type Response } from 'express';
-import { readJsonBody } from './json-body.ts';
+import { notFound, unauthorized } from '@wellspring/core/problem';
+import express, { type Request, type Response } from 'express';
 import { PRINCIPAL_HEADER, verifyPrincipal } from './principal.ts';
 import { sendProblem } from './problem-response.ts';
-import { fieldSelector, type Selection } from './select-fields.ts';
+import { readJsonObject } from './read-json.ts';
+import { type Selection, selectFields } from './select-fields.ts';
 
 export interface RequestContext<E extends Endpoint = Endpoint> {
   params: ParamsOf<E>;
@@ -67,102 +69,6 @@ const PREFIX = { public: '/v1', operator: '/admin/v1' } as const;
 /** Nobody in particular: the principal of an endpoint that needs no key. */
 const NOBODY: Principal = { kind: 'user', user_id: '', key_id: '', org_ids: [] };
 
-/** What answers for a service: its routes below their version prefixes. Trusts only what the gateway signed. */
-export function createRouter(routes: readonly Route[], { principalKeys, log }: RouterOptions): Express {
-  const app = express();
-  app.disable('x-powered-by');
-  app.disable('etag');
-  app.set('query parser', 'simple');
-  app.set('case sensitive routing', true);
-  for (const { endpoint, handle } of routes) {
-    const path = PREFIX[endpoint.listener] + endpoint.path.replace(/\{(\w+)\}/g, ':$1');
-    const method = endpoint.method.toLowerCase() as 'get' | 'post' | 'put' | 'delete';
-    app[method](path, async (req: Request, res: Response) => {
-      const requestId = requestIdOf(req);
-      try {
-        await answer(endpoint, handle, requestId, req, res);
-      } catch (error) {
-        // Whoever asked is gone: nobody to tell.
-        if (res.destroyed && !res.writableEnded && !(error instanceof Error && error.name === 'Problem'))
-          return;
-        sendProblem(res, error, { requestId, log });
-      }
-    });
-  }
-  app.use((req: Request, res: Response) =>
-    sendProblem(res, notFound('endpoint here'), { requestId: requestIdOf(req), log }),
-  );
-  // Express itself refuses paths that cannot be decoded.
-  app.use((error: { status?: number }, req: Request, res: Response, _next: NextFunction) =>
-    sendProblem(res, (error.status ?? 500) < 500 ? notFound('page here') : error, {
-      requestId: requestIdOf(req),
-      log,
-    }),
-  );
-  return app;
-
-  async function answer(
-    endpoint: Endpoint,
-    handle: Route['handle'],
-    requestId: string,
-    req: Request,
-    res: Response,
-  ) {
-    const principal = endpoint.authenticated
-      ? verifyPrincipal(req.get(PRINCIPAL_HEADER), principalKeys)
-      : NOBODY;
-    const body =
-      req.method === 'GET' || req.method === 'HEAD'
-        ? {}
-        : await readJsonBody(req, endpoint.bodyLimit ?? LIMITS.apiBody);
-    const input = validateInput(endpoint.input, req.query as Record<string, unknown>, body) as Selection;
-    const gone = new AbortController();
-    res.once('close', () => gone.abort());
-    const context = { params: req.params, input, principal, requestId, signal: gone.signal, req, res };
-    const result = await handle(context as unknown as RequestContext);
-    if (endpoint.envelope === 'stream' || endpoint.envelope === 'raw') return;
-    res.setHeader('x-request-id', requestId);
-    if (endpoint.envelope === 'none') {
-      res.writeHead(endpoint.status).end();
-      return;
-    }
-    const text = JSON.stringify(enveloped(endpoint, result, fieldSelector(input)));
-    res.writeHead(endpoint.status, {
-      'content-type': 'application/json; charset=utf-8',
-      'content-length': Buffer.byteLength(text),
-    });
-    res.end(text);
-  }
-}
-
-const requestIdOf = (req: Request): string => req.get('x-request-id') ?? newId('req');
-
-function enveloped(endpoint: Endpoint, result: unknown, select: (resource: unknown) => unknown): unknown {
-  if (endpoint.envelope === 'null') return { data: null };
-  if (endpoint.envelope === 'single') return { data: select(result) };
-  if (endpoint.envelope === 'list') return { data: (result as unknown[]).map(select) };
-  const { data, total_count, cursors } = result as Page<{ id: string }>;
-  const cursor = (item: { id: string } | undefined) =>
-    item === undefined ? null : cursors === 'raw' ? item.id : encodeCursor(item.id);
-  return {
-    page_info: {
-      total_count,
-      count: data.length,
-      start_cursor: cursor(data[0]),
-      end_cursor: cursor(data.at(-1)),
-    },
-    data: data.map(select),
-  };
-}
-
-export interface RouterOptions {
-  /** Keys of the gateway's signature, newest first. */
-  principalKeys: readonly Buffer[];
-  log: Log;
-}
-
-const PREFIX = { public: '/v1', operator: '/admin/v1' } as const;
-
 /**
  * What answers for bound endpoints: checks who asks, validates the input, calls the handler and writes its answer.
  * Expects requests from the gateway, which signs the principal (see http/principal).
@@ -198,7 +104,7 @@ function byParameters(a: Route, b: Route): number {
 
 function requestIdOf(req: Request): string {
   const given = req.headers['x-request-id'];
-  return isId('req', given) ? given : newId('req');
+  return typeof given === 'string' && isId('req', given) ? given : newId('req');
 }
 
 async function serve({ endpoint, handle }: Route, req: Request, res: Response, options: RouterOptions) {
@@ -229,8 +135,7 @@ async function serve({ endpoint, handle }: Route, req: Request, res: Response, o
     const answer = await handle({
       params: req.params as never,
       input: input as never,
-      // Endpoints that need no key do not look at it.
-      principal: principal ?? { kind: 'user', user_id: '', key_id: '', org_ids: [] },
+      principal: principal ?? NOBODY,
       requestId,
       signal: gone.signal,
       req,
@@ -251,27 +156,26 @@ async function readInput(endpoint: Endpoint, req: Request): Promise<Selection> {
 }
 
 function send({ envelope, status }: Endpoint, answer: unknown, selection: Selection, res: Response): void {
-  const select = (resource: unknown) => selectFields(resource, selection);
-  switch (envelope) {
-    case 'single':
-      return sendJson(res, status, { data: select(answer) });
-    case 'list':
-      return sendJson(res, status, { data: (answer as unknown[]).map(select) });
-    case 'page':
-      return sendJson(res, status, pageOf(answer as Page<{ id: string }>, select));
-    case 'null':
-      return sendJson(res, status, { data: null });
-    case 'none':
-      res.writeHead(status).end();
-      return;
-    case 'stream':
-    case 'raw':
-      // The handler has written the answer.
-      return;
+  // The handler has written the answer.
+  if (envelope === 'stream' || envelope === 'raw') return;
+  if (envelope === 'none') {
+    res.writeHead(status).end();
+    return;
   }
+  const text = JSON.stringify(enveloped(envelope, answer, (resource) => selectFields(resource, selection)));
+  res.writeHead(status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) });
+  res.end(text);
 }
 
-function pageOf({ data, total_count, cursors }: Page<{ id: string }>, select: (item: unknown) => unknown) {
+function enveloped(
+  envelope: 'single' | 'list' | 'page' | 'null',
+  answer: unknown,
+  select: (resource: unknown) => unknown,
+): unknown {
+  if (envelope === 'null') return { data: null };
+  if (envelope === 'single') return { data: select(answer) };
+  if (envelope === 'list') return { data: (answer as unknown[]).map(select) };
+  const { data, total_count, cursors } = answer as Page<{ id: string }>;
   const cursorOf = (item: { id: string } | undefined) =>
     item === undefined ? null : cursors === 'raw' ? item.id : encodeCursor(item.id);
   return {
@@ -283,10 +187,4 @@ function pageOf({ data, total_count, cursors }: Page<{ id: string }>, select: (i
     },
     data: data.map(select),
   };
-}
-
-function sendJson(res: Response, status: number, value: unknown): void {
-  const text = JSON.stringify(value);
-  res.writeHead(status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) });
-  res.end(text);
 }

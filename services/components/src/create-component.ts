@@ -10,7 +10,7 @@ import type { ComponentsContext } from './service.ts';
 export const createComponentRoute = (context: ComponentsContext) =>
   route(createComponent, async ({ input, principal }) => {
     if (principal.kind !== 'user') throw forbidden('Only a user can save a component.');
-    const ownerId = ownerFor(principal, input.org_id);
+    const ownerId = ownerFor(principal, input.org_id).owner_id;
     if (input.component_code == null && input.component_url == null) throw missingParameter('component_code');
     const component = await saveGiven(context, ownerId, input);
     await context.library.publish(component);

@@ -15,7 +15,7 @@ import type { SourcesContext } from './service.ts';
 export const createSourceRoute = ({ deps, interfaces, present, removeSource }: SourcesContext) =>
   route(createSource, async ({ input, principal }) => {
     if (principal.kind !== 'user') throw forbidden('Only a user can create a source.');
-    const ownerId = ownerFor(principal, input.org_id);
+    const ownerId = ownerFor(principal, input.org_id).owner_id;
     if (!namesComponent(input)) throw missingParameter('component_id');
     const name = input.name == null ? undefined : checkName(input.name);
     const component = await resolveComponent(deps, principal, ownerId, input);
