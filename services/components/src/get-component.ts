@@ -11,10 +11,10 @@ export const getComponentRoutes = ({ deps }: ComponentsContext): Route[] => [
   // An id needs no org_id; a key is looked up in the organization when one is given, else among one's own.
   route(getComponent, async ({ params, input, principal }) => {
     if (principal.kind !== 'user') throw notFound('component', params.id);
-    const ownerId = ownerFor(principal, input.org_id).owner_id;
+    const { owner_id } = ownerFor(principal, input.org_id);
     const component =
       (await findById(deps, params.id, [principal.user_id, ...principal.org_ids])) ??
-      (await findByKey(deps, params.id, ownerId));
+      (await findByKey(deps, params.id, owner_id));
     if (!component) throw notFound('component', params.id);
     return presentComponent(component);
   }),

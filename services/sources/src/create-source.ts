@@ -1,7 +1,7 @@
 import { HOOK_DEADLINE_MS } from '@wellspring/contract/calls';
 import { createSource } from '@wellspring/contract/endpoints/sources';
 import { newId } from '@wellspring/core/ids';
-import { forbidden, missingParameter } from '@wellspring/core/problem';
+import { missingParameter } from '@wellspring/core/problem';
 import { slugOf } from '@wellspring/core/slug';
 import { route } from '@wellspring/http/bind';
 import { ownerFor } from '@wellspring/http/principal';
@@ -12,26 +12,25 @@ import { checkName, withFreeSlug } from './name.ts';
 import type { SourcesContext } from './service.ts';
 
 /** Deploys a component: the source is live, though unseen, before its hooks run; a hook that throws undoes it all. */
-export const createSourceRoute = ({ deps, interfaces, present, removeSource }: SourcesContext) =>
+export const createSourceRoute = ({ deps, interfaces, present, removeSource, oneAtATime }: SourcesContext) =>
   route(createSource, async ({ input, principal }) => {
-    if (principal.kind !== 'user') throw forbidden('Only a user can create a source.');
-    const ownerId = ownerFor(principal, input.org_id).owner_id;
+    const { owner_id, user_id } = ownerFor(principal, input.org_id);
     if (!namesComponent(input)) throw missingParameter('component_id');
     const name = input.name == null ? undefined : checkName(input.name);
-    const component = await resolveComponent(deps, principal, ownerId, input);
+    const component = await resolveComponent(deps, principal, owner_id, input);
     const { definition } = component;
     const concurrency = checkConcurrency(input.concurrency ?? 1, definition);
+    const rows = deps.store.collection(sources);
     const id = newId('dc');
     const { deployment, values } = await makeDeployment(deps, id, component, input.configured_props ?? {});
 
-    const now = deps.clock.now();
-    const seconds = Math.floor(now / 1000);
-    const rows = deps.store.collection(sources);
-    const source = await withFreeSlug(name ?? definition.name, async (name_slug) => {
+    const write = async (name_slug: string): Promise<SourceRow> => {
+      const now = deps.clock.now();
+      const seconds = Math.floor(now / 1000);
       const row: SourceRow = {
         id,
-        owner_id: ownerId,
-        user_id: principal.user_id,
+        owner_id,
+        user_id,
         component_id: component.id,
         deployment_id: deployment.id,
         name: name ?? slugOf(definition.name),
@@ -45,19 +44,24 @@ export const createSourceRoute = ({ deps, interfaces, present, removeSource }: S
       };
       await rows.insert(row);
       return row;
-    }).catch(async (error: unknown) => {
-      await deps.store.collection(deployments).remove(deployment.id);
-      throw error;
-    });
+    };
 
-    try {
-      await interfaces.sync(source, definition.props, values, { removeStale: true });
-      await runHook(deps, id, deployment.id, 'deploy');
-      await runHook(deps, id, deployment.id, 'activate');
-    } catch (error) {
-      await removeSource(id);
-      throw error;
-    }
-    await rows.patch(id, { status: 'live', transition: null });
-    return present({ ...source, status: 'live', transition: null });
+    return oneAtATime(id, async () => {
+      const source = await withFreeSlug(rows, owner_id, name ?? definition.name, write).catch(
+        async (error: unknown) => {
+          await deps.store.collection(deployments).remove(deployment.id);
+          throw error;
+        },
+      );
+      try {
+        await interfaces.sync(source, definition.props, values, { removeStale: true });
+        await runHook(deps, id, deployment.id, 'deploy');
+        await runHook(deps, id, deployment.id, 'activate');
+      } catch (error) {
+        await removeSource(id);
+        throw error;
+      }
+      await rows.patch(id, { status: 'live', transition: null });
+      return present(source);
+    });
   });

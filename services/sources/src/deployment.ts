@@ -6,7 +6,7 @@ import { newId } from '@wellspring/core/ids';
 import { invalidComponent, invalidParameter, notFound } from '@wellspring/core/problem';
 import type { Deps } from '@wellspring/runtime/deps';
 import { type ComponentRow, components } from '@wellspring/store/collections/components';
-import { type DeploymentRow, deployments } from '@wellspring/store/collections/sources';
+import { type DeploymentRow, deployments, sources } from '@wellspring/store/collections/sources';
 
 /** The four ways to say which component. */
 export interface Identifiers {
@@ -105,4 +105,13 @@ export function checkConcurrency(concurrency: number, { props, dedupe }: Definit
   if (props.some(({ type }) => type === '$.service.db'))
     throw refuse('cannot be given to a source with $.service.db.');
   return concurrency;
+}
+
+/** Removes the deployments that a source does not point at any more. */
+export async function dropUnusedDeployments({ store }: Pick<Deps, 'store'>, sourceId: string): Promise<void> {
+  const rows = store.collection(deployments);
+  const found = await rows.list({ where: { source_id: sourceId } });
+  const source = await store.collection(sources).get(sourceId);
+  const inUse = [source?.deployment_id, source?.transition?.revert?.deployment_id];
+  for (const { id } of found) if (!inUse.includes(id)) await rows.remove(id);
 }

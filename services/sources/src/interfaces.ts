@@ -3,7 +3,13 @@ import { newSecret } from '@wellspring/core/ids';
 import { nextAfter, parseSchedule } from '@wellspring/core/schedule';
 import { changedTopic, TIMERS_CHANGED } from '@wellspring/pubsub/port';
 import type { Deps } from '@wellspring/runtime/deps';
-import { endpoints, type SourceRow, type TimerRow, timers } from '@wellspring/store/collections/sources';
+import {
+  deployments,
+  endpoints,
+  type SourceRow,
+  type TimerRow,
+  timers,
+} from '@wellspring/store/collections/sources';
 
 /** The HTTP and timer interfaces of a source: rows that the gateway and the scheduler read. */
 export interface Interfaces {
@@ -17,6 +23,8 @@ export interface Interfaces {
     values: Record<string, unknown>,
     options: { removeStale: boolean },
   ): Promise<void>;
+  /** The same for the deployment that the source points at; `removeStale` unless told otherwise. */
+  restore(source: SourceRow, options?: { removeStale: boolean }): Promise<void>;
   /** Keys by prop name. */
   keys(sourceId: string): Promise<Record<string, string>>;
 }
@@ -84,11 +92,17 @@ export function createInterfaces({
     pubsub.publish(TIMERS_CHANGED);
   }
 
+  const sync: Interfaces['sync'] = async (source, props, values, { removeStale }) => {
+    await syncEndpoints(source, props, removeStale);
+    await syncTimers(source, props, values);
+    pubsub.publish(changedTopic(source.id));
+  };
+
   return {
-    async sync(source, props, values, { removeStale }) {
-      await syncEndpoints(source, props, removeStale);
-      await syncTimers(source, props, values);
-      pubsub.publish(changedTopic(source.id));
+    sync,
+    async restore(source, options = { removeStale: true }) {
+      const deployment = await store.collection(deployments).get(source.deployment_id);
+      if (deployment) await sync(source, deployment.props, deployment.configured_props, options);
     },
     async keys(sourceId) {
       const rows = await endpointRows.list({ where: { source_id: sourceId }, order: 'asc' });

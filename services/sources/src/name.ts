@@ -1,9 +1,11 @@
 import { invalidParameter } from '@wellspring/core/problem';
 import { slugAttempt, slugOf } from '@wellspring/core/slug';
-import { ConflictError } from '@wellspring/store/port';
+import type { SourceRow } from '@wellspring/store/collections/sources';
+import { type Collection, ConflictError } from '@wellspring/store/port';
 
 const LONGEST = 1000;
 
+/** @throws Problem 400: empty or too long */
 export function checkName(name: string): string {
   if (name.trim() === '') throw invalidParameter('name', 'name must not be empty.');
   if (name.length > LONGEST) throw invalidParameter('name', `name has more than ${LONGEST} characters.`);
@@ -14,13 +16,29 @@ export function checkName(name: string): string {
  * Writes a row under the first slug that its owner has free: the slug of the name, then with `-1`, `-2`, …
  * @param write is called with each slug and throws a ConflictError for one that is taken
  */
-export async function withFreeSlug<T>(name: string, write: (slug: string) => Promise<T>): Promise<T> {
+export async function withFreeSlug<T>(
+  rows: Collection<SourceRow>,
+  ownerId: string,
+  name: string,
+  write: (slug: string) => Promise<T>,
+): Promise<T> {
   const slug = slugOf(name);
-  for (let n = 0; ; n++) {
+  for (let n = 0; ; n = await firstFree(rows, ownerId, slug)) {
     try {
       return await write(slugAttempt(slug, n));
     } catch (error) {
       if (!(error instanceof ConflictError) || !error.fields.includes('name_slug')) throw error;
     }
   }
+}
+
+async function firstFree(rows: Collection<SourceRow>, ownerId: string, slug: string): Promise<number> {
+  // `.` follows `-` in the order of code points.
+  const similar = await rows.list({
+    where: { owner_id: ownerId, name_slug: { gte: `${slug}-`, lt: `${slug}.` } },
+  });
+  const taken = new Set(similar.map(({ name_slug }) => name_slug));
+  let n = 1;
+  while (taken.has(slugAttempt(slug, n))) n += 1;
+  return n;
 }

@@ -1,7 +1,13 @@
 /** Work on one key is done one after the other, in the order of the calls; different keys do not wait. */
-export function createKeyedQueue() {
+export interface KeyedQueue {
+  <T>(key: string, work: () => Promise<T>): Promise<T>;
+  /** Whether there is work on the key. */
+  busy(key: string): boolean;
+}
+
+export function createKeyedQueue(): KeyedQueue {
   const tails = new Map<string, Promise<unknown>>();
-  return async <T>(key: string, work: () => Promise<T>): Promise<T> => {
+  const enqueue = async <T>(key: string, work: () => Promise<T>): Promise<T> => {
     const before = tails.get(key) ?? Promise.resolve();
     const mine = before.then(work, work);
     const tail = mine.catch(() => {});
@@ -12,5 +18,5 @@ export function createKeyedQueue() {
       if (tails.get(key) === tail) tails.delete(key);
     }
   };
+  return Object.assign(enqueue, { busy: (key: string) => tails.has(key) });
 }
-export type KeyedQueue = ReturnType<typeof createKeyedQueue>;

@@ -3,23 +3,36 @@ import { events, logs } from './events.ts';
 import { outbox } from './outbox.ts';
 import { deployments, endpoints, sources, timers } from './sources.ts';
 import { states } from './states.ts';
-import { subscriptions } from './subscriptions.ts';
+import { autoSubscriptions, subscriptions } from './subscriptions.ts';
 
 /** Rows removed at a time, so that a source with many events holds up nobody else. */
 const BATCH = 500;
 
+/** Owner of a source that is being deleted: nobody, so nobody sees it and its slug is free. */
+const NOBODY = 'deleted';
+
 /**
- * Removes a source and all that belongs to it. It is invisible after the first writes; repeating an interrupted
- * deletion finishes it. Its waiting jobs and processes are the caller's to end (queue.purgeKey, `runner.forget`).
+ * Removes a source and all that belongs to it. From the first write on nobody sees it and it runs no more; its row
+ * goes last, with status `deleting`, so that an interrupted deletion can be found and repeated. Its processes are
+ * the caller's to end (`runner.forget`); of its waiting jobs the runner makes nothing.
  */
 export async function deleteSourceRows(store: Store, sourceId: string): Promise<void> {
+  const rows = store.collection(sources);
+  await rows.patch(sourceId, {
+    status: 'deleting',
+    transition: null,
+    owner_id: NOBODY,
+    name_slug: sourceId,
+    active: false,
+  });
   await store.collection(endpoints).removeWhere({ source_id: sourceId });
   await store.collection(timers).removeWhere({ source_id: sourceId });
   await store.collection(subscriptions).removeWhere({ emitter_id: sourceId });
   await store.collection(subscriptions).removeWhere({ listener_id: sourceId });
-  await store.collection(sources).remove(sourceId);
+  await store.collection(autoSubscriptions).removeWhere({ listener_id: sourceId });
   await removeEmitterRows(store, sourceId);
   await store.collection(deployments).removeWhere({ source_id: sourceId });
+  await rows.remove(sourceId);
 }
 
 /** Removes the events, logs and state of an emitter. */

@@ -25,8 +25,11 @@ export interface SourceRow {
   active: boolean;
   /** 1, or 2 to 10: that many runs at a time, without order. */
   concurrency: number;
-  /** `deploying`: its creation is not answered yet; it runs, but nobody sees it. `updating`: hooks are under way. */
-  status: 'deploying' | 'updating' | 'live';
+  /**
+   * `deploying`: its creation is not answered yet; it runs, but nobody sees it. `updating`: hooks are under way.
+   * `deleting`: it has no owner any more, and what is left of it goes.
+   */
+  status: 'deploying' | 'updating' | 'live' | 'deleting';
   /** While deploying or updating; null when live. */
   transition: Transition | null;
   created_at: number;

@@ -1,0 +1,86 @@
+import { HOOK_DEADLINE_MS } from '@wellspring/contract/calls';
+import { conflict, notFound } from '@wellspring/core/problem';
+import { type SourceRow, sources } from '@wellspring/store/collections/sources';
+import { runDeactivate, runHook } from './hooks.ts';
+import { withFreeSlug } from './name.ts';
+import { undo } from './recover-transitions.ts';
+import type { SourcesContext } from './service.ts';
+
+/** What an update changes, decided before anything is done. */
+export type Change = Pick<SourceRow, 'component_id' | 'deployment_id' | 'name' | 'active' | 'concurrency'>;
+
+export const busy = () => conflict('source_busy', 'The source is being updated at the moment.');
+
+/**
+ * Takes the source from one state to the other with the hooks that belong to it. A hook that throws brings it back.
+ * @throws Problem 400 of the hook, 409 while another process updates the source, 404 when it was deleted meanwhile
+ */
+export async function transition(
+  context: SourcesContext,
+  source: SourceRow,
+  change: Change,
+  ignoreHookErrors: boolean,
+): Promise<SourceRow> {
+  const { deps, interfaces } = context;
+  const redeployed = change.deployment_id !== source.deployment_id;
+  const toggled = change.active !== source.active;
+  if (!redeployed && !toggled && change.concurrency === source.concurrency) {
+    return change.name === source.name ? source : swap(deps, source, change);
+  }
+  await begin(deps, source);
+  try {
+    if (source.active && (redeployed || toggled))
+      await runDeactivate(deps, source.id, source.deployment_id, ignoreHookErrors);
+    const next = await swap(deps, source, change);
+    // Endpoints of props that are no more stay until nothing can bring them back.
+    await interfaces.restore(next, { removeStale: false });
+    if (change.active && (redeployed || toggled))
+      await runHook(deps, source.id, next.deployment_id, 'activate');
+    if (redeployed) await interfaces.restore(next);
+    const live = { status: 'live', transition: null } as const;
+    if (!(await deps.store.collection(sources).patch(source.id, live, { status: 'updating' })))
+      throw notFound('source', source.id);
+    return { ...next, ...live };
+  } catch (error) {
+    await undo(context, source.id, { interrupted: false });
+    throw error;
+  }
+}
+
+/** From here on the row tells how to go back. */
+async function begin({ store, clock }: SourcesContext['deps'], source: SourceRow): Promise<void> {
+  const { component_id, deployment_id, name, name_slug, active, concurrency } = source;
+  const began = await store.collection(sources).patch(
+    source.id,
+    {
+      status: 'updating',
+      transition: {
+        until: clock.now() + 3 * HOOK_DEADLINE_MS,
+        revert: { component_id, deployment_id, name, name_slug, active, concurrency },
+      },
+    },
+    { status: 'live' },
+  );
+  if (!began) throw busy();
+}
+
+/** Writes the new state of the row, under a slug that is free when the name changes. */
+async function swap(
+  { store, clock }: SourcesContext['deps'],
+  source: SourceRow,
+  { component_id, deployment_id, name, active, concurrency }: Change,
+): Promise<SourceRow> {
+  const rows = store.collection(sources);
+  const updated_at = Math.floor(clock.now() / 1000);
+  const fields = { component_id, deployment_id, name, active, concurrency, updated_at };
+  const write = async (name_slug: string) => {
+    const written = await rows.patch(
+      source.id,
+      { ...fields, name_slug },
+      { status: { in: ['live', 'updating'] } },
+    );
+    if (!written) throw notFound('source', source.id);
+    return { ...source, ...fields, name_slug };
+  };
+  return name === source.name ? write(source.name_slug) : withFreeSlug(rows, source.owner_id, name, write);
+}
