@@ -36,11 +36,21 @@ export interface Job {
 }
 
 /**
- * Handles jobs: on a keyed queue all of one key and in order. Resolves: all are done. Throws a Problem: the *first*
- * job of the batch is dead, the others are handed out again; anything else thrown: all are handed out again, in the
- * same order, after a backoff, and are dead after MAX_ATTEMPTS.
+ * Handles jobs: on a keyed queue all of one key and in order. Resolves: all are done. Throws a PoisonJob: that
+ * job is dead, the others are handed out again; anything else thrown: all are handed out again, in the same order,
+ * after a backoff, and the first is dead after MAX_ATTEMPTS.
  */
 export type Handler = (jobs: readonly [Job, ...Job[]]) => Promise<void>;
+
+/** A job that can never be done: it goes to the dead letters, where it can be looked at. */
+export class PoisonJob extends Error {
+  override readonly name = 'PoisonJob';
+  readonly jobId: string;
+  constructor(jobId: string, reason: string) {
+    super(reason);
+    this.jobId = jobId;
+  }
+}
 
 export interface ConsumeOptions {
   /** Batches handled at a time by this consumer. */
@@ -72,7 +82,7 @@ export interface Queue {
   consume(queue: QueueName, handler: Handler, options: ConsumeOptions): Promise<void>;
   /** Jobs that wait or run. */
   depth(queue: QueueName): Promise<number>;
-  /** Drops the waiting jobs of a key (its source was deleted). */
+  /** Drops the waiting jobs of a key and of its lanes `key#n` (its source was deleted). */
   purgeKey(queue: QueueName, key: string): Promise<void>;
   deadLetters: {
     /** Newest first; `after` is an id. */

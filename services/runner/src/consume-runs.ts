@@ -1,7 +1,7 @@
 import { CALLS, type ForgetCall, type HookCall } from '@wellspring/contract/calls';
 import type { HttpReply, RunsMessage } from '@wellspring/contract/messages';
-import { notFound, Problem } from '@wellspring/core/problem';
-import type { Job } from '@wellspring/queue/port';
+import { notFound } from '@wellspring/core/problem';
+import { type Job, PoisonJob } from '@wellspring/queue/port';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { Worker } from '@wellspring/runtime/service';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
@@ -126,11 +126,7 @@ export function runsWorkers(
 function decode(job: Job): RunsMessage {
   const message = JSON.parse(job.payload) as RunsMessage;
   if (message.v !== 1 || (message.type !== 'run' && message.type !== 'record')) {
-    throw new Problem({
-      status: 400,
-      code: 'unknown_message',
-      message: `Unknown message on runs: ${String(message.type)}.`,
-    });
+    throw new PoisonJob(job.id, `Unknown message on runs: ${String(message.type)}.`);
   }
   return message;
 }

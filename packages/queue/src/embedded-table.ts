@@ -1,0 +1,125 @@
+import type { Database } from '@wellspring/sqlite/database';
+import type { DeadLetter, JobInput, QueueName } from './port.ts';
+
+/** The rows of the embedded queue. */
+
+export interface StoredJob {
+  seq: number;
+  key: string | null;
+  payload: string;
+  not_before: number | null;
+  published_at: number;
+}
+
+interface WaitingRow {
+  queue: QueueName;
+  seq: number;
+  key: string | null;
+  attempts: number;
+  published_at: number;
+  not_before: number | null;
+}
+
+interface DeadRow {
+  id: number;
+  queue: QueueName;
+  key: string | null;
+  payload: string;
+  reason: string;
+  attempts: number;
+  died_at: number;
+}
+
+const asLetter = (row: DeadRow): DeadLetter => ({ ...row, id: String(row.id), key: row.key ?? undefined });
+
+export function createJobTable(db: Database) {
+  db.exec(`CREATE TABLE IF NOT EXISTS jobs (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, queue TEXT NOT NULL, key TEXT, payload TEXT NOT NULL,
+    not_before INTEGER, attempts INTEGER NOT NULL DEFAULT 0, published_at INTEGER NOT NULL)`);
+  db.exec(`CREATE INDEX IF NOT EXISTS jobs_key ON jobs (queue, key)`);
+  db.exec(`CREATE TABLE IF NOT EXISTS dead_letters (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, queue TEXT NOT NULL, key TEXT, payload TEXT NOT NULL,
+    reason TEXT NOT NULL, attempts INTEGER NOT NULL, died_at INTEGER NOT NULL)`);
+
+  const INSERT = 'INSERT INTO jobs (queue, key, payload, not_before, published_at) VALUES (?, ?, ?, ?, ?)';
+  const REMOVE = 'DELETE FROM jobs WHERE seq = ?';
+
+  const insertNow = (queue: QueueName, { key, payload, notBefore }: JobInput, now: number): StoredJob => {
+    const { lastInsertRowid } = db.statement(INSERT).run(queue, key ?? null, payload, notBefore ?? null, now);
+    return {
+      seq: Number(lastInsertRowid),
+      key: key ?? null,
+      payload,
+      not_before: notBefore ?? null,
+      published_at: now,
+    };
+  };
+
+  return {
+    /** All jobs in the order of their publication, without their payloads. */
+    waiting: () =>
+      db
+        .statement('SELECT queue, seq, key, attempts, published_at, not_before FROM jobs ORDER BY seq')
+        .iterate() as Iterable<unknown> as Iterable<WaitingRow>,
+    payload: (seq: number): string | undefined =>
+      (db.statement('SELECT payload FROM jobs WHERE seq = ?').get(seq) as { payload: string } | undefined)
+        ?.payload,
+    insert: (queue: QueueName, jobs: readonly JobInput[], now: number): Promise<StoredJob[]> => {
+      const [only] = jobs;
+      if (jobs.length === 1 && only) return db.writeOne(() => [insertNow(queue, only, now)]);
+      return db.write(() => jobs.map((job) => insertNow(queue, job, now)));
+    },
+    remove: (seqs: readonly number[]): Promise<void> =>
+      db.write(() => {
+        for (const seq of seqs) db.statement(REMOVE).run(seq);
+      }),
+    setAttempts: (seq: number, attempts: number) =>
+      db.writeOne(() => db.statement('UPDATE jobs SET attempts = ? WHERE seq = ?').run(attempts, seq)),
+    purge: (queue: QueueName, key: string) =>
+      db.writeOne(() =>
+        db
+          .statement("DELETE FROM jobs WHERE queue = ? AND (key = ? OR (key > ? || '#' AND key < ? || '$'))")
+          .run(queue, key, key, key),
+      ),
+    /** Moves a job to the dead letters. */
+    bury: (seq: number, reason: string, now: number) =>
+      db.write(() => {
+        db.statement(
+          `INSERT INTO dead_letters (queue, key, payload, reason, attempts, died_at)
+           SELECT queue, key, payload, ?, attempts + 1, ? FROM jobs WHERE seq = ?`,
+        ).run(reason, now, seq);
+        db.statement(REMOVE).run(seq);
+      }),
+    dead: (after: string | undefined, limit: number): DeadLetter[] =>
+      (
+        db
+          .statement('SELECT * FROM dead_letters WHERE id < ? ORDER BY id DESC LIMIT ?')
+          .all(
+            after === undefined ? Number.MAX_SAFE_INTEGER : Number(after) || 0,
+            limit,
+          ) as unknown as DeadRow[]
+      ).map(asLetter),
+    deadOne(id: string): DeadLetter | undefined {
+      const row = db
+        .statement('SELECT * FROM dead_letters WHERE id = ?')
+        .get(Number(id) || 0) as unknown as DeadRow;
+      return row && asLetter(row);
+    },
+    /** Publishes a dead letter again, at the end of its queue. */
+    revive: (id: string, now: number) =>
+      db.write(() => {
+        const row = db
+          .statement('SELECT * FROM dead_letters WHERE id = ?')
+          .get(Number(id) || 0) as unknown as DeadRow;
+        if (!row) return undefined;
+        const input = { payload: row.payload, ...(row.key === null ? {} : { key: row.key }) };
+        const job = insertNow(row.queue, input, now);
+        db.statement('DELETE FROM dead_letters WHERE id = ?').run(row.id);
+        return { queue: row.queue, job };
+      }),
+    dropDead: (id: string): Promise<boolean> =>
+      db.writeOne(
+        () => db.statement('DELETE FROM dead_letters WHERE id = ?').run(Number(id) || 0).changes === 1,
+      ),
+  };
+}

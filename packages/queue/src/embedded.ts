@@ -1,0 +1,244 @@
+import type { Clock } from '@wellspring/core/clock';
+import type { Log } from '@wellspring/core/log';
+import type { Database } from '@wellspring/sqlite/database';
+import { createJobTable, type StoredJob } from './embedded-table.ts';
+import { createLanes, type Entry, type Lane, type Lanes } from './lanes.ts';
+import {
+  type ConsumeOptions,
+  type Handler,
+  type Job,
+  type JobInput,
+  MAX_ATTEMPTS,
+  PoisonJob,
+  QUEUES,
+  type Queue,
+  type QueueName,
+} from './port.ts';
+
+const FIRST_BACKOFF_MS = 100;
+const LONGEST_BACKOFF_MS = 30_000;
+/** Payloads beyond are read from the file when their turn comes. */
+const CACHED_BYTES = 64 * 1024 * 1024;
+
+interface Consumer {
+  handler: Handler;
+  options: ConsumeOptions;
+  running: number;
+  stopped: () => void;
+}
+
+interface Line {
+  lanes: Lanes;
+  consumers: Consumer[];
+  delayed: number;
+}
+
+/** A queue in a SQLite file: a job is durable when its row is; see sqlite/database. */
+export function createEmbeddedQueue(db: Database, { clock, log }: { clock: Clock; log: Log }): Queue {
+  const table = createJobTable(db);
+  const lines = new Map<QueueName, Line>();
+  const closing = new AbortController();
+  let cachedBytes = 0;
+
+  for (const queue of Object.keys(QUEUES) as QueueName[]) {
+    lines.set(queue, { lanes: createLanes(), consumers: [], delayed: 0 });
+  }
+  const lineOf = (queue: QueueName) => lines.get(queue)!;
+
+  /** A durable job takes its place, or waits for its time first. */
+  function admit(queue: QueueName, entry: Entry, notBefore: number | null): void {
+    const line = lineOf(queue);
+    const wait = (notBefore ?? 0) - clock.now();
+    if (wait > 0) {
+      line.delayed += 1;
+      clock.sleep(Math.min(wait, 2 ** 31 - 1), closing.signal).then(() => {
+        line.delayed -= 1;
+        if (!closing.signal.aborted) admit(queue, entry, notBefore);
+      });
+      return;
+    }
+    if (entry.payload !== undefined) {
+      cachedBytes += entry.payload.length;
+      if (cachedBytes > CACHED_BYTES) forget(entry);
+    }
+    line.lanes.add(entry);
+    dispatch(queue);
+  }
+
+  function forget(entry: Entry): void {
+    cachedBytes -= entry.payload?.length ?? 0;
+    entry.payload = undefined;
+  }
+
+  for (const { queue, seq, key, attempts, published_at, not_before } of table.waiting()) {
+    // Rows of a queue that this version does not know stay where they are.
+    if (!lines.has(queue)) continue;
+    admit(
+      queue,
+      { seq, key: key ?? undefined, attempts, publishedAt: published_at, payload: undefined },
+      not_before,
+    );
+  }
+
+  function dispatch(queue: QueueName): void {
+    const line = lineOf(queue);
+    for (const consumer of line.consumers) {
+      while (consumer.running < consumer.options.concurrency && !consumer.options.signal.aborted) {
+        const taken = line.lanes.take(consumer.options.batch ?? 1);
+        if (!taken) return;
+        consumer.running += 1;
+        handOut(queue, line, consumer, taken.lane, taken.entries);
+      }
+    }
+  }
+
+  function toJob(entry: Entry): Job | undefined {
+    const payload = entry.payload ?? table.payload(entry.seq);
+    if (payload === undefined) return undefined;
+    return {
+      id: String(entry.seq),
+      key: entry.key,
+      payload,
+      attempt: entry.attempts + 1,
+      published_at: entry.publishedAt,
+    };
+  }
+
+  async function handOut(
+    queue: QueueName,
+    line: Line,
+    consumer: Consumer,
+    lane: Lane,
+    entries: Entry[],
+  ): Promise<void> {
+    let rest = 0;
+    try {
+      // A job whose row is gone was purged meanwhile.
+      const present = entries.map((entry) => ({ entry, job: toJob(entry) }));
+      const jobs = present.flatMap(({ job }) => (job ? [job] : []));
+      if (jobs.length > 0) await consumer.handler(jobs as [Job, ...Job[]]);
+      acknowledge(line, lane, entries);
+    } catch (error) {
+      rest = await failed(queue, line, lane, entries, error);
+    }
+    consumer.running -= 1;
+    if (consumer.options.signal.aborted && consumer.running === 0) consumer.stopped();
+    if (rest > 0) {
+      clock.sleep(rest, closing.signal).then(() => {
+        line.lanes.release(lane);
+        dispatch(queue);
+      });
+    } else {
+      line.lanes.release(lane);
+    }
+    dispatch(queue);
+  }
+
+  /** The rows go with the next commit; should a crash come first, the jobs are handed out once more. */
+  function acknowledge(line: Line, lane: Lane, entries: readonly Entry[]): void {
+    for (const entry of entries) forget(entry);
+    line.lanes.settle(lane, new Set(entries.map(({ seq }) => seq)));
+    table.remove(entries.map(({ seq }) => seq)).catch((error: unknown) => {
+      log.warn({ error: String(error) }, 'queue.ack_failed');
+    });
+  }
+
+  /** Gives the ms for which the lane rests. */
+  async function failed(
+    queue: QueueName,
+    line: Line,
+    lane: Lane,
+    entries: Entry[],
+    error: unknown,
+  ): Promise<number> {
+    const reason = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+    const poisoned =
+      error instanceof PoisonJob ? entries.find(({ seq }) => String(seq) === error.jobId) : undefined;
+    const [first] = entries;
+    const dead = poisoned ?? (first && first.attempts + 1 >= MAX_ATTEMPTS ? first : undefined);
+    try {
+      if (dead) {
+        await table.bury(dead.seq, reason, clock.now());
+        forget(dead);
+        line.lanes.settle(lane, new Set([dead.seq]));
+        log.error({ queue, key: dead.key, job: dead.seq, reason }, 'queue.job_dead');
+        return 0;
+      }
+      if (!first) return 0;
+      first.attempts += 1;
+      log.warn(
+        { queue, key: first.key, job: first.seq, attempt: first.attempts, reason },
+        'queue.job_failed',
+      );
+      await table.setAttempts(first.seq, first.attempts);
+    } catch (writeError) {
+      // The database does not answer: the job stays what it is, and its lane waits.
+      log.error({ queue, error: String(writeError) }, 'queue.write_failed');
+    }
+    return Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** ((first?.attempts ?? 1) - 1));
+  }
+
+  function check(queue: QueueName, job: JobInput): void {
+    if (QUEUES[queue].keyed && !job.key) throw new Error(`a job on the keyed queue ${queue} needs a key`);
+  }
+
+  function admitStored(queue: QueueName, stored: StoredJob): void {
+    const { seq, key, published_at, payload, not_before } = stored;
+    admit(queue, { seq, key: key ?? undefined, attempts: 0, publishedAt: published_at, payload }, not_before);
+  }
+
+  async function publishMany(queue: QueueName, jobs: readonly JobInput[]): Promise<void> {
+    for (const job of jobs) check(queue, job);
+    if (jobs.length === 0) return;
+    for (const stored of await table.insert(queue, jobs, clock.now())) admitStored(queue, stored);
+  }
+
+  return {
+    publish: (queue, job) => publishMany(queue, [job]),
+    publishMany,
+    consume(queue, handler, options) {
+      if (options.signal.aborted) return Promise.resolve();
+      const line = lineOf(queue);
+      return new Promise<void>((resolve) => {
+        const consumer: Consumer = {
+          handler,
+          options,
+          running: 0,
+          stopped: () => {
+            line.consumers = line.consumers.filter((other) => other !== consumer);
+            resolve();
+          },
+        };
+        line.consumers.push(consumer);
+        options.signal.addEventListener('abort', () => consumer.running === 0 && consumer.stopped(), {
+          once: true,
+        });
+        dispatch(queue);
+      });
+    },
+    depth: async (queue) => lineOf(queue).lanes.size + lineOf(queue).delayed,
+    async purgeKey(queue, key) {
+      const { lanes } = lineOf(queue);
+      for (const name of [...lanes.names()]) {
+        if (name === key || name.startsWith(`${key}#`)) for (const entry of lanes.purge(name)) forget(entry);
+      }
+      await table.purge(queue, key);
+    },
+    deadLetters: {
+      list: async ({ after, limit = 100 } = {}) => table.dead(after, limit),
+      get: async (id) => table.deadOne(id),
+      async redrive(id) {
+        const revived = await table.revive(id, clock.now());
+        if (revived) admitStored(revived.queue, revived.job);
+        return revived !== undefined;
+      },
+      drop: (id) => table.dropDead(id),
+    },
+    async ping() {
+      db.statement('SELECT 1').get();
+    },
+    async close() {
+      closing.abort();
+    },
+  };
+}

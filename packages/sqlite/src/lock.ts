@@ -1,0 +1,25 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+
+/**
+ * Takes a data directory for this process. The lock is that of the operating system on an open file, so a process
+ * that was killed leaves none behind.
+ * @returns releases it
+ * @throws Error when another process holds the directory
+ */
+export function lockDirectory(directory: string): () => void {
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  const db = new DatabaseSync(join(directory, 'lock'));
+  try {
+    db.exec('PRAGMA locking_mode = EXCLUSIVE');
+    db.exec('BEGIN EXCLUSIVE');
+  } catch (error) {
+    db.close();
+    if (/locked|busy/i.test(String(error))) {
+      throw new Error(`The data directory ${directory} is in use by another process.`);
+    }
+    throw error;
+  }
+  return () => db.close();
+}
