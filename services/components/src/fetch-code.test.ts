@@ -1,9 +1,9 @@
-import { lookup } from 'node:dns';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo, LookupFunction } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
-import { afterEach, expect, test } from '@jest/globals';
-import { createFetchCode, type EgressGuard, rawAddress } from './fetch-code.ts';
+import { afterAll, afterEach, expect, test } from '@jest/globals';
+import { createEgress } from '@wellspring/http/egress';
+import { createFetchCode, rawAddress } from './fetch-code.ts';
 
 type Answer = string | Buffer | ((req: IncomingMessage, res: ServerResponse) => void);
 
@@ -26,14 +26,10 @@ async function serve(files: Record<string, Answer>) {
   return { origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked };
 }
 
-/** Refuses one address; the guard itself is tested where it stands. */
-const guard = (refused = '169.254.169.254'): EgressGuard => ({
-  checkUrl(url) {
-    if (new URL(url).hostname === refused) throw new Error('the address is not allowed');
-  },
-  lookup: lookup as LookupFunction,
-});
-const fetchCode = createFetchCode(guard());
+const egress = createEgress({ allowNetworks: ['127.0.0.0/8', '::1/128'] });
+const closed = createEgress({ allowNetworks: [] });
+afterAll(() => Promise.all([egress.close(), closed.close()]));
+const fetchCode = createFetchCode(egress);
 const refusal = (message: RegExp) => ({
   name: 'Problem',
   status: 400,
@@ -110,21 +106,14 @@ test('each redirect is checked, and so is each name that is looked up', async ()
     '/loop': (_req, res) => res.writeHead(302, { location: '/loop' }).end(),
     '/file': (_req, res) => res.writeHead(302, { location: 'file:///etc/passwd' }).end(),
   });
-  await expect(fetchCode(`${origin}/away`)).rejects.toMatchObject(refusal(/not allowed/));
-  await expect(fetchCode(`${origin}/loop`)).rejects.toMatchObject(refusal(/answered 302/));
-  await expect(fetchCode(`${origin}/file`)).rejects.toMatchObject(refusal(/cannot be fetched/));
-  const looked: string[] = [];
-  const refusing = createFetchCode({
-    checkUrl() {},
-    lookup: ((name: string, _options: unknown, done: (error: Error) => void) => {
-      looked.push(name);
-      done(Object.assign(new Error('refused'), { code: 'EACCES' }));
-    }) as LookupFunction,
-  });
-  await expect(refusing(`${origin.replace('127.0.0.1', 'localhost')}/away`)).rejects.toMatchObject(
-    refusal(/EACCES/),
+  await expect(fetchCode(`${origin}/away`)).rejects.toMatchObject(refusal(/not a public address/));
+  await expect(fetchCode(`${origin}/loop`)).rejects.toMatchObject(refusal(/redirects too often/));
+  await expect(fetchCode(`${origin}/file`)).rejects.toMatchObject(refusal(/redirects/));
+  const named = origin.replace('127.0.0.1', 'localhost');
+  await expect(createFetchCode(closed)(`${named}/away`)).rejects.toMatchObject(refusal(/EACCES/));
+  await expect(createFetchCode(closed)(`${origin}/away`)).rejects.toMatchObject(
+    refusal(/not a public address/),
   );
-  expect(looked).toEqual(['localhost']);
 });
 
 test('what is too large is cut off, whatever it was packed into', async () => {

@@ -1,19 +1,14 @@
 import { Agent as HttpAgent } from 'node:http';
 import { Agent as HttpsAgent } from 'node:https';
-import type { LookupFunction } from 'node:net';
 import type { ComponentCode } from '@wellspring/contract/definition';
 import { LIMITS } from '@wellspring/contract/limits';
 import { invalidParameter, Problem } from '@wellspring/core/problem';
+import type { Egress } from '@wellspring/http/egress';
 import got from 'got';
 import { relativeImports } from './relative-imports.ts';
 
-/** What keeps requests away from private addresses (http/egress). */
-export interface EgressGuard {
-  /** @throws Problem or Error for a URL that is none of http(s), or whose host is a refused address literal */
-  checkUrl(url: string): void;
-  /** Resolves names to allowed addresses only. */
-  lookup: LookupFunction;
-}
+/** What keeps requests away from private addresses. */
+export type EgressGuard = Pick<Egress, 'checkUrl' | 'lookup'>;
 
 /**
  * Reads a component from its address, with the modules that it imports by relative specifiers, and those that they
@@ -142,6 +137,8 @@ function asProblem(error: unknown, what: string, signal: AbortSignal): Problem {
   };
   if (cause instanceof Problem) return cause;
   if (signal.aborted) return refuse(`${what} did not answer in time.`);
+  if (response && response.statusCode >= 300 && response.statusCode < 400)
+    return refuse(`${what} redirects too often, or to where nothing can be fetched.`);
   if (response) return refuse(`${what} answered ${response.statusCode}.`);
   return refuse(`${what} cannot be fetched: ${code ?? 'the request failed'}.`);
 }

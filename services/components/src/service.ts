@@ -1,16 +1,14 @@
+import { createEgress } from '@wellspring/http/egress';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { Service } from '@wellspring/runtime/service';
 import { createComponentRoute } from './create-component.ts';
-import { createFetchCode, type EgressGuard, type FetchCode } from './fetch-code.ts';
+import { createFetchCode, type FetchCode } from './fetch-code.ts';
 import { getComponentRoutes } from './get-component.ts';
 import { registryRoutes } from './publish.ts';
 import { resolveWorker } from './resolve.ts';
 import { createLibrary, type Library } from './save.ts';
 
-export interface ComponentsDeps extends Pick<Deps, 'store' | 'call' | 'clock'> {
-  /** Guards the requests for component URLs. */
-  egress: EgressGuard;
-}
+export type ComponentsDeps = Pick<Deps, 'store' | 'call' | 'clock' | 'config'>;
 
 /** What the operations of this service share. */
 export interface ComponentsContext {
@@ -21,14 +19,16 @@ export interface ComponentsContext {
 
 /** Saved components, their keys, and the registry. */
 export function createComponentsService(deps: ComponentsDeps): Service {
+  const egress = createEgress({ allowNetworks: deps.config.allowNetworks });
   const context: ComponentsContext = {
     deps,
     library: createLibrary(deps),
-    fetchCode: createFetchCode(deps.egress),
+    fetchCode: createFetchCode(egress),
   };
   return {
     name: 'components',
     routes: [createComponentRoute(context), ...getComponentRoutes(context), ...registryRoutes(context)],
     workers: [resolveWorker(context)],
+    dispose: () => egress.close(),
   };
 }
