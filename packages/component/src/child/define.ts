@@ -1,0 +1,120 @@
+import type { DedupeStrategy, Definition, HookName, PropDescriptor } from '@wellspring/contract/definition';
+
+/** Reads a definition: the object that the code exports, as data. Everything in it is the user's. */
+
+type Fields = Record<string, unknown>;
+
+const isObject = (value: unknown): value is Fields =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+const HOOKS: readonly HookName[] = ['deploy', 'activate', 'deactivate'];
+const STRATEGIES: readonly DedupeStrategy[] = ['unique', 'greatest', 'last'];
+const TYPES = ['source', 'action', 'app'] as const;
+const KEY = /^[a-z0-9_-]{1,256}$/;
+/** propDefinitions that reuse propDefinitions. */
+const DEEPEST = 10;
+
+/** @throws Error whose message tells why this is no component */
+export function readDefinition(exported: unknown): Definition {
+  if (!isObject(exported)) {
+    throw new Error(
+      'The code does not define a component: it has to export an object (export default or module.exports).',
+    );
+  }
+  const { name, type = 'source', key, version, description, run, hooks, dedupe, additionalProps } = exported;
+  if (typeof name !== 'string' || name.trim() === '')
+    throw new Error('The component needs a name, a text that is not empty.');
+  if (name.length > 1000) throw new Error('The name of the component has more than 1000 characters.');
+  const known = TYPES.find((candidate) => candidate === type);
+  if (!known)
+    throw new Error(`The type of the component has to be source, action or app, not ${String(type)}.`);
+  if (run !== undefined && run !== null && typeof run !== 'function')
+    throw new Error('run has to be a function.');
+  if (known === 'action' && typeof run !== 'function') throw new Error('An action needs a run function.');
+  if (key !== undefined && key !== null && !(typeof key === 'string' && KEY.test(key))) {
+    throw new Error('The key of the component has to consist of a-z, 0-9, _ and -, at most 256 of them.');
+  }
+  if (dedupe !== undefined && dedupe !== null && !STRATEGIES.includes(dedupe as DedupeStrategy)) {
+    throw new Error(`dedupe has to be unique, greatest or last, not ${String(dedupe)}.`);
+  }
+  return {
+    name,
+    key: (key as string | undefined) ?? null,
+    version: typeof version === 'string' || typeof version === 'number' ? String(version) : '',
+    type: known,
+    description: typeof description === 'string' ? description : null,
+    props: readProps(exported.props),
+    hooks: isObject(hooks) ? HOOKS.filter((hook) => typeof hooks[hook] === 'function') : [],
+    dedupe: (dedupe as DedupeStrategy | undefined) ?? null,
+    has_run: typeof run === 'function',
+    additional_props: typeof additionalProps === 'function',
+  };
+}
+
+function readProps(props: unknown): PropDescriptor[] {
+  if (props === undefined || props === null) return [];
+  if (!isObject(props)) throw new Error('props has to be an object.');
+  return Object.entries(props).map(([name, prop]) => describe(name, attributesOf(name, prop)));
+}
+
+/** All attributes of a prop: those of a propDefinition, and those given beside it, which win. */
+export function attributesOf(name: string, prop: unknown, depth = 0): Fields {
+  if (typeof prop === 'string') return { type: prop };
+  if (!isObject(prop)) throw new Error(`The prop ${name} has to be an object or the name of a type.`);
+  if (prop.propDefinition === undefined) return prop;
+  if (depth > DEEPEST) throw new Error(`The propDefinition of ${name} leads nowhere.`);
+  const [app, definitionName] = Array.isArray(prop.propDefinition) ? prop.propDefinition : [];
+  const definitions = isObject(app) ? app.propDefinitions : undefined;
+  const inherited =
+    isObject(definitions) && typeof definitionName === 'string' ? definitions[definitionName] : undefined;
+  if (inherited === undefined) throw new Error(`The propDefinition of ${name} is not defined by its app.`);
+  const { propDefinition: _, ...beside } = prop;
+  return { ...attributesOf(name, inherited, depth + 1), ...beside };
+}
+
+const TEXTS = ['label', 'description', 'alertType', 'content'] as const;
+const FLAGS = [
+  'optional',
+  'secret',
+  'customResponse',
+  'reloadProps',
+  'useQuery',
+  'withLabel',
+  'hidden',
+  'disabled',
+] as const;
+const NUMBERS = ['min', 'max'] as const;
+const VALUES = ['default', 'static'] as const;
+
+function describe(name: string, attributes: Fields): PropDescriptor {
+  const { type } = attributes;
+  if (typeof type !== 'string' || type === '') throw new Error(`The prop ${name} needs a type.`);
+  const descriptor: PropDescriptor = { name, type };
+  for (const field of TEXTS) if (typeof attributes[field] === 'string') descriptor[field] = attributes[field];
+  for (const field of FLAGS)
+    if (typeof attributes[field] === 'boolean') descriptor[field] = attributes[field];
+  for (const field of NUMBERS)
+    if (typeof attributes[field] === 'number') descriptor[field] = attributes[field];
+  for (const field of VALUES) {
+    const value = asJson(attributes[field]);
+    if (value !== undefined) descriptor[field] = value;
+  }
+  if (typeof attributes.options === 'function') descriptor.options = true;
+  else if (Array.isArray(attributes.options)) descriptor.options = asJson(attributes.options);
+  if (type === 'app') {
+    if (typeof attributes.app !== 'string') throw new Error(`The app prop ${name} has to name its app.`);
+    descriptor.app = attributes.app;
+  }
+  return descriptor;
+}
+
+/** The value as JSON keeps it; undefined for what JSON cannot hold. */
+function asJson(value: unknown): unknown {
+  if (value === undefined) return undefined;
+  try {
+    const text = JSON.stringify(value);
+    return text === undefined ? undefined : JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,63 @@
+import { LIMITS } from '@wellspring/contract/limits';
+import { systemClock } from '@wellspring/core/clock';
+import { truncateUtf8 } from '@wellspring/core/truncate';
+import type { ChildIO } from './program-types.ts';
+
+const SUMMARY_BYTES = 1024;
+
+/** `this.$emit`: serialises at once, so that what code changes afterwards changes nothing (behaviour 2.5). */
+export function createEmit(io: ChildIO): (event?: unknown, metadata?: unknown) => Promise<void> {
+  const fault = (message: string) => io.fault({ name: 'EmitError', message, stack: '' });
+
+  return (event, metadata) => {
+    const given = (typeof metadata === 'object' && metadata !== null ? metadata : {}) as Record<
+      string,
+      unknown
+    >;
+    const at = systemClock.now();
+    try {
+      const payload = JSON.stringify(event) ?? 'null';
+      const name = given.name === undefined || given.name === null ? '' : String(given.name);
+      if (Buffer.byteLength(name) > LIMITS.eventName) {
+        fault(`The event was not emitted: its name has more than ${LIMITS.eventName} bytes.`);
+      } else if (payload.length > LIMITS.emit || Buffer.byteLength(payload) > LIMITS.emit) {
+        fault(`The event was not emitted: it has more than ${LIMITS.emit / 1024 / 1024} MB.`);
+      } else {
+        const { id, summary, ts, delivery_ts } = given;
+        io.emit({
+          payload,
+          id: readId(id),
+          name,
+          summary:
+            summary === undefined || summary === null ? null : truncateUtf8(String(summary), SUMMARY_BYTES),
+          ts: readTime(ts),
+          at,
+          delivery_ts: readTime(delivery_ts),
+        });
+      }
+    } catch (error) {
+      fault(`The event was not emitted: it cannot be serialised as JSON. ${(error as Error)?.message ?? ''}`);
+    }
+    return Promise.resolve();
+  };
+}
+
+function readId(id: unknown): string | number | null {
+  if (id === undefined || id === null || Number.isNaN(id)) return null;
+  return typeof id === 'number' && Number.isFinite(id) ? id : String(id);
+}
+
+/** Epoch ms of a number, a Date or a date text; null for anything else. */
+function readTime(value: unknown): number | null {
+  const ms =
+    typeof value === 'number'
+      ? value
+      : value instanceof Date
+        ? value.getTime()
+        : typeof value === 'string'
+          ? /^\d+$/.test(value)
+            ? Number(value)
+            : Date.parse(value)
+          : Number.NaN;
+  return Number.isFinite(ms) && Math.abs(ms) <= 8.64e15 ? Math.trunc(ms) : null;
+}

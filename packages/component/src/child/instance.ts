@@ -1,0 +1,58 @@
+import { createDatabase } from './database.ts';
+import { attributesOf } from './define.ts';
+import { createEmit } from './emitter.ts';
+import type { ChildIO, Instance } from './program-types.ts';
+import { createRespond } from './responder.ts';
+
+type Fields = Record<string, unknown>;
+
+const isObject = (value: unknown): value is Fields => typeof value === 'object' && value !== null;
+
+/** Methods as properties of the object that they are called on. */
+function bindMethods(target: Fields, methods: unknown): void {
+  if (!isObject(methods)) return;
+  for (const [name, method] of Object.entries(methods)) {
+    target[name] = typeof method === 'function' ? method.bind(target) : method;
+  }
+}
+
+/** An app prop: the methods of the app on an object of its own. Accounts are not there yet: `$auth` is empty. */
+function appInstance(prop: unknown): Fields {
+  const app: Fields = { $auth: {} };
+  if (isObject(prop)) bindMethods(app, prop.methods);
+  return app;
+}
+
+/** Values stored with their label reach the code as label and value. */
+const unlabelled = (value: unknown): unknown =>
+  isObject(value) && isObject(value.__lv) ? value.__lv : value;
+
+/**
+ * `this` of a component (behaviour 2.2): its props, its methods, `$emit`. run and hooks are not on it.
+ * @param isFirstReply tells whether a respond() is the first one of the run
+ */
+export function createInstance(
+  component: Fields,
+  { props, values, endpoints }: Instance,
+  db: Map<string, string>,
+  io: ChildIO,
+  isFirstReply: () => boolean,
+): Fields {
+  const self: Fields = {};
+  const declared = isObject(component.props) ? component.props : {};
+  for (const { name, type } of props) {
+    if (type === '$.interface.http') {
+      const { url = '', customResponse = false } = endpoints[name] ?? {};
+      self[name] = { endpoint: url, respond: createRespond(io, customResponse, isFirstReply) };
+    } else if (type === '$.service.db') {
+      self[name] = createDatabase(io, db);
+    } else if (type === 'app') {
+      self[name] = appInstance(attributesOf(name, declared[name]));
+    } else {
+      self[name] = unlabelled(values[name]);
+    }
+  }
+  bindMethods(self, component.methods);
+  self.$emit = createEmit(io);
+  return self;
+}

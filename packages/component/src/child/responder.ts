@@ -1,0 +1,55 @@
+import { systemClock } from '@wellspring/core/clock';
+import type { ChildIO } from './program-types.ts';
+
+/** `this.http.respond` (behaviour 1.11). One per run: only its first call counts. */
+export function createRespond(
+  io: ChildIO,
+  customResponse: boolean,
+  isFirst: () => boolean,
+): (reply?: unknown) => Promise<void> {
+  return (given) => {
+    if (!customResponse) {
+      const msg = 'respond() was ignored: the HTTP prop needs customResponse: true.';
+      io.log({ ts: systemClock.now(), level: 'warn', msg });
+      return Promise.resolve();
+    }
+    const reply = (typeof given === 'object' && given !== null ? given : {}) as Record<string, unknown>;
+    const status = readStatus(reply.status);
+    const headers = readHeaders(reply.headers);
+    const { bytes, json } = readBody(reply.body);
+    if (json && !Object.keys(headers).some((name) => name.toLowerCase() === 'content-type')) {
+      headers['content-type'] = 'application/json; charset=utf-8';
+    }
+    if (isFirst()) io.respond({ status, headers, body: bytes.toString('base64') });
+    return Promise.resolve();
+  };
+}
+
+function readStatus(status: unknown): number {
+  if (status === undefined || status === null) return 200;
+  const number = typeof status === 'string' && /^\d+$/.test(status.trim()) ? Number(status) : status;
+  if (typeof number !== 'number' || !Number.isInteger(number) || number < 100 || number > 599) {
+    throw new RangeError(
+      `The status of a response has to be an integer from 100 to 599, not ${String(status)}.`,
+    );
+  }
+  return number;
+}
+
+function readHeaders(headers: unknown): Record<string, string | string[]> {
+  const result: Record<string, string | string[]> = {};
+  if (typeof headers !== 'object' || headers === null) return result;
+  for (const [name, value] of Object.entries(headers)) {
+    if (value === undefined || value === null) continue;
+    result[name] = Array.isArray(value) ? value.map(String) : String(value);
+  }
+  return result;
+}
+
+function readBody(body: unknown): { bytes: Buffer; json: boolean } {
+  if (body === undefined || body === null) return { bytes: Buffer.alloc(0), json: false };
+  if (typeof body === 'string') return { bytes: Buffer.from(body), json: false };
+  if (body instanceof Uint8Array) return { bytes: Buffer.from(body), json: false };
+  if (body instanceof ArrayBuffer) return { bytes: Buffer.from(body), json: false };
+  return { bytes: Buffer.from(JSON.stringify(body) ?? ''), json: true };
+}

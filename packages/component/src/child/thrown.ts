@@ -1,0 +1,33 @@
+import type { ThrownError } from './program-types.ts';
+
+const LONGEST = 64 * 1024;
+
+const text = (value: unknown, fallback: string): string => {
+  try {
+    return (typeof value === 'string' ? value : value === undefined ? fallback : String(value)).slice(
+      0,
+      LONGEST,
+    );
+  } catch {
+    return fallback;
+  }
+};
+
+/** Anything that user code may throw, as an error. */
+export function toThrown(error: unknown): ThrownError {
+  try {
+    if (typeof error === 'object' && error !== null && 'message' in error) {
+      const { name, message, stack } = error as { name?: unknown; message?: unknown; stack?: unknown };
+      return { name: text(name, 'Error') || 'Error', message: text(message, ''), stack: text(stack, '') };
+    }
+    if (typeof error === 'object' && error !== null)
+      return { name: 'Error', message: text(JSON.stringify(error), ''), stack: '' };
+  } catch {
+    return { name: 'Error', message: 'An object was thrown that cannot be read.', stack: '' };
+  }
+  return {
+    name: 'Error',
+    message: error === undefined ? 'undefined was thrown.' : text(error, ''),
+    stack: '',
+  };
+}

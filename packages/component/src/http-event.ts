@@ -1,0 +1,58 @@
+import type { HttpRequestRecord } from '@wellspring/contract/messages';
+
+/** What an HTTP interface gives to run (behaviour 1.11). */
+export interface HttpEvent {
+  method: string;
+  path: string;
+  query: Record<string, string | string[]>;
+  headers: Record<string, string>;
+  /** The body as it came: text, or bytes when it is not valid UTF-8; '' without a body. */
+  bodyRaw: string | Buffer;
+  /** Parsed by its content type; undefined without a body. */
+  body?: unknown;
+  url: string;
+  client_ip: string;
+}
+
+/** The run event of a call. */
+export function httpEvent(request: HttpRequestRecord): HttpEvent {
+  const { method, path, query, headers, url, client_ip, text, base64, multipart } = request;
+  const bodyRaw = base64 === undefined ? (text ?? '') : Buffer.from(base64, 'base64');
+  const event: HttpEvent = {
+    method,
+    path,
+    query: pairs(new URLSearchParams(query)),
+    headers,
+    bodyRaw,
+    url,
+    client_ip,
+  };
+  if (bodyRaw.length > 0) event.body = multipart ?? parseBody(bodyRaw, headers['content-type'] ?? '');
+  return event;
+}
+
+function parseBody(body: string | Buffer, contentType: string): unknown {
+  if (typeof body !== 'string') return body;
+  const type = contentType.split(';', 1)[0]!.trim().toLowerCase();
+  if (type === 'application/json' || type.endsWith('+json')) {
+    try {
+      return JSON.parse(body);
+    } catch {
+      return body;
+    }
+  }
+  if (type === 'application/x-www-form-urlencoded') return pairs(new URLSearchParams(body));
+  return body;
+}
+
+/** Names with their value, or with all of them when there are several. */
+function pairs(params: URLSearchParams): Record<string, string | string[]> {
+  const object: Record<string, string | string[]> = {};
+  for (const name of new Set(params.keys())) {
+    const values = params.getAll(name);
+    const value = values.length === 1 ? values[0]! : values;
+    // Names are the caller's: also `__proto__` is only a name.
+    Object.defineProperty(object, name, { value, enumerable: true, configurable: true, writable: true });
+  }
+  return object;
+}

@@ -1,0 +1,171 @@
+import type { PropDescriptor } from '@wellspring/contract/definition';
+import { LIMITS } from '@wellspring/contract/limits';
+import { invalidParameter, missingParameter } from '@wellspring/core/problem';
+import { parseSchedule } from '@wellspring/core/schedule';
+
+/** What the API shows in place of a secret; sent back, it means "as it is". */
+export const MASK = '********';
+
+const DEFAULT_TIMER = { intervalSeconds: 3600 };
+
+/** Interfaces and displays that take no value. */
+const VALUELESS = new Set(['$.interface.http', '$.interface.apphook', '$.service.db', 'alert']);
+
+export interface ValidateOptions {
+  /** Values before an update, secrets in clear: those given are merged into them by name. */
+  previous?: Record<string, unknown>;
+  minIntervalSeconds: number;
+}
+
+type Values = Record<string, unknown>;
+
+const own = (values: Values | undefined, name: string): unknown =>
+  values !== undefined && Object.hasOwn(values, name) ? values[name] : undefined;
+
+/**
+ * The values of a deployment: given and former ones, defaults where there is none, converted to the type of the prop.
+ * A null unsets; names that the component does not have are left out.
+ * @throws Problem 400 that names `configured_props.<name>`
+ */
+export function validateValues(
+  props: readonly PropDescriptor[],
+  given: Values,
+  options: ValidateOptions,
+): Values {
+  const values: Values = {};
+  for (const prop of props) {
+    if (VALUELESS.has(prop.type)) continue;
+    const value = validateValue(prop, chosen(prop, given, options.previous), options);
+    if (value === undefined) continue;
+    Object.defineProperty(values, prop.name, { value, enumerable: true, configurable: true, writable: true });
+  }
+  return values;
+}
+
+function chosen(prop: PropDescriptor, given: Values, previous: Values | undefined): unknown {
+  const before = own(previous, prop.name);
+  const value = own(given, prop.name);
+  if (value === undefined || (prop.secret && value === MASK)) return before ?? undefined;
+  return value ?? undefined;
+}
+
+function validateValue(
+  prop: PropDescriptor,
+  chosenValue: unknown,
+  { minIntervalSeconds }: ValidateOptions,
+): unknown {
+  const param = `configured_props.${prop.name}`;
+  const value = chosenValue ?? prop.static ?? prop.default ?? undefined;
+  if (prop.type === '$.interface.timer') return timer(value ?? DEFAULT_TIMER, param, minIntervalSeconds);
+  if (prop.type === 'app') {
+    if (value === undefined) return undefined;
+    throw invalidParameter(param, `${param} names an account that does not exist.`);
+  }
+  if (value === undefined) {
+    if (prop.optional) return undefined;
+    throw missingParameter(param);
+  }
+  const size = Buffer.byteLength(typeof value === 'string' ? value : JSON.stringify(value));
+  if (size > LIMITS.propValue)
+    throw invalidParameter(param, `${param} has more than ${LIMITS.propValue / 1024} KB.`);
+  if (prop.withLabel && isLabelled(value)) return value;
+  return prop.type.endsWith('[]') ? list(prop, value, param) : scalar(prop, prop.type, value, param);
+}
+
+function timer(value: unknown, param: string, minSeconds: number): unknown {
+  const schedule = parseSchedule(value, param, minSeconds);
+  if (schedule.kind === 'interval') return { intervalSeconds: schedule.seconds };
+  return { cron: schedule.cron, timezone: schedule.timezone };
+}
+
+const isLabelled = (value: unknown): boolean => {
+  const { __lv } = (value ?? {}) as { __lv?: unknown };
+  return typeof __lv === 'object' && __lv !== null && 'value' in __lv;
+};
+
+function list(prop: PropDescriptor, value: unknown, param: string): unknown[] {
+  const items = fromJson(value);
+  if (!Array.isArray(items)) throw invalidParameter(param, `${param} must be a list.`);
+  return items.map((item) => scalar(prop, prop.type.slice(0, -2), item, param));
+}
+
+/** The value of a JSON text; anything else as it is. */
+function fromJson(value: unknown): unknown {
+  if (typeof value !== 'string') return value;
+  try {
+    return JSON.parse(value);
+  } catch {
+    return value;
+  }
+}
+
+const INTEGER = /^[+-]?\d{1,15}$/;
+
+function scalar(prop: PropDescriptor, type: string, value: unknown, param: string): unknown {
+  const refuse = (what: string) => invalidParameter(param, `${param} must be ${what}.`);
+  switch (type) {
+    case 'string':
+      if (typeof value !== 'string') throw refuse('a text');
+      return value;
+    case 'integer': {
+      const number = typeof value === 'string' && INTEGER.test(value.trim()) ? Number(value) : value;
+      if (!Number.isSafeInteger(number)) throw refuse('an integer');
+      if (prop.min !== undefined && (number as number) < prop.min) throw refuse(`at least ${prop.min}`);
+      if (prop.max !== undefined && (number as number) > prop.max) throw refuse(`at most ${prop.max}`);
+      return number;
+    }
+    case 'boolean':
+      if (value === true || value === 'true') return true;
+      if (value === false || value === 'false') return false;
+      throw refuse('true or false');
+    case 'object': {
+      const object = fromJson(value);
+      if (typeof object !== 'object' || object === null || Array.isArray(object)) throw refuse('an object');
+      return object;
+    }
+    default:
+      return value;
+  }
+}
+
+/**
+ * Values as the API shows them: secrets masked, timers as {cron, interval_seconds}, HTTP interfaces as {endpoint_url}.
+ * @param endpoints URLs by prop name
+ */
+export function presentValues(
+  props: readonly PropDescriptor[],
+  values: Values,
+  endpoints: Record<string, string>,
+): Values {
+  const shown: Values = {};
+  for (const { name, type, secret } of props) {
+    const value = own(values, name);
+    const presented =
+      type === '$.interface.http'
+        ? Object.hasOwn(endpoints, name)
+          ? { endpoint_url: endpoints[name] }
+          : undefined
+        : type === '$.interface.timer'
+          ? presentTimer(value)
+          : secret && value !== undefined
+            ? MASK
+            : value;
+    if (presented === undefined) continue;
+    Object.defineProperty(shown, name, {
+      value: presented,
+      enumerable: true,
+      configurable: true,
+      writable: true,
+    });
+  }
+  return shown;
+}
+
+function presentTimer(value: unknown): unknown {
+  const { cron, intervalSeconds, timezone } = (value ?? {}) as Record<string, unknown>;
+  return {
+    cron: cron ?? null,
+    interval_seconds: intervalSeconds ?? null,
+    ...(timezone === undefined || timezone === 'UTC' ? {} : { timezone }),
+  };
+}
