@@ -1,0 +1,52 @@
+import { setImmediate as turn } from 'node:timers/promises';
+import type { Clock } from '@wellspring/core/clock';
+import { eventually } from './eventually.ts';
+
+export interface FakeClock extends Clock {
+  /**
+   * Moves the time on. Whoever sleeps is woken in the order and at the time of its waking, and may sleep again
+   * within the same stretch. Work that waits for input or output is not waited for: use {@link asleep}.
+   */
+  advance(ms: number): Promise<void>;
+  /** Resolves when at least `count` sleepers wait (default 1). */
+  asleep(count?: number): Promise<void>;
+  /** When the sleepers wake, epoch ms, soonest first. */
+  wakings(): number[];
+}
+
+/** A clock that stands still until it is told otherwise. @param start epoch ms */
+export function createFakeClock(start = 1_700_000_000_000): FakeClock {
+  let now = start;
+  const sleepers = new Set<{ at: number; wake: () => void }>();
+  const soonest = () => [...sleepers].sort((a, b) => a.at - b.at)[0];
+
+  return {
+    now: () => now,
+    sleep: (ms, signal) =>
+      new Promise((resolve) => {
+        if (signal?.aborted) return resolve();
+        const wake = () => {
+          sleepers.delete(sleeper);
+          signal?.removeEventListener('abort', wake);
+          resolve();
+        };
+        const sleeper = { at: now + Math.max(0, ms), wake };
+        sleepers.add(sleeper);
+        signal?.addEventListener('abort', wake, { once: true });
+      }),
+    async advance(ms) {
+      const end = now + ms;
+      await turn();
+      for (let next = soonest(); next && next.at <= end; next = soonest()) {
+        now = Math.max(now, next.at);
+        next.wake();
+        await turn();
+      }
+      now = end;
+    },
+    asleep: async (count = 1) => {
+      await eventually(() => sleepers.size >= count);
+    },
+    wakings: () => [...sleepers].map(({ at }) => at).sort((a, b) => a - b),
+  };
+}
