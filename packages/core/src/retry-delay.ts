@@ -35,6 +35,7 @@ export function retryDelay(tries: number, random: number, retryAfterMs?: number)
 export function parseRetryAfter(value: string | undefined, now: number): number | undefined {
   if (value === undefined) return undefined;
   if (/^\d{1,9}$/.test(value.trim())) return Number(value) * SECOND;
-  const date = Date.parse(value);
+  // Date.parse takes much for a date, `1.5` too; an HTTP date begins with a day of the week.
+  const date = /^\s*[A-Za-z]{3,9},? /.test(value) ? Date.parse(value) : Number.NaN;
   return Number.isNaN(date) ? undefined : Math.max(0, date - now);
 }

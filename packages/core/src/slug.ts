@@ -1,11 +1,14 @@
+const LONGEST = 200;
+
 /** The slug of a name: lower-case letters and digits of any script, joined by hyphens; never empty. */
 export function slugOf(name: string): string {
-  const slug = name
+  const letters = name
     .normalize('NFKC')
     .toLowerCase()
     .replace(/[^\p{Ll}\p{Lo}\p{N}_]+/gu, '-')
-    .replace(/^-+|-+$/g, '')
-    .slice(0, 200);
+    .replace(/^-/, '');
+  // By characters: half a surrogate pair would be no letter.
+  const slug = [...letters].slice(0, LONGEST).join('').replace(/-$/, '');
   return slug || 'source';
 }
 

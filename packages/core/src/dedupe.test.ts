@@ -1,0 +1,167 @@
+import { describe, expect, test } from '@jest/globals';
+import fc from 'fast-check';
+import { type Cache, type Candidate, compareIds, dedupe, type Strategy, UNIQUE_IDS } from './dedupe.ts';
+
+/** Runs one after another; gives the ids that are kept, per run. */
+function kept(strategy: Strategy, runs: (string | number | null)[][]): string[][] {
+  let caches: Record<string, Cache> = {};
+  return runs.map((ids) => {
+    const decision = dedupe(
+      strategy,
+      caches,
+      ids.map((id) => ({ id, name: '' })),
+    );
+    caches = JSON.parse(JSON.stringify(decision.caches));
+    return ids.filter((_, i) => decision.verdicts[i] === 'keep').map(String);
+  });
+}
+
+const strategies: Strategy[] = ['unique', 'greatest', 'last'];
+const anyId = fc.oneof(fc.integer({ min: -5, max: 30 }), fc.constantFrom('a', 'b', 'c', '7', '008'));
+const anyCandidate = fc.record<Candidate>({
+  id: fc.option(anyId),
+  name: fc.constantFrom('', 'side', '__proto__', 'constructor'),
+});
+const anyRuns = fc.array(fc.array(anyCandidate, { maxLength: 12 }), { maxLength: 12 });
+
+describe('every strategy', () => {
+  test('without a strategy everything is kept, without ids too', () => {
+    const decision = dedupe(null, {}, [
+      { id: 1, name: '' },
+      { id: 1, name: '' },
+      { id: null, name: '' },
+    ]);
+    expect(decision).toEqual({ verdicts: ['keep', 'keep', 'keep'], caches: {} });
+  });
+
+  test('null is no id and 0 is one', () => {
+    for (const strategy of strategies) {
+      const { verdicts } = dedupe(strategy, {}, [
+        { id: null, name: '' },
+        { id: 0, name: '' },
+      ]);
+      expect(verdicts).toEqual(['no-id', 'keep']);
+    }
+  });
+
+  test('channels do not touch each other: together they decide as each would alone', () => {
+    fc.assert(
+      fc.property(fc.constantFrom(...strategies), anyRuns, (strategy, runs) => {
+        let all: Record<string, Cache> = {};
+        const alone = new Map<string, Record<string, Cache>>();
+        for (const run of runs) {
+          const together = dedupe(strategy, all, run);
+          all = together.caches;
+          for (const name of new Set(run.map((one) => one.name))) {
+            const decision = dedupe(
+              strategy,
+              alone.get(name) ?? {},
+              run.filter((one) => one.name === name),
+            );
+            alone.set(name, decision.caches);
+            expect(together.verdicts.filter((_, i) => run[i]!.name === name)).toEqual(decision.verdicts);
+          }
+        }
+      }),
+    );
+  });
+
+  test('the caches given are not changed, and survive JSON', () => {
+    fc.assert(
+      fc.property(fc.constantFrom(...strategies), anyRuns, (strategy, runs) => {
+        let caches: Record<string, Cache> = {};
+        for (const run of runs) {
+          const before = JSON.stringify(caches);
+          const decision = dedupe(strategy, caches, run);
+          expect(JSON.stringify(caches)).toBe(before);
+          expect(dedupe(strategy, JSON.parse(before), run).verdicts).toEqual(decision.verdicts);
+          caches = decision.caches;
+        }
+      }),
+    );
+  });
+});
+
+describe('unique', () => {
+  test('agrees with a plain list of the last 100 ids, first in first out', () => {
+    const id = fc.integer({ min: 0, max: 140 });
+    fc.assert(
+      fc.property(fc.array(fc.array(id, { maxLength: 60 }), { maxLength: 12 }), (runs) => {
+        const known: number[] = [];
+        const expected = runs.map((ids) =>
+          ids.filter((one) => {
+            if (known.includes(one)) return false;
+            known.push(one);
+            if (known.length > 100) known.shift();
+            return true;
+          }),
+        );
+        expect(kept('unique', runs)).toEqual(expected.map((ids) => ids.map(String)));
+      }),
+    );
+  });
+
+  test('a hit keeps its place, so the oldest id goes first', () => {
+    const hundred = Array.from({ length: UNIQUE_IDS }, (_, i) => i + 1);
+    expect(kept('unique', [hundred, [1, 101, 2], [1, 2], [4, 3]]).slice(1)).toEqual([
+      ['101'],
+      ['1', '2'],
+      ['3'],
+    ]);
+  });
+
+  test('a number and its text are one id', () => {
+    expect(kept('unique', [[1, '1', 0, '0', '01']])).toEqual([['1', '0', '01']]);
+  });
+});
+
+describe('greatest', () => {
+  test('keeps exactly what is above the maximum known before the run', () => {
+    const id = fc.bigInt({ min: -(2n ** 70n), max: 2n ** 70n });
+    fc.assert(
+      fc.property(fc.array(fc.array(id, { maxLength: 8 }), { maxLength: 8 }), (runs) => {
+        let maximum: bigint | undefined;
+        const expected = runs.map((ids) => {
+          const before = maximum;
+          for (const one of ids) if (maximum === undefined || one > maximum) maximum = one;
+          return ids.filter((one) => before === undefined || one > before).map(String);
+        });
+        expect(
+          kept(
+            'greatest',
+            runs.map((ids) => ids.map(String)),
+          ),
+        ).toEqual(expected);
+      }),
+    );
+  });
+
+  test('decimals compare as numbers, what is no number as text', () => {
+    expect(kept('greatest', [['1.5'], ['1.25', 1.75], ['10']])).toEqual([['1.5'], ['1.75'], ['10']]);
+    expect(kept('greatest', [['b-10'], ['b-2', 'a-9'], ['b-2']])).toEqual([['b-10'], ['b-2'], []]);
+    expect(compareIds('', '0')).toBeLessThan(0);
+  });
+});
+
+describe('last', () => {
+  test('keeps what follows the last emitted id, and everything when it is not there', () => {
+    const runs = [['x', 'y', 'z'], ['y', 'z', 'v', 'w'], ['v', 'w'], [], ['p', 'y'], ['y', 'end']];
+    expect(kept('last', runs)).toEqual([['x', 'y', 'z'], ['v', 'w'], [], [], ['p', 'y'], ['end']]);
+  });
+
+  test('a feed that grows at its end is emitted once, whatever window of it a run sees', () => {
+    const growing = fc.array(fc.nat({ max: 5 }), { minLength: 1, maxLength: 10 });
+    fc.assert(
+      fc.property(growing, fc.nat({ max: 5 }), (steps, overlap) => {
+        let length = 0;
+        const runs = steps.map((step) => {
+          const from = Math.max(0, length - 1 - overlap);
+          length += step;
+          return Array.from({ length: length - from }, (_, i) => from + i);
+        });
+        const emitted = kept('last', runs).flat();
+        expect(emitted).toEqual(Array.from({ length }, (_, i) => String(i)));
+      }),
+    );
+  });
+});

@@ -1,0 +1,145 @@
+import { describe, expect, test } from '@jest/globals';
+import fc from 'fast-check';
+import { eventIdOfSortKey, eventSortKey, formatEventId, nextEventId, parseEventId } from './event-id.ts';
+import { parseRetryAfter, RETRY_TABLE, retryDelay } from './retry-delay.ts';
+import { nextAfter, nextTick, parseSchedule } from './schedule.ts';
+
+const at = (iso: string) => Date.parse(iso);
+const parse = (value: unknown) => parseSchedule(value, 'configured_props.timer', 15);
+
+describe('schedule', () => {
+  test('is read from either spelling of an interval, and from what the API returns', () => {
+    const interval = { kind: 'interval', seconds: 900 };
+    expect(parse({ intervalSeconds: 900 })).toEqual(interval);
+    expect(parse({ cron: null, interval_seconds: 900 })).toEqual(interval);
+    expect(parse({ cron: '0 9 * * 1-5', interval_seconds: null })).toEqual({
+      kind: 'cron',
+      cron: '0 9 * * 1-5',
+      timezone: 'UTC',
+    });
+  });
+
+  test.each(['@hourly', '@daily', '@midnight', '@weekly', '@monthly', '@yearly', '@annually'])(
+    'knows %s',
+    (cron) => {
+      expect(nextAfter(parse({ cron }), at('2026-03-04T05:06:07Z'))).toBeGreaterThan(0);
+    },
+  );
+
+  test.each([
+    null,
+    'x',
+    [],
+    {},
+    { intervalSeconds: 14 },
+    { intervalSeconds: 15.5 },
+    { intervalSeconds: -60 },
+    { intervalSeconds: 1e12 },
+    { intervalSeconds: true },
+    { cron: '' },
+    { cron: 5 },
+    { cron: '* * * * * *' },
+    { cron: '* * * *' },
+    { cron: '60 * * * *' },
+    { cron: '0 0 31 2 *' },
+    { cron: '@reboot' },
+    { cron: '@every' },
+    { cron: '0 0 * * *', timezone: 'Mars/Olympus' },
+    { cron: '0 0 * * *', timezone: 1 },
+  ])('%j is a 400 that names the prop', (value) => {
+    expect(() => parse(value)).toThrow(
+      expect.objectContaining({ status: 400, param: 'configured_props.timer' }),
+    );
+  });
+
+  test('a cron follows its time zone over a change of its clocks', () => {
+    const daily = parse({ cron: '30 9 * * *', timezone: 'Europe/Berlin' });
+    expect(nextAfter(daily, at('2026-03-28T00:00:00Z'))).toBe(at('2026-03-28T08:30:00Z'));
+    expect(nextAfter(daily, at('2026-03-28T09:00:00Z'))).toBe(at('2026-03-29T07:30:00Z'));
+  });
+
+  test('the next tick of a cron lies strictly later, on a full minute', () => {
+    const times = fc.integer({ min: at('2024-01-01T00:00:00Z'), max: at('2034-01-01T00:00:00Z') });
+    const minutely = parse({ cron: '* * * * *' });
+    fc.assert(
+      fc.property(times, (t) => {
+        expect(nextAfter(minutely, t)).toBe((Math.floor(t / 60_000) + 1) * 60_000);
+      }),
+    );
+  });
+
+  test('missed ticks are made up for by one: the next is later than now and on the beat', () => {
+    const seconds = fc.integer({ min: 15, max: 100_000 });
+    fc.assert(
+      fc.property(seconds, fc.nat(), fc.integer({ min: -60_000, max: 10 ** 9 }), (interval, due, late) => {
+        const next = nextTick({ kind: 'interval', seconds: interval }, due, due + late);
+        expect(next).toBeGreaterThan(Math.max(due, due + late));
+        expect(next - Math.max(due, due + late)).toBeLessThanOrEqual(interval * 1000);
+        expect((next - due) % (interval * 1000)).toBe(0);
+      }),
+    );
+    const hourly = parse({ cron: '@hourly' });
+    expect(nextTick(hourly, at('2026-01-01T01:00:00Z'), at('2026-01-01T07:30:00Z'))).toBe(
+      at('2026-01-01T08:00:00Z'),
+    );
+  });
+});
+
+describe('retry delay', () => {
+  test('is the table, spread by 20 % to both sides, and ends with it', () => {
+    expect(RETRY_TABLE.map((ms) => ms / 1000)).toEqual([
+      0, 5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400,
+    ]);
+    fc.assert(
+      fc.property(fc.nat({ max: 9 }), fc.double({ min: 0, max: 0.999, noNaN: true }), (tries, random) => {
+        const delay = retryDelay(tries, random)!;
+        expect(delay).toBeGreaterThanOrEqual(Math.floor(RETRY_TABLE[tries]! * 0.8));
+        expect(delay).toBeLessThanOrEqual(Math.ceil(RETRY_TABLE[tries]! * 1.2));
+      }),
+    );
+    expect(retryDelay(10, 0.5)).toBeUndefined();
+    expect(retryDelay(10, 0.5, 1000)).toBeUndefined();
+  });
+
+  test('is never shorter than Retry-After, which counts up to 24 h', () => {
+    expect(retryDelay(1, 0.5, 60_000)).toBe(60_000);
+    expect(retryDelay(2, 0.5, 1000)).toBe(300_000);
+    expect(retryDelay(1, 0.5, 10 ** 12)).toBe(24 * 3_600_000);
+  });
+
+  test('Retry-After is read as seconds or as a date; anything else is none', () => {
+    const now = at('2026-11-21T06:00:00Z');
+    expect(parseRetryAfter(' 120 ', now)).toBe(120_000);
+    expect(parseRetryAfter('Sat, 21 Nov 2026 06:00:30 GMT', now)).toBe(30_000);
+    expect(parseRetryAfter('Sat, 21 Nov 2020 06:00:30 GMT', now)).toBe(0);
+    for (const text of [undefined, '', 'soon', '-5', '1.5', '99999999999']) {
+      expect(parseRetryAfter(text, now)).toBeUndefined();
+    }
+  });
+});
+
+describe('event id', () => {
+  test('rises whatever the clock does, and sorts as a key', () => {
+    fc.assert(
+      fc.property(fc.array(fc.integer({ min: 0, max: 50 }), { minLength: 1 }), (nows) => {
+        let last: ReturnType<typeof nextEventId> | undefined;
+        const keys = nows.map((now) => {
+          last = nextEventId(last, now);
+          return eventSortKey(last);
+        });
+        expect([...new Set(keys)].sort()).toEqual(keys);
+      }),
+    );
+  });
+
+  test('survives text and key', () => {
+    fc.assert(
+      fc.property(fc.nat(), fc.nat({ max: 10 ** 6 }), (ms, n) => {
+        expect(parseEventId(formatEventId({ ms, n }))).toEqual({ ms, n });
+        expect(eventIdOfSortKey(eventSortKey({ ms, n }))).toBe(`${ms}-${n}`);
+      }),
+    );
+    for (const text of ['', '1', '1-', '-1', '1-x', ' 1-1', '1-1-1'])
+      expect(parseEventId(text)).toBeUndefined();
+  });
+});
