@@ -74,7 +74,7 @@ export function createWebhookHealth({ store, queue, pubsub, clock, log }: Disabl
     if (emitter_id.startsWith('p_')) return [];
     const owner = emitter_id === 'dc_*' ? owner_id : emitter_id;
     if (!(await reaches(subscription, owner))) return [];
-    return rows.list({ where: { owner_id: owner, status: 'live' } });
+    return rows.list({ where: { owner_id: owner } });
   }
 
   return {

@@ -3,12 +3,12 @@ import type { DeliveryMessage, EmittedEvent, EmittedMessage, RunJob } from '@wel
 import type { Clock } from '@wellspring/core/clock';
 import { newId } from '@wellspring/core/ids';
 import type { Log } from '@wellspring/core/log';
-import { Problem } from '@wellspring/core/problem';
-import type { Handler, Job, JobInput, Queue } from '@wellspring/queue/port';
+import type { Handler, JobInput, Queue } from '@wellspring/queue/port';
 import { type DeliveryRow, deliveries } from '@wellspring/store/collections/webhooks';
 import type { Store } from '@wellspring/store/port';
 import { LEASE_MS } from './lease.ts';
 import { listenersOf } from './match.ts';
+import { readMessage } from './read-message.ts';
 
 export interface FanOutDeps {
   store: Store;
@@ -25,18 +25,6 @@ const runIdOf = (emitterId: string, event: EmittedEvent, listenerId: string) =>
     .update(`${emitterId}/${streamOf(event.name)}/${event.event_id}/${listenerId}`)
     .digest('hex')
     .slice(0, 32)}`;
-
-function parse(job: Job): EmittedMessage {
-  const message = JSON.parse(job.payload) as EmittedMessage;
-  if (message.type !== 'emitted' || message.v !== 1) {
-    throw new Problem({
-      status: 400,
-      code: 'unknown_message',
-      message: 'This is no message of the queue emitted.',
-    });
-  }
-  return message;
-}
 
 /**
  * Handles the queue `emitted`: gives every event to everybody who listens. Resolves when the deliveries are rows of
@@ -66,7 +54,7 @@ export function createFanOut({ store, queue, clock, log }: FanOutDeps): Handler 
   }
 
   return async (jobs) => {
-    const messages = jobs.map(parse);
+    const messages = jobs.map((job) => readMessage<EmittedMessage>(job, 'emitted', 1));
     const { emitter_id, owner_id } = messages[0]!;
     const names = [...new Set(messages.flatMap(({ events }) => events.map(({ name }) => name)))];
     if (names.length === 0) return;

@@ -1,5 +1,4 @@
 import type { DeliveryMessage } from '@wellspring/contract/messages';
-import { Problem } from '@wellspring/core/problem';
 import { createEgress } from '@wellspring/http/egress';
 import type { Handler } from '@wellspring/queue/port';
 import type { Deps } from '@wellspring/runtime/deps';
@@ -13,6 +12,7 @@ import { createFanOut } from './fan-out.ts';
 import { createSigningKeys } from './keys.ts';
 import { ATTEMPT_MS } from './lease.ts';
 import { createPost } from './post.ts';
+import { readMessage } from './read-message.ts';
 import { createSlots } from './slots.ts';
 
 const LIMITS = {
@@ -86,14 +86,7 @@ export function createDeliveryService(deps: DeliveryDeps): Service {
 export function createFirstAttempts(store: Store, attempts: Attempts): Handler {
   const rows = store.collection(deliveries);
   return async ([job]) => {
-    const message = JSON.parse(job.payload) as DeliveryMessage;
-    if (message.type !== 'delivery' || message.v !== 1) {
-      throw new Problem({
-        status: 400,
-        code: 'unknown_message',
-        message: 'This is no message of the queue deliveries.',
-      });
-    }
+    const message = readMessage<DeliveryMessage>(job, 'delivery', 1);
     const row = await rows.get(message.delivery_id);
     if (row?.status !== 'pending' || row.due_at !== message.lease) return;
     await attempts.accept(row, message.lease);

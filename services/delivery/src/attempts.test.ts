@@ -1,0 +1,184 @@
+import { describe, expect, test } from '@jest/globals';
+import type { RecordJob } from '@wellspring/contract/messages';
+import { systemClock } from '@wellspring/core/clock';
+import { newWebhookSecret } from '@wellspring/core/webhook-signature';
+import { webhooks } from '@wellspring/store/collections/webhooks';
+import { Webhook } from 'standardwebhooks';
+import { DAY, event, type Respond, seal, until, usePlatform } from './platform.kit.ts';
+
+const t = usePlatform();
+
+describe('attempts', () => {
+  const delivering = async (respond: Respond) => {
+    const [emitter, sink] = [await t.source(), await t.receive(respond)];
+    const hook = await t.webhook(sink.url);
+    await t.subscribe(emitter, hook.id);
+    t.start();
+    return { emitter, sink, hook };
+  };
+
+  test('a failure is repeated when its time has come, under the same id and with new signature', async () => {
+    const { emitter, sink, hook } = await delivering((_, n) => (n < 3 ? 500 : 204));
+    await t.emit(emitter, [event('größe')]);
+    for (const wait of [6_000, 6 * 60_000]) {
+      const [row] = await until(
+        t.deliveries,
+        ([one]) => one?.attempts === sink.requests.length && sink.requests.length > 0,
+      );
+      expect(row!.status).toBe('pending');
+      const before = sink.requests.length;
+      t.clock.advance(wait / 6);
+      expect(sink.requests.length).toBe(before);
+      t.clock.advance(wait);
+      await sink.received(before + 1);
+    }
+    const [row] = await t.untilStatus('delivered');
+    expect(row!.attempts).toBe(3);
+    expect(row!.log.map(({ n, status }) => [n, status])).toEqual([
+      [1, 500],
+      [2, 500],
+      [3, 204],
+    ]);
+    expect(sink.requests.map(({ headers }) => headers['x-wellspring-delivery-attempt'])).toEqual([
+      '1',
+      '2',
+      '3',
+    ]);
+    expect(new Set(sink.requests.map(({ headers }) => headers['webhook-id']))).toEqual(new Set([row!.id]));
+    expect(new Set(sink.requests.map(({ headers }) => headers['webhook-timestamp'])).size).toBe(3);
+    for (const { text, headers } of sink.requests) {
+      // The library compares the timestamp with the system's clock.
+      const now = String(Math.floor(systemClock.now() / 1000));
+      if (headers['webhook-timestamp'] === now) new Webhook(hook.secret).verify(text, headers as never);
+      expect(text).toBe('"größe"');
+    }
+  });
+
+  test('410 fails the delivery and disables the webhook', async () => {
+    const { emitter, sink, hook } = await delivering(() => 410);
+    await t.emit(emitter, [event(1)]);
+    const [row] = await t.untilStatus('failed');
+    expect(row).toMatchObject({ attempts: 1, due_at: null });
+    expect(row!.failed_at_ms).not.toBeNull();
+    expect(await t.store.collection(webhooks).get(hook.id)).toMatchObject({ active: false });
+    await t.emit(emitter, [event(2)]);
+    await until(
+      () => t.queue.depth('emitted'),
+      (depth) => depth === 0,
+    );
+    expect([await t.deliveries(), sink.requests].map(({ length }) => length)).toEqual([1, 1]);
+  });
+
+  test('redirects are not followed and count as failures', async () => {
+    const target = await t.receive();
+    const { emitter } = await delivering(() => ({ status: 302, headers: { location: target.url } }));
+    await t.emit(emitter, [event(1)]);
+    const [row] = await until(t.deliveries, ([one]) => one?.attempts === 1);
+    expect(row).toMatchObject({ status: 'pending', log: [{ status: 302 }] });
+    expect(target.requests).toEqual([]);
+  });
+
+  test('what cannot be reached, by address or by guard, is repeated and says why', async () => {
+    const gone = await t.receive();
+    await gone.close();
+    const emitter = await t.source();
+    for (const url of [gone.url, 'http://10.0.0.1/', 'http://no-such-host.invalid/']) {
+      await t.subscribe(emitter, (await t.webhook(url)).id);
+    }
+    t.start();
+    await t.emit(emitter, [event(1)]);
+    const rows = await until(t.deliveries, (all) => all.filter((row) => row.attempts === 1).length === 3);
+    for (const row of rows) expect(row).toMatchObject({ status: 'pending', log: [{ status: null }] });
+    expect(rows.map((row) => row.log[0]!.error).sort()).toEqual([
+      expect.stringContaining('not a public address'),
+      expect.stringContaining('ECONNREFUSED'),
+      expect.stringMatching(/^E[A-Z_]+: getaddrinfo/),
+    ]);
+  });
+
+  test('after the tenth failure it has failed for good', async () => {
+    const { emitter, sink } = await delivering(() => 500);
+    await t.emit(emitter, [event(1)]);
+    for (let n = 1; n < 10; n++) {
+      const [row] = await until(t.deliveries, ([row]) => row?.attempts === n);
+      t.clock.advance(row!.due_at! - t.clock.now() + 1);
+    }
+    const [row] = await t.untilStatus('failed');
+    expect(row).toMatchObject({ attempts: 10, due_at: null });
+    expect(sink.requests).toHaveLength(10);
+  });
+
+  test('five days of nothing but failures disable the webhook and tell its emitters once', async () => {
+    const { emitter, hook } = await delivering(() => 500);
+    const [second, foreign] = [await t.source(), await t.source({ owner_id: 'u_0000000009' })];
+    await t.subscribe(second, hook.id, 'orders');
+    await t.subscribe(foreign, hook.id);
+    await t.emit(emitter, [event(1)]);
+    await until(t.deliveries, ([row]) => row?.attempts === 1);
+    expect(await t.store.collection(webhooks).get(hook.id)).toMatchObject({ active: true });
+    t.clock.advance(5 * DAY + 60_000);
+    const jobs = (await t.runs(2)) as RecordJob[];
+    expect(jobs.map((job) => [job.type, job.channel, job.source_id]).sort()).toEqual(
+      [emitter, second].map((id) => ['record', '$errors', id]).sort(),
+    );
+    expect(JSON.parse(jobs[0]!.payload)).toMatchObject({
+      original_event: null,
+      error: { code: 'WebhookDisabled', msg: expect.stringContaining(hook.id) },
+    });
+    await until(
+      () => t.store.collection(webhooks).get(hook.id),
+      (row) => row?.active === false,
+    );
+    await until(t.deliveries, ([row]) => row?.attempts === 2);
+    t.clock.advance(DAY);
+    // The next time it is due, it fails without an attempt: the webhook is off.
+    expect(await t.untilStatus('failed')).toMatchObject([{ attempts: 2 }]);
+    expect(await t.queue.depth('runs')).toBe(0);
+  });
+
+  test('a success ends the time of failures', async () => {
+    const { emitter, hook } = await delivering((_, n) => (n === 1 ? 500 : 200));
+    await t.emit(emitter, [event(1)]);
+    await until(
+      () => t.store.collection(webhooks).get(hook.id),
+      (row) => row?.failing_since !== null,
+    );
+    await until(t.deliveries, ([row]) => row?.attempts === 1);
+    t.clock.advance(10_000);
+    await t.untilStatus('delivered');
+    expect(await t.store.collection(webhooks).get(hook.id)).toMatchObject({
+      failing_since: null,
+      active: true,
+    });
+  });
+
+  test('after a rotation both secrets sign, for a day', async () => {
+    const { emitter, sink, hook } = await delivering(() => 200);
+    const secret = newWebhookSecret();
+    const rotate = (until: number) =>
+      t.store.collection(webhooks).patch(hook.id, {
+        secret: seal.seal(secret, hook.id),
+        old_secret: seal.seal(hook.secret, hook.id),
+        old_secret_until: until,
+      });
+    await rotate(t.clock.now() + DAY);
+    await t.emit(emitter, [event(1)]);
+    const [both] = await sink.received(1);
+    for (const one of [secret, hook.secret]) new Webhook(one).verify(both!.text, both!.headers as never);
+    await rotate(t.clock.now() - 1);
+    await t.emit(emitter, [event(2)]);
+    const [, fresh] = await sink.received(2);
+    new Webhook(secret).verify(fresh!.text, fresh!.headers as never);
+    expect(() => new Webhook(hook.secret).verify(fresh!.text, fresh!.headers as never)).toThrow();
+  });
+
+  test('a deleted webhook gets nothing more, and its deliveries go', async () => {
+    const { emitter, sink, hook } = await delivering(() => 500);
+    await t.emit(emitter, [event(1)]);
+    await until(t.deliveries, ([row]) => row?.attempts === 1);
+    await t.store.collection(webhooks).remove(hook.id);
+    t.clock.advance(10_000);
+    await until(t.deliveries, (rows) => rows.length === 0);
+    expect(sink.requests).toHaveLength(1);
+  });
+});

@@ -1,0 +1,123 @@
+import { describe, expect, test } from '@jest/globals';
+import type { RunJob } from '@wellspring/contract/messages';
+import { members } from '@wellspring/store/collections/users';
+import { Webhook } from 'standardwebhooks';
+import { event, OWNER, usePlatform } from './platform.kit.ts';
+
+const t = usePlatform();
+
+describe('fan-out', () => {
+  test('every listener of the channel gets the event once, with the payload as it was emitted', async () => {
+    const [emitter, sink] = [await t.source(), await t.receive()];
+    const listening = await t.webhook(`${sink.url}/listening?a=b`);
+    await t.subscribe(emitter, listening.id);
+    await t.subscribe('dc_*', listening.id);
+    await t.subscribe(OWNER, listening.id);
+    await t.subscribe(emitter, (await t.webhook(`${sink.url}/named`)).id, 'größe ✓');
+    await t.subscribe(emitter, (await t.webhook(`${sink.url}/off`, { active: false })).id);
+    await t.subscribe(await t.source(), (await t.webhook(`${sink.url}/other`)).id);
+    t.start();
+    const payload = { z: 1, a: 'größe \u2028 \ud800', n: 1e21 };
+    await t.emit(emitter, [event(payload), event(2, 'größe ✓'), event(3, 'unheard')]);
+    await sink.received(2);
+    await t.untilStatus('delivered', 2);
+    const [first, second] = [...sink.requests].sort((a, b) => (a.path < b.path ? -1 : 1));
+    expect([first!.path, first!.text]).toEqual(['/listening?a=b', JSON.stringify(payload)]);
+    expect([second!.path, second!.text]).toEqual(['/named', '2']);
+    expect(decodeURIComponent(String(second!.headers['x-wellspring-event-name']))).toBe('größe ✓');
+    expect(first!.headers).toMatchObject({
+      'x-wellspring-emitter-id': emitter,
+      'x-wellspring-delivery-attempt': '1',
+      'x-wellspring-hop-count': '1',
+    });
+    new Webhook(listening.secret).verify(first!.text, first!.headers as never);
+    expect(await t.deliveries()).toHaveLength(2);
+  });
+
+  test('listening sources run with the event, one hop further, under an id that repeats', async () => {
+    const [emitter, listener, off] = [await t.source(), await t.source(), await t.source({ active: false })];
+    for (const one of [listener, off]) await t.subscribe(emitter, one);
+    t.start();
+    const emitted = event({ a: 1 });
+    await t.emit(emitter, [emitted], { hop: 3 });
+    await t.emit(emitter, [emitted], { hop: 3 });
+    const [first, again] = (await t.runs(2)) as RunJob[];
+    expect(first).toMatchObject({
+      type: 'run',
+      source_id: listener,
+      hop: 4,
+      trace_id: 'trace',
+      trigger: {
+        kind: 'event',
+        payload: '{"a":1}',
+        emitter_id: emitter,
+        event_id: emitted.event_id,
+        event_name: '',
+      },
+    });
+    expect(again!.run_id).toBe(first!.run_id);
+  });
+
+  test('a repeated message delivers nothing twice', async () => {
+    const [emitter, sink] = [await t.source(), await t.receive()];
+    await t.subscribe(emitter, (await t.webhook(sink.url)).id);
+    t.start();
+    const emitted = event(1);
+    await t.emit(emitter, [emitted]);
+    await t.untilStatus('delivered');
+    await t.emit(emitter, [emitted, event(2)]);
+    await t.untilStatus('delivered', 2);
+    expect(sink.requests.map(({ text }) => text)).toEqual(['1', '2']);
+  });
+
+  test('$errors and events with the same event id are two events', async () => {
+    const [emitter, sink] = [await t.source(), await t.receive()];
+    const { id } = await t.webhook(sink.url);
+    await t.subscribe(emitter, id);
+    await t.subscribe(emitter, id, '$errors');
+    t.start();
+    const emitted = event('event');
+    await t.emit(emitter, [emitted, { ...emitted, name: '$errors', payload: '"error"' }]);
+    await t.untilStatus('delivered', 2);
+    expect(sink.requests.map(({ text }) => text).sort()).toEqual(['"error"', '"event"']);
+  });
+
+  test('subscriptions reach only what their owner or maker still reaches', async () => {
+    const org = 'o_0000000001';
+    const [member, stranger] = ['u_0000000002', 'u_0000000003'];
+    await t.store.collection(members).insert({ id: `${org}/${member}`, org_id: org, user_id: member });
+    const sink = await t.receive();
+    const emitter = await t.source({ owner_id: org });
+    const hook = async (path: string, owner_id: string) =>
+      (await t.webhook(`${sink.url}/${path}`, { owner_id })).id;
+    await t.subscribe(emitter, await hook('member', member), '', member, member);
+    await t.subscribe(emitter, await hook('stranger', stranger), '', stranger, stranger);
+    await t.subscribe(emitter, await hook('of-org', org), '', org, stranger);
+    await t.subscribe(emitter, await hook('lent-by-member', member), '', org, member);
+    await t.subscribe(emitter, await hook('lent-by-stranger', stranger), '', org, stranger);
+    await t.subscribe('dc_*', await hook('glob-of-member', member), '', member, member);
+    await t.subscribe('dc_*', await hook('glob-of-org', org), '', org, member);
+    await t.subscribe(org, await hook('owner', member), '', member, member);
+    t.start();
+    await t.emit(emitter, [event(1)], { owner_id: org });
+    await t.untilStatus('delivered', 5);
+    const paths = () => sink.requests.map(({ path }) => path).sort();
+    expect(paths()).toEqual(['/glob-of-org', '/lent-by-member', '/member', '/of-org', '/owner']);
+    await t.store.collection(members).remove(`${org}/${member}`);
+    sink.clear();
+    await t.emit(emitter, [event(2)], { owner_id: org });
+    await t.untilStatus('delivered', 7);
+    expect(paths()).toEqual(['/glob-of-org', '/of-org']);
+  });
+
+  test('a message that nobody understands is kept as a dead letter and holds up nothing', async () => {
+    const [emitter, sink] = [await t.source(), await t.receive()];
+    await t.subscribe(emitter, (await t.webhook(sink.url)).id);
+    await t.queue.publish('emitted', { key: emitter, payload: '{"v":2,"type":"emitted"}' });
+    await t.queue.publish('emitted', { key: emitter, payload: 'no JSON' });
+    await t.emit(emitter, [event(1)]);
+    t.start();
+    await sink.received(1);
+    expect(await t.queue.deadLetters.list()).toHaveLength(2);
+  });
+});

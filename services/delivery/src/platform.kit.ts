@@ -1,0 +1,270 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach } from '@jest/globals';
+import type { EmittedEvent, EmittedMessage, RecordJob, RunJob } from '@wellspring/contract/messages';
+import { type Clock, systemClock } from '@wellspring/core/clock';
+import { newId } from '@wellspring/core/ids';
+import { silentLog } from '@wellspring/core/log';
+import { noMetrics } from '@wellspring/core/metrics';
+import { createSeal } from '@wellspring/core/seal';
+import { newWebhookSecret } from '@wellspring/core/webhook-signature';
+import { createEmbeddedPubSub } from '@wellspring/pubsub/embedded';
+import type { PubSub } from '@wellspring/pubsub/port';
+import { createEmbeddedQueue } from '@wellspring/queue/embedded';
+import type { Queue } from '@wellspring/queue/port';
+import type { Config } from '@wellspring/runtime/config';
+import { type Database, openDatabase } from '@wellspring/sqlite/database';
+import { sources } from '@wellspring/store/collections/sources';
+import { subscriptions } from '@wellspring/store/collections/subscriptions';
+import {
+  type DeliveryRow,
+  deliveries,
+  type WebhookRow,
+  webhooks,
+} from '@wellspring/store/collections/webhooks';
+import { createEmbeddedStore } from '@wellspring/store/embedded';
+import type { Store } from '@wellspring/store/port';
+import {
+  type Answer,
+  createWebhookSink,
+  type Received,
+  type WebhookSink,
+} from '@wellspring/testing/webhook-sink';
+import { createDeliveryService } from './service.ts';
+
+/** What the tests of this service stand on: embedded adapters on a file, real receivers, a clock that jumps. */
+
+export const DAY = 24 * 3_600_000;
+export const OWNER = 'u_0000000001';
+export const seal = createSeal(['a root key of the tests']);
+
+/** The system's clock, which a test can put forward; who sleeps wakes when his time has come by it. */
+export function movableClock(): Clock & { advance(ms: number): void } {
+  let ahead = 0;
+  const moved = new Set<() => void>();
+  return {
+    now: () => systemClock.now() + ahead,
+    async sleep(ms, signal) {
+      const until = this.now() + ms;
+      while (this.now() < until && !signal?.aborted) {
+        const woken = new AbortController();
+        const wake = () => woken.abort();
+        moved.add(wake);
+        const signals = signal ? [signal, woken.signal] : [woken.signal];
+        await systemClock.sleep(until - this.now(), AbortSignal.any(signals));
+        moved.delete(wake);
+      }
+    },
+    advance(ms) {
+      ahead += ms;
+      for (const wake of [...moved]) wake();
+    },
+  };
+}
+
+/** The answer to the n-th request: its status, or 'hang' for none before the test is over. */
+export type Respond = (request: Received, n: number) => number | 'hang' | Answer | Promise<Answer>;
+
+export interface Platform {
+  store: Store;
+  queue: Queue;
+  pubsub: PubSub;
+  clock: ReturnType<typeof movableClock>;
+  /** Runs the whole service. */
+  start(): void;
+  /** Ends the service and opens the file again, as another process would find it. */
+  restart(): Promise<void>;
+  /** A real receiver that answers as told. */
+  receive(respond?: Respond): Promise<WebhookSink>;
+  webhook(url: string, fields?: Partial<WebhookRow>): Promise<{ id: string; secret: string }>;
+  source(fields?: { owner_id?: string; active?: boolean }): Promise<string>;
+  subscribe(
+    emitterId: string,
+    listenerId: string,
+    eventName?: string,
+    ownerId?: string,
+    userId?: string,
+  ): Promise<void>;
+  /** Publishes what the runner would publish of a run. */
+  emit(emitterId: string, events: EmittedEvent[], more?: { owner_id?: string; hop?: number }): Promise<void>;
+  /** What the runner would get, once it is so many jobs. */
+  runs(count: number): Promise<(RunJob | RecordJob)[]>;
+  deliveries(): Promise<DeliveryRow[]>;
+  untilStatus(status: DeliveryRow['status'], count?: number): Promise<DeliveryRow[]>;
+}
+
+/** Reads until it is so: every write of the service ends in a turn of the event loop. */
+export async function until<T>(read: () => Promise<T>, isSo: (value: T) => boolean): Promise<T> {
+  for (;;) {
+    const value = await read();
+    if (isSo(value)) return value;
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+let events = 0;
+export const event = (payload: unknown, name = ''): EmittedEvent => ({
+  event_id: `1700000000000-${events++}`,
+  name,
+  payload: JSON.stringify(payload),
+});
+
+/** A platform for each test of the file. */
+export function usePlatform(): Platform {
+  const t = {} as Platform;
+  let directory: string;
+  let database: Database;
+  let sinks: WebhookSink[];
+  let hanging: (() => void)[];
+  let running: { stop(): Promise<void> } | undefined;
+
+  function openPorts() {
+    database = openDatabase(join(directory, 'wellspring.db'));
+    t.store = createEmbeddedStore(database);
+    t.queue = createEmbeddedQueue(database, { clock: t.clock, log: silentLog });
+    t.pubsub = createEmbeddedPubSub({ log: silentLog });
+  }
+  async function closePorts() {
+    for (const end of hanging.splice(0)) end();
+    await Promise.all(sinks.splice(0).map((one) => one.close()));
+    await running?.stop();
+    running = undefined;
+    await t.queue.close();
+    await t.store.close();
+    await database.close();
+  }
+
+  beforeEach(() => {
+    directory = mkdtempSync(join(tmpdir(), 'wellspring-delivery-'));
+    t.clock = movableClock();
+    sinks = [];
+    hanging = [];
+    openPorts();
+  });
+  afterEach(async () => {
+    await closePorts();
+    rmSync(directory, { recursive: true });
+  });
+
+  t.start = () => {
+    const service = createDeliveryService({
+      ...t,
+      log: silentLog,
+      metrics: noMetrics,
+      seal,
+      config: { allowNetworks: ['127.0.0.0/8'] } as unknown as Config,
+    });
+    const stopping = new AbortController();
+    const over = Promise.all(service.workers!.map((worker) => worker.run(stopping.signal)));
+    running = {
+      async stop() {
+        stopping.abort();
+        await over;
+        await service.dispose!();
+      },
+    };
+  };
+  t.restart = async () => {
+    const kept = sinks;
+    sinks = [];
+    await closePorts();
+    sinks = kept;
+    openPorts();
+    t.start();
+  };
+  t.receive = async (respond = () => 200) => {
+    const sink = await createWebhookSink();
+    sinks.push(sink);
+    let n = 0;
+    sink.answer(async (request) => {
+      const status = respond(request, ++n);
+      if (typeof status === 'number') return { status };
+      if (status !== 'hang') return status;
+      await new Promise<void>((resolve) => hanging.push(resolve));
+      return 'drop';
+    });
+    return sink;
+  };
+  t.webhook = async (url, fields = {}) => {
+    const id = newId('wh');
+    const secret = newWebhookSecret();
+    await t.store.collection(webhooks).insert({
+      id,
+      owner_id: OWNER,
+      user_id: OWNER,
+      name: null,
+      description: null,
+      url,
+      active: true,
+      secret: seal.seal(secret, id),
+      old_secret: null,
+      old_secret_until: null,
+      failing_since: null,
+      created_at: 0,
+      updated_at: 0,
+      ...fields,
+    });
+    return { id, secret };
+  };
+  t.source = async (fields = {}) => {
+    const id = newId('dc');
+    await t.store.collection(sources).insert({
+      id,
+      owner_id: OWNER,
+      user_id: OWNER,
+      component_id: 'sc_0000000000',
+      deployment_id: 'd_0000000000',
+      name: id,
+      name_slug: id,
+      active: true,
+      concurrency: 1,
+      status: 'live',
+      transition: null,
+      created_at: 0,
+      updated_at: 0,
+      ...fields,
+    });
+    return id;
+  };
+  t.subscribe = (emitter_id, listener_id, event_name = '', owner_id = OWNER, user_id = OWNER) =>
+    t.store.collection(subscriptions).insert({
+      id: newId('sub'),
+      owner_id,
+      user_id,
+      emitter_id,
+      listener_id,
+      event_name,
+      created_at: 0,
+    });
+  t.emit = (emitter_id, list, { owner_id = OWNER, hop = 0 } = {}) => {
+    const message: EmittedMessage = {
+      v: 1,
+      type: 'emitted',
+      run_id: newId('run'),
+      emitter_id,
+      owner_id,
+      hop,
+      trace_id: 'trace',
+      events: list,
+    };
+    return t.queue.publish('emitted', { key: emitter_id, payload: JSON.stringify(message) });
+  };
+  t.runs = async (count) => {
+    const jobs: (RunJob | RecordJob)[] = [];
+    const enough = new AbortController();
+    await t.queue.consume(
+      'runs',
+      async ([job]) => {
+        jobs.push(JSON.parse(job.payload));
+        if (jobs.length >= count) enough.abort();
+      },
+      { concurrency: 1, signal: enough.signal },
+    );
+    return jobs;
+  };
+  t.deliveries = () => t.store.collection(deliveries).list({ order: 'asc' });
+  t.untilStatus = (status, count = 1) =>
+    until(t.deliveries, (rows) => rows.filter((row) => row.status === status).length === count);
+  return t;
+}

@@ -1,0 +1,137 @@
+import { describe, expect, test } from '@jest/globals';
+import { newId } from '@wellspring/core/ids';
+import { DELIVERIES_DUE } from '@wellspring/pubsub/port';
+import { type DeliveryRow, deliveries } from '@wellspring/store/collections/webhooks';
+import type { Answer } from '@wellspring/testing/webhook-sink';
+import { event, OWNER, until, usePlatform } from './platform.kit.ts';
+
+const t = usePlatform();
+
+describe('fairness', () => {
+  test('a hanging webhook holds eight attempts, parks the rest, and delays no other', async () => {
+    const emitter = await t.source();
+    const open: ((answer: Answer) => void)[] = [];
+    const hanging = await t.receive(() => new Promise<Answer>((resolve) => open.push(resolve)));
+    const sound = await t.receive();
+    await t.subscribe(emitter, (await t.webhook(hanging.url)).id, 'stuck');
+    await t.subscribe(emitter, (await t.webhook(sound.url)).id, 'sound');
+    t.start();
+    const many = 400;
+    await t.emit(
+      emitter,
+      Array.from({ length: many }, (_, n) => event(n, 'stuck')),
+    );
+    await hanging.received(8);
+    await t.emit(
+      emitter,
+      Array.from({ length: 20 }, (_, n) => event(n, 'sound')),
+    );
+    await t.untilStatus('delivered', 20);
+    expect(hanging.requests).toHaveLength(8);
+    // Those in memory are parked in their turn, and all are delivered once the receiver answers.
+    t.clock.advance(3_000);
+    const parked = await until(
+      () => t.store.collection(deliveries).count({ waiting: { gt: '' } }),
+      (count) => count === many - 8,
+    );
+    expect(parked).toBe(many - 8);
+    const drain = setInterval(() => {
+      for (const one of open.splice(0)) one({ status: 200 });
+    }, 1);
+    await t.untilStatus('delivered', many + 20);
+    clearInterval(drain);
+    expect(hanging.requests).toHaveLength(many);
+    expect(new Set(hanging.requests.map(({ text }) => text)).size).toBe(many);
+  });
+});
+
+describe('crashes', () => {
+  const pendingRow = async (fields: Partial<DeliveryRow>) => {
+    const sink = await t.receive();
+    const { id } = await t.webhook(sink.url);
+    const row: DeliveryRow = {
+      id: newId('dlv'),
+      webhook_id: id,
+      owner_id: OWNER,
+      dedupe_key: `${id}/x`,
+      emitter_id: null,
+      event_id: null,
+      event_name: '',
+      hop: 1,
+      status: 'pending',
+      attempts: 0,
+      due_at: null,
+      waiting: null,
+      failed_at_ms: null,
+      log: [],
+      created_at: 0,
+      created_at_ms: 0,
+      payload: '1',
+      ...fields,
+    };
+    await t.store.collection(deliveries).insert(row);
+    return { row, sink };
+  };
+
+  test('between the rows and their announcement: delivered when the lease is over, not before', async () => {
+    const { sink } = await pendingRow({ due_at: t.clock.now() + 60_000 });
+    t.start();
+    t.pubsub.publish(DELIVERIES_DUE);
+    t.clock.advance(55_000);
+    expect(sink.requests).toHaveLength(0);
+    t.clock.advance(6_000);
+    await t.untilStatus('delivered');
+    expect(sink.requests).toHaveLength(1);
+  });
+
+  test('between the rows and the acknowledgement of the fan-out: the repetition announces them', async () => {
+    const [emitter, sink] = [await t.source(), await t.receive()];
+    const hook = await t.webhook(sink.url);
+    await t.subscribe(emitter, hook.id);
+    const emitted = event(1);
+    t.start();
+    await t.emit(emitter, [emitted]);
+    await t.untilStatus('delivered');
+    const [row] = await t.deliveries();
+    // As it was right after the insertion.
+    await t.store.collection(deliveries).patch(row!.id, {
+      status: 'pending',
+      attempts: 0,
+      due_at: t.clock.now() + 60_000,
+    });
+    await t.restart();
+    await t.emit(emitter, [emitted]);
+    await t.untilStatus('delivered');
+    expect(sink.requests).toHaveLength(2);
+  });
+
+  test('with deliveries parked: the next process finds the line', async () => {
+    const { row } = await pendingRow({});
+    await t.store.collection(deliveries).patch(row.id, { waiting: row.webhook_id });
+    t.start();
+    await t.untilStatus('delivered');
+  });
+
+  test('an attempt under way is repeated once at most, and an old announcement not at all', async () => {
+    const sink = await t.receive((_, n) => (n === 1 ? 'hang' : 200));
+    const emitter = await t.source();
+    await t.subscribe(emitter, (await t.webhook(sink.url)).id);
+    t.start();
+    await t.emit(emitter, [event(1)]);
+    await sink.received(1);
+    // Another process takes it over after the lease; what the first one writes then has no effect.
+    const [row] = await t.deliveries();
+    await t.store.collection(deliveries).patch(row!.id, { due_at: t.clock.now() });
+    t.pubsub.publish(DELIVERIES_DUE);
+    await t.untilStatus('delivered');
+    // Ends the hanging request, too.
+    await t.restart();
+    const [kept] = await t.deliveries();
+    expect(kept).toMatchObject({ status: 'delivered', attempts: 1 });
+    await until(
+      () => t.queue.depth('deliveries'),
+      (depth) => depth === 0,
+    );
+    expect(sink.requests).toHaveLength(2);
+  });
+});
