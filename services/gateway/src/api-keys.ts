@@ -1,19 +1,22 @@
-import { newId, newSecret } from '@wellspring/core/ids';
+import { hashApiKey, newApiKey } from '@wellspring/core/api-key';
+import { newId } from '@wellspring/core/ids';
 import { notFound } from '@wellspring/core/problem';
 import { changedTopic } from '@wellspring/pubsub/port';
 import type { Deps } from '@wellspring/runtime/deps';
 import { type ApiKeyRow, apiKeys } from '@wellspring/store/collections/users';
-import { hashKey } from './authenticate.ts';
 
 type KeyDeps = Pick<Deps, 'store' | 'clock' | 'pubsub'>;
 
 /** Makes a key; its text exists only in this answer. */
-export async function issueApiKey({ store, clock }: KeyDeps, userId: string): Promise<{ id: string; api_key: string }> {
-  const api_key = `ws_${newSecret()}`;
+export async function issueApiKey(
+  { store, clock }: KeyDeps,
+  userId: string,
+): Promise<{ id: string; api_key: string }> {
+  const api_key = newApiKey();
   const row: ApiKeyRow = {
     id: newId('key'),
     user_id: userId,
-    hash: hashKey(api_key),
+    hash: hashApiKey(api_key),
     created_at: Math.floor(clock.now() / 1000),
   };
   await store.collection(apiKeys).insert(row);

@@ -1,10 +1,9 @@
-import { createHash, timingSafeEqual } from 'node:crypto';
+import { timingSafeEqual } from 'node:crypto';
 import type { Principal } from '@wellspring/contract/principal';
+import { hashApiKey } from '@wellspring/core/api-key';
 import { unauthorized } from '@wellspring/core/problem';
 import type { Deps } from '@wellspring/runtime/deps';
 import { apiKeys, members } from '@wellspring/store/collections/users';
-
-export const hashKey = (key: string): string => createHash('sha256').update(key).digest('hex');
 
 const BEARER = /^Bearer ([A-Za-z0-9._~+/-]{16,256})$/i;
 
@@ -23,17 +22,22 @@ export function createAuthenticator({ store }: Pick<Deps, 'store'>) {
   const keyRows = store.collection(apiKeys);
   const memberRows = store.collection(members);
   return async (header: string | undefined): Promise<Extract<Principal, { kind: 'user' }>> => {
-    const row = await keyRows.find({ hash: hashKey(bearerKey(header)) });
+    const row = await keyRows.find({ hash: hashApiKey(bearerKey(header)) });
     if (!row) throw unauthorized();
     const memberships = await memberRows.list({ where: { user_id: row.user_id }, limit: 1000 });
-    return { kind: 'user', user_id: row.user_id, key_id: row.id, org_ids: memberships.map(({ org_id }) => org_id) };
+    return {
+      kind: 'user',
+      user_id: row.user_id,
+      key_id: row.id,
+      org_ids: memberships.map(({ org_id }) => org_id),
+    };
   };
 }
 
 /** Lets the operator in. @throws Problem 401 */
 export function operatorPrincipal(header: string | undefined, adminKey: string | null): Principal {
-  const given = Buffer.from(hashKey(bearerKey(header)));
-  if (adminKey === null || !timingSafeEqual(given, Buffer.from(hashKey(adminKey)))) {
+  const given = Buffer.from(hashApiKey(bearerKey(header)));
+  if (adminKey === null || !timingSafeEqual(given, Buffer.from(hashApiKey(adminKey)))) {
     throw unauthorized('The operator key is required: Authorization: Bearer <key>.');
   }
   return { kind: 'operator' };

@@ -16,7 +16,9 @@ export function blobUrl({ config, seal }: Pick<Deps, 'config' | 'seal'>, id: str
 export function createBlobs({ blob, clock, seal }: Pick<Deps, 'blob' | 'clock' | 'seal'>) {
   const valid = (id: string, until: number, signature: string) =>
     until > clock.now() &&
-    seal.keysFor('blob-url').some((key) => timingSafeEqual(Buffer.from(sign(key, id, until)), Buffer.from(signature)));
+    seal
+      .keysFor('blob-url')
+      .some((key) => timingSafeEqual(Buffer.from(sign(key, id, until)), Buffer.from(signature)));
 
   return (req: IncomingMessage, res: ServerResponse): boolean => {
     if (!req.url?.startsWith('/blobs/')) return false;
@@ -27,7 +29,8 @@ export function createBlobs({ blob, clock, seal }: Pick<Deps, 'blob' | 'clock' |
 
   async function serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
     const match = PATH.exec(req.url ?? '');
-    const found = match && valid(match[1]!, Number(match[2]), match[3]!) ? await blob.get(match[1]!) : undefined;
+    const found =
+      match && valid(match[1]!, Number(match[2]), match[3]!) ? await blob.get(match[1]!) : undefined;
     if (!found || (req.method !== 'GET' && req.method !== 'HEAD')) {
       res.writeHead(404, { 'content-type': 'text/plain' }).end('Not Found');
       return;

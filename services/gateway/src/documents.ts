@@ -45,7 +45,10 @@ export function documentRoutes(): Route[] {
   const document = JSON.stringify(openApiDocument());
   return [
     route(getOpenApi, async ({ res }) => {
-      res.writeHead(200, { 'content-type': 'application/json; charset=utf-8', 'access-control-allow-origin': '*' });
+      res.writeHead(200, {
+        'content-type': 'application/json; charset=utf-8',
+        'access-control-allow-origin': '*',
+      });
       res.end(document);
     }),
   ];
@@ -69,14 +72,20 @@ export function createDocsPage(): (req: IncomingMessage, res: ServerResponse) =>
       }
       const file = join(assets, name);
       const { size } = await stat(file);
-      res.writeHead(200, { ...HEADERS, 'content-type': type, 'content-length': size, 'cache-control': 'max-age=3600' });
+      res.writeHead(200, {
+        ...HEADERS,
+        'content-type': type,
+        'content-length': size,
+        'cache-control': 'max-age=3600',
+      });
       createReadStream(file).pipe(res);
     }
   }
 
   return (req, res) => {
     const path = (req.url ?? '/').split('?', 1)[0]!;
-    if ((path !== '/docs' && !path.startsWith('/docs/')) || (req.method !== 'GET' && req.method !== 'HEAD')) return false;
+    if ((path !== '/docs' && !path.startsWith('/docs/')) || (req.method !== 'GET' && req.method !== 'HEAD'))
+      return false;
     serve(path, res).catch(() => (res.headersSent ? res.destroy() : res.writeHead(500).end()));
     return true;
   };

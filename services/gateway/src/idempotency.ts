@@ -28,13 +28,20 @@ export function createIdempotency({ store, clock, config }: Pick<Deps, 'store' |
   const rows = store.collection(idempotencyKeys);
   const thisProcess = newSecret();
   const abandoned = (row: IdempotencyRow) =>
-    row.process !== thisProcess && (config.mode === 'embedded' || clock.now() - row.created_at_ms > ABANDONED_MS);
+    row.process !== thisProcess &&
+    (config.mode === 'embedded' || clock.now() - row.created_at_ms > ABANDONED_MS);
 
   /** Gives the answer of the call before, or undefined when this one is to be carried out. */
   async function begin(id: string, request_hash: string): Promise<Kept | undefined> {
     for (;;) {
       try {
-        await rows.insert({ id, request_hash, response: null, process: thisProcess, created_at_ms: clock.now() });
+        await rows.insert({
+          id,
+          request_hash,
+          response: null,
+          process: thisProcess,
+          created_at_ms: clock.now(),
+        });
         return undefined;
       } catch (error) {
         if (!(error instanceof ConflictError)) throw error;

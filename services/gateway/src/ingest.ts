@@ -10,8 +10,10 @@ import { createClientIp } from './client-ip.ts';
 import { parseMultipart } from './multipart.ts';
 import { createRateLimit } from './rate-limit.ts';
 
-
-export type IngestDeps = Pick<Deps, 'store' | 'queue' | 'call' | 'blob' | 'clock' | 'log' | 'config' | 'metrics' | 'seal'>;
+export type IngestDeps = Pick<
+  Deps,
+  'store' | 'queue' | 'call' | 'blob' | 'clock' | 'log' | 'config' | 'metrics' | 'seal'
+>;
 
 const METHODS = 'GET,HEAD,PUT,PATCH,POST,DELETE';
 const KEY = /^e[a-z0-9_-]{25,63}$/;
@@ -30,7 +32,9 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
   const rows = store.collection(endpoints);
   const clientIp = createClientIp(config.trustProxy);
   const limit = createRateLimit(config.endpointRate, clock);
-  const accepted = metrics.counter('wellspring_endpoint_calls_total', 'Calls of source endpoints by status', ['status']);
+  const accepted = metrics.counter('wellspring_endpoint_calls_total', 'Calls of source endpoints by status', [
+    'status',
+  ]);
 
   /** The key and the rest of the path, when the request is for an endpoint. */
   function locate(req: IncomingMessage): { key: string; rest: string } | undefined {
@@ -43,7 +47,12 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
     return match ? { key: match[1]!, rest: url.slice(match[0].length) } : undefined;
   }
 
-  function answer(res: ServerResponse, status: number, headers: Record<string, string | string[]> = {}, body?: Buffer | string) {
+  function answer(
+    res: ServerResponse,
+    status: number,
+    headers: Record<string, string | string[]> = {},
+    body?: Buffer | string,
+  ) {
     accepted.inc({ status: String(status) });
     res.writeHead(status, { 'access-control-allow-origin': '*', ...headers });
     res.end(body);
@@ -62,7 +71,11 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
       req.resume();
       const asked = req.headers['access-control-request-headers'];
       const headers = { 'access-control-allow-methods': METHODS, 'access-control-max-age': '600' };
-      return answer(res, 204, asked === undefined ? headers : { ...headers, 'access-control-allow-headers': asked });
+      return answer(
+        res,
+        204,
+        asked === undefined ? headers : { ...headers, 'access-control-allow-headers': asked },
+      );
     }
     limit(key);
     const body = await readBody(req, LIMITS.endpointBody);
@@ -80,7 +93,10 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
     const mailbox = endpoint.custom_response ? call.open() : undefined;
     try {
       if (mailbox) job.reply_to = mailbox.address;
-      await queue.publish('runs', { key: laneKey(endpoint.source_id, endpoint.concurrency), payload: JSON.stringify(job) });
+      await queue.publish('runs', {
+        key: laneKey(endpoint.source_id, endpoint.concurrency),
+        payload: JSON.stringify(job),
+      });
       if (!mailbox) return answer(res, 200);
       const reply = (await mailbox.receive(LIMITS.replyMs)) as HttpReply | undefined;
       answerWith(res, reply ?? { kind: 'none' });
@@ -172,7 +188,14 @@ function hopOf(req: IncomingMessage): number {
 }
 
 /** Headers that belong to the connection stay ours. */
-const OWN = new Set(['connection', 'keep-alive', 'transfer-encoding', 'content-length', 'upgrade', 'trailer']);
+const OWN = new Set([
+  'connection',
+  'keep-alive',
+  'transfer-encoding',
+  'content-length',
+  'upgrade',
+  'trailer',
+]);
 
 const safeHeaders = (headers: Record<string, string | string[]>) =>
   Object.fromEntries(Object.entries(headers).filter(([name]) => !OWN.has(name.toLowerCase())));

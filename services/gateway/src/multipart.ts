@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
-import busboy from 'busboy';
 import type { Deps } from '@wellspring/runtime/deps';
+import busboy from 'busboy';
 import { blobUrl } from './blobs.ts';
 
 const FILE_TTL_MS = 30 * 60 * 1000;
@@ -20,7 +20,12 @@ export async function parseMultipart(
   const add = (name: string, value: unknown) => {
     const before = Object.hasOwn(fields, name) ? fields[name] : undefined;
     const next = before === undefined ? value : Array.isArray(before) ? [...before, value] : [before, value];
-    Object.defineProperty(fields, name, { value: next, enumerable: true, configurable: true, writable: true });
+    Object.defineProperty(fields, name, {
+      value: next,
+      enumerable: true,
+      configurable: true,
+      writable: true,
+    });
   };
   try {
     const parser = busboy({ headers, limits: LIMIT, defParamCharset: 'utf8' });
@@ -30,7 +35,11 @@ export async function parseMultipart(
         (async () => {
           const bytes = Buffer.concat(await stream.toArray());
           const id = await blob.put(bytes, { ttlMs: FILE_TTL_MS, contentType: mimeType, filename });
-          add(name, { url: blobUrl({ config, seal }, id, clock.now() + FILE_TTL_MS), filename, mimetype: mimeType });
+          add(name, {
+            url: blobUrl({ config, seal }, id, clock.now() + FILE_TTL_MS),
+            filename,
+            mimetype: mimeType,
+          });
         })(),
       );
     });

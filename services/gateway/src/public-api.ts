@@ -44,7 +44,8 @@ export function createPublicApi(deps: ApiDeps, endpoints: readonly Endpoint[], l
     const path = pathOf(req);
     if (!path.startsWith('/v1/') && path !== '/v1') throw notFound('page here');
     const found = find(req.method ?? 'GET', path.slice(3));
-    if (found.kind === 'endpoint' && !found.endpoint.authenticated) return void listenerOf(found.endpoint.service)(req, res);
+    if (found.kind === 'endpoint' && !found.endpoint.authenticated)
+      return void listenerOf(found.endpoint.service)(req, res);
     const principal = await authenticate(req.headers.authorization);
     limit(principal.key_id);
     if (found.kind === 'method') throw methodNotAllowed(found.allow);
@@ -60,7 +61,11 @@ export function createPublicApi(deps: ApiDeps, endpoints: readonly Endpoint[], l
 }
 
 /** The operator API below `/admin/v1`. */
-export function createOperatorApi(deps: ApiDeps, endpoints: readonly Endpoint[], listenerOf: ServiceListener) {
+export function createOperatorApi(
+  deps: ApiDeps,
+  endpoints: readonly Endpoint[],
+  listenerOf: ServiceListener,
+) {
   const { log, config, seal } = deps;
   const find = createRouteTable(endpoints.filter(({ listener }) => listener === 'operator'));
   const signingKey = seal.keysFor('principal')[0]!;

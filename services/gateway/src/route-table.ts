@@ -17,7 +17,8 @@ export function createRouteTable(endpoints: readonly Endpoint[]): (method: strin
     byLength.set(segments.length, [...(byLength.get(segments.length) ?? []), { segments, endpoint }]);
   }
   const literals = (segments: string[]) => segments.filter((segment) => !isParam(segment)).length;
-  for (const entries of byLength.values()) entries.sort((a, b) => literals(b.segments) - literals(a.segments));
+  for (const entries of byLength.values())
+    entries.sort((a, b) => literals(b.segments) - literals(a.segments));
 
   return (method, path) => {
     const asked = segmentsOf(path);

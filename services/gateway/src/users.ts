@@ -34,8 +34,12 @@ export function userRoutes(deps: Pick<Deps, 'store' | 'clock' | 'pubsub'>): Rout
     const now = new Date(clock.now());
     const start = Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), 1);
     const end = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1);
-    const days = Array.from({ length: Math.round((end - start) / 86_400_000) }, (_, day) => dayOf(start + day * 86_400_000));
-    const rows = await store.collection(usage).list({ where: { id: { in: days.map((day) => `${user.id}/${day}`) } } });
+    const days = Array.from({ length: Math.round((end - start) / 86_400_000) }, (_, day) =>
+      dayOf(start + day * 86_400_000),
+    );
+    const rows = await store
+      .collection(usage)
+      .list({ where: { id: { in: days.map((day) => `${user.id}/${day}`) } } });
     return {
       billing_period_start_ts: start / 1000,
       billing_period_end_ts: end / 1000,

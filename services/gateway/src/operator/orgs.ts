@@ -32,7 +32,14 @@ export function operatorOrgRoutes(deps: OwnerDeps): Route[] {
   return [
     route(operatorCreateOrg, async ({ input }) => {
       const { orgname, name, email } = input;
-      const row: OrgRow = { id: newId('o'), orgname, name, email, created_at: seconds(), updated_at: seconds() };
+      const row: OrgRow = {
+        id: newId('o'),
+        orgname,
+        name,
+        email,
+        created_at: seconds(),
+        updated_at: seconds(),
+      };
       await rows.insert(row).catch(taken(orgname));
       return row;
     }),
@@ -65,7 +72,8 @@ export function operatorOrgRoutes(deps: OwnerDeps): Route[] {
     }),
     route(operatorDeleteMember, async ({ params }) => {
       await find(params.id);
-      if (!(await memberRows.remove(`${params.id}/${params.user_id}`))) throw notFound('member', params.user_id);
+      if (!(await memberRows.remove(`${params.id}/${params.user_id}`)))
+        throw notFound('member', params.user_id);
     }),
   ];
 }

@@ -51,7 +51,8 @@ export function operatorUserRoutes(deps: OwnerDeps): Route[] {
         updated_at: seconds(),
       };
       await rows.insert(row).catch((error: unknown) => {
-        if (error instanceof ConflictError) throw conflict('username_taken', `The username ${input.username} is taken.`);
+        if (error instanceof ConflictError)
+          throw conflict('username_taken', `The username ${input.username} is taken.`);
         throw error;
       });
       const { api_key } = await issueApiKey(deps, row.id);
@@ -69,9 +70,13 @@ export function operatorUserRoutes(deps: OwnerDeps): Route[] {
         email: input.email ?? user.email,
         plan: input.plan ?? user.plan,
         daily_invocations_quota:
-          quotas.daily_invocations_quota === undefined ? user.daily_invocations_quota : quotas.daily_invocations_quota,
+          quotas.daily_invocations_quota === undefined
+            ? user.daily_invocations_quota
+            : quotas.daily_invocations_quota,
         daily_compute_time_quota:
-          quotas.daily_compute_time_quota === undefined ? user.daily_compute_time_quota : quotas.daily_compute_time_quota,
+          quotas.daily_compute_time_quota === undefined
+            ? user.daily_compute_time_quota
+            : quotas.daily_compute_time_quota,
         updated_at: seconds(),
       }));
       if (!row) throw notFound('user', params.id);
@@ -84,6 +89,8 @@ export function operatorUserRoutes(deps: OwnerDeps): Route[] {
       await deleteOwner(deps, params.id);
     }),
     route(operatorCreateApiKey, async ({ params }) => issueApiKey(deps, (await find(params.id)).id)),
-    route(operatorDeleteApiKey, async ({ params }) => revokeApiKey(deps, (await find(params.id)).id, params.key_id)),
+    route(operatorDeleteApiKey, async ({ params }) =>
+      revokeApiKey(deps, (await find(params.id)).id, params.key_id),
+    ),
   ];
 }

@@ -1,0 +1,78 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Deps } from './deps.ts';
+import type { Exposition } from './metrics.ts';
+
+/** A dependency that does not answer in this time is down. */
+const PING_MS = 2_000;
+
+type HealthDeps = Pick<Deps, 'store' | 'queue' | 'pubsub' | 'call' | 'blob' | 'clock'>;
+
+/** Answers health checks; false: the request is for something else. */
+export type HealthListener = (req: IncomingMessage, res: ServerResponse) => boolean;
+
+export interface HealthOptions {
+  /** The process takes no new work any more. */
+  isDraining(): boolean;
+  /** Absent: this listener shows no metrics. */
+  exposition?: Exposition;
+}
+
+/**
+ * `GET /health`: the process is alive. `GET /ready`: its dependencies answer and it takes work, else 503 with the
+ * names of those that do not. `GET /metrics`: where an exposition is given.
+ */
+export function createHealthListener(
+  deps: HealthDeps,
+  { isDraining, exposition }: HealthOptions,
+): HealthListener {
+  async function ready(): Promise<{ status: number; body: object }> {
+    if (isDraining()) return { status: 503, body: { status: 'draining' } };
+    const names = ['store', 'queue', 'pubsub', 'call', 'blob'] as const;
+    const answers = await Promise.all(names.map((name) => answersInTime(deps[name], deps.clock)));
+    const failing = names.filter((_, index) => !answers[index]);
+    return failing.length === 0
+      ? { status: 200, body: { status: 'ready' } }
+      : { status: 503, body: { status: 'not ready', failing } };
+  }
+
+  return (req, res) => {
+    const path = (req.url ?? '/').split('?', 1)[0];
+    const isMetrics = path === '/metrics' && exposition !== undefined;
+    if (path !== '/health' && path !== '/ready' && !isMetrics) return false;
+    req.resume();
+    if (req.method !== 'GET' && req.method !== 'HEAD') {
+      send(res, 405, 'application/json', JSON.stringify({ error: 'Only GET is allowed here.' }), {
+        allow: 'GET',
+      });
+    } else if (path === '/health') {
+      send(res, 200, 'application/json', '{"status":"ok"}');
+    } else if (isMetrics) {
+      exposition.read().then(
+        (text) => send(res, 200, exposition.contentType, text),
+        () => send(res, 500, 'text/plain', 'metrics cannot be read'),
+      );
+    } else {
+      ready().then(({ status, body }) => send(res, status, 'application/json', JSON.stringify(body)));
+    }
+    return true;
+  };
+}
+
+function send(res: ServerResponse, status: number, type: string, body: string, headers = {}): void {
+  res.writeHead(status, { 'content-type': type, 'cache-control': 'no-store', ...headers });
+  res.end(body);
+}
+
+async function answersInTime({ ping }: { ping(): Promise<void> }, clock: Deps['clock']): Promise<boolean> {
+  const answered = new AbortController();
+  const pinged = Promise.resolve()
+    .then(ping)
+    .then(
+      () => true,
+      () => false,
+    );
+  const late = clock.sleep(PING_MS, answered.signal).then(() => false);
+  const result = await Promise.race([pinged, late]);
+  answered.abort();
+  return result;
+}

@@ -1,0 +1,31 @@
+import cron from 'node-cron';
+import type { Deps } from './deps.ts';
+import type { Worker } from './service.ts';
+
+const EVERY_TEN_MINUTES = '*/10 * * * *';
+
+type HousekeepingDeps = Pick<Deps, 'store' | 'blob' | 'clock' | 'log' | 'config'>;
+
+/** Removes what is past its time, at the start and then every ten minutes. */
+export function housekeepingWorker({ blob, clock, log }: HousekeepingDeps): Worker {
+  async function clean(): Promise<void> {
+    try {
+      const blobs = await blob.prune(clock.now());
+      log.debug({ blobs }, 'housekeeping.done');
+    } catch (error) {
+      log.warn({ error: String(error) }, 'housekeeping.failed');
+    }
+  }
+  return {
+    name: 'housekeeping',
+    async run(signal) {
+      const task = cron.schedule(EVERY_TEN_MINUTES, clean, { noOverlap: true });
+      await clean();
+      await new Promise<void>((resolve) => {
+        if (signal.aborted) resolve();
+        else signal.addEventListener('abort', () => resolve(), { once: true });
+      });
+      await task.destroy();
+    },
+  };
+}

@@ -1,0 +1,96 @@
+import { type Config, ConfigError, printConfig, readConfig } from './config.ts';
+import { createLog } from './log.ts';
+import { type Factories, type Running, runServices } from './run.ts';
+
+const USAGE = 'Usage: start [service ...] [--check-config] [--print-config]';
+
+/**
+ * Runs a process of the platform until a signal stops it. Arguments are names of services, and the flags
+ * `--check-config` and `--print-config`, which only look at the configuration.
+ */
+export async function main(
+  factories: Factories,
+  args: readonly string[] = process.argv.slice(2),
+): Promise<void> {
+  const flags = args.filter((arg) => arg.startsWith('-'));
+  const services = args.filter((arg) => !arg.startsWith('-') && arg !== 'start');
+  const unknown = flags.find((flag) => flag !== '--check-config' && flag !== '--print-config');
+  if (unknown) return fail(`${unknown} is not known. ${USAGE}`);
+  let config: Config;
+  try {
+    config = readConfig({ services });
+  } catch (error) {
+    if (error instanceof ConfigError) return fail(error.message);
+    throw error;
+  }
+  if (flags.includes('--print-config')) return say(printConfig(config));
+  if (flags.includes('--check-config')) return say('The configuration is valid.');
+
+  const log = createLog(config);
+  // Whoever read the output is gone; that is no reason to stop.
+  process.stdout.on('error', () => {});
+  process.stderr.on('error', () => {});
+  for (const event of ['uncaughtException', 'unhandledRejection'] as const) {
+    process.on(event, (error: unknown) => {
+      const reason = error instanceof Error ? (error.stack ?? error.message) : String(error);
+      log.error({ error: reason }, 'process.unexpected');
+    });
+  }
+  let running: Running;
+  try {
+    running = await runServices(config, factories, log);
+  } catch (error) {
+    log.debug({ error: (error as Error).stack }, 'process.start_failed');
+    fail((error as Error).message);
+    process.exit(1);
+  }
+  if (config.logFormat === 'pretty') say(banner(running));
+  log.info(
+    { url: config.publicUrl, isolation: running.isolation, services: config.services },
+    'process.started',
+  );
+
+  let signals = 0;
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    process.on(signal, () => {
+      signals += 1;
+      if (signals > 1) process.exit(1);
+      log.info({ signal }, 'process.draining');
+      running.stop().then((finished) => {
+        log.info({ finished }, 'process.stopped');
+        process.exit(0);
+      });
+    });
+  }
+}
+
+function fail(message: string): void {
+  process.stderr.write(`${message}\n`);
+  process.exitCode = 1;
+}
+
+function say(text: string): void {
+  process.stdout.write(`${text}\n`);
+}
+
+const ISOLATION = {
+  bubblewrap: 'bubblewrap (namespaces and seccomp)',
+  launcher: 'launcher (chroot, Landlock and seccomp)',
+  none: 'NONE: user code runs as plain child processes. Run only code that you trust, or install bubblewrap.',
+};
+
+/** The API key is shown when it was made, later only where it is kept. */
+function banner({ config, credentials, credentialsPath, isNewApiKey, isolation }: Running): string {
+  const lines: [string, string][] = [
+    ['API', `${config.publicUrl}/v1   (documentation: ${config.publicUrl}/docs)`],
+    ['Operator', `http://${config.adminHost}:${config.adminPort}/admin/v1`],
+    ['API key', isNewApiKey ? `${credentials.api_key}   (kept in ${credentialsPath})` : credentialsPath],
+    ['Data', config.dataDir],
+  ];
+  if (isolation !== null) lines.push(['Isolation', ISOLATION[isolation]]);
+  if (config.allowNetworks.length > 0) {
+    lines.push(['Networks', `webhooks and component_url may also reach ${config.allowNetworks.join(', ')}`]);
+  }
+  const body = lines.map(([name, value]) => `  ${name.padEnd(10)} ${value}`).join('\n');
+  return `\n  Wellspring is up.\n\n${body}\n`;
+}

@@ -1,0 +1,53 @@
+import type { Metrics } from '@wellspring/core/metrics';
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+
+export interface Exposition {
+  metrics: Metrics;
+  contentType: string;
+  /** All metrics in the text format of Prometheus. */
+  read(): Promise<string>;
+}
+
+/** Seconds: from a warm run to the longest. */
+const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60, 300];
+
+/** Metrics of this process, with those of Node itself. The same name gives the same metric. */
+export function createMetrics(): Exposition {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  const made = new Map<string, unknown>();
+  const once = <M>(name: string, make: () => M): M => {
+    if (!made.has(name)) made.set(name, make());
+    return made.get(name) as M;
+  };
+  const registers = [registry];
+  const metrics: Metrics = {
+    counter(name, help, labels = []) {
+      const counter = once(name, () => new Counter({ name, help, labelNames: labels, registers }));
+      return { inc: (values = {}, by = 1) => counter.inc(values, by) };
+    },
+    gauge(name, help, read) {
+      new Gauge({
+        name,
+        help,
+        registers,
+        async collect() {
+          // One that cannot be read (its dependency is down) must not hide the others.
+          this.set(
+            await Promise.resolve()
+              .then(read)
+              .catch(() => Number.NaN),
+          );
+        },
+      });
+    },
+    histogram(name, help, labels = []) {
+      const histogram = once(
+        name,
+        () => new Histogram({ name, help, labelNames: labels, buckets: BUCKETS, registers }),
+      );
+      return { observe: (seconds, values = {}) => histogram.observe(values, seconds) };
+    },
+  };
+  return { metrics, contentType: registry.contentType, read: () => registry.metrics() };
+}

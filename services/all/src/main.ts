@@ -1,0 +1,4 @@
+import { main } from '@wellspring/runtime/main';
+import { factories } from './factories.ts';
+
+await main(factories);
