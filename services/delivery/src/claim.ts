@@ -46,7 +46,7 @@ export function createClaimLoop({ store, pubsub, clock, log, slots, attempts }: 
   function accept(row: DeliveryRow, lease: number, claimed: boolean): void {
     attempts.accept(row, lease, claimed).catch((error: unknown) => {
       // The lease ends and it is taken again.
-      log.error({ delivery_id: row.id, err: error }, 'delivery.attempt_failed');
+      log.error({ delivery_id: row.id, error: String(error) }, 'delivery.attempt_failed');
     });
   }
 
@@ -125,7 +125,7 @@ export function createClaimLoop({ store, pubsub, clock, log, slots, attempts }: 
             const due = await takeDue();
             if (!parked && !due) await sleep(signal);
           } catch (error) {
-            log.error({ err: error }, 'delivery.claim_failed');
+            log.error({ error: String(error) }, 'delivery.claim_failed');
             await clock.sleep(AFTER_FAILURE_MS, signal);
           }
         }

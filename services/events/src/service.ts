@@ -20,6 +20,7 @@ export function createEventsService(deps: EventsDeps): Service {
     workers: [
       {
         name: 'streams',
+        early: true,
         run: (signal) =>
           new Promise((resolve) => {
             const end = () => {
