@@ -1,12 +1,12 @@
 import { HOOK_DEADLINE_MS } from '@wellspring/contract/calls';
 import { createSource } from '@wellspring/contract/endpoints/sources';
 import { newId } from '@wellspring/core/ids';
-import { missingParameter } from '@wellspring/core/problem';
+import { missingParameter, notFound } from '@wellspring/core/problem';
 import { slugOf } from '@wellspring/core/slug';
 import { route } from '@wellspring/http/bind';
 import { ownerFor } from '@wellspring/http/principal';
 import { deployments, type SourceRow, sources } from '@wellspring/store/collections/sources';
-import { checkConcurrency, makeDeployment, namesComponent, resolveComponent } from './deployment.ts';
+import { checkConcurrency, namesComponent, newDeployment, resolveComponent } from './deployment.ts';
 import { runHook } from './hooks.ts';
 import { checkName, withFreeSlug } from './name.ts';
 import type { SourcesContext } from './service.ts';
@@ -22,7 +22,7 @@ export const createSourceRoute = ({ deps, interfaces, present, removeSource, one
     const concurrency = checkConcurrency(input.concurrency ?? 1, definition);
     const rows = deps.store.collection(sources);
     const id = newId('dc');
-    const { deployment, values } = await makeDeployment(deps, id, component, input.configured_props ?? {});
+    const deployment = newDeployment(deps, id, component, input.configured_props ?? {});
 
     const write = async (name_slug: string): Promise<SourceRow> => {
       const now = deps.clock.now();
@@ -47,21 +47,19 @@ export const createSourceRoute = ({ deps, interfaces, present, removeSource, one
     };
 
     return oneAtATime(id, async () => {
-      const source = await withFreeSlug(rows, owner_id, name ?? definition.name, write).catch(
-        async (error: unknown) => {
-          await deps.store.collection(deployments).remove(deployment.id);
-          throw error;
-        },
-      );
+      const source = await withFreeSlug(rows, owner_id, name ?? definition.name, write);
       try {
-        await interfaces.sync(source, definition.props, values, { removeStale: true });
+        await deps.store.collection(deployments).insert(deployment);
+        await interfaces.restore(source);
         await runHook(deps, id, deployment.id, 'deploy');
         await runHook(deps, id, deployment.id, 'activate');
       } catch (error) {
         await removeSource(id);
         throw error;
       }
-      await rows.patch(id, { status: 'live', transition: null });
+      // Its organization may have been deleted meanwhile, and the source with it.
+      if (!(await rows.patch(id, { status: 'live', transition: null }, { status: 'deploying' })))
+        throw notFound('source', id);
       return present(source);
     });
   });

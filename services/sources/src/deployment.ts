@@ -61,17 +61,17 @@ export function openValues({ seal }: DeployDeps, deployment: DeploymentRow): Rec
 }
 
 /**
- * Validates the values and stores a deployment.
+ * A new deployment of the source, not stored yet.
  * @param previous values of the deployment before, with secrets in clear; `given` is merged into them by prop name
  * @throws Problem 400 that names the prop
  */
-export async function makeDeployment(
-  { store, seal, config, clock }: DeployDeps,
+export function newDeployment(
+  { seal, config, clock }: DeployDeps,
   sourceId: string,
   component: Pick<ComponentRow, 'id' | 'bundle_id' | 'definition'>,
   given: Record<string, unknown>,
   previous?: Record<string, unknown>,
-): Promise<{ deployment: DeploymentRow; values: Record<string, unknown> }> {
+): DeploymentRow {
   const { props } = component.definition;
   const values = validateValues(props, given, {
     ...(previous === undefined ? {} : { previous }),
@@ -82,7 +82,7 @@ export async function makeDeployment(
     const value = sealed[name];
     if (secret && typeof value === 'string') sealed[name] = seal.seal(value, sourceId);
   }
-  const deployment: DeploymentRow = {
+  return {
     id: newId('d'),
     source_id: sourceId,
     component_id: component.id,
@@ -91,8 +91,6 @@ export async function makeDeployment(
     configured_props: sealed,
     created_at: Math.floor(clock.now() / 1000),
   };
-  await store.collection(deployments).insert(deployment);
-  return { deployment, values };
 }
 
 /** @throws Problem 400: out of range, or the component keeps something between its runs */

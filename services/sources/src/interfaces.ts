@@ -14,16 +14,11 @@ import {
 /** The HTTP and timer interfaces of a source: rows that the gateway and the scheduler read. */
 export interface Interfaces {
   /**
-   * Makes the rows match the props. An endpoint keeps its key and a timer with the same schedule its beat.
-   * @param removeStale also removes the endpoints of props that are no more; left out while it may have to be undone
+   * Makes the rows match the deployment that the source points at. An endpoint keeps its key, and a timer with the
+   * same schedule its beat.
+   * @param removeStale also removes the endpoints of props that are no more (default); left out while it may have to
+   * be undone
    */
-  sync(
-    source: SourceRow,
-    props: readonly PropDescriptor[],
-    values: Record<string, unknown>,
-    options: { removeStale: boolean },
-  ): Promise<void>;
-  /** The same for the deployment that the source points at; `removeStale` unless told otherwise. */
   restore(source: SourceRow, options?: { removeStale: boolean }): Promise<void>;
   /** Keys by prop name. */
   keys(sourceId: string): Promise<Record<string, string>>;
@@ -36,6 +31,7 @@ export function createInterfaces({
 }: Pick<Deps, 'store' | 'clock' | 'pubsub'>): Interfaces {
   const endpointRows = store.collection(endpoints);
   const timerRows = store.collection(timers);
+  const deploymentRows = store.collection(deployments);
 
   async function syncEndpoints(source: SourceRow, props: readonly PropDescriptor[], removeStale: boolean) {
     const wanted = new Map(
@@ -92,17 +88,13 @@ export function createInterfaces({
     pubsub.publish(TIMERS_CHANGED);
   }
 
-  const sync: Interfaces['sync'] = async (source, props, values, { removeStale }) => {
-    await syncEndpoints(source, props, removeStale);
-    await syncTimers(source, props, values);
-    pubsub.publish(changedTopic(source.id));
-  };
-
   return {
-    sync,
-    async restore(source, options = { removeStale: true }) {
-      const deployment = await store.collection(deployments).get(source.deployment_id);
-      if (deployment) await sync(source, deployment.props, deployment.configured_props, options);
+    async restore(source, { removeStale } = { removeStale: true }) {
+      const deployment = await deploymentRows.get(source.deployment_id);
+      if (!deployment) return;
+      await syncEndpoints(source, deployment.props, removeStale);
+      await syncTimers(source, deployment.props, deployment.configured_props);
+      pubsub.publish(changedTopic(source.id));
     },
     async keys(sourceId) {
       const rows = await endpointRows.list({ where: { source_id: sourceId }, order: 'asc' });

@@ -6,8 +6,8 @@ import { deployments } from '@wellspring/store/collections/sources';
 import {
   checkConcurrency,
   dropUnusedDeployments,
-  makeDeployment,
   namesComponent,
+  newDeployment,
   openValues,
   resolveComponent,
 } from './deployment.ts';
@@ -40,13 +40,14 @@ export const updateSourceRoute = (context: SourcesContext) => {
         return present(await transition(context, source, change, ignoreHookErrors));
       }
       const current = await deps.store.collection(deployments).get(source.deployment_id);
-      const { deployment } = await makeDeployment(
+      const deployment = newDeployment(
         deps,
         source.id,
         component,
         input.configured_props ?? {},
         current ? openValues(deps, current) : {},
       );
+      await deps.store.collection(deployments).insert(deployment);
       try {
         const next = { ...change, component_id: component.id, deployment_id: deployment.id };
         return await present(await transition(context, source, next, ignoreHookErrors));

@@ -1,0 +1,159 @@
+import { expect, test } from '@jest/globals';
+import {
+  deployments,
+  endpoints,
+  type SourceRow,
+  sources,
+  timers,
+} from '@wellspring/store/collections/sources';
+import { code, createTestbed, HTTP, type Testbed, TIMER } from './testbed.ts';
+
+const ONE = code({ props: [HTTP, TIMER], version: 'one' });
+const TWO = code({ props: [{ ...HTTP, name: 'web' }, TIMER], version: 'two' });
+const CHANGE = { component_code: TWO, name: 'Two', configured_props: { timer: { intervalSeconds: 60 } } };
+
+/** Lets the process die at its first, second, … write of an operation, and looks at the data after a restart. */
+async function dyingEverywhere(
+  prepare: (bed: Testbed) => Promise<string>,
+  operation: (bed: Testbed, sourceId: string) => Promise<unknown>,
+  check: (bed: Testbed, sourceId: string, completed: boolean) => Promise<void>,
+): Promise<number> {
+  for (let writes = 0; ; writes++) {
+    const bed = createTestbed();
+    try {
+      const id = await prepare(bed);
+      bed.hooks.length = 0;
+      bed.dieAfter(writes);
+      const completed = await operation(bed, id).then(
+        () => true,
+        () => false,
+      );
+      const { dead } = bed;
+      await bed.restart();
+      await check(bed, id, completed);
+      if (!dead) return writes;
+    } finally {
+      await bed.close();
+    }
+  }
+}
+
+const created = async (bed: Testbed) =>
+  (await bed.invoke<{ id: string }>('createSource', {}, { component_code: ONE, name: 'One' })).id;
+
+/** A source whose rows fit together: one deployment, its interfaces, and activate as the last that was heard. */
+async function expectWhole(bed: Testbed, id: string): Promise<SourceRow> {
+  const { source, deployments, endpoints, timers } = await bed.rowsOf(id);
+  expect(source).toMatchObject({ status: 'live', transition: null });
+  expect(deployments.map((row) => row.id)).toContain(source!.deployment_id);
+  const current = deployments.find((row) => row.id === source!.deployment_id)!;
+  expect(current.component_id).toBe(source!.component_id);
+  const props = current.props.filter(({ type }) => type === '$.interface.http').map(({ name }) => name);
+  expect(endpoints.map(({ prop, active }) => [prop, active])).toEqual(
+    props.map((prop) => [prop, source!.active]),
+  );
+  const { intervalSeconds } = current.configured_props.timer as { intervalSeconds: number };
+  expect(timers.map((row) => [row.interval_seconds, row.due_at !== null])).toEqual([
+    [intervalSeconds, source!.active],
+  ]);
+  if (source!.active && bed.hooks.length > 0)
+    expect(bed.hooks.at(-1)).toBe(`activate ${source!.deployment_id}`);
+  return source!;
+}
+
+test('a creation that was cut off anywhere leaves nothing behind', async () => {
+  const moments = await dyingEverywhere(
+    async () => '',
+    created,
+    async (bed, _id, completed) => {
+      const rows = await bed.store.collection(sources).list();
+      if (completed) await expectWhole(bed, rows[0]!.id);
+      for (const row of rows) await expectWhole(bed, row.id);
+      if (rows.length > 0) return;
+      for (const each of [deployments, endpoints, timers]) {
+        expect(await bed.store.collection(each as typeof deployments).count()).toBe(0);
+      }
+    },
+  );
+  expect(moments).toBeGreaterThan(4);
+});
+
+test('an update that was cut off anywhere is either done or undone, as a whole', async () => {
+  const outcomes = new Set<string>();
+  const moments = await dyingEverywhere(
+    created,
+    (bed, id) => bed.invoke('updateSource', { id }, CHANGE),
+    async (bed, id, completed) => {
+      const source = await expectWhole(bed, id);
+      if (completed) expect(source.name).toBe('Two');
+      expect([source.name, source.name_slug]).toEqual(
+        source.name === 'Two' ? ['Two', 'two'] : ['One', 'one'],
+      );
+      outcomes.add(source.name);
+      // Nothing is in the way of the next update, which clears what was left of the former.
+      await bed.invoke(
+        'updateSource',
+        { id },
+        { component_code: code({ props: [TIMER], version: 'three' }) },
+      );
+      expect((await bed.rowsOf(id)).deployments).toHaveLength(1);
+    },
+  );
+  expect(moments).toBeGreaterThan(8);
+  expect([...outcomes].sort()).toEqual(['One', 'Two']);
+});
+
+test('a toggle that was cut off anywhere is either done or undone', async () => {
+  const outcomes = new Set<boolean>();
+  await dyingEverywhere(
+    created,
+    (bed, id) => bed.invoke('updateSource', { id }, { active: false }),
+    async (bed, id, completed) => {
+      const { active } = await expectWhole(bed, id);
+      if (completed) expect(active).toBe(false);
+      outcomes.add(active);
+    },
+  );
+  expect(outcomes.size).toBe(2);
+});
+
+test('a deletion that was cut off is completed once it had begun', async () => {
+  const outcomes = new Set<boolean>();
+  await dyingEverywhere(
+    created,
+    (bed, id) => bed.invoke('deleteSource', { id }, {}),
+    async (bed, id, completed) => {
+      const { source, ...rest } = await bed.rowsOf(id);
+      outcomes.add(source !== undefined);
+      if (source) {
+        expect(completed).toBe(false);
+        expect(source.status).toBe('live');
+      } else {
+        expect(rest).toEqual({ deployments: [], endpoints: [], timers: [] });
+      }
+    },
+  );
+  expect(outcomes.size).toBe(2);
+});
+
+test('what this process works on is not taken for interrupted', async () => {
+  const bed = createTestbed();
+  let release = () => {};
+  const hookBegan = new Promise<void>((begun) => {
+    bed.onHook(() => {
+      begun();
+      return new Promise<void>((done) => {
+        release = done;
+      });
+    });
+  });
+  const creating = created(bed);
+  await hookBegan;
+  const before = await bed.store.collection(sources).list();
+  await bed.recover();
+  expect(await bed.store.collection(sources).list()).toEqual(before);
+  bed.onHook(() => {});
+  release();
+  await expectWhole(bed, await creating);
+  await bed.close();
+});

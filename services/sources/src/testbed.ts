@@ -1,0 +1,229 @@
+import { createHash } from 'node:crypto';
+import { createEmbeddedCall } from '@wellspring/call/embedded';
+import { CALLS, type HookCall, type ResolveCall } from '@wellspring/contract/calls';
+import type { Definition, HookName } from '@wellspring/contract/definition';
+import type { Principal } from '@wellspring/contract/principal';
+import { type Clock, systemClock } from '@wellspring/core/clock';
+import { newId } from '@wellspring/core/ids';
+import { silentLog } from '@wellspring/core/log';
+import { createSeal } from '@wellspring/core/seal';
+import { createEmbeddedPubSub } from '@wellspring/pubsub/embedded';
+import { createEmbeddedQueue } from '@wellspring/queue/embedded';
+import type { Config } from '@wellspring/runtime/config';
+import { openDatabase } from '@wellspring/sqlite/database';
+import { components } from '@wellspring/store/collections/components';
+import { deployments, endpoints, sources, timers } from '@wellspring/store/collections/sources';
+import { createEmbeddedStore } from '@wellspring/store/embedded';
+import type { Collection, CollectionDefinition, Row, Store } from '@wellspring/store/port';
+import { createSourcesService } from './service.ts';
+
+export type HookAct = (hook: HookName, deploymentId: string, sourceId: string) => Promise<void> | void;
+
+const WRITES = new Set([
+  'insert',
+  'insertMany',
+  'replace',
+  'patch',
+  'increment',
+  'remove',
+  'removeWhere',
+  'claim',
+]);
+
+/** Fails every access from the n-th write on, like a process that is gone. */
+function dyingStore(store: Store, writesLeft: () => number, wrote: () => void): Store {
+  const alive = () => {
+    if (writesLeft() <= 0) throw new Error('this process is dead');
+  };
+  const wrap = <T extends Row>(collection: Collection<T>): Collection<T> =>
+    new Proxy(collection, {
+      get(target, name) {
+        const method = target[name as keyof Collection<T>] as (...args: unknown[]) => Promise<unknown>;
+        return async (...args: unknown[]) => {
+          alive();
+          if (WRITES.has(String(name))) wrote();
+          return method.apply(target, args);
+        };
+      },
+    });
+  return {
+    ...store,
+    collection: <T extends Row>(definition: CollectionDefinition<T>) => wrap(store.collection(definition)),
+  };
+}
+
+/**
+ * The sources service on real embedded adapters. Code is the JSON text of a definition, and what the hooks of the
+ * runner do is up to the test: what is tested here is what sources ask of it, and make of its answers.
+ */
+export function createTestbed() {
+  const db = openDatabase(':memory:');
+  const log = silentLog;
+  const store = createEmbeddedStore(db);
+  const call = createEmbeddedCall({ log });
+  const queue = createEmbeddedQueue(db, { clock: systemClock, log });
+  const pubsub = createEmbeddedPubSub({ log });
+  const stop = new AbortController();
+  const hooks: string[] = [];
+  let act: HookAct = () => {};
+  let writesLeft = Number.POSITIVE_INFINITY;
+  const dying = dyingStore(
+    store,
+    () => writesLeft,
+    () => {
+      writesLeft -= 1;
+    },
+  );
+  let onSleep = () => {};
+  const clock: Clock = {
+    now: systemClock.now,
+    sleep(ms, signal) {
+      onSleep();
+      return systemClock.sleep(ms, signal);
+    },
+  };
+  const deps = {
+    queue,
+    call,
+    pubsub,
+    log,
+    clock,
+    seal: createSeal(['a root key for tests']),
+    config: {
+      mode: 'embedded',
+      publicUrl: 'http://127.0.0.1:3000',
+      endpointDomain: null,
+      minIntervalSeconds: 15,
+    } as Config,
+  };
+
+  async function saveComponent(owner_id: string, code: string): Promise<string> {
+    const definition: Definition = {
+      name: 'Tested',
+      key: null,
+      version: '',
+      type: 'source',
+      description: null,
+      props: [],
+      hooks: ['deploy', 'activate', 'deactivate'],
+      dedupe: null,
+      has_run: true,
+      additional_props: false,
+      ...(JSON.parse(code) as Partial<Definition>),
+    };
+    const content_hash = createHash('sha256').update(code).digest('hex');
+    const rows = store.collection(components);
+    const before = await rows.find({ owner_id, content_hash });
+    if (before) return before.id;
+    const id = newId('sc');
+    const texts = { code, modules: '', code_hash: content_hash, content_hash, bundle_id: content_hash };
+    const row = { id, owner_id, ...texts, definition, source_url: null, created_at: 0, updated_at: 0 };
+    await rows.insertMany([row]);
+    return (await rows.find({ owner_id, content_hash }))!.id;
+  }
+
+  call.serve(
+    CALLS.resolve,
+    async (message: ResolveCall['message']): Promise<ResolveCall['answer']> => ({
+      component_id:
+        (message.component_id as string | undefined) ??
+        (await saveComponent(message.owner_id, String(message.component_code))),
+    }),
+    stop.signal,
+  );
+  call.serve(
+    CALLS.hook,
+    async ({ source_id, deployment_id, hook }: HookCall['message']): Promise<HookCall['answer']> => {
+      if (writesLeft <= 0) throw new Error('nobody hears the answer');
+      hooks.push(`${hook} ${deployment_id}`);
+      try {
+        await act(hook, deployment_id, source_id);
+        return { ok: true };
+      } catch (error) {
+        return { ok: false, name: 'Error', message: (error as Error).message };
+      }
+    },
+    stop.signal,
+  );
+  call.serve(CALLS.forget, async () => ({ ok: true }), stop.signal);
+
+  const createService = (over: Store) => createSourcesService({ ...deps, store: over });
+  let service = createService(dying);
+
+  return {
+    store,
+    queue,
+    deps,
+    /** `<hook> <deployment id>`, in the order of the calls. */
+    hooks,
+    /** What hooks do from now on; a throw is a hook that throws. */
+    onHook(next: HookAct) {
+      act = next;
+    },
+    async invoke<T = Record<string, unknown>>(
+      operationId: string,
+      params: Record<string, string>,
+      input: Record<string, unknown>,
+      principal: Principal = ALICE,
+    ): Promise<T> {
+      const route = service.routes!.find(({ endpoint }) => endpoint.operationId === operationId)!;
+      const context = { params, input, principal, requestId: 'req_1', signal: stop.signal };
+      return (await route.handle(context as never)) as T;
+    },
+    /** The process dies at its n-th write from now on. */
+    dieAfter(writes: number) {
+      writesLeft = writes;
+    },
+    get dead() {
+      return writesLeft <= 0;
+    },
+    /** A new process on the same data, which has looked for what was interrupted. */
+    async restart() {
+      writesLeft = Number.POSITIVE_INFINITY;
+      service = createService(store);
+      await this.recover();
+    },
+    /** The recovery, once. */
+    async recover() {
+      const worker = service.workers!.find(({ name }) => name === 'sources.recover-transitions')!;
+      const once = new AbortController();
+      const looked = new Promise<void>((done) => {
+        onSleep = done;
+      });
+      const over = worker.run(once.signal);
+      await Promise.race([looked, over]);
+      once.abort();
+      await over;
+    },
+    /** Everything stored of a source. */
+    async rowsOf(sourceId: string) {
+      const where = { source_id: sourceId };
+      return {
+        source: await store.collection(sources).get(sourceId),
+        deployments: await store.collection(deployments).list({ where }),
+        endpoints: await store.collection(endpoints).list({ where, order: 'asc' }),
+        timers: await store.collection(timers).list({ where }),
+      };
+    },
+    async close() {
+      stop.abort();
+      await queue.close();
+      await db.close();
+    },
+  };
+}
+export type Testbed = ReturnType<typeof createTestbed>;
+
+export const user = (user_id: string, ...org_ids: string[]): Principal => ({
+  kind: 'user',
+  user_id,
+  key_id: 'key_0000000001',
+  org_ids,
+});
+export const ALICE = user('u_0000000001', 'o_0000000001');
+export const BOB = user('u_0000000002');
+
+/** Code with these props and hooks. */
+export const code = (definition: Partial<Definition> = {}): string => JSON.stringify(definition);
+export const HTTP = { name: 'http', type: '$.interface.http' };
+export const TIMER = { name: 'timer', type: '$.interface.timer' };
