@@ -1,7 +1,7 @@
 import { lookup as resolve } from 'node:dns';
 import { isIP, type LookupFunction } from 'node:net';
 import { Agent, buildConnector } from 'undici';
-import { createAddressGuard } from './addresses.ts';
+import { createAddressGuard } from '@wellspring/core/addresses';
 
 /** A connection that may not be made. */
 export class AddressRefused extends Error {
