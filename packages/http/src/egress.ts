@@ -1,7 +1,7 @@
 import { lookup as resolve } from 'node:dns';
 import { isIP, type LookupFunction } from 'node:net';
-import { Agent, buildConnector } from 'undici';
 import { createAddressGuard } from '@wellspring/core/addresses';
+import { Agent, buildConnector } from 'undici';
 
 /** A connection that may not be made. */
 export class AddressRefused extends Error {

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 import { SERVICES, type ServiceName } from '@wellspring/contract/endpoint';
-import { cidrList } from '@wellspring/http/addresses';
+import { cidrList } from '@wellspring/core/addresses';
 
 /** The configuration, checked and complete. See the table in the README, which is generated from this module. */
 export interface Config {

@@ -1,0 +1,101 @@
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { createEgress } from './egress.ts';
+
+let server: Server;
+let port: number;
+let connections = 0;
+
+beforeAll(async () => {
+  server = createServer((req, res) => {
+    if (req.url === '/away') res.writeHead(302, { location: 'http://169.254.169.254/' });
+    req.resume().on('end', () => res.end('inside'));
+  });
+  server.on('connection', () => {
+    connections += 1;
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  port = (server.address() as AddressInfo).port;
+});
+afterAll(() => new Promise<void>((resolve) => void server.close(() => resolve())));
+
+const open = createEgress({ allowNetworks: ['127.0.0.0/8', '::1/128'] });
+const closed = createEgress({ allowNetworks: [] });
+afterAll(async () => {
+  await open.close();
+  await closed.close();
+});
+
+const get = (egress: typeof open, host: string, path = '/') =>
+  egress.agent.request({ origin: `http://${host}:${port}`, path, method: 'GET' });
+
+/** Names and literals that lead to this machine, in notations that a URL may hold. */
+const HOSTS = [
+  '127.0.0.1',
+  'localhost',
+  '127.1',
+  '2130706433',
+  '0x7f000001',
+  '0177.0.0.1',
+  '[::ffff:127.0.0.1]',
+  '0',
+];
+
+describe('connections', () => {
+  test.each(HOSTS)('to %s are refused before a packet is sent', async (host) => {
+    const before = connections;
+    await expect(get(closed, host)).rejects.toMatchObject({ code: 'EACCES', name: 'AddressRefused' });
+    expect(connections).toBe(before);
+  });
+
+  test('to an allowed network are made, and used again', async () => {
+    const before = connections;
+    for (let i = 0; i < 20; i += 1) {
+      const answer = await get(open, '127.0.0.1');
+      expect(await answer.body.text()).toBe('inside');
+    }
+    expect(connections - before).toBeLessThan(5);
+    expect(await (await get(open, 'localhost')).body.text()).toBe('inside');
+  });
+
+  test('follow no redirect', async () => {
+    const answer = await get(open, '127.0.0.1', '/away');
+    expect(answer.statusCode).toBe(302);
+    await answer.body.dump();
+  });
+});
+
+describe('the lookup for other clients', () => {
+  const lookup = promisify(
+    (egress: typeof open, options: object, done: (error: unknown, found?: unknown) => void) =>
+      egress.lookup('localhost', options, (error, address) => done(error, address)),
+  );
+  test('gives refused addresses to nobody', async () => {
+    await expect(lookup(closed, {})).rejects.toMatchObject({ code: 'EACCES' });
+    await expect(lookup(closed, { all: true })).rejects.toMatchObject({ code: 'EACCES' });
+  });
+  test('gives one address, or all of them', async () => {
+    expect(await lookup(open, { family: 4 })).toBe('127.0.0.1');
+    expect(await lookup(open, { family: 4, all: true })).toEqual([{ address: '127.0.0.1', family: 4 }]);
+  });
+});
+
+describe('checkUrl', () => {
+  test.each([
+    'http://127.0.0.1/',
+    'http://127.1/',
+    'https://0x7f.1/',
+    'http://[::1]:80/',
+    'http://[fd00::1]/',
+    'http://169.254.169.254/latest',
+  ])('refuses the literal in %s', (url) =>
+    expect(() => closed.checkUrl(url)).toThrow('not a public address'),
+  );
+  test.each(['ftp://example.com/', 'file:///etc/passwd', 'javascript:alert(1)'])(
+    'refuses the scheme of %s',
+    (url) => expect(() => closed.checkUrl(url)).toThrow('neither http nor https'),
+  );
+  test('leaves names to the lookup', () => expect(() => closed.checkUrl('https://localhost/')).not.toThrow());
+});
