@@ -42,7 +42,7 @@ export interface Endpoint<I extends TObject = TObject, O extends TSchema = TSche
    * query, the query wins. Values from the query are converted to the declared type, values of a body are not.
    */
   input: I;
-  /** Names of `input` that are documented as query parameters of a method with a body. */
+  /** Names of `input`, beside those common to all, that are documented as query parameters of a POST or PUT. */
   query?: readonly string[];
   /** Schema of one resource. */
   output: O;

@@ -1,6 +1,7 @@
 import type { TSchema } from 'typebox';
 import type { Endpoint, Envelope } from './endpoint.ts';
 import { endpoints } from './endpoints/all.ts';
+import { common } from './endpoints/parameters.ts';
 import { PLATFORM_VERSION } from './limits.ts';
 import * as resources from './resources.ts';
 
@@ -24,21 +25,38 @@ export function openApiDocument(): Record<string, unknown> {
     paths,
     components: {
       securitySchemes: { key: { type: 'http', scheme: 'bearer', description: 'An API key' } },
-      schemas: {
-        ...Object.fromEntries(NAMED.map(([name, schema]) => [name, plain(schema)])),
-      },
+      schemas: schemasUsedBy(paths),
     },
   };
 }
 
-const NAMED = Object.entries(resources).filter(([name]) => name !== 'Nothing') as [string, TSchema][];
+const RESOURCES: Record<string, TSchema> = { ...resources };
+const NAMED = new Map<unknown, string>(Object.entries(RESOURCES).map(([name, schema]) => [schema, name]));
+const SCHEMAS = '#/components/schemas/';
 
-/** A schema as plain JSON. */
-const plain = (schema: TSchema): unknown => JSON.parse(JSON.stringify(schema));
+/** A schema as plain JSON; the resources in it by reference. */
+const plain = (schema: TSchema): unknown =>
+  JSON.parse(
+    JSON.stringify(schema, (key, value) =>
+      key !== '' && NAMED.has(value) ? { $ref: SCHEMAS + NAMED.get(value) } : value,
+    ),
+  );
 
-function reference(schema: TSchema): unknown {
-  const named = NAMED.find(([, candidate]) => candidate === schema);
-  return named ? { $ref: `#/components/schemas/${named[0]}` } : plain(schema);
+const reference = (schema: TSchema): unknown =>
+  NAMED.has(schema) ? { $ref: SCHEMAS + NAMED.get(schema) } : plain(schema);
+
+/** The resources that paths refer to, and those that these refer to. */
+function schemasUsedBy(paths: unknown): Record<string, unknown> {
+  const schemas: Record<string, unknown> = {};
+  const follow = (part: unknown) => {
+    for (const [, name] of JSON.stringify(part).matchAll(/"#\/components\/schemas\/(\w+)"/g)) {
+      if (name === undefined || name in schemas) continue;
+      schemas[name] = plain(RESOURCES[name]!);
+      follow(schemas[name]);
+    }
+  };
+  follow(paths);
+  return Object.fromEntries(Object.entries(schemas).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
 const json = (schema: unknown) => ({ 'application/json': { schema } });
@@ -83,11 +101,15 @@ const MEANINGS: Record<number, string> = {
 
 function operation(endpoint: Endpoint): unknown {
   const { method, input, envelope, output, status } = endpoint;
-  const inQuery = (name: string) => method === 'GET' || (endpoint.query?.includes(name) ?? false);
-  const fields = Object.entries(input.properties) as [string, TSchema][];
+  const inQuery = (name: string) =>
+    method === 'GET' || method === 'DELETE' || name in common || (endpoint.query?.includes(name) ?? false);
+  const inPath = [...endpoint.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name!);
+  const fields = (Object.entries(input.properties) as [string, TSchema][]).filter(
+    ([name]) => !inPath.includes(name),
+  );
   const required = new Set((input as { required?: string[] }).required ?? []);
   const parameters = [
-    ...[...endpoint.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
+    ...inPath.map((name) => ({
       name,
       in: 'path',
       required: true,
@@ -118,7 +140,7 @@ function operation(endpoint: Endpoint): unknown {
     ...(endpoint.authenticated ? {} : { security: [] }),
     ...(endpoint.unversioned ? { description: 'Also reachable without /v1.' } : {}),
     parameters,
-    ...(method === 'GET' || inBody.length === 0
+    ...(inBody.length === 0
       ? {}
       : {
           requestBody: {

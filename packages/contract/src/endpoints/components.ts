@@ -17,7 +17,6 @@ export const createComponent = defineEndpoint({
     component_url: Type.Optional(Type.Union([Type.String(), Type.Null()])),
     ...common,
   }),
-  query: ['org_id'],
   problems: [403, 409, 413, 415],
 });
 

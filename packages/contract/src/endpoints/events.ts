@@ -49,7 +49,6 @@ export const deleteSourceEvents = defineEndpoint({
     event_name: eventName,
     ...common,
   }),
-  query: ['start_id', 'end_id', 'event_name'],
   output: Nothing,
   envelope: 'null',
   status: 202,

@@ -69,7 +69,6 @@ export const createSource = defineEndpoint({
   path: '/sources',
   summary: 'Deploy a component: runs its deploy and activate hooks',
   input: Type.Object({ ...identifiers, ...configured, ...common }),
-  query: ['org_id'],
   problems: [403, 404, 409, 413, 415],
 });
 
@@ -107,7 +106,6 @@ export const deleteSource = defineEndpoint({
   path: '/sources/{id}',
   summary: 'Delete a source with its events, logs, store, subscriptions and endpoints',
   input: Type.Object({ ...ignoreHookErrors, ...common }),
-  query: ['ignore_hook_errors'],
   output: Nothing,
   envelope: 'none',
   status: 204,

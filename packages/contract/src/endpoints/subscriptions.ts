@@ -5,7 +5,7 @@ import { common, eventName } from './parameters.ts';
 
 const service = 'subscriptions';
 const triple = { emitter_id: Type.String(), listener_id: Type.String(), event_name: eventName };
-const query = ['emitter_id', 'listener_id', 'event_name', 'org_id'] as const;
+const query = ['emitter_id', 'listener_id', 'event_name'] as const;
 
 export const createSubscription = defineEndpoint({
   service,
@@ -28,7 +28,6 @@ export const deleteSubscription = defineEndpoint({
   path: '/subscriptions',
   summary: 'Remove a subscription by its triple',
   input: Type.Object({ ...triple, ...common }),
-  query,
   output: Nothing,
   envelope: 'none',
   status: 204,

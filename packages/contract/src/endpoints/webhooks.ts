@@ -18,7 +18,7 @@ export const createWebhook = defineEndpoint({
     description: nullableText,
     ...common,
   }),
-  query: ['url', 'name', 'description', 'org_id'],
+  query: ['url', 'name', 'description'],
   output: WebhookWithSecret,
   envelope: 'single',
   problems: [403],

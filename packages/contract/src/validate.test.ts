@@ -1,0 +1,104 @@
+import { describe, expect, test } from '@jest/globals';
+import fc from 'fast-check';
+import { createSource, listMySources, updateSource } from './endpoints/sources.ts';
+import { createSubscription } from './endpoints/subscriptions.ts';
+import { recoverWebhook } from './endpoints/webhooks.ts';
+import { validateInput } from './validate.ts';
+
+const refusal = (call: () => unknown) => {
+  try {
+    return call();
+  } catch (problem) {
+    return problem;
+  }
+};
+const refused = (param: string) => expect.objectContaining({ name: 'Problem', status: 400, param });
+
+describe('a query', () => {
+  test('is converted to the declared types', () => {
+    expect(validateInput(listMySources.input, { limit: '7', after: '12' }, {})).toEqual({
+      limit: 7,
+      after: '12',
+    });
+    expect(validateInput(updateSource.input, { active: 'false', ignore_hook_errors: 'true' }, {})).toEqual({
+      active: false,
+      ignore_hook_errors: true,
+    });
+    expect(validateInput(recoverWebhook.input, { since: '1700000000' }, {})).toEqual({ since: '1700000000' });
+  });
+
+  test.each(['0', '-1', '1.5', '', ' ', '1e1', '0x10', 'ten', 'NaN', 'Infinity', '5;', 'null'])(
+    'limit=%j is a 400',
+    (limit) => {
+      expect(refusal(() => validateInput(listMySources.input, { limit }, {}))).toEqual(refused('limit'));
+    },
+  );
+
+  test('a parameter given twice is a 400', () => {
+    expect(refusal(() => validateInput(listMySources.input, { limit: ['1', '2'] }, {}))).toEqual(
+      refused('limit'),
+    );
+  });
+
+  test('wins over the body', () => {
+    const input = validateInput(
+      createSubscription.input,
+      { emitter_id: 'query' },
+      { emitter_id: 'body', listener_id: 'l' },
+    );
+    expect(input).toEqual({ emitter_id: 'query', listener_id: 'l' });
+  });
+});
+
+describe('a body', () => {
+  test.each([
+    ['component_code', 5],
+    ['component_code', {}],
+    ['component_id', []],
+    ['component_url', false],
+    ['key', 1],
+    ['name', 3],
+    ['configured_props', 'x'],
+    ['configured_props', []],
+    ['configured_props', null],
+    ['concurrency', '2'],
+    ['concurrency', 0],
+    ['concurrency', 11],
+    ['org_id', 1],
+  ])('%s = %j is a 400 that names it: values are not converted', (name, value) => {
+    expect(refusal(() => validateInput(createSource.input, {}, { [name]: value }))).toEqual(refused(name));
+  });
+
+  test('what is missing is named', () => {
+    expect(refusal(() => validateInput(createSubscription.input, {}, { listener_id: 'x' }))).toEqual(
+      expect.objectContaining({ status: 400, code: 'missing_parameter', param: 'emitter_id' }),
+    );
+  });
+
+  test('unknown fields are left out; the given body is not changed', () => {
+    const props = { any: { thing: [1, null] } };
+    const body = { configured_props: props, nonsense: 1, constructor: 2, ['__proto__']: { active: false } };
+    expect(validateInput(createSource.input, { odd: 'x' }, body)).toEqual({ configured_props: props });
+    expect(body).toHaveProperty('nonsense', 1);
+  });
+});
+
+test('whatever is given, the answer is an input of declared fields or a 400 with a sentence', () => {
+  const names = fc.constantFrom('name', 'configured_props', 'active', 'key', 'x', '__proto__', 'toString');
+  const given = fc.dictionary(names, fc.jsonValue());
+  const texts = fc.dictionary(names, fc.oneof(fc.string(), fc.array(fc.string())));
+  fc.assert(
+    fc.property(texts, given, (query, body) => {
+      const result = refusal(() => validateInput(updateSource.input, query, body)) as object;
+      if (result instanceof Error) {
+        expect(result).toMatchObject({ name: 'Problem', status: 400, param: expect.any(String) });
+        expect(result.message).toMatch(/^\S.*\.$/s);
+      } else {
+        expect(Object.keys(updateSource.input.properties)).toEqual(
+          expect.arrayContaining(Object.keys(result)),
+        );
+      }
+    }),
+    { numRuns: 300 },
+  );
+});

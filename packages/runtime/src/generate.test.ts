@@ -1,0 +1,23 @@
+import { expect, test } from '@jest/globals';
+import { configTable } from './config.ts';
+import { configMarkdown, replaceBetween } from './generate.ts';
+
+test('only what stands between the markers is replaced, and doing it again changes nothing', () => {
+  const text = 'before <!-- a -->old\nold<!-- b --> after';
+  const once = replaceBetween(text, '<!-- a -->', '<!-- b -->', 'new');
+  expect(once).toBe('before <!-- a -->\n\nnew\n\n<!-- b --> after');
+  expect(replaceBetween(once, '<!-- a -->', '<!-- b -->', 'new')).toBe(once);
+});
+
+test('a missing or misplaced marker is an error, not a lost text', () => {
+  for (const text of ['', '<!-- a -->', '<!-- b --><!-- a -->']) {
+    expect(() => replaceBetween(text, '<!-- a -->', '<!-- b -->', 'new')).toThrow('in this order');
+  }
+});
+
+test('the table has a row of three cells for every variable', () => {
+  const rows = configMarkdown().split('\n');
+  expect(rows).toHaveLength(configTable.length + 2);
+  expect(configTable.length).toBeGreaterThan(20);
+  for (const row of rows) expect(row.split(/(?<!\\)\|/)).toHaveLength(5);
+});
