@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { endpointUrl } from '@wellspring/contract/endpoint-url';
 import { LIMITS } from '@wellspring/contract/limits';
 import { type HttpReply, type HttpRequestRecord, MAX_HOPS, type RunJob } from '@wellspring/contract/messages';
 import { newId } from '@wellspring/core/ids';
@@ -31,6 +32,7 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
   const { store, queue, call, clock, log, config, metrics } = deps;
   const rows = store.collection(endpoints);
   const clientIp = createClientIp(config.trustProxy);
+  const domain = config.endpointDomain === null ? undefined : `.${withoutPort(config.endpointDomain)}`;
   const limit = createRateLimit(config.endpointRate, clock);
   const accepted = metrics.counter('wellspring_endpoint_calls_total', 'Calls of source endpoints by status', [
     'status',
@@ -39,9 +41,9 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
   /** The key and the rest of the path, when the request is for an endpoint. */
   function locate(req: IncomingMessage): { key: string; rest: string } | undefined {
     const url = req.url ?? '/';
-    const host = (req.headers.host ?? '').split(':')[0]!.toLowerCase();
-    if (config.endpointDomain !== null && host.endsWith(`.${config.endpointDomain}`)) {
-      return { key: host.slice(0, -config.endpointDomain.length - 1), rest: url };
+    if (domain !== undefined) {
+      const host = withoutPort(req.headers.host ?? '').toLowerCase();
+      if (host.endsWith(domain)) return { key: host.slice(0, -domain.length), rest: url };
     }
     const match = PATH.exec(url);
     return match ? { key: match[1]!, rest: url.slice(match[0].length) } : undefined;
@@ -54,7 +56,10 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
     body?: Buffer | string,
   ) {
     accepted.inc({ status: String(status) });
-    res.writeHead(status, { 'access-control-allow-origin': '*', ...headers });
+    const length = BODILESS.has(status)
+      ? {}
+      : { 'content-length': body === undefined ? 0 : Buffer.byteLength(body) };
+    res.writeHead(status, { 'access-control-allow-origin': '*', ...headers, ...length });
     res.end(body);
   }
 
@@ -79,7 +84,7 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
     }
     limit(key);
     const body = await readBody(req, LIMITS.endpointBody);
-    const request = await toRecord(req, rest, body);
+    const request = await toRecord(req, key, rest, body);
     const job: RunJob = {
       v: 1,
       type: 'run',
@@ -106,17 +111,27 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
   }
 
   function answerWith(res: ServerResponse, reply: HttpReply): void {
-    if (reply.kind === 'none') return text(res, 400, 'No response');
-    if (reply.kind === 'failed') return text(res, 500, 'The run failed');
-    if (reply.kind === 'refused') return text(res, 404, 'Not Found');
-    const body = Buffer.from(reply.body, 'base64');
-    // Informational statuses end no exchange.
-    const status = reply.status < 200 ? 200 : reply.status;
-    try {
-      answer(res, status, safeHeaders(reply.headers), BODILESS.has(status) ? undefined : body);
-    } catch (error) {
-      log.debug({ error: String(error) }, 'endpoint.bad_reply');
-      if (!res.headersSent) text(res, 500, 'The run failed');
+    switch (reply.kind) {
+      case 'none':
+        text(res, 400, 'No response');
+        return;
+      case 'failed':
+        text(res, 500, 'The run failed');
+        return;
+      case 'refused':
+        text(res, 404, 'Not Found');
+        return;
+      case 'response': {
+        // Informational statuses end no exchange.
+        const status = Math.max(200, reply.status);
+        const body = BODILESS.has(status) ? undefined : Buffer.from(reply.body, 'base64');
+        try {
+          answer(res, status, safeHeaders(reply.headers), body);
+        } catch (error) {
+          log.debug({ error: String(error) }, 'endpoint.bad_reply');
+          if (!res.headersSent) text(res, 500, 'The run failed');
+        }
+      }
     }
   }
 
@@ -125,7 +140,12 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
   const laneKey = (sourceId: string, concurrency: number) =>
     concurrency > 1 ? `${sourceId}#${lane++ % concurrency}` : sourceId;
 
-  async function toRecord(req: IncomingMessage, rest: string, body: Buffer): Promise<HttpRequestRecord> {
+  async function toRecord(
+    req: IncomingMessage,
+    key: string,
+    rest: string,
+    body: Buffer,
+  ): Promise<HttpRequestRecord> {
     const mark = rest.indexOf('?');
     const path = mark < 0 ? rest : rest.slice(0, mark);
     const headers = plainHeaders(req);
@@ -134,7 +154,7 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
       path: path.startsWith('/') ? path : `/${path}`,
       query: mark < 0 ? '' : rest.slice(mark + 1),
       headers,
-      url: `${config.publicUrl}${req.url ?? '/'}`,
+      url: endpointUrl(config, key) + rest,
       client_ip: clientIp(req),
     };
     if (body.length === 0) return record;
@@ -153,7 +173,7 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
     if (!found) return false;
     take(req, res, found.key, found.rest).catch((error: unknown) => {
       if (res.headersSent) return res.destroy();
-      if (error instanceof BodyTooLarge) return text(res, 413, 'Payload Too Large', { connection: 'close' });
+      if (error instanceof BodyTooLarge) return text(res, 413, 'Payload Too Large');
       if (error instanceof Problem) return text(res, error.status, error.message, error.headers);
       if (req.destroyed && !req.complete) return;
       log.error({ error: String(error) }, 'endpoint.failed');
@@ -162,6 +182,8 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
     return true;
   };
 }
+
+const withoutPort = (host: string) => host.split(':', 1)[0]!;
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
