@@ -15,7 +15,7 @@ import { schedulerWorker, tickRunId } from './scheduler.ts';
 
 const START = Date.UTC(2026, 0, 1, 12, 0, 30);
 
-/** Time that stands still until it is told to move. */
+/** Time that stands still until it is told to move; then it jumps, as it does for a process that was held up. */
 function createClock() {
   let now = START;
   let sleepers: { at: number; wake: () => void }[] = [];

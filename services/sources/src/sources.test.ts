@@ -52,7 +52,7 @@ describe('creating a source', () => {
     });
   });
 
-  test.each(['deploy', 'activate'])('a %s hook that throws leaves nothing behind', async (broken) => {
+  test.each(['deploy', 'activate'])('if the %s hook throws, it leaves nothing behind', async (broken) => {
     bed.onHook((hook) => {
       if (hook === broken) throw new Error('the key is wrong');
     });

@@ -1,0 +1,300 @@
+import { createHash } from 'node:crypto';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { createEmbeddedCall } from '@wellspring/call/embedded';
+import { CALLS, type PrepareCall, type ResolveCall } from '@wellspring/contract/calls';
+import type { Principal } from '@wellspring/contract/principal';
+import { systemClock } from '@wellspring/core/clock';
+import { silentLog } from '@wellspring/core/log';
+import { invalidComponent } from '@wellspring/core/problem';
+import type { Config } from '@wellspring/runtime/config';
+import { openDatabase } from '@wellspring/sqlite/database';
+import { bundles, components } from '@wellspring/store/collections/components';
+import { createEmbeddedStore } from '@wellspring/store/embedded';
+import { createComponentsService } from './service.ts';
+
+interface Shown {
+  id: string;
+  code: string;
+  code_hash: string;
+  version: string;
+  component_url: string | null;
+}
+
+const user = (user_id: string, ...org_ids: string[]): Principal => ({
+  kind: 'user',
+  user_id,
+  key_id: 'key_1',
+  org_ids,
+});
+const ALICE = user('u_0000000001', 'o_0000000001');
+const BOB = user('u_0000000002');
+const OPERATOR: Principal = { kind: 'operator' };
+
+const refusal = (status: number, param?: string) => (param ? { status, param } : { status });
+const keyed = (key: string | null, version = '', name = 'Keyed') => JSON.stringify({ name, key, version });
+
+/** The service on real adapters. What the runner compiles is the JSON text of a definition. */
+function createBed() {
+  const db = openDatabase(':memory:');
+  const store = createEmbeddedStore(db);
+  const call = createEmbeddedCall({ log: silentLog });
+  const config = { allowNetworks: ['127.0.0.0/8'] } as unknown as Config;
+  const service = createComponentsService({ store, call, clock: systemClock, config });
+  const stop = new AbortController();
+  const evaluated: string[] = [];
+  call.serve(
+    CALLS.prepare,
+    async (source: PrepareCall['message']): Promise<PrepareCall['answer']> => {
+      evaluated.push(source.code);
+      await new Promise<void>((done) => void setImmediate(done));
+      if (!source.code.startsWith('{')) throw invalidComponent('Unexpected token');
+      const given = JSON.parse(source.code.split('\n')[0]!);
+      const bundle_id = createHash('sha256').update(JSON.stringify(source)).digest('hex');
+      return {
+        bundle_id,
+        bundle: { format: 'esm', code: source.code, packages: {}, lockfile: null },
+        definition: {
+          type: 'source',
+          description: null,
+          props: [],
+          hooks: [],
+          dedupe: null,
+          has_run: true,
+          additional_props: false,
+          ...given,
+        },
+      };
+    },
+    stop.signal,
+  );
+  const working = service.workers!.map((worker) => worker.run(stop.signal));
+  return {
+    store,
+    evaluated,
+    async invoke<T = Shown>(
+      operationId: string,
+      params: Record<string, string>,
+      input: Record<string, unknown>,
+      principal: Principal = ALICE,
+    ): Promise<T> {
+      const route = service.routes!.find(({ endpoint }) => endpoint.operationId === operationId)!;
+      return (await route.handle({ params, input, principal } as never)) as T;
+    },
+    resolve: async (message: Partial<ResolveCall['message']>) =>
+      (
+        (await call.request(
+          CALLS.resolve,
+          { owner_id: 'u_0000000001', reader_ids: ['u_0000000001', 'o_0000000001'], ...message },
+          { deadlineMs: 5000 },
+        )) as ResolveCall['answer']
+      ).component_id,
+    async close() {
+      stop.abort();
+      await Promise.all(working);
+      await service.dispose!();
+      await db.close();
+    },
+  };
+}
+
+let bed: ReturnType<typeof createBed>;
+beforeEach(() => {
+  bed = createBed();
+});
+afterEach(() => bed.close());
+
+const post = (component_code: string, principal = ALICE, more: Record<string, unknown> = {}) =>
+  bed.invoke('createComponent', {}, { component_code, ...more }, principal);
+const get = (id: string, input: Record<string, unknown> = {}, principal = ALICE) =>
+  bed.invoke('getComponent', { id }, input, principal);
+const publish = (component_code: string) => bed.invoke('operatorPublish', {}, { component_code }, OPERATOR);
+
+describe('saving', () => {
+  test('the same code is the same component of its owner, and is evaluated once for everybody', async () => {
+    const first = await post(keyed(null));
+    expect(await post(keyed(null))).toEqual(first);
+    expect(first.code_hash).toBe(createHash('sha256').update(keyed(null)).digest('hex'));
+    const other = await post(keyed(null), BOB);
+    expect(other.id).not.toBe(first.id);
+    const org = await post(keyed(null), ALICE, { org_id: 'o_0000000001' });
+    expect(new Set([first.id, other.id, org.id]).size).toBe(3);
+    expect(bed.evaluated).toHaveLength(1);
+    expect(await bed.store.collection(bundles).count()).toBe(1);
+  });
+
+  test('posted many times at once, it is still one component, evaluated once', async () => {
+    const made = await Promise.all(Array.from({ length: 10 }, () => post(keyed('at-once', '1.0.0'))));
+    expect(new Set(made.map(({ id }) => id)).size).toBe(1);
+    expect(await bed.store.collection(components).count()).toBe(1);
+    expect(bed.evaluated).toHaveLength(1);
+    expect((await get('at-once')).id).toBe(made[0]!.id);
+  });
+
+  test('code that was refused is not saved, and is looked at again', async () => {
+    for (let i = 0; i < 2; i++) await expect(post('export default {')).rejects.toMatchObject({ status: 400 });
+    expect(bed.evaluated).toHaveLength(2);
+    expect(await bed.store.collection(components).count()).toBe(0);
+  });
+
+  test.each([
+    ['nothing', {}, 'component_code'],
+    ['null', { component_code: null }, 'component_code'],
+    ['empty code', { component_code: '' }, 'component_code'],
+    ['an empty URL', { component_url: '' }, 'component_url'],
+    ['an endless URL', { component_url: `http://example.com/${'x'.repeat(5000)}` }, 'component_url'],
+  ])('%s is refused', async (_what, input, param) => {
+    await expect(bed.invoke('createComponent', {}, input)).rejects.toMatchObject(refusal(400, param));
+  });
+
+  test('only for an organization one is a member of', async () => {
+    await expect(post(keyed(null), BOB, { org_id: 'o_0000000001' })).rejects.toMatchObject(
+      refusal(403, 'org_id'),
+    );
+  });
+
+  test('what stands at a URL is saved with its modules; other modules make another component', async () => {
+    const main = '{"name":"From a URL"}\nimport "./words.mjs";';
+    const files: Record<string, string> = { '/main.mjs': main, '/words.mjs': 'one' };
+    const server = createServer((req, res) => res.end(files[req.url!] ?? '')).listen(0, '127.0.0.1');
+    await new Promise((done) => server.once('listening', done));
+    const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const fetched = await bed.invoke('createComponent', {}, { component_url: `${origin}/main.mjs` });
+    expect(fetched).toMatchObject({ code: main, component_url: `${origin}/main.mjs` });
+    const again = () => bed.invoke('createComponent', {}, { component_url: `${origin}/main.mjs` });
+    expect((await again()).id).toBe(fetched.id);
+    files['/words.mjs'] = 'two';
+    expect((await again()).id).not.toBe(fetched.id);
+    const row = await bed.store.collection(components).get(fetched.id);
+    expect(JSON.parse(row!.modules)).toEqual({ [`${origin}/words.mjs`]: 'one' });
+    server.close();
+  });
+
+  test('with code given, the URL is only kept', async () => {
+    const made = await post(keyed(null), ALICE, { component_url: 'http://127.0.0.1:1/never.mjs' });
+    expect(made.component_url).toBe('http://127.0.0.1:1/never.mjs');
+  });
+});
+
+describe('keys', () => {
+  test('the newest post wins, also when it is old code', async () => {
+    const one = await post(keyed('mine', '2.0.0', 'One'));
+    const two = await post(keyed('mine', '1.0.0', 'Two'));
+    expect((await get('mine')).id).toBe(two.id);
+    await post(keyed('mine', '2.0.0', 'One'));
+    expect((await get('mine')).id).toBe(one.id);
+    expect((await get('mine@1.0.0')).id).toBe(two.id);
+    await expect(get('mine@3.0.0')).rejects.toMatchObject(refusal(404));
+  });
+
+  test('belong to an owner: oneself, or the organization named', async () => {
+    const own = await post(keyed('shared', '1', 'Own'));
+    const org = await post(keyed('shared', '1', 'Org'), ALICE, { org_id: 'o_0000000001' });
+    expect((await get('shared')).id).toBe(own.id);
+    expect((await get('shared', { org_id: 'o_0000000001' })).id).toBe(org.id);
+    expect(await bed.resolve({ key: 'shared' })).toBe(own.id);
+    expect(await bed.resolve({ key: 'shared', owner_id: 'o_0000000001' })).toBe(org.id);
+    await expect(get('shared', {}, BOB)).rejects.toMatchObject(refusal(404));
+  });
+
+  test('code given to a source takes no key', async () => {
+    const id = await bed.resolve({ component_code: keyed('quiet', '1.0.0') });
+    await expect(get('quiet')).rejects.toMatchObject(refusal(404));
+    await expect(bed.resolve({ key: 'quiet' })).rejects.toMatchObject(refusal(404));
+    expect((await post(keyed('quiet', '1.0.0'))).id).toBe(id);
+    expect(await bed.resolve({ key: 'quiet' })).toBe(id);
+  });
+});
+
+describe('ids', () => {
+  test('of one’s own and of one’s organizations are found, others look unknown', async () => {
+    const own = await post(keyed(null, '', 'Own'));
+    const org = await post(keyed(null, '', 'Org'), ALICE, { org_id: 'o_0000000001' });
+    expect(await get(own.id)).toEqual(own);
+    expect((await get(org.id)).id).toBe(org.id);
+    expect((await get(org.id, {}, user('u_0000000003', 'o_0000000001'))).id).toBe(org.id);
+    for (const id of [own.id, org.id, 'sc_0000000000', 'sc_', 'no-such-key', '']) {
+      await expect(get(id, {}, BOB)).rejects.toMatchObject(refusal(404));
+      const message = { owner_id: 'u_0000000002', reader_ids: ['u_0000000002'], component_id: id };
+      await expect(bed.resolve(message)).rejects.toMatchObject(refusal(id === '' ? 400 : 404));
+    }
+  });
+});
+
+describe('resolving', () => {
+  test('takes component_id before code, code before key, key before URL', async () => {
+    const byId = await post(keyed(null, '', 'Id'));
+    const byKey = await post(keyed('key', '', 'Key'));
+    const component_url = 'http://127.0.0.1:1/never.mjs';
+    const component_code = keyed(null, '', 'Code');
+    const all = { component_id: byId.id, component_code, key: 'key', component_url };
+    expect(await bed.resolve(all)).toBe(byId.id);
+    const byCode = await bed.resolve({ ...all, component_id: null });
+    expect((await get(byCode)).code).toBe(component_code);
+    expect(await bed.resolve({ key: 'key', component_url })).toBe(byKey.id);
+    await expect(bed.resolve({ component_url })).rejects.toMatchObject(refusal(400, 'component_url'));
+    await expect(bed.resolve({})).rejects.toMatchObject(refusal(400));
+  });
+
+  test.each(['component_id', 'component_code', 'key', 'component_url'])(
+    'refuses a %s that is no text',
+    async (param) => {
+      for (const value of [42, [], { $gt: '' }, ''])
+        await expect(bed.resolve({ [param]: value })).rejects.toMatchObject(refusal(400, param));
+    },
+  );
+});
+
+describe('the registry', () => {
+  const registry = (key: string) => bed.invoke('getRegistryComponent', { key }, {});
+
+  test('gives the newest version, or the one that is named, to everybody', async () => {
+    for (const version of ['0.0.2', '0.0.10', '0.0.9', '0.1.0-beta.1'])
+      await publish(keyed('app-new', version));
+    expect((await registry('app-new')).version).toBe('0.0.10');
+    expect((await registry('app-new@0.0.9')).version).toBe('0.0.9');
+    expect((await get('app-new', {}, BOB)).version).toBe('0.0.10');
+    const { id } = await registry('app-new@0.1.0-beta.1');
+    expect(await bed.resolve({ key: 'app-new@0.1.0-beta.1', owner_id: 'u_0000000002' })).toBe(id);
+    expect(await bed.resolve({ component_id: id, reader_ids: ['u_0000000002'] })).toBe(id);
+    await expect(registry('app-none')).rejects.toMatchObject(refusal(404));
+  });
+
+  test('comes after what one posted oneself', async () => {
+    await publish(keyed('app-own', '9.0.0'));
+    const own = await post(keyed('app-own', '0.0.1', 'Own'));
+    expect(await bed.resolve({ key: 'app-own' })).toBe(own.id);
+    expect((await get('app-own', {}, BOB)).version).toBe('9.0.0');
+    // A version that only the registry has is still there.
+    expect((await get('app-own@9.0.0')).version).toBe('9.0.0');
+  });
+
+  test('takes a version once, with a key and by the rules', async () => {
+    await publish(keyed('app-x', '1.0.0'));
+    await expect(publish(keyed('app-x', '1.0.0'))).rejects.toMatchObject(refusal(409));
+    await expect(publish(keyed('app-x', '1.0.0', 'Other'))).rejects.toMatchObject(refusal(409));
+    for (const version of ['latest', '1', '1.0', ''])
+      await expect(publish(keyed('app-x', version))).rejects.toMatchObject(refusal(400, 'component_code'));
+    await expect(publish(keyed(null, '1.0.0'))).rejects.toMatchObject(refusal(400, 'component_code'));
+    const racing = Array.from({ length: 5 }, (_, i) => publish(keyed('app-x', '2.0.0', `Racer ${i}`)));
+    const results = await Promise.allSettled(racing);
+    expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+  });
+
+  test('forgets what was unpublished; whoever runs it keeps it', async () => {
+    const { id } = await publish(keyed('app-gone', '1.0.0'));
+    await publish(keyed('app-gone', '0.9.0'));
+    const list = () =>
+      bed.invoke<{ key: string; version: string }[]>('operatorListRegistry', {}, {}, OPERATOR);
+    expect((await list()).map(({ version }) => version).sort()).toEqual(['0.9.0', '1.0.0']);
+    const unpublish = () =>
+      bed.invoke('operatorUnpublish', { key: 'app-gone', version: '1.0.0' }, {}, OPERATOR);
+    await unpublish();
+    await expect(unpublish()).rejects.toMatchObject(refusal(404));
+    expect((await registry('app-gone')).version).toBe('0.9.0');
+    for (const gone of [{ key: 'app-gone@1.0.0' }, { component_id: id }])
+      await expect(bed.resolve(gone)).rejects.toMatchObject(refusal(404));
+    expect(await bed.store.collection(components).get(id)).toBeDefined();
+  });
+});
