@@ -1,0 +1,107 @@
+import { createServer, type Server, type ServerResponse } from 'node:http';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { openStream } from './sse.ts';
+
+let server: Server;
+let port: number;
+let accept: (res: ServerResponse) => void;
+
+beforeAll(async () => {
+  server = createServer((_req, res) => accept(res));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  port = (server.address() as AddressInfo).port;
+});
+afterAll(() => {
+  server.closeAllConnections();
+  return new Promise<void>((resolve) => void server.close(() => resolve()));
+});
+
+/** A connection that has asked, and the answer that it gets. */
+async function opened(): Promise<{ socket: Socket; res: ServerResponse }> {
+  const accepted = new Promise<ServerResponse>((resolve) => {
+    accept = resolve;
+  });
+  const socket = connect(port, '127.0.0.1');
+  socket.on('error', () => {});
+  socket.write('GET / HTTP/1.1\r\nhost: x\r\n\r\n');
+  return { socket, res: await accepted };
+}
+
+test('the head of a stream tells proxies to leave it alone', async () => {
+  const { socket, res } = await opened();
+  const stream = openStream(res);
+  expect(await stream.send('data: 1\n\n')).toBe(true);
+  const text = await new Promise<string>((resolve) => {
+    let all = '';
+    socket.on('data', (chunk) => {
+      all += chunk;
+      if (all.includes('data: 1')) resolve(all);
+    });
+  });
+  expect(text).toMatch(/content-type: text\/event-stream/i);
+  expect(text).toMatch(/cache-control: no-cache, no-transform/i);
+  expect(text).toMatch(/x-accel-buffering: no/i);
+  stream.end();
+  expect(await stream.send('data: 2\n\n')).toBe(false);
+  socket.destroy();
+});
+
+test('a large text arrives whole, characters unbroken', async () => {
+  const { socket, res } = await opened();
+  const stream = openStream(res);
+  const text = `data: ${'ü😀'.repeat(200_000)}\n\n`;
+  let received = Buffer.alloc(0);
+  const whole = new Promise<void>((resolve) => {
+    socket.on('data', (chunk) => {
+      received = Buffer.concat([received, chunk]);
+      if (received.includes('\n\n\r\n')) resolve();
+    });
+  });
+  expect(await stream.send(text)).toBe(true);
+  await whole;
+  stream.end();
+  const body = Buffer.concat(unchunk(received));
+  expect(body.toString()).toBe(text);
+  socket.destroy();
+});
+
+/** The chunks of a chunked body, as far as it is there. */
+function unchunk(bytes: Buffer): Buffer[] {
+  const chunks: Buffer[] = [];
+  for (let at = bytes.indexOf('\r\n\r\n') + 4; at < bytes.length; ) {
+    const end = bytes.indexOf('\r\n', at);
+    const size = Number.parseInt(bytes.toString('latin1', at, end), 16);
+    if (!(size > 0)) break;
+    chunks.push(bytes.subarray(end + 2, end + 2 + size));
+    at = end + 2 + size + 2;
+  }
+  return chunks;
+}
+
+test('a reader that stops reading is cut off, and no more than a piece waits for it', async () => {
+  const { socket, res } = await opened();
+  socket.pause();
+  const stream = openStream(res, 50);
+  const closed = new Promise((resolve) => res.once('close', resolve));
+  let most = 0;
+  const text = 'x'.repeat(1024 * 1024);
+  for (let i = 0; i < 64; i += 1) {
+    const sent = stream.send(text);
+    most = Math.max(most, res.writableLength);
+    if (!(await sent)) break;
+  }
+  await closed;
+  expect(most).toBeLessThan(256 * 1024);
+  expect(await stream.send('x')).toBe(false);
+  socket.destroy();
+});
+
+test('a reader that goes away ends the wait', async () => {
+  const { socket, res } = await opened();
+  socket.pause();
+  const stream = openStream(res, 60_000);
+  const sent = stream.send('x'.repeat(32 * 1024 * 1024));
+  socket.destroy();
+  expect(await sent).toBe(false);
+});
