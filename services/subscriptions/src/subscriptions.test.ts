@@ -1,0 +1,213 @@
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import type { Principal } from '@wellspring/contract/principal';
+import { newId } from '@wellspring/core/ids';
+import { silentLog } from '@wellspring/core/log';
+import { createRouter } from '@wellspring/http/bind';
+import { PRINCIPAL_HEADER, signPrincipal } from '@wellspring/http/principal';
+import { type Database, openDatabase } from '@wellspring/sqlite/database';
+import { sources } from '@wellspring/store/collections/sources';
+import { subscriptions } from '@wellspring/store/collections/subscriptions';
+import { webhooks } from '@wellspring/store/collections/webhooks';
+import { createEmbeddedStore } from '@wellspring/store/embedded';
+import type { Store } from '@wellspring/store/port';
+import { createFakeClock } from '@wellspring/testing/fake-clock';
+import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
+import { createSubscriptionsService } from './service.ts';
+
+const ORG = 'o_0000000001';
+const KEY = Buffer.alloc(32, 1);
+const user = (n: number, org_ids: string[] = []) =>
+  ({ kind: 'user', user_id: `u_000000000${n}`, key_id: `key_000000000${n}`, org_ids }) satisfies Principal;
+const [ALICE, BOB] = [user(1, [ORG]), user(2)];
+
+let directory: TempDir;
+let database: Database;
+let store: Store;
+let server: Server;
+
+beforeEach(async () => {
+  directory = await tempDir();
+  database = openDatabase(join(directory.path, 'wellspring.db'));
+  store = createEmbeddedStore(database);
+  const { routes } = createSubscriptionsService({ store, clock: createFakeClock() });
+  server = createServer(createRouter(routes!, { principalKeys: [KEY], log: silentLog }));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+});
+afterEach(async () => {
+  await new Promise((resolve) => {
+    server.close(resolve);
+    server.closeAllConnections();
+  });
+  await store.close();
+  await database.close();
+  await directory.remove();
+});
+
+async function api(
+  method: string,
+  query: Record<string, string>,
+  as: Principal = ALICE,
+  path = '/subscriptions',
+) {
+  const { port } = server.address() as AddressInfo;
+  const url = `http://127.0.0.1:${port}/v1${path}?${new URLSearchParams(query)}`;
+  const response = await fetch(url, { method, headers: { [PRINCIPAL_HEADER]: signPrincipal(as, KEY) } });
+  const text = await response.text();
+  return { status: response.status, json: text === '' ? undefined : JSON.parse(text) };
+}
+
+async function source(owner_id: string = ALICE.user_id): Promise<string> {
+  const id = newId('dc');
+  await store.collection(sources).insert({
+    id,
+    owner_id,
+    user_id: owner_id,
+    component_id: 'sc_0000000000',
+    deployment_id: 'd_0000000000',
+    name: id,
+    name_slug: id,
+    active: true,
+    concurrency: 1,
+    status: 'live',
+    transition: null,
+    created_at: 0,
+    updated_at: 0,
+  });
+  return id;
+}
+
+async function webhook(owner_id: string = ALICE.user_id): Promise<string> {
+  const id = newId('wh');
+  await store.collection(webhooks).insert({
+    id,
+    owner_id,
+    user_id: owner_id,
+    name: null,
+    description: null,
+    url: 'https://example.com',
+    active: true,
+    secret: '',
+    old_secret: null,
+    old_secret_until: null,
+    failing_since: null,
+    created_at: 0,
+    updated_at: 0,
+  });
+  return id;
+}
+
+describe('creating', () => {
+  test('gives one subscription for a triple, however often and at once it is asked for', async () => {
+    const triple = { emitter_id: await source(), listener_id: await webhook() };
+    const answers = await Promise.all(Array.from({ length: 20 }, () => api('POST', triple)));
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+    const [first] = answers.map(({ json }) => json.data);
+    expect(first).toEqual({
+      ...triple,
+      id: expect.stringMatching(/^sub_/),
+      event_name: '',
+      created_at: 1_700_000_000,
+    });
+    expect(new Set(answers.map(({ json }) => json.data.id)).size).toBe(1);
+    expect(await store.collection(subscriptions).count()).toBe(1);
+    const named = await api('POST', { ...triple, event_name: 'orders' });
+    expect(named.json.data.id).not.toBe(first.id);
+  });
+
+  test('takes every emitter and listener that the caller reaches', async () => {
+    const [own, ofOrg] = [await source(), await source(ORG)];
+    for (const emitter_id of [own, ofOrg, 'dc_*', 'p_*', ALICE.user_id, ORG]) {
+      for (const listener_id of [own, await webhook(), await webhook(ORG)]) {
+        expect((await api('POST', { emitter_id, listener_id })).status).toBe(200);
+      }
+    }
+  });
+
+  test('finds neither what is unknown nor what is foreign', async () => {
+    const [own, hook] = [await source(), await webhook()];
+    const [foreign, foreignHook] = [await source(BOB.user_id), await webhook(BOB.user_id)];
+    for (const emitter_id of [foreign, BOB.user_id, 'o_0000000009', 'dc_0000000000', 'p_0000000000', 'dc_']) {
+      expect([emitter_id, (await api('POST', { emitter_id, listener_id: hook })).status]).toEqual([
+        emitter_id,
+        404,
+      ]);
+    }
+    for (const listener_id of [foreign, foreignHook, 'wh_0000000000', 'dc_0000000000', 'p_0000000000']) {
+      expect([listener_id, (await api('POST', { emitter_id: own, listener_id })).status]).toEqual([
+        listener_id,
+        404,
+      ]);
+    }
+    const strange = await api('POST', { emitter_id: own, listener_id: hook, org_id: 'o_0000000009' });
+    expect(strange).toMatchObject({ status: 403, json: { param: 'org_id' } });
+  });
+
+  test.each([
+    ['emitter_id', '*'],
+    ['emitter_id', 'dc_a*'],
+    ['emitter_id', 'p_**'],
+    ['emitter_id', 'wh_*'],
+    ['emitter_id', 'nonsense'],
+    ['emitter_id', 'sc_0000000000'],
+    ['emitter_id', ''],
+    ['listener_id', 'dc_*'],
+    ['listener_id', 'wh_*'],
+    ['listener_id', 'u_0000000001'],
+    ['listener_id', ''],
+    ['event_name', 'n'.repeat(257)],
+    ['event_name', 'é'.repeat(129)],
+  ])('refuses %s %j', async (param, value) => {
+    const triple = { emitter_id: await source(), listener_id: await webhook() };
+    expect(await api('POST', { ...triple, [param]: value })).toMatchObject({ status: 400, json: { param } });
+  });
+
+  test('takes a channel name of 256 bytes', async () => {
+    const triple = { emitter_id: await source(), listener_id: await webhook() };
+    for (const event_name of ['n'.repeat(256), 'é'.repeat(128)]) {
+      expect((await api('POST', { ...triple, event_name })).json.data.event_name).toBe(event_name);
+    }
+  });
+});
+
+describe('lists and deletions', () => {
+  const ids = async (...call: Parameters<typeof api>) =>
+    (await api(...call)).json.data.map(({ id }: { id: string }) => id);
+
+  test('act within the organization that is named, else on the own subscriptions', async () => {
+    const triple = { emitter_id: await source(ORG), listener_id: await webhook(ORG) };
+    const own = (await api('POST', triple)).json.data.id;
+    const ofOrg = (await api('POST', { ...triple, org_id: ORG })).json.data.id;
+    expect(await ids('GET', {}, ALICE, '/users/me/subscriptions')).toEqual([own]);
+    expect(await ids('GET', {}, ALICE, `/orgs/${ORG}/subscriptions`)).toEqual([ofOrg]);
+    expect(await ids('GET', { emitter_id: triple.emitter_id })).toEqual([own]);
+    expect(await ids('GET', { org_id: ORG })).toEqual([ofOrg]);
+    expect((await api('GET', {}, BOB, `/orgs/${ORG}/subscriptions`)).status).toBe(404);
+    expect((await api('DELETE', { ...triple, org_id: ORG })).status).toBe(204);
+    expect((await api('DELETE', { ...triple, org_id: ORG })).status).toBe(404);
+    expect(await ids('GET', {})).toEqual([own]);
+    expect((await api('DELETE', triple)).status).toBe(204);
+  });
+
+  test('an absent event_name means the default channel when deleting, any when finding', async () => {
+    const triple = { emitter_id: await source(), listener_id: await webhook() };
+    const named = (await api('POST', { ...triple, event_name: 'orders' })).json.data.id;
+    expect((await api('DELETE', triple)).status).toBe(404);
+    const plain = (await api('POST', triple)).json.data.id;
+    expect(await ids('GET', { listener_id: triple.listener_id })).toEqual([plain, named]);
+    expect(await ids('GET', { listener_id: triple.listener_id, event_name: '' })).toEqual([plain]);
+    expect((await api('DELETE', { ...triple, event_name: '' })).status).toBe(204);
+    expect(await ids('GET', {})).toEqual([named]);
+  });
+
+  test('nobody deletes the subscription of somebody else', async () => {
+    const triple = { emitter_id: await source(), listener_id: await webhook() };
+    const { id } = (await api('POST', triple)).json.data;
+    expect((await api('DELETE', triple, BOB)).status).toBe(404);
+    expect((await api('DELETE', {}, BOB, `/subscriptions/${id}`)).status).toBe(404);
+    expect((await api('DELETE', {}, ALICE, `/subscriptions/${id}`)).status).toBe(204);
+    expect((await api('DELETE', {}, ALICE, `/subscriptions/${id}`)).status).toBe(404);
+  });
+});

@@ -1,0 +1,288 @@
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import type { Principal } from '@wellspring/contract/principal';
+import { newId } from '@wellspring/core/ids';
+import { silentLog } from '@wellspring/core/log';
+import { createSeal } from '@wellspring/core/seal';
+import { createRouter } from '@wellspring/http/bind';
+import { PRINCIPAL_HEADER, signPrincipal } from '@wellspring/http/principal';
+import { createEmbeddedPubSub } from '@wellspring/pubsub/embedded';
+import { DELIVERIES_DUE, type PubSub } from '@wellspring/pubsub/port';
+import { type Database, openDatabase } from '@wellspring/sqlite/database';
+import { subscriptions } from '@wellspring/store/collections/subscriptions';
+import { type DeliveryRow, deliveries, webhooks } from '@wellspring/store/collections/webhooks';
+import { createEmbeddedStore } from '@wellspring/store/embedded';
+import type { Store } from '@wellspring/store/port';
+import { eventually } from '@wellspring/testing/eventually';
+import { createFakeClock, type FakeClock } from '@wellspring/testing/fake-clock';
+import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
+import { createWebhooksService } from './service.ts';
+
+const ORG = 'o_0000000001';
+const user = (n: number, org_ids: string[] = []): Principal => ({
+  kind: 'user',
+  user_id: `u_000000000${n}`,
+  key_id: `key_000000000${n}`,
+  org_ids,
+});
+const [ALICE, BOB] = [user(1, [ORG]), user(2)];
+const HOOK = 'https://example.com/hook';
+
+const seal = createSeal(['a root key of the tests']);
+let directory: TempDir;
+let database: Database;
+let store: Store;
+let pubsub: PubSub;
+let clock: FakeClock;
+let server: Server;
+
+beforeEach(async () => {
+  directory = await tempDir();
+  database = openDatabase(join(directory.path, 'wellspring.db'));
+  store = createEmbeddedStore(database);
+  pubsub = createEmbeddedPubSub({ log: silentLog });
+  clock = createFakeClock();
+  const { routes } = createWebhooksService({ store, pubsub, clock, seal });
+  const principalKeys = seal.keysFor('principal');
+  server = createServer(createRouter(routes!, { principalKeys, log: silentLog }));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+});
+afterEach(async () => {
+  await new Promise((resolve) => {
+    server.close(resolve);
+    server.closeAllConnections();
+  });
+  await store.close();
+  await database.close();
+  await directory.remove();
+});
+
+async function api(method: string, path: string, body?: object, as: Principal = ALICE) {
+  const { port } = server.address() as AddressInfo;
+  const response = await fetch(`http://127.0.0.1:${port}/v1${path}`, {
+    method,
+    headers: {
+      'content-type': 'application/json',
+      [PRINCIPAL_HEADER]: signPrincipal(as, seal.keysFor('principal')[0]!),
+    },
+    ...(body && { body: JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  return { status: response.status, text, json: text === '' ? undefined : JSON.parse(text) };
+}
+
+const make = async (fields: object = {}, as = ALICE) =>
+  (await api('POST', '/webhooks', { url: HOOK, ...fields }, as)).json.data;
+
+async function delivery(webhookId: string, fields: Partial<DeliveryRow> = {}): Promise<DeliveryRow> {
+  const id = newId('dlv');
+  const row: DeliveryRow = {
+    id,
+    webhook_id: webhookId,
+    owner_id: 'u_0000000001',
+    dedupe_key: id,
+    emitter_id: 'dc_0000000000',
+    event_id: '1700000000000-0',
+    event_name: '',
+    hop: 1,
+    status: 'failed',
+    attempts: 10,
+    due_at: null,
+    waiting: null,
+    failed_at_ms: clock.now(),
+    log: [],
+    created_at: 0,
+    created_at_ms: 0,
+    payload: '1',
+    ...fields,
+  };
+  await store.collection(deliveries).insert(row);
+  return row;
+}
+
+describe('a webhook', () => {
+  test('shows its secret when it is made and when it is rotated, and nowhere else', async () => {
+    const made = await make({ name: 'Größe ✓' });
+    expect(made).toMatchObject({ url: HOOK, name: 'Größe ✓', description: null, active: true });
+    expect(made.secret).toMatch(/^whsec_/);
+    const rotated = (await api('POST', `/webhooks/${made.id}/rotate_secret`)).json.data;
+    expect(rotated.secret).toMatch(/^whsec_/);
+    expect(rotated.secret).not.toBe(made.secret);
+    const row = (await store.collection(webhooks).get(made.id))!;
+    expect(seal.open(row.secret, made.id)).toBe(rotated.secret);
+    expect(seal.open(row.old_secret!, made.id)).toBe(made.secret);
+    expect(row.old_secret_until).toBe(clock.now() + 24 * 3_600_000);
+    expect(JSON.stringify(row)).not.toContain('whsec_');
+    for (const [method, path, body] of [
+      ['GET', `/webhooks/${made.id}`],
+      ['GET', '/users/me/webhooks'],
+      ['PUT', `/webhooks/${made.id}`, { name: 'x' }],
+    ] as const) {
+      const { status, text } = await api(method, path, body);
+      expect([status, text.includes('secret'), text.includes('whsec_')]).toEqual([200, false, false]);
+    }
+  });
+
+  test('keeps what an update does not give, takes null, and forgets failures when it begins anew', async () => {
+    const { id } = await make({ name: 'one', description: 'two' });
+    const put = async (body: object) => (await api('PUT', `/webhooks/${id}`, body)).json;
+    expect((await put({ description: null })).data).toMatchObject({
+      name: 'one',
+      description: null,
+      url: HOOK,
+    });
+    await store.collection(webhooks).patch(id, { failing_since: 1, active: false });
+    await put({ name: 'three' });
+    expect(await store.collection(webhooks).get(id)).toMatchObject({ failing_since: 1, active: false });
+    await put({ active: true });
+    expect(await store.collection(webhooks).get(id)).toMatchObject({ failing_since: null, active: true });
+    for (const url of ['ftp://example.com', 'example.com', 7, null]) {
+      expect(await put({ url })).toMatchObject({ code: expect.any(String), param: 'url' });
+    }
+  });
+
+  test('goes with its subscriptions and deliveries', async () => {
+    const [{ id }, other] = [await make(), await make()];
+    for (const [n, listener_id] of [id, other.id].entries()) {
+      await store.collection(subscriptions).insert({
+        id: `sub_000000000${n}`,
+        owner_id: 'u_0000000001',
+        user_id: 'u_0000000001',
+        emitter_id: 'dc_0000000000',
+        listener_id,
+        event_name: '',
+        created_at: 0,
+      });
+      await delivery(listener_id);
+    }
+    expect((await api('DELETE', `/webhooks/${id}`)).status).toBe(204);
+    expect((await api('DELETE', `/webhooks/${id}`)).status).toBe(404);
+    const left = await Promise.all([
+      store.collection(subscriptions).list(),
+      store.collection(deliveries).list(),
+    ]);
+    expect(left.map((rows) => rows.length)).toEqual([1, 1]);
+  });
+
+  test('of somebody else is unknown; one of an organization is open to its members', async () => {
+    const own = await make();
+    const ofOrg = await make({ org_id: ORG });
+    const failed = await delivery(own.id);
+    const calls = (id: string) =>
+      [
+        ['GET', `/webhooks/${id}`],
+        ['PUT', `/webhooks/${id}`, { name: 'x' }],
+        ['DELETE', `/webhooks/${id}`],
+        ['POST', `/webhooks/${id}/rotate_secret`],
+        ['POST', `/webhooks/${id}/test`],
+        ['GET', `/webhooks/${id}/deliveries`],
+        ['POST', `/webhooks/${id}/recover`, { since: '2020-01-01' }],
+      ] as const;
+    for (const id of [own.id, ofOrg.id, 'wh_0000000000']) {
+      for (const [method, path, body] of calls(id)) {
+        expect([path, (await api(method, path, body, BOB)).status]).toEqual([path, 404]);
+      }
+    }
+    expect((await api('POST', `/deliveries/${failed.id}/resend`, undefined, BOB)).status).toBe(404);
+    expect((await api('GET', `/orgs/${ORG}/webhooks`, undefined, BOB)).status).toBe(404);
+    expect((await api('POST', '/webhooks', { url: HOOK, org_id: ORG }, BOB)).status).toBe(403);
+    const ids = async (path: string) =>
+      (await api('GET', path)).json.data.map(({ id }: { id: string }) => id);
+    expect(await ids(`/orgs/${ORG}/webhooks`)).toEqual([ofOrg.id]);
+    expect(await ids('/users/me/webhooks')).toEqual([own.id]);
+    expect((await api('GET', `/webhooks/${ofOrg.id}`, undefined, user(3, [ORG]))).status).toBe(200);
+  });
+});
+
+describe('deliveries by hand', () => {
+  const get = (id: string) => store.collection(deliveries).get(id);
+  const dueSignals = () => {
+    let count = 0;
+    pubsub.subscribe(DELIVERIES_DUE, () => count++);
+    return () => count;
+  };
+
+  test('a test delivery is due at once and names no event', async () => {
+    const signals = dueSignals();
+    const { id } = await make();
+    const { status, json } = await api('POST', `/webhooks/${id}/test`);
+    expect([status, json.data.event_id, json.data.status]).toEqual([202, null, 'pending']);
+    expect(await get(json.data.id)).toMatchObject({
+      payload: '{"test":true}',
+      due_at: clock.now(),
+      emitter_id: null,
+    });
+    await eventually(() => signals() === 1);
+  });
+
+  test('a resend counts on; one that waits for a slot stays where it is', async () => {
+    const { id } = await make();
+    const [done, waiting] = [
+      await delivery(id, { status: 'delivered', attempts: 3 }),
+      await delivery(id, { status: 'pending', waiting: id, failed_at_ms: null }),
+    ];
+    const { status, json } = await api('POST', `/deliveries/${done.id}/resend`);
+    expect([status, json.data]).toMatchObject([202, { id: done.id, status: 'pending', attempts: 3 }]);
+    expect(await get(done.id)).toMatchObject({ due_at: clock.now(), attempts: 3 });
+    expect((await api('POST', `/deliveries/${waiting.id}/resend`)).status).toBe(202);
+    expect(await get(waiting.id)).toEqual(waiting);
+  });
+
+  test('recovery takes all that failed since, from the beginning, and each once', async () => {
+    const { id } = await make();
+    const other = await make();
+    const old = await delivery(id, { failed_at_ms: clock.now() - 60_000 });
+    await delivery(other.id);
+    await delivery(id, { status: 'delivered', failed_at_ms: null });
+    for (let n = 0; n < 1203; n++) await delivery(id);
+    const since = Math.floor(clock.now() / 1000) - 30;
+    const recover = () => api('POST', `/webhooks/${id}/recover`, { since });
+    expect(await recover()).toMatchObject({ status: 202, json: { data: { count: 1203 } } });
+    expect(await recover()).toMatchObject({ status: 202, json: { data: { count: 0 } } });
+    const due = await store.collection(deliveries).list({ where: { due_at: { gt: 0 } } });
+    expect(due).toHaveLength(1203);
+    expect(due.every((row) => row.status === 'pending' && row.attempts === 0)).toBe(true);
+    expect(await get(old.id)).toEqual(old);
+    for (const wrong of ['some day', '', true, undefined]) {
+      expect(await api('POST', `/webhooks/${id}/recover`, { since: wrong })).toMatchObject({
+        status: 400,
+        json: { param: 'since' },
+      });
+    }
+  });
+
+  test('nothing is sent to a webhook that is off', async () => {
+    const { id } = await make();
+    const failed = await delivery(id);
+    await api('PUT', `/webhooks/${id}`, { active: false });
+    for (const path of [
+      `/webhooks/${id}/test`,
+      `/deliveries/${failed.id}/resend`,
+      `/webhooks/${id}/recover?since=0`,
+    ]) {
+      expect(await api('POST', path)).toMatchObject({ status: 409, json: { code: 'webhook_inactive' } });
+    }
+    expect(await get(failed.id)).toEqual(failed);
+  });
+
+  test('are listed newest first, by pages', async () => {
+    const { id } = await make();
+    const ids = [];
+    for (let n = 0; n < 5; n++) ids.unshift((await delivery(id)).id);
+    await delivery((await make()).id);
+    const first = (await api('GET', `/webhooks/${id}/deliveries?limit=3`)).json;
+    expect(first.page_info).toMatchObject({ total_count: 5, count: 3 });
+    const next = (await api('GET', `/webhooks/${id}/deliveries?after=${first.page_info.end_cursor}`)).json;
+    expect([...first.data, ...next.data].map((one) => one.id)).toEqual(ids);
+    expect(first.data[0]).toEqual({
+      id: ids[0],
+      webhook_id: id,
+      event_id: '1700000000000-0',
+      status: 'failed',
+      attempts: 10,
+      created_at: 0,
+    });
+  });
+});
