@@ -2,7 +2,7 @@ import type { Instance } from '@wellspring/component/child/program-types';
 import type { Bundle, Definition } from '@wellspring/contract/definition';
 import { endpointUrl } from '@wellspring/contract/endpoint-url';
 import type { Deps } from '@wellspring/runtime/deps';
-import { bundles, components } from '@wellspring/store/collections/components';
+import { bundles } from '@wellspring/store/collections/components';
 import { deployments, endpoints, type SourceRow, sources } from '@wellspring/store/collections/sources';
 
 /** What never changes about a deployment, ready to be run. */
@@ -31,20 +31,18 @@ export function createCatalog({ store, seal, config }: Pick<Deps, 'store' | 'sea
   const sourceRows = store.collection(sources);
   const deploymentRows = store.collection(deployments);
   const endpointRows = store.collection(endpoints);
-  const componentRows = store.collection(components);
   const bundleRows = store.collection(bundles);
   const kept = new Map<string, Deployment>();
 
   async function read(source: SourceRow, id: string): Promise<Deployment | undefined> {
     const row = await deploymentRows.get(id);
     if (row?.source_id !== source.id) return undefined;
-    const [component, bundle, own] = await Promise.all([
-      componentRows.get(row.component_id),
+    const [bundle, own] = await Promise.all([
       bundleRows.get(row.bundle_id),
       endpointRows.list({ where: { source_id: source.id }, order: 'asc' }),
     ]);
-    if (!component || !bundle) return undefined;
-    const { definition } = component;
+    if (!bundle) throw new Error(`the bundle ${row.bundle_id} of ${id} is missing`);
+    const { definition } = row;
     const values: Record<string, unknown> = { ...row.configured_props };
     for (const { name, secret } of definition.props) {
       const value = values[name];
@@ -72,19 +70,21 @@ export function createCatalog({ store, seal, config }: Pick<Deps, 'store' | 'sea
 
   return {
     async load(sourceId, deploymentId) {
-      const source = await sourceRows.get(sourceId);
-      if (!source) return undefined;
-      const id = deploymentId ?? source.deployment_id;
-      let deployment = kept.get(id);
-      if (deployment) {
-        kept.delete(id);
-      } else {
-        deployment = await read(source, id);
-        if (!deployment) return undefined;
+      for (let missing: string | undefined; ; ) {
+        const source = await sourceRows.get(sourceId);
+        if (!source) return undefined;
+        const id = deploymentId ?? source.deployment_id;
+        const deployment = kept.get(id) ?? (await read(source, id));
+        if (deployment) {
+          kept.delete(id);
+          kept.set(id, deployment);
+          if (kept.size > KEPT) kept.delete(kept.keys().next().value!);
+          return { source, deployment };
+        }
+        // An update may have replaced and removed it since the source was read.
+        if (missing === id) return undefined;
+        missing = id;
       }
-      kept.set(id, deployment);
-      if (kept.size > KEPT) kept.delete(kept.keys().next().value!);
-      return { source, deployment };
     },
   };
 }

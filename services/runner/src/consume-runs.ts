@@ -112,6 +112,7 @@ export function runsWorkers(
           CALLS.forget,
           async ({ source_id }: ForgetCall['message']): Promise<ForgetCall['answer']> => {
             executor.retire(`${source_id}/`);
+            lanes.get(source_id)?.lane.forget();
             lanes.delete(source_id);
             return { ok: true };
           },

@@ -48,6 +48,8 @@ export interface Lane {
   record(job: RecordJob, deployed: Deployed): Promise<void>;
   /** Runs a hook in a process of its own; gives what it threw. */
   hook(hook: HookName, deployed: Deployed, logsWanted: boolean): Promise<ThrownError | undefined>;
+  /** The source was deleted: nothing is committed any more. */
+  forget(): void;
   readonly busy: boolean;
 }
 
@@ -71,6 +73,7 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
   let revision = 0;
   let lastEndedAt = 0;
   let lastTickEndedAt = 0;
+  let forgotten = false;
 
   /** The live state; read from the store once, and again after a commit failed. */
   function load(): Promise<Live> {
@@ -97,6 +100,7 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
     commit: Omit<RunCommit, 'state' | 'ifVersion'>,
     state: EmitterStateRow,
   ): Promise<void> {
+    if (forgotten) throw new Fenced(`${sourceId} was deleted`);
     const ifVersion = live.version;
     live.row = { ...state, db: live.row.db };
     live.version += 1;
@@ -285,6 +289,9 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
   }
 
   return {
+    forget() {
+      forgotten = true;
+    },
     get busy() {
       return active > 0;
     },

@@ -53,7 +53,7 @@ export async function resolveComponent(
 /** Values of a deployment with its secrets in clear. */
 export function openValues({ seal }: DeployDeps, deployment: DeploymentRow): Record<string, unknown> {
   const values: Record<string, unknown> = { ...deployment.configured_props };
-  for (const { name, secret } of deployment.props) {
+  for (const { name, secret } of deployment.definition.props) {
     const value = values[name];
     if (secret && typeof value === 'string') values[name] = seal.open(value, deployment.source_id);
   }
@@ -87,7 +87,7 @@ export function newDeployment(
     source_id: sourceId,
     component_id: component.id,
     bundle_id: component.bundle_id,
-    props,
+    definition: component.definition,
     configured_props: sealed,
     created_at: Math.floor(clock.now() / 1000),
   };

@@ -20,6 +20,8 @@ export interface Interfaces {
    * be undone
    */
   restore(source: SourceRow, options?: { removeStale: boolean }): Promise<void>;
+  /** Makes the endpoints that a deployment needs beyond those there are, before any of its code runs. */
+  addEndpoints(source: SourceRow, deploymentId: string): Promise<void>;
   /** Keys by prop name. */
   keys(sourceId: string): Promise<Record<string, string>>;
 }
@@ -34,9 +36,7 @@ export function createInterfaces({
   const deploymentRows = store.collection(deployments);
 
   async function syncEndpoints(source: SourceRow, props: readonly PropDescriptor[], removeStale: boolean) {
-    const wanted = new Map(
-      props.filter(({ type }) => type === '$.interface.http').map((prop) => [prop.name, prop]),
-    );
+    const wanted = new Map(httpProps(props).map((prop) => [prop.name, prop]));
     const present = await endpointRows.list({ where: { source_id: source.id }, order: 'asc' });
     for (const row of present) {
       const prop = wanted.get(row.prop);
@@ -52,18 +52,19 @@ export function createInterfaces({
         await endpointRows.remove(row.id);
       }
     }
-    for (const prop of wanted.values()) {
-      await endpointRows.insert({
-        id: `e${newSecret()}`,
-        source_id: source.id,
-        owner_id: source.owner_id,
-        prop: prop.name,
-        active: source.active,
-        custom_response: prop.customResponse === true,
-        concurrency: source.concurrency,
-      });
-    }
+    for (const prop of wanted.values()) await insertEndpoint(source, prop);
   }
+
+  const insertEndpoint = (source: SourceRow, { name, customResponse }: PropDescriptor) =>
+    endpointRows.insert({
+      id: `e${newSecret()}`,
+      source_id: source.id,
+      owner_id: source.owner_id,
+      prop: name,
+      active: source.active,
+      custom_response: customResponse === true,
+      concurrency: source.concurrency,
+    });
 
   async function syncTimers(
     source: SourceRow,
@@ -92,9 +93,18 @@ export function createInterfaces({
     async restore(source, { removeStale } = { removeStale: true }) {
       const deployment = await deploymentRows.get(source.deployment_id);
       if (!deployment) return;
-      await syncEndpoints(source, deployment.props, removeStale);
-      await syncTimers(source, deployment.props, deployment.configured_props);
+      await syncEndpoints(source, deployment.definition.props, removeStale);
+      await syncTimers(source, deployment.definition.props, deployment.configured_props);
       pubsub.publish(changedTopic(source.id));
+    },
+    async addEndpoints(source, deploymentId) {
+      const deployment = await deploymentRows.get(deploymentId);
+      if (!deployment) return;
+      const present = await endpointRows.list({ where: { source_id: source.id } });
+      const missing = httpProps(deployment.definition.props).filter(
+        ({ name }) => !present.some(({ prop }) => prop === name),
+      );
+      for (const prop of missing) await insertEndpoint(source, prop);
     },
     async keys(sourceId) {
       const rows = await endpointRows.list({ where: { source_id: sourceId }, order: 'asc' });
@@ -102,6 +112,9 @@ export function createInterfaces({
     },
   };
 }
+
+const httpProps = (props: readonly PropDescriptor[]) =>
+  props.filter(({ type }) => type === '$.interface.http');
 
 /** The first tick comes one interval from now. */
 function timerRow(source: SourceRow, prop: string, value: unknown, now: number): TimerRow {

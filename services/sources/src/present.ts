@@ -20,7 +20,9 @@ export function createPresenter({ store, config }: Pick<Deps, 'store' | 'config'
       user_id: source.user_id,
       owner_id: source.owner_id,
       component_id: source.component_id,
-      configured_props: deployment ? presentValues(deployment.props, deployment.configured_props, urls) : {},
+      configured_props: deployment
+        ? presentValues(deployment.definition.props, deployment.configured_props, urls)
+        : {},
       active: source.active,
       concurrency: source.concurrency,
       created_at: source.created_at,

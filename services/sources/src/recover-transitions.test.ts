@@ -48,7 +48,9 @@ async function expectWhole(bed: Testbed, id: string): Promise<SourceRow> {
   expect(deployments.map((row) => row.id)).toContain(source!.deployment_id);
   const current = deployments.find((row) => row.id === source!.deployment_id)!;
   expect(current.component_id).toBe(source!.component_id);
-  const props = current.props.filter(({ type }) => type === '$.interface.http').map(({ name }) => name);
+  const props = current.definition.props
+    .filter(({ type }) => type === '$.interface.http')
+    .map(({ name }) => name);
   expect(endpoints.map(({ prop, active }) => [prop, active])).toEqual(
     props.map((prop) => [prop, source!.active]),
   );

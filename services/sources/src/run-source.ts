@@ -29,14 +29,14 @@ export const runSourceRoute = ({ deps }: SourcesContext) =>
   });
 
 function defaultEvent(deployment: DeploymentRow | undefined, now: number): unknown {
-  const timer = deployment?.props.find(({ type }) => type === '$.interface.timer');
+  const timer = deployment?.definition.props.find(({ type }) => type === '$.interface.timer');
   if (deployment && timer) {
     const value = (deployment.configured_props[timer.name] ?? {}) as Record<string, unknown>;
     const seconds = value.intervalSeconds ?? value.interval_seconds;
     const schedule = value.cron == null ? { interval_seconds: seconds } : { cron: value.cron };
     return { timestamp: Math.floor(now / 1000), ...schedule };
   }
-  if (deployment?.props.some(({ type }) => type === '$.interface.http')) {
+  if (deployment?.definition.props.some(({ type }) => type === '$.interface.http')) {
     return { method: 'GET', path: '/', query: {}, headers: {}, bodyRaw: '' };
   }
   return {};

@@ -31,6 +31,7 @@ export async function transition(
   try {
     if (source.active && (redeployed || toggled))
       await runDeactivate(deps, source.id, source.deployment_id, ignoreHookErrors);
+    if (redeployed) await interfaces.addEndpoints(source, change.deployment_id);
     const next = await swap(deps, source, change);
     // Endpoints of props that are no more stay until nothing can bring them back.
     await interfaces.restore(next, { removeStale: false });

@@ -1,4 +1,4 @@
-import type { PropDescriptor } from '@wellspring/contract/definition';
+import type { Definition } from '@wellspring/contract/definition';
 import type { CollectionDefinition } from '../port.ts';
 
 /** Makes it possible to undo what a crash interrupted. */
@@ -50,8 +50,8 @@ export interface DeploymentRow {
   source_id: string;
   component_id: string;
   bundle_id: string;
-  /** The props of the component, so that the values can be shown without reading its code. */
-  props: PropDescriptor[];
+  /** Of the component: a source goes on when its component is deleted with another owner. */
+  definition: Definition;
   /** Values as validated, with applied defaults; those of secret props are sealed for the source id (core/seal). */
   configured_props: Record<string, unknown>;
   created_at: number;

@@ -30,6 +30,8 @@ export async function deleteOwner(deps: OwnerDeps, ownerId: string): Promise<voi
     await call
       .request(CALLS.forget, { source_id: id }, { key: id, deadlineMs: 5000 })
       .catch((error: unknown) => log.warn({ source_id: id, error: String(error) }, 'source.forget_failed'));
+    // A run that was under way may have committed meanwhile.
+    await deleteSourceRows(store, id);
   }
   for (const { id } of await store.collection(webhooks).list({ where: { owner_id: ownerId } })) {
     await deleteWebhookRows(store, id);
