@@ -21,8 +21,11 @@ export interface Executor {
    * The callbacks of `host` are called in the order in which the code acted, before the result.
    */
   execute(task: Task, host: Host, options: { timeoutMs: number; signal?: AbortSignal }): Promise<Result>;
-  /** Kills the processes whose key starts with this text (a source was deleted or redeployed). */
-  retire(keyPrefix: string): void;
+  /**
+   * Ends the processes whose key starts with this text: the idle ones at once, the others with the call that is under
+   * way, or at once, too (a source was deleted).
+   */
+  retire(keyPrefix: string, options?: { atOnce?: boolean }): void;
   stats(): { processes: number; idle: number; busy: number; pool: number };
   close(): Promise<void>;
 }

@@ -111,7 +111,7 @@ export function runsWorkers(
         call.serve(
           CALLS.forget,
           async ({ source_id }: ForgetCall['message']): Promise<ForgetCall['answer']> => {
-            executor.retire(`${source_id}/`);
+            executor.retire(`${source_id}/`, { atOnce: true });
             lanes.get(source_id)?.lane.forget();
             lanes.delete(source_id);
             return { ok: true };

@@ -1,0 +1,66 @@
+import dgram from 'node:dgram';
+import dns from 'node:dns';
+import { syncBuiltinESMExports } from 'node:module';
+import net from 'node:net';
+import { createAddressGuard } from '@wellspring/core/addresses';
+
+/**
+ * Keeps user code from addresses that are not public. It works on the socket layer inside the child, under http,
+ * https, fetch and every client built on them; names are resolved once and only checked addresses are dialled. It is
+ * not a boundary against code that goes below that layer: the relay outside of the sandbox will be.
+ */
+
+const refused = (what: string) =>
+  Object.assign(new Error(`connect EACCES ${what}: not a public address`), {
+    code: 'EACCES',
+    syscall: 'connect',
+  });
+
+type Lookup = (
+  hostname: string,
+  options: dns.LookupAllOptions,
+  callback: (error: Error | null, address: unknown, family?: number) => void,
+) => void;
+
+/** @param allowed CIDRs that may be reached all the same */
+export function guardSockets(allowed: readonly string[]): void {
+  const isAllowed = createAddressGuard(allowed);
+  const resolve = dns.lookup;
+  const connect = net.Socket.prototype.connect;
+  const normalizeArgs = (
+    net as unknown as { _normalizeArgs(args: unknown[]): [Record<string, unknown>, unknown] }
+  )._normalizeArgs;
+  const destroy = net.Socket.prototype.destroy;
+
+  const lookup: Lookup = (hostname, options, callback) => {
+    resolve(hostname, { ...options, all: true }, (error, addresses) => {
+      if (error) return callback(error, []);
+      const public_ = addresses.filter(({ address }) => isAllowed(address));
+      if (public_.length === 0) return callback(refused(hostname), []);
+      if (options.all) return callback(null, public_);
+      callback(null, public_[0]!.address, public_[0]!.family);
+    });
+  };
+
+  function guarded(this: net.Socket, ...args: unknown[]): net.Socket {
+    const [options, callback] = normalizeArgs(
+      args[0] && Array.isArray(args[0]) ? (args[0] as unknown[]) : args,
+    );
+    const host = options.host === undefined || options.host === null ? 'localhost' : String(options.host);
+    if (options.path !== undefined && options.path !== null)
+      return destroy.call(this, refused(String(options.path))) as net.Socket;
+    if (net.isIP(host) !== 0 && !isAllowed(host)) {
+      process.nextTick(() => destroy.call(this, refused(host)));
+      return this;
+    }
+    return connect.call(this, { ...options, host, lookup } as never, callback as never);
+  }
+  net.Socket.prototype.connect = guarded as never;
+  const forbidden = (what: string) => () => {
+    throw Object.assign(new Error(`EACCES: ${what} is not allowed`), { code: 'EACCES' });
+  };
+  net.Server.prototype.listen = forbidden('listening') as never;
+  dgram.createSocket = forbidden('UDP') as never;
+  dgram.Socket.prototype.bind = forbidden('UDP') as never;
+  syncBuiltinESMExports();
+}

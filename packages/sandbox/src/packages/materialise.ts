@@ -1,0 +1,47 @@
+import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { mkdir, rename, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Bundle } from '@wellspring/contract/definition';
+import type { PackageStore } from './install.ts';
+
+/** What a slot is filled with. */
+export interface Files {
+  /** The code on disk. */
+  path: string;
+  /** Its name in the slot: the ending tells Node what it is. */
+  name: string;
+  nodeModules: string | undefined;
+}
+
+/** Brings a bundle to disk, once. */
+export type Materialise = (bundleId: string, bundle: Bundle) => Promise<Files>;
+
+const KEPT = 1000;
+
+export function createMaterialise(directory: string, packages: PackageStore): Materialise {
+  const kept = new Map<string, Promise<Files>>();
+
+  async function write(bundleId: string, bundle: Bundle): Promise<Files> {
+    const name = bundle.format === 'esm' ? 'component.mjs' : 'component.cjs';
+    const path = join(directory, `${bundleId}.${bundle.format === 'esm' ? 'mjs' : 'cjs'}`);
+    if (!existsSync(path)) {
+      await mkdir(directory, { recursive: true, mode: 0o711 });
+      const temporary = `${path}.${randomBytes(6).toString('hex')}`;
+      await writeFile(temporary, bundle.code, { mode: 0o644 });
+      await rename(temporary, path);
+    }
+    return { path, name, nodeModules: await packages.provide(bundle) };
+  }
+
+  return (bundleId, bundle) => {
+    let files = kept.get(bundleId);
+    if (!files) {
+      files = write(bundleId, bundle);
+      kept.set(bundleId, files);
+      files.catch(() => kept.delete(bundleId));
+      if (kept.size > KEPT) kept.delete(kept.keys().next().value!);
+    }
+    return files;
+  };
+}

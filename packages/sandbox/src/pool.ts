@@ -1,0 +1,65 @@
+import type { Log } from '@wellspring/core/log';
+import type { Child } from './child-process.ts';
+
+/** A process that nobody has used yet, in a slot of its own. */
+export interface Fresh {
+  child: Child;
+  slot: string;
+}
+
+/** Processes started ahead of their use. They know nothing of any tenant; each is used for one source only. */
+export interface Pool {
+  /** A process that can take calls: one from the pool, or a new one when it is empty. */
+  take(): Promise<Fresh>;
+  readonly size: number;
+  close(): void;
+}
+
+const AT_A_TIME = 2;
+
+export function createPool(start: () => Fresh, target: number, log: Log): Pool {
+  const waiting: Fresh[] = [];
+  let starting = 0;
+  let closed = false;
+
+  /** Keeps the pool full; failures are tried again when the next one is taken. */
+  function refill(): void {
+    while (!closed && starting < AT_A_TIME && waiting.length + starting < target) {
+      starting += 1;
+      const fresh = start();
+      fresh.child.ready
+        .then(() => {
+          if (closed) fresh.child.kill('aborted', 'closed');
+          else waiting.push(fresh);
+        })
+        .catch((error: unknown) => log.error({ error: String(error) }, 'sandbox.start_failed'))
+        .finally(() => {
+          starting -= 1;
+          if (waiting.length > 0 || starting > 0) refill();
+        });
+    }
+  }
+
+  refill();
+  return {
+    async take() {
+      for (let fresh = waiting.shift(); fresh; fresh = waiting.shift()) {
+        if (!fresh.child.usable) continue;
+        // The refill must not compete with what the process was taken for.
+        setImmediate(refill);
+        return fresh;
+      }
+      const fresh = start();
+      await fresh.child.ready;
+      setImmediate(refill);
+      return fresh;
+    },
+    get size() {
+      return waiting.length;
+    },
+    close() {
+      closed = true;
+      for (const { child } of waiting) child.kill('aborted', 'closed');
+    },
+  };
+}

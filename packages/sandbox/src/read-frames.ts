@@ -1,0 +1,169 @@
+import type { Definition } from '@wellspring/contract/definition';
+import { LIMITS } from '@wellspring/contract/limits';
+import type { Host } from './port.ts';
+import type { EndFrame } from './protocol.ts';
+import { FRAME, ProtocolError } from './protocol.ts';
+
+/** Reads what a child says. All of it is hostile: every field is checked before anybody else sees it. */
+
+type Fields = Record<string, unknown>;
+
+export type ChildSays =
+  | { type: 'ready' }
+  | { type: 'end'; end: EndFrame }
+  /** Something for the host of the call. */
+  | { type: 'act'; bytes: number; emit: boolean; apply(host: Host): void };
+
+function parse(bytes: Buffer): unknown {
+  try {
+    return JSON.parse(bytes.toString('utf8'), (key, value) => (key === '__proto__' ? undefined : value));
+  } catch {
+    throw new ProtocolError('a frame that is no JSON');
+  }
+}
+
+function object(bytes: Buffer): Fields {
+  const value = parse(bytes);
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw new ProtocolError('a frame without fields');
+  return value as Fields;
+}
+
+const isText = (value: unknown): value is string => typeof value === 'string';
+const nullable = (check: (value: unknown) => boolean) => (value: unknown) => value === null || check(value);
+const isNumber = (value: unknown): value is number => typeof value === 'number' && Number.isFinite(value);
+
+function expect(fields: Fields, checks: Record<string, (value: unknown) => boolean>): void {
+  for (const [name, check] of Object.entries(checks)) {
+    if (!check(fields[name])) throw new ProtocolError(`a frame with a bad ${name}`);
+  }
+}
+
+const LEVELS = new Set(['debug', 'info', 'warn', 'error']);
+
+const thrown = (value: unknown) => {
+  const { name, message, stack } = (value ?? {}) as Fields;
+  const text = (field: unknown, fallback: string) => (isText(field) ? field.slice(0, 64 * 1024) : fallback);
+  return { name: text(name, 'Error') || 'Error', message: text(message, ''), stack: text(stack, '') };
+};
+
+function readEmit(content: Buffer): ChildSays {
+  if (content.length < 4) throw new ProtocolError('a short emit');
+  const headLength = content.readUInt32LE(0);
+  if (headLength > content.length - 4) throw new ProtocolError('a short emit');
+  const head = object(content.subarray(4, 4 + headLength));
+  const payload = content.toString('utf8', 4 + headLength);
+  expect(head, {
+    id: nullable((value) => isText(value) || isNumber(value)),
+    name: (value) => isText(value) && Buffer.byteLength(value) <= LIMITS.eventName,
+    summary: nullable(isText),
+    ts: nullable(isNumber),
+    at: isNumber,
+    delivery_ts: nullable(isNumber),
+  });
+  if (payload.length > LIMITS.emit) throw new ProtocolError('an emit that is too large');
+  try {
+    // It is handed on unparsed, as part of larger JSON texts: it has to be one.
+    JSON.parse(payload);
+  } catch {
+    throw new ProtocolError('an emit that is no JSON');
+  }
+  const { id, name, summary, ts, at, delivery_ts } = head as never;
+  return {
+    type: 'act',
+    bytes: content.length,
+    emit: true,
+    apply: (host) => host.emit({ payload, id, name, summary, ts, at, delivery_ts }),
+  };
+}
+
+const act = (content: Buffer, apply: (host: Host) => void): ChildSays => ({
+  type: 'act',
+  bytes: content.length,
+  emit: false,
+  apply,
+});
+
+/** @throws ProtocolError */
+export function readFrame(type: number, content: Buffer): ChildSays {
+  switch (type) {
+    case FRAME.ready:
+      return { type: 'ready' };
+    case FRAME.emit:
+      return readEmit(content);
+    case FRAME.fault: {
+      const error = thrown(object(content));
+      return act(content, (host) => host.fault(error));
+    }
+    case FRAME.log: {
+      const { ts, level, msg } = object(content);
+      if (!isNumber(ts) || !isText(level) || !LEVELS.has(level) || !isText(msg))
+        throw new ProtocolError('a bad log line');
+      return act(content, (host) => host.log({ ts, level: level as 'info', msg }));
+    }
+    case FRAME.respond: {
+      const { status, headers, body } = object(content);
+      const valid =
+        Number.isInteger(status) &&
+        (status as number) >= 100 &&
+        (status as number) <= 599 &&
+        isText(body) &&
+        areHeaders(headers);
+      if (!valid) throw new ProtocolError('a bad response');
+      return act(content, (host) => host.respond({ status, headers, body } as never));
+    }
+    case FRAME.dbSet: {
+      const { key, json } = object(content);
+      if (!isText(key) || !(json === null || isText(json))) throw new ProtocolError('a bad db entry');
+      if (json !== null) parse(Buffer.from(json));
+      return act(content, (host) => host.dbSet(key, json ?? undefined));
+    }
+    case FRAME.end:
+      return { type: 'end', end: readEnd(object(content)) };
+    default:
+      throw new ProtocolError(`a frame of type ${type}`);
+  }
+}
+
+const areHeaders = (headers: unknown) =>
+  typeof headers === 'object' &&
+  headers !== null &&
+  Object.values(headers).every((value) => isText(value) || (Array.isArray(value) && value.every(isText)));
+
+function readEnd({ ok, cpuMs, error, reason, definition, tainted }: Fields): EndFrame {
+  return {
+    ok: ok === true,
+    cpuMs: isNumber(cpuMs) && cpuMs >= 0 ? cpuMs : 0,
+    tainted: tainted === true,
+    ...(ok === true ? {} : { error: thrown(error), reason: reason === 'load' ? 'load' : 'thrown' }),
+    ...(definition === undefined ? {} : { definition: readDefinition(definition) }),
+  };
+}
+
+/** Shapes are checked; what the texts say is the user's. */
+function readDefinition(value: unknown): Definition {
+  const fields = (value ?? {}) as Fields;
+  const isBoolean = (field: unknown) => typeof field === 'boolean';
+  expect(fields, {
+    name: (name) => isText(name) && name !== '',
+    key: nullable((key) => isText(key) && /^[a-z0-9_-]{1,256}$/.test(key)),
+    version: isText,
+    type: (type) => type === 'source' || type === 'action' || type === 'app',
+    description: nullable(isText),
+    props: (props) => Array.isArray(props) && props.every(isDescriptor),
+    hooks: (hooks) =>
+      Array.isArray(hooks) && hooks.every((hook) => ['deploy', 'activate', 'deactivate'].includes(hook)),
+    dedupe: nullable((dedupe) => ['unique', 'greatest', 'last'].includes(dedupe as string)),
+    has_run: isBoolean,
+    additional_props: isBoolean,
+  });
+  return fields as unknown as Definition;
+}
+
+const isDescriptor = (prop: unknown) => {
+  const { name, type, optional, secret, customResponse } = (prop ?? {}) as Fields;
+  const flags = [optional, secret, customResponse];
+  return (
+    isText(name) && isText(type) && flags.every((flag) => flag === undefined || typeof flag === 'boolean')
+  );
+};

@@ -1,0 +1,43 @@
+import type { Bundle } from '@wellspring/contract/definition';
+import type { Executor, Host } from './port.ts';
+
+/**
+ * What a tier has to keep in before it is trusted. The code names whatever it reached; nothing is what it should.
+ */
+const PROBE = `
+import fs from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { Worker } from 'node:worker_threads';
+import net from 'node:net';
+const reached = [];
+const attempt = (what, act) => { try { if (act() !== false) reached.push(what); } catch {} };
+attempt('/etc/shadow', () => fs.readFileSync('/etc/shadow'));
+attempt('/root', () => fs.readdirSync('/root'));
+attempt('the environment of process 1', () => fs.readFileSync('/proc/1/environ').length > 0);
+attempt('writing its own code', () => fs.writeFileSync(new URL('./x', import.meta.url), 'x'));
+attempt('another program', () => spawnSync('/bin/sh', ['-c', 'true']).status === 0);
+attempt('a worker thread', () => new Worker('', { eval: true }));
+attempt('listening', () => net.createServer().listen(0));
+attempt('the environment', () => Object.keys(process.env).some((name) => !/^(HOME|PATH|PWD|TMPDIR|TZ|NODE_ENV)$/.test(name)));
+export default { name: reached.length === 0 ? 'contained' : reached.join(', ') };
+`;
+
+const bundle: Bundle = { format: 'esm', code: PROBE, packages: {}, lockfile: null };
+const ignore: Host = { emit() {}, fault() {}, log() {}, respond() {}, dbSet: () => 0 };
+
+/** @returns undefined when the tier keeps everything in, else what is wrong with it */
+export async function selfTest(executor: Executor): Promise<string | undefined> {
+  try {
+    const result = await executor.execute(
+      { bundle, bundleId: 'self-test', call: { kind: 'define' } },
+      ignore,
+      { timeoutMs: 10_000 },
+    );
+    if (!result.ok) return `the probe failed: ${result.error.message}`;
+    return result.definition?.name === 'contained'
+      ? undefined
+      : `the probe reached ${result.definition?.name}`;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}

@@ -1,0 +1,122 @@
+import { execFileSync, spawn } from 'node:child_process';
+import { closeSync, existsSync, mkdirSync, openSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { seccompFilter } from '../seccomp.ts';
+import { childEnvironment, nodeFlags, type Tier, type TierOptions } from './tier.ts';
+
+/** Bytes of the private /tmp. */
+const TMP_BYTES = 64 * 1024 * 1024;
+const NOBODY = 65534;
+
+/** Read by the C library when a name is resolved; loaded at run time, so ldd does not list them. */
+const RESOLVER_LIBRARIES = ['libnss_files.so.2', 'libnss_dns.so.2', 'libresolv.so.2'];
+const RESOLVER_FILES = [
+  '/etc/resolv.conf',
+  '/etc/hosts',
+  '/etc/nsswitch.conf',
+  '/etc/ssl/certs',
+  '/etc/localtime',
+];
+
+/** The shared libraries of the Node binary, with the loader. */
+function libraries(): string[] {
+  const listed = execFileSync('ldd', [process.execPath], { encoding: 'utf8' });
+  const found = [...listed.matchAll(/(\/\S+) \(0x/g)].map(([, path]) => path!);
+  const folders = new Set(found.map((path) => dirname(path)));
+  const resolvers = [...folders].flatMap((folder) => RESOLVER_LIBRARIES.map((name) => join(folder, name)));
+  return [...new Set([...found, ...resolvers])].filter(existsSync);
+}
+
+/** @returns the path of bubblewrap, or undefined when it is not installed */
+export function findBubblewrap(): string | undefined {
+  return ['/usr/bin/bwrap', '/usr/local/bin/bwrap', '/bin/bwrap'].find(existsSync);
+}
+
+/**
+ * Tier A: namespaces of its own for everything but the network (which the socket guard narrows until the relay does),
+ * a root that holds Node and its libraries and nothing else, an unprivileged user, and a seccomp filter.
+ */
+export function createBubblewrapTier(
+  bwrap: string,
+  { program, directory, codeAllowNetworks, heapMb }: TierOptions,
+): Tier {
+  mkdirSync(directory, { recursive: true, mode: 0o755 });
+  const filter = join(directory, 'seccomp.bpf');
+  writeFileSync(filter, seccompFilter(process.arch));
+  const passwd = join(directory, 'passwd');
+  writeFileSync(passwd, 'nobody:x:65534:65534:nobody:/app:/bin/false\n');
+
+  const root = [
+    '--unshare-user',
+    '--unshare-pid',
+    '--unshare-ipc',
+    '--unshare-uts',
+    '--unshare-cgroup-try',
+    '--uid',
+    String(NOBODY),
+    '--gid',
+    String(NOBODY),
+    '--hostname',
+    'source',
+    '--as-pid-1',
+    '--die-with-parent',
+    '--new-session',
+    '--clearenv',
+    '--ro-bind',
+    process.execPath,
+    '/rt/node',
+    '--ro-bind',
+    program,
+    '/rt/child.mjs',
+    ...libraries().flatMap((path) => ['--ro-bind', path, path]),
+    ...RESOLVER_FILES.flatMap((path) => ['--ro-bind-try', path, path]),
+    '--ro-bind',
+    passwd,
+    '/etc/passwd',
+    '--dev',
+    '/dev',
+    '--size',
+    String(TMP_BYTES),
+    '--tmpfs',
+    '/tmp',
+    ...Object.entries(childEnvironment('/app', '/tmp')).flatMap(([name, value]) => ['--setenv', name, value]),
+  ];
+  const command = [
+    '/rt/node',
+    ...nodeFlags(heapMb),
+    '--allow-fs-read=*',
+    '--allow-fs-write=/tmp/*',
+    '/rt/child.mjs',
+    JSON.stringify(codeAllowNetworks),
+  ];
+
+  return {
+    name: 'bubblewrap',
+    visibleSlot: () => '/app',
+    spawn(slot) {
+      const seccomp = openSync(filter, 'r');
+      const args = [
+        ...root,
+        '--ro-bind',
+        slot,
+        '/app',
+        '--remount-ro',
+        '/',
+        '--chdir',
+        '/app',
+        '--seccomp',
+        '4',
+        '--',
+        ...command,
+      ];
+      const child = spawn(bwrap, args, {
+        env: {},
+        cwd: '/',
+        stdio: ['ignore', 'pipe', 'pipe', 'pipe', seccomp],
+      });
+      // spawn() has passed it on by the time it returns.
+      closeSync(seccomp);
+      return child;
+    },
+  };
+}

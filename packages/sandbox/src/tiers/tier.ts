@@ -1,0 +1,43 @@
+import type { ChildProcess } from 'node:child_process';
+
+/** One way to keep a child in. */
+export interface Tier {
+  readonly name: 'bubblewrap' | 'launcher' | 'none';
+  /**
+   * Starts a child that speaks frames on stdio[3]. Its code will lie in `slot`, which it sees as `visibleSlot`.
+   * Descriptors: 0 nothing, 1 and 2 pipes, 3 the frames.
+   */
+  spawn(slot: string): ChildProcess;
+  /** Path of the slot as the child sees it. */
+  visibleSlot(slot: string): string;
+}
+
+export interface TierOptions {
+  /** The child's program. */
+  program: string;
+  /** Directory for what a tier has to prepare. */
+  directory: string;
+  codeAllowNetworks: readonly string[];
+  /** Of the V8 heap, in MB. */
+  heapMb: number;
+}
+
+/** What user code finds in process.env; nothing in it tells of the host. */
+export const childEnvironment = (home: string, temporary: string): Record<string, string> => ({
+  HOME: home,
+  PATH: '/usr/bin:/bin',
+  PWD: home,
+  TMPDIR: temporary,
+  TZ: 'UTC',
+  NODE_ENV: 'production',
+});
+
+/** Flags of Node: no processes, workers, addons; files as far as the tier says; the heap is bounded. */
+export const nodeFlags = (heapMb: number): string[] => [
+  '--permission',
+  '--allow-net',
+  `--max-old-space-size=${heapMb}`,
+  '--max-semi-space-size=4',
+  '--disable-warning=SecurityWarning',
+  '--no-addons',
+];
