@@ -1,0 +1,100 @@
+import { systemClock } from '@wellspring/core/clock';
+import { ApiError } from './api-error.ts';
+import { createSseParser } from './sse-parser.ts';
+
+/** The server writes at least every 15 s; a connection silent for so long is dead. */
+const SILENCE_MS = 45_000;
+const RETRY_MS = 3000;
+
+export interface StreamOptions {
+  url: URL;
+  headers: Record<string, string>;
+  /** The event after which the stream begins. */
+  lastEventId: string;
+  signal?: AbortSignal | undefined;
+}
+
+/**
+ * Opens a stream of records; resolves when it is open. A lost connection is taken up again after the last record, so
+ * that none is missed or given twice. The iteration ends when the signal is aborted or the caller leaves the loop.
+ * @throws ApiError when the server refuses, at the beginning or later (the source was deleted, the key revoked)
+ */
+export async function openStream<T>(options: StreamOptions): Promise<AsyncIterableIterator<T, undefined>> {
+  const stop = new AbortController();
+  const signal = options.signal ? AbortSignal.any([options.signal, stop.signal]) : stop.signal;
+  let { lastEventId } = options;
+  let retryMs = RETRY_MS;
+
+  async function connect(): Promise<Response> {
+    const headers = { ...options.headers, accept: 'text/event-stream', 'last-event-id': lastEventId };
+    const response = await fetch(options.url, { headers, signal });
+    if (!response.ok) throw new ApiError(response, await response.text());
+    return response;
+  }
+
+  /** Connects again and again while the server is away. */
+  async function reconnect(): Promise<Response | undefined> {
+    while (!signal.aborted) {
+      try {
+        return await connect();
+      } catch (error) {
+        if (error instanceof ApiError && error.status < 500 && error.status !== 429) throw error;
+        await systemClock.sleep(retryMs, signal);
+      }
+    }
+    return undefined;
+  }
+
+  async function* records(first: Response): AsyncGenerator<T, undefined> {
+    let response: Response | undefined = first;
+    try {
+      while (response) {
+        const parse = createSseParser();
+        for await (const piece of piecesOf(response, SILENCE_MS)) {
+          for (const { id, data, retry } of parse(piece)) {
+            retryMs = retry ?? retryMs;
+            if (data === undefined) continue;
+            lastEventId = id ?? lastEventId;
+            yield JSON.parse(data) as T;
+          }
+        }
+        await systemClock.sleep(retryMs, signal);
+        response = await reconnect();
+      }
+    } finally {
+      stop.abort();
+    }
+  }
+
+  const iteration = records(await connect());
+  const stream: AsyncIterableIterator<T, undefined> = {
+    [Symbol.asyncIterator]: () => stream,
+    next: () => iteration.next(),
+    // A generator that has not begun would not run its `finally`, and one that waits would not end.
+    async return() {
+      stop.abort();
+      return iteration.return(undefined);
+    },
+  };
+  return stream;
+}
+
+/** The text of a body until it ends, for whatever reason. */
+async function* piecesOf(response: Response, silenceMs: number): AsyncGenerator<string> {
+  const decoder = new TextDecoder();
+  const reader = response.body!.getReader();
+  const silent = setTimeout(() => reader.cancel().catch(() => {}), silenceMs);
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      silent.refresh();
+      yield decoder.decode(value, { stream: true });
+    }
+  } catch {
+    // The connection was lost, or ended by the signal: the caller decides what follows.
+  } finally {
+    clearTimeout(silent);
+    reader.cancel().catch(() => {});
+  }
+}
