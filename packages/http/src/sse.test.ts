@@ -34,7 +34,7 @@ test('the head of a stream tells proxies to leave it alone', async () => {
   expect(await stream.send('data: 1\n\n')).toBe(true);
   const text = await new Promise<string>((resolve) => {
     let all = '';
-    socket.on('data', (chunk) => {
+    socket.on('data', (chunk: Buffer) => {
       all += chunk;
       if (all.includes('data: 1')) resolve(all);
     });
@@ -53,7 +53,7 @@ test('a large text arrives whole, characters unbroken', async () => {
   const text = `data: ${'ü😀'.repeat(200_000)}\n\n`;
   let received = Buffer.alloc(0);
   const whole = new Promise<void>((resolve) => {
-    socket.on('data', (chunk) => {
+    socket.on('data', (chunk: Buffer) => {
       received = Buffer.concat([received, chunk]);
       if (received.includes('\n\n\r\n')) resolve();
     });

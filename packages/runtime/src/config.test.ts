@@ -1,0 +1,115 @@
+import { describe, expect, test } from '@jest/globals';
+import { SERVICES } from '@wellspring/contract/endpoint';
+import { ConfigError, configTable, printConfig, readConfig } from './config.ts';
+
+const read = (env: Record<string, string> = {}, services: string[] = []) =>
+  readConfig({ env, services, isTerminal: false });
+
+function faultsOf(env: Record<string, string>, services: string[] = []): readonly string[] {
+  try {
+    read(env, services);
+  } catch (error) {
+    if (error instanceof ConfigError) return error.faults;
+    throw error;
+  }
+  return [];
+}
+
+test('nothing set gives an embedded platform on loopback', () => {
+  expect(read()).toEqual({
+    mode: 'embedded',
+    services: SERVICES,
+    host: '127.0.0.1',
+    port: 3000,
+    publicUrl: 'http://127.0.0.1:3000',
+    endpointDomain: null,
+    adminHost: '127.0.0.1',
+    adminPort: 3001,
+    adminKey: null,
+    apiKey: null,
+    dataDir: '.wellspring',
+    amqpUrl: null,
+    redisUrl: null,
+    mongodbUrl: null,
+    secretKeys: null,
+    allowNetworks: ['127.0.0.0/8', '::1/128'],
+    codeAllowNetworks: [],
+    isolation: 'auto',
+    minIntervalSeconds: 15,
+    apiRate: 100,
+    endpointRate: 0,
+    trustProxy: [],
+    logLevel: 'info',
+    logFormat: 'json',
+    retainEvents: 10_000,
+    retainDays: 7,
+  });
+});
+
+test('what is set counts; the public URL follows the listener unless it is set', () => {
+  const config = read({
+    WELLSPRING_HOST: '0.0.0.0',
+    WELLSPRING_PORT: '8080',
+    WELLSPRING_ALLOW_NETWORKS: '10.0.0.0/8, fd00::/8',
+    WELLSPRING_SECRET_KEY: `${'n'.repeat(32)},${'o'.repeat(32)}`,
+    WELLSPRING_LOG_FORMAT: 'pretty',
+  });
+  expect(config.publicUrl).toBe('http://127.0.0.1:8080');
+  expect(config.allowNetworks).toEqual(['10.0.0.0/8', 'fd00::/8']);
+  expect(config.secretKeys).toEqual(['n'.repeat(32), 'o'.repeat(32)]);
+  expect(config.logFormat).toBe('pretty');
+  expect(read({ WELLSPRING_HOST: '::' }).publicUrl).toBe('http://[::1]:3000');
+  expect(read({ WELLSPRING_PUBLIC_URL: 'https://x.example/' }).publicUrl).toBe('https://x.example');
+});
+
+test('an empty variable is unset, but an empty list of networks is none', () => {
+  expect(read({ WELLSPRING_PORT: '', WELLSPRING_API_KEY: '' })).toMatchObject({ port: 3000, apiKey: null });
+  expect(read({ WELLSPRING_ALLOW_NETWORKS: '' }).allowNetworks).toEqual([]);
+});
+
+test('all faults are reported together, each with the name of its variable', () => {
+  const env = {
+    WELLSPRING_PORT: '70000',
+    WELLSPRING_MIN_INTERVAL_SECONDS: '0',
+    WELLSPRING_ISOLATION: 'docker',
+    WELLSPRING_ALLOW_NETWORKS: '10.0.0.0/8,10/99',
+    WELLSPRING_TRUST_PROXY: 'proxy.local',
+    WELLSPRING_PUBLIC_URL: 'events.example.com',
+    WELLSPRING_API_KEY: 'short',
+    WELLSPRING_SECRET_KEY: 'short',
+    WELLSPRING_RETAIN_DAYS: '1.5',
+    WELLSPRING_SERVICES: 'gateway,databank',
+  };
+  const faults = faultsOf(env);
+  expect(faults.map((fault) => fault.split(' ')[0]).sort()).toEqual(Object.keys(env).sort());
+  expect(faults.join('\n')).not.toContain('short');
+});
+
+describe('of the servers of the distributed mode', () => {
+  const AMQP = { WELLSPRING_AMQP_URL: 'amqp://broker' };
+  const REST = { WELLSPRING_REDIS_URL: 'redis://cache', WELLSPRING_MONGODB_URL: 'mongodb://db' };
+  test('some are refused, naming the missing', () => {
+    expect(faultsOf(AMQP)).toEqual([expect.stringMatching(/REDIS_URL and WELLSPRING_MONGODB_URL not set/)]);
+  });
+  test('all are refused as not available yet', () => {
+    expect(faultsOf({ ...AMQP, ...REST })).toEqual([expect.stringContaining('not available yet')]);
+  });
+});
+
+test('services are named after start or by the environment, and all of them when embedded', () => {
+  expect(read({}, ['all']).services).toEqual(SERVICES);
+  expect(faultsOf({}, ['runner', 'delivery'])).toEqual([expect.stringContaining('WELLSPRING_SERVICES')]);
+  expect(faultsOf({}, ['runnner'])).toEqual([expect.stringContaining('names runnner')]);
+});
+
+test('two listeners on one address are refused', () => {
+  expect(faultsOf({ WELLSPRING_ADMIN_PORT: '3000' })).toHaveLength(1);
+});
+
+test('the printed configuration names every variable and shows no secret', () => {
+  const secrets = { WELLSPRING_API_KEY: 'a-very-secret-key-1', WELLSPRING_ADMIN_KEY: 'a-very-secret-key-2' };
+  const text = printConfig(read(secrets));
+  expect(text.split('\n').map((line) => line.split('=')[0])).toEqual(configTable.map(({ name }) => name));
+  expect(text).toContain('WELLSPRING_PORT=3000');
+  expect(text).not.toContain('a-very-secret-key');
+});

@@ -1,0 +1,82 @@
+import { expect, test } from '@jest/globals';
+import { type Log, silentLog } from '@wellspring/core/log';
+import { noMetrics } from '@wellspring/core/metrics';
+import { createFakeClock } from '@wellspring/testing/fake-clock';
+import { keepRunning } from './workers.ts';
+
+function stage() {
+  const clock = createFakeClock();
+  const errors: object[] = [];
+  const log: Log = { ...silentLog, error: (fields) => void errors.push(fields) };
+  return { clock, errors, deps: { clock, log, metrics: noMetrics }, ending: new AbortController() };
+}
+
+test('a worker that throws is started again, ever later, and the log says why', async () => {
+  const { clock, errors, deps, ending } = stage();
+  const starts: number[] = [];
+  const begun = clock.now();
+  const done = keepRunning(
+    {
+      name: 'flaky',
+      async run() {
+        starts.push(clock.now() - begun);
+        throw new Error('broken pipe');
+      },
+    },
+    ending.signal,
+    deps,
+  );
+  await clock.advance(60_000);
+  expect(starts.slice(0, 9)).toEqual([0, 100, 300, 700, 1500, 3100, 6300, 12_700, 22_700]);
+  expect(starts.at(-1)! - starts.at(-2)!).toBe(10_000);
+  expect(errors[0]).toMatchObject({ worker: 'flaky', error: expect.stringContaining('broken pipe') });
+  ending.abort();
+  await done;
+});
+
+test('one that ran well for long begins with a short backoff again', async () => {
+  const { clock, deps, ending } = stage();
+  const starts: number[] = [];
+  const begun = clock.now();
+  const done = keepRunning(
+    {
+      name: 'steady',
+      async run() {
+        starts.push(clock.now() - begun);
+        if (starts.length === 4) await clock.sleep(100_000);
+        throw new Error('x');
+      },
+    },
+    ending.signal,
+    deps,
+  );
+  await clock.advance(101_000);
+  expect(starts.slice(0, 5)).toEqual([0, 100, 300, 700, 100_800]);
+  ending.abort();
+  await done;
+});
+
+test('one that is done, or fails while it is told to end, is not started again', async () => {
+  const { deps, ending, errors } = stage();
+  let starts = 0;
+  const once = async () => {
+    starts += 1;
+  };
+  await keepRunning({ name: 'once', run: once }, ending.signal, deps);
+  expect(starts).toBe(1);
+  const late = keepRunning(
+    {
+      name: 'late',
+      run: (signal) =>
+        new Promise((_, reject) => {
+          starts += 1;
+          signal.addEventListener('abort', () => reject(new Error('cut off')));
+        }),
+    },
+    ending.signal,
+    deps,
+  );
+  ending.abort();
+  await late;
+  expect([starts, errors]).toEqual([2, []]);
+});
