@@ -207,6 +207,27 @@ describe('the scheduler', () => {
     await h.close();
   });
 
+  test('goes on when a schedule cannot be read any more', async () => {
+    const h = createHarness();
+    await h.rows.insert(
+      timer({
+        id: 'dc_0000000002/timer',
+        source_id: 'dc_0000000002',
+        cron: '* * * * *',
+        timezone: 'Middle/Earth',
+      }),
+    );
+    await h.rows.insert(timer({ interval_seconds: 60 }));
+    h.up();
+    await h.settled();
+    for (let i = 0; i < 3; i++) {
+      h.advance(60_000);
+      await h.settled();
+    }
+    expect(h.jobs.filter(({ source_id }) => source_id === 'dc_0000000001').length).toBe(3);
+    await h.close();
+  });
+
   test('runs everything that is due, however much', async () => {
     const h = createHarness();
     const ids = Array.from({ length: 501 }, (_, i) => `dc_${String(i).padStart(10, '0')}`);

@@ -9,6 +9,8 @@ import { type TimerRow, timers } from '@wellspring/store/collections/sources';
 /** Looks again at least this often, should a wake-up get lost. */
 const LONGEST_SLEEP_MS = 30_000;
 const BATCH = 200;
+/** A schedule that cannot be read any more, e.g. because its time zone was abolished, is tried again after a day. */
+const BAD_SCHEDULE_MS = 24 * 3_600_000;
 
 /**
  * Publishes a run for each timer that is due, then moves the timer on. A crash in between publishes the same run id
@@ -44,7 +46,17 @@ export function schedulerWorker({
     };
     await queue.publish('runs', { key: row.source_id, payload: JSON.stringify(job) });
     // Only if nobody set the timer meanwhile.
-    await rows.patch(row.id, { due_at: nextTick(scheduleOf(row), due, clock.now()) }, { due_at: due });
+    await rows.patch(row.id, { due_at: following(row, due) }, { due_at: due });
+  }
+
+  function following(row: TimerRow, due: number): number {
+    try {
+      return nextTick(scheduleOf(row), due, clock.now());
+    } catch (error) {
+      // It was valid when it was set; one timer must not stop all the others.
+      log.error({ timer: row.id, error: String(error) }, 'timer.bad_schedule');
+      return clock.now() + BAD_SCHEDULE_MS;
+    }
   }
 
   return {

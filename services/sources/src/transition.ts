@@ -50,14 +50,14 @@ export async function transition(
 
 /** From here on the row tells how to go back. */
 async function begin({ store, clock }: SourcesContext['deps'], source: SourceRow): Promise<void> {
-  const { component_id, deployment_id, name, name_slug, active, concurrency } = source;
+  const { component_id, deployment_id, name, name_slug, active, concurrency, updated_at } = source;
   const began = await store.collection(sources).patch(
     source.id,
     {
       status: 'updating',
       transition: {
         until: clock.now() + 3 * HOOK_DEADLINE_MS,
-        revert: { component_id, deployment_id, name, name_slug, active, concurrency },
+        revert: { component_id, deployment_id, name, name_slug, active, concurrency, updated_at },
       },
     },
     { status: 'live' },

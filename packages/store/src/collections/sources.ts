@@ -8,7 +8,7 @@ export interface Transition {
   /** What to go back to; null: the source was being created, so it goes. */
   revert: Pick<
     SourceRow,
-    'component_id' | 'deployment_id' | 'name' | 'name_slug' | 'active' | 'concurrency'
+    'component_id' | 'deployment_id' | 'name' | 'name_slug' | 'active' | 'concurrency' | 'updated_at'
   > | null;
 }
 
