@@ -343,3 +343,32 @@ export function printConfig(config: Config): string {
     })
     .join('\n');
 }
+
+const PACKAGE_MANAGER =
+  /^(PATH|HOME|TMPDIR|LANG|NODE_EXTRA_CA_CERTS|SSL_CERT_(FILE|DIR)|(npm|pnpm)_config_.*|(https?|no|all)_proxy)$/i;
+
+/** The part of the environment that a package manager needs to find its registry. Nothing of Wellspring's own. */
+export function packageManagerEnvironment(
+  env: Record<string, string | undefined> = process.env,
+): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(env).filter(
+      (entry): entry is [string, string] => entry[1] !== undefined && PACKAGE_MANAGER.test(entry[0]),
+    ),
+  );
+}
+
+/** Settings of npm and of proxies, under the names that package managers read; never keys of the platform. */
+const PACKAGE_VARIABLES =
+  /^(HOME|PATH|npm_config_\w+|NPM_CONFIG_\w+|https?_proxy|HTTPS?_PROXY|no_proxy|NO_PROXY|NODE_EXTRA_CA_CERTS|SSL_CERT_(FILE|DIR))$/;
+
+/** What the package manager gets of the environment to reach its registry. */
+export function packageEnvironment(
+  env: Record<string, string | undefined> = process.env,
+): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(env).filter(
+      (entry): entry is [string, string] => entry[1] !== undefined && PACKAGE_VARIABLES.test(entry[0]),
+    ),
+  );
+}

@@ -1,23 +1,17 @@
-import type { Executor, Packager } from '@wellspring/sandbox/port';
+import { createSandbox, IsolationUnavailable, type Sandbox } from '@wellspring/sandbox/sandbox';
+import { packageEnvironment } from './config.ts';
 import type { Deps } from './deps.ts';
 
-/** What user code is compiled with and runs in. */
-export interface Sandbox {
-  executor: Executor;
-  packager: Packager;
-}
+export { IsolationUnavailable, type Sandbox };
 
-/** Starts the processes for user code. Rejects when the isolation that is asked for is not to be had. */
-export async function openSandbox(_deps: Deps): Promise<Sandbox> {
-  const missing = () => Promise.reject(new Error('packages/sandbox is not there yet'));
-  return {
-    executor: {
-      tier: 'none',
-      execute: missing,
-      retire() {},
-      stats: () => ({ processes: 0, idle: 0, busy: 0, pool: 0 }),
-      async close() {},
-    },
-    packager: { bundle: missing },
-  };
+/** Starts the processes for user code. @throws IsolationUnavailable when the isolation asked for is not to be had */
+export function openSandbox({ config, clock, log }: Deps): Promise<Sandbox> {
+  return createSandbox({
+    dataDir: config.dataDir,
+    isolation: config.isolation,
+    codeAllowNetworks: config.codeAllowNetworks,
+    packageEnvironment: packageEnvironment(),
+    clock,
+    log,
+  });
 }
