@@ -8,4 +8,4 @@ export const ATTEMPT_MS = 15_000;
 export const LEASE_MARGIN_MS = ATTEMPT_MS + 5_000;
 
 /** How long a delivery may wait in memory for a slot before it is parked in the store. */
-export const LINE_MS = 2_000;
+export const LINE_MS = 5_000;

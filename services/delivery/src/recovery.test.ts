@@ -29,7 +29,7 @@ describe('fairness', () => {
     await t.untilStatus('delivered', 20);
     expect(hanging.requests).toHaveLength(8);
     // Those in memory are parked in their turn, and all are delivered once the receiver answers.
-    t.clock.advance(3_000);
+    t.clock.advance(6_000);
     const parked = await until(
       () => t.store.collection(deliveries).count({ waiting: { gt: '' } }),
       (count) => count === many - 8,

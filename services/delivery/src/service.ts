@@ -18,15 +18,15 @@ import { createSlots } from './slots.ts';
 const LIMITS = {
   perWebhook: 8,
   total: 1_024,
-  bytes: 256 * 1024 * 1024,
-  line: 256,
-  lines: 4_096,
+  bytes: 128 * 1024 * 1024,
+  line: 2_048,
+  lines: 8_192,
 };
 /** Emitters whose events are fanned out at a time, and runs of one of them taken together. */
 const FAN_OUTS = 64;
 const RUNS_TOGETHER = 64;
 /** More than can be attempted or wait in memory, so that the rest can be parked. */
-const HANDED_OUT = 6_144;
+const HANDED_OUT = 12_288;
 
 type DeliveryDeps = Pick<
   Deps,

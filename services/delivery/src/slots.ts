@@ -4,7 +4,7 @@ export interface SlotLimits {
   perWebhook: number;
   /** Attempts at a time in all. */
   total: number;
-  /** Bytes of bodies under way in all; a single larger body still goes when nothing else does. */
+  /** Bytes of bodies under way in all, and of those that wait; a larger one still goes when nothing else does. */
   bytes: number;
   /** Deliveries to one webhook that may wait in memory. */
   line: number;
@@ -55,6 +55,7 @@ export function createSlots<T>(limits: SlotLimits): Slots<T> {
   let taken = 0;
   let takenBytes = 0;
   let waiting = 0;
+  let waitingBytes = 0;
   let parkedLanes = 0;
 
   const fits = (bytes: number) => taken === 0 || (taken < limits.total && takenBytes + bytes <= limits.bytes);
@@ -81,9 +82,11 @@ export function createSlots<T>(limits: SlotLimits): Slots<T> {
         take(lane, bytes);
         return 'start';
       }
-      if (lane.line.length < limits.line && waiting < limits.lines) {
+      const room = waiting < limits.lines && waitingBytes + bytes <= limits.bytes;
+      if (lane.line.length < limits.line && room) {
         lane.line.push({ item, bytes, since: now });
         waiting += 1;
+        waitingBytes += bytes;
         return 'wait';
       }
       forgetIdle(webhookId, lane);
@@ -104,6 +107,7 @@ export function createSlots<T>(limits: SlotLimits): Slots<T> {
         if (!first || lane.held >= limits.perWebhook || !fits(first.bytes)) continue;
         lane.line.shift();
         waiting -= 1;
+        waitingBytes -= first.bytes;
         take(lane, first.bytes);
         turnOver(webhookId, lane);
         return first.item;
@@ -118,6 +122,7 @@ export function createSlots<T>(limits: SlotLimits): Slots<T> {
         const kept = lane.line.findIndex((entry) => entry.since >= since);
         const out = lane.line.splice(0, kept === -1 ? lane.line.length : kept);
         waiting -= out.length;
+        for (const { bytes } of out) waitingBytes -= bytes;
         expired.push(...out.map((entry) => entry.item));
         forgetIdle(webhookId, lane);
       }
