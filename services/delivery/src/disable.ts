@@ -7,10 +7,10 @@ import type { Log } from '@wellspring/core/log';
 import { changedTopic, type PubSub } from '@wellspring/pubsub/port';
 import type { Queue } from '@wellspring/queue/port';
 import { type SourceRow, sources } from '@wellspring/store/collections/sources';
+import { createReach } from '@wellspring/store/collections/subscription-reach';
 import { type SubscriptionRow, subscriptions } from '@wellspring/store/collections/subscriptions';
 import { type WebhookRow, webhooks } from '@wellspring/store/collections/webhooks';
 import { modify, type Store } from '@wellspring/store/port';
-import { createReach } from './reach.ts';
 
 /** A webhook that only failed for so long is disabled. */
 export const FAILING_LIMIT_MS = 5 * 24 * 3_600_000;

@@ -1,5 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import type { RunJob } from '@wellspring/contract/messages';
+import { removeLostSubscriptions } from '@wellspring/store/collections/subscription-reach';
+import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import { members } from '@wellspring/store/collections/users';
 import { Webhook } from 'standardwebhooks';
 import { event, OWNER, usePlatform } from './platform.kit.ts';
@@ -108,6 +110,13 @@ describe('fan-out', () => {
     await t.emit(emitter, [event(2)], { owner_id: org });
     await t.untilStatus('delivered', 7);
     expect(paths()).toEqual(['/glob-of-org', '/of-org']);
+    const rows = t.store.collection(subscriptions);
+    await removeLostSubscriptions(t.store, member);
+    // The glob of his own emitters stays, and what belongs to the organization and holds only its own.
+    expect((await rows.list({ where: { user_id: member } })).map((row) => row.emitter_id).sort()).toEqual([
+      'dc_*',
+      'dc_*',
+    ]);
   });
 
   test('a message that nobody understands is kept as a dead letter and holds up nothing', async () => {

@@ -1,9 +1,9 @@
 import { emitterPatterns, isGlob } from '@wellspring/core/glob';
 import { sources } from '@wellspring/store/collections/sources';
+import { createReach } from '@wellspring/store/collections/subscription-reach';
 import { type SubscriptionRow, subscriptions } from '@wellspring/store/collections/subscriptions';
 import { type WebhookRow, webhooks } from '@wellspring/store/collections/webhooks';
 import type { Collection, Row, Store } from '@wellspring/store/port';
-import { createReach } from './reach.ts';
 
 /** Who listens to one channel of an emitter: each once, however many subscriptions match. */
 export interface Listeners {

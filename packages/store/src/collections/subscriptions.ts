@@ -19,6 +19,7 @@ export const subscriptions: CollectionDefinition<SubscriptionRow> = {
     { fields: ['owner_id', 'emitter_id', 'listener_id', 'event_name'], unique: true },
     { fields: ['emitter_id', 'event_name'] },
     { fields: ['listener_id'] },
+    { fields: ['user_id'] },
   ],
 };
 

@@ -11,6 +11,7 @@ import { newId } from '@wellspring/core/ids';
 import { conflict, notFound } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
 import { listPage } from '@wellspring/http/paging';
+import { removeLostSubscriptions } from '@wellspring/store/collections/subscription-reach';
 import { members, type OrgRow, orgs, users } from '@wellspring/store/collections/users';
 import { ConflictError, modify } from '@wellspring/store/port';
 import { deleteOwner, type OwnerDeps } from './delete-owner.ts';
@@ -74,6 +75,7 @@ export function operatorOrgRoutes(deps: OwnerDeps): Route[] {
       await find(params.id);
       if (!(await memberRows.remove(`${params.id}/${params.user_id}`)))
         throw notFound('member', params.user_id);
+      await removeLostSubscriptions(store, params.user_id);
     }),
   ];
 }

@@ -1,0 +1,56 @@
+import type { Store } from '../port.ts';
+import { sources } from './sources.ts';
+import { type SubscriptionRow, subscriptions } from './subscriptions.ts';
+import { members } from './users.ts';
+import { webhooks } from './webhooks.ts';
+
+/** Whether a subscription may still use an end that belongs to `endOwner`. */
+export type Reach = (subscription: SubscriptionRow, endOwner: string) => Promise<boolean>;
+
+/**
+ * An end is reached when it belongs to the owner of the subscription; otherwise through who created it: an end of an
+ * organization by being its member, an own end in a subscription of an organization by being a member of that one.
+ * Answers are kept as long as the returned function is, so make one for each batch.
+ */
+export function createReach(store: Store): Reach {
+  const known = new Map<string, Promise<boolean>>();
+  const isMember = (orgId: string, userId: string) => {
+    const id = `${orgId}/${userId}`;
+    let answer = known.get(id);
+    if (!answer) {
+      answer = store
+        .collection(members)
+        .get(id)
+        .then((row) => row !== undefined);
+      known.set(id, answer);
+    }
+    return answer;
+  };
+  return async ({ owner_id, user_id }, endOwner) => {
+    if (endOwner === owner_id) return true;
+    if (endOwner === user_id) return isMember(owner_id, user_id);
+    return endOwner.startsWith('o_') && isMember(endOwner, user_id);
+  };
+}
+
+/** Removes the subscriptions that a user made and whose ends are reached no more: for a member who was removed. */
+export async function removeLostSubscriptions(store: Store, userId: string): Promise<void> {
+  const rows = store.collection(subscriptions);
+  const reaches = createReach(store);
+  for (const subscription of await rows.list({ where: { user_id: userId } })) {
+    const { owner_id, emitter_id, listener_id } = subscription;
+    const ends = await Promise.all([emitter_id, listener_id].map((id) => endOwner(store, id, owner_id)));
+    const reached = await Promise.all(ends.map((end) => end === undefined || reaches(subscription, end)));
+    if (reached.includes(false)) await rows.remove(subscription.id);
+  }
+}
+
+/** Whose an end is; a glob means its owner's emitters. Undefined when it is gone: it takes its subscriptions along. */
+async function endOwner(store: Store, id: string, ownerOfGlob: string): Promise<string | undefined> {
+  if (id.includes('*')) return ownerOfGlob;
+  if (id.startsWith('u_') || id.startsWith('o_')) return id;
+  const row: { owner_id: string } | undefined = id.startsWith('wh_')
+    ? await store.collection(webhooks).get(id)
+    : await store.collection(sources).get(id);
+  return row?.owner_id;
+}
