@@ -113,6 +113,7 @@ async function answer({ load: code, instance, db, call }: CallFrame): Promise<vo
   };
   let loaded = code === undefined;
   try {
+    if (instance) process.env.PD_COMPONENT = instance.source_id;
     if (code) {
       await load(code);
       if (call.kind !== 'define') program.define(exported);
