@@ -1,0 +1,249 @@
+import { Agent, createServer, get, type IncomingMessage, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { SERVICES, type ServiceName } from '@wellspring/contract/endpoint';
+import { hashApiKey } from '@wellspring/core/api-key';
+import { silentLog } from '@wellspring/core/log';
+import { apiKeys, users } from '@wellspring/store/collections/users';
+import { eventually } from '@wellspring/testing/eventually';
+import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
+import { type Config, readConfig } from './config.ts';
+import type { Deps } from './deps.ts';
+import { type Factories, type Running, runServices } from './run.ts';
+import type { Service } from './service.ts';
+
+let dir: TempDir;
+let config: Config;
+const platforms: Running[] = [];
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise<void>((resolve) => void server.close(() => resolve()));
+  return port;
+}
+
+beforeEach(async () => {
+  dir = await tempDir();
+  const env = {
+    WELLSPRING_DATA_DIR: dir.path,
+    WELLSPRING_PORT: String(await freePort()),
+    WELLSPRING_ADMIN_PORT: String(await freePort()),
+  };
+  config = readConfig({ env, isTerminal: false });
+});
+afterEach(async () => {
+  for (const platform of platforms.splice(0)) await platform.stop(1_000);
+  await dir.remove();
+});
+
+/** A platform of which only the gateway does something. */
+async function run(
+  gateway: (deps: Deps) => Omit<Service, 'name'>,
+  { others = {}, ...changes }: Partial<Config> & { others?: Partial<Factories> } = {},
+): Promise<Running> {
+  const idle = Object.fromEntries(SERVICES.map((name) => [name, () => ({ name })])) as unknown as Factories;
+  const factories = {
+    ...idle,
+    gateway: (deps: Deps) => ({ name: 'gateway' as ServiceName, ...gateway(deps) }),
+    ...others,
+  };
+  const platform = await runServices({ ...config, ...changes }, factories, silentLog);
+  platforms.push(platform);
+  return platform;
+}
+
+const hello: RequestListener = (_req, res) => void res.end('hello');
+
+async function read(
+  port: number,
+  path: string,
+  agent?: Agent,
+): Promise<{ status: number; text: string; res: IncomingMessage }> {
+  return new Promise((resolve, reject) => {
+    get({ port, path, agent: agent ?? false }, async (res) => {
+      const chunks = await res.toArray();
+      resolve({ status: res.statusCode!, text: Buffer.concat(chunks).toString(), res });
+    }).on('error', reject);
+  });
+}
+
+describe('a platform that runs', () => {
+  test('answers health on both listeners, metrics only on the operator’s, the rest by the gateway', async () => {
+    await run(() => ({ publicListener: hello, operatorListener: (_req, res) => void res.end('operator') }));
+    const { port, adminPort } = config;
+    for (const path of ['/health', '/ready']) {
+      expect((await read(port, path)).status).toBe(200);
+      expect((await read(adminPort, path)).status).toBe(200);
+    }
+    expect((await read(adminPort, '/metrics')).text).toMatch(/^# TYPE \w+ (counter|gauge)/m);
+    expect((await read(port, '/metrics')).text).toBe('hello');
+    expect((await read(adminPort, '/admin/v1/users')).text).toBe('operator');
+  });
+
+  test('has the user admin with its key, also when it is started again', async () => {
+    let store: Deps['store'] | undefined;
+    const keep = (deps: Deps) => {
+      store = deps.store;
+      return {};
+    };
+    const keysOf = async () => {
+      const admin = await store!.collection(users).find({ username: 'admin' });
+      const rows = await store!.collection(apiKeys).list({ where: { user_id: admin!.id } });
+      return rows.map(({ hash }) => hash);
+    };
+    const first = await run(keep);
+    const own = hashApiKey(first.credentials.api_key);
+    expect(await keysOf()).toEqual([own]);
+    await first.stop();
+    // A preset is given to the user on old data, too; repeating it changes nothing.
+    for (let i = 0; i < 2; i += 1) {
+      const again = await run(keep, { apiKey: 'preset-api-key-1234' });
+      expect((await keysOf()).sort()).toEqual([own, hashApiKey('preset-api-key-1234')].sort());
+      await again.stop();
+    }
+  });
+
+  test('does not bring back a key that was made on the first start and then revoked', async () => {
+    const first = await run(() => ({}));
+    await first.stop();
+    let deps: Deps | undefined;
+    const keep = (given: Deps) => {
+      deps = given;
+      return {};
+    };
+    const second = await run(keep);
+    const row = await deps!.store.collection(apiKeys).find({ hash: hashApiKey(first.credentials.api_key) });
+    await deps!.store.collection(apiKeys).remove(row!.id);
+    await second.stop();
+    await run(keep);
+    expect(await deps!.store.collection(apiKeys).count({})).toBe(0);
+  });
+
+  test('restarts a worker that fails, and stays up', async () => {
+    let starts = 0;
+    await run(() => ({
+      publicListener: hello,
+      workers: [
+        {
+          name: 'flaky',
+          async run() {
+            starts += 1;
+            throw new Error('no dependency');
+          },
+        },
+      ],
+    }));
+    await eventually(() => starts >= 2);
+    expect((await read(config.port, '/')).text).toBe('hello');
+  });
+
+  test('keeps its data directory to itself', async () => {
+    await run(() => ({}));
+    const port = await freePort();
+    await expect(run(() => ({}), { port, adminPort: await freePort() })).rejects.toThrow(
+      'in use by another process',
+    );
+  });
+});
+
+describe('a start that fails', () => {
+  test('says which port is in use, and lets go of everything', async () => {
+    const blocker = createServer();
+    await new Promise<void>((resolve) => blocker.listen(config.port, '127.0.0.1', resolve));
+    let disposed = false;
+    const gateway = () => ({
+      publicListener: hello,
+      dispose: async () => {
+        disposed = true;
+      },
+    });
+    await expect(run(gateway)).rejects.toThrow(`127.0.0.1:${config.port}: the port is in use`);
+    expect(disposed).toBe(true);
+    await new Promise<void>((resolve) => void blocker.close(() => resolve()));
+    await run(gateway);
+  });
+
+  test('of a service disposes those before it', async () => {
+    const disposed: string[] = [];
+    const failing = run(() => ({ dispose: async () => void disposed.push('gateway') }), {
+      others: {
+        sources: () => {
+          throw new Error('cannot be built');
+        },
+      },
+    });
+    await expect(failing).rejects.toThrow('cannot be built');
+    expect(disposed).toEqual(['gateway']);
+  });
+});
+
+describe('stopping', () => {
+  test('finishes requests under way with the workers still going, is not ready, and takes nothing new', async () => {
+    let finish = () => {};
+    let begun = () => {};
+    const underWay = new Promise<void>((resolve) => {
+      begun = resolve;
+    });
+    const order: string[] = [];
+    const worker = (name: string, early: boolean) => ({
+      name,
+      early,
+      run: (signal: AbortSignal) =>
+        new Promise<void>((resolve) => {
+          signal.addEventListener('abort', () => {
+            order.push(name);
+            resolve();
+          });
+        }),
+    });
+    const platform = await run(() => ({
+      publicListener(_req, res) {
+        finish = () => {
+          order.push('answered');
+          res.end('done');
+        };
+        begun();
+      },
+      workers: [worker('late', false), worker('early', true)],
+      dispose: async () => void order.push('disposed'),
+    }));
+    const agent = new Agent({ keepAlive: true });
+    const answer = read(config.port, '/slow', agent);
+    await underWay;
+    const stopped = platform.stop();
+    await eventually(async () => (await read(config.adminPort, '/ready')).status === 503);
+    expect((await read(config.adminPort, '/health')).status).toBe(200);
+    await expect(read(config.port, '/')).rejects.toThrow();
+    expect(order).toEqual(['early']);
+    finish();
+    expect((await answer).text).toBe('done');
+    expect(await stopped).toBe(true);
+    expect(order).toEqual(['early', 'answered', 'late', 'disposed']);
+    agent.destroy();
+  });
+
+  test('breaks off what does not end in time', async () => {
+    let begun = () => {};
+    const underWay = new Promise<void>((resolve) => {
+      begun = resolve;
+    });
+    const platform = await run(() => ({
+      publicListener: () => begun(),
+      workers: [{ name: 'stuck', run: () => new Promise<void>(() => {}) }],
+    }));
+    const answer = read(config.port, '/never');
+    answer.catch(() => {});
+    await underWay;
+    expect(await platform.stop(100)).toBe(false);
+    await expect(answer).rejects.toThrow();
+    // The data directory is free again.
+    await run(() => ({}));
+  });
+
+  test('twice is stopping once', async () => {
+    const platform = await run(() => ({ publicListener: hello }));
+    expect(await Promise.all([platform.stop(), platform.stop()])).toEqual([true, true]);
+  });
+});
