@@ -107,11 +107,9 @@ export function startChild(tier: Tier, slot: string, clock: Clock): Child {
       call.lines += 1;
       if (call.lines > MOST_LOG_LINES) return;
       if (call.lines === MOST_LOG_LINES) {
-        return call.host.log({
-          ts: clock.now(),
-          level: 'warn',
-          msg: 'Further lines of this run were dropped.',
-        });
+        const msg = 'Further lines of this run were dropped.';
+        call.host.log({ ts: clock.now(), level: 'warn', msg });
+        return;
       }
     }
     says.apply(call.host);

@@ -12,7 +12,7 @@ import { createSlots } from './slots.ts';
 import { createSupervisor } from './supervisor.ts';
 import { createBubblewrapTier, findBubblewrap } from './tiers/bubblewrap.ts';
 import { createPlainTier } from './tiers/none.ts';
-import type { Tier, TierOptions } from './tiers/tier.ts';
+import { NOBODY, type Tier, type TierOptions } from './tiers/tier.ts';
 
 export interface SandboxOptions {
   dataDir: string;
@@ -41,14 +41,21 @@ const INSTALL_HINT =
   'Install bubblewrap (Debian, Ubuntu: apt-get install bubblewrap; Fedora: dnf install bubblewrap).';
 
 /** Tiers to try, strongest first. */
-function candidates(isolation: SandboxOptions['isolation'], options: TierOptions): (() => Tier)[] {
+function candidates(
+  isolation: SandboxOptions['isolation'],
+  options: Omit<TierOptions, 'user'>,
+): (() => Tier)[] {
   if (isolation === 'launcher')
     throw new IsolationUnavailable('WELLSPRING_ISOLATION=launcher is not available in this version.');
   const bwrap = findBubblewrap();
-  const strong = bwrap === undefined ? [] : [() => createBubblewrapTier(bwrap, options)];
-  const plain = () => createPlainTier(options);
-  if (isolation === 'none') return [plain];
-  if (isolation === 'auto') return [...strong, plain];
+  // A platform that runs as root starts the code as nobody, where nobody may read what Node needs.
+  const users: TierOptions['user'][] =
+    process.getuid?.() === 0 ? [{ uid: NOBODY, gid: NOBODY }, undefined] : [undefined];
+  const strong =
+    bwrap === undefined ? [] : users.map((user) => () => createBubblewrapTier(bwrap, { ...options, user }));
+  const plain = users.map((user) => () => createPlainTier({ ...options, user }));
+  if (isolation === 'none') return plain;
+  if (isolation === 'auto') return [...strong, ...plain];
   if (strong.length === 0)
     throw new IsolationUnavailable(`WELLSPRING_ISOLATION=${isolation} needs bubblewrap. ${INSTALL_HINT}`);
   return strong;
@@ -64,7 +71,7 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
   const program = await writeChildProgram(slots.shared);
   const packages = createPackageStore(join(dataDir, 'packages'), packageEnvironment);
   const materialise = createMaterialise(join(dataDir, 'bundles'), packages);
-  const tierOptions: TierOptions = {
+  const tierOptions = {
     program,
     directory: join(slots.shared, 'tier'),
     codeAllowNetworks,

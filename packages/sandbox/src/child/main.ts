@@ -84,6 +84,31 @@ let exported: unknown;
 let tainted = false;
 let directory = '';
 
+/**
+ * Where only Node's permission model keeps code in, signals and internal bindings would be a way out. Where a real
+ * boundary stands, this costs nothing.
+ */
+function closeDoors(): void {
+  const refuse = (name: string) => () => {
+    throw Object.assign(new Error(`EPERM: process.${name} is not allowed`), { code: 'EPERM' });
+  };
+  const doors = [
+    'kill',
+    '_kill',
+    'binding',
+    '_linkedBinding',
+    'dlopen',
+    '_debugProcess',
+    '_debugEnd',
+    'execve',
+    'setuid',
+    'setgid',
+  ];
+  for (const name of doors) {
+    Object.defineProperty(process, name, { value: refuse(name), writable: false, configurable: false });
+  }
+}
+
 /** Frames of the platform itself tell the author nothing. */
 const OWN_FRAME = /\n\s+at [^\n]*(?:child\.mjs|node:internal\/process)[^\n]*/g;
 
@@ -160,6 +185,7 @@ socket.on('error', () => exit(0));
 
 process.setSourceMapsEnabled(true);
 captureConsole();
+closeDoors();
 installGlobals();
 guardSockets(parse(process.argv[2] ?? '[]') as string[]);
 sendJson(FRAME.ready, {});

@@ -2,11 +2,10 @@ import { execFileSync, spawn } from 'node:child_process';
 import { closeSync, existsSync, mkdirSync, openSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { seccompFilter } from '../seccomp.ts';
-import { childEnvironment, nodeFlags, type Tier, type TierOptions } from './tier.ts';
+import { childEnvironment, NOBODY, nodeFlags, type Tier, type TierOptions } from './tier.ts';
 
 /** Bytes of the private /tmp. */
 const TMP_BYTES = 64 * 1024 * 1024;
-const NOBODY = 65534;
 
 /** Read by the C library when a name is resolved; loaded at run time, so ldd does not list them. */
 const RESOLVER_LIBRARIES = ['libnss_files.so.2', 'libnss_dns.so.2', 'libresolv.so.2'];
@@ -38,7 +37,7 @@ export function findBubblewrap(): string | undefined {
  */
 export function createBubblewrapTier(
   bwrap: string,
-  { program, directory, codeAllowNetworks, heapMb }: TierOptions,
+  { program, directory, codeAllowNetworks, heapMb, user }: TierOptions,
 ): Tier {
   mkdirSync(directory, { recursive: true, mode: 0o755 });
   const filter = join(directory, 'seccomp.bpf');
@@ -110,6 +109,7 @@ export function createBubblewrapTier(
         ...command,
       ];
       const child = spawn(bwrap, args, {
+        ...user,
         env: {},
         cwd: '/',
         stdio: ['ignore', 'pipe', 'pipe', 'pipe', seccomp],

@@ -20,7 +20,12 @@ export interface TierOptions {
   codeAllowNetworks: readonly string[];
   /** Of the V8 heap, in MB. */
   heapMb: number;
+  /** The unprivileged user to start processes as; undefined: the platform's own. */
+  user: { uid: number; gid: number } | undefined;
 }
+
+/** Of `nobody` on every common system. */
+export const NOBODY = 65534;
 
 /** What user code finds in process.env; nothing in it tells of the host. */
 export const childEnvironment = (home: string, temporary: string): Record<string, string> => ({
