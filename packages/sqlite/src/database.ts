@@ -8,6 +8,7 @@ import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlit
  * Fsync point: WAL with synchronous=FULL, so a COMMIT returns after the log is fsynced. All writes that are asked for
  * within a turn of the event loop share one COMMIT, and their promises resolve after it: what was resolved survives
  * SIGKILL and a power failure. Reads run at once, between commits, and so see only what is durable.
+ * When a commit fails (a full disk), all its writes are rejected and none is done; the next commit tries anew.
  */
 export interface Database {
   /** Prepared once per text. */
@@ -21,6 +22,8 @@ export interface Database {
   writeOne<T>(work: () => T): Promise<T>;
   /** Runs statements at once, outside of any group: for schema changes at start. */
   exec(sql: string): void;
+  /** Runs work at once in a transaction of its own, for changes of several statements at start. */
+  transaction<T>(work: () => T): T;
   /** Number of commits, for benchmarks. */
   readonly commits: number;
   /** Makes durable what was asked for, and closes the file. */
@@ -36,6 +39,10 @@ interface Pending {
   reject(error: unknown): void;
 }
 
+/** Bounds what a write waits for others, whatever the disk does. */
+const LONGEST_REST_MS = 2;
+
+/** Opens or makes the file and its directory. @throws Error when the file is no database, or not ours to write */
 export function openDatabase(path: string): Database {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   const db = new DatabaseSync(path, { enableForeignKeyConstraints: false });
@@ -50,6 +57,7 @@ export function openDatabase(path: string): Database {
   let scheduled = false;
   let closed = false;
   let commits = 0;
+  let restedAt = 0;
 
   function statement(sql: string): StatementSync {
     let found = statements.get(sql);
@@ -60,42 +68,72 @@ export function openDatabase(path: string): Database {
     return found;
   }
 
+  /**
+   * A commit blocks the event loop for an fsync. After one, what comes up is let run for as long as it took before
+   * the next one, so under load at most half of the time goes into commits and each serves more writes; a write
+   * that finds the database at rest is committed at once.
+   */
+  function commitWhenRested(): void {
+    const begun = performance.now();
+    if (begun < restedAt) {
+      setImmediate(commitWhenRested);
+      return;
+    }
+    flush();
+    const ended = performance.now();
+    restedAt = ended + Math.min(ended - begun, LONGEST_REST_MS);
+  }
+
+  /** Runs one piece of work within the open transaction. @throws what it throws, its own writes undone */
+  function runOne({ work, single }: Pending): unknown {
+    if (single) return work();
+    statement('SAVEPOINT work').run();
+    try {
+      const value = work();
+      statement('RELEASE work').run();
+      return value;
+    } catch (error) {
+      if (db.isTransaction) {
+        statement('ROLLBACK TO work').run();
+        statement('RELEASE work').run();
+      }
+      throw error;
+    }
+  }
+
+  /** Gives what is to be told to each of the group. @throws when nothing of the group is durable */
+  function commit(group: readonly Pending[]): (() => void)[] {
+    try {
+      statement('BEGIN IMMEDIATE').run();
+      const settle = group.map((one) => {
+        try {
+          const value = runOne(one);
+          return () => one.resolve(value);
+        } catch (error) {
+          // A full disk may have ended the whole transaction: whatever ran now would commit by itself.
+          if (!db.isTransaction) throw error;
+          return () => one.reject(error);
+        }
+      });
+      statement('COMMIT').run();
+      commits += 1;
+      return settle;
+    } catch (error) {
+      if (db.isTransaction) statement('ROLLBACK').run();
+      throw error;
+    }
+  }
+
   function flush(): void {
     scheduled = false;
     const group = pending;
     if (group.length === 0) return;
     pending = [];
-    const settle: (() => void)[] = [];
     try {
-      statement('BEGIN IMMEDIATE').run();
+      for (const tell of commit(group)) tell();
     } catch (error) {
       for (const { reject } of group) reject(error);
-      return;
     }
-    for (const { work, single, resolve, reject } of group) {
-      try {
-        if (!single) statement('SAVEPOINT work').run();
-        const value = work();
-        if (!single) statement('RELEASE work').run();
-        settle.push(() => resolve(value));
-      } catch (error) {
-        if (!single && db.isTransaction) {
-          statement('ROLLBACK TO work').run();
-          statement('RELEASE work').run();
-        }
-        settle.push(() => reject(error));
-      }
-    }
-    try {
-      statement('COMMIT').run();
-      commits += 1;
-    } catch (error) {
-      // Nothing of the group is durable, e.g. because the disk is full.
-      if (db.isTransaction) statement('ROLLBACK').run();
-      for (const { reject } of group) reject(error);
-      return;
-    }
-    for (const done of settle) done();
   }
 
   function enqueue<T>(work: () => T, single: boolean): Promise<T> {
@@ -104,7 +142,7 @@ export function openDatabase(path: string): Database {
       pending.push({ work, single, resolve: resolve as (value: unknown) => void, reject });
       if (scheduled) return;
       scheduled = true;
-      setImmediate(flush);
+      setImmediate(commitWhenRested);
     });
   }
 
@@ -113,6 +151,17 @@ export function openDatabase(path: string): Database {
     write: (work) => enqueue(work, false),
     writeOne: (work) => enqueue(work, true),
     exec: (sql) => db.exec(sql),
+    transaction(work) {
+      db.exec('BEGIN IMMEDIATE');
+      try {
+        const value = work();
+        db.exec('COMMIT');
+        return value;
+      } catch (error) {
+        if (db.isTransaction) db.exec('ROLLBACK');
+        throw error;
+      }
+    },
     get commits() {
       return commits;
     },
