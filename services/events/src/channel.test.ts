@@ -318,7 +318,10 @@ describe('a stream', () => {
     let asked = 0;
     const counting = {
       ...channel,
-      newer: (...given: Parameters<Channel['newer']>) => (asked++, channel.newer(...given)),
+      newer(...given: Parameters<Channel['newer']>) {
+        asked++;
+        return channel.newer(...given);
+      },
     };
     const reads = createSharedReads();
     const texts = await Promise.all(range(0, 50).map(() => reads.read(counting, '')));
