@@ -21,7 +21,6 @@ export function createEventsService(deps: EventsDeps): Service {
       {
         name: 'streams',
         early: true,
-        run: (signal) =>
           new Promise((resolve) => {
             const end = () => {
               draining.abort();
