@@ -1,0 +1,3 @@
+import { compareRoad } from './src/road.ts';
+
+await compareRoad();

@@ -1,0 +1,69 @@
+import { cpus } from 'node:os';
+import { Ledger, offer, percentile, type Round } from './load.ts';
+import { startPlatform } from './platform.ts';
+import { residentBytes, startModule } from './processes.ts';
+
+const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 5);
+const EVENTS = Number(process.env.BENCH_EVENTS ?? 6000);
+const SOURCES = Number(process.env.BENCH_SOURCES ?? 8);
+
+const median = (values: readonly number[]) => percentile([...values].sort((a, b) => a - b), 50);
+
+function line(name: string, rounds: readonly Round[]): string {
+  const of = (field: keyof Round) => median(rounds.map((round) => round[field]));
+  const sum = (field: keyof Round) => rounds.reduce((total, round) => total + round[field], 0);
+  return [
+    name.padEnd(22),
+    of('rate').toFixed(0).padStart(9),
+    `${of('acceptP50').toFixed(1)} / ${of('acceptP99').toFixed(1)}`.padStart(16),
+    `${of('deliveredP50').toFixed(1)} / ${of('deliveredP99').toFixed(1)}`.padStart(16),
+    String(sum('lost')).padStart(6),
+    String(sum('duplicated')).padStart(6),
+  ].join('');
+}
+
+/**
+ * Accepted → delivered, beside a bare pipe: the same generator, the same receiver, the same number of connections,
+ * in turns. What differs between machines cancels out in the ratio.
+ */
+export async function compareRoad(): Promise<void> {
+  const ledger = new Ledger();
+  const receiver = await startModule('./receiver.ts', [], ({ batch }: { batch: [number, number][] }) => ledger.add(batch));
+  const target = `http://127.0.0.1:${receiver.port}/`;
+  const pipe = await startModule('./pipe.ts', [target]);
+  const platform = await startPlatform();
+  try {
+    const one = [await platform.deploy(target)];
+    const several = await Promise.all(Array.from({ length: SOURCES }, () => platform.deploy(target)));
+    const contestants = {
+      'bare pipe': [`http://127.0.0.1:${pipe.port}/`],
+      'one source': one,
+      [`${SOURCES} sources`]: several,
+    };
+    const rounds = new Map<string, Round[]>(Object.keys(contestants).map((name) => [name, []]));
+    let first = 0;
+    let memory = 0;
+    // The first round warms up and does not count.
+    for (let round = 0; round <= ROUNDS; round++) {
+      for (const [name, urls] of Object.entries(contestants)) {
+        const result = await offer(urls, ledger, first, EVENTS);
+        first += EVENTS;
+        if (round > 0) rounds.get(name)!.push(result);
+        memory = Math.max(memory, residentBytes(platform.child.pid!));
+      }
+    }
+    console.log(`\n${ROUNDS} rounds of ${EVENTS} events of 1 KB, 64 connections, ${cpus().length} cores; medians\n`);
+    console.log('                       events/s accept p50/p99  deliver p50/p99  lost  twice');
+    for (const [name, results] of rounds) console.log(line(name, results));
+    const base = median(rounds.get('bare pipe')!.map(({ rate }) => rate));
+    for (const [name, results] of rounds) {
+      if (name === 'bare pipe') continue;
+      console.log(`ratio of ${name} to the bare pipe: ${(median(results.map(({ rate }) => rate)) / base).toFixed(2)}`);
+    }
+    console.log(`memory of the platform with its sandboxes: ${(memory / 1024 / 1024).toFixed(0)} MB at the most`);
+  } finally {
+    await platform.stop();
+    pipe.child.disconnect();
+    receiver.child.disconnect();
+  }
+}
