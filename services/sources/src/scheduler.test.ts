@@ -38,9 +38,10 @@ function createClock() {
   };
   return {
     clock,
-    /** Resolves when somebody sleeps. */
-    asleep: () =>
-      sleepers.length > 0 ? Promise.resolve() : new Promise<void>((resolve) => watchers.push(resolve)),
+    /** Resolves when that many sleep. */
+    async asleep(count = 1) {
+      while (sleepers.length < count) await new Promise<void>((resolve) => watchers.push(resolve));
+    },
     wakesAt: () => Math.min(...sleepers.map(({ at }) => at)),
     advance(ms: number) {
       now += ms;
@@ -94,16 +95,11 @@ function createHarness() {
     pubsub,
     ...time,
     dues: () => jobs.map(({ trigger }) => (trigger.kind === 'timer' ? trigger.due_at : Number.NaN)),
+    another: () =>
+      schedulerWorker({ store: dyingStore, queue: dyingQueue, pubsub, clock: time.clock, log: silentLog }),
     up() {
       abort = new AbortController();
-      const worker = schedulerWorker({
-        store: dyingStore,
-        queue: dyingQueue,
-        pubsub,
-        clock: time.clock,
-        log: silentLog,
-      });
-      running = worker.run(abort.signal);
+      running = harness.another().run(abort.signal);
       running.catch(() => {});
     },
     async down() {
@@ -204,6 +200,25 @@ describe('the scheduler', () => {
     await h.rows.patch('dc_0000000001/timer', { due_at: null });
     await h.settled();
     expect((await h.rows.get('dc_0000000001/timer'))?.due_at).toBeNull();
+    await h.close();
+  });
+
+  test('may run several times over: a tick published twice has one run id', async () => {
+    const h = createHarness();
+    await h.rows.insert(timer({ interval_seconds: 60 }));
+    const stop = new AbortController();
+    const running = [1, 2, 3].map(() => h.another().run(stop.signal));
+    for (let i = 1; i <= 10; i++) {
+      await h.asleep(3);
+      h.advance(60_000);
+    }
+    await h.asleep(3);
+    const beats = Array.from({ length: 10 }, (_, i) => START + (i + 1) * 60_000);
+    expect([...new Set(h.dues())]).toEqual(beats);
+    expect(new Set(h.jobs.map(({ run_id }) => run_id)).size).toBe(10);
+    expect((await h.rows.get('dc_0000000001/timer'))?.due_at).toBe(START + 660_000);
+    stop.abort();
+    await Promise.all(running);
     await h.close();
   });
 
