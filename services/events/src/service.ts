@@ -21,6 +21,7 @@ export function createEventsService(deps: EventsDeps): Service {
       {
         name: 'streams',
         early: true,
+        run: (signal) =>
           new Promise((resolve) => {
             const end = () => {
               draining.abort();
