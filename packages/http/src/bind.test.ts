@@ -2,78 +2,12 @@ import { randomBytes } from 'node:crypto';
 import { createServer, request as httpRequest, type IncomingHttpHeaders, type Server } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
-import { defineEndpoint } from '@wellspring/contract/endpoint';
 import type { Principal } from '@wellspring/contract/principal';
 import type { Log } from '@wellspring/core/log';
 import { conflict } from '@wellspring/core/problem';
-import Type from 'typebox';
 import { createRouter, route } from './bind.ts';
 import { PRINCIPAL_HEADER, signPrincipal } from './principal.ts';
-
-const fields = {
-  include: Type.Optional(Type.String()),
-  exclude: Type.Optional(Type.String()),
-};
-const Thing = Type.Object({ id: Type.String(), name: Type.String(), size: Type.Number() });
-const input = Type.Object({
-  name: Type.Optional(Type.String()),
-  limit: Type.Optional(Type.Integer({ minimum: 1 })),
-  active: Type.Optional(Type.Boolean()),
-  extra: Type.Optional(Type.Unknown()),
-  ...fields,
-});
-const base = { service: 'sources', summary: 'For this test', input, output: Thing } as const;
-const getThing = defineEndpoint({
-  ...base,
-  operationId: 'getThing',
-  method: 'GET',
-  path: '/things/{id}',
-  envelope: 'single',
-});
-const getMine = defineEndpoint({
-  ...base,
-  operationId: 'getMine',
-  method: 'GET',
-  path: '/things/mine',
-  envelope: 'single',
-});
-const listThings = defineEndpoint({
-  ...base,
-  operationId: 'listThings',
-  method: 'GET',
-  path: '/things',
-  envelope: 'page',
-});
-const addThing = defineEndpoint({
-  ...base,
-  operationId: 'addThing',
-  method: 'POST',
-  path: '/things',
-  envelope: 'single',
-});
-const dropThing = defineEndpoint({
-  ...base,
-  operationId: 'dropThing',
-  method: 'DELETE',
-  path: '/things/{id}',
-  envelope: 'none',
-  status: 204,
-});
-const failing = defineEndpoint({
-  ...base,
-  operationId: 'failing',
-  method: 'GET',
-  path: '/failing/{how}',
-  envelope: 'single',
-});
-const open = defineEndpoint({
-  ...base,
-  operationId: 'open',
-  method: 'GET',
-  path: '/open',
-  envelope: 'null',
-  authenticated: false,
-});
+import { addThing, dropThing, failing, getMine, getThing, listThings, open } from './things.kit.ts';
 
 const key = randomBytes(32);
 const ALICE: Principal = { kind: 'user', user_id: 'u_alice', key_id: 'key_1', org_ids: ['o_1'] };

@@ -10,12 +10,15 @@ import type { RunCommit } from '@wellspring/store/port';
 import type { Deployed } from './catalog.ts';
 import { eventRow, type Outcome, prepareCommit } from './commit.ts';
 import { type Announcer, outboxRow } from './emitted.ts';
+import { type Live, liveState, setDb } from './live-state.ts';
 import { nextSortKey } from './next-sort-key.ts';
 import {
   type LogRecord,
   logRecord,
   type RunContext,
   SOURCE_TYPES,
+  type SourceType,
+  skippedTick,
   timerEvent,
   triggerEvent,
 } from './records.ts';
@@ -58,13 +61,6 @@ export class Fenced extends Error {
   override readonly name = 'Fenced';
 }
 
-interface Live {
-  row: EmitterStateRow;
-  version: number;
-  dbBytes: number;
-  dbRevision: number;
-}
-
 export function createLane(sourceId: string, deps: LaneDeps): Lane {
   const { store, executor, clock, call, announcer, meter } = deps;
   const stateRows = store.collection(states);
@@ -79,14 +75,8 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
   function load(): Promise<Live> {
     loading ??= (async () => {
       const found = await stateRows.getVersioned(sourceId);
-      const row = found?.row ?? { id: sourceId, db: {}, dedupe: {}, last_ids: {}, committed: [] };
       revision += 1;
-      return {
-        row: { ...row, db: { ...row.db } },
-        version: found?.version ?? 0,
-        dbBytes: sizeOf(row.db),
-        dbRevision: revision,
-      };
+      return liveState(sourceId, found, revision);
     })();
     loading.catch(() => {
       loading = undefined;
@@ -207,6 +197,20 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
     call: what,
   });
 
+  const contextOf = (
+    run_id: string,
+    { source, deployment }: Deployed,
+    source_type: SourceType,
+    accepted_at: number,
+  ): RunContext => ({
+    run_id,
+    source_id: sourceId,
+    owner_id: source.owner_id,
+    deployment_id: deployment.id,
+    source_type,
+    accepted_at,
+  });
+
   /** A tick that fell due while the source was running is not made up for. */
   const overtaken = (job: RunJob, { source }: Deployed) =>
     job.trigger.kind === 'timer' &&
@@ -225,14 +229,7 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
       const left = await announcer.pending(job.run_id);
       return { committed: left ? announcer.announce(left) : Promise.resolve() };
     }
-    const run: RunContext = {
-      run_id: job.run_id,
-      source_id: sourceId,
-      owner_id: deployed.source.owner_id,
-      deployment_id: deployed.deployment.id,
-      source_type: SOURCE_TYPES[trigger.kind],
-      accepted_at: job.accepted_at,
-    };
+    const run = contextOf(job.run_id, deployed, SOURCE_TYPES[trigger.kind], job.accepted_at);
     const context: CommitContext = {
       deployed,
       hop: job.hop,
@@ -247,7 +244,7 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
         committed: commit(
           live,
           run,
-          { emits: [], errors: [], logs: [skippedTick(run, job, clock.now())] },
+          { emits: [], errors: [], logs: [skippedTick(run, trigger, clock.now())] },
           context,
         ),
       };
@@ -318,7 +315,7 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
         return left && announcer.announce(left);
       }
       const now = clock.now();
-      const run = recordContext(job, deployed, now);
+      const run = contextOf(job.run_id, deployed, 'EMIT', now);
       const isError = job.channel === '$errors';
       const { sortKey, lastIds } = nextSortKey(live.row.last_ids, job.channel, now);
       const state = {
@@ -366,15 +363,7 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
 
     async hook(hook, deployed, logsWanted) {
       const live = await load();
-      const run: RunContext = {
-        run_id: newId('run'),
-        source_id: sourceId,
-        owner_id: deployed.source.owner_id,
-        deployment_id: deployed.deployment.id,
-        source_type: 'HOOK',
-        accepted_at: clock.now(),
-        hook,
-      };
+      const run: RunContext = { ...contextOf(newId('run'), deployed, 'HOOK', clock.now()), hook };
       const hookTask = task(deployed, live, 'hook', { kind: 'hook', hook });
       const { outcome, result } = await execute(hookTask, live, run, () => {});
       // Hooks are rare: their process is not worth keeping.
@@ -403,38 +392,3 @@ interface CommitContext {
   event: () => unknown;
   durationMs: number;
 }
-
-const sizeOf = (db: Record<string, string>) =>
-  Object.entries(db).reduce((sum, [key, json]) => sum + Buffer.byteLength(key) + Buffer.byteLength(json), 0);
-
-/** Changes the live map; gives a sentence when the change would make it too large. */
-function setDb(live: Live, key: string, json: string | undefined): string | undefined {
-  const { db } = live.row;
-  const entry = (text: string | undefined) =>
-    text === undefined ? 0 : Buffer.byteLength(key) + Buffer.byteLength(text);
-  const bytes = live.dbBytes + entry(json) - entry(Object.hasOwn(db, key) ? db[key] : undefined);
-  if (bytes > LIMITS.db)
-    return `$service.db holds at most ${LIMITS.db / 1024} KB; the key ${key.slice(0, 80)} was not set.`;
-  if (json === undefined) delete db[key];
-  else Object.defineProperty(db, key, { value: json, enumerable: true, configurable: true, writable: true });
-  live.dbBytes = bytes;
-  live.dbRevision += 1;
-  return undefined;
-}
-
-const skippedTick = (run: RunContext, job: RunJob, ts: number): LogRecord => ({
-  ts,
-  k: 'log',
-  level: 'warn',
-  execution_id: run.run_id,
-  msg: `The tick of ${new Date(job.trigger.kind === 'timer' ? job.trigger.due_at : ts).toISOString()} was skipped: the previous run was still going.`,
-});
-
-const recordContext = (job: RecordJob, deployed: Deployed, now: number): RunContext => ({
-  run_id: job.run_id,
-  source_id: job.source_id,
-  owner_id: deployed.source.owner_id,
-  deployment_id: deployed.deployment.id,
-  source_type: 'EMIT',
-  accepted_at: now,
-});

@@ -53,6 +53,15 @@ export const errorLogRecord = (run: RunContext, error: ThrownError, ts: number):
   err: { name: error.name, message: cut(error.message), stack: cut(error.stack) },
 });
 
+/** A tick that fell due while the previous run was still going is not made up for, but told. */
+export const skippedTick = (run: RunContext, trigger: Trigger, ts: number): LogRecord => ({
+  ts,
+  k: 'log',
+  level: 'warn',
+  execution_id: run.run_id,
+  msg: `The tick of ${new Date(trigger.kind === 'timer' ? trigger.due_at : ts).toISOString()} was skipped: the previous run was still going.`,
+});
+
 /** A record of `$errors`: the trigger, where it ran and what was thrown. JSON text. */
 export function errorRecord(run: RunContext, event: unknown, error: ThrownError, now: number): string {
   return JSON.stringify({
