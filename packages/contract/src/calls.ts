@@ -17,7 +17,7 @@ export interface HookCall {
   answer: { ok: true } | { ok: false; name: string; message: string };
 }
 
-/** `runner.forget`, key = source id: the source was changed or deleted; its processes and cached state go. */
+/** `runner.forget`, key = source id: the source was deleted. Its processes and state go, and nothing of it is committed. */
 export interface ForgetCall {
   message: { source_id: string };
   answer: { ok: true };

@@ -11,14 +11,16 @@ const EVERY_MS = 60_000;
  * @param interrupted by a crash: nobody knows how far it came, so what was active is activated again
  */
 export async function undo(
-  { deps, interfaces }: SourcesContext,
+  { deps, interfaces, removeSource }: SourcesContext,
   sourceId: string,
   { interrupted }: { interrupted: boolean },
 ): Promise<void> {
   const rows = deps.store.collection(sources);
   const source = await rows.get(sourceId);
-  const revert = source?.transition?.revert;
-  if (source?.status !== 'updating' || !revert) return;
+  // Deleted meanwhile, with its owner: what was made since then goes too.
+  if (!source || source.status === 'deleting') return removeSource(sourceId);
+  const revert = source.transition?.revert;
+  if (source.status !== 'updating' || !revert) return;
   const moved = source.deployment_id !== revert.deployment_id || source.active !== revert.active;
   await rows.patch(sourceId, revert);
   await interfaces.restore({ ...source, ...revert });

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { components } from '@wellspring/store/collections/components';
+import { deleteSourceRows } from '@wellspring/store/collections/delete-source';
 import { deployments, endpoints, sources, timers } from '@wellspring/store/collections/sources';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import { ALICE, BOB, code, createTestbed, HTTP, type Testbed, TIMER, user } from './testbed.ts';
@@ -270,6 +271,21 @@ test('a deleted source takes everything along, but not what belongs to others', 
     await expect(bed.invoke(operation, { id: made.id }, {})).rejects.toMatchObject({ status: 404 });
   }
   expect(await bed.store.collection(components).count()).toBe(2);
+});
+
+test.each([
+  ['created', 'deploy'],
+  ['created', 'activate'],
+  ['updated', 'deactivate'],
+  ['updated', 'activate'],
+])('a source that is deleted with its owner while it is %s leaves nothing, in %s', async (what, moment) => {
+  const props = [HTTP, TIMER];
+  const made = what === 'updated' ? await create({ component_code: code({ props }) }) : undefined;
+  bed.onHook((hook, _deployment, id) => (hook === moment ? deleteSourceRows(bed.store, id) : undefined));
+  const changed = { component_code: code({ props: [...props, { ...HTTP, name: 'web' }], version: '2' }) };
+  const doing = made ? update(made.id, changed) : create(changed);
+  await expect(doing).rejects.toMatchObject({ status: 404 });
+  expect(await leftovers()).toBe(0);
 });
 
 test('what is not yours looks as if it were not there', async () => {
