@@ -1,4 +1,5 @@
 import type { Database, SQLInputValue } from '@wellspring/sqlite/database';
+import { createCodec, type StoredRow } from './embedded-row.ts';
 import { columnOf, tableOf, textColumnOf } from './embedded-schema.ts';
 import { checkIndexed, compileWhere } from './embedded-where.ts';
 import {
@@ -8,10 +9,7 @@ import {
   type ListOptions,
   type Row,
   type Versioned,
-  type Where,
 } from './port.ts';
-
-type Stored = { id: string; version: number; doc: string } & Record<string, string>;
 
 /** A collection whose writes can also be made part of a larger transaction. */
 export interface EmbeddedCollection<T extends Row> extends Collection<T> {
@@ -35,141 +33,116 @@ export function createCollection<T extends Row>(
   definition: CollectionDefinition<T>,
 ): EmbeddedCollection<T> {
   const table = tableOf(definition);
-  const texts = definition.texts ?? [];
-  const textColumns = texts.map(textColumnOf);
+  const codec = createCodec(definition);
+  const textColumns = (definition.texts ?? []).map(textColumnOf);
   const all = ['id', 'version', 'doc', ...textColumns].join(', ');
-  const places = ['?', '1', '?', ...texts.map(() => '?')].join(', ');
+  const places = ['?', '1', '?', ...textColumns.map(() => '?')].join(', ');
+  const sets = ['doc = ?', ...textColumns.map((column) => `${column} = ?`)].join(', ');
   const INSERT = `INSERT INTO ${table} (${all}) VALUES (${places})`;
   const INSERT_NEW = `INSERT OR IGNORE INTO ${table} (${all}) VALUES (${places})`;
-  const sets = ['doc = ?', ...textColumns.map((column) => `${column} = ?`)].join(', ');
   const REPLACE = `UPDATE ${table} SET version = version + 1, ${sets} WHERE id = ? AND version = ?`;
+  const REPLACE_DOC = `UPDATE ${table} SET version = version + 1, doc = ? WHERE id = ? AND version = ?`;
   const GET = `SELECT ${all} FROM ${table} WHERE id = ?`;
 
-  /** The document: all but the texts. */
-  const docOf = (row: T): string => {
-    if (texts.length === 0) return JSON.stringify(row);
-    const rest = { ...row } as Record<string, unknown>;
-    for (const field of texts) delete rest[field];
-    return JSON.stringify(rest);
-  };
-  const textsOf = (row: T): string[] => texts.map((field) => (row[field] as string | undefined) ?? '');
+  const getStored = (id: string) => db.statement(GET).get(id) as unknown as StoredRow | undefined;
 
-  function rowOf(stored: Stored): T {
-    const row = JSON.parse(stored.doc) as T & Record<string, unknown>;
-    for (const field of texts) (row as Record<string, unknown>)[field] = stored[`t_${field}`];
-    return row;
-  }
-
-  const getStored = (id: string) => db.statement(GET).get(id) as Stored | undefined;
-
-  function selectSql({ where, orderBy = 'id' as keyof T & string, order = 'desc', limit }: ListOptions<T>) {
-    checkIndexed(definition, orderBy);
+  function select({ where, orderBy, order = 'desc', limit }: ListOptions<T>): StoredRow[] {
+    const by = orderBy ?? 'id';
+    checkIndexed(definition, by);
     const condition = compileWhere(definition, where);
-    const by = orderBy === 'id' ? `id ${order}` : `${columnOf(orderBy)} ${order}, id ${order}`;
     const values: SQLInputValue[] = [...condition.values];
-    let sql = `SELECT ${all} FROM ${table} ${condition.sql} ORDER BY ${by}`;
+    const orders = by === 'id' ? `id ${order}` : `${columnOf(by)} ${order}, id ${order}`;
+    let sql = `SELECT ${all} FROM ${table} ${condition.sql} ORDER BY ${orders}`;
     if (limit !== undefined) {
       sql += ' LIMIT ?';
       values.push(limit);
     }
-    return { sql, values };
+    return db.statement(sql).all(...values) as unknown as StoredRow[];
   }
 
-  const select = (options: ListOptions<T>): Stored[] => {
-    const { sql, values } = selectSql(options);
-    return db.statement(sql).all(...values) as Stored[];
-  };
-
-  function updateNow(row: T, ifVersion: number): boolean {
-    return db.statement(REPLACE).run(docOf(row), ...textsOf(row), row.id, ifVersion).changes === 1;
-  }
-
-  const guarded = <R>(work: () => R): R => {
+  /** @throws ConflictError */
+  function guarded<R>(work: () => R): R {
     try {
       return work();
     } catch (error) {
       throw asConflict(error, definition.name);
     }
-  };
-
-  function patchNow(id: string, fields: Partial<T>, where?: Where<T>): boolean {
-    const condition = compileWhere(definition, { ...where, id } as Where<T>);
-    const stored = db.statement(`SELECT ${all} FROM ${table} ${condition.sql}`).get(...condition.values) as
-      | Stored
-      | undefined;
-    if (!stored) return false;
-    return guarded(() => updateNow({ ...rowOf(stored), ...fields, id }, stored.version));
   }
 
   const insertNow = (row: T): void => {
-    guarded(() => db.statement(INSERT).run(row.id, docOf(row), ...textsOf(row)));
+    guarded(() => db.statement(INSERT).run(row.id, codec.doc(row), ...codec.texts(row)));
   };
+
+  const insertNewNow = (row: T): boolean =>
+    db.statement(INSERT_NEW).run(row.id, codec.doc(row), ...codec.texts(row)).changes === 1;
+
+  const replaceNow = (row: T, ifVersion: number): boolean =>
+    guarded(
+      () => db.statement(REPLACE).run(codec.doc(row), ...codec.texts(row), row.id, ifVersion).changes === 1,
+    );
+
+  /** Gives the row as it is afterwards. */
+  function changeNow(stored: StoredRow, fields: Partial<T>): T {
+    const row = { ...codec.row(stored), ...fields, id: stored.id };
+    // Texts are large: they are written only when they change.
+    if (codec.hasText(fields)) replaceNow(row, stored.version);
+    else guarded(() => db.statement(REPLACE_DOC).run(codec.doc(row), row.id, stored.version));
+    return row;
+  }
 
   return {
     insertNow,
-    putNow(row, ifVersion) {
-      if (ifVersion > 0) return updateNow(row, ifVersion);
-      return db.statement(INSERT_NEW).run(row.id, docOf(row), ...textsOf(row)).changes === 1;
-    },
+    putNow: (row, ifVersion) => (ifVersion === 0 ? insertNewNow(row) : replaceNow(row, ifVersion)),
     async get(id) {
       const stored = getStored(id);
-      return stored && rowOf(stored);
+      return stored && codec.row(stored);
     },
     async getVersioned(id): Promise<Versioned<T> | undefined> {
       const stored = getStored(id);
-      return stored && { row: rowOf(stored), version: stored.version };
+      return stored && { row: codec.row(stored), version: stored.version };
     },
     async find(where) {
       const [stored] = select({ where, order: 'asc', limit: 1 });
-      return stored && rowOf(stored);
+      return stored && codec.row(stored);
     },
     async list(options = {}) {
-      return select(options).map(rowOf);
+      return select(options).map(codec.row);
     },
-    async count(where, atMost) {
-      const condition = compileWhere(definition, where);
-      const sql =
-        atMost === undefined
-          ? `SELECT count(*) AS n FROM ${table} ${condition.sql}`
-          : `SELECT count(*) AS n FROM (SELECT 1 FROM ${table} ${condition.sql} LIMIT ${Math.trunc(atMost)})`;
-      return (db.statement(sql).get(...condition.values) as { n: number }).n;
+    async count(where, atMost = -1) {
+      const { sql, values } = compileWhere(definition, where);
+      const counted = db.statement(`SELECT count(*) AS n FROM (SELECT 1 FROM ${table} ${sql} LIMIT ?)`);
+      return (counted.get(...values, atMost) as { n: number }).n;
     },
     insert: (row) => db.writeOne(() => insertNow(row)),
-    insertMany: (rows) =>
-      db.write(() => {
-        const inserted: string[] = [];
-        for (const row of rows) {
-          const { changes } = db.statement(INSERT_NEW).run(row.id, docOf(row), ...textsOf(row));
-          if (changes === 1) inserted.push(row.id);
-        }
-        return inserted;
+    insertMany: (rows) => db.write(() => rows.filter(insertNewNow).map(({ id }) => id)),
+    replace: (row, ifVersion) => db.writeOne(() => replaceNow(row, ifVersion)),
+    patch: (id, fields, where) =>
+      db.writeOne(() => {
+        const condition = compileWhere(definition, where ?? {});
+        const and = condition.sql === '' ? 'WHERE id = ?' : `${condition.sql} AND id = ?`;
+        const found = db.statement(`SELECT ${all} FROM ${table} ${and}`).get(...condition.values, id);
+        if (!found) return false;
+        changeNow(found as unknown as StoredRow, fields);
+        return true;
       }),
-    replace: (row, ifVersion) => db.writeOne(() => guarded(() => updateNow(row, ifVersion))),
-    patch: (id, fields, where) => db.writeOne(() => patchNow(id, fields, where)),
     increment: (id, by, initial) =>
       db.write(() => {
         const stored = getStored(id);
-        const row = { ...(stored ? rowOf(stored) : initial) } as Record<string, unknown>;
-        for (const [field, amount] of Object.entries(by))
-          row[field] = Number(row[field] ?? 0) + Number(amount);
-        if (stored) updateNow(row as unknown as T, stored.version);
-        else insertNow(row as unknown as T);
+        const row = (stored ? codec.row(stored) : initial) as Record<string, unknown> & T;
+        const sums = Object.entries(by).map(([field, n]) => [field, Number(row[field] ?? 0) + Number(n)]);
+        if (stored) changeNow(stored, Object.fromEntries(sums));
+        else insertNow({ ...row, ...Object.fromEntries(sums), id });
       }),
     remove: (id) =>
       db.writeOne(() => db.statement(`DELETE FROM ${table} WHERE id = ?`).run(id).changes === 1),
-    removeWhere: (where, limit) => {
-      const condition = compileWhere(definition, where);
-      const chosen = limit === undefined ? '' : ` LIMIT ${Math.trunc(limit)}`;
-      const sql = `DELETE FROM ${table} WHERE id IN (SELECT id FROM ${table} ${condition.sql}${chosen})`;
-      return db.writeOne(() => Number(db.statement(sql).run(...condition.values).changes));
-    },
-    claim: (options, fields) =>
-      db.write(() =>
-        select(options).map((stored) => {
-          const row = { ...rowOf(stored), ...fields };
-          updateNow(row, stored.version);
-          return row;
-        }),
-      ),
+    removeWhere: (where, limit = -1) =>
+      db.writeOne(() => {
+        const { sql, values } = compileWhere(definition, where);
+        const removal = db.statement(
+          `DELETE FROM ${table} WHERE id IN (SELECT id FROM ${table} ${sql} LIMIT ?)`,
+        );
+        return Number(removal.run(...values, limit).changes);
+      }),
+    claim: (options, fields) => db.write(() => select(options).map((stored) => changeNow(stored, fields))),
   };
 }

@@ -1,8 +1,11 @@
 import type { Database } from '@wellspring/sqlite/database';
+import { createCodec, type StoredRow } from './embedded-row.ts';
 import type { CollectionDefinition, Row } from './port.ts';
 
 /** Raised when the layout below changes; a database of a later layout is refused. */
 const LAYOUT = 1;
+/** Rows rewritten at a time when the texts of a collection change. */
+const BATCH = 200;
 
 const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;
 export const tableOf = ({ name }: { name: string }) => quoted(`c_${name}`);
@@ -10,10 +13,8 @@ export const tableOf = ({ name }: { name: string }) => quoted(`c_${name}`);
 export const columnOf = (field: string) => quoted(field === 'id' ? 'id' : `f_${field}`);
 /** The column of a text kept out of the document. */
 export const textColumnOf = (field: string) => quoted(`t_${field}`);
-const indexName = (definition: CollectionDefinition<never>, fields: readonly string[]) =>
-  `i_${definition.name}_${fields.join('_')}`;
 
-/** Makes the table of the collections' layouts. @throws Error for a database that a later version wrote */
+/** Makes the table that knows the layouts of the others. @throws Error for a database of a later version */
 export function prepareDatabase(db: Database): void {
   db.exec('CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID');
   const found = db.statement("SELECT value FROM meta WHERE name = 'layout'").get() as
@@ -28,47 +29,96 @@ export function prepareDatabase(db: Database): void {
 }
 
 /**
- * Brings the table of a collection to its definition: missing columns and indexes are added, indexes that are not
- * declared any more are dropped. Documents stay as they are.
+ * Brings the table of a collection to its definition, in one step: columns and indexes are made, indexes that are
+ * not declared any more are dropped, and what became a text, or is none any more, moves.
  */
 export function migrateCollection<T extends Row>(db: Database, definition: CollectionDefinition<T>): void {
-  const table = tableOf(definition);
   const wanted = JSON.stringify({ indexes: definition.indexes, texts: definition.texts ?? [] });
   const key = `collection:${definition.name}`;
   const known = db.statement('SELECT value FROM meta WHERE name = ?').get(key) as
     | { value: string }
     | undefined;
   if (known?.value === wanted) return;
+  db.transaction(() => {
+    // Not WITHOUT ROWID: large documents in the tree of the ids would make every look-up by id slower.
+    db.exec(
+      `CREATE TABLE IF NOT EXISTS ${tableOf(definition)}
+       (id TEXT PRIMARY KEY NOT NULL, version INTEGER NOT NULL, doc TEXT NOT NULL)`,
+    );
+    dropIndexes(db, definition);
+    moveTexts(db, definition);
+    makeIndexes(db, definition);
+    db.statement('INSERT OR REPLACE INTO meta VALUES (?, ?)').run(key, wanted);
+  });
+}
 
-  db.exec(
-    `CREATE TABLE IF NOT EXISTS ${table} (id TEXT PRIMARY KEY NOT NULL, version INTEGER NOT NULL, doc TEXT NOT NULL) WITHOUT ROWID`,
-  );
-  const columns = new Set(
-    (
-      db.statement(`SELECT name FROM pragma_table_xinfo(?)`).all(`c_${definition.name}`) as { name: string }[]
-    ).map(({ name }) => name),
-  );
-  for (const field of definition.texts ?? []) {
-    if (!columns.has(`t_${field}`))
-      db.exec(`ALTER TABLE ${table} ADD COLUMN ${textColumnOf(field)} TEXT NOT NULL DEFAULT ''`);
-  }
-  for (const field of new Set(definition.indexes.flatMap(({ fields }) => fields))) {
-    if (field === 'id' || columns.has(`f_${field}`)) continue;
-    const path = `$."${field}"`.replaceAll("'", "''");
-    db.exec(`ALTER TABLE ${table} ADD COLUMN ${columnOf(field)} AS (json_extract(doc, '${path}')) VIRTUAL`);
-  }
-  const declared = new Set<string>();
-  for (const { fields, unique } of definition.indexes) {
-    const name = indexName(definition as never, fields) + (unique ? '_u' : '');
-    declared.add(name);
-    const list = fields.map(columnOf).join(', ');
-    db.exec(`CREATE ${unique ? 'UNIQUE ' : ''}INDEX IF NOT EXISTS ${quoted(name)} ON ${table} (${list})`);
-  }
+function columnsOf(db: Database, { name }: { name: string }): string[] {
+  const columns = db.statement('SELECT name FROM pragma_table_xinfo(?)').all(`c_${name}`);
+  return (columns as { name: string }[]).map((column) => column.name);
+}
+
+/** The name tells all about an index, so one that changed has another name. */
+const indexName = (collection: string, fields: readonly string[], unique = false) =>
+  `i_${collection}_${fields.join('_')}${unique ? '_u' : ''}`;
+
+function dropIndexes<T extends Row>(
+  db: Database,
+  { name: collection, indexes }: CollectionDefinition<T>,
+): void {
+  const declared = new Set(indexes.map(({ fields, unique }) => indexName(collection, fields, unique)));
   const present = db
     .statement(
       "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = ? AND name LIKE 'i!_%' ESCAPE '!'",
     )
-    .all(`c_${definition.name}`) as { name: string }[];
+    .all(`c_${collection}`) as { name: string }[];
   for (const { name } of present) if (!declared.has(name)) db.exec(`DROP INDEX ${quoted(name)}`);
-  db.statement('INSERT OR REPLACE INTO meta VALUES (?, ?)').run(key, wanted);
+}
+
+function makeIndexes<T extends Row>(db: Database, definition: CollectionDefinition<T>): void {
+  const table = tableOf(definition);
+  const columns = new Set(columnsOf(db, definition));
+  for (const field of new Set<string>(definition.indexes.flatMap(({ fields }) => fields))) {
+    if (field === 'id' || columns.has(`f_${field}`)) continue;
+    const path = `$."${field}"`.replaceAll("'", "''");
+    db.exec(`ALTER TABLE ${table} ADD COLUMN ${columnOf(field)} AS (json_extract(doc, '${path}')) VIRTUAL`);
+  }
+  for (const { fields, unique } of definition.indexes) {
+    const name = quoted(indexName(definition.name, fields, unique));
+    // Ties are broken by id, so the id is part of the order.
+    const list = unique || fields.includes('id' as never) ? fields : [...fields, 'id'];
+    db.exec(
+      `CREATE ${unique ? 'UNIQUE ' : ''}INDEX IF NOT EXISTS ${name} ON ${table} (${list.map(columnOf).join(', ')})`,
+    );
+  }
+}
+
+function moveTexts<T extends Row>(db: Database, definition: CollectionDefinition<T>): void {
+  const table = tableOf(definition);
+  const texts = definition.texts ?? [];
+  const before = columnsOf(db, definition)
+    .filter((column) => column.startsWith('t_'))
+    .map((column) => column.slice(2));
+  const added = texts.filter((field) => !before.includes(field));
+  const removed = before.filter((field) => !(texts as readonly string[]).includes(field));
+  if (added.length === 0 && removed.length === 0) return;
+
+  for (const field of added) {
+    db.exec(`ALTER TABLE ${table} ADD COLUMN ${textColumnOf(field)} TEXT NOT NULL DEFAULT ''`);
+  }
+  const from = createCodec<T>({ texts: before as (keyof T & string)[] });
+  const to = createCodec<T>(definition);
+  const columns = ['id', 'version', 'doc', ...before.map(textColumnOf)].join(', ');
+  const sets = ['doc = ?', ...texts.map((field) => `${textColumnOf(field)} = ?`)].join(', ');
+  const select = db.statement(`SELECT ${columns} FROM ${table} WHERE id > ? ORDER BY id LIMIT ${BATCH}`);
+  const update = db.statement(`UPDATE ${table} SET ${sets} WHERE id = ?`);
+  for (let after = ''; ; ) {
+    const batch = select.all(after) as unknown as StoredRow[];
+    for (const stored of batch) {
+      const row = from.row(stored);
+      update.run(to.doc(row), ...to.texts(row), stored.id);
+      after = stored.id;
+    }
+    if (batch.length < BATCH) break;
+  }
+  for (const field of removed) db.exec(`ALTER TABLE ${table} DROP COLUMN ${textColumnOf(field)}`);
 }

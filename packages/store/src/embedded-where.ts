@@ -10,14 +10,19 @@ export interface Condition {
 
 const OPERATORS = { gt: '>', gte: '>=', lt: '<', lte: '<=' } as const;
 
-/** A value as json_extract gives it: booleans are 1 and 0. */
-export function sqlValue(value: unknown): SQLInputValue {
-  if (typeof value === 'boolean') return value ? 1 : 0;
-  if (typeof value === 'string' || typeof value === 'number') return value;
-  throw new TypeError(`not a value to compare with: ${typeof value}`);
+/** Strings that UTF-8 cannot carry go as JSON, so that they have the bytes which json_extract gives them. */
+function operand(value: unknown, values: SQLInputValue[]): string {
+  if (typeof value === 'string' && !value.isWellFormed()) {
+    values.push(JSON.stringify([value]));
+    return "json_extract(?, '$[0]')";
+  }
+  if (typeof value === 'boolean') values.push(value ? 1 : 0);
+  else if (typeof value === 'string' || typeof value === 'number') values.push(value);
+  else throw new TypeError(`not a value to compare with: ${value === null ? 'null' : typeof value}`);
+  return '?';
 }
 
-/** @throws Error for a field without an index: a programming error */
+/** @throws Error for a field without an index, and for a comparison with undefined: programming errors */
 export function compileWhere<T extends Row>(
   definition: CollectionDefinition<T>,
   where: Where<T> = {},
@@ -25,24 +30,25 @@ export function compileWhere<T extends Row>(
   const parts: string[] = [];
   const values: SQLInputValue[] = [];
   for (const [field, wanted] of Object.entries(where)) {
-    if (wanted === undefined) continue;
     checkIndexed(definition, field);
+    // Left out, it would match the rows of everybody.
+    if (wanted === undefined) throw new TypeError(`${definition.name}.${field} is compared with undefined`);
     const column = columnOf(field);
     if (wanted === null) {
       parts.push(`${column} IS NULL`);
     } else if (typeof wanted !== 'object') {
-      parts.push(`${column} = ?`);
-      values.push(sqlValue(wanted));
+      parts.push(`${column} = ${operand(wanted, values)}`);
     } else if ('in' in wanted) {
-      const list = wanted.in as unknown[];
-      parts.push(list.length === 0 ? '0' : `${column} IN (${list.map(() => '?').join(', ')})`);
-      values.push(...list.map(sqlValue));
+      // As one value, so that the statement is the same for lists of any length.
+      parts.push(`${column} IN (SELECT value FROM json_each(?))`);
+      values.push(JSON.stringify(wanted.in));
     } else {
-      for (const [name, operator] of Object.entries(OPERATORS)) {
-        const bound = (wanted as Record<string, unknown>)[name];
-        if (bound === undefined) continue;
-        parts.push(`${column} ${operator} ?`);
-        values.push(sqlValue(bound));
+      const bounds = Object.entries(wanted).filter(([, bound]) => bound !== undefined);
+      if (bounds.length === 0) throw new TypeError(`${definition.name}.${field}: a range without bounds`);
+      for (const [name, bound] of bounds) {
+        const operator = OPERATORS[name as keyof typeof OPERATORS];
+        if (!operator) throw new TypeError(`${definition.name}.${field}: no comparison ${name}`);
+        parts.push(`${column} ${operator} ${operand(bound, values)}`);
       }
     }
   }
@@ -50,10 +56,6 @@ export function compileWhere<T extends Row>(
 }
 
 export function checkIndexed<T extends Row>(definition: CollectionDefinition<T>, field: string): void {
-  if (
-    field === 'id' ||
-    definition.indexes.some(({ fields }) => (fields as readonly string[]).includes(field))
-  )
-    return;
-  throw new Error(`${definition.name}.${field} has no index`);
+  const isIndexed = definition.indexes.some(({ fields }) => (fields as readonly string[]).includes(field));
+  if (field !== 'id' && !isIndexed) throw new Error(`${definition.name}.${field} has no index`);
 }

@@ -23,14 +23,17 @@ export interface Index<T extends Row> {
 export interface CollectionDefinition<T extends Row> {
   name: string;
   indexes: readonly Index<T>[];
-  /** String fields that are large and kept out of the document (event payloads, code): never indexed. */
+  /** String fields that are large and kept out of the document (event payloads, code): never indexed; absent reads as ''. */
   texts?: readonly (keyof T & string)[];
   /** Only for the type. */
   row?: T;
 }
 
 type Comparison<V> = { in: readonly V[] } | { gt?: V; gte?: V; lt?: V; lte?: V };
-/** Equality, membership or a range per field; all of them hold. `null` matches absent and null. */
+/**
+ * Equality, membership or a range per field; all of them hold. `null` matches absent and null. Strings compare by
+ * code points. A field without an index, and `undefined`, are programming errors and throw.
+ */
 export type Where<T extends Row> = { [K in keyof T]?: T[K] | null | Comparison<T[K]> };
 
 export interface ListOptions<T extends Row> {
