@@ -33,9 +33,10 @@ interface DeadRow {
 const asLetter = (row: DeadRow): DeadLetter => ({ ...row, id: String(row.id), key: row.key ?? undefined });
 
 export function createJobTable(db: Database) {
+  // The payload comes last: what comes before it is read without touching its pages.
   db.exec(`CREATE TABLE IF NOT EXISTS jobs (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT, queue TEXT NOT NULL, key TEXT, payload TEXT NOT NULL,
-    not_before INTEGER, attempts INTEGER NOT NULL DEFAULT 0, published_at INTEGER NOT NULL)`);
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, queue TEXT NOT NULL, key TEXT, not_before INTEGER,
+    attempts INTEGER NOT NULL DEFAULT 0, published_at INTEGER NOT NULL, payload TEXT NOT NULL)`);
   db.exec(`CREATE INDEX IF NOT EXISTS jobs_key ON jobs (queue, key)`);
   db.exec(`CREATE TABLE IF NOT EXISTS dead_letters (
     id INTEGER PRIMARY KEY AUTOINCREMENT, queue TEXT NOT NULL, key TEXT, payload TEXT NOT NULL,
@@ -75,12 +76,16 @@ export function createJobTable(db: Database) {
       }),
     setAttempts: (seq: number, attempts: number) =>
       db.writeOne(() => db.statement('UPDATE jobs SET attempts = ? WHERE seq = ?').run(attempts, seq)),
-    purge: (queue: QueueName, key: string) =>
-      db.writeOne(() =>
-        db
-          .statement("DELETE FROM jobs WHERE queue = ? AND (key = ? OR (key > ? || '#' AND key < ? || '$'))")
-          .run(queue, key, key, key),
-      ),
+    /** Gives the jobs removed. */
+    purge: (queue: QueueName, key: string): Promise<Set<number>> =>
+      db.writeOne(() => {
+        const rows = db
+          .statement(
+            "DELETE FROM jobs WHERE queue = ? AND (key = ? OR (key >= ? || '#' AND key < ? || '$')) RETURNING seq",
+          )
+          .all(queue, key, key, key) as { seq: number }[];
+        return new Set(rows.map(({ seq }) => seq));
+      }),
     /** Moves a job to the dead letters. */
     bury: (seq: number, reason: string, now: number) =>
       db.write(() => {

@@ -9,7 +9,7 @@ import {
   type Job,
   type JobInput,
   MAX_ATTEMPTS,
-  PoisonJob,
+  type PoisonJob,
   QUEUES,
   type Queue,
   type QueueName,
@@ -33,6 +33,16 @@ interface Line {
   delayed: number;
 }
 
+/** The consumer with a free place that has the least to do. */
+function leastBusy({ consumers }: Line): Consumer | undefined {
+  let found: Consumer | undefined;
+  for (const one of consumers) {
+    if (one.options.signal.aborted || one.running >= one.options.concurrency) continue;
+    if (!found || one.running < found.running) found = one;
+  }
+  return found;
+}
+
 /** A queue in a SQLite file: a job is durable when its row is; see sqlite/database. */
 export function createEmbeddedQueue(db: Database, { clock, log }: { clock: Clock; log: Log }): Queue {
   const table = createJobTable(db);
@@ -51,6 +61,8 @@ export function createEmbeddedQueue(db: Database, { clock, log }: { clock: Clock
     const wait = (notBefore ?? 0) - clock.now();
     if (wait > 0) {
       line.delayed += 1;
+      // Read again when it is due, which also tells whether it was purged meanwhile.
+      entry.payload = undefined;
       clock.sleep(Math.min(wait, 2 ** 31 - 1), closing.signal).then(() => {
         line.delayed -= 1;
         if (!closing.signal.aborted) admit(queue, entry, notBefore);
@@ -82,13 +94,12 @@ export function createEmbeddedQueue(db: Database, { clock, log }: { clock: Clock
 
   function dispatch(queue: QueueName): void {
     const line = lineOf(queue);
-    for (const consumer of line.consumers) {
-      while (consumer.running < consumer.options.concurrency && !consumer.options.signal.aborted) {
-        const taken = line.lanes.take(consumer.options.batch ?? 1);
-        if (!taken) return;
-        consumer.running += 1;
-        handOut(queue, line, consumer, taken.lane, taken.entries);
-      }
+    while (!closing.signal.aborted) {
+      const consumer = leastBusy(line);
+      const taken = consumer && line.lanes.take(consumer.options.batch ?? 1);
+      if (!taken) return;
+      consumer.running += 1;
+      handOut(queue, line, consumer, taken.lane, taken.entries);
     }
   }
 
@@ -114,68 +125,65 @@ export function createEmbeddedQueue(db: Database, { clock, log }: { clock: Clock
     let rest = 0;
     try {
       // A job whose row is gone was purged meanwhile.
-      const present = entries.map((entry) => ({ entry, job: toJob(entry) }));
-      const jobs = present.flatMap(({ job }) => (job ? [job] : []));
-      if (jobs.length > 0) await consumer.handler(jobs as [Job, ...Job[]]);
-      acknowledge(line, lane, entries);
+      const jobs = entries.map(toJob).filter((job) => job !== undefined);
+      const [first, ...others] = jobs;
+      if (first) await consumer.handler([first, ...others]);
+      acknowledge(line, entries);
     } catch (error) {
       rest = await failed(queue, line, lane, entries, error);
     }
     consumer.running -= 1;
     if (consumer.options.signal.aborted && consumer.running === 0) consumer.stopped();
-    if (rest > 0) {
-      clock.sleep(rest, closing.signal).then(() => {
-        line.lanes.release(lane);
-        dispatch(queue);
-      });
-    } else {
-      line.lanes.release(lane);
-    }
+    if (rest > 0) await clock.sleep(rest, closing.signal);
+    line.lanes.release(lane);
     dispatch(queue);
   }
 
   /** The rows go with the next commit; should a crash come first, the jobs are handed out once more. */
-  function acknowledge(line: Line, lane: Lane, entries: readonly Entry[]): void {
+  function acknowledge(line: Line, entries: readonly Entry[]): void {
     for (const entry of entries) forget(entry);
-    line.lanes.settle(lane, new Set(entries.map(({ seq }) => seq)));
+    line.lanes.settle(entries.length);
     table.remove(entries.map(({ seq }) => seq)).catch((error: unknown) => {
       log.warn({ error: String(error) }, 'queue.ack_failed');
     });
   }
 
-  /** Gives the ms for which the lane rests. */
+  /** Gives the jobs back, except one that is dead now. Gives the ms for which the lane rests. */
   async function failed(
     queue: QueueName,
     line: Line,
     lane: Lane,
-    entries: Entry[],
+    entries: readonly Entry[],
     error: unknown,
   ): Promise<number> {
-    const reason = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
-    const poisoned =
-      error instanceof PoisonJob ? entries.find(({ seq }) => String(seq) === error.jobId) : undefined;
-    const [first] = entries;
-    const dead = poisoned ?? (first && first.attempts + 1 >= MAX_ATTEMPTS ? first : undefined);
+    const reason = String(error);
+    const [first] = entries as [Entry, ...Entry[]];
+    // By name: an error may come from another realm or another copy of the module.
+    const { name, jobId } = error as Partial<PoisonJob>;
+    const poisoned = name === 'PoisonJob' ? entries.find(({ seq }) => String(seq) === jobId) : undefined;
+    const dead = poisoned ?? (first.attempts + 1 >= MAX_ATTEMPTS ? first : undefined);
+    const fields = { queue, key: first.key, job: (dead ?? first).seq, reason };
     try {
       if (dead) {
         await table.bury(dead.seq, reason, clock.now());
         forget(dead);
-        line.lanes.settle(lane, new Set([dead.seq]));
-        log.error({ queue, key: dead.key, job: dead.seq, reason }, 'queue.job_dead');
+        line.lanes.settle(1);
+        line.lanes.giveBack(
+          lane,
+          entries.filter((entry) => entry !== dead),
+        );
+        log.error(fields, 'queue.job_dead');
         return 0;
       }
-      if (!first) return 0;
       first.attempts += 1;
-      log.warn(
-        { queue, key: first.key, job: first.seq, attempt: first.attempts, reason },
-        'queue.job_failed',
-      );
+      log.warn({ ...fields, attempt: first.attempts }, 'queue.job_failed');
       await table.setAttempts(first.seq, first.attempts);
     } catch (writeError) {
-      // The database does not answer: the job stays what it is, and its lane waits.
+      // The database does not answer: the jobs stay what they are, and their lane waits.
       log.error({ queue, error: String(writeError) }, 'queue.write_failed');
     }
-    return Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** ((first?.attempts ?? 1) - 1));
+    line.lanes.giveBack(lane, entries);
+    return Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** Math.max(0, first.attempts - 1));
   }
 
   function check(queue: QueueName, job: JobInput): void {
@@ -219,10 +227,11 @@ export function createEmbeddedQueue(db: Database, { clock, log }: { clock: Clock
     depth: async (queue) => lineOf(queue).lanes.size + lineOf(queue).delayed,
     async purgeKey(queue, key) {
       const { lanes } = lineOf(queue);
+      const removed = await table.purge(queue, key);
       for (const name of [...lanes.names()]) {
-        if (name === key || name.startsWith(`${key}#`)) for (const entry of lanes.purge(name)) forget(entry);
+        if (name !== key && !name.startsWith(`${key}#`)) continue;
+        for (const entry of lanes.purge(name, ({ seq }) => removed.has(seq))) forget(entry);
       }
-      await table.purge(queue, key);
     },
     deadLetters: {
       list: async ({ after, limit = 100 } = {}) => table.dead(after, limit),

@@ -15,8 +15,10 @@ export interface Entry {
 }
 
 export interface Lane {
-  name: string;
-  entries: Entry[];
+  readonly name: string;
+  /** What waits, from `head` on. */
+  waiting: Entry[];
+  head: number;
   /** A batch is out, or the lane rests after a failure. */
   held: boolean;
 }
@@ -25,17 +27,23 @@ export interface Lanes {
   add(entry: Entry): void;
   /** Gives a lane and its first entries, and holds it. */
   take(batch: number): { lane: Lane; entries: Entry[] } | undefined;
-  /** Takes the entries that are done (by seq) out of the lane. */
-  settle(lane: Lane, done: ReadonlySet<number>): void;
+  /** Says that entries that were out are done. */
+  settle(count: number): void;
+  /** Puts entries that were out back to the front, in this order. */
+  giveBack(lane: Lane, entries: readonly Entry[]): void;
   /** Lets the next batch of a lane out. */
   release(lane: Lane): void;
-  /** Drops what waits in a lane; what is out stays with whoever has it. */
-  purge(name: string): Entry[];
+  /** Drops what waits in a lane and is chosen; what is out stays with whoever has it. */
+  purge(name: string, chosen: (entry: Entry) => boolean): Entry[];
   names(): Iterable<string>;
+  /** Entries that wait or are out. */
   readonly size: number;
 }
 
-export const laneName = (entry: Pick<Entry, 'key' | 'seq'>): string => entry.key ?? `\0${entry.seq}`;
+/** Taken entries are cut off when this many have gathered. */
+const CUT = 1024;
+
+const laneName = ({ key, seq }: Entry): string => key ?? `\0${seq}`;
 
 export function createLanes(): Lanes {
   const lanes = new Map<string, Lane>();
@@ -43,24 +51,24 @@ export function createLanes(): Lanes {
   const turn = new Set<string>();
   let size = 0;
 
-  const offer = (lane: Lane) => {
+  function offer(lane: Lane): void {
     if (lane.held) return;
-    if (lane.entries.length > 0) turn.add(lane.name);
+    if (lane.head < lane.waiting.length) turn.add(lane.name);
     else {
       turn.delete(lane.name);
       lanes.delete(lane.name);
     }
-  };
+  }
 
   return {
     add(entry) {
       const name = laneName(entry);
       let lane = lanes.get(name);
       if (!lane) {
-        lane = { name, entries: [], held: false };
+        lane = { name, waiting: [], head: 0, held: false };
         lanes.set(name, lane);
       }
-      lane.entries.push(entry);
+      lane.waiting.push(entry);
       size += 1;
       offer(lane);
     },
@@ -70,23 +78,33 @@ export function createLanes(): Lanes {
       turn.delete(name);
       const lane = lanes.get(name)!;
       lane.held = true;
-      return { lane, entries: lane.entries.slice(0, batch) };
+      const entries = lane.waiting.slice(lane.head, lane.head + batch);
+      lane.head += entries.length;
+      if (lane.head >= CUT || lane.head === lane.waiting.length) {
+        lane.waiting = lane.waiting.slice(lane.head);
+        lane.head = 0;
+      }
+      return { lane, entries };
     },
-    settle(lane, done) {
-      const left = lane.entries.filter(({ seq }) => !done.has(seq));
-      size -= lane.entries.length - left.length;
-      lane.entries = left;
+    settle(count) {
+      size -= count;
+    },
+    giveBack(lane, entries) {
+      lane.waiting = [...entries, ...lane.waiting.slice(lane.head)];
+      lane.head = 0;
     },
     release(lane) {
       lane.held = false;
       offer(lane);
     },
-    purge(name) {
+    purge(name, chosen) {
       const lane = lanes.get(name);
       if (!lane) return [];
-      const dropped = lane.entries;
+      const waiting = lane.waiting.slice(lane.head);
+      const dropped = waiting.filter(chosen);
+      lane.waiting = waiting.filter((entry) => !chosen(entry));
+      lane.head = 0;
       size -= dropped.length;
-      lane.entries = [];
       offer(lane);
       return dropped;
     },

@@ -29,7 +29,7 @@ export interface Job {
   id: string;
   key: string | undefined;
   payload: string;
-  /** 1 for the first hand-out. */
+  /** 1 plus the failures that were counted against this job: those of batches that it led. */
   attempt: number;
   /** Epoch ms of the publication. */
   published_at: number;
