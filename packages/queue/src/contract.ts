@@ -1,0 +1,437 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import fc from 'fast-check';
+import { type Handler, type Job, type JobInput, MAX_ATTEMPTS, PoisonJob, type Queue } from './port.ts';
+
+/** A queue under test, and the time it lives in. */
+export interface QueueSubject {
+  queue: Queue;
+  now(): number;
+  /** Lets this time go by, and what is due happen. */
+  advance(ms: number): Promise<void>;
+  /** What another process finds after this one was killed at this moment. Ends with the subject. */
+  afterCrash(): Promise<Queue>;
+  close(): Promise<void>;
+}
+
+type Jobs = readonly Job[];
+const job = (key: string, payload: unknown): JobInput => ({ key, payload: JSON.stringify(payload) });
+const values = (jobs: Jobs): unknown[] => jobs.map(({ payload }) => JSON.parse(payload));
+
+/** The guarantees of the port, for any adapter. */
+export function queueContract(name: string, open: () => Promise<QueueSubject>): void {
+  describe(`queue: ${name}`, () => {
+    let subject: QueueSubject;
+    let queue: Queue;
+    let stop: AbortController;
+    let consumers: Promise<void>[];
+
+    beforeEach(async () => {
+      subject = await open();
+      queue = subject.queue;
+      stop = new AbortController();
+      consumers = [];
+    });
+    afterEach(async () => {
+      stop.abort();
+      await Promise.all(consumers);
+      await subject.close();
+    });
+
+    const consume = (
+      handler: Handler,
+      { concurrency = 8, batch = 1, of = queue, signal = stop.signal } = {},
+    ) => {
+      const ended = of.consume('runs', handler, { concurrency, batch, signal });
+      consumers.push(ended);
+      return ended;
+    };
+    /** Time goes by until the condition holds. */
+    async function until(condition: () => boolean | Promise<boolean>, step = 20): Promise<void> {
+      for (let i = 0; i < 20_000; i++) {
+        if (await condition()) return;
+        await subject.advance(step);
+      }
+      throw new Error('the condition never came true');
+    }
+    /** All that is handed out, in order. */
+    async function drain(count: number, of = queue): Promise<Job[]> {
+      const seen: Job[] = [];
+      const end = new AbortController();
+      const ended = consume(async (jobs) => void seen.push(...jobs), { of, batch: 7, signal: end.signal });
+      await until(() => seen.length >= count);
+      end.abort();
+      await ended;
+      return seen;
+    }
+
+    test('a job is handed out as it was published', async () => {
+      const at = subject.now();
+      const payload = JSON.stringify({ text: 'é😀\u2028', nul: '\0', lone: '\ud800' });
+      await queue.publish('runs', { key: 'dc_1', payload });
+      const [seen] = await drain(1);
+      expect(seen).toMatchObject({ key: 'dc_1', payload, attempt: 1 });
+      expect(seen?.published_at).toBeGreaterThanOrEqual(at);
+      await until(async () => (await queue.depth('runs')) === 0);
+    });
+
+    test('a keyed queue takes no job without a key, an unkeyed one does', async () => {
+      await expect(queue.publish('runs', { payload: '1' })).rejects.toThrow('key');
+      await expect(queue.publishMany('runs', [job('a', 1), { payload: '2' }])).rejects.toThrow('key');
+      expect(await queue.depth('runs')).toBe(0);
+      await queue.publish('deliveries', { payload: '3' });
+      expect(await queue.depth('deliveries')).toBe(1);
+      expect(await queue.depth('runs')).toBe(0);
+    });
+
+    test('jobs of a key keep the order of the publish calls, awaited or not', async () => {
+      const calls = [
+        queue.publish('runs', job('a', 0)),
+        queue.publishMany('runs', [job('a', 1), job('a', 2)]),
+        queue.publish('runs', job('a', 3)),
+        queue.publishMany('runs', []),
+        queue.publish('runs', job('a', 4)),
+      ];
+      await Promise.all(calls);
+      expect(values(await drain(5))).toEqual([0, 1, 2, 3, 4]);
+    });
+
+    test('one batch of a key is out at a time, other keys go on meanwhile', async () => {
+      let finish = () => {};
+      const held = new Promise<void>((resolve) => {
+        finish = resolve;
+      });
+      const started: string[] = [];
+      consume(async ([first]) => {
+        started.push(`${first.key}${first.payload}`);
+        if (first.key === 'slow') await held;
+      });
+      await queue.publishMany('runs', [job('slow', 1), job('slow', 2), job('quick', 1), job('quick', 2)]);
+      await until(() => started.includes('quick2'));
+      expect(started).toEqual(expect.not.arrayContaining(['slow2']));
+      finish();
+      await until(() => started.includes('slow2'));
+    });
+
+    test('a batch has consecutive jobs of one key, as many as asked for', async () => {
+      await queue.publishMany(
+        'runs',
+        Array.from({ length: 20 }, (_, i) => job(i % 2 ? 'odd' : 'even', i)),
+      );
+      const batches: Jobs[] = [];
+      consume(async (jobs) => void batches.push(jobs), { batch: 4 });
+      await until(() => batches.flat().length === 20);
+      for (const batch of batches) {
+        expect(new Set(batch.map(({ key }) => key)).size).toBe(1);
+        expect(batch.length).toBeLessThanOrEqual(4);
+      }
+      expect(batches.some(({ length }) => length === 4)).toBe(true);
+      expect(values(batches.flat().filter(({ key }) => key === 'even'))).toEqual([
+        0, 2, 4, 6, 8, 10, 12, 14, 16, 18,
+      ]);
+    });
+
+    test('keys take turns: many jobs of one do not hold up the others', async () => {
+      await queue.publishMany('runs', [
+        ...Array.from({ length: 50 }, (_, i) => job('busy', i)),
+        job('late', 'one'),
+        job('later', 'two'),
+      ]);
+      const seen = await new Promise<Job[]>((resolve) => {
+        const jobs: Job[] = [];
+        consume(
+          async ([first]) => {
+            if (jobs.push(first) === 52) resolve(jobs);
+          },
+          { concurrency: 1 },
+        );
+      });
+      expect(values(seen).indexOf('one')).toBeLessThan(4);
+      expect(values(seen).indexOf('two')).toBeLessThan(4);
+    });
+
+    test('never more batches at a time than the concurrency', async () => {
+      await queue.publishMany(
+        'runs',
+        Array.from({ length: 30 }, (_, i) => job(`k${i}`, i)),
+      );
+      let running = 0;
+      let most = 0;
+      let done = 0;
+      consume(
+        async () => {
+          running += 1;
+          most = Math.max(most, running);
+          await queue.ping();
+          running -= 1;
+          done += 1;
+        },
+        { concurrency: 3 },
+      );
+      await until(() => done === 30);
+      expect(most).toBe(3);
+    });
+
+    test('two consumers share the work, and each job is done once', async () => {
+      const done: unknown[][] = [[], []];
+      for (const mine of done) {
+        consume(
+          async (jobs) => {
+            mine.push(...values(jobs));
+            await queue.ping();
+          },
+          { concurrency: 2 },
+        );
+      }
+      await queue.publishMany(
+        'runs',
+        Array.from({ length: 40 }, (_, i) => job(`k${i % 10}`, i)),
+      );
+      await until(() => done.flat().length >= 40);
+      expect(done.flat().toSorted((a, b) => Number(a) - Number(b))).toEqual(
+        Array.from({ length: 40 }, (_, i) => i),
+      );
+      for (const mine of done) expect(mine.length).toBeGreaterThan(0);
+    });
+
+    test('a delayed job comes when it is due, and holds up nobody', async () => {
+      const due = subject.now() + 500;
+      await queue.publish('runs', { ...job('a', 'delayed'), notBefore: due });
+      await queue.publish('runs', job('a', 'at once'));
+      expect(await queue.depth('runs')).toBe(2);
+      const seen: { value: unknown; at: number }[] = [];
+      consume(async (jobs) => void seen.push(...values(jobs).map((value) => ({ value, at: subject.now() }))));
+      await until(() => seen.length === 2);
+      expect(seen.map(({ value }) => value)).toEqual(['at once', 'delayed']);
+      expect(seen[1]!.at).toBeGreaterThanOrEqual(due);
+    });
+
+    test('after a throw the same jobs come again in the same order, with longer and longer rests', async () => {
+      await queue.publishMany('runs', [job('a', 1), job('a', 2), job('b', 'other')]);
+      const tries: { values: unknown[]; attempt: number; at: number }[] = [];
+      let others = 0;
+      consume(
+        async (jobs) => {
+          if (jobs[0].key === 'b') {
+            others += 1;
+            return;
+          }
+          tries.push({ values: values(jobs), attempt: jobs[0].attempt, at: subject.now() });
+          if (tries.length < 4) throw new Error('not now');
+        },
+        { batch: 5 },
+      );
+      await until(() => others === 1 && tries.length === 1);
+      await queue.publish('runs', job('a', 3));
+      await until(() => tries.length === 4);
+      expect(tries.map((one) => one.attempt)).toEqual([1, 2, 3, 4]);
+      for (const one of tries) expect(one.values.slice(0, 2)).toEqual([1, 2]);
+      const rests = tries.slice(1).map(({ at }, i) => at - tries[i]!.at);
+      expect(rests[0]).toBeGreaterThanOrEqual(100);
+      expect(rests[1]).toBeGreaterThan(rests[0]!);
+      expect(rests[2]).toBeGreaterThan(rests[1]!);
+      expect(others).toBe(1);
+      await until(async () => (await queue.depth('runs')) === 0);
+    });
+
+    test('a poison job is dead at once, and the rest of its batch goes on in order', async () => {
+      const done: unknown[] = [];
+      await queue.publishMany('runs', [job('a', 1), job('a', 'bad'), job('a', 2)]);
+      consume(
+        async (jobs) => {
+          const bad = jobs.find(({ payload }) => payload === '"bad"');
+          if (bad) throw new PoisonJob(bad.id, 'cannot be read');
+          done.push(...values(jobs));
+        },
+        { batch: 5 },
+      );
+      await until(() => done.length === 2);
+      expect(done).toEqual([1, 2]);
+      const [letter, ...more] = await queue.deadLetters.list();
+      expect(more).toEqual([]);
+      expect(letter).toMatchObject({ queue: 'runs', key: 'a', payload: '"bad"', attempts: 1 });
+      expect(letter?.reason).toContain('cannot be read');
+      expect(letter?.died_at).toBeLessThanOrEqual(subject.now());
+    });
+
+    test('a job that fails every time is dead after MAX_ATTEMPTS, and its successors go on', async () => {
+      await queue.publishMany('runs', [job('a', 'hopeless'), job('a', 'next')]);
+      let failures = 0;
+      const done: unknown[] = [];
+      consume(async (jobs) => {
+        if (jobs[0].payload === '"hopeless"') {
+          failures += 1;
+          throw new Error('always');
+        }
+        done.push(...values(jobs));
+      });
+      await until(() => done.length === 1, 5_000);
+      expect(failures).toBe(MAX_ATTEMPTS);
+      expect(await queue.deadLetters.list()).toMatchObject([
+        { payload: '"hopeless"', attempts: MAX_ATTEMPTS },
+      ]);
+    });
+
+    test('dead letters are paged newest first, redriven to the end of their queue, and dropped', async () => {
+      await queue.publishMany('runs', [job('a', 1), job('a', 2), job('a', 3)]);
+      const end = new AbortController();
+      const ended = consume(
+        async ([first]) => {
+          throw new PoisonJob(first.id, 'no');
+        },
+        { signal: end.signal },
+      );
+      await until(async () => (await queue.deadLetters.list()).length === 3);
+      end.abort();
+      await ended;
+
+      const [third, second] = await queue.deadLetters.list({ limit: 2 });
+      const [first, ...none] = await queue.deadLetters.list({ after: second!.id });
+      expect([first, second, third].map((letter) => letter?.payload)).toEqual(['1', '2', '3']);
+      expect(none).toEqual([]);
+      expect(await queue.deadLetters.get(second!.id)).toEqual(second);
+
+      expect(await queue.deadLetters.drop(third!.id)).toBe(true);
+      expect(await queue.deadLetters.drop(third!.id)).toBe(false);
+      expect(await queue.deadLetters.get(third!.id)).toBeUndefined();
+      for (const unknown of ['0', '-1', 'x', '', '99999999', '1e400']) {
+        expect(await queue.deadLetters.redrive(unknown)).toBe(false);
+        expect(await queue.deadLetters.get(unknown)).toBeUndefined();
+      }
+
+      await queue.publish('runs', job('a', 'before'));
+      expect(await queue.deadLetters.redrive(first!.id)).toBe(true);
+      expect(await queue.deadLetters.redrive(first!.id)).toBe(false);
+      const seen = await drain(2);
+      expect(values(seen)).toEqual(['before', 1]);
+      expect(seen[1]).toMatchObject({ key: 'a', attempt: 1 });
+      expect(await queue.deadLetters.list()).toEqual([second]);
+    });
+
+    test('purging a key drops what waits of it and of its lanes, and nothing else', async () => {
+      let finish = () => {};
+      const held = new Promise<void>((resolve) => {
+        finish = resolve;
+      });
+      const seen: unknown[] = [];
+      consume(async (jobs) => {
+        seen.push(...values(jobs));
+        if (jobs[0].key === 'dc_1') await held;
+      });
+      await queue.publish('runs', job('dc_1', 'running'));
+      await until(() => seen.length === 1);
+      stop.abort();
+      await queue.publishMany('runs', [
+        job('dc_1', 'gone'),
+        { ...job('dc_1', 'gone, delayed'), notBefore: subject.now() + 100 },
+        job('dc_1#0', 'gone'),
+        job('dc_1#9', 'gone'),
+        job('dc_10', 'stays'),
+        job('dc_1$', 'stays'),
+        job('dc', 'stays'),
+      ]);
+      const late = queue.publish('runs', job('dc_1', 'gone too'));
+      await queue.purgeKey('runs', 'dc_1');
+      await queue.publish('runs', job('dc_1', 'published later'));
+      await late;
+      finish();
+      await Promise.all(consumers);
+      await subject.advance(200);
+      expect(values(await drain(4)).toSorted()).toEqual(['published later', 'stays', 'stays', 'stays']);
+      await until(async () => (await queue.depth('runs')) === 0);
+    });
+
+    test('an aborted consumer starts nothing, ends when its work is done, and leaves the rest to others', async () => {
+      const end = new AbortController();
+      let finish = () => {};
+      const held = new Promise<void>((resolve) => {
+        finish = resolve;
+      });
+      const seen: unknown[] = [];
+      let ended = false;
+      const consumer = consume(
+        async (jobs) => {
+          seen.push(...values(jobs));
+          await held;
+        },
+        { concurrency: 1, signal: end.signal },
+      ).then(() => {
+        ended = true;
+      });
+      await queue.publishMany('runs', [job('a', 1), job('a', 2), job('b', 3)]);
+      await until(() => seen.length === 1);
+      end.abort();
+      await subject.advance(50);
+      expect(ended).toBe(false);
+      finish();
+      await consumer;
+      expect(seen).toEqual([1]);
+      expect(values(await drain(2)).toSorted()).toEqual([2, 3]);
+      await queue.consume('runs', async () => {}, { concurrency: 1, signal: AbortSignal.abort() });
+    });
+
+    test('what was published and not done survives a kill, in order, with its failures counted', async () => {
+      await queue.publishMany('runs', [job('a', 'failing'), job('a', 2), job('b', 'done')]);
+      let failed = 0;
+      consume(async ([first]) => {
+        if (first.key === 'b') return;
+        failed += 1;
+        throw new Error('later');
+      });
+      await until(async () => failed >= 2 && (await queue.depth('runs')) === 2);
+      await queue.publish('runs', job('a', 3));
+      const seen = (await drain(3, await subject.afterCrash())).filter(({ key }) => key === 'a');
+      expect(values(seen)).toEqual(['failing', 2, 3]);
+      expect(seen[0]!.attempt).toBeGreaterThanOrEqual(2);
+    });
+
+    test('whatever fails and however it is batched, the jobs of a key are done in order', async () => {
+      const plan = fc.record({
+        jobs: fc.array(fc.record({ key: fc.constantFrom('a', 'b', 'c'), failures: fc.nat({ max: 3 }) }), {
+          maxLength: 25,
+        }),
+        batch: fc.integer({ min: 1, max: 6 }),
+        concurrency: fc.integer({ min: 1, max: 4 }),
+      });
+      let round = 0;
+      await fc.assert(
+        fc.asyncProperty(plan, async ({ jobs, batch, concurrency }) => {
+          round += 1;
+          const left = jobs.map(({ failures }) => failures);
+          const done: number[] = [];
+          const busy = new Set<string>();
+          const overlaps: string[] = [];
+          const end = new AbortController();
+          const ended = consume(
+            async (handed) => {
+              const key = handed[0].key!;
+              if (busy.has(key)) overlaps.push(key);
+              busy.add(key);
+              await queue.ping();
+              busy.delete(key);
+              const indexes = values(handed) as number[];
+              const culprit = indexes.find((index) => left[index]! > 0);
+              if (culprit !== undefined) {
+                left[culprit]! -= 1;
+                throw new Error('this time not');
+              }
+              done.push(...indexes);
+            },
+            { batch, concurrency, signal: end.signal },
+          );
+          await Promise.all(
+            jobs.map(({ key }, index) => queue.publish('runs', job(`${round}${key}`, index))),
+          );
+          await until(() => done.length >= jobs.length, 1_000);
+          end.abort();
+          await ended;
+          expect(overlaps).toEqual([]);
+          for (const key of ['a', 'b', 'c']) {
+            const ofKey = jobs.flatMap((one, index) => (one.key === key ? [index] : []));
+            expect(done.filter((index) => jobs[index]!.key === key)).toEqual(ofKey);
+          }
+        }),
+        { numRuns: 25 },
+      );
+    });
+  });
+}
