@@ -1,0 +1,136 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { secretKey, signatures } from '@wellspring/core/webhook-signature';
+import { eventually } from './eventually.ts';
+import { type Platform, startPlatform } from './platform.ts';
+import { type TempDir, tempDir } from './temp-dir.ts';
+import { createWebhookSink, type WebhookSink } from './webhook-sink.ts';
+
+/** The main road through the real process, as a newcomer walks it. */
+
+let dir: TempDir;
+let platform: Platform;
+let sink: WebhookSink;
+
+beforeAll(async () => {
+  dir = await tempDir();
+  sink = await createWebhookSink();
+  platform = await startPlatform({ dataDir: dir.path });
+});
+
+afterAll(async () => {
+  await platform?.end('SIGKILL');
+  await sink?.close();
+  await dir?.remove();
+});
+
+const CODE = `export default {
+  name: 'Orders',
+  props: { http: '$.interface.http', db: '$.service.db' },
+  run(event) {
+    const seen = (this.db.get('seen') ?? 0) + 1;
+    this.db.set('seen', seen);
+    this.$emit({ order: event.body.order, seen }, { name: event.body.channel, summary: 'order ' + event.body.order });
+  },
+};`;
+
+async function order(endpoint: string, body: object): Promise<void> {
+  const answer = await fetch(endpoint, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  });
+  expect(answer.status).toBe(200);
+}
+
+test('from deploying a source to its signed delivery, its stream and its list, and on after a restart', async () => {
+  const { client } = platform;
+  const source = await client.createSource({ component_code: CODE });
+  const webhook = await client.createWebhook({ url: `${sink.url}/hook` });
+  await client.createSubscription({ emitter_id: source.id, listener_id: webhook.id });
+  await client.createSubscription({ emitter_id: source.id, listener_id: webhook.id, event_name: 'big' });
+  const { endpoint_url } = source.configured_props.http as { endpoint_url: string };
+  const stream = await client.streamSource({ id: source.id });
+
+  await order(endpoint_url, { order: 'ä-1' });
+  const first = await sink.request(({ text }) => text === '{"order":"ä-1","seen":1}');
+  expect(first).toMatchObject({
+    method: 'POST',
+    path: '/hook',
+    headers: {
+      'content-type': 'application/json',
+      'x-wellspring-emitter-id': source.id,
+      'x-wellspring-event-name': '',
+      'x-wellspring-delivery-attempt': '1',
+    },
+  });
+  const { 'webhook-id': id, 'webhook-timestamp': timestamp } = first.headers;
+  expect(first.headers['webhook-signature']).toBe(
+    signatures([secretKey(webhook.secret)], String(id), Number(timestamp), first.text),
+  );
+  const { value: streamed } = await stream.next();
+  expect(streamed).toMatchObject({
+    id: first.headers['x-wellspring-event-id'],
+    event: { order: 'ä-1', seen: 1 },
+    metadata: { emitter_id: source.id, name: '', summary: 'order ä-1' },
+  });
+
+  expect(await platform.end('SIGTERM')).toBe(0);
+  platform.spawn();
+  await platform.ready();
+
+  await order(endpoint_url, { order: 2, channel: 'big' });
+  const second = await sink.request(({ text }) => text === '{"order":2,"seen":2}');
+  expect(second.headers['x-wellspring-event-name']).toBe('big');
+  // The client took the stream up again after the last record.
+  expect((await stream.next()).value).toMatchObject({ event: { order: 2, seen: 2 } });
+  await stream.return?.();
+
+  const list = await client.listSourceEvents({ id: source.id });
+  expect(list.data.map(({ event }) => event)).toEqual([
+    { order: 2, seen: 2 },
+    { order: 'ä-1', seen: 1 },
+  ]);
+  await eventually(async () => {
+    const { data } = await client.listWebhookDeliveries({ id: webhook.id });
+    expect(data.map(({ status, attempts }) => [status, attempts])).toEqual([
+      ['delivered', 1],
+      ['delivered', 1],
+    ]);
+  });
+  expect(sink.requests).toHaveLength(2);
+});
+
+test('a second platform on the same data directory is refused, the first goes on', async () => {
+  await expect(startPlatform({ dataDir: dir.path })).rejects.toThrow(/data directory|in use|another/i);
+  expect(await platform.client.getMe()).toMatchObject({ username: 'admin' });
+});
+
+test('code in a source can neither reach the platform nor see its data', async () => {
+  const { client } = platform;
+  const probe = await client.createSource({
+    component_code: `import { readdirSync } from 'node:fs';
+      import { connect } from 'node:net';
+      export default {
+        name: 'Probe',
+        props: { http: { type: '$.interface.http', customResponse: true } },
+        async run({ body }) {
+          const attempt = async (look) => { try { return await look(); } catch (error) { return error.code ?? error.message; } };
+          const reach = () => new Promise((resolve, reject) => {
+            connect(body.port, '127.0.0.1').once('connect', () => resolve('connected')).once('error', reject);
+          });
+          const found = { file: await attempt(() => readdirSync(body.dir)), socket: await attempt(reach), keys: Object.keys(process.env).filter((name) => name.startsWith('WELLSPRING')) };
+          this.http.respond({ status: 200, body: found });
+        },
+      };`,
+  });
+  const { endpoint_url } = probe.configured_props.http as { endpoint_url: string };
+  const answer = await fetch(endpoint_url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ dir: dir.path, port: Number(new URL(platform.url).port) }),
+  });
+  const found = (await answer.json()) as { file: unknown; socket: unknown; keys: unknown };
+  expect(found.file).toEqual(expect.any(String));
+  expect(found.socket).not.toBe('connected');
+  expect(found.keys).toEqual([]);
+});
