@@ -9,13 +9,20 @@ import { ended } from './processes.ts';
 const MAIN = fileURLToPath(new URL('../../services/all/src/main.ts', import.meta.url));
 const API_KEY = 'ws_benchbenchbenchbenchbenchbench0';
 
-const freePort = () =>
-  new Promise<number>((resolve) => {
-    const server = createServer().listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as { port: number };
-      server.close(() => resolve(port));
-    });
-  });
+/** Ports that are free now, all different. */
+async function freePorts(count: number): Promise<number[]> {
+  const servers = Array.from({ length: count }, () => createServer());
+  const ports = await Promise.all(
+    servers.map(
+      (server) =>
+        new Promise<number>((resolve) => {
+          server.listen(0, '127.0.0.1', () => resolve((server.address() as { port: number }).port));
+        }),
+    ),
+  );
+  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
+  return ports;
+}
 
 export interface BenchPlatform {
   child: ChildProcess;
@@ -27,7 +34,7 @@ export interface BenchPlatform {
 /** The whole platform in a process of its own on a fresh data directory. */
 export async function startPlatform(): Promise<BenchPlatform> {
   const dataDir = mkdtempSync(join(tmpdir(), 'wellspring-bench-'));
-  const [port, adminPort] = [await freePort(), await freePort()];
+  const [port, adminPort] = await freePorts(2);
   const url = `http://127.0.0.1:${port}`;
   const flags = process.env.BENCH_NODE_FLAGS?.split(' ') ?? [];
   const child = spawn(process.execPath, [...flags, MAIN], {
@@ -49,14 +56,14 @@ export async function startPlatform(): Promise<BenchPlatform> {
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
 
-  async function post(path: string, body: unknown): Promise<Record<string, never>> {
+  async function post(path: string, body: unknown): Promise<Record<string, unknown>> {
     const answer = await fetch(`${url}/v1${path}`, {
       method: 'POST',
       headers: { authorization: `Bearer ${API_KEY}`, 'content-type': 'application/json' },
       body: JSON.stringify(body),
     });
     if (!answer.ok) throw new Error(`${path} answered ${answer.status}: ${await answer.text()}`);
-    return ((await answer.json()) as { data: Record<string, never> }).data;
+    return ((await answer.json()) as { data: Record<string, unknown> }).data;
   }
 
   return {

@@ -10,7 +10,7 @@ import type { Tier } from './tiers/tier.ts';
 
 type Reason = Extract<Result, { ok: false }>['reason'];
 
-/** One process that holds user code. It takes one call at a time. */
+/** One process that holds user code. It carries out one call at a time; further ones wait inside of it, in order. */
 export interface Child {
   /** Resolves when it can take calls. @throws Error when it ended before */
   ready: Promise<void>;
@@ -42,17 +42,22 @@ const NAMES: Record<string, string> = {
 
 interface Call {
   host: Host;
+  timeoutMs: number;
+  /** performance.now() when its turn came; 0 before. */
   began: number;
+  timer: NodeJS.Timeout | undefined;
   emits: number;
   bytes: number;
   lines: number;
   faults: number;
-  end(result: Result): void;
+  end(result: Result | undefined): void;
 }
 
 export function startChild(tier: Tier, slot: string, clock: Clock): Child {
   const started = tier.spawn(slot);
   const frames = started.stdio[3] as Socket;
+  /** In the order in which the process carries them out; the first one is under way. */
+  const calls: Call[] = [];
   let call: Call | undefined;
   let usable = true;
   let lastWords = '';
@@ -66,10 +71,23 @@ export function startChild(tier: Tier, slot: string, clock: Clock): Child {
   });
   ready.catch(() => {});
 
+  /** The turn of a call begins when the one before it has ended. */
+  function begin(): void {
+    call = calls[0];
+    if (!call) return;
+    const { timeoutMs } = call;
+    call.began = performance.now();
+    call.timer = setTimeout(() => kill('timeout', `It took longer than ${timeoutMs / 1000} s.`), timeoutMs);
+  }
+
   function finish(result: Result): void {
-    const done = call;
+    const done = calls.shift();
+    if (!done) return;
+    clearTimeout(done.timer);
+    done.end(result);
     call = undefined;
-    done?.end(result);
+    if (usable) begin();
+    else for (const waiting of calls.splice(0)) waiting.end(undefined);
   }
 
   const failure = (reason: Reason, error: ThrownError): Result => ({
@@ -122,7 +140,11 @@ export function startChild(tier: Tier, slot: string, clock: Clock): Child {
     if (says.type === 'act') return act(says, type);
     if (!call) return;
     const { ok, error, reason, definition, cpuMs, tainted } = says.end;
-    if (tainted) usable = false;
+    if (tainted) {
+      usable = false;
+      // What waits behind this call has begun in there, perhaps, but nobody has heard of it yet.
+      if (calls.length > 1) started.kill('SIGKILL');
+    }
     const durationMs = performance.now() - call.began;
     const spent = { durationMs, cpuMs: Math.min(cpuMs, durationMs * 8) };
     if (ok) finish({ ok: true, ...spent, ...(definition ? { definition } : {}) });
@@ -183,28 +205,31 @@ export function startChild(tier: Tier, slot: string, clock: Clock): Child {
       }
     },
     call(frame, host, { timeoutMs, signal }) {
-      return new Promise((resolve) => {
-        const timer = setTimeout(
-          () => kill('timeout', `It took longer than ${timeoutMs / 1000} s.`),
-          timeoutMs,
-        );
+      return new Promise<Result | undefined>((resolve) => {
         const abort = () => kill('aborted', 'The call was given up.');
+        if (!usable) return resolve(undefined);
         signal?.addEventListener('abort', abort, { once: true });
-        call = {
+        calls.push({
           host,
-          began: performance.now(),
+          timeoutMs,
+          began: 0,
+          timer: undefined,
           emits: 0,
           bytes: 0,
           lines: 0,
           faults: 0,
           end(result) {
-            clearTimeout(timer);
             signal?.removeEventListener('abort', abort);
             resolve(result);
           },
-        };
-        if (!usable) fail('crash', 'The process of the code ended.');
-        else frames.write(encodeFrame(FRAME.call, frame));
+        });
+        if (calls.length === 1) begin();
+        if (frames.writableCorked === 0) {
+          // Calls made in one turn leave in one write.
+          frames.cork();
+          process.nextTick(() => frames.uncork());
+        }
+        frames.write(encodeFrame(FRAME.call, frame));
       });
     },
   };

@@ -17,7 +17,8 @@ export interface Executor {
   readonly tier: 'bubblewrap' | 'launcher' | 'none';
   /**
    * Runs one call in the process of `task.process`, which is started (from the pool) when it is not there or runs
-   * something else. Calls with one process key are serial: a second one waits.
+   * something else. Calls with one process key are carried out one after the other, in the order in which they were
+   * made; they may be made ahead. One that kills its process costs only itself: those behind it go to another.
    * The callbacks of `host` are called in the order in which the code acted, before the result.
    */
   execute(task: Task, host: Host, options: { timeoutMs: number; signal?: AbortSignal }): Promise<Result>;

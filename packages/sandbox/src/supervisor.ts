@@ -26,9 +26,12 @@ interface Worker {
   slot: string;
   bundleId: string;
   calls: number;
-  busy: boolean;
+  /** Calls under way or waiting in it. */
+  busy: number;
   /** performance.now() of its last use. */
   usedAt: number;
+  /** Settles with the newest call. Never rejects. */
+  last: Promise<unknown>;
   /** It ends with the call that is under way. */
   retired: boolean;
   load: CallFrame['load'] | undefined;
@@ -78,7 +81,8 @@ export function createSupervisor({
       }
     }
     const now = performance.now();
-    for (const [key, worker] of workers) if (!worker.busy && now - worker.usedAt > IDLE_MS) drop(key, worker);
+    for (const [key, worker] of workers)
+      if (worker.busy === 0 && now - worker.usedAt > IDLE_MS) drop(key, worker);
   }, SAMPLE_MS);
   sampler.unref();
 
@@ -92,7 +96,7 @@ export function createSupervisor({
     let idle = 0;
     let oldest: [string, Worker] | undefined;
     for (const entry of workers) {
-      if (entry[1].busy) continue;
+      if (entry[1].busy > 0) continue;
       idle += 1;
       if (!oldest || entry[1].usedAt < oldest[1].usedAt) oldest = entry;
     }
@@ -110,8 +114,9 @@ export function createSupervisor({
       slot,
       bundleId,
       calls: 0,
-      busy: false,
+      busy: 0,
       usedAt: performance.now(),
+      last: Promise.resolve(),
       retired: false,
       load: { path: `${tier.visibleSlot(slot)}/${files.name}`, format: bundle.format },
       started: false,
@@ -125,6 +130,10 @@ export function createSupervisor({
     return worker;
   }
 
+  /** Somebody else changed the map of `$service.db`. */
+  const isOutdated = (worker: Worker, { instance }: Task) =>
+    worker.started && instance !== undefined && instance.dbRevision !== worker.dbRevision;
+
   function frameOf(worker: Worker, { instance, call }: Task): CallFrame {
     const frame: CallFrame = { call };
     if (worker.load) frame.load = worker.load;
@@ -136,53 +145,70 @@ export function createSupervisor({
     return frame;
   }
 
-  async function perform(
+  /** Hands a call to a process; resolves when it is on its way, with what will come of it. */
+  async function begin(
     task: Task,
     host: Host,
     options: { timeoutMs: number; signal?: AbortSignal },
-  ): Promise<Result> {
-    const worker = await acquire(task);
-    worker.busy = true;
+  ): Promise<{ result: Promise<Result | undefined> }> {
+    let worker = await acquire(task);
+    while (worker.busy > 0 && isOutdated(worker, task)) {
+      // The map that is to be sent must not undo what the calls under way have set meanwhile.
+      await worker.last;
+      worker = await acquire(task);
+    }
+    worker.busy += 1;
     worker.calls += 1;
     busy.add(worker);
-    try {
-      return await worker.child.call(
-        frameOf(worker, task),
-        {
-          ...host,
-          dbSet(key, json) {
-            const revision = host.dbSet(key, json);
-            // When only this process changed the map, it knows it as it is.
-            worker.dbRevision = revision === worker.dbRevision + 1 ? revision : -1;
-            return revision;
-          },
-        },
-        options,
-      );
-    } finally {
-      busy.delete(worker);
-      worker.busy = false;
+    const counted: Host = {
+      ...host,
+      dbSet(key, json) {
+        const revision = host.dbSet(key, json);
+        // When only this process changed the map, it knows it as it is.
+        worker.dbRevision = revision === worker.dbRevision + 1 ? revision : -1;
+        return revision;
+      },
+    };
+    const made = worker.child.call(frameOf(worker, task), counted, options);
+    worker.last = made;
+    const result = made.finally(() => {
+      worker.busy -= 1;
       worker.usedAt = performance.now();
-      if (task.process === undefined || worker.retired || closed)
+      if (worker.busy > 0) return;
+      busy.delete(worker);
+      if (task.process === undefined || worker.retired || closed) {
         worker.child.kill('aborted', 'The process was used once.');
-    }
+      }
+    });
+    return { result };
+  }
+
+  /** Calls of one process key are begun in the order in which they were made. */
+  function inTurn(key: string, work: () => ReturnType<typeof begin>): ReturnType<typeof begin> {
+    const turn = (turns.get(key) ?? Promise.resolve()).then(work);
+    const settled = turn.catch(() => {});
+    turns.set(key, settled);
+    settled.then(() => turns.get(key) === settled && turns.delete(key));
+    return turn;
   }
 
   return {
     tier: tier.name,
-    execute(task, host, options) {
+    async execute(task, host, options) {
       const { process: key } = task;
-      if (key === undefined) return perform(task, host, options);
-      const turn = (turns.get(key) ?? Promise.resolve()).then(() => perform(task, host, options));
-      const settled = turn.catch(() => {});
-      turns.set(key, settled);
-      settled.then(() => turns.get(key) === settled && turns.delete(key));
-      return turn;
+      for (;;) {
+        const work = () => begin(task, host, options);
+        const { result } = await (key === undefined ? work() : inTurn(key, work));
+        const ended = await result;
+        // The process ended before this call was begun: another one takes it.
+        if (ended) return ended;
+        if (closed) throw new Error('the sandbox is closed');
+      }
     },
     retire(prefix, { atOnce = false } = {}) {
       for (const [key, worker] of workers) {
         if (!key.startsWith(prefix)) continue;
-        if (!worker.busy || atOnce) {
+        if (worker.busy === 0 || atOnce) {
           drop(key, worker);
         } else {
           worker.retired = true;
@@ -192,7 +218,7 @@ export function createSupervisor({
     },
     stats: () => ({
       processes: workers.size + pool.size,
-      idle: [...workers.values()].filter((worker) => !worker.busy).length,
+      idle: [...workers.values()].filter((worker) => worker.busy === 0).length,
       busy: busy.size,
       pool: pool.size,
     }),

@@ -166,8 +166,11 @@ async function answer({ load: code, instance, db, call }: CallFrame): Promise<vo
   }
 }
 
+/** Calls are carried out one after the other, in the order in which they came. */
+let last: Promise<void> = Promise.resolve();
 const readCalls = createFrameReader(LARGEST_CALL, (_type, content) => {
-  void answer(parse(content.toString('utf8')) as CallFrame);
+  const frame = parse(content.toString('utf8')) as CallFrame;
+  last = last.then(() => answer(frame));
 });
 
 // What escapes from the code's own promises and timers is told, and costs the process its further use.
