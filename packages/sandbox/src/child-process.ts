@@ -14,7 +14,12 @@ type Reason = Extract<Result, { ok: false }>['reason'];
 export interface Child {
   /** Resolves when it can take calls. @throws Error when it ended before */
   ready: Promise<void>;
-  call(frame: CallFrame, host: Host, options: { timeoutMs: number; signal?: AbortSignal }): Promise<Result>;
+  /** Gives undefined when the process ended before the call was begun: it may be made again elsewhere. */
+  call(
+    frame: CallFrame,
+    host: Host,
+    options: { timeoutMs: number; signal?: AbortSignal },
+  ): Promise<Result | undefined>;
   /** False: it has ended, or is not to be used again. */
   readonly usable: boolean;
   /** Bytes of memory that it holds, while it can be told. */
