@@ -12,15 +12,30 @@ export interface Pool {
   /** A process that can take calls: one from the pool, or a new one when it is empty. */
   take(): Promise<Fresh>;
   readonly size: number;
-  close(): void;
+  /** Resolves when all have ended. */
+  close(): Promise<void>;
 }
 
 const AT_A_TIME = 2;
+/** A process that is not ready by then never will be. */
+const READY_MS = 30_000;
 
-export function createPool(start: () => Fresh, target: number, log: Log): Pool {
+export function createPool(spawn: () => Fresh, target: number, log: Log): Pool {
   const waiting: Fresh[] = [];
+  /** Those that nobody has taken yet. */
+  const own = new Set<Fresh>();
   let starting = 0;
   let closed = false;
+
+  function start(): Fresh {
+    const fresh = spawn();
+    const { child } = fresh;
+    const late = setTimeout(() => child.kill('crash', 'It was not ready in time.'), READY_MS);
+    own.add(fresh);
+    child.ready.catch(() => {}).finally(() => clearTimeout(late));
+    child.ended.then(() => own.delete(fresh));
+    return fresh;
+  }
 
   /** Keeps the pool full; failures are tried again when the next one is taken. */
   function refill(): void {
@@ -29,10 +44,9 @@ export function createPool(start: () => Fresh, target: number, log: Log): Pool {
       const fresh = start();
       fresh.child.ready
         .then(() => {
-          if (closed) fresh.child.kill('aborted', 'closed');
-          else waiting.push(fresh);
+          if (!closed) waiting.push(fresh);
         })
-        .catch((error: unknown) => log.error({ error: String(error) }, 'sandbox.start_failed'))
+        .catch((error: unknown) => closed || log.error({ error: String(error) }, 'sandbox.start_failed'))
         .finally(() => {
           starting -= 1;
           if (waiting.length > 0 || starting > 0) refill();
@@ -47,19 +61,25 @@ export function createPool(start: () => Fresh, target: number, log: Log): Pool {
         if (!fresh.child.usable) continue;
         // The refill must not compete with what the process was taken for.
         setImmediate(refill);
+        own.delete(fresh);
         return fresh;
       }
       const fresh = start();
       await fresh.child.ready;
+      own.delete(fresh);
       setImmediate(refill);
       return fresh;
     },
     get size() {
       return waiting.length;
     },
-    close() {
+    async close() {
       closed = true;
-      for (const { child } of waiting) child.kill('aborted', 'closed');
+      const ending = [...own].map(({ child }) => {
+        child.kill('aborted', 'closed');
+        return child.ended;
+      });
+      await Promise.all(ending);
     },
   };
 }

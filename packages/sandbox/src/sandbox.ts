@@ -69,7 +69,7 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
   const { dataDir, isolation, codeAllowNetworks, packageEnvironment, clock, log, pool = 4 } = options;
   const slots = createSlots(dataDir);
   const program = await writeChildProgram(slots.shared);
-  const packages = createPackageStore(join(dataDir, 'packages'), packageEnvironment);
+  const packages = createPackageStore(join(dataDir, 'packages'), packageEnvironment, log);
   const materialise = createMaterialise(join(dataDir, 'bundles'), packages);
   const tierOptions = {
     program,

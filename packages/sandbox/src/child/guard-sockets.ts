@@ -2,6 +2,7 @@ import dgram from 'node:dgram';
 import dns from 'node:dns';
 import { syncBuiltinESMExports } from 'node:module';
 import net from 'node:net';
+import os from 'node:os';
 import { createAddressGuard } from '@wellspring/core/addresses';
 
 /**
@@ -31,25 +32,35 @@ export function guardSockets(allowed: readonly string[]): void {
     net as unknown as { _normalizeArgs(args: unknown[]): [Record<string, unknown>, unknown] }
   )._normalizeArgs;
   const destroy = net.Socket.prototype.destroy;
+  const { isIP } = net;
+  // The guard decides by it.
+  Object.freeze(net.BlockList.prototype);
 
   const lookup: Lookup = (hostname, options, callback) => {
     resolve(hostname, { ...options, all: true }, (error, addresses) => {
       if (error) return callback(error, []);
-      const public_ = addresses.filter(({ address }) => isAllowed(address));
-      if (public_.length === 0) return callback(refused(hostname), []);
-      if (options.all) return callback(null, public_);
-      callback(null, public_[0]!.address, public_[0]!.family);
+      const dialled: dns.LookupAddress[] = [];
+      for (let at = 0; at < addresses.length; at += 1) {
+        const address = addresses[at]!;
+        if (isAllowed(address.address)) dialled[dialled.length] = address;
+      }
+      const first = dialled[0];
+      if (!first) return callback(refused(hostname), []);
+      if (options.all) return callback(null, dialled);
+      callback(null, first.address, first.family);
     });
   };
 
   function guarded(this: net.Socket, ...args: unknown[]): net.Socket {
-    const [options, callback] = normalizeArgs(
-      args[0] && Array.isArray(args[0]) ? (args[0] as unknown[]) : args,
-    );
+    const [given, callback] = Array.isArray(args[0])
+      ? (args[0] as ReturnType<typeof normalizeArgs>)
+      : normalizeArgs(args);
+    // A copy: what was checked is what is dialled.
+    const options = { ...given };
     const host = options.host === undefined || options.host === null ? 'localhost' : String(options.host);
     if (options.path !== undefined && options.path !== null)
       return destroy.call(this, refused(String(options.path))) as net.Socket;
-    if (net.isIP(host) !== 0 && !isAllowed(host)) {
+    if (isIP(host) !== 0 && !isAllowed(host)) {
       process.nextTick(() => destroy.call(this, refused(host)));
       return this;
     }
@@ -62,5 +73,7 @@ export function guardSockets(allowed: readonly string[]): void {
   net.Server.prototype.listen = forbidden('listening') as never;
   dgram.createSocket = forbidden('UDP') as never;
   dgram.Socket.prototype.bind = forbidden('UDP') as never;
+  // The host's addresses are its own affair; asking for them would fail where sockets are filtered.
+  os.networkInterfaces = () => ({});
   syncBuiltinESMExports();
 }

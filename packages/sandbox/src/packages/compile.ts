@@ -48,7 +48,7 @@ function resolver(
       });
       onLoad({ filter: /.*/, namespace: 'module' }, ({ path }) => ({
         contents: modules[path] ?? '',
-        loader,
+        loader: path.endsWith('.json') ? 'json' : loader,
       }));
       onLoad({ filter: /.*/, namespace: 'shim' }, () => ({ contents: TYPES_SHIM, loader: 'js' }));
     },

@@ -5,7 +5,8 @@ import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import type { Bundle } from '@wellspring/contract/definition';
-import { invalidComponent } from '@wellspring/core/problem';
+import type { Log } from '@wellspring/core/log';
+import { invalidComponent, unavailable } from '@wellspring/core/problem';
 
 /** npm packages of components, below one directory: a content-addressed store, and a folder per set of packages. */
 export interface PackageStore {
@@ -27,6 +28,7 @@ const FLAGS = [
   '--config.node-linker=hoisted',
   '--config.strict-peer-dependencies=false',
   '--config.auto-install-peers=true',
+  '--config.block-exotic-subdeps=true',
   '--config.verify-deps-before-run=false',
   '--reporter=append-only',
 ];
@@ -38,7 +40,11 @@ function packageManager(): string {
 }
 
 /** @param environment what the package manager needs to reach its registry: proxies, certificates, npm's settings */
-export function createPackageStore(directory: string, environment: Record<string, string>): PackageStore {
+export function createPackageStore(
+  directory: string,
+  environment: Record<string, string>,
+  log: Log,
+): PackageStore {
   const manager = packageManager();
   const underWay = new Map<string, Promise<string>>();
 
@@ -113,7 +119,9 @@ export function createPackageStore(directory: string, environment: Record<string
         await run(folder, ['--lockfile-only', '--no-frozen-lockfile']);
         return await readFile(join(folder, LOCKFILE), 'utf8');
       } catch (error) {
-        throw error instanceof InstallFailed ? error.asProblem(packages) : error;
+        if (!(error instanceof InstallFailed)) throw error;
+        log.warn({ packages, output: error.said.slice(-2000) }, 'packages.not_resolved');
+        throw error.asProblem(packages);
       } finally {
         await rm(folder, { recursive: true, force: true });
       }
@@ -146,7 +154,7 @@ class InstallFailed extends Error {
         this.said,
       )
     ) {
-      return this;
+      return unavailable('The npm registry cannot be reached at the moment.');
     }
     const all = Object.values(packages);
     const named = all.filter(({ name }) => this.said.includes(name));

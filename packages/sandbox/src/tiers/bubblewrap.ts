@@ -1,6 +1,7 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { closeSync, existsSync, mkdirSync, openSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { LIMITS } from '@wellspring/contract/limits';
 import { seccompFilter } from '../seccomp.ts';
 import { childEnvironment, NOBODY, nodeFlags, type Tier, type TierOptions } from './tier.ts';
 
@@ -26,6 +27,17 @@ function libraries(): string[] {
   return [...new Set([...found, ...resolvers])].filter(existsSync);
 }
 
+/**
+ * There is no /proc inside, since it tells of the host; these files stand for what Node reads in it, without which
+ * process.memoryUsage() and os.cpus() would throw. The resident size is what an empty process has.
+ */
+const PROC: Record<string, string> = {
+  'self/stat': `1 (node) S 0 1 1 0 -1 ${Array.from({ length: 44 }, (_, at) => (at === 15 ? 16_384 : 0)).join(' ')}\n`,
+  meminfo: `MemTotal: ${LIMITS.memoryMb * 1024} kB\nMemFree: ${LIMITS.memoryMb * 512} kB\nMemAvailable: ${LIMITS.memoryMb * 512} kB\n`,
+  stat: 'cpu 0 0 0 0 0 0 0 0 0 0\ncpu0 0 0 0 0 0 0 0 0 0 0\n',
+  cpuinfo: 'processor : 0\nmodel name : virtual\ncpu MHz : 2000.000\n',
+};
+
 /** @returns the path of bubblewrap, or undefined when it is not installed */
 export function findBubblewrap(): string | undefined {
   return ['/usr/bin/bwrap', '/usr/local/bin/bwrap', '/bin/bwrap'].find(existsSync);
@@ -44,6 +56,11 @@ export function createBubblewrapTier(
   writeFileSync(filter, seccompFilter(process.arch));
   const passwd = join(directory, 'passwd');
   writeFileSync(passwd, 'nobody:x:65534:65534:nobody:/app:/bin/false\n');
+  const proc = Object.entries(PROC).flatMap(([name, content]) => {
+    const path = join(directory, name.replaceAll('/', '-'));
+    writeFileSync(path, content);
+    return ['--ro-bind', path, `/proc/${name}`];
+  });
 
   const root = [
     '--unshare-user',
@@ -72,7 +89,10 @@ export function createBubblewrapTier(
     '--ro-bind',
     passwd,
     '/etc/passwd',
+    ...proc,
     '--dev',
+    '/dev',
+    '--remount-ro',
     '/dev',
     '--size',
     String(TMP_BYTES),

@@ -1,7 +1,10 @@
 import { spawn } from 'node:child_process';
-import { chownSync, mkdirSync, realpathSync } from 'node:fs';
+import { chownSync, existsSync, mkdirSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { childEnvironment, nodeFlags, type Tier, type TierOptions } from './tier.ts';
+
+/** Of util-linux: lets the kernel end a child with its parent, which a child that is in an endless loop needs. */
+const SETPRIV = ['/usr/bin/setpriv', '/bin/setpriv'].find(existsSync);
 
 /**
  * Tier C: a plain child with Node's permission model. Keeps honest code honest; it is no boundary, so it is never
@@ -22,7 +25,10 @@ export function createPlainTier({ program, codeAllowNetworks, heapMb, user }: Ti
         `--allow-fs-read=${slot}/*`,
         `--allow-fs-write=${temporary}/*`,
       ];
-      return spawn(process.execPath, [...flags, realProgram, JSON.stringify(codeAllowNetworks)], {
+      const node = [process.execPath, ...flags, realProgram, JSON.stringify(codeAllowNetworks)];
+      const [file = '', ...args] =
+        SETPRIV === undefined ? node : [SETPRIV, '--pdeathsig', 'KILL', '--', ...node];
+      return spawn(file, args, {
         ...user,
         cwd: slot,
         env: childEnvironment(slot, temporary),

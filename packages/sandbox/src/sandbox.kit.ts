@@ -1,0 +1,148 @@
+import type {
+  Emit,
+  Instance,
+  LogLine,
+  Respond,
+  ThrownError,
+} from '@wellspring/component/child/program-types';
+import { systemClock } from '@wellspring/core/clock';
+import { silentLog } from '@wellspring/core/log';
+import { tempDir } from '@wellspring/testing/temp-dir';
+import type { Host, Result, Task } from './port.ts';
+import { createSandbox, type Sandbox, type SandboxOptions } from './sandbox.ts';
+import { findBubblewrap } from './tiers/bubblewrap.ts';
+
+/** What the tests of this package stand on: real processes, in the tiers that this machine has. */
+
+/** Tiers to test; a machine without bubblewrap says so in the names of its tests. */
+export const TIERS: readonly ('bubblewrap' | 'none')[] =
+  findBubblewrap() === undefined ? ['none'] : ['bubblewrap', 'none'];
+
+/** The package manager of a test reaches the registry as that of the developer does. */
+const environment = Object.fromEntries(
+  Object.entries(process.env).filter((entry): entry is [string, string] => entry[1] !== undefined),
+);
+
+/** A host that remembers. */
+export interface Recorder extends Host {
+  emits: Emit[];
+  faults: ThrownError[];
+  logs: LogLine[];
+  replies: Respond[];
+  db: Record<string, string>;
+}
+
+export function createRecorder(): Recorder {
+  let revision = 0;
+  const recorder: Recorder = {
+    emits: [],
+    faults: [],
+    logs: [],
+    replies: [],
+    db: {},
+    emit: (emit) => void recorder.emits.push(emit),
+    fault: (error) => void recorder.faults.push(error),
+    log: (line) => void recorder.logs.push(line),
+    respond: (reply) => void recorder.replies.push(reply),
+    dbSet(key, json) {
+      if (json === undefined) delete recorder.db[key];
+      else recorder.db[key] = json;
+      revision += 1;
+      return revision;
+    },
+  };
+  return recorder;
+}
+
+export type Outcome = Result & Recorder;
+
+export interface RunOptions {
+  /** The event; default {}. */
+  event?: unknown;
+  /** Default: a process of its own, used once. */
+  process?: string;
+  timeoutMs?: number;
+  signal?: AbortSignal;
+  instance?: Partial<Instance>;
+  call?: Task['call'];
+}
+
+export interface TestSandbox extends Sandbox, AsyncDisposable {
+  dataDir: string;
+  /** Runs a whole module. */
+  runModule(code: string, options?: RunOptions): Promise<Outcome>;
+  /** Runs these statements as the body of `run(event)`; a value that is returned is emitted. */
+  run(body: string, options?: RunOptions): Promise<Outcome>;
+}
+
+export async function openSandbox(
+  isolation: SandboxOptions['isolation'],
+  options: Partial<SandboxOptions> = {},
+): Promise<TestSandbox> {
+  const directory = await tempDir();
+  const sandbox = await createSandbox({
+    dataDir: directory.path,
+    isolation,
+    codeAllowNetworks: [],
+    packageEnvironment: environment,
+    clock: systemClock,
+    log: silentLog,
+    pool: 1,
+    ...options,
+  });
+
+  async function runModule(
+    code: string,
+    { event = {}, process, timeoutMs = 20_000, signal, instance, call }: RunOptions = {},
+  ): Promise<Outcome> {
+    const { id, bundle } = await sandbox.packager.bundle({ code });
+    const recorder = createRecorder();
+    const result = await sandbox.executor.execute(
+      {
+        bundle,
+        bundleId: id,
+        ...(process === undefined ? {} : { process }),
+        instance: {
+          source_id: 'dc_test',
+          props: [],
+          values: {},
+          endpoints: {},
+          db: {},
+          dbRevision: 0,
+          ...instance,
+        },
+        call: call ?? {
+          kind: 'run',
+          trigger: { kind: 'value', json: JSON.stringify(event) },
+          emitTrigger: false,
+        },
+      },
+      recorder,
+      signal ? { timeoutMs, signal } : { timeoutMs },
+    );
+    return { ...recorder, ...result };
+  }
+
+  return {
+    ...sandbox,
+    dataDir: directory.path,
+    runModule,
+    run: (body, runOptions) =>
+      runModule(
+        `import fs from 'node:fs'; import net from 'node:net'; import os from 'node:os'; import http from 'node:http';
+         export default { name: 'test', async run(event) {
+           const value = await (async () => { ${body} })();
+           if (value !== undefined) this.$emit(value);
+         } };`,
+        runOptions,
+      ),
+    async [Symbol.asyncDispose]() {
+      await sandbox.executor.close();
+      await directory.remove();
+    },
+  };
+}
+
+/** The values emitted, parsed. */
+export const values = ({ emits }: Pick<Recorder, 'emits'>): unknown[] =>
+  emits.map(({ payload }) => JSON.parse(payload));

@@ -1,0 +1,87 @@
+import { describe, expect, test } from '@jest/globals';
+import { seccompFilter } from './seccomp.ts';
+
+/** What the kernel does with a filter: classic BPF over {nr, arch, ip, args}. */
+function judge(filter: Buffer, arch: number, number: number, args: number[] = []): number {
+  const data = Buffer.alloc(64);
+  data.writeUInt32LE(number >>> 0, 0);
+  data.writeUInt32LE(arch, 4);
+  args.forEach((arg, index) => {
+    data.writeUInt32LE(arg >>> 0, 16 + index * 8);
+  });
+  let accumulator = 0;
+  for (let at = 0; at < filter.length / 8; at += 1) {
+    const code = filter.readUInt16LE(at * 8);
+    const [jumpTrue, jumpFalse] = [filter[at * 8 + 2]!, filter[at * 8 + 3]!];
+    const value = filter.readUInt32LE(at * 8 + 4);
+    if (code === 0x20) accumulator = data.readUInt32LE(value);
+    else if (code === 0x06) return value;
+    else {
+      const holds =
+        code === 0x15
+          ? accumulator === value
+          : code === 0x35
+            ? accumulator >= value
+            : (accumulator & value) !== 0;
+      at += holds ? jumpTrue : jumpFalse;
+    }
+  }
+  throw new Error('the filter has no end');
+}
+
+const ALLOW = 0x7fff0000;
+const [EPERM, ENOSYS, EAFNOSUPPORT] = [0x50001, 0x50026, 0x50061];
+const THREAD = 0x3d0f00;
+
+const PROCESSORS = [
+  {
+    arch: 'x64',
+    audit: 0xc000003e,
+    other: 0x40000003,
+    calls: { read: 0, mmap: 9, clone: 56, socket: 41, futex: 202, connect: 42, openat: 257 },
+    denied: { fork: 57, vfork: 58, ptrace: 101, mount: 165, unshare: 272, setns: 308, bpf: 321 },
+  },
+  {
+    arch: 'arm64',
+    audit: 0xc00000b7,
+    other: 0x40000028,
+    calls: { read: 63, mmap: 222, clone: 220, socket: 198, futex: 98, connect: 203, openat: 56 },
+    denied: { ptrace: 117, mount: 40, unshare: 97, setns: 268, bpf: 280 },
+  },
+];
+
+describe.each(PROCESSORS)('the filter for $arch', ({ arch, audit, other, calls, denied }) => {
+  const filter = seccompFilter(arch);
+
+  test('allows what Node does: files, memory, threads, IP and unix sockets', () => {
+    for (const number of [calls.read, calls.mmap, calls.futex, calls.connect, calls.openat])
+      expect(judge(filter, audit, number)).toBe(ALLOW);
+    expect(judge(filter, audit, calls.clone, [THREAD])).toBe(ALLOW);
+    for (const family of [1, 2, 10]) expect(judge(filter, audit, calls.socket, [family])).toBe(ALLOW);
+  });
+
+  test.each(Object.entries(denied))('refuses %s', (_name, number) => {
+    expect(judge(filter, audit, number)).toBe(EPERM);
+  });
+
+  test('refuses new processes, and clone3, which would hide its flags', () => {
+    expect(judge(filter, audit, calls.clone, [17])).toBe(EPERM);
+    expect(judge(filter, audit, 435)).toBe(ENOSYS);
+  });
+
+  test.each([3, 16, 17, 38, 40])('refuses sockets of family %d', (family) => {
+    expect(judge(filter, audit, calls.socket, [family])).toBe(EAFNOSUPPORT);
+  });
+
+  test('ends what calls the kernel in the way of another processor', () => {
+    expect(judge(filter, other, calls.read)).toBe(0x80000000);
+  });
+});
+
+test('the calls of x32 do not go around the filter of x64', () => {
+  expect(judge(seccompFilter('x64'), 0xc000003e, 0x40000000 + 57)).toBe(ENOSYS);
+});
+
+test('there is no filter for a processor that nobody wrote one for', () => {
+  expect(() => seccompFilter('riscv64')).toThrow('riscv64');
+});
