@@ -12,6 +12,10 @@ import { createLane, type Lane, type LaneDeps } from './lane.ts';
 const CONCURRENCY = 256;
 /** Runs of one source handed over at a time. */
 const BATCH = 64;
+/** Runs of one source handed to its process ahead; it carries them out one after the other. */
+const AHEAD = 16;
+/** A batch of slow runs follows changes of its source after this time. */
+const LOOK_AGAIN_MS = 50;
 /** Lanes kept in memory; the idle ones beyond are read again when they are needed. */
 const KEPT_LANES = 5000;
 
@@ -62,27 +66,50 @@ export function runsWorkers(
     }
   }
 
+  /** The source as it is now. */
+  async function look(sourceId: string) {
+    const deployed = await catalog.load(sourceId);
+    if (!deployed) return undefined;
+    return { at: performance.now(), deployed, lane: laneOf(deployed), wanted: await logsWanted(deployed) };
+  }
+
   async function handle(jobs: readonly [Job, ...Job[]]): Promise<void> {
     const messages = jobs.map(decode);
     const sourceId = messages[0]!.source_id;
-    const deployed = await catalog.load(sourceId);
-    if (!deployed) return refuse(messages);
-    const lane = laneOf(deployed);
+    let now = await look(sourceId);
+    if (!now) return refuse(messages);
     const slot = jobs[0].key?.split('#')[1] ?? '';
-    const wanted = await logsWanted(deployed);
+    const batch = await now.lane.open();
     const pending: Promise<void>[] = [];
-    for (const message of messages) {
-      if (message.type === 'record') {
-        pending.push(lane.record(message, deployed));
-        continue;
+    const ahead: Promise<void>[] = [];
+    try {
+      for (const message of messages) {
+        if (performance.now() - now.at > LOOK_AGAIN_MS) now = await look(sourceId);
+        if (!now) {
+          refuse(messages.slice(messages.indexOf(message)));
+          break;
+        }
+        const { deployed, wanted } = now;
+        batch.assertIntact();
+        if (message.type === 'record') {
+          pending.push(batch.record(message, deployed));
+          continue;
+        }
+        if (!deployed.source.active) {
+          refuse([message]);
+          continue;
+        }
+        // Whether a tick is skipped depends on when the run before it ended.
+        if (message.trigger.kind === 'timer') await Promise.all(ahead);
+        else if (ahead.length >= AHEAD) await ahead.shift();
+        const { executed, done } = batch.run(message, deployed, { slot, logsWanted: wanted });
+        pending.push(done);
+        ahead.push(executed);
+        if (message.trigger.kind === 'timer') await executed;
       }
-      if (!deployed.source.active) {
-        refuse([message]);
-        continue;
-      }
-      const { executed, done } = lane.run(message, deployed, { slot, logsWanted: wanted });
-      pending.push(done);
-      await executed;
+    } finally {
+      // Nothing may be under way any more when the queue hands out again what failed.
+      await Promise.allSettled(pending);
     }
     await Promise.all(pending);
   }

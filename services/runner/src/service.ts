@@ -41,6 +41,9 @@ export function createRunnerService(deps: RunnerDeps): Service {
       outboxSweep(deps, announcer),
       meter.worker,
     ],
-    dispose: () => executor.close(),
+    async dispose() {
+      await executor.close();
+      await meter.flush();
+    },
   };
 }

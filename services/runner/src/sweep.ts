@@ -25,7 +25,10 @@ export function outboxSweep(
           order: 'asc',
           limit: 100,
         });
-        for (const row of left) await announcer.announce(row);
+        for (const row of left) {
+          await announcer.announce(row);
+          await rows.remove(row.id);
+        }
         if (left.length > 0) log.info({ count: left.length }, 'outbox.swept');
         if (left.length < 100) await clock.sleep(EVERY_MS, signal);
         olderThan = clock.now() - AGE_MS;

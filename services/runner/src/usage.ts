@@ -4,15 +4,29 @@ import { usage } from '@wellspring/store/collections/users';
 
 export interface UsageMeter {
   count(ownerId: string, computeMs: number): void;
+  /** Writes what was counted since the last time. Never rejects. */
+  flush(): Promise<void>;
   worker: Worker;
 }
 
 const EVERY_MS = 1000;
 
+interface Sum {
+  invocations: number;
+  compute_ms: number;
+}
+
 /** Counts runs per account and day (UTC) in memory, and writes the sums once a second: a crash loses one second of them. */
 export function createUsageMeter({ store, clock, log }: Pick<Deps, 'store' | 'clock' | 'log'>): UsageMeter {
   const rows = store.collection(usage);
-  let sums = new Map<string, { invocations: number; compute_ms: number }>();
+  let sums = new Map<string, Sum>();
+
+  function add(ownerId: string, { invocations, compute_ms }: Sum): void {
+    const sum = sums.get(ownerId) ?? { invocations: 0, compute_ms: 0 };
+    sum.invocations += invocations;
+    sum.compute_ms += compute_ms;
+    sums.set(ownerId, sum);
+  }
 
   async function flush(): Promise<void> {
     const day = new Date(clock.now()).toISOString().slice(0, 10);
@@ -21,20 +35,19 @@ export function createUsageMeter({ store, clock, log }: Pick<Deps, 'store' | 'cl
     for (const [ownerId, by] of due) {
       await rows
         .increment(`${ownerId}/${day}`, by, { id: `${ownerId}/${day}`, day, invocations: 0, compute_ms: 0 })
-        .catch((error: unknown) =>
-          log.warn({ owner_id: ownerId, error: String(error) }, 'usage.write_failed'),
-        );
+        .catch((error: unknown) => {
+          add(ownerId, by);
+          log.warn({ owner_id: ownerId, error: String(error) }, 'usage.write_failed');
+        });
     }
   }
 
   return {
     count(ownerId, computeMs) {
       if (!ownerId.startsWith('u_')) return;
-      const sum = sums.get(ownerId) ?? { invocations: 0, compute_ms: 0 };
-      sum.invocations += 1;
-      sum.compute_ms += Math.ceil(computeMs);
-      sums.set(ownerId, sum);
+      add(ownerId, { invocations: 1, compute_ms: Math.ceil(computeMs) });
     },
+    flush,
     worker: {
       name: 'runner.usage',
       async run(signal) {

@@ -19,7 +19,9 @@ export function createDatabase(io: ChildIO, entries: Map<string, string>): Child
     set(key, value) {
       const name = String(key);
       if (value === undefined) {
-        if (entries.delete(name)) io.dbSet(name, undefined);
+        if (!entries.has(name)) return;
+        io.dbSet(name, undefined);
+        entries.delete(name);
         return;
       }
       const json = JSON.stringify(value);
@@ -30,8 +32,8 @@ export function createDatabase(io: ChildIO, entries: Map<string, string>): Child
       if (bytes > LIMITS.db) {
         throw new RangeError(`$service.db holds at most ${LIMITS.db / 1024} KB in all; ${name} was not set.`);
       }
-      entries.set(name, json);
       io.dbSet(name, json);
+      entries.set(name, json);
     },
   };
 }

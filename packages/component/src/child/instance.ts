@@ -8,6 +8,8 @@ type Fields = Record<string, unknown>;
 
 const isObject = (value: unknown): value is Fields => typeof value === 'object' && value !== null;
 
+const NO_ENDPOINT = { url: '', customResponse: false };
+
 /** Methods as properties of the object that they are called on. */
 function bindMethods(target: Fields, methods: unknown): void {
   if (!isObject(methods)) return;
@@ -27,29 +29,30 @@ function appInstance(prop: unknown): Fields {
 const unlabelled = (value: unknown): unknown =>
   isObject(value) && isObject(value.__lv) ? value.__lv : value;
 
+/** A value of its own for each run, as code may change it. */
+const copied = (value: unknown): unknown => (isObject(value) ? JSON.parse(JSON.stringify(value)) : value);
+
 /**
  * `this` of a component (behaviour 2.2): its props, its methods, `$emit`. run and hooks are not on it.
- * @param isFirstReply tells whether a respond() is the first one of the run
  */
 export function createInstance(
   component: Fields,
   { props, values, endpoints }: Instance,
   db: Map<string, string>,
   io: ChildIO,
-  isFirstReply: () => boolean,
 ): Fields {
   const self: Fields = {};
   const declared = isObject(component.props) ? component.props : {};
   for (const { name, type } of props) {
     if (type === '$.interface.http') {
-      const { url = '', customResponse = false } = endpoints[name] ?? {};
-      self[name] = { endpoint: url, respond: createRespond(io, customResponse, isFirstReply) };
+      const { url, customResponse } = (Object.hasOwn(endpoints, name) && endpoints[name]) || NO_ENDPOINT;
+      self[name] = { endpoint: url, respond: createRespond(io, customResponse) };
     } else if (type === '$.service.db') {
       self[name] = createDatabase(io, db);
     } else if (type === 'app') {
       self[name] = appInstance(attributesOf(name, declared[name]));
     } else {
-      self[name] = unlabelled(values[name]);
+      self[name] = copied(unlabelled(Object.hasOwn(values, name) ? values[name] : undefined));
     }
   }
   bindMethods(self, component.methods);

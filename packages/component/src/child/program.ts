@@ -1,49 +1,55 @@
 import { httpEvent } from '../http-event.ts';
 import { readDefinition } from './define.ts';
 import { createInstance } from './instance.ts';
-import type { ChildIO, Instance, Program } from './program-types.ts';
+import type { ChildIO, Instance, Program, RunTrigger } from './program-types.ts';
+import { createRunIO } from './run-io.ts';
 import { toThrown } from './thrown.ts';
 
-type Run = (event: unknown) => unknown;
+type Fields = Record<string, unknown>;
+type Method = (event?: unknown) => unknown;
 
 /** The component inside its child process. */
 export function createProgram(io: ChildIO): Program {
   const db = new Map<string, string>();
-  let component: Record<string, unknown> = {};
-  let self: Record<string, unknown> = {};
-  let answered = false;
-  const isFirstReply = () => {
-    const first = !answered;
-    answered = true;
-    return first;
-  };
+  let component: Fields = {};
+  let instance: Instance | undefined;
 
   function syncDb(entries: Record<string, string>): void {
     db.clear();
     for (const [key, json] of Object.entries(entries)) db.set(key, json);
   }
 
+  /** Each run has a `this` of its own; what code begun in it does after its end, counts for no other run. */
+  async function inRun(work: (self: Fields) => unknown): Promise<void> {
+    if (!instance) throw new Error('the program was not started');
+    const { runIO, close } = createRunIO(io);
+    try {
+      await work(createInstance(component, instance, db, runIO));
+    } finally {
+      close();
+    }
+  }
+
   return {
     define: readDefinition,
-    start(module, instance: Instance) {
-      component = module as Record<string, unknown>;
-      syncDb(instance.db);
-      self = createInstance(component, instance, db, io, isFirstReply);
+    start(module, given) {
+      component = module as Fields;
+      instance = given;
+      syncDb(given.db);
     },
     syncDb,
-    async run(trigger, emitTrigger) {
-      answered = false;
-      const event = trigger.kind === 'http' ? httpEvent(trigger.request) : JSON.parse(trigger.json);
-      if (emitTrigger) await (self.$emit as Run)(event);
-      else await (component.run as Run).call(self, event);
-    },
-    async hook(name) {
-      const hooks = component.hooks as Record<string, () => unknown>;
-      await hooks[name]!.call(self);
-    },
+    run: (trigger, emitTrigger) =>
+      inRun((self) => {
+        const event = eventOf(trigger);
+        return emitTrigger ? (self.$emit as Method)(event) : (component.run as Method).call(self, event);
+      }),
+    hook: (name) => inRun((self) => (component.hooks as Record<string, Method>)[name]!.call(self)),
     toThrown,
   };
 }
+
+const eventOf = (trigger: RunTrigger): unknown =>
+  trigger.kind === 'http' ? httpEvent(trigger.request) : JSON.parse(trigger.json);
 
 /** `defineComponent` and its kin are there without an import and return their argument. */
 export function installGlobals(): void {

@@ -1,12 +1,8 @@
 import { systemClock } from '@wellspring/core/clock';
 import type { ChildIO } from './program-types.ts';
 
-/** `this.http.respond` (behaviour 1.11). One per run: only its first call counts. */
-export function createRespond(
-  io: ChildIO,
-  customResponse: boolean,
-  isFirst: () => boolean,
-): (reply?: unknown) => Promise<void> {
+/** `this.http.respond` (behaviour 1.11). @param customResponse the prop allows it; else it does nothing but say so */
+export function createRespond(io: ChildIO, customResponse: boolean): (reply?: unknown) => Promise<void> {
   return (given) => {
     if (!customResponse) {
       const msg = 'respond() was ignored: the HTTP prop needs customResponse: true.';
@@ -20,7 +16,7 @@ export function createRespond(
     if (json && !Object.keys(headers).some((name) => name.toLowerCase() === 'content-type')) {
       headers['content-type'] = 'application/json; charset=utf-8';
     }
-    if (isFirst()) io.respond({ status, headers, body: bytes.toString('base64') });
+    io.respond({ status, headers, body: bytes.toString('base64') });
     return Promise.resolve();
   };
 }

@@ -1,0 +1,62 @@
+import type { Emit, ThrownError } from '@wellspring/component/child/program-types';
+import { LIMITS } from '@wellspring/contract/limits';
+import type { HttpReply } from '@wellspring/contract/messages';
+import type { Clock } from '@wellspring/core/clock';
+import type { Executor, Host, Result, Task } from '@wellspring/sandbox/port';
+import type { Outcome } from './commit.ts';
+import { type DbSet, type Live, setDb } from './live-state.ts';
+import { type LogRecord, logRecord, type RunContext } from './records.ts';
+
+export interface Execution {
+  outcome: Outcome;
+  result: Result;
+  /** In their order. */
+  sets: DbSet[];
+}
+
+/**
+ * Runs code and collects what it does, in the order in which it does it. Two things do not wait for the end: a reply,
+ * and changes of `$service.db`, which the hooks and runs beside this one see at once.
+ */
+export async function executeRun(
+  { executor, clock }: { executor: Executor; clock: Clock },
+  { task, live, run }: { task: Task; live: Live; run: RunContext },
+  respond: (reply: HttpReply) => void,
+): Promise<Execution> {
+  const emits: Emit[] = [];
+  const errors: ThrownError[] = [];
+  const sets: DbSet[] = [];
+  const record = (k: LogRecord['k'], ts: number): LogRecord => ({
+    ts,
+    k,
+    level: 'info',
+    execution_id: run.run_id,
+  });
+  const logs = [record('start', clock.now())];
+  const host: Host = {
+    emit(emit) {
+      emits.push(emit);
+      const summary = emit.summary === null ? {} : { msg: emit.summary };
+      logs.push({ ...record('emit', emit.at), en: emit.name, ...summary });
+    },
+    fault: (error) => errors.push(error),
+    log: (line) => logs.push(logRecord(run, line)),
+    respond(reply) {
+      respond({ kind: 'response', ...reply });
+      logs.push({ ...record('respond', clock.now()), msg: String(reply.status) });
+    },
+    dbSet(key, json) {
+      const set = setDb(live, key, json);
+      if (typeof set === 'string') errors.push({ name: 'RangeError', message: set, stack: '' });
+      else sets.push(set);
+      return live.dbRevision;
+    },
+  };
+  const result = await executor.execute(task, host, { timeoutMs: LIMITS.runMs }).catch((error: unknown) => {
+    // What the code has set will be set again when the run is repeated: the map is read anew.
+    live.stale = true;
+    throw error;
+  });
+  if (!result.ok) errors.push(result.error);
+  return { outcome: { emits, errors, logs }, result, sets };
+}
