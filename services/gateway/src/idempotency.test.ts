@@ -1,0 +1,166 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import { createWebhook } from '@wellspring/contract/endpoints/webhooks';
+import { newId } from '@wellspring/core/ids';
+import { Problem } from '@wellspring/core/problem';
+import { route } from '@wellspring/http/bind';
+import { idempotencyKeys } from '@wellspring/store/collections/idempotency';
+import { eventually } from '@wellspring/testing/eventually';
+import { type Platform, startGateway } from './platform.kit.ts';
+
+let platform: Platform;
+/** What the service of this test does; each call of it counts. */
+let act: () => Promise<void> = async () => {};
+let acted = 0;
+
+beforeAll(async () => {
+  platform = await startGateway({
+    others: {
+      webhooks: () => ({
+        name: 'webhooks',
+        routes: [
+          route(createWebhook, async ({ input, principal }) => {
+            acted += 1;
+            await act();
+            const user_id = principal.kind === 'user' ? principal.user_id : '';
+            return {
+              id: newId('wh'),
+              user_id,
+              name: null,
+              description: null,
+              url: input.url,
+              active: true,
+              created_at: 1,
+              updated_at: 1,
+              secret: 'whsec_test',
+            };
+          }),
+        ],
+      }),
+    },
+  });
+});
+afterAll(() => platform.stop());
+afterEach(() => {
+  act = async () => {};
+  acted = 0;
+});
+
+let keys = 0;
+const newKey = () => `key number ${keys++}`;
+const post = (
+  key: string,
+  body: object = { url: 'https://example.com/a' },
+  path = '/webhooks',
+  user?: string,
+) =>
+  platform.api('POST', path, {
+    body,
+    headers: { 'idempotency-key': key },
+    ...(user === undefined ? {} : { key: user }),
+  });
+
+test('a repeated call gets the answer of the first, and is not carried out', async () => {
+  const key = newKey();
+  const [first, second] = [await post(key), await post(key)];
+  expect(first.status).toBe(200);
+  expect([second.status, second.text, second.headers['content-type']]).toEqual([
+    200,
+    first.text,
+    first.headers['content-type'],
+  ]);
+  expect([first.headers['idempotent-replayed'], second.headers['idempotent-replayed']]).toEqual([
+    undefined,
+    'true',
+  ]);
+  expect(second.headers['x-request-id']).not.toBe(first.headers['x-request-id']);
+  expect(acted).toBe(1);
+});
+
+test.each([
+  ['another body', { url: 'https://example.com/b' }, '/webhooks'],
+  ['another query', { url: 'https://example.com/a' }, '/webhooks?name=x'],
+  ['another path', { url: 'https://example.com/a' }, '/webhooks/'],
+])('the key with %s is 409', async (_what, body, path) => {
+  const key = newKey();
+  await post(key);
+  const answer = await post(key, body, path);
+  expect([answer.status, answer.json.code]).toEqual([409, 'idempotency_key_reused']);
+  expect(acted).toBe(1);
+});
+
+test('the key of another user is another key', async () => {
+  const key = newKey();
+  const bob = await platform.user();
+  const first = await post(key);
+  const second = await post(key, { url: 'https://example.com/b' }, '/webhooks', bob.key);
+  expect(second.status).toBe(200);
+  expect(second.json.data.id).not.toBe(first.json.data.id);
+});
+
+test('of calls at the same time one is carried out, the others wait for it', async () => {
+  let finish = () => {};
+  const held = new Promise<void>((resolve) => {
+    finish = resolve;
+  });
+  act = () => held;
+  const key = newKey();
+  const calls = Array.from({ length: 8 }, () => post(key));
+  await eventually(() => acted > 0);
+  finish();
+  const ids = (await Promise.all(calls)).map(({ json }) => json.data.id);
+  expect([new Set(ids).size, acted]).toEqual([1, 1]);
+});
+
+describe('an answer that is no success', () => {
+  test.each([
+    [400, new Problem({ status: 400, code: 'bad', message: 'Bad.' })],
+    [409, new Problem({ status: 409, code: 'taken', message: 'Taken.' })],
+    [500, new Error('fault')],
+  ])('of %i is not kept', async (status, error) => {
+    const key = newKey();
+    act = async () => {
+      throw error;
+    };
+    expect((await post(key)).status).toBe(status);
+    act = async () => {};
+    expect((await post(key)).status).toBe(200);
+    expect(acted).toBe(2);
+  });
+
+  test('by its input is not kept', async () => {
+    const key = newKey();
+    expect((await post(key, {})).status).toBe(400);
+    expect((await post(key)).status).toBe(200);
+  });
+});
+
+test('a call whose process was killed is carried out by the next', async () => {
+  const key = newKey();
+  await post(key);
+  const rows = platform.deps.store.collection(idempotencyKeys);
+  const [row] = await rows
+    .list({ limit: 1000 })
+    .then((all) => all.sort((a, b) => b.created_at_ms - a.created_at_ms));
+  await rows.patch(row!.id, { response: null, process: 'one that is gone' });
+  expect((await post(key)).status).toBe(200);
+  expect(acted).toBe(2);
+});
+
+test('a key that is too long is refused, GET does not look at it', async () => {
+  expect((await post('x'.repeat(256))).json).toMatchObject({
+    code: 'invalid_parameter',
+    param: 'Idempotency-Key',
+  });
+  const headers = { 'idempotency-key': newKey() };
+  for (let i = 0; i < 2; i += 1) {
+    const answer = await platform.api('GET', '/users/me', { headers });
+    expect([answer.status, answer.headers['idempotent-replayed']]).toEqual([200, undefined]);
+  }
+});
+
+test('the key of an endpoint’s call means nothing to the gateway', async () => {
+  const { id } = await platform.endpoint();
+  const headers = { 'idempotency-key': newKey() };
+  for (let i = 0; i < 2; i += 1) await platform.call('POST', `/e/${id}`, { headers });
+  expect(await platform.deps.queue.depth('runs')).toBe(2);
+});

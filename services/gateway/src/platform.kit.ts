@@ -1,0 +1,160 @@
+import { type IncomingHttpHeaders, request } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:net';
+import { SERVICES, type ServiceName } from '@wellspring/contract/endpoint';
+import { newId, newSecret } from '@wellspring/core/ids';
+import { silentLog } from '@wellspring/core/log';
+import { type Config, readConfig } from '@wellspring/runtime/config';
+import type { Deps } from '@wellspring/runtime/deps';
+import { type Factories, runServices } from '@wellspring/runtime/run';
+import type { Service } from '@wellspring/runtime/service';
+import { type EndpointRow, endpoints } from '@wellspring/store/collections/sources';
+import { tempDir } from '@wellspring/testing/temp-dir';
+import { createGatewayService } from './service.ts';
+
+/** What the tests of this service stand on: the gateway as it is run, on the embedded adapters and real listeners. */
+
+export interface Answer {
+  status: number;
+  headers: IncomingHttpHeaders;
+  body: Buffer;
+  text: string;
+  // biome-ignore lint/suspicious/noExplicitAny: whatever came
+  json: any;
+}
+
+export interface CallOptions {
+  /** Sent as bearer; null: none. Default: the key of `admin`, or the operator's. */
+  key?: string | null;
+  headers?: Record<string, string>;
+  /** An object is sent as JSON. */
+  body?: string | Buffer | object;
+}
+
+export interface Platform extends AsyncDisposable {
+  deps: Deps;
+  url: string;
+  /** The API; `path` is below `/v1`. */
+  api(method: string, path: string, options?: CallOptions): Promise<Answer>;
+  /** The operator API; `path` is below `/admin/v1`. */
+  admin(method: string, path: string, options?: CallOptions): Promise<Answer>;
+  /** Anything on the public listener. */
+  call(method: string, path: string, options?: CallOptions): Promise<Answer>;
+  user(): Promise<{ id: string; key: string }>;
+  endpoint(row?: Partial<EndpointRow>): Promise<EndpointRow>;
+  stop(): Promise<void>;
+}
+
+export async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise<void>((resolve) => void server.close(() => resolve()));
+  return port;
+}
+
+interface StartOptions {
+  config?: Partial<Config>;
+  /** Services beside the gateway. */
+  others?: Partial<Record<ServiceName, (deps: Deps) => Service>>;
+}
+
+export async function startGateway({ config = {}, others = {} }: StartOptions = {}): Promise<Platform> {
+  const dir = await tempDir();
+  const env = {
+    WELLSPRING_DATA_DIR: dir.path,
+    WELLSPRING_PORT: String(await freePort()),
+    WELLSPRING_ADMIN_PORT: String(await freePort()),
+    WELLSPRING_API_RATE: '0',
+  };
+  const complete = { ...readConfig({ env, isTerminal: false }), ...config };
+  let deps!: Deps;
+  const idle = Object.fromEntries(SERVICES.map((name) => [name, () => ({ name })])) as unknown as Factories;
+  const running = await runServices(
+    complete,
+    {
+      ...idle,
+      ...others,
+      gateway(given, { listenerOf }) {
+        deps = given;
+        return createGatewayService(given, listenerOf);
+      },
+    },
+    silentLog,
+  );
+  const { api_key, admin_key } = running.credentials;
+  const call: Platform['call'] = (method, path, options) => send(complete.port, method, path, options);
+  const admin: Platform['admin'] = (method, path, { key = admin_key, ...options } = {}) =>
+    send(complete.adminPort, method, `/admin/v1${path}`, { key, ...options });
+  const stop = async () => {
+    await running.stop(2_000);
+    await dir.remove();
+  };
+  return {
+    deps,
+    url: complete.publicUrl,
+    call,
+    admin,
+    api: (method, path, { key = api_key, ...options } = {}) =>
+      call(method, `/v1${path}`, { key, ...options }),
+    async user() {
+      const body = { username: newSecret(), email: 'someone@example.com' };
+      const { data } = (await admin('POST', '/users', { body })).json;
+      return { id: data.id, key: data.api_key };
+    },
+    async endpoint(row = {}) {
+      const complete: EndpointRow = {
+        id: `e${newSecret()}`,
+        source_id: newId('dc'),
+        owner_id: newId('u'),
+        prop: 'http',
+        active: true,
+        custom_response: false,
+        concurrency: 1,
+        ...row,
+      };
+      await deps.store.collection(endpoints).insert(complete);
+      return complete;
+    },
+    stop,
+    [Symbol.asyncDispose]: stop,
+  };
+}
+
+function send(port: number, method: string, path: string, options: CallOptions = {}): Promise<Answer> {
+  const { key = null, headers = {}, body } = options;
+  const isObject = typeof body === 'object' && !Buffer.isBuffer(body);
+  const bytes = isObject ? JSON.stringify(body) : body;
+  return new Promise((resolve, reject) => {
+    const req = request(
+      {
+        port,
+        method,
+        path,
+        agent: false,
+        headers: {
+          ...(key === null ? {} : { authorization: `Bearer ${key}` }),
+          ...(isObject ? { 'content-type': 'application/json' } : {}),
+          ...(bytes === undefined || 'transfer-encoding' in headers
+            ? {}
+            : { 'content-length': String(Buffer.byteLength(bytes)) }),
+          ...headers,
+        },
+      },
+      async (res) => {
+        const received = Buffer.concat(await res.toArray());
+        const text = received.toString();
+        const isJson = /^application\/json/.test(res.headers['content-type'] ?? '') && text !== '';
+        resolve({
+          status: res.statusCode!,
+          headers: res.headers,
+          body: received,
+          text,
+          json: isJson ? JSON.parse(text) : undefined,
+        });
+      },
+    );
+    req.on('error', reject);
+    req.end(bytes);
+  });
+}

@@ -1,0 +1,187 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import type { Endpoint } from '@wellspring/contract/endpoint';
+import { endpoints } from '@wellspring/contract/endpoints/all';
+import type { Principal } from '@wellspring/contract/principal';
+import { PRINCIPAL_HEADER, signPrincipal } from '@wellspring/http/principal';
+import { type Platform, startGateway } from './platform.kit.ts';
+
+let platform: Platform;
+let alice: { id: string; key: string };
+beforeAll(async () => {
+  platform = await startGateway();
+  alice = await platform.user();
+});
+afterAll(() => platform.stop());
+
+describe('without a valid key', () => {
+  const declared = Object.values(endpoints) as Endpoint[];
+  const concrete = ({ path }: Endpoint) => path.replace(/\{\w+\}/g, 'dc_0000000000');
+
+  test.each(
+    declared
+      .filter(({ listener, authenticated }) => listener === 'public' && authenticated)
+      .map((one) => [one.operationId, one] as const),
+  )('%s is 401', async (_name, endpoint) => {
+    for (const key of [null, `${alice.key.slice(0, -3)}zzz`]) {
+      const answer = await platform.api(endpoint.method, concrete(endpoint), { key, body: {} });
+      expect([answer.status, answer.json.code]).toEqual([401, 'unauthorized']);
+      expect(answer.headers['www-authenticate']).toMatch(/^Bearer/);
+    }
+  });
+
+  test.each(
+    declared.filter(({ listener }) => listener === 'operator').map((one) => [one.operationId, one] as const),
+  )('%s of the operator is 401, and not there for the public', async (_name, endpoint) => {
+    for (const key of [null, alice.key]) {
+      expect((await platform.admin(endpoint.method, concrete(endpoint), { key, body: {} })).status).toBe(401);
+    }
+    const path = `/admin/v1${concrete(endpoint)}`;
+    const key = platform.deps.config.adminKey;
+    expect((await platform.call(endpoint.method, path, { key, body: {} })).status).toBe(404);
+  });
+
+  const header = (key: string) => [
+    'Bearer',
+    'Bearer ',
+    'Bearer ""',
+    key,
+    `Token ${key}`,
+    `Basic ${Buffer.from(`${key}:`).toString('base64')}`,
+    `Bearer ${key}x`,
+    `Bearer ${key.slice(0, -1)}`,
+    `Bearer ${key} ${key}`,
+    `Bearer ${'a'.repeat(6000)}`,
+    'Bearer {"$gt":""}',
+    `Bearer ' OR '1'='1`,
+  ];
+  test('headers of any other form are refused', async () => {
+    for (const authorization of header(alice.key)) {
+      const answer = await platform.api('GET', '/users/me', { key: null, headers: { authorization } });
+      expect([authorization, answer.status]).toEqual([authorization, 401]);
+    }
+    expect((await platform.api('GET', `/users/me?api_key=${alice.key}`, { key: null })).status).toBe(401);
+  });
+
+  test('a principal that a client brings along counts for nothing', async () => {
+    const principal: Principal = { kind: 'user', user_id: alice.id, key_id: 'key_1', org_ids: [] };
+    const signed = signPrincipal(principal, platform.deps.seal.keysFor('principal')[0]!);
+    const headers = { [PRINCIPAL_HEADER]: signed };
+    expect((await platform.api('GET', '/users/me', { key: null, headers })).status).toBe(401);
+    const bob = await platform.user();
+    const answer = await platform.api('GET', '/users/me', { key: bob.key, headers });
+    expect(answer.json.data.id).toBe(bob.id);
+  });
+});
+
+describe('with a key', () => {
+  test('its user is answered; the scheme is read in any case', async () => {
+    const answer = await platform.api('GET', '/users/me', { key: alice.key });
+    expect(answer.json.data.id).toBe(alice.id);
+    const headers = { authorization: `bearer ${alice.key}` };
+    expect((await platform.api('GET', '/users/me', { key: null, headers })).status).toBe(200);
+  });
+
+  test('that was revoked, it is over at once', async () => {
+    const made = (await platform.api('POST', '/users/me/api_keys', { key: alice.key })).json.data;
+    expect((await platform.api('GET', '/users/me', { key: made.api_key })).status).toBe(200);
+    expect((await platform.api('DELETE', `/users/me/api_keys/${made.id}`, { key: alice.key })).status).toBe(
+      204,
+    );
+    expect((await platform.api('GET', '/users/me', { key: made.api_key })).status).toBe(401);
+  });
+
+  test('of somebody else a key cannot be revoked', async () => {
+    const bob = await platform.user();
+    const made = (await platform.api('POST', '/users/me/api_keys', { key: alice.key })).json.data;
+    expect((await platform.api('DELETE', `/users/me/api_keys/${made.id}`, { key: bob.key })).status).toBe(
+      404,
+    );
+    expect((await platform.api('GET', '/users/me', { key: made.api_key })).status).toBe(200);
+  });
+
+  test.each(['/nothing', '/users', '/sources/a/b/c', '/v1/users/me', '', '/'])(
+    'the unknown path %s is 404',
+    async (path) => {
+      const answer = await platform.api('GET', path, { key: alice.key });
+      expect([answer.status, answer.json.code, answer.headers['x-request-id']]).toEqual([
+        404,
+        'not_found',
+        answer.json.request_id,
+      ]);
+    },
+  );
+
+  test.each([
+    ['PATCH', '/users/me', 'GET, HEAD'],
+    ['DELETE', '/users/me', 'GET, HEAD'],
+    ['PATCH', '/sources/dc_1', 'GET, PUT, DELETE, HEAD'],
+    ['PATCH', '/components', 'POST'],
+    ['PUT', '/subscriptions/', 'POST, DELETE, GET, HEAD'],
+    ['OPTIONS', '/users/me', 'GET, HEAD'],
+  ])('%s %s is 405 and tells %s', async (method, path, allow) => {
+    const answer = await platform.api(method, path, { key: alice.key });
+    expect([answer.status, answer.json.code]).toEqual([405, 'method_not_allowed']);
+    expect(answer.headers.allow!.split(', ').sort()).toEqual(allow.split(', ').sort());
+  });
+});
+
+test('every answer has a request id of its own, never that of the client', async () => {
+  const ids = await Promise.all(
+    Array.from({ length: 5 }, async () => {
+      const headers = { 'x-request-id': 'req_0123456789' };
+      return (await platform.api('GET', '/users/me', { headers })).headers['x-request-id'];
+    }),
+  );
+  expect(new Set(ids).size).toBe(5);
+  for (const id of ids) expect(id).toMatch(/^req_[0-9A-Za-z]{10}$/);
+  expect(ids).not.toContain('req_0123456789');
+});
+
+test('a key over its rate is told when to come again, others are not held up', async () => {
+  await using limited = await startGateway({ config: { apiRate: 5 } });
+  const bob = await limited.user();
+  const answers = await Promise.all(Array.from({ length: 30 }, () => limited.api('GET', '/users/me')));
+  const statuses = answers.map(({ status }) => status);
+  expect(statuses.filter((status) => status === 200).length).toBeGreaterThanOrEqual(10);
+  const refused = answers.filter(({ status }) => status === 429);
+  expect(refused.length).toBeGreaterThan(10);
+  for (const { headers, json } of refused) {
+    expect(headers['retry-after']).toMatch(/^[1-9]\d*$/);
+    expect(json.code).toBe('too_many_requests');
+  }
+  expect((await limited.api('GET', '/users/me', { key: bob.key })).status).toBe(200);
+});
+
+describe('documents', () => {
+  test('are there without a key, and list every public endpoint', async () => {
+    const answer = await platform.api('GET', '/openapi.json', { key: null });
+    expect(answer.status).toBe(200);
+    const operations = Object.values(
+      answer.json.paths as Record<string, Record<string, { operationId: string }>>,
+    )
+      .flatMap((methods) => Object.values(methods))
+      .map(({ operationId }) => operationId);
+    const declared = (Object.values(endpoints) as Endpoint[]).filter(({ listener }) => listener === 'public');
+    expect(operations.sort()).toEqual(declared.map(({ operationId }) => operationId).sort());
+  });
+
+  test('are shown on a page that loads nothing from elsewhere', async () => {
+    const page = await platform.call('GET', '/docs');
+    expect([page.status, page.headers['content-type']]).toEqual([200, 'text/html; charset=utf-8']);
+    expect(page.headers['content-security-policy']).toContain("default-src 'none'");
+    const addresses = [...page.text.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, address]) => address!);
+    expect(addresses.length).toBeGreaterThan(2);
+    for (const address of addresses) {
+      expect(address).toMatch(/^\/docs\//);
+      expect((await platform.call('GET', address)).status).toBe(200);
+    }
+    for (const path of [
+      '/docs/../package.json',
+      '/docs/package.json',
+      '/docs/%2e%2e/package.json',
+      '/docs/__proto__',
+    ]) {
+      expect((await platform.call('GET', path)).status).toBe(404);
+    }
+  });
+});
