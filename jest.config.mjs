@@ -3,7 +3,7 @@ export default {
   testMatch: ['<rootDir>/{packages,services}/*/src/**/*.test.ts'],
   extensionsToTreatAsEsm: ['.ts'],
   transform: { '\\.ts$': '<rootDir>/packages/testing/src/strip-types.mjs' },
-  testEnvironment: 'node',
+  testEnvironment: '<rootDir>/packages/testing/src/environment.mjs',
   maxWorkers: 2,
   testTimeout: 30_000,
   modulePathIgnorePatterns: ['<rootDir>/.wellspring'],

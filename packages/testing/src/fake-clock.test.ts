@@ -32,3 +32,14 @@ test('an aborted signal ends a sleep, before it begins too', async () => {
   await clock.sleep(1000, abort.signal);
   expect(clock.wakings()).toEqual([]);
 });
+
+test('a loop that sleeps for no time is an error, not a test that never ends', async () => {
+  const clock = createFakeClock();
+  const stop = new AbortController();
+  const looping = (async () => {
+    while (!stop.signal.aborted) await clock.sleep(0, stop.signal);
+  })();
+  await expect(clock.advance(1)).rejects.toThrow('sleeps without end');
+  stop.abort();
+  await looping;
+});

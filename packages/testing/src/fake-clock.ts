@@ -6,6 +6,7 @@ export interface FakeClock extends Clock {
   /**
    * Moves the time on. Whoever sleeps is woken in the order and at the time of its waking, and may sleep again
    * within the same stretch. Work that waits for input or output is not waited for: use {@link asleep}.
+   * @throws when somebody sleeps for no time again and again
    */
   advance(ms: number): Promise<void>;
   /** Resolves when at least `count` sleepers wait (default 1). */
@@ -13,6 +14,9 @@ export interface FakeClock extends Clock {
   /** When the sleepers wake, epoch ms, soonest first. */
   wakings(): number[];
 }
+
+/** Sleepers that wake at one and the same time. */
+const MOST_AT_ONCE = 10_000;
 
 /** A clock that stands still until it is told otherwise. @param start epoch ms */
 export function createFakeClock(start = 1_700_000_000_000): FakeClock {
@@ -37,7 +41,10 @@ export function createFakeClock(start = 1_700_000_000_000): FakeClock {
     async advance(ms) {
       const end = now + ms;
       await turn();
+      let idle = 0;
       for (let next = soonest(); next && next.at <= end; next = soonest()) {
+        idle = next.at > now ? 0 : idle + 1;
+        if (idle > MOST_AT_ONCE) throw new Error('somebody sleeps without end, and no time passes');
         now = Math.max(now, next.at);
         next.wake();
         await turn();

@@ -1,0 +1,2 @@
+/** See leaks.mjs, which Jest loads before TypeScript can be read. */
+export function watchResources(): (ms?: number) => Promise<string[]>;

@@ -1,0 +1,39 @@
+import { setTimeout as pause } from 'node:timers/promises';
+
+/** What a test must not leave behind: servers, connections, child processes, watchers, workers. */
+const WATCHED = new Set([
+  'TCPServerWrap',
+  'TCPSocketWrap',
+  'PipeWrap',
+  'ProcessWrap',
+  'FSEventWrap',
+  'StatWatcher',
+  'MessagePort',
+  'HTTPClientRequest',
+  'UDPWrap',
+]);
+
+function count() {
+  const counts = new Map();
+  for (const name of process.getActiveResourcesInfo()) {
+    if (WATCHED.has(name)) counts.set(name, (counts.get(name) ?? 0) + 1);
+  }
+  return counts;
+}
+
+/**
+ * Remembers what keeps this process alive now. The function it gives resolves with what was added since then and
+ * does not go away within `ms` milliseconds, e.g. `['TCPServerWrap']`.
+ */
+export function watchResources() {
+  const before = count();
+  const added = () =>
+    [...count()].flatMap(([name, n]) => Array(Math.max(0, n - (before.get(name) ?? 0))).fill(name));
+  return async (ms = 3000) => {
+    const end = performance.now() + ms;
+    for (let left = added(); ; left = added()) {
+      if (left.length === 0 || performance.now() >= end) return left;
+      await pause(10);
+    }
+  };
+}

@@ -1,0 +1,32 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { expect, test } from '@jest/globals';
+import { watchResources } from './leaks.mjs';
+
+test('an open server is found, and not any more when it is closed', async () => {
+  const leaked = watchResources();
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  expect(await leaked(0)).toEqual(['TCPServerWrap']);
+  server.close();
+  expect(await leaked()).toEqual([]);
+});
+
+test('a child process is found until it has ended', async () => {
+  const leaked = watchResources();
+  const child = spawn(process.execPath, ['-e', 'process.stdin.resume()'], {
+    stdio: ['pipe', 'ignore', 'ignore'],
+  });
+  await once(child, 'spawn');
+  expect(await leaked(0)).toContain('ProcessWrap');
+  child.stdin.end();
+  expect(await leaked()).toEqual([]);
+});
+
+test('what was open before is nobody’s leak', async () => {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  expect(await watchResources()(0)).toEqual([]);
+  server.close();
+});
