@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
+import { keptInOrder } from './contract-order.ts';
 import { type Handler, type Job, type JobInput, MAX_ATTEMPTS, PoisonJob, type Queue } from './port.ts';
 
 /** A queue under test, and the time it lives in. */
@@ -385,53 +386,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
     });
 
     test('whatever fails and however it is batched, the jobs of a key are done in order', async () => {
-      const plan = fc.record({
-        jobs: fc.array(fc.record({ key: fc.constantFrom('a', 'b', 'c'), failures: fc.nat({ max: 3 }) }), {
-          maxLength: 25,
-        }),
-        batch: fc.integer({ min: 1, max: 6 }),
-        concurrency: fc.integer({ min: 1, max: 4 }),
-      });
-      let round = 0;
-      await fc.assert(
-        fc.asyncProperty(plan, async ({ jobs, batch, concurrency }) => {
-          round += 1;
-          const left = jobs.map(({ failures }) => failures);
-          const done: number[] = [];
-          const busy = new Set<string>();
-          const overlaps: string[] = [];
-          const end = new AbortController();
-          const ended = consume(
-            async (handed) => {
-              const key = handed[0].key!;
-              if (busy.has(key)) overlaps.push(key);
-              busy.add(key);
-              await queue.ping();
-              busy.delete(key);
-              const indexes = values(handed) as number[];
-              const culprit = indexes.find((index) => left[index]! > 0);
-              if (culprit !== undefined) {
-                left[culprit]! -= 1;
-                throw new Error('this time not');
-              }
-              done.push(...indexes);
-            },
-            { batch, concurrency, signal: end.signal },
-          );
-          await Promise.all(
-            jobs.map(({ key }, index) => queue.publish('runs', job(`${round}${key}`, index))),
-          );
-          await until(() => done.length >= jobs.length, 1_000);
-          end.abort();
-          await ended;
-          expect(overlaps).toEqual([]);
-          for (const key of ['a', 'b', 'c']) {
-            const ofKey = jobs.flatMap((one, index) => (one.key === key ? [index] : []));
-            expect(done.filter((index) => jobs[index]!.key === key)).toEqual(ofKey);
-          }
-        }),
-        { numRuns: 25 },
-      );
+      await fc.assert(keptInOrder({ queue, consume, until }), { numRuns: 25 });
     });
   });
 }

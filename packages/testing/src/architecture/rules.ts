@@ -20,7 +20,8 @@ const isOurs = (specifier: string) => specifier.startsWith(SCOPE);
 
 /** Tests and what only tests use: `*.test.ts`, `*.kit.ts`, the suites of the ports, and packages/testing. */
 export const isForTests = ({ path }: SourceFile) =>
-  /\.(test|kit)\.ts$|\/contract\.ts$|\/testbed\.ts$/.test(path) || path.startsWith('packages/testing/');
+  /\.(test|kit)\.ts$|\/contract(-\w+)?\.ts$|\/testbed\.ts$/.test(path) ||
+  path.startsWith('packages/testing/');
 
 const broken = (
   { files }: Tree,
