@@ -1,3 +1,4 @@
+import { prune } from '@wellspring/store/retention';
 import cron from 'node-cron';
 import type { Deps } from './deps.ts';
 import type { Worker } from './service.ts';
@@ -7,11 +8,13 @@ const EVERY_TEN_MINUTES = '*/10 * * * *';
 type HousekeepingDeps = Pick<Deps, 'store' | 'blob' | 'clock' | 'log' | 'config'>;
 
 /** Removes what is past its time, at the start and then every ten minutes. */
-export function housekeepingWorker({ blob, clock, log }: HousekeepingDeps): Worker {
-  async function clean(): Promise<void> {
+export function housekeepingWorker({ store, blob, clock, log, config }: HousekeepingDeps): Worker {
+  async function clean(signal: AbortSignal): Promise<void> {
+    const { retainEvents, retainDays } = config;
     try {
+      const pruned = await prune(store, { now: clock.now(), retainEvents, retainDays, signal });
       const blobs = await blob.prune(clock.now());
-      log.debug({ blobs }, 'housekeeping.done');
+      log.debug({ ...pruned, blobs }, 'housekeeping.done');
     } catch (error) {
       log.warn({ error: String(error) }, 'housekeeping.failed');
     }
@@ -19,8 +22,8 @@ export function housekeepingWorker({ blob, clock, log }: HousekeepingDeps): Work
   return {
     name: 'housekeeping',
     async run(signal) {
-      const task = cron.schedule(EVERY_TEN_MINUTES, clean, { noOverlap: true });
-      await clean();
+      const task = cron.schedule(EVERY_TEN_MINUTES, () => clean(signal), { noOverlap: true });
+      await clean(signal);
       await new Promise<void>((resolve) => {
         if (signal.aborted) resolve();
         else signal.addEventListener('abort', () => resolve(), { once: true });

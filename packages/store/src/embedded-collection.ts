@@ -135,11 +135,13 @@ export function createCollection<T extends Row>(
       }),
     remove: (id) =>
       db.writeOne(() => db.statement(`DELETE FROM ${table} WHERE id = ?`).run(id).changes === 1),
-    removeWhere: (where, limit = -1) =>
+    removeWhere: (where, limit = -1, orderBy) =>
       db.writeOne(() => {
         const { sql, values } = compileWhere(definition, where);
+        if (orderBy) checkIndexed(definition, orderBy);
+        const order = orderBy ? `ORDER BY ${columnOf(orderBy)}, id` : '';
         const removal = db.statement(
-          `DELETE FROM ${table} WHERE id IN (SELECT id FROM ${table} ${sql} LIMIT ?)`,
+          `DELETE FROM ${table} WHERE id IN (SELECT id FROM ${table} ${sql} ${order} LIMIT ?)`,
         );
         return Number(removal.run(...values, limit).changes);
       }),

@@ -82,8 +82,8 @@ export interface Collection<T extends Row> {
   /** Adds to numeric top-level fields in one step; creates the row from `initial` when it is missing. */
   increment(id: string, by: Partial<Record<keyof T & string, number>>, initial: T): Promise<void>;
   remove(id: string): Promise<boolean>;
-  /** Removes all rows that match, at most `limit`; gives their number. */
-  removeWhere(where: Where<T>, limit?: number): Promise<number>;
+  /** Removes all rows that match, at most `limit`, the least by `orderBy` first when given; gives their number. */
+  removeWhere(where: Where<T>, limit?: number, orderBy?: keyof T & string): Promise<number>;
   /**
    * Takes rows that match, in order, by setting `fields` on them: each goes to exactly one of several racing
    * claimers. `fields` must make the row match no longer. Gives the rows as they are afterwards.

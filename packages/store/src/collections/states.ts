@@ -22,6 +22,6 @@ export interface EmitterStateRow {
 }
 
 /** More than any queue redelivers of one key at a time. */
-export const COMMITTED_RUNS = 256;
+export const COMMITTED_RUNS = 128;
 
 export const states: CollectionDefinition<EmitterStateRow> = { name: 'states', indexes: [] };

@@ -1,0 +1,170 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { type EventRow, events, logs } from './collections/events.ts';
+import { outbox } from './collections/outbox.ts';
+import { type EmitterStateRow, states } from './collections/states.ts';
+import type { StoreSubject } from './contract.ts';
+import { ConflictError, type RunCommit, type Store } from './port.ts';
+
+const EMITTER = 'dc_1234567890';
+
+const padded = (n: number) => String(n).padStart(5, '0');
+
+export function eventRow(n: number, rest: Partial<EventRow> = {}): EventRow {
+  const sort_key = `${String(n).padStart(15, '0')}-000000000`;
+  return {
+    id: `${EMITTER}/events/${sort_key}`,
+    emitter_id: EMITTER,
+    stream: 'events',
+    partition: `${EMITTER}/events`,
+    channel: `${EMITTER}/events/`,
+    sort_key,
+    run_id: `run_${padded(n)}`,
+    indexed_at_ms: n,
+    name: '',
+    emit_id: 'e',
+    meta_id: n,
+    summary: null,
+    ts: null,
+    payload: `{ "n": ${n} }`,
+    ...rest,
+  };
+}
+
+const state = (value: string): EmitterStateRow => ({
+  id: EMITTER,
+  db: { value: JSON.stringify(value) },
+  dedupe: { '': { unique: [value] } },
+  last_ids: { events: value },
+  committed: [`run_${value}`],
+});
+
+/** A run that emits event n, logs it, and leaves an outbox row. */
+const run = (n: number, ifVersion: number, rest: Partial<RunCommit> = {}): RunCommit => ({
+  state: state(String(n)),
+  ifVersion,
+  events: [eventRow(n)],
+  logs: {
+    id: `${EMITTER}/${padded(n)}`,
+    emitter_id: EMITTER,
+    sort_key: padded(n),
+    run_id: `run_${padded(n)}`,
+    indexed_at_ms: n,
+    count: 1,
+    records: '[{}]',
+  },
+  outbox: { id: `run_${padded(n)}`, emitter_id: EMITTER, created_at_ms: n, message: '{"v":1}' },
+  ...rest,
+});
+
+/** The guarantees of the port for commitRun, for any adapter. */
+export function commitRunContract(name: string, open: () => Promise<StoreSubject>): void {
+  describe(`commitRun: ${name}`, () => {
+    let subject: StoreSubject;
+    let store: Store;
+
+    beforeEach(async () => {
+      subject = await open();
+      store = subject.store;
+    });
+    afterEach(() => subject.close());
+
+    const everything = async (of: Store = store) => ({
+      state: await of.collection(states).getVersioned(EMITTER),
+      events: (await of.collection(events).list({ order: 'asc' })).map(({ indexed_at_ms }) => indexed_at_ms),
+      logs: (await of.collection(logs).list({ order: 'asc' })).map(({ indexed_at_ms }) => indexed_at_ms),
+      outbox: (await of.collection(outbox).list({ order: 'asc' })).map(({ created_at_ms }) => created_at_ms),
+    });
+    const after = (n: number, version: number, numbers: number[]) => ({
+      state: { row: state(String(n)), version },
+      events: numbers,
+      logs: numbers,
+      outbox: numbers,
+    });
+
+    test('state, events, logs and outbox are there together, as they were given', async () => {
+      const commit = run(1, 0);
+      expect(await store.commitRun(commit)).toBe(true);
+      expect(await everything()).toEqual(after(1, 1, [1]));
+      expect(await store.collection(events).find({ partition: `${EMITTER}/events` })).toEqual(
+        commit.events[0],
+      );
+      expect(await store.collection(logs).find({ emitter_id: EMITTER })).toEqual(commit.logs);
+      expect(await store.collection(outbox).get('run_00001')).toEqual(commit.outbox);
+    });
+
+    test('without logs and outbox only the state and the events are written', async () => {
+      expect(await store.commitRun(run(1, 0, { logs: undefined, outbox: undefined, events: [] }))).toBe(true);
+      expect(await everything()).toEqual({ ...after(1, 1, []) });
+    });
+
+    test('with another version than the state has, nothing is written', async () => {
+      expect(await store.commitRun(run(1, 1))).toBe(false);
+      expect(await store.commitRun(run(1, 0))).toBe(true);
+      for (const wrong of [0, 2, 7]) expect(await store.commitRun(run(2, wrong))).toBe(false);
+      expect(await everything()).toEqual(after(1, 1, [1]));
+      expect(await store.commitRun(run(2, 1))).toBe(true);
+      expect(await everything()).toEqual(after(2, 2, [1, 2]));
+    });
+
+    test('commits under way at the same time take effect in the order of the calls', async () => {
+      const results = await Promise.all(Array.from({ length: 30 }, (_, i) => store.commitRun(run(i + 1, i))));
+      expect(results).toEqual(results.map(() => true));
+      expect(await everything()).toEqual(
+        after(
+          30,
+          30,
+          Array.from({ length: 30 }, (_, i) => i + 1),
+        ),
+      );
+    });
+
+    test('of two writers one is refused, with all that it built on its commit', async () => {
+      await store.commitRun(run(1, 0));
+      const mine = [store.commitRun(run(2, 1)), store.commitRun(run(3, 2))];
+      const theirs = [store.commitRun(run(4, 1)), store.commitRun(run(5, 1))];
+      expect(await Promise.all(mine)).toEqual([true, true]);
+      expect(await Promise.all(theirs)).toEqual([false, false]);
+      expect(await everything()).toEqual(after(3, 3, [1, 2, 3]));
+    });
+
+    test('when one part cannot be written, none is, and the writes around it are', async () => {
+      await store.commitRun(run(1, 0));
+      const broken = store.commitRun(run(2, 1, { events: [eventRow(2), eventRow(3), eventRow(1)] }));
+      const next = store.commitRun(run(4, 1));
+      await expect(broken).rejects.toBeInstanceOf(ConflictError);
+      expect(await next).toBe(true);
+      expect(await everything()).toEqual(after(4, 2, [1, 4]));
+    });
+
+    test('a reader sees all of a run or nothing of it', async () => {
+      const committing = Promise.all(Array.from({ length: 20 }, (_, i) => store.commitRun(run(i + 1, i))));
+      let over = false;
+      void committing.then(() => {
+        over = true;
+      });
+      do {
+        const before = (await store.collection(states).getVersioned(EMITTER))?.version ?? 0;
+        const written = await store.collection(events).count();
+        const later = (await store.collection(states).getVersioned(EMITTER))?.version ?? 0;
+        expect(written).toBeGreaterThanOrEqual(before);
+        expect(written).toBeLessThanOrEqual(later);
+        await store.ping();
+        await new Promise(setImmediate);
+      } while (!over);
+      await committing;
+    });
+
+    test('a run that was answered is there after a kill', async () => {
+      await store.commitRun(run(1, 0));
+      await store.commitRun(run(2, 1));
+      expect(await everything(await subject.afterCrash())).toEqual(after(2, 2, [1, 2]));
+    });
+
+    test('large events keep their bytes', async () => {
+      const payload = JSON.stringify({ text: 'é😀\0\ud800'.repeat(200_000) });
+      await store.commitRun(run(1, 0, { events: [eventRow(1, { payload })] }));
+      const [row] = await store.collection(events).list();
+      expect(row?.payload === payload).toBe(true);
+    });
+  });
+}

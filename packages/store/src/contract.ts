@@ -1,0 +1,352 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import fc from 'fast-check';
+import { type Collection, type CollectionDefinition, ConflictError, modify, type Store } from './port.ts';
+
+/** A store under test. */
+export interface StoreSubject {
+  store: Store;
+  /** What another process finds after this one was killed at this moment. Ends with the subject. */
+  afterCrash(): Promise<Store>;
+  close(): Promise<void>;
+}
+
+interface Thing {
+  id: string;
+  owner: string | null;
+  name?: string | null;
+  rank?: number | null;
+  done?: boolean;
+  loose?: unknown;
+  body: string;
+}
+
+const things: CollectionDefinition<Thing> = {
+  name: 'things',
+  indexes: [
+    { fields: ['owner', 'name'], unique: true },
+    { fields: ['rank'] },
+    { fields: ['owner', 'rank'] },
+    { fields: ['done'] },
+  ],
+  texts: ['body'],
+};
+
+const thing = (id: string, rest: Partial<Thing> = {}): Thing => ({ id, owner: null, body: '', ...rest });
+const ids = (rows: readonly Thing[]) => rows.map(({ id }) => id);
+/** By code points, as UTF-8 bytes compare. */
+const byCodePoint = (a: string, b: string) => Buffer.compare(Buffer.from(a), Buffer.from(b));
+
+/** The guarantees of the port for collections, for any adapter. */
+export function collectionContract(name: string, open: () => Promise<StoreSubject>): void {
+  describe(`collections: ${name}`, () => {
+    let subject: StoreSubject;
+    let rows: Collection<Thing>;
+
+    beforeEach(async () => {
+      subject = await open();
+      rows = subject.store.collection(things);
+    });
+    afterEach(() => subject.close());
+
+    test('a row is read as it was written', async () => {
+      const row = thing('1', { loose: { deep: [1, null, { a: 'ü' }], none: null }, body: '{"a" : 1}' });
+      await rows.insert(row);
+      expect(await rows.get('1')).toEqual(row);
+      expect(await rows.getVersioned('1')).toEqual({ row, version: 1 });
+      expect(await rows.get('2')).toBeUndefined();
+      expect(await rows.getVersioned('2')).toBeUndefined();
+      expect(await rows.find({ id: '2' })).toBeUndefined();
+    });
+
+    test('any text survives and is found again: NUL, lone surrogates, quotes, nothing', async () => {
+      const unit = fc.oneof(
+        fc.string({ unit: 'binary' }),
+        fc.constantFrom('\0', 'a\0b', '\ud800', 'x\udfff', '\u2028', `'"\\`, '%_', '', '\ufeff', '1', 'null'),
+        fc
+          .array(fc.integer({ min: 0, max: 0xffff }), { maxLength: 6 })
+          .map((units) => String.fromCharCode(...units)),
+      );
+      let n = 0;
+      await fc.assert(
+        fc.asyncProperty(unit, unit, async (text, body) => {
+          n += 1;
+          const row = thing(`t${n}`, { owner: `o${n}`, name: text, loose: { [body]: text }, body });
+          await rows.insert(row);
+          expect(await rows.get(row.id)).toEqual(row);
+          expect(await rows.find({ owner: `o${n}`, name: text })).toEqual(row);
+          expect(await rows.find({ owner: `o${n}`, name: { in: ['other', text] } })).toEqual(row);
+          expect(await rows.count({ owner: `o${n}`, name: { gte: text, lte: text } })).toBe(1);
+          expect(await rows.patch(row.id, { body: text, loose: body })).toBe(true);
+          expect(await rows.get(row.id)).toEqual({ ...row, body: text, loose: body });
+        }),
+        { numRuns: 60 },
+      );
+    });
+
+    test('large texts and documents survive', async () => {
+      const row = thing('big', {
+        body: 'é'.repeat(6_000_000),
+        loose: Array.from({ length: 50_000 }, (_, i) => i),
+      });
+      await rows.insert(row);
+      const found = await rows.get('big');
+      expect(found?.body === row.body).toBe(true);
+      expect(found?.loose).toEqual(row.loose);
+    });
+
+    test('a taken id or unique value is a ConflictError that names the fields, and changes nothing', async () => {
+      await rows.insert(thing('1', { owner: 'o', name: 'n' }));
+      await rows.insert(thing('2', { owner: 'o', name: 'other' }));
+      const conflict = async (work: Promise<unknown>) => {
+        const error = (await work.catch((thrown: unknown) => thrown)) as ConflictError;
+        expect(error).toBeInstanceOf(ConflictError);
+        expect(error.collection).toBe('things');
+        return error.fields;
+      };
+      expect(await conflict(rows.insert(thing('1')))).toEqual(['id']);
+      expect(await conflict(rows.insert(thing('3', { owner: 'o', name: 'n' })))).toEqual(['owner', 'name']);
+      expect(await conflict(rows.patch('2', { name: 'n' }))).toEqual(['owner', 'name']);
+      expect(await conflict(rows.replace(thing('2', { owner: 'o', name: 'n' }), 1))).toEqual([
+        'owner',
+        'name',
+      ]);
+      expect(await rows.get('2')).toEqual(thing('2', { owner: 'o', name: 'other' }));
+      expect(await rows.count()).toBe(2);
+      await rows.remove('1');
+      await rows.insert(thing('3', { owner: 'o', name: 'n' }));
+    });
+
+    test('null and absent never conflict', async () => {
+      await rows.insert(thing('1', { owner: 'o', name: null }));
+      await rows.insert(thing('2', { owner: 'o', name: null }));
+      await rows.insert(thing('3', { owner: 'o' }));
+      expect(await rows.count({ owner: 'o', name: null })).toBe(3);
+    });
+
+    test('one failing write leaves those around it alone', async () => {
+      const results = await Promise.allSettled([
+        rows.insert(thing('1')),
+        rows.insert(thing('1', { name: 'second' })),
+        rows.insertMany([thing('2'), thing('3')]),
+        rows.patch('1', { name: 'patched' }),
+      ]);
+      expect(results.map(({ status }) => status)).toEqual([
+        'fulfilled',
+        'rejected',
+        'fulfilled',
+        'fulfilled',
+      ]);
+      expect(ids(await rows.list({ order: 'asc' }))).toEqual(['1', '2', '3']);
+      expect((await rows.get('1'))?.name).toBe('patched');
+    });
+
+    test('insertMany gives the ids that are new, and may be repeated', async () => {
+      await rows.insert(thing('2', { owner: 'mine' }));
+      const many = [
+        thing('1', { owner: 'o', name: 'n' }),
+        thing('2'),
+        thing('3', { owner: 'o', name: 'n' }),
+        thing('4'),
+      ];
+      expect(await rows.insertMany(many)).toEqual(['1', '4']);
+      expect(await rows.insertMany(many)).toEqual([]);
+      expect(await rows.insertMany([])).toEqual([]);
+      expect((await rows.get('2'))?.owner).toBe('mine');
+    });
+
+    test('replace writes only over the version it was made from', async () => {
+      await rows.insert(thing('1', { name: 'a', loose: 1 }));
+      expect(await rows.replace(thing('1', { name: 'b' }), 1)).toBe(true);
+      expect(await rows.replace(thing('1', { name: 'c' }), 1)).toBe(false);
+      expect(await rows.replace(thing('9'), 1)).toBe(false);
+      expect(await rows.replace(thing('9'), 0)).toBe(false);
+      expect(await rows.getVersioned('1')).toEqual({ row: thing('1', { name: 'b' }), version: 2 });
+    });
+
+    test('every write raises the version', async () => {
+      await rows.insert(thing('1', { rank: 1 }));
+      await rows.patch('1', { name: 'a' });
+      await rows.patch('1', { body: 'text' });
+      await rows.increment('1', { rank: 1 }, thing('1'));
+      await rows.claim({ where: { rank: 2 } }, { rank: 0 });
+      expect((await rows.getVersioned('1'))?.version).toBe(5);
+    });
+
+    test('concurrent modify loses no change', async () => {
+      await rows.insert(thing('1', { rank: 0 }));
+      const add = () => modify(rows, '1', (row) => ({ ...row, rank: (row.rank ?? 0) + 1 }));
+      await Promise.all(Array.from({ length: 20 }, add));
+      expect((await rows.get('1'))?.rank).toBe(20);
+      expect(await modify(rows, '2', (row) => row)).toBeUndefined();
+    });
+
+    test('patch sets fields, removes undefined ones, and keeps the rest', async () => {
+      await rows.insert(thing('1', { name: 'n', rank: 1, loose: { a: 1 }, body: 'text' }));
+      expect(await rows.patch('1', { rank: 2, name: undefined as never })).toBe(true);
+      expect(await rows.get('1')).toEqual(thing('1', { rank: 2, loose: { a: 1 }, body: 'text' }));
+      expect(await rows.patch('2', { rank: 2 })).toBe(false);
+      expect(await rows.count()).toBe(1);
+    });
+
+    test('patch with a condition writes only while it holds', async () => {
+      await rows.insert(thing('1', { rank: 1, owner: 'a' }));
+      expect(await rows.patch('1', { rank: 2 }, { rank: 7 })).toBe(false);
+      expect(await rows.patch('1', { rank: 2 }, { rank: { lt: 7 }, owner: 'b' })).toBe(false);
+      expect(await rows.patch('1', { rank: 2 }, { rank: { lt: 7 }, owner: 'a' })).toBe(true);
+      const raced = await Promise.all([3, 4, 5].map((rank) => rows.patch('1', { rank }, { rank: 2 })));
+      expect(raced.filter(Boolean)).toHaveLength(1);
+    });
+
+    test('increment creates the row, then adds, and loses nothing to racers', async () => {
+      await Promise.all(
+        Array.from({ length: 10 }, () =>
+          rows.increment('1', { rank: 3 }, thing('1', { rank: 0, owner: 'first' })),
+        ),
+      );
+      await rows.increment('1', { rank: -5 }, thing('1', { owner: 'ignored' }));
+      expect(await rows.get('1')).toEqual(thing('1', { rank: 25, owner: 'first' }));
+    });
+
+    test('remove and removeWhere give what they removed', async () => {
+      await rows.insertMany(
+        [1, 2, 3, 4, 5].map((n) => thing(`${n}`, { owner: n < 5 ? 'o' : 'p', rank: 9 - n })),
+      );
+      expect(await rows.remove('1')).toBe(true);
+      expect(await rows.remove('1')).toBe(false);
+      expect(await rows.removeWhere({ owner: 'o' }, 1, 'rank')).toBe(1);
+      expect(ids(await rows.list({ where: { owner: 'o' }, order: 'asc' }))).toEqual(['2', '3']);
+      expect(await rows.removeWhere({ owner: 'o' }, 1)).toBe(1);
+      expect(await rows.removeWhere({ owner: 'o' })).toBe(1);
+      expect(await rows.removeWhere({ owner: 'o' })).toBe(0);
+      expect(ids(await rows.list())).toEqual(['5']);
+    });
+
+    test('conditions: equality, null, booleans, membership, ranges, all of them together', async () => {
+      await rows.insertMany([
+        thing('a', { owner: 'x', rank: 1, done: true }),
+        thing('b', { owner: 'x', rank: 2.5, done: false }),
+        thing('c', { owner: 'y', rank: -3 }),
+        thing('d', { owner: null, rank: null }),
+      ]);
+      const found = async (where: Parameters<typeof rows.find>[0]) =>
+        ids(await rows.list({ where, order: 'asc' }));
+      expect(await found({})).toEqual(['a', 'b', 'c', 'd']);
+      expect(await found({ owner: 'x' })).toEqual(['a', 'b']);
+      expect(await found({ owner: null })).toEqual(['d']);
+      expect(await found({ rank: null })).toEqual(['d']);
+      expect(await found({ done: true })).toEqual(['a']);
+      expect(await found({ done: false })).toEqual(['b']);
+      expect(await found({ done: null })).toEqual(['c', 'd']);
+      expect(await found({ rank: { gt: -3, lte: 2.5 } })).toEqual(['a', 'b']);
+      expect(await found({ rank: { lt: 1 } })).toEqual(['c']);
+      expect(await found({ owner: { in: ['y', 'x'] }, rank: { gte: 1 } })).toEqual(['a', 'b']);
+      expect(await found({ owner: { in: [] } })).toEqual([]);
+      expect(await found({ id: { in: ['d', 'a', 'zz'] } })).toEqual(['a', 'd']);
+      expect(await found({ id: { gt: 'b' } })).toEqual(['c', 'd']);
+      // A number is no text.
+      expect(await found({ owner: 1 as never })).toEqual([]);
+    });
+
+    test('a condition on a field without index, or with undefined, throws', async () => {
+      await rows.insert(thing('1'));
+      const bad = [
+        { loose: 1 },
+        { body: '' },
+        { other: 1 },
+        { owner: undefined },
+        { rank: {} },
+        { rank: { not: 1 } },
+      ];
+      for (const where of bad as never[]) {
+        await expect(rows.list({ where })).rejects.toThrow();
+        await expect(rows.find(where)).rejects.toThrow();
+        await expect(rows.count(where)).rejects.toThrow();
+        await expect(rows.removeWhere(where)).rejects.toThrow();
+        await expect(rows.patch('1', { rank: 1 }, where)).rejects.toThrow();
+        await expect(rows.claim({ where }, { rank: 1 })).rejects.toThrow();
+      }
+      await expect(rows.list({ orderBy: 'loose' })).rejects.toThrow();
+      expect(await rows.list()).toEqual([thing('1')]);
+    });
+
+    test('lists order by a field and then by id, as code points and numbers compare', async () => {
+      const texts = ['a', 'B', 'Z', 'é', 'z', '😀', '\uffee', '10', '9', '_', '-'];
+      await rows.insertMany(texts.map((id, i) => thing(id, { owner: 'o', rank: i % 3 })));
+      const sorted = texts.toSorted(byCodePoint);
+      expect(ids(await rows.list({ order: 'asc' }))).toEqual(sorted);
+      expect(ids(await rows.list())).toEqual(sorted.toReversed());
+      const rankOf = (id: string) => texts.indexOf(id) % 3;
+      const byRank = sorted.toSorted((a, b) => rankOf(a) - rankOf(b));
+      expect(ids(await rows.list({ orderBy: 'rank', order: 'asc' }))).toEqual(byRank);
+      expect(ids(await rows.list({ where: { owner: 'o' }, orderBy: 'rank' }))).toEqual(byRank.toReversed());
+      expect(ids(await rows.list({ orderBy: 'rank', order: 'asc', limit: 2 }))).toEqual(byRank.slice(0, 2));
+      expect((await rows.find({ owner: 'o' }))?.id).toBe(sorted[0]);
+    });
+
+    test('conditions and orders agree with a plain filter, whatever the rows', async () => {
+      const value = fc.option(fc.integer({ min: -3, max: 3 }));
+      const bound = fc.integer({ min: -4, max: 4 });
+      let round = 0;
+      await fc.assert(
+        fc.asyncProperty(fc.array(value, { maxLength: 20 }), bound, bound, async (ranks, low, high) => {
+          round += 1;
+          const all = ranks.map((rank, i) => thing(`${round}-${i}`, { owner: `o${round}`, rank }));
+          await rows.insertMany(all);
+          const where = { owner: `o${round}`, rank: { gte: low, lt: high } };
+          const wanted = all
+            .filter(({ rank }) => typeof rank === 'number' && rank >= low && rank < high)
+            .toSorted((a, b) => a.rank! - b.rank! || byCodePoint(a.id, b.id));
+          expect(ids(await rows.list({ where, orderBy: 'rank', order: 'asc' }))).toEqual(ids(wanted));
+          expect(await rows.count(where)).toBe(wanted.length);
+          expect(await rows.count(where, 2)).toBe(Math.min(2, wanted.length));
+        }),
+        { numRuns: 40 },
+      );
+    });
+
+    test('pages by id neither miss nor repeat a row when rows come and go between them', async () => {
+      const pad = (n: number) => String(n).padStart(4, '0');
+      await rows.insertMany(Array.from({ length: 50 }, (_, i) => thing(pad(i * 2), { owner: 'o' })));
+      const seen: string[] = [];
+      for (let before = '~'; ; ) {
+        const page = await rows.list({ where: { owner: 'o', id: { lt: before } }, limit: 7 });
+        if (page.length === 0) break;
+        seen.push(...ids(page));
+        before = page.at(-1)!.id;
+        await rows.insert(thing(pad(1001 + seen.length), { owner: 'o' }));
+        await rows.remove(before);
+      }
+      expect(seen).toEqual(Array.from({ length: 50 }, (_, i) => pad((49 - i) * 2)));
+    });
+
+    test('racing claimers get every row exactly once, in order, as it is afterwards', async () => {
+      await rows.insertMany(
+        Array.from({ length: 60 }, (_, i) => thing(`${i}`, { rank: 60 - i, done: false, body: `text ${i}` })),
+      );
+      const claim = () =>
+        rows.claim(
+          { where: { done: false }, orderBy: 'rank', order: 'asc', limit: 7 },
+          { done: true, name: 'taken' },
+        );
+      const claims = await Promise.all(Array.from({ length: 12 }, claim));
+      expect(claims.flat()).toHaveLength(60);
+      expect(new Set(ids(claims.flat())).size).toBe(60);
+      expect(claims[0]!.map(({ rank }) => rank)).toEqual([1, 2, 3, 4, 5, 6, 7]);
+      for (const row of claims.flat()) {
+        expect(row).toMatchObject({ done: true, name: 'taken', body: `text ${row.id}` });
+        expect(await rows.get(row.id)).toEqual(row);
+      }
+      expect(await claim()).toEqual([]);
+    });
+
+    test('what a write answered is there after a kill', async () => {
+      await rows.insert(thing('1', { body: 'text' }));
+      await rows.patch('1', { rank: 4 });
+      const found = (await subject.afterCrash()).collection(things);
+      expect(await found.getVersioned('1')).toEqual({
+        row: thing('1', { body: 'text', rank: 4 }),
+        version: 2,
+      });
+    });
+  });
+}

@@ -1,0 +1,100 @@
+import { join } from 'node:path';
+import { expect, test } from '@jest/globals';
+import { openDatabase } from '@wellspring/sqlite/database';
+import { collectionContract } from './contract.ts';
+import { commitRunContract } from './contract-runs.ts';
+import { openEmbedded } from './embedded.kit.ts';
+import { createEmbeddedStore } from './embedded.ts';
+import type { CollectionDefinition } from './port.ts';
+
+collectionContract('embedded', openEmbedded);
+commitRunContract('embedded', openEmbedded);
+
+interface Note {
+  id: string;
+  owner: string;
+  title: string;
+  body: string;
+}
+const note = (id: string, owner = 'o'): Note => ({
+  id,
+  owner,
+  title: `title\0 ${id}`,
+  body: `body \ud800 ${id}`,
+});
+
+/** Opens the same file as a later version of the platform would. */
+async function throughVersions(...definitions: CollectionDefinition<Note>[]) {
+  const subject = await openEmbedded();
+  const path = join(subject.path, 'versions', 'wellspring.db');
+  for (const definition of definitions) {
+    const db = openDatabase(path);
+    const rows = createEmbeddedStore(db).collection(definition);
+    if (definition === definitions[0]) {
+      await rows.insertMany(
+        Array.from({ length: 450 }, (_, i) => note(`n${String(i).padStart(3, '0')}`, `o${i % 3}`)),
+      );
+    }
+    const all = await rows.list({ order: 'asc' });
+    expect(all).toHaveLength(450);
+    expect(all[7]).toEqual(note('n007', 'o1'));
+    for (const { fields } of definition.indexes) {
+      expect(await rows.find({ [fields[0]!]: all[7]![fields[0]!] })).toBeDefined();
+    }
+    await rows.patch('n449', { owner: 'o1' });
+    await db.close();
+  }
+  await subject.close();
+}
+
+test('indexes and texts may be added, changed and taken away; the rows stay what they are', async () => {
+  await throughVersions(
+    { name: 'notes', indexes: [{ fields: ['owner'] }] },
+    { name: 'notes', indexes: [{ fields: ['owner'] }, { fields: ['title', 'owner'] }], texts: ['body'] },
+    { name: 'notes', indexes: [{ fields: ['title'], unique: true }], texts: [] },
+    { name: 'notes', indexes: [{ fields: ['title'] }], texts: ['body'] },
+    { name: 'notes', indexes: [{ fields: ['owner'] }], texts: ['title', 'body'] },
+    { name: 'notes', indexes: [{ fields: ['title'] }, { fields: ['owner'] }] },
+  );
+});
+
+test('an index that became unique is refused when the rows contradict it, and the table stays as it was', async () => {
+  const { db, store, close } = await openEmbedded();
+  await store
+    .collection<Note>({ name: 'notes', indexes: [{ fields: ['owner'] }] })
+    .insertMany([note('1'), note('2')]);
+  const stricter: CollectionDefinition<Note> = {
+    name: 'notes',
+    indexes: [{ fields: ['owner'], unique: true }],
+  };
+  expect(() => createEmbeddedStore(db).collection(stricter)).toThrow(/UNIQUE/);
+  const again = createEmbeddedStore(db).collection<Note>({ name: 'notes', indexes: [{ fields: ['owner'] }] });
+  expect(await again.count({ owner: 'o' })).toBe(2);
+  await close();
+});
+
+test('a database of a later version is refused', async () => {
+  const { db, close } = await openEmbedded();
+  db.exec("UPDATE meta SET value = '99' WHERE name = 'layout'");
+  expect(() => createEmbeddedStore(db)).toThrow(/layout 99.*newer version/);
+  await close();
+});
+
+test('lists walk an index: none of the queries of the collections sorts or scans a table', async () => {
+  const { db, store, close } = await openEmbedded();
+  store.collection<Note>({ name: 'notes', indexes: [{ fields: ['owner', 'title'] }, { fields: ['title'] }] });
+  const plan = (sql: string) =>
+    (db.statement(`EXPLAIN QUERY PLAN SELECT doc FROM c_notes ${sql}`).all() as { detail: string }[])
+      .map(({ detail }) => detail)
+      .join('; ');
+  for (const sql of [
+    "WHERE f_owner = 'o' ORDER BY f_title DESC, id DESC LIMIT 9",
+    "WHERE f_owner = 'o' AND f_title > 'a' ORDER BY f_title ASC, id ASC LIMIT 9",
+    "WHERE f_title = 'o' ORDER BY id DESC LIMIT 9",
+    "WHERE id < 'x' ORDER BY id DESC LIMIT 9",
+  ]) {
+    expect(plan(sql)).toMatch(/^SEARCH c_notes USING INDEX/);
+    expect(plan(sql)).not.toContain('TEMP B-TREE');
+  }
+  await close();
+});

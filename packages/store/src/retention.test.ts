@@ -1,0 +1,167 @@
+import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { type EventRow, events, type LogRow, logs } from './collections/events.ts';
+import { idempotencyKeys } from './collections/idempotency.ts';
+import { outbox } from './collections/outbox.ts';
+import { usage } from './collections/users.ts';
+import { type DeliveryRow, deliveries } from './collections/webhooks.ts';
+import { type EmbeddedSubject, openEmbedded } from './embedded.kit.ts';
+import { prune } from './retention.ts';
+
+const DAY = 86_400_000;
+const NOW = 1_700_000_000_000;
+
+let subject: EmbeddedSubject;
+beforeEach(async () => {
+  subject = await openEmbedded();
+});
+afterEach(() => subject.close());
+
+const key = (ms: number, n: number) => `${String(ms).padStart(15, '0')}-${String(n).padStart(9, '0')}`;
+
+function event(emitter: string, stream: EventRow['stream'], n: number, at: number): EventRow {
+  const partition = `${emitter}/${stream}`;
+  return {
+    id: `${partition}/${key(at, n)}`,
+    emitter_id: emitter,
+    stream,
+    partition,
+    channel: `${partition}/`,
+    sort_key: key(at, n),
+    run_id: 'run_1',
+    indexed_at_ms: at,
+    name: '',
+    emit_id: 'e',
+    meta_id: null,
+    summary: null,
+    ts: null,
+    payload: 'null',
+  };
+}
+
+const log = (emitter: string, n: number, at: number, count: number): LogRow => ({
+  id: `${emitter}/${key(at, n)}`,
+  emitter_id: emitter,
+  sort_key: key(at, n),
+  run_id: `run_${n}`,
+  indexed_at_ms: at,
+  count,
+  records: '[]',
+});
+
+const range = <T>(count: number, make: (n: number) => T): T[] =>
+  Array.from({ length: count }, (_, n) => make(n));
+const run = (retainEvents: number) => prune(subject.store, { now: NOW, retainEvents, retainDays: 7 });
+
+test('of each stream of each emitter the newest events stay', async () => {
+  const rows = subject.store.collection(events);
+  await rows.insertMany([
+    ...range(700, (n) => event('dc_a', 'events', n, NOW - 1000)),
+    ...range(30, (n) => event('dc_a', '$errors', n, NOW - 1000)),
+    ...range(130, (n) => event('dc_b', 'events', n, NOW - 1000)),
+  ]);
+  expect((await run(120)).events).toBe(580 + 10);
+  expect(await rows.count({ partition: 'dc_a/$errors' })).toBe(30);
+  expect(await rows.count({ partition: 'dc_b/events' })).toBe(120);
+  const kept = await rows.list({ where: { partition: 'dc_a/events' }, order: 'asc' });
+  expect(kept.map(({ sort_key }) => sort_key)).toEqual(range(120, (n) => key(NOW - 1000, 580 + n)));
+  expect((await run(120)).events).toBe(0);
+});
+
+test('events go when they are too old, however few there are', async () => {
+  const rows = subject.store.collection(events);
+  await rows.insertMany([
+    ...range(450, (n) => event('dc_a', 'events', n, NOW - 7 * DAY - 1)),
+    event('dc_a', 'events', 0, NOW - 7 * DAY),
+  ]);
+  expect((await run(10_000)).events).toBe(450);
+  expect(await rows.count()).toBe(1);
+});
+
+test('the newest hundred log records of an emitter stay, however old', async () => {
+  const rows = subject.store.collection(logs);
+  await rows.insertMany([
+    ...range(50, (n) => log('dc_old', n, NOW - 30 * DAY, 3)),
+    ...range(20, (n) => log('dc_quiet', n, NOW - 30 * DAY, 3)),
+    log('dc_verbose', 0, NOW - 30 * DAY, 10),
+    log('dc_verbose', 1, NOW - 20 * DAY, 500),
+    ...range(10, (n) => log('dc_mixed', n, NOW - 30 * DAY, 50)),
+    ...range(5, (n) => log('dc_mixed', n, NOW - DAY, 50)),
+  ]);
+  const { logs: removed } = await run(10_000);
+  const left = async (emitter_id: string) =>
+    (await rows.list({ where: { emitter_id }, order: 'asc' })).map(({ run_id }) => run_id);
+  expect(await left('dc_old')).toEqual(range(34, (n) => `run_${n + 16}`));
+  expect(await rows.count({ emitter_id: 'dc_quiet' })).toBe(20);
+  expect(await left('dc_verbose')).toEqual(['run_1']);
+  expect(await left('dc_mixed')).toEqual(range(5, (n) => `run_${n}`));
+  expect(removed).toBe(16 + 1 + 10);
+});
+
+test('of runs with logs the newest stay, never fewer than hold a hundred records', async () => {
+  const rows = subject.store.collection(logs);
+  await rows.insertMany([
+    ...range(300, (n) => log('dc_a', n, NOW - 1000, 2)),
+    ...range(90, (n) => log('dc_b', n, NOW - 1000, 1)),
+  ]);
+  expect((await run(80)).logs).toBe(220);
+  expect(await rows.count({ emitter_id: 'dc_a' })).toBe(80);
+  expect(await rows.count({ emitter_id: 'dc_b' })).toBe(90);
+  expect((await run(20)).logs).toBe(30);
+  expect(await rows.count({ emitter_id: 'dc_a' })).toBe(50);
+});
+
+test('deliveries, idempotency keys and usage have times of their own; the outbox has none', async () => {
+  const delivery = (id: string, created_at_ms: number): DeliveryRow => ({
+    id,
+    webhook_id: 'wh_1',
+    owner_id: 'u_1',
+    dedupe_key: null,
+    emitter_id: null,
+    event_id: null,
+    event_name: '',
+    hop: 0,
+    status: 'delivered',
+    attempts: 1,
+    due_at: null,
+    waiting: null,
+    failed_at_ms: null,
+    log: [],
+    created_at: 0,
+    created_at_ms,
+    payload: 'null',
+  });
+  const { store } = subject;
+  await store
+    .collection(deliveries)
+    .insertMany([delivery('old', NOW - 30 * DAY - 1), delivery('new', NOW - 30 * DAY)]);
+  const call = { request_hash: '', response: null, process: 'p' };
+  await store.collection(idempotencyKeys).insertMany([
+    { id: 'old', created_at_ms: NOW - DAY - 1, ...call },
+    { id: 'new', created_at_ms: NOW - DAY, ...call },
+  ]);
+  const use = { invocations: 1, compute_ms: 1 };
+  await store.collection(usage).insertMany([
+    { id: 'u_1/2023-08-15', day: '2023-08-15', ...use },
+    { id: 'u_1/2023-08-16', day: '2023-08-16', ...use },
+  ]);
+  await store.collection(outbox).insert({ id: 'run_1', emitter_id: 'dc_1', created_at_ms: 0, message: '{}' });
+
+  expect(await run(100)).toEqual({ events: 0, logs: 0, deliveries: 1, idempotency_keys: 1, usage: 1 });
+  expect(await store.collection(deliveries).get('new')).toBeDefined();
+  expect(await store.collection(idempotencyKeys).get('new')).toBeDefined();
+  expect(await store.collection(usage).get('u_1/2023-08-16')).toBeDefined();
+  expect(await store.collection(outbox).count()).toBe(1);
+});
+
+test('an aborted signal ends it between two batches', async () => {
+  const rows = subject.store.collection(events);
+  await rows.insertMany(range(300, (n) => event('dc_a', 'events', n, 0)));
+  const stopped = await prune(subject.store, {
+    now: NOW,
+    retainEvents: 1,
+    retainDays: 1,
+    signal: AbortSignal.abort(),
+  });
+  expect(stopped.events).toBe(0);
+  expect(await rows.count()).toBe(300);
+});

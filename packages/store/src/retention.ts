@@ -1,0 +1,139 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { events, type LogRow, logs } from './collections/events.ts';
+import { idempotencyKeys } from './collections/idempotency.ts';
+import { usage } from './collections/users.ts';
+import { deliveries } from './collections/webhooks.ts';
+import type { Collection, Row, Store, Where } from './port.ts';
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+const DELIVERY_DAYS = 30;
+const IDEMPOTENCY_HOURS = 24;
+const USAGE_DAYS = 90;
+/** Log records that every emitter keeps, however old. */
+const KEPT_LOG_RECORDS = 100;
+/** Rows removed at a time: few enough that nobody notices the write. */
+const BATCH = 200;
+
+export interface Retention {
+  /** Epoch ms. */
+  now: number;
+  /** Events, and runs with logs, kept of an emitter: the newest. */
+  retainEvents: number;
+  /** Days that events and logs are kept. */
+  retainDays: number;
+  /** Stops between two batches. */
+  signal?: AbortSignal;
+}
+
+export interface Pruned {
+  events: number;
+  logs: number;
+  deliveries: number;
+  idempotency_keys: number;
+  usage: number;
+}
+
+/**
+ * Removes what is past its time: of each stream of an emitter all but the newest events, and what is too old; logs
+ * likewise, but never the newest hundred records; deliveries after 30 days; idempotency keys after 24 hours; usage
+ * after 90 days. The outbox is never touched. In small writes, so that nobody waits long for it; harmless to repeat.
+ */
+export async function prune(store: Store, retention: Retention): Promise<Pruned> {
+  const { now, signal } = retention;
+  return {
+    events: await pruneEvents(store, retention),
+    logs: await pruneLogs(store, retention),
+    deliveries: await removeAll(
+      store.collection(deliveries),
+      { created_at_ms: { lt: now - DELIVERY_DAYS * DAY_MS } },
+      signal,
+    ),
+    idempotency_keys: await removeAll(
+      store.collection(idempotencyKeys),
+      { created_at_ms: { lt: now - IDEMPOTENCY_HOURS * HOUR_MS } },
+      signal,
+    ),
+    usage: await removeAll(
+      store.collection(usage),
+      { day: { lt: new Date(now - USAGE_DAYS * DAY_MS).toISOString().slice(0, 10) } },
+      signal,
+    ),
+  };
+}
+
+/** Above all ids `<prefix>/…`, below what follows them. */
+const pastAll = (prefix: string) => (prefix === '' ? '' : `${prefix}0`);
+
+async function removeAll<T extends Row>(
+  rows: Collection<T>,
+  where: Where<T>,
+  signal?: AbortSignal,
+): Promise<number> {
+  for (let total = 0; ; ) {
+    const removed = signal?.aborted ? 0 : await rows.removeWhere(where, BATCH);
+    total += removed;
+    if (removed < BATCH) return total;
+  }
+}
+
+/** Removes the oldest that match until `keep` are left. */
+async function removeBeyond<T extends Row & { sort_key: string }>(
+  rows: Collection<T>,
+  where: Where<T>,
+  keep: number,
+  signal?: AbortSignal,
+): Promise<number> {
+  for (let total = 0; ; ) {
+    const excess = (await rows.count(where, keep + BATCH)) - keep;
+    if (excess <= 0 || signal?.aborted) return total;
+    total += await rows.removeWhere(where, excess, 'sort_key');
+  }
+}
+
+async function pruneEvents(store: Store, { now, retainEvents, retainDays, signal }: Retention) {
+  const rows = store.collection(events);
+  let removed = await removeAll(rows, { indexed_at_ms: { lt: now - retainDays * DAY_MS } }, signal);
+  for (let partition = ''; !signal?.aborted; await nextTurn()) {
+    const [next] = await rows.list({ where: { id: { gt: pastAll(partition) } }, order: 'asc', limit: 1 });
+    if (!next) break;
+    partition = next.partition;
+    removed += await removeBeyond(rows, { partition }, retainEvents, signal);
+  }
+  return removed;
+}
+
+async function pruneLogs(store: Store, { now, retainEvents, retainDays, signal }: Retention) {
+  const rows = store.collection(logs);
+  const tooOld = now - retainDays * DAY_MS;
+  let removed = 0;
+  for (let emitter_id = ''; !signal?.aborted; await nextTurn()) {
+    const [oldest] = await rows.list({ where: { id: { gt: pastAll(emitter_id) } }, order: 'asc', limit: 1 });
+    if (!oldest) break;
+    emitter_id = oldest.emitter_id;
+    const isMany = (await rows.count({ emitter_id }, retainEvents + 1)) > retainEvents;
+    if (oldest.indexed_at_ms >= tooOld && !isMany) continue;
+    const edge = await oldestKept(rows, emitter_id);
+    if (edge === undefined) continue;
+    const older: Where<LogRow> = { emitter_id, sort_key: { lt: edge } };
+    removed += await removeAll(rows, { ...older, indexed_at_ms: { lt: tooOld } }, signal);
+    const kept = await rows.count({ emitter_id, sort_key: { gte: edge } });
+    removed += await removeBeyond(rows, older, Math.max(0, retainEvents - kept), signal);
+  }
+  return removed;
+}
+
+/** The sort key of the row with which the newest records become KEPT_LOG_RECORDS; undefined when they do not. */
+async function oldestKept(rows: Collection<LogRow>, emitter_id: string) {
+  let records = 0;
+  for (let before: string | undefined; ; ) {
+    const where = before === undefined ? { emitter_id } : { emitter_id, sort_key: { lt: before } };
+    const page = await rows.list({ where, orderBy: 'sort_key', limit: 20 });
+    for (const row of page) {
+      records += row.count;
+      if (records >= KEPT_LOG_RECORDS) return row.sort_key;
+    }
+    before = page.at(-1)?.sort_key;
+    if (before === undefined) return undefined;
+  }
+}
