@@ -1,13 +1,14 @@
-import { mkdirSync } from 'node:fs';
+import { closeSync, fdatasync, fdatasyncSync, fsyncSync, mkdirSync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
 
 /**
  * One SQLite file with group commit. The one door to node:sqlite.
  *
- * Fsync point: WAL with synchronous=FULL, so a COMMIT returns after the log is fsynced. All writes that are asked for
- * within a turn of the event loop share one COMMIT, and their promises resolve after it: what was resolved survives
- * SIGKILL and a power failure. Reads run at once, between commits, and so see only what is durable.
+ * Fsync point: a write is resolved after the write-ahead log that holds it was fsynced, so it survives SIGKILL and a
+ * power failure. The fsync is made outside of SQLite (whose own synchronous=NORMAL leaves the log to the operating
+ * system) and off the event loop; what is asked for while it is under way makes up the next commit. Reads run at once,
+ * between commits; they may see what becomes durable a moment later.
  * When a commit fails (a full disk), all its writes are rejected and none is done; the next commit tries anew.
  */
 export interface Database {
@@ -39,16 +40,14 @@ interface Pending {
   reject(error: unknown): void;
 }
 
-/** Bounds what a write waits for others, whatever the disk does. */
-const LONGEST_REST_MS = 2;
-
-/** Opens or makes the file and its directory. @throws Error when the file is no database, or not ours to write */
+/** Opens or makes the file and its directory; `:memory:` keeps nothing. @throws Error when the file is no database, or not ours to write */
 export function openDatabase(path: string): Database {
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  const inMemory = path === ':memory:';
+  if (!inMemory) mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   const db = new DatabaseSync(path, { enableForeignKeyConstraints: false });
   db.exec('PRAGMA busy_timeout = 5000');
   db.exec('PRAGMA journal_mode = WAL');
-  db.exec('PRAGMA synchronous = FULL');
+  db.exec('PRAGMA synchronous = NORMAL');
   db.exec('PRAGMA cache_size = -65536');
   db.exec('PRAGMA temp_store = MEMORY');
   db.exec('PRAGMA wal_autocheckpoint = 4000');
@@ -57,7 +56,9 @@ export function openDatabase(path: string): Database {
   let scheduled = false;
   let closed = false;
   let commits = 0;
-  let restedAt = 0;
+  /** Of the write-ahead log, which is there from the first commit on and stays the same file. */
+  let logFile: number | undefined;
+  let syncing: Promise<void> | undefined;
 
   function statement(sql: string): StatementSync {
     let found = statements.get(sql);
@@ -66,22 +67,6 @@ export function openDatabase(path: string): Database {
       statements.set(sql, found);
     }
     return found;
-  }
-
-  /**
-   * A commit blocks the event loop for an fsync. After one, what comes up is let run for as long as it took before
-   * the next one, so under load at most half of the time goes into commits and each serves more writes; a write
-   * that finds the database at rest is committed at once.
-   */
-  function commitWhenRested(): void {
-    const begun = performance.now();
-    if (begun < restedAt) {
-      setImmediate(commitWhenRested);
-      return;
-    }
-    flush();
-    const ended = performance.now();
-    restedAt = ended + Math.min(ended - begun, LONGEST_REST_MS);
   }
 
   /** Runs one piece of work within the open transaction. @throws what it throws, its own writes undone */
@@ -124,25 +109,61 @@ export function openDatabase(path: string): Database {
     }
   }
 
+  function openLog(): number {
+    if (logFile === undefined) {
+      logFile = openSync(`${path}-wal`, 'r+');
+      // Its name has to be durable, too.
+      const directory = openSync(dirname(path), 'r');
+      fsyncSync(directory);
+      closeSync(directory);
+    }
+    return logFile;
+  }
+
+  /** Commits what is asked for, and makes it durable while the event loop goes on. */
   function flush(): void {
     scheduled = false;
     const group = pending;
     if (group.length === 0) return;
     pending = [];
+    let settle: (() => void)[];
+    let log: number | undefined;
     try {
-      for (const tell of commit(group)) tell();
+      settle = commit(group);
+      log = inMemory ? undefined : openLog();
     } catch (error) {
       for (const { reject } of group) reject(error);
+      if (pending.length > 0) schedule();
+      return;
     }
+    if (log === undefined) {
+      for (const tell of settle) tell();
+      return;
+    }
+    const file = log;
+    syncing = new Promise((resolve) => {
+      fdatasync(file, (error) => {
+        syncing = undefined;
+        if (error) for (const { reject } of group) reject(error);
+        else for (const tell of settle) tell();
+        resolve();
+        if (pending.length > 0) schedule();
+      });
+    });
+  }
+
+  /** One commit for all that comes up within a turn, and while the one before is being made durable. */
+  function schedule(): void {
+    if (scheduled || syncing) return;
+    scheduled = true;
+    setImmediate(flush);
   }
 
   function enqueue<T>(work: () => T, single: boolean): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       if (closed) return reject(new Error('the database is closed'));
       pending.push({ work, single, resolve: resolve as (value: unknown) => void, reject });
-      if (scheduled) return;
-      scheduled = true;
-      setImmediate(commitWhenRested);
+      schedule();
     });
   }
 
@@ -168,7 +189,15 @@ export function openDatabase(path: string): Database {
     async close() {
       if (closed) return;
       closed = true;
-      flush();
+      for (;;) {
+        await syncing;
+        if (pending.length === 0) break;
+        flush();
+      }
+      if (logFile !== undefined) {
+        fdatasyncSync(logFile);
+        closeSync(logFile);
+      }
       statements.clear();
       db.close();
     },
