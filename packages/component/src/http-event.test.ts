@@ -1,0 +1,78 @@
+import { describe, expect, test } from '@jest/globals';
+import type { HttpRequestRecord } from '@wellspring/contract/messages';
+import fc from 'fast-check';
+import { httpEvent } from './http-event.ts';
+
+const request = (fields: Partial<HttpRequestRecord>): HttpRequestRecord => ({
+  method: 'POST',
+  path: '/a',
+  query: '',
+  headers: {},
+  url: 'http://host/e/key/a',
+  client_ip: '127.0.0.1',
+  ...fields,
+});
+const withBody = (text: string, type?: string) =>
+  httpEvent(request({ text, headers: type === undefined ? {} : { 'content-type': type } }));
+
+test('without a body, body is undefined and bodyRaw empty', () => {
+  const event = httpEvent(request({ headers: { 'content-type': 'application/json' } }));
+  expect(event).toEqual({
+    method: 'POST',
+    path: '/a',
+    query: {},
+    headers: { 'content-type': 'application/json' },
+    bodyRaw: '',
+    url: 'http://host/e/key/a',
+    client_ip: '127.0.0.1',
+  });
+  expect('body' in event).toBe(false);
+});
+
+test('repeated names of the query become a list; names of Object.prototype are only names', () => {
+  const { query } = httpEvent(request({ query: 'a=1&b=x%20y&a=2&__proto__=p&c' }));
+  expect(Object.entries(query)).toEqual([
+    ['a', ['1', '2']],
+    ['b', 'x y'],
+    ['__proto__', 'p'],
+    ['c', ''],
+  ]);
+});
+
+describe('the body is parsed by its type', () => {
+  test.each([
+    ['{"a":[1]}', 'application/json; charset=utf-8', { a: [1] }],
+    ['{"a":1}', 'Application/JSON', { a: 1 }],
+    ['{"a":1}', 'application/vnd.api+json', { a: 1 }],
+    ['{"a":', 'application/json', '{"a":'],
+    ['a=1&a=2&b=%C3%BC', 'application/x-www-form-urlencoded', { a: ['1', '2'], b: 'ü' }],
+    ['{"a":1}', 'text/plain', '{"a":1}'],
+    ['{"a":1}', undefined, '{"a":1}'],
+    ['<x/>', 'application/xml', '<x/>'],
+  ])('%s as %s', (text, type, body) => {
+    const event = withBody(text, type);
+    expect(event.body).toEqual(body);
+    expect(event.bodyRaw).toBe(text);
+  });
+
+  test('bytes that are no text stay bytes', () => {
+    const bytes = Buffer.from([0xff, 0x00, 0xfe]);
+    const event = httpEvent(
+      request({ base64: bytes.toString('base64'), headers: { 'content-type': 'application/json' } }),
+    );
+    expect(event.bodyRaw).toEqual(bytes);
+    expect(event.body).toEqual(bytes);
+  });
+
+  test('the fields of a multipart body are given as they were parsed', () => {
+    expect(httpEvent(request({ text: '--x…', multipart: { a: '1' } })).body).toEqual({ a: '1' });
+  });
+});
+
+test('every JSON text comes back as its value', () => {
+  fc.assert(
+    fc.property(fc.json(), (text) => {
+      expect(withBody(text, 'application/json').body).toEqual(JSON.parse(text));
+    }),
+  );
+});
