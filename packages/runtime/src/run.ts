@@ -29,7 +29,7 @@ export interface Running {
   config: Config;
   credentials: Credentials;
   credentialsPath: string;
-  /** The API key was made by this start. */
+  /** The API key was made by this start, not preset. */
   isNewApiKey: boolean;
   /** How user code is kept in; null: no user code runs in this process. */
   isolation: Sandbox['executor']['tier'] | null;
@@ -138,7 +138,7 @@ export async function runServices(config: Config, factories: Factories, log: Log
     config: deps.config,
     credentials: keys.credentials,
     credentialsPath: keys.path,
-    isNewApiKey: keys.isNewApiKey,
+    isNewApiKey: keys.isNewApiKey && config.apiKey === null,
     isolation: sandbox?.executor.tier ?? null,
     stop(limitMs = STOP_MS) {
       stopping ??= (async () => {

@@ -1,0 +1,92 @@
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { eventually } from '@wellspring/testing/eventually';
+import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
+
+const MAIN = fileURLToPath(new URL('main.ts', import.meta.url));
+const SECRET = 'an-api-key-that-nobody-sees';
+
+let dir: TempDir;
+let env: Record<string, string>;
+
+async function freePort(): Promise<string> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise<void>((resolve) => void server.close(() => resolve()));
+  return String(port);
+}
+
+beforeAll(async () => {
+  dir = await tempDir();
+  env = {
+    PATH: '/usr/local/bin:/usr/bin:/bin',
+    WELLSPRING_DATA_DIR: dir.path,
+    WELLSPRING_PORT: await freePort(),
+    WELLSPRING_ADMIN_PORT: await freePort(),
+    WELLSPRING_API_KEY: SECRET,
+  };
+});
+afterAll(() => dir.remove());
+
+const run = (args: string[], extra: Record<string, string> = {}) =>
+  new Promise<{ code: number; stdout: string; stderr: string }>((resolve) => {
+    execFile(process.execPath, [MAIN, ...args], { env: { ...env, ...extra } }, (error, stdout, stderr) =>
+      resolve({ code: error ? Number(error.code) : 0, stdout, stderr }),
+    );
+  });
+
+test('a faulty configuration is refused with all that is wrong with it', async () => {
+  const { code, stdout, stderr } = await run([], { WELLSPRING_PORT: 'x', WELLSPRING_ISOLATION: 'y' });
+  expect([code, stdout]).toEqual([1, '']);
+  expect(stderr).toContain('WELLSPRING_PORT has to be an integer');
+  expect(stderr).toContain('WELLSPRING_ISOLATION has to be one of');
+  expect(stderr).not.toContain('    at ');
+});
+
+test('the configuration can be checked and printed, without its secrets', async () => {
+  expect(await run(['--check-config'])).toEqual({
+    code: 0,
+    stdout: 'The configuration is valid.\n',
+    stderr: '',
+  });
+  const { code, stdout } = await run(['--print-config']);
+  expect(code).toBe(0);
+  expect(stdout).toContain(`WELLSPRING_PORT=${env.WELLSPRING_PORT}\n`);
+  expect(stdout).not.toContain(SECRET);
+  expect((await run(['--unknown'])).code).toBe(1);
+  expect((await run(['runnner'])).stderr).toContain('names runnner');
+});
+
+test.each(['SIGTERM', 'SIGINT'] as const)('the platform starts, and %s ends it in order', async (signal) => {
+  const child = spawn(process.execPath, [MAIN, 'start'], { env, stdio: ['ignore', 'pipe', 'inherit'] });
+  let output = '';
+  child.stdout.on('data', (chunk) => {
+    output += chunk;
+  });
+  const ended = once(child, 'exit');
+  const url = `http://127.0.0.1:${env.WELLSPRING_PORT}`;
+  await eventually(async () => (await fetch(`${url}/ready`)).status === 200, { every: 50 });
+  const me = await fetch(`${url}/v1/users/me`, { headers: { authorization: `Bearer ${SECRET}` } });
+  expect(((await me.json()) as { data: { username: string } }).data.username).toBe('admin');
+  // One data directory, one process.
+  const second = await run([], {
+    WELLSPRING_PORT: await freePort(),
+    WELLSPRING_ADMIN_PORT: await freePort(),
+  });
+  expect([second.code, second.stderr]).toEqual([1, expect.stringContaining('in use by another process')]);
+  child.kill(signal);
+  expect(await ended).toEqual([0, null]);
+  const events = output
+    .trim()
+    .split('\n')
+    .map((line) => (JSON.parse(line) as { event: string }).event);
+  expect(events).toEqual(
+    expect.arrayContaining(['process.started', 'http.request', 'process.draining', 'process.stopped']),
+  );
+  expect(output).not.toContain(SECRET);
+});
