@@ -1,0 +1,106 @@
+import { Agent, request } from 'node:http';
+import { setTimeout as pause } from 'node:timers/promises';
+
+/** Numbers in [0, 1) that the seed determines (mulberry32). */
+export function seededRandom(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let t = Math.imul(state ^ (state >>> 15), state | 1);
+    t = (t + Math.imul(t ^ (t >>> 7), t | 61)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** Calls an endpoint without end, over connections that are kept open, whether the platform runs or not. */
+export interface Load {
+  /** The `id` of every body that may have arrived. */
+  readonly sent: ReadonlySet<string>;
+  /** The ids that were answered 2xx. */
+  readonly accepted: ReadonlySet<string>;
+  /** Resolves when so many more were accepted than now. @throws Error after 30 s */
+  acceptedMore(count: number): Promise<void>;
+  /** Ends the calls under way. */
+  stop(): Promise<void>;
+  /** One more call, which has to be accepted; gives its id. */
+  one(): Promise<string>;
+}
+
+/** @param prefix of the ids, unlike that of every other load */
+export function createLoad(prefix: string, url: string, connections: number): Load {
+  const sent = new Set<string>();
+  const accepted = new Set<string>();
+  const agent = new Agent({ keepAlive: true, maxSockets: connections });
+  const watchers = new Set<() => void>();
+  let stopped = false;
+
+  /** Whether it was answered 2xx. An id is sent once only: what became of a call that failed is not known. */
+  async function send(id: string): Promise<boolean> {
+    const status = await post(agent, url, JSON.stringify({ id }));
+    if (status !== 'refused') sent.add(id);
+    if (typeof status === 'string' || status < 200 || status > 299) return false;
+    accepted.add(id);
+    for (const watch of [...watchers]) watch();
+    return true;
+  }
+
+  let ids = 0;
+  const nextId = () => `${prefix}${++ids}`;
+
+  async function connection(): Promise<void> {
+    while (!stopped) {
+      // Refused while the platform is down: not in a tight loop.
+      if (!(await send(nextId()))) await pause(25);
+    }
+  }
+  const running = Array.from({ length: connections }, connection);
+
+  return {
+    sent,
+    accepted,
+    acceptedMore(count) {
+      const goal = accepted.size + count;
+      return new Promise((resolve, reject) => {
+        const end = (settle: () => void) => {
+          clearTimeout(timer);
+          watchers.delete(watch);
+          settle();
+        };
+        const watch = () => accepted.size >= goal && end(resolve);
+        const timer = setTimeout(
+          () => end(() => reject(new Error(`${accepted.size} of ${goal} calls were accepted within 30 s`))),
+          30_000,
+        );
+        watchers.add(watch);
+        watch();
+      });
+    },
+    async stop() {
+      stopped = true;
+      await Promise.all(running);
+      agent.destroy();
+    },
+    async one() {
+      const id = nextId();
+      if (!(await send(id))) throw new Error('The call was not accepted.');
+      agent.destroy();
+      return id;
+    },
+  };
+}
+
+/** The status of the answer; `refused`: nobody listened; `lost`: there was a connection and no answer came. */
+function post(agent: Agent, url: string, body: string): Promise<number | 'refused' | 'lost'> {
+  return new Promise((resolve) => {
+    const headers = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) };
+    const req = request(url, { method: 'POST', agent, headers }, (res) => {
+      res.resume();
+      // The status came before the connection was lost: that is an answer.
+      res.once('close', () => resolve(res.statusCode ?? 'lost'));
+    });
+    req.once('error', ({ code }: NodeJS.ErrnoException) =>
+      resolve(code === 'ECONNREFUSED' ? 'refused' : 'lost'),
+    );
+    req.end(body);
+  });
+}
