@@ -81,7 +81,7 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
   for (const create of candidates(isolation, tierOptions)) {
     const tier = create();
     const executor = createSupervisor({ tier, slots, materialise, clock, log, pool });
-    const failure = await selfTest(executor);
+    const failure = await selfTest(executor, codeAllowNetworks);
     if (failure === undefined) {
       const close = async () => {
         await executor.close();

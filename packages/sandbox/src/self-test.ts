@@ -1,16 +1,25 @@
+import { createHash } from 'node:crypto';
 import type { Bundle } from '@wellspring/contract/definition';
+import { cidrList } from '@wellspring/core/addresses';
 import type { Executor, Host } from './port.ts';
+
+/** Ways to write private addresses, and the address that each one means. */
+const PRIVATE: [written: string, address: string][] = [
+  ['169.254.169.254', '169.254.169.254'],
+  ['0x7f.1', '127.0.0.1'],
+  ['::ffff:10.0.0.1', '10.0.0.1'],
+  ['100.100.100.200', '100.100.100.200'],
+];
 
 /**
  * What a tier has to keep in before it is trusted. The code names whatever it reached; nothing is what it should.
  */
-const PROBE = `
+const probe = (unreachable: readonly string[]) => `
 import fs from 'node:fs';
 import { spawnSync } from 'node:child_process';
 import { Worker } from 'node:worker_threads';
 import net from 'node:net';
 import os from 'node:os';
-const PRIVATE = ['169.254.169.254', '0x7f.1', '::ffff:10.0.0.1', '100.100.100.200'];
 const reached = [];
 const attempt = (what, act) => { try { if (act() !== false) reached.push(what); } catch {} };
 attempt('/etc/shadow', () => fs.readFileSync('/etc/shadow'));
@@ -29,23 +38,31 @@ const dial = (host) => new Promise((resolve) => {
   const socket = net.connect({ host, port: 9 }, () => resolve(true));
   socket.on('error', ({ code }) => resolve(code !== 'EACCES'));
 });
-for (const host of PRIVATE) if (await dial(host)) reached.push(host);
+for (const host of ${JSON.stringify(unreachable)}) if (await dial(host)) reached.push(host);
 attempt('listening', () => net.createServer().listen(0));
 attempt('the environment', () => Object.keys(process.env).some((name) => !/^(HOME|PATH|PWD|TMPDIR|TZ|NODE_ENV)$/.test(name)));
 export default { name: reached.length === 0 ? 'contained' : reached.join(', ') };
 `;
 
-const bundle: Bundle = { format: 'esm', code: PROBE, packages: {}, lockfile: null };
 const ignore: Host = { emit() {}, fault() {}, log() {}, respond() {}, dbSet: () => 0 };
 
-/** @returns undefined when the tier keeps everything in, else what is wrong with it */
-export async function selfTest(executor: Executor): Promise<string | undefined> {
+/**
+ * @param codeAllowNetworks CIDRs that code may reach, so that reaching them is no fault
+ * @returns undefined when the tier keeps everything in, else what is wrong with it
+ */
+export async function selfTest(
+  executor: Executor,
+  codeAllowNetworks: readonly string[],
+): Promise<string | undefined> {
+  const isAllowed = cidrList(codeAllowNetworks);
+  const unreachable = PRIVATE.filter(([, address]) => !isAllowed(address)).map(([written]) => written);
+  const bundle: Bundle = { format: 'esm', code: probe(unreachable), packages: {}, lockfile: null };
+  // Bundles are kept under their id: another probe has to have another one.
+  const bundleId = `self-test-${createHash('sha256').update(bundle.code).digest('hex').slice(0, 16)}`;
   try {
-    const result = await executor.execute(
-      { bundle, bundleId: 'self-test', call: { kind: 'define' } },
-      ignore,
-      { timeoutMs: 10_000 },
-    );
+    const result = await executor.execute({ bundle, bundleId, call: { kind: 'define' } }, ignore, {
+      timeoutMs: 10_000,
+    });
     if (!result.ok) return `the probe failed: ${result.error.message}`;
     return result.definition?.name === 'contained'
       ? undefined
