@@ -41,8 +41,16 @@ const DRAIN_MS = 30_000;
  * Sends `count` events of 1 KB over 64 connections and waits until all were delivered.
  * @param urls spread over, in turns
  */
-export async function offer(urls: readonly string[], ledger: Ledger, first: number, count: number): Promise<Round> {
-  const pools = urls.map((url) => ({ path: new URL(url).pathname, pool: new Pool(new URL(url).origin, { connections: Math.ceil(CONNECTIONS / urls.length) }) }));
+export async function offer(
+  urls: readonly string[],
+  ledger: Ledger,
+  first: number,
+  count: number,
+): Promise<Round> {
+  const pools = urls.map((url) => ({
+    path: new URL(url).pathname,
+    pool: new Pool(new URL(url).origin, { connections: Math.ceil(CONNECTIONS / urls.length) }),
+  }));
   const sentAt = new Map<number, number>();
   const accepted: number[] = [];
   let next = first;

@@ -12,7 +12,12 @@ const server = createServer((req, res) => {
     const body = Buffer.concat(chunks);
     res.writeHead(200).end();
     pool
-      .request({ path: target.pathname, method: 'POST', headers: { 'content-type': 'application/json' }, body })
+      .request({
+        path: target.pathname,
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body,
+      })
       .then((answer) => answer.body.dump())
       .catch((error: unknown) => process.stderr.write(`${String(error)}\n`));
   });

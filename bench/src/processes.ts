@@ -5,7 +5,11 @@ import { fileURLToPath } from 'node:url';
 const path = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 
 /** Starts a module of this folder; resolves with the port that it listens on. */
-export async function startModule(name: string, args: string[], onMessage: (message: never) => void = () => {}) {
+export async function startModule(
+  name: string,
+  args: string[],
+  onMessage: (message: never) => void = () => {},
+) {
   const child = fork(path(name), args, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
   const port = await new Promise<number>((resolve, reject) => {
     child.once('exit', () => reject(new Error(`${name} ended`)));

@@ -7,7 +7,11 @@ const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 5);
 const EVENTS = Number(process.env.BENCH_EVENTS ?? 6000);
 const SOURCES = Number(process.env.BENCH_SOURCES ?? 8);
 
-const median = (values: readonly number[]) => percentile([...values].sort((a, b) => a - b), 50);
+const median = (values: readonly number[]) =>
+  percentile(
+    [...values].sort((a, b) => a - b),
+    50,
+  );
 
 function line(name: string, rounds: readonly Round[]): string {
   const of = (field: keyof Round) => median(rounds.map((round) => round[field]));
@@ -28,7 +32,9 @@ function line(name: string, rounds: readonly Round[]): string {
  */
 export async function compareRoad(): Promise<void> {
   const ledger = new Ledger();
-  const receiver = await startModule('./receiver.ts', [], ({ batch }: { batch: [number, number][] }) => ledger.add(batch));
+  const receiver = await startModule('./receiver.ts', [], ({ batch }: { batch: [number, number][] }) =>
+    ledger.add(batch),
+  );
   const target = `http://127.0.0.1:${receiver.port}/`;
   const pipe = await startModule('./pipe.ts', [target]);
   const platform = await startPlatform();
@@ -52,15 +58,21 @@ export async function compareRoad(): Promise<void> {
         memory = Math.max(memory, residentBytes(platform.child.pid!));
       }
     }
-    console.log(`\n${ROUNDS} rounds of ${EVENTS} events of 1 KB, 64 connections, ${cpus().length} cores; medians\n`);
+    console.log(
+      `\n${ROUNDS} rounds of ${EVENTS} events of 1 KB, 64 connections, ${cpus().length} cores; medians\n`,
+    );
     console.log('                       events/s accept p50/p99  deliver p50/p99  lost  twice');
     for (const [name, results] of rounds) console.log(line(name, results));
     const base = median(rounds.get('bare pipe')!.map(({ rate }) => rate));
     for (const [name, results] of rounds) {
       if (name === 'bare pipe') continue;
-      console.log(`ratio of ${name} to the bare pipe: ${(median(results.map(({ rate }) => rate)) / base).toFixed(2)}`);
+      console.log(
+        `ratio of ${name} to the bare pipe: ${(median(results.map(({ rate }) => rate)) / base).toFixed(2)}`,
+      );
     }
-    console.log(`memory of the platform with its sandboxes: ${(memory / 1024 / 1024).toFixed(0)} MB at the most`);
+    console.log(
+      `memory of the platform with its sandboxes: ${(memory / 1024 / 1024).toFixed(0)} MB at the most`,
+    );
   } finally {
     await platform.stop();
     pipe.child.disconnect();

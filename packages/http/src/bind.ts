@@ -41,7 +41,8 @@ export type Answer<E extends Endpoint> = E['envelope'] extends 'page'
     ? OutputOf<E>[]
     : E['envelope'] extends 'single'
       ? OutputOf<E>
-      : // none, null, stream, raw
+      : // none, null, stream, raw: a handler that returns nothing
+        // biome-ignore lint/suspicious/noConfusingVoidType: it is the return type of a function
         void;
 
 /** An endpoint together with what answers it. */
