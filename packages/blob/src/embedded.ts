@@ -9,6 +9,7 @@ import type { Blob } from './port.ts';
 const ID = /^[a-z2-7]{32}$/;
 
 interface Head {
+  /** Epoch ms; comes first, so that it is read without the rest. */
   until: number;
   contentType: string;
   filename: string | null;
@@ -18,6 +19,8 @@ interface Head {
 export function createEmbeddedBlob(directory: string, { clock }: { clock: Clock }): Blob {
   mkdirSync(directory, { recursive: true, mode: 0o700 });
   const path = (id: string) => join(directory, id);
+  /** Names of files that are being written. */
+  const unfinished = new Set<string>();
 
   async function read(id: string): Promise<{ head: Head; bytes: Buffer } | undefined> {
     if (!ID.test(id)) return undefined;
@@ -30,19 +33,45 @@ export function createEmbeddedBlob(directory: string, { clock }: { clock: Clock 
     return { head: JSON.parse(content.toString('utf8', 0, end)) as Head, bytes: content.subarray(end + 1) };
   }
 
+  /** Reads no more than it must. 0: it is no blob, or gone. @throws when it cannot be read */
+  async function untilOf(file: string): Promise<number> {
+    try {
+      const handle = await open(file);
+      try {
+        const { buffer, bytesRead } = await handle.read(Buffer.alloc(40), 0, 40, 0);
+        return Number(/^\{"until":(\d+),/.exec(buffer.toString('latin1', 0, bytesRead))?.[1] ?? 0);
+      } finally {
+        await handle.close();
+      }
+    } catch (error) {
+      const { code } = error as { code?: string };
+      if (code === 'ENOENT' || code === 'EISDIR') return 0;
+      throw error;
+    }
+  }
+
   return {
     async put(bytes, { ttlMs, contentType = 'application/octet-stream', filename }) {
       const id = newSecret();
       const head: Head = { until: clock.now() + ttlMs, contentType, filename: filename ?? null };
-      const temporary = `${path(id)}.part`;
-      const file = await open(temporary, 'w', 0o600);
+      const name = `${id}.part`;
+      unfinished.add(name);
       try {
-        await file.writeFile(Buffer.concat([Buffer.from(`${JSON.stringify(head)}\n`), bytes]));
-        await file.sync();
+        const file = await open(join(directory, name), 'wx', 0o600);
+        try {
+          await file.writeFile(`${JSON.stringify(head)}\n`);
+          await file.writeFile(bytes);
+          await file.sync();
+        } finally {
+          await file.close();
+        }
+        await rename(join(directory, name), path(id));
+      } catch (error) {
+        await rm(join(directory, name), { force: true });
+        throw error;
       } finally {
-        await file.close();
+        unfinished.delete(name);
       }
-      await rename(temporary, path(id));
       const folder = await open(directory);
       await folder.sync().finally(() => folder.close());
       return id;
@@ -62,10 +91,11 @@ export function createEmbeddedBlob(directory: string, { clock }: { clock: Clock 
     async prune(now) {
       let removed = 0;
       for (const name of await readdir(directory)) {
-        // What a crash left half written belongs to nobody.
-        const found = name.endsWith('.part') ? undefined : await read(name).catch(() => undefined);
-        if (found && found.head.until > now) continue;
-        await rm(join(directory, name), { force: true });
+        if (unfinished.has(name)) continue;
+        // What a crash left half written, and what is not ours, belongs to nobody.
+        const until = ID.test(name) ? await untilOf(path(name)) : 0;
+        if (until > now) continue;
+        await rm(join(directory, name), { force: true, recursive: true });
         removed += 1;
       }
       return removed;

@@ -24,6 +24,7 @@ export function createEmbeddedCall({ log }: { log: Log }): Call {
       waiting.set(address, arrivals);
       const done = () => {
         arrivals.delete(done);
+        if (arrivals.size === 0) waiting.delete(address);
         deadline.removeEventListener('abort', done);
         resolve(servers.get(address));
       };
@@ -31,6 +32,10 @@ export function createEmbeddedCall({ log }: { log: Log }): Call {
       deadline.addEventListener('abort', done, { once: true });
     });
   }
+
+  const wake = (arrivals: Iterable<() => void> = []) => {
+    for (const arrived of [...arrivals]) arrived();
+  };
 
   return {
     async request(address, message, { key, deadlineMs }) {
@@ -55,8 +60,9 @@ export function createEmbeddedCall({ log }: { log: Log }): Call {
       }
     },
     serve(address, handler, signal) {
+      if (signal.aborted) return;
       servers.set(address, handler);
-      for (const arrived of [...(waiting.get(address) ?? [])]) arrived();
+      wake(waiting.get(address));
       signal.addEventListener('abort', () => servers.get(address) === handler && servers.delete(address), {
         once: true,
       });
@@ -92,6 +98,7 @@ export function createEmbeddedCall({ log }: { log: Log }): Call {
     ping: async () => {},
     close: async () => {
       servers.clear();
+      for (const arrivals of [...waiting.values()]) wake(arrivals);
       for (const deliver of mailboxes.values()) deliver(undefined);
       mailboxes.clear();
     },

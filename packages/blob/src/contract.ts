@@ -1,0 +1,119 @@
+import { randomBytes } from 'node:crypto';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import type { Blob } from './port.ts';
+
+/** Blobs under test, and the time they live in. */
+export interface BlobSubject {
+  blob: Blob;
+  now(): number;
+  advance(ms: number): Promise<void>;
+  /** What another process finds. */
+  reopen(): Promise<Blob>;
+  close(): Promise<void>;
+}
+
+/** The guarantees of the port, for any adapter. */
+export function blobContract(name: string, open: () => Promise<BlobSubject>): void {
+  describe(`blob: ${name}`, () => {
+    let subject: BlobSubject;
+    let blob: Blob;
+    beforeEach(async () => {
+      subject = await open();
+      blob = subject.blob;
+    });
+    afterEach(() => subject.close());
+
+    const bytesOf = async (id: string, of = blob) => {
+      const found = await of.get(id);
+      return found && Buffer.from(found.bytes);
+    };
+
+    test('bytes come back as they went in, whatever they are', async () => {
+      for (const bytes of [
+        Buffer.alloc(0),
+        Buffer.from('\n{"until":1}\n\n'),
+        randomBytes(3_000_000),
+        new Uint8Array([0, 255, 10]),
+      ]) {
+        expect(Buffer.compare((await bytesOf(await blob.put(bytes, { ttlMs: 1000 })))!, bytes)).toBe(0);
+      }
+    });
+
+    test('type and name are kept; the default type is that of any bytes', async () => {
+      const filename = '../../é "quoted"\n\0.pdf';
+      const named = await blob.put(Buffer.from('a'), {
+        ttlMs: 1000,
+        contentType: 'text/plain; charset=utf-8',
+        filename,
+      });
+      expect(await blob.get(named)).toMatchObject({ contentType: 'text/plain; charset=utf-8', filename });
+      const plain = await blob.put(Buffer.from('a'), { ttlMs: 1000 });
+      expect(await blob.get(plain)).toMatchObject({
+        contentType: 'application/octet-stream',
+        filename: undefined,
+      });
+    });
+
+    test('every blob has an id of its own that cannot be guessed', async () => {
+      const ids = await Promise.all(
+        Array.from({ length: 20 }, () => blob.put(Buffer.from('a'), { ttlMs: 1000 })),
+      );
+      expect(new Set(ids).size).toBe(20);
+      for (const id of ids) expect(id).toMatch(/^[a-z0-9]{26,}$/i);
+    });
+
+    test('an id that is none finds nothing and removes nothing', async () => {
+      const id = await blob.put(Buffer.from('a'), { ttlMs: 1000 });
+      for (const other of [
+        '',
+        '.',
+        '..',
+        '/etc/passwd',
+        '../data',
+        `./${id}`,
+        `${id}/`,
+        `${id}\0`,
+        id.toUpperCase(),
+        `${id}.part`,
+        'x'.repeat(5000),
+        '\ud800',
+      ]) {
+        if (other === id) continue;
+        expect(await blob.get(other)).toBeUndefined();
+        await blob.remove(other);
+      }
+      expect(await bytesOf(id)).toEqual(Buffer.from('a'));
+    });
+
+    test('what was removed is gone; removing it again is nothing', async () => {
+      const id = await blob.put(Buffer.from('a'), { ttlMs: 1000 });
+      await blob.remove(id);
+      await blob.remove(id);
+      expect(await blob.get(id)).toBeUndefined();
+    });
+
+    test('after its time a blob is not given, and pruned', async () => {
+      const short = await blob.put(Buffer.from('short'), { ttlMs: 1000 });
+      const long = await blob.put(Buffer.from('long'), { ttlMs: 5000 });
+      expect(await blob.prune(subject.now())).toBe(0);
+      await subject.advance(1000);
+      expect(await blob.get(short)).toBeUndefined();
+      expect(await bytesOf(long)).toEqual(Buffer.from('long'));
+      expect(await blob.prune(subject.now())).toBe(1);
+      expect(await blob.prune(subject.now())).toBe(0);
+      expect(await bytesOf(long)).toEqual(Buffer.from('long'));
+    });
+
+    test('pruning does not touch what is being written', async () => {
+      const puts = Array.from({ length: 8 }, (_, n) => blob.put(Buffer.alloc(500_000, n), { ttlMs: 1000 }));
+      for (let i = 0; i < 20; i++) expect(await blob.prune(subject.now())).toBe(0);
+      for (const [n, id] of (await Promise.all(puts)).entries()) expect((await bytesOf(id))?.[0]).toBe(n);
+    });
+
+    test('another process finds it', async () => {
+      const id = await blob.put(Buffer.from('a'), { ttlMs: 1000 });
+      expect(await bytesOf(id, await subject.reopen())).toEqual(Buffer.from('a'));
+      await blob.ping();
+    });
+  });
+}
