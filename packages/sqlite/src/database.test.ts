@@ -1,96 +1,171 @@
-import { spawnSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
 import { type Database, openDatabase } from './database.ts';
-import { lockDirectory } from './lock.ts';
 
-let dir: TempDir;
+let directory: TempDir;
 let db: Database;
-const file = () => join(dir.path, 'a.db');
-
 beforeEach(async () => {
-  dir = await tempDir();
-  db = openDatabase(file());
-  db.exec('CREATE TABLE t (id TEXT PRIMARY KEY, n INTEGER) WITHOUT ROWID');
+  directory = await tempDir();
+  db = openDatabase(join(directory.path, 'new', 'wellspring.db'));
+  db.exec('CREATE TABLE t (n INTEGER PRIMARY KEY, text TEXT)');
 });
 afterEach(async () => {
   await db.close();
-  await dir.remove();
+  await directory.remove();
 });
 
-const insert = (id: string, n = 0) => db.statement('INSERT INTO t VALUES (?, ?)').run(id, n);
-const ids = (from = db) =>
-  (from.statement('SELECT id FROM t ORDER BY id').all() as { id: string }[]).map(({ id }) => id);
+const insert = (n: number, text = '') => db.statement('INSERT INTO t VALUES (?, ?)').run(n, text);
+const numbers = (of = db) =>
+  (of.statement('SELECT n FROM t ORDER BY n').all() as { n: number }[]).map(({ n }) => n);
 
-test('writes of one turn share a commit and resolve in their order', async () => {
+test('all writes of a turn share one commit, run in order, and give their results', async () => {
   const before = db.commits;
-  const order: number[] = [];
-  await Promise.all([1, 2, 3].map((n) => db.writeOne(() => insert(`k${n}`, n)).then(() => order.push(n))));
-  expect(db.commits - before).toBe(1);
-  expect(order).toEqual([1, 2, 3]);
-});
-
-test('a write that throws undoes its own statements and nobody else’s', async () => {
-  const outcomes = await Promise.allSettled([
-    db.write(() => insert('before')),
+  const writes = [3, 1, 2].map((n) =>
     db.write(() => {
-      insert('half');
-      throw new Error('no');
+      insert(n);
+      return numbers();
     }),
-    db.writeOne(() => insert('before')),
-    db.write(() => insert('after')),
-  ]);
-  expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'rejected', 'fulfilled']);
-  expect(ids()).toEqual(['after', 'before']);
+  );
+  const last = db.writeOne(() => insert(9).changes);
+  expect(numbers()).toEqual([]);
+  expect(await Promise.all(writes)).toEqual([[3], [1, 3], [1, 2, 3]]);
+  expect(await last).toBe(1);
+  expect(db.commits - before).toBe(1);
 });
 
-test('what is asked for while a commit is being made durable follows in the next one', async () => {
-  const later: Promise<unknown>[] = [];
-  await db.writeOne(() => {
-    // Within the commit, so the next one is the earliest that can take it.
-    later.push(db.writeOne(() => insert('b')));
-    return insert('a');
-  });
-  await Promise.all(later);
-  expect(ids()).toEqual(['a', 'b']);
+test('a reader never sees what is not committed', async () => {
+  const other = openDatabase(join(directory.path, 'new', 'wellspring.db'));
+  const writing = db.write(() => insert(1));
+  expect(numbers(other)).toEqual([]);
+  await writing;
+  expect(numbers(other)).toEqual([1]);
+  await other.close();
+});
+
+test('a write that throws leaves nothing behind, and those around it are done', async () => {
+  const results = await Promise.allSettled([
+    db.write(() => insert(1)),
+    db.write(() => {
+      insert(2);
+      throw new RangeError('changed its mind');
+    }),
+    db.write(() => {
+      insert(3);
+      insert(1);
+    }),
+    db.writeOne(() => insert(1)),
+    db.writeOne(() => insert(4)),
+  ]);
+  expect(results.map(({ status }) => status)).toEqual([
+    'fulfilled',
+    'rejected',
+    'rejected',
+    'rejected',
+    'fulfilled',
+  ]);
+  expect((results[1] as PromiseRejectedResult).reason).toBeInstanceOf(RangeError);
+  expect(numbers()).toEqual([1, 4]);
+});
+
+test('writes asked for while others resolve are done in a later commit', async () => {
+  let chained = 0;
+  for (let n = 0; n < 5; n++) {
+    await db.writeOne(() => insert(n));
+    chained += 1;
+  }
+  expect(chained).toBe(5);
+  expect(numbers()).toEqual([0, 1, 2, 3, 4]);
+});
+
+test('a full disk rejects every write of the commit, does none of them, and is survived', async () => {
+  await db.write(() => insert(0));
+  const { page_count } = db.statement('PRAGMA page_count').get() as { page_count: number };
+  db.exec(`PRAGMA max_page_count = ${page_count + 4}`);
+  const results = await Promise.allSettled([
+    db.writeOne(() => insert(1)),
+    db.write(() => insert(2)),
+    db.writeOne(() => insert(3, 'x'.repeat(1_000_000))),
+    db.writeOne(() => insert(4)),
+  ]);
+  for (const [index, { status }] of results.entries()) {
+    // Told and done agree, for each of them.
+    expect([index + 1, numbers().includes(index + 1)]).toEqual([index + 1, status === 'fulfilled']);
+  }
+  expect(results[2]!.status).toBe('rejected');
+  db.exec('PRAGMA max_page_count = 1000000');
+  await db.writeOne(() => insert(5, 'x'.repeat(1_000_000)));
+  expect(numbers()).toContain(5);
+});
+
+test('while another process holds the file, writes wait or fail, and go on afterwards', async () => {
+  const other = openDatabase(join(directory.path, 'new', 'wellspring.db'));
+  other.exec('BEGIN IMMEDIATE');
+  db.exec('PRAGMA busy_timeout = 20');
+  await expect(db.write(() => insert(1))).rejects.toThrow(/locked/);
+  other.exec('ROLLBACK');
+  await db.write(() => insert(2));
+  expect(numbers()).toEqual([2]);
+  await other.close();
+});
+
+test('a transaction at once is done as a whole or not at all', () => {
+  expect(db.transaction(() => insert(1).changes)).toBe(1);
+  expect(() =>
+    db.transaction(() => {
+      insert(2);
+      insert(1);
+    }),
+  ).toThrow(/UNIQUE/);
+  expect(numbers()).toEqual([1]);
 });
 
 test('closing makes durable what was asked for, and refuses what comes later', async () => {
-  const written = db.writeOne(() => insert('last'));
+  const writing = db.write(() => insert(1));
   await db.close();
-  await written;
-  await expect(db.writeOne(() => insert('late'))).rejects.toThrow('closed');
-  const again = openDatabase(file());
-  expect(ids(again)).toEqual(['last']);
+  await db.close();
+  await writing;
+  await expect(db.write(() => insert(2))).rejects.toThrow('closed');
+  const again = openDatabase(join(directory.path, 'new', 'wellspring.db'));
+  expect(numbers(again)).toEqual([1]);
   await again.close();
 });
 
-test('what was resolved is there after SIGKILL', async () => {
-  await db.close();
-  const script = join(dir.path, 'writer.mjs');
-  writeFileSync(
-    script,
-    `import { openDatabase } from ${JSON.stringify(new URL('./database.ts', import.meta.url).href)};
-     const db = openDatabase(${JSON.stringify(file())});
-     for (let n = 0; n < 50; n++) await db.writeOne(() => db.statement('INSERT INTO t VALUES (?, ?)').run('k' + n, n));
-     process.kill(process.pid, 'SIGKILL');`,
-  );
-  expect(spawnSync(process.execPath, [script]).signal).toBe('SIGKILL');
-  db = openDatabase(file());
-  expect(ids()).toHaveLength(50);
+test('a file that is no database is refused, and left as it is', async () => {
+  const path = join(directory.path, 'other.db');
+  await writeFile(path, 'x'.repeat(5000));
+  expect(() => openDatabase(path)).toThrow(/not a database/);
 });
 
-test('a data directory belongs to one process, and to the next when that one was killed', () => {
-  const hold = `import { lockDirectory } from ${JSON.stringify(new URL('./lock.ts', import.meta.url).href)};
-    lockDirectory(${JSON.stringify(dir.path)});`;
-  const holder = join(dir.path, 'holder.mjs');
-  writeFileSync(holder, `${hold} process.kill(process.pid, 'SIGKILL');`);
-  expect(spawnSync(process.execPath, [holder]).signal).toBe('SIGKILL');
-  const release = lockDirectory(dir.path);
-  writeFileSync(holder, hold);
-  expect(String(spawnSync(process.execPath, [holder]).stderr)).toContain('in use by another process');
-  release();
-  expect(spawnSync(process.execPath, [holder]).status).toBe(0);
+test('what was resolved survives SIGKILL at any moment', async () => {
+  const path = join(directory.path, 'killed.db');
+  const writer = `
+    import { openDatabase } from ${JSON.stringify(import.meta.resolve('./database.ts'))};
+    const db = openDatabase(${JSON.stringify(path)});
+    db.exec('CREATE TABLE t (n INTEGER PRIMARY KEY, text TEXT)');
+    for (let n = 0; ; n += 10) {
+      const group = Array.from({ length: 10 }, (_, i) => n + i);
+      await Promise.all(group.map((one) =>
+        db.writeOne(() => db.statement('INSERT INTO t VALUES (?, ?)').run(one, 'x'.repeat(500)))));
+      process.stdout.write(group.join('\\n') + '\\n');
+    }`;
+  const child = spawn(process.execPath, ['--input-type=module', '-e', writer], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const told: number[] = [];
+  for await (const line of createInterface(child.stdout)) {
+    told.push(Number(line));
+    if (told.length === 500) child.kill('SIGKILL');
+  }
+  if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
+  expect(child.signalCode).toBe('SIGKILL');
+  const after = openDatabase(path);
+  const found = new Set(numbers(after));
+  expect(told.length).toBeGreaterThanOrEqual(500);
+  expect(told.filter((n) => !found.has(n))).toEqual([]);
+  await after.close();
 });

@@ -1,0 +1,32 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { expect, test } from '@jest/globals';
+import { tempDir } from '@wellspring/testing/temp-dir';
+import { lockDirectory } from './lock.ts';
+
+test('a directory belongs to one holder at a time, until it is released', async () => {
+  await using directory = await tempDir();
+  const path = join(directory.path, 'data');
+  const release = lockDirectory(path);
+  expect(() => lockDirectory(path)).toThrow(`The data directory ${path} is in use by another process.`);
+  release();
+  lockDirectory(path)();
+});
+
+test('another process is refused, and one that was killed leaves no lock', async () => {
+  await using directory = await tempDir();
+  const holder = `
+    import { lockDirectory } from ${JSON.stringify(import.meta.resolve('./lock.ts'))};
+    lockDirectory(${JSON.stringify(directory.path)});
+    process.stdout.write('held');
+    process.stdin.resume();`;
+  const child = spawn(process.execPath, ['--input-type=module', '-e', holder], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  await once(child.stdout, 'data');
+  expect(() => lockDirectory(directory.path)).toThrow('in use by another process');
+  child.kill('SIGKILL');
+  await once(child, 'exit');
+  lockDirectory(directory.path)();
+});
