@@ -1,10 +1,20 @@
 import { readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
-import type { ThrownError } from '@wellspring/component/child/program-types';
+import type { Readable } from 'node:stream';
+import type { LogLine, ThrownError } from '@wellspring/component/child/program-types';
 import { LIMITS } from '@wellspring/contract/limits';
 import type { Clock } from '@wellspring/core/clock';
+import { truncateUtf8 } from '@wellspring/core/truncate';
+import { type Budget, createBudget } from './budget.ts';
 import type { Host, Result } from './port.ts';
-import { type CallFrame, createFrameReader, encodeFrame, FRAME, ProtocolError } from './protocol.ts';
+import {
+  type CallFrame,
+  createFrameReader,
+  type EndFrame,
+  encodeFrame,
+  FRAME,
+  ProtocolError,
+} from './protocol.ts';
 import { type ChildSays, readFrame } from './read-frames.ts';
 import type { Tier } from './tiers/tier.ts';
 
@@ -31,11 +41,19 @@ export interface Child {
 
 /** A frame holds at most one emit with its head. */
 const LARGEST_FRAME = LIMITS.emit + 64 * 1024;
-const MOST_LOG_LINES = 2000;
-const MOST_FAULTS = 100;
+/** What a process may say while no call is under way; it is dropped. */
+const LATE_BYTES = 1024 * 1024;
+/** From the end of its frames to the end of the process, when it ends by itself. */
+const LEAVE_MS = 200;
 /** Of the last words on stderr. */
 const STDERR_BYTES = 8 * 1024;
 const PAGE_BYTES = 4096;
+/** No more processor time is believed than so many of them give. */
+const MOST_CPUS = 8;
+const GIVEN_UP = 'The call was given up.';
+
+/** Without the paths of the host. */
+const insideOnly = (text: string) => text.replaceAll(process.execPath, 'node');
 
 const NAMES: Record<string, string> = {
   timeout: 'TimeoutError',
@@ -51,10 +69,8 @@ interface Call {
   /** performance.now() when its turn came; 0 before. */
   began: number;
   timer: NodeJS.Timeout | undefined;
-  emits: number;
-  bytes: number;
-  lines: number;
-  faults: number;
+  budget: Budget;
+  aborted: boolean;
   end(result: Result | undefined): void;
 }
 
@@ -65,6 +81,8 @@ export function startChild(tier: Tier, slot: string, clock: Clock): Child {
   const calls: Call[] = [];
   let call: Call | undefined;
   let usable = true;
+  let spoiled = false;
+  let lateBytes = 0;
   let lastWords = '';
   let nodePid: number | undefined;
   let killed: { reason: Reason; message: string } | undefined;
@@ -80,7 +98,12 @@ export function startChild(tier: Tier, slot: string, clock: Clock): Child {
   function begin(): void {
     call = calls[0];
     if (!call) return;
-    const { timeoutMs } = call;
+    lateBytes = 0;
+    const { timeoutMs, aborted } = call;
+    if (aborted) {
+      kill('aborted', GIVEN_UP);
+      return;
+    }
     call.began = performance.now();
     call.timer = setTimeout(() => kill('timeout', `It took longer than ${timeoutMs / 1000} s.`), timeoutMs);
   }
@@ -113,29 +136,45 @@ export function startChild(tier: Tier, slot: string, clock: Clock): Child {
     fail(reason, message);
   }
 
-  /** What a call may do is counted before it is done. */
-  function act(says: Extract<ChildSays, { type: 'act' }>, type: number): void {
+  /** Bytes that came from the process. @returns whether it may go on */
+  function heard(bytes: number): boolean {
+    if (!call) {
+      lateBytes += bytes;
+      if (lateBytes > LATE_BYTES) kill('protocol', 'The code does not stop talking after its end.');
+      return false;
+    }
+    const exceeded = call.budget.spend(bytes);
+    if (exceeded !== undefined) kill('protocol', exceeded);
+    return exceeded === undefined;
+  }
+
+  function log(level: LogLine['level'], msg: string, ts = clock.now()): void {
     if (!call) return;
-    call.bytes += says.bytes;
-    if (call.bytes > LIMITS.runBytes) {
-      kill('protocol', `The run emitted and logged more than ${LIMITS.runBytes / 1024 / 1024} MB.`);
-      return;
+    const line = call.budget.line();
+    if (line === 'take') call.host.log({ ts, level, msg });
+    if (line === 'last') {
+      call.host.log({ ts, level: 'warn', msg: 'Further lines of this run were dropped.' });
     }
-    if (says.emit && ++call.emits > LIMITS.emits) {
-      kill('protocol', `The run emitted more than ${LIMITS.emits} events.`);
-      return;
-    }
-    if (type === FRAME.fault && ++call.faults > MOST_FAULTS) return;
-    if (type === FRAME.log) {
-      call.lines += 1;
-      if (call.lines > MOST_LOG_LINES) return;
-      if (call.lines === MOST_LOG_LINES) {
-        const msg = 'Further lines of this run were dropped.';
-        call.host.log({ ts: clock.now(), level: 'warn', msg });
-        return;
-      }
-    }
-    says.apply(call.host);
+  }
+
+  function act(says: Extract<ChildSays, { type: 'act' }>, type: number): void {
+    if (!heard(says.bytes) || !call) return;
+    const { budget, host } = call;
+    const exceeded = says.emit ? budget.emit() : undefined;
+    if (exceeded !== undefined) kill('protocol', exceeded);
+    if (!usable) return;
+    if (type === FRAME.fault && !budget.fault()) return;
+    if (type === FRAME.respond && !budget.reply()) return;
+    says.apply(type === FRAME.log ? { ...host, log: ({ level, msg, ts }) => log(level, msg, ts) } : host);
+  }
+
+  function end({ ok, error, reason, definition, cpuMs }: EndFrame): void {
+    const durationMs = performance.now() - call!.began;
+    const spent = { durationMs, cpuMs: Math.min(cpuMs, durationMs * MOST_CPUS) };
+    // What waits behind this call has begun in there, perhaps, but nobody has heard of it yet.
+    if (spoiled) usable = false;
+    if (ok) finish({ ok: true, ...spent, ...(definition ? { definition } : {}) });
+    else finish({ ok: false, ...spent, error: error!, reason: reason ?? 'thrown' });
   }
 
   const read = createFrameReader(LARGEST_FRAME, (type, content) => {
@@ -143,17 +182,9 @@ export function startChild(tier: Tier, slot: string, clock: Clock): Child {
     const says = readFrame(type, content);
     if (says.type === 'ready') return becomeReady();
     if (says.type === 'act') return act(says, type);
-    if (!call) return;
-    const { ok, error, reason, definition, cpuMs, tainted } = says.end;
-    if (tainted) {
-      usable = false;
-      // What waits behind this call has begun in there, perhaps, but nobody has heard of it yet.
-      if (calls.length > 1) started.kill('SIGKILL');
-    }
-    const durationMs = performance.now() - call.began;
-    const spent = { durationMs, cpuMs: Math.min(cpuMs, durationMs * 8) };
-    if (ok) finish({ ok: true, ...spent, ...(definition ? { definition } : {}) });
-    else finish({ ok: false, ...spent, error: error!, reason: reason ?? 'thrown' });
+    if (says.type === 'spoiled') spoiled = true;
+    else if (call) end(says.end);
+    if (spoiled && !call) kill('aborted', 'Something escaped from the code.');
   });
 
   frames.on('data', (chunk: Buffer) => {
@@ -165,19 +196,23 @@ export function startChild(tier: Tier, slot: string, clock: Clock): Child {
     }
   });
   frames.on('error', () => {});
+  // Without its frames a process is of no use, even if it lives on.
+  frames.on('close', () => {
+    const late = setTimeout(() => kill('crash', 'The process of the code closed its connection.'), LEAVE_MS);
+    ended.finally(() => clearTimeout(late));
+  });
 
   /** What code writes to its standard streams by itself. */
-  const line = (level: 'info' | 'error') => (chunk: Buffer) => {
-    if (level === 'error') lastWords = (lastWords + chunk.toString('utf8')).slice(-STDERR_BYTES);
-    if (!call) return;
-    for (const msg of chunk.toString('utf8').split('\n')) {
-      if (msg === '' || call.lines >= MOST_LOG_LINES) continue;
-      call.lines += 1;
-      call.host.log({ ts: clock.now(), level, msg });
-    }
-  };
-  started.stdout?.on('data', line('info'));
-  started.stderr?.on('data', line('error'));
+  const hear = (stream: Readable | null, level: 'info' | 'error') =>
+    stream?.setEncoding('utf8').on('data', (text: string) => {
+      if (level === 'error') lastWords = (lastWords + text).slice(-STDERR_BYTES);
+      if (killed || !heard(text.length)) return;
+      for (const msg of text.split('\n')) {
+        if (msg !== '') log(level, truncateUtf8(insideOnly(msg), LIMITS.logLine));
+      }
+    });
+  hear(started.stdout, 'info');
+  hear(started.stderr, 'error');
 
   const ended = new Promise<void>((resolve) => {
     const over = (how: string) => {
@@ -211,24 +246,28 @@ export function startChild(tier: Tier, slot: string, clock: Clock): Child {
     },
     call(frame, host, { timeoutMs, signal }) {
       return new Promise<Result | undefined>((resolve) => {
-        const abort = () => kill('aborted', 'The call was given up.');
         if (!usable) return resolve(undefined);
-        signal?.addEventListener('abort', abort, { once: true });
-        calls.push({
+        const abort = () => {
+          made.aborted = true;
+          // One that waits is given up when its turn comes: those before it are not to suffer.
+          if (calls[0] === made) kill('aborted', GIVEN_UP);
+        };
+        const made: Call = {
           host,
           timeoutMs,
           began: 0,
           timer: undefined,
-          emits: 0,
-          bytes: 0,
-          lines: 0,
-          faults: 0,
+          budget: createBudget(),
+          aborted: signal?.aborted === true,
           end(result) {
             signal?.removeEventListener('abort', abort);
             resolve(result);
           },
-        });
+        };
+        signal?.addEventListener('abort', abort, { once: true });
+        calls.push(made);
         if (calls.length === 1) begin();
+        if (!usable) return;
         if (frames.writableCorked === 0) {
           // Calls made in one turn leave in one write.
           frames.cork();

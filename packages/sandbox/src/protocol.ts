@@ -23,6 +23,7 @@ export const FRAME = {
   respond: 14,
   dbSet: 15,
   end: 16,
+  spoiled: 17,
 } as const;
 export type FrameType = (typeof FRAME)[keyof typeof FRAME];
 
@@ -49,8 +50,6 @@ export interface EndFrame {
   definition?: Definition;
   error?: ThrownError;
   reason?: 'thrown' | 'load';
-  /** Something went wrong outside of the call: the process is not to be used again. */
-  tainted?: boolean;
 }
 
 export interface DbSetFrame {

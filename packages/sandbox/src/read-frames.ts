@@ -11,6 +11,8 @@ type Fields = Record<string, unknown>;
 
 export type ChildSays =
   | { type: 'ready' }
+  /** Something escaped from the code: the process is not to be used for another call. */
+  | { type: 'spoiled' }
   | { type: 'end'; end: EndFrame }
   /** Something for the host of the call. */
   | { type: 'act'; bytes: number; emit: boolean; apply(host: Host): void };
@@ -95,6 +97,8 @@ export function readFrame(type: number, content: Buffer): ChildSays {
   switch (type) {
     case FRAME.ready:
       return { type: 'ready' };
+    case FRAME.spoiled:
+      return { type: 'spoiled' };
     case FRAME.emit:
       return readEmit(content);
     case FRAME.fault: {
@@ -138,11 +142,10 @@ const areHeaders = (headers: unknown) =>
   headers !== null &&
   Object.values(headers).every((value) => isText(value) || (Array.isArray(value) && value.every(isText)));
 
-function readEnd({ ok, cpuMs, error, reason, definition, tainted }: Fields): EndFrame {
+function readEnd({ ok, cpuMs, error, reason, definition }: Fields): EndFrame {
   return {
     ok: ok === true,
     cpuMs: isNumber(cpuMs) && cpuMs >= 0 ? cpuMs : 0,
-    tainted: tainted === true,
     ...(ok === true ? {} : { error: thrown(error), reason: reason === 'load' ? 'load' : 'thrown' }),
     ...(definition === undefined ? {} : { definition: readDefinition(definition) }),
   };

@@ -8,7 +8,7 @@ import type {
 import { systemClock } from '@wellspring/core/clock';
 import { silentLog } from '@wellspring/core/log';
 import { tempDir } from '@wellspring/testing/temp-dir';
-import type { Host, Result, Task } from './port.ts';
+import type { Host, Packager, Result, Task } from './port.ts';
 import { createSandbox, type Sandbox, type SandboxOptions } from './sandbox.ts';
 import { findBubblewrap } from './tiers/bubblewrap.ts';
 
@@ -91,11 +91,15 @@ export async function openSandbox(
     ...options,
   });
 
+  /** Code that was compiled before is called in the turn in which it is asked for, so that calls keep their order. */
+  const compiled = new Map<string, Awaited<ReturnType<Packager['bundle']>>>();
+
   async function runModule(
     code: string,
     { event = {}, process, timeoutMs = 20_000, signal, instance, call }: RunOptions = {},
   ): Promise<Outcome> {
-    const { id, bundle } = await sandbox.packager.bundle({ code });
+    const { id, bundle } = compiled.get(code) ?? (await sandbox.packager.bundle({ code }));
+    compiled.set(code, { id, bundle });
     const recorder = createRecorder();
     const result = await sandbox.executor.execute(
       {

@@ -1,235 +1,131 @@
-import { totalmem } from 'node:os';
-import { LIMITS } from '@wellspring/contract/limits';
-import type { Clock } from '@wellspring/core/clock';
-import type { Log } from '@wellspring/core/log';
-import { type Child, startChild } from './child-process.ts';
-import type { Materialise } from './packages/materialise.ts';
-import { createPool } from './pool.ts';
 import type { Executor, Host, Result, Task } from './port.ts';
-import type { CallFrame } from './protocol.ts';
-import type { Slots } from './slots.ts';
-import type { Tier } from './tiers/tier.ts';
+import { createWorkers, isOutdated, suits, type WorkersOptions } from './workers.ts';
 
-export interface SupervisorOptions {
-  tier: Tier;
-  slots: Slots;
-  materialise: Materialise;
-  clock: Clock;
-  log: Log;
-  /** Processes kept ready ahead of their use. */
-  pool: number;
+interface Call {
+  task: Task;
+  host: Host;
+  options: { timeoutMs: number; signal?: AbortSignal };
+  resolve(result: Result): void;
+  reject(error: unknown): void;
 }
 
-/** A process with the code of one deployment. */
-interface Worker {
-  child: Child;
-  slot: string;
-  bundleId: string;
-  calls: number;
-  /** Calls under way or waiting in it. */
-  busy: number;
-  /** performance.now() of its last use. */
-  usedAt: number;
-  /** Settles with the newest call. Never rejects. */
-  last: Promise<unknown>;
-  /** It ends with the call that is under way. */
-  retired: boolean;
-  load: CallFrame['load'] | undefined;
-  started: boolean;
-  dbRevision: number;
+/** The calls of one process key in their order. */
+interface Line {
+  calls: Call[];
+  /** So many of them are with the process already. */
+  sent: number;
+  sending: boolean;
 }
 
-/** A process is given up after so many calls, so that what leaks goes. */
-const MOST_CALLS = 100_000;
-const IDLE_MS = 10 * 60_000;
-const SAMPLE_MS = 200;
-/** What an empty process holds, about. */
-const BASE_BYTES = 80 * 1024 * 1024;
-/** Idle processes: half of the memory at what one holds, about. */
-const MOST_IDLE = Math.max(8, Math.floor(totalmem() / 2 / (64 * 1024 * 1024)));
+const aborted = (message: string): Result => ({
+  ok: false,
+  reason: 'aborted',
+  error: { name: 'AbortError', message, stack: '' },
+  durationMs: 0,
+  cpuMs: 0,
+});
 
-export function createSupervisor({
-  tier,
-  slots,
-  materialise,
-  clock,
-  log,
-  pool: target,
-}: SupervisorOptions): Executor {
-  const workers = new Map<string, Worker>();
-  const turns = new Map<string, Promise<unknown>>();
-  const busy = new Set<Worker>();
+/** Brings calls to processes: in order by process key, each exactly once, whatever becomes of a process. */
+export function createSupervisor(options: WorkersOptions): Executor {
+  const workers = createWorkers(options);
+  const lines = new Map<string, Line>();
   let closed = false;
 
-  const pool = createPool(
-    () => {
-      const slot = slots.create();
-      const child = startChild(tier, slot, clock);
-      child.ended.then(() => slots.remove(slot));
-      return { child, slot };
-    },
-    target,
-    log,
-  );
-
-  /** Memory that V8's own limit does not see: buffers, WebAssembly, native code. */
-  const sampler = setInterval(() => {
-    for (const { child } of busy) {
-      const bytes = child.residentBytes();
-      if (bytes !== undefined && bytes > BASE_BYTES + LIMITS.memoryMb * 1024 * 1024) {
-        child.kill('memory', `The code used more memory than ${LIMITS.memoryMb} MB.`);
-      }
-    }
-    const now = performance.now();
-    for (const [key, worker] of workers)
-      if (worker.busy === 0 && now - worker.usedAt > IDLE_MS) drop(key, worker);
-  }, SAMPLE_MS);
-  sampler.unref();
-
-  function drop(key: string, worker: Worker): void {
-    if (workers.get(key) === worker) workers.delete(key);
-    worker.child.kill('aborted', 'The process was retired.');
-  }
-
-  /** Makes room for one more: the idle process that was not used for the longest time goes. */
-  function evict(): void {
-    let idle = 0;
-    let oldest: [string, Worker] | undefined;
-    for (const entry of workers) {
-      if (entry[1].busy > 0) continue;
-      idle += 1;
-      if (!oldest || entry[1].usedAt < oldest[1].usedAt) oldest = entry;
-    }
-    if (oldest && idle > MOST_IDLE) drop(...oldest);
-  }
-
-  async function acquire({ process: key, bundle, bundleId }: Task): Promise<Worker> {
-    const warm = key === undefined ? undefined : workers.get(key);
-    if (warm?.child.usable && warm.bundleId === bundleId && warm.calls < MOST_CALLS) return warm;
-    if (warm) drop(key!, warm);
-    const [files, { child, slot }] = await Promise.all([materialise(bundleId, bundle), pool.take()]);
-    await slots.fill(slot, files, files.nodeModules);
-    const worker: Worker = {
-      child,
-      slot,
-      bundleId,
-      calls: 0,
-      busy: 0,
-      usedAt: performance.now(),
-      last: Promise.resolve(),
-      retired: false,
-      load: { path: `${tier.visibleSlot(slot)}/${files.name}`, format: bundle.format },
-      started: false,
-      dbRevision: -1,
-    };
-    if (key !== undefined) {
-      workers.set(key, worker);
-      child.ended.then(() => workers.get(key) === worker && workers.delete(key));
-      evict();
-    }
-    return worker;
-  }
-
-  /** Somebody else changed the map of `$service.db`. */
-  const isOutdated = (worker: Worker, { instance }: Task) =>
-    worker.started && instance !== undefined && instance.dbRevision !== worker.dbRevision;
-
-  function frameOf(worker: Worker, { instance, call }: Task): CallFrame {
-    const frame: CallFrame = { call };
-    if (worker.load) frame.load = worker.load;
-    if (instance && !worker.started) frame.instance = instance;
-    else if (instance && instance.dbRevision !== worker.dbRevision) frame.db = instance.db;
-    worker.load = undefined;
-    worker.started ||= instance !== undefined;
-    worker.dbRevision = instance?.dbRevision ?? -1;
-    return frame;
-  }
-
-  /** Hands a call to a process; resolves when it is on its way, with what will come of it. */
-  async function begin(
-    task: Task,
-    host: Host,
-    options: { timeoutMs: number; signal?: AbortSignal },
-  ): Promise<{ result: Promise<Result | undefined> }> {
-    let worker = await acquire(task);
-    while (worker.busy > 0 && isOutdated(worker, task)) {
-      // The map that is to be sent must not undo what the calls under way have set meanwhile.
+  /** A process that can take the first call that was not sent; undefined: look again, something has changed. */
+  async function workerFor(key: string, { task }: Call) {
+    const worker = workers.get(key);
+    if (!worker) return workers.start(task);
+    const fits = suits(worker, task);
+    // The map that is to be sent must not undo what the calls under way have set meanwhile.
+    if (fits && (worker.busy === 0 || !isOutdated(worker, task))) return worker;
+    if (fits || (worker.busy > 0 && worker.child.usable)) {
       await worker.last;
-      worker = await acquire(task);
+      return undefined;
     }
-    worker.busy += 1;
-    worker.calls += 1;
-    busy.add(worker);
-    const counted: Host = {
-      ...host,
-      dbSet(key, json) {
-        const revision = host.dbSet(key, json);
-        // When only this process changed the map, it knows it as it is.
-        worker.dbRevision = revision === worker.dbRevision + 1 ? revision : -1;
-        return revision;
-      },
-    };
-    const made = worker.child.call(frameOf(worker, task), counted, options);
-    worker.last = made;
-    const result = made.finally(() => {
-      worker.busy -= 1;
-      worker.usedAt = performance.now();
-      if (worker.busy > 0) return;
-      busy.delete(worker);
-      if (task.process === undefined || worker.retired || closed) {
-        worker.child.kill('aborted', 'The process was used once.');
-      }
-    });
-    return { result };
+    return workers.start(task);
   }
 
-  /** Calls of one process key are begun in the order in which they were made. */
-  function inTurn(key: string, work: () => ReturnType<typeof begin>): ReturnType<typeof begin> {
-    const turn = (turns.get(key) ?? Promise.resolve()).then(work);
-    const settled = turn.catch(() => {});
-    turns.set(key, settled);
-    settled.then(() => turns.get(key) === settled && turns.delete(key));
-    return turn;
+  /** Calls are sent ahead: the process has its next one when it ends one. */
+  async function send(key: string, line: Line): Promise<void> {
+    if (line.sending) return;
+    line.sending = true;
+    for (let call = line.calls[line.sent]; call; call = line.calls[line.sent]) {
+      try {
+        const worker = await workerFor(key, call);
+        // The process of those before it ended meanwhile: they go first.
+        if (!worker || line.calls[line.sent] !== call) continue;
+        line.sent += 1;
+        const sent = call;
+        workers
+          .call(worker, call.task, call.host, call.options)
+          .then((result) => settle(key, line, sent, result));
+      } catch (error) {
+        remove(line, call);
+        call.reject(error);
+      }
+    }
+    line.sending = false;
+    if (line.calls.length === 0 && lines.get(key) === line) lines.delete(key);
+  }
+
+  function remove(line: Line, call: Call): void {
+    const at = line.calls.indexOf(call);
+    if (at < 0) return;
+    line.calls.splice(at, 1);
+    if (at < line.sent) line.sent -= 1;
+  }
+
+  function settle(key: string, line: Line, call: Call, result: Result | undefined): void {
+    if (result) {
+      remove(line, call);
+      call.resolve(result);
+      if (line.calls.length === 0 && !line.sending && lines.get(key) === line) lines.delete(key);
+      return;
+    }
+    // The process ended before it began with this one: another takes it, and those behind it.
+    const at = line.calls.indexOf(call);
+    if (at < 0) return;
+    line.sent = Math.min(line.sent, at);
+    if (closed) {
+      remove(line, call);
+      call.resolve(aborted('The platform is stopping.'));
+    } else void send(key, line);
+  }
+
+  async function once({ task, host, options }: Pick<Call, 'task' | 'host' | 'options'>): Promise<Result> {
+    for (;;) {
+      const result = await workers.call(await workers.start(task), task, host, options);
+      if (result) return result;
+    }
   }
 
   return {
-    tier: tier.name,
-    async execute(task, host, options) {
+    tier: options.tier.name,
+    execute(task, host, limits) {
+      if (closed) return Promise.reject(new Error('the sandbox is closed'));
       const { process: key } = task;
-      for (;;) {
-        const work = () => begin(task, host, options);
-        const { result } = await (key === undefined ? work() : inTurn(key, work));
-        const ended = await result;
-        // The process ended before this call was begun: another one takes it.
-        if (ended) return ended;
-        if (closed) throw new Error('the sandbox is closed');
-      }
+      if (key === undefined) return once({ task, host, options: limits });
+      return new Promise((resolve, reject) => {
+        const line = lines.get(key) ?? { calls: [], sent: 0, sending: false };
+        lines.set(key, line);
+        line.calls.push({ task, host, options: limits, resolve, reject });
+        void send(key, line);
+      });
     },
     retire(prefix, { atOnce = false } = {}) {
-      for (const [key, worker] of workers) {
-        if (!key.startsWith(prefix)) continue;
-        if (worker.busy === 0 || atOnce) {
-          drop(key, worker);
-        } else {
-          worker.retired = true;
-          workers.delete(key);
+      if (atOnce) {
+        for (const [key, line] of lines) {
+          if (!key.startsWith(prefix)) continue;
+          line.sent = 0;
+          for (const call of line.calls.splice(0)) call.resolve(aborted('The source was deleted.'));
         }
       }
+      workers.retire(prefix, atOnce);
     },
-    stats: () => ({
-      processes: workers.size + pool.size,
-      idle: [...workers.values()].filter((worker) => worker.busy === 0).length,
-      busy: busy.size,
-      pool: pool.size,
-    }),
+    stats: workers.stats,
     async close() {
       closed = true;
-      clearInterval(sampler);
-      pool.close();
-      const ending = [...workers.values(), ...busy].map(({ child }) => child);
-      for (const [key, worker] of workers) drop(key, worker);
-      for (const child of ending) child.kill('aborted', 'The platform is stopping.');
-      await Promise.all(ending.map(({ ended }) => ended));
+      await workers.close();
     },
   };
 }

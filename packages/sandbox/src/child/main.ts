@@ -81,7 +81,6 @@ function captureConsole(): void {
 }
 
 let exported: unknown;
-let tainted = false;
 let directory = '';
 
 /**
@@ -154,14 +153,13 @@ async function answer({ load: code, instance, db, call }: CallFrame): Promise<vo
     }
     if (call.kind === 'run') await program.run(call.trigger, call.emitTrigger);
     else await program.hook(call.hook);
-    sendJson(FRAME.end, { ok: true, cpuMs: cpuMs(), tainted });
+    sendJson(FRAME.end, { ok: true, cpuMs: cpuMs() });
   } catch (error) {
     sendJson(FRAME.end, {
       ok: false,
       cpuMs: cpuMs(),
       error: shown(error),
       reason: loaded ? 'thrown' : 'load',
-      tainted,
     });
   }
 }
@@ -170,13 +168,17 @@ async function answer({ load: code, instance, db, call }: CallFrame): Promise<vo
 let last: Promise<void> = Promise.resolve();
 const readCalls = createFrameReader(LARGEST_CALL, (_type, content) => {
   const frame = parse(content.toString('utf8')) as CallFrame;
-  last = last.then(() => answer(frame));
+  last = last.then(async () => {
+    await answer(frame);
+    // The next call may never give the event loop a turn, or end the process: this one's end must not wait for it.
+    flush();
+  });
 });
 
 // What escapes from the code's own promises and timers is told, and costs the process its further use.
 const escaped = (error: unknown) => {
-  tainted = true;
   sendJson(FRAME.fault, shown(error));
+  sendJson(FRAME.spoiled, {});
 };
 process.on('unhandledRejection', escaped);
 process.on('uncaughtException', escaped);

@@ -1,0 +1,98 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { openSandbox, type TestSandbox, TIERS, values } from '../sandbox.kit.ts';
+
+/** Packages come from the registry of npm, as they do for users. */
+describe.each(TIERS)('packages in tier %s', (tier) => {
+  let sandbox: TestSandbox;
+  beforeAll(async () => {
+    sandbox = await openSandbox(tier);
+  });
+  afterAll(async () => {
+    await sandbox[Symbol.asyncDispose]();
+  });
+
+  test('are there in the versions asked for, side by side, by import and by require', async () => {
+    const modern = await sandbox.runModule(
+      `import old from 'ms@2.0.0'; import ms from 'ms'; import pick from 'lodash@4.17.20/pick.js';
+       import { createRequire } from 'node:module';
+       export default { name: 'x', run() {
+         const version = (name) => createRequire(import.meta.url)(name + '/package.json').version;
+         this.$emit([old('2 days'), ms('1m'), pick({ a: 1, b: 2 }, 'a')]) } }`,
+    );
+    expect(values(modern)).toEqual([[172_800_000, 60_000, { a: 1 }]]);
+    const common = await sandbox.runModule(
+      `const { VERSION } = require('lodash@4.17.20');
+       module.exports = { name: 'x', run() { this.$emit(VERSION) } }`,
+    );
+    expect(values(common)).toEqual(['4.17.20']);
+  });
+
+  test('are installed again as the bundle says', async () => {
+    const { id, bundle } = await sandbox.packager.bundle({
+      code: `import ms from 'ms@^2.0.0'; export default { name: 'x', run() { this.$emit(ms('1s')) } }`,
+    });
+    expect(bundle.lockfile).toMatch(/ms@2\.\d+\.\d+/);
+    await using other = await openSandbox(tier);
+    const emits: string[] = [];
+    const result = await other.executor.execute(
+      {
+        bundle,
+        bundleId: id,
+        instance: { source_id: 'dc_x', props: [], values: {}, endpoints: {}, db: {}, dbRevision: 0 },
+        call: { kind: 'run', trigger: { kind: 'value', json: '{}' }, emitTrigger: false },
+      },
+      {
+        emit: ({ payload }) => void emits.push(payload),
+        fault() {},
+        log() {},
+        respond() {},
+        dbSet: () => 0,
+      },
+      { timeoutMs: 20_000 },
+    );
+    expect(result).toMatchObject({ ok: true });
+    expect(emits).toEqual(['1000']);
+  });
+});
+
+describe('packages that cannot be had', () => {
+  let sandbox: TestSandbox;
+  beforeAll(async () => {
+    sandbox = await openSandbox('none');
+  });
+  afterAll(async () => {
+    await sandbox[Symbol.asyncDispose]();
+  });
+
+  test.each([
+    [
+      'an unknown name',
+      '@wellspring-no-such-scope/no-such-package',
+      '@wellspring-no-such-scope/no-such-package',
+    ],
+    ['an unknown version', 'ms@99.0.0', 'ms@99.0.0'],
+    ['an unknown tag', 'ms@no-such-tag', 'ms@no-such-tag'],
+  ])('by %s are named', async (_why, specifier, named) => {
+    await expect(
+      sandbox.packager.bundle({ code: `import x from '${specifier}'; export default { name: 'x', x }` }),
+    ).rejects.toMatchObject({
+      status: 400,
+      code: 'invalid_component',
+      message: expect.stringContaining(named),
+    });
+  });
+
+  test('because nobody answers are not the fault of the code', async () => {
+    await using cut = await openSandbox('none', {
+      packageEnvironment: {
+        npm_config_registry: 'http://127.0.0.1:9/',
+        pnpm_config_registry: 'http://127.0.0.1:9/',
+        npm_config_fetch_retries: '0',
+        pnpm_config_fetch_retries: '0',
+      },
+    });
+    await expect(
+      cut.packager.bundle({ code: `import x from 'ms'; export default { name: 'x', x }` }),
+    ).rejects.toMatchObject({ status: 503 });
+  });
+});

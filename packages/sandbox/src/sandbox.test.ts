@@ -1,0 +1,395 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { LIMITS } from '@wellspring/contract/limits';
+import { eventually } from '@wellspring/testing/eventually';
+import { openSandbox, type TestSandbox, TIERS, values } from './sandbox.kit.ts';
+
+test('this machine has bubblewrap, so that isolation is tested', () => {
+  expect(TIERS).toContain('bubblewrap');
+});
+
+describe.each(TIERS)('code in tier %s', (tier) => {
+  let sandbox: TestSandbox;
+  beforeAll(async () => {
+    sandbox = await openSandbox(tier);
+  });
+  afterAll(async () => {
+    await sandbox[Symbol.asyncDispose]();
+  });
+  const run: TestSandbox['run'] = (body, options) => sandbox.run(body, options);
+
+  test('runs, and what it does reaches the host in its order', async () => {
+    const outcome = await sandbox.runModule(
+      `export default { name: 'x', props: { db: '$.service.db' }, async run(event) {
+        console.log('got', event.n); this.$emit({ n: event.n }, { id: 7, name: 'c' }); console.warn('done');
+      } }`,
+      { event: { n: 1 } },
+    );
+    expect(outcome).toMatchObject({ ok: true, faults: [] });
+    expect(outcome.emits).toMatchObject([{ payload: '{"n":1}', id: 7, name: 'c' }]);
+    expect(outcome.logs).toMatchObject([
+      { level: 'info', msg: 'got 1' },
+      { level: 'warn', msg: 'done' },
+    ]);
+    expect(outcome.durationMs).toBeGreaterThan(0);
+  });
+
+  test('that throws gives the error with lines of its author', async () => {
+    const outcome = await sandbox.runModule(`export default { name: 'x',
+      run() {
+        throw new TypeError('no');
+      } }`);
+    expect(outcome).toMatchObject({
+      ok: false,
+      reason: 'thrown',
+      error: { name: 'TypeError', message: 'no' },
+    });
+    if (outcome.ok) throw new Error('it did not fail');
+    expect(outcome.error.stack).toContain('/app/component.js:3');
+    expect(outcome.error.stack).not.toMatch(/wellspring-|child\.mjs/);
+  });
+
+  test('that cannot be loaded, or is no component, says so', async () => {
+    expect(await sandbox.runModule(`throw new Error('at the top')`)).toMatchObject({
+      reason: 'load',
+      error: { message: 'at the top' },
+    });
+    expect(await sandbox.runModule(`export default 7`)).toMatchObject({ reason: 'load' });
+  });
+
+  test('keeps its process and what it keeps in memory; another key gets a process of its own', async () => {
+    const code = `let n = 0; export default { name: 'x', run() { this.$emit(++n) } }`;
+    const counts = [];
+    for (const process of ['a/1', 'a/1', 'b/1', 'a/1'])
+      counts.push(...values(await sandbox.runModule(code, { process })));
+    expect(counts).toEqual([1, 2, 1, 3]);
+    sandbox.executor.retire('a/');
+    expect(values(await sandbox.runModule(code, { process: 'a/1' }))).toEqual([1]);
+  });
+
+  test('finds nothing of the host in its environment', async () => {
+    const [env] = values(await run('return process.env')) as Record<string, string>[];
+    expect(Object.keys(env!).sort()).toEqual([
+      'HOME',
+      'NODE_ENV',
+      'PATH',
+      'PD_COMPONENT',
+      'PWD',
+      'TMPDIR',
+      'TZ',
+    ]);
+    expect(env!.PD_COMPONENT).toBe('dc_test');
+  });
+
+  test('writes to its temporary directory, which nobody else sees, and nowhere else', async () => {
+    const write = `fs.writeFileSync(os.tmpdir() + '/left', 'x'); return fs.readdirSync(os.tmpdir())`;
+    expect(values(await run(write))).toEqual([['left']]);
+    expect(values(await run(write))).toEqual([['left']]);
+    const elsewhere = `const done = [];
+      for (const path of ['/x', '/etc/x', '/dev/shm/x', process.cwd() + '/x', new URL(import.meta.url).pathname])
+        try { fs.writeFileSync(path, 'x'); done.push(path) } catch {}
+      return done`;
+    expect(values(await run(elsewhere))).toEqual([[]]);
+  });
+
+  test('reads no file of the host', async () => {
+    const outcome = await run(
+      `const read = [];
+       for (const path of event) try { fs.statSync(path); fs.readFileSync(path); read.push(path) } catch {}
+       return read`,
+      {
+        event: [
+          '/etc/shadow',
+          '/root/.bashrc',
+          '/proc/1/environ',
+          '/proc/self/environ',
+          '/etc/hostname',
+          '/usr/bin/env',
+          `${sandbox.dataDir}/bundles`,
+          import.meta.filename,
+        ],
+      },
+    );
+    expect(values(outcome)).toEqual([[]]);
+  });
+
+  test('starts no process, no worker and no listener, and signals nobody', async () => {
+    const outcome = await run(`const { spawnSync } = await import('node:child_process');
+      const { Worker } = await import('node:worker_threads');
+      const done = [];
+      const attempt = (name, act) => { try { if (act() !== false) done.push(name) } catch {} };
+      attempt('spawn', () => spawnSync(process.execPath, ['-e', '0']).status === 0);
+      attempt('worker', () => new Worker('', { eval: true }));
+      attempt('listen', () => net.createServer().listen(0));
+      attempt('kill', () => process.kill(process.ppid, 0));
+      attempt('execve', () => process.execve(process.execPath, ['-e', '0'], {}));
+      attempt('binding', () => process.binding('tcp_wrap'));
+      return done`);
+    expect(values(outcome)).toEqual([[]]);
+  });
+
+  test('asks for memory and processors without harm', async () => {
+    const outcome = await run(
+      `return [process.memoryUsage().rss > 0, os.totalmem() > 0, Array.isArray(os.cpus()), os.networkInterfaces()]`,
+    );
+    expect(values(outcome)).toEqual([[true, true, true, {}]]);
+  });
+
+  describe('that goes beyond a limit', () => {
+    const next = async () => {
+      expect(values(await run('return "well"', { process: 'limits/1' }))).toEqual(['well']);
+    };
+
+    test('of time is killed, even in an endless loop', async () => {
+      const began = performance.now();
+      expect(await run('for (;;);', { timeoutMs: 300, process: 'limits/1' })).toMatchObject({
+        ok: false,
+        reason: 'timeout',
+        error: { name: 'TimeoutError' },
+      });
+      expect(performance.now() - began).toBeLessThan(5000);
+      await next();
+    });
+
+    test.each([
+      ['heap', 'const a = []; for (;;) a.push(new Array(1e5).fill(Math.random()))'],
+      ['buffers', 'const a = []; for (;;) { a.push(Buffer.alloc(8e6, 1)); await new Promise(setImmediate) }'],
+    ])('of memory (%s) is killed', async (_name, body) => {
+      expect(await run(body, { process: 'limits/1' })).toMatchObject({ ok: false, reason: 'memory' });
+      await next();
+    });
+
+    test('of events is killed', async () => {
+      const outcome = await sandbox.runModule(
+        `export default { name: 'x', run() { for (let i = 0; i < ${LIMITS.emits + 1}; i++) this.$emit(i) } }`,
+      );
+      expect(outcome).toMatchObject({ ok: false, reason: 'protocol' });
+      expect(outcome.emits).toHaveLength(LIMITS.emits);
+    });
+
+    test('of bytes in all is killed', async () => {
+      const outcome = await sandbox.runModule(
+        `export default { name: 'x', run() { for (let i = 0; i < 20; i++) this.$emit('x'.repeat(1e6)) } }`,
+      );
+      expect(outcome).toMatchObject({ ok: false, reason: 'protocol' });
+      expect(outcome.emits).toHaveLength(Math.floor(LIMITS.runBytes / 1e6));
+    });
+
+    test('of bytes on standard output is killed', async () => {
+      const outcome = await run(`const much = Buffer.alloc(60_000, 'x');
+        for (;;) { try { fs.writeSync(1, much) } catch {} }`);
+      expect(outcome).toMatchObject({ ok: false, reason: 'protocol' });
+    });
+
+    test('of one event goes on without it', async () => {
+      const outcome = await sandbox.runModule(
+        `export default { name: 'x', run() { this.$emit('x'.repeat(${LIMITS.emit})); this.$emit('ok') } }`,
+      );
+      expect(outcome).toMatchObject({ ok: true, faults: [{ name: 'EmitError' }] });
+      expect(values(outcome)).toEqual(['ok']);
+    });
+
+    test('of log lines goes on without them', async () => {
+      const outcome = await run(`for (let i = 0; i < 5000; i++) console.log(i); return 1`);
+      expect(outcome.ok).toBe(true);
+      expect(outcome.logs).toHaveLength(2000);
+      expect(outcome.logs.at(-1)).toMatchObject({ level: 'warn', msg: expect.stringContaining('dropped') });
+    });
+  });
+
+  describe('that breaks out of its call', () => {
+    test.each([
+      ['process.exit(0)', 'process.exit(0)', 'crash'],
+      ['process.abort()', 'process.abort()', 'crash'],
+      ['closing its descriptor', 'fs.closeSync(3); await new Promise(() => {})', 'crash'],
+      [
+        'garbage on its descriptor',
+        `fs.writeSync(3, Buffer.alloc(64, 'x')); await new Promise(() => {})`,
+        'protocol',
+      ],
+      [
+        'a forged frame of another kind',
+        `fs.writeSync(3, Buffer.from([3, 0, 0, 0, 99, 123, 125])); await new Promise(() => {})`,
+        'protocol',
+      ],
+    ])('by %s costs this call only', async (_name, body, reason) => {
+      expect(await run(body, { process: 'out/1', timeoutMs: 10_000 })).toMatchObject({ ok: false, reason });
+      expect(values(await run('return 1', { process: 'out/1' }))).toEqual([1]);
+    });
+
+    test('by a lost rejection is told, and its process serves no other call', async () => {
+      const code = `let n = 0; export default { name: 'x', async run(event) {
+        this.$emit(++n);
+        if (event.lose) { Promise.reject(new Error('lost')); await new Promise((r) => setTimeout(r, 1)); }
+      } }`;
+      const lost = await sandbox.runModule(code, { process: 'lost/1', event: { lose: true } });
+      expect(lost).toMatchObject({ ok: true, faults: [{ message: 'lost' }] });
+      expect(values(await sandbox.runModule(code, { process: 'lost/1' }))).toEqual([1]);
+    });
+
+    test('by talking on after its end is not heard in the next call', async () => {
+      const outcome = await run(`setTimeout(() => console.log('late'), 0)`, { process: 'late/1' });
+      expect(outcome.logs).toEqual([]);
+    });
+
+    test('by talking without end after its end is ended', async () => {
+      const code = `let n = 0; export default { name: 'x', run(event) {
+        this.$emit(++n);
+        if (event.flood) setInterval(() => { for (let i = 0; i < 100; i++) console.log('x'.repeat(10_000)) }, 1);
+      } }`;
+      await sandbox.runModule(code, { process: 'endless/1', event: { flood: true } });
+      const again = async () => values(await sandbox.runModule(code, { process: 'endless/1' }))[0];
+      await eventually(async () => (await again()) === 1, { every: 50 });
+    });
+  });
+
+  describe('called ahead', () => {
+    const numbered = `export default { name: 'x', async run(event) {
+      if (event.die) process.exit(1);
+      await new Promise((resolve) => setTimeout(resolve, event.n % 2));
+      this.$emit(event.n);
+    } }`;
+    const call = (process: string, n: number, event: object = {}) =>
+      sandbox.runModule(numbered, { process, event: { n, ...event } });
+
+    test('runs in its order', async () => {
+      await call('ahead/1', 0);
+      const order: unknown[] = [];
+      await Promise.all(
+        Array.from({ length: 20 }, async (_, n) => {
+          order.push(...values(await call('ahead/1', n)));
+        }),
+      );
+      expect(order).toEqual(Array.from({ length: 20 }, (_, n) => n));
+    });
+
+    test('behind one that kills its process, runs all the same, once and in its order', async () => {
+      await call('ahead/2', 0);
+      const order: unknown[] = [];
+      const results = await Promise.all(
+        Array.from({ length: 20 }, async (_, n) => {
+          const outcome = await call('ahead/2', n, { die: n % 7 === 3 });
+          order.push(...values(outcome));
+          return outcome.ok;
+        }),
+      );
+      const dead = (n: number) => n % 7 === 3;
+      expect(results).toEqual(Array.from({ length: 20 }, (_, n) => !dead(n)));
+      expect(order).toEqual(Array.from({ length: 20 }, (_, n) => n).filter((n) => !dead(n)));
+    });
+
+    test('and given up, costs no call before it', async () => {
+      const code = `export default { name: 'x', run: (event) => new Promise((resolve) => setTimeout(resolve, event.ms)) }`;
+      await sandbox.runModule(code, { process: 'ahead/3', event: { ms: 0 } });
+      const giveUp = new AbortController();
+      const first = sandbox.runModule(code, { process: 'ahead/3', event: { ms: 100 } });
+      const second = sandbox.runModule(code, {
+        process: 'ahead/3',
+        event: { ms: 9000 },
+        signal: giveUp.signal,
+      });
+      await eventually(() => sandbox.executor.stats().busy === 1);
+      giveUp.abort();
+      expect(await first).toMatchObject({ ok: true });
+      expect(await second).toMatchObject({ ok: false, reason: 'aborted' });
+    });
+
+    test('is over at once when its source is deleted', async () => {
+      const code = `export default { name: 'x', run: () => new Promise(() => {}) }`;
+      const calls = [1, 2, 3].map(() => sandbox.runModule(code, { process: 'deleted/1' }));
+      await eventually(() => sandbox.executor.stats().busy === 1);
+      sandbox.executor.retire('deleted/', { atOnce: true });
+      for (const call of calls) expect(await call).toMatchObject({ ok: false, reason: 'aborted' });
+    });
+  });
+
+  describe('and the network', () => {
+    const dial = `return Promise.all(event.map((host) => new Promise((resolve) => {
+      const socket = net.connect({ host, port: event.port ?? 9 }, () => resolve('connected'));
+      socket.on('error', ({ code }) => resolve(code));
+    })))`;
+    const PRIVATE = [
+      '127.0.0.1',
+      'localhost',
+      '127.1',
+      '2130706433',
+      '0x7f.1',
+      '0.0.0.0',
+      '10.1.2.3',
+      '172.16.0.1',
+      '192.168.1.1',
+      '100.64.0.1',
+      '169.254.169.254',
+      '100.100.100.200',
+      '168.63.129.16',
+      '::',
+      '::1',
+      '::ffff:127.0.0.1',
+      '::ffff:7f00:1',
+      '64:ff9b::a9fe:a9fe',
+      'fd00:ec2::254',
+      'fe80::1',
+    ];
+
+    test('reaches no address that is not public, however it is written', async () => {
+      expect(values(await run(dial, { event: PRIVATE }))).toEqual([PRIVATE.map(() => 'EACCES')]);
+    });
+
+    test('is not talked into it by getters, patched checks or unix sockets', async () => {
+      const outcome = await run(
+        `
+        const said = [];
+        const attempt = (...args) => new Promise((resolve) => {
+          try { net.connect(...args).on('connect', () => resolve('connected')).on('error', ({ code }) => resolve(code)) }
+          catch ({ code, name }) { resolve(code ?? name) }
+        });
+        let reads = 0;
+        said.push(await attempt({ get host() { return reads++ === 0 ? '1.1.1.1' : '127.0.0.1' }, port: 9, timeout: 1 })
+          .then((code) => code === 'ECONNREFUSED' ? 'local' : 'public'));
+        said.push(await attempt({ get path() { return reads++ > 3 ? '/tmp/x' : undefined }, host: '127.0.0.1', port: 9 }));
+        said.push(await attempt('/var/run/docker.sock'));
+        try { net.BlockList.prototype.check = () => false } catch {}
+        net.isIP = () => 0;
+        Array.prototype.filter = function () { return this };
+        said.push(await attempt({ host: '127.0.0.1', port: 9 }), await attempt({ host: 'localhost', port: 9 }));
+        said.push(await attempt({ host: '127.0.0.1', port: 9, lookup: (h, o, done) => done(null, '127.0.0.1', 4) }));
+        return said`,
+        { timeoutMs: 15_000 },
+      );
+      const [[getter, ...others]] = values(outcome) as [string[]];
+      expect(getter).toBe('public');
+      expect(others).toEqual(['EACCES', 'EACCES', 'EACCES', 'EACCES', 'EACCES']);
+    });
+
+    test('is refused to http and fetch as well', async () => {
+      const outcome = await run(`
+        const viaHttp = await new Promise((resolve) => http.get('http://localhost:8080', () => resolve('connected'))
+          .on('error', ({ code }) => resolve(code)));
+        const viaFetch = await fetch('http://127.0.0.1:8080').then(() => 'connected', (e) => e.cause.code);
+        return [viaHttp, viaFetch]`);
+      expect(values(outcome)).toEqual([['EACCES', 'EACCES']]);
+    });
+
+    test('is given where the operator allows it', async () => {
+      const server = createServer((_request, response) => response.end('hello'));
+      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+      const url = `http://localhost:${(server.address() as AddressInfo).port}`;
+      await using open = await openSandbox(tier, { codeAllowNetworks: ['127.0.0.0/8', '::1/128'] });
+      const outcome = await open.run(
+        `const text = await (await fetch(event)).text();
+         const got = await new Promise((resolve, reject) => http.get(event, (r) => resolve(r.statusCode)).on('error', reject));
+         return [text, got]`,
+        { event: url },
+      );
+      server.close();
+      server.closeAllConnections();
+      expect(outcome).toMatchObject({ ok: true });
+      expect(values(outcome)).toEqual([['hello', 200]]);
+    });
+  });
+});
+
+test('isolation that cannot be had is refused, not replaced', async () => {
+  await expect(openSandbox('launcher')).rejects.toThrow('WELLSPRING_ISOLATION=launcher');
+});
