@@ -74,16 +74,16 @@ export interface HttpRequestRecord {
   multipart?: Record<string, unknown>;
 }
 
-/** Queue `emitted`, keyed by the id of the emitter: a committed run whose events are to be fanned out. */
+/** Queue `emitted`, keyed by the id of the emitter: committed runs whose events are to be fanned out. */
 export interface EmittedMessage {
   v: 1;
   type: 'emitted';
+  /** Of the first run. */
   run_id: string;
   emitter_id: string;
   owner_id: string;
   /** Hops of the run that emitted; what listens to it runs with one more. */
   hop: number;
-  trace_id: string;
   events: EmittedEvent[];
 }
 
@@ -94,6 +94,7 @@ export interface EmittedEvent {
   name: string;
   /** JSON text, as serialised at emit. */
   payload: string;
+  trace_id: string;
 }
 
 /** Queue `deliveries`: a first attempt that is due now. Later attempts come from the rows' due times. */

@@ -43,15 +43,17 @@ const run = (n: number, ifVersion: number, rest: Partial<RunCommit> = {}): RunCo
   state: state(String(n)),
   ifVersion,
   events: [eventRow(n)],
-  logs: {
-    id: `${EMITTER}/${padded(n)}`,
-    emitter_id: EMITTER,
-    sort_key: padded(n),
-    run_id: `run_${padded(n)}`,
-    indexed_at_ms: n,
-    count: 1,
-    records: '[{}]',
-  },
+  logs: [
+    {
+      id: `${EMITTER}/${padded(n)}`,
+      emitter_id: EMITTER,
+      sort_key: padded(n),
+      run_id: `run_${padded(n)}`,
+      indexed_at_ms: n,
+      count: 1,
+      records: '[{}]',
+    },
+  ],
   outbox: { id: `run_${padded(n)}`, emitter_id: EMITTER, created_at_ms: n, message: '{"v":1}' },
   ...rest,
 });
@@ -88,12 +90,12 @@ export function commitRunContract(name: string, open: () => Promise<StoreSubject
       expect(await store.collection(events).find({ partition: `${EMITTER}/events` })).toEqual(
         commit.events[0],
       );
-      expect(await store.collection(logs).find({ emitter_id: EMITTER })).toEqual(commit.logs);
+      expect(await store.collection(logs).find({ emitter_id: EMITTER })).toEqual(commit.logs[0]);
       expect(await store.collection(outbox).get('run_00001')).toEqual(commit.outbox);
     });
 
     test('without logs and outbox only the state and the events are written', async () => {
-      expect(await store.commitRun(run(1, 0, { logs: undefined, outbox: undefined, events: [] }))).toBe(true);
+      expect(await store.commitRun(run(1, 0, { logs: [], outbox: undefined, events: [] }))).toBe(true);
       expect(await everything()).toEqual({ ...after(1, 1, []) });
     });
 

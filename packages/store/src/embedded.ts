@@ -32,7 +32,7 @@ export function createEmbeddedStore(db: Database): Store {
       db.write(() => {
         if (!stateRows.putNow(commit.state, commit.ifVersion)) return false;
         for (const event of commit.events) eventRows.insertNow(event);
-        if (commit.logs) logRows.insertNow(commit.logs);
+        for (const row of commit.logs) logRows.insertNow(row);
         if (commit.outbox) outboxRows.insertNow(commit.outbox);
         return true;
       }),

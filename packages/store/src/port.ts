@@ -109,14 +109,14 @@ import type { EventRow, LogRow } from './collections/events.ts';
 import type { OutboxRow } from './collections/outbox.ts';
 import type { EmitterStateRow } from './collections/states.ts';
 
-/** All that one run leaves behind. See architecture.md, rule 5. */
+/** All that one run, or several runs of one emitter, leave behind. See architecture.md, rule 5. */
 export interface RunCommit {
   /** The whole new state; its id is that of the emitter. */
   state: EmitterStateRow;
   /** Version of the state that this one was made from; 0 when there was none. */
   ifVersion: number;
   events: readonly EventRow[];
-  logs?: LogRow | undefined;
+  logs: readonly LogRow[];
   outbox?: OutboxRow | undefined;
 }
 

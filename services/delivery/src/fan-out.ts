@@ -103,7 +103,7 @@ export function createFanOut({ store, queue, clock, log }: FanOutDeps): Handler 
 }
 
 function runJob(message: EmittedMessage, event: EmittedEvent, sourceId: string, now: number): JobInput {
-  const { emitter_id, hop, trace_id } = message;
+  const { emitter_id, hop } = message;
   const job: RunJob = {
     v: 1,
     type: 'run',
@@ -117,7 +117,7 @@ function runJob(message: EmittedMessage, event: EmittedEvent, sourceId: string, 
       event_name: event.name,
     },
     hop: hop + 1,
-    trace_id,
+    trace_id: event.trace_id,
     accepted_at: now,
   };
   return { key: sourceId, payload: JSON.stringify(job) };

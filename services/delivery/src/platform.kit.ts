@@ -108,6 +108,7 @@ export const event = (payload: unknown, name = ''): EmittedEvent => ({
   event_id: `1700000000000-${events++}`,
   name,
   payload: JSON.stringify(payload),
+  trace_id: 'trace',
 });
 
 /** A platform for each test of the file. */
@@ -245,7 +246,6 @@ export function usePlatform(): Platform {
       emitter_id,
       owner_id,
       hop,
-      trace_id: 'trace',
       events: list,
     };
     return t.queue.publish('emitted', { key: emitter_id, payload: JSON.stringify(message) });

@@ -1,8 +1,7 @@
 import type { RecordJob } from '@wellspring/contract/messages';
 import { COMMITTED_RUNS, type EmitterStateRow } from '@wellspring/store/collections/states';
-import type { RunCommit } from '@wellspring/store/port';
 import { eventRow } from './commit.ts';
-import { outboxRow } from './emitted.ts';
+import type { Part } from './commit-group.ts';
 import { nextSortKey } from './next-sort-key.ts';
 import type { RunContext } from './records.ts';
 
@@ -12,33 +11,18 @@ export function prepareRecord(
   run: RunContext,
   { run_id, channel, payload, hop }: RecordJob,
   now: number,
-): {
-  state: EmitterStateRow;
-  commit: Pick<RunCommit, 'events' | 'logs'>;
-  outbox: ReturnType<typeof outboxRow>;
-} {
+): { state: EmitterStateRow; part: Part } {
   const { sortKey, lastIds } = nextSortKey(before.last_ids, channel, now);
   const state = {
     ...before,
     last_ids: lastIds,
     committed: [...before.committed, run_id].slice(-COMMITTED_RUNS),
   };
-  const outbox = outboxRow(
-    {
-      v: 1,
-      type: 'emitted',
-      run_id,
-      emitter_id: run.source_id,
-      owner_id: run.owner_id,
-      hop,
-      trace_id: run_id,
-      events: [{ event_id: sortKey.eventId, name: channel, payload }],
-    },
-    now,
-  );
+  const emitted = [{ event_id: sortKey.eventId, name: channel, payload }];
+  const part = { run_id, trace_id: run_id, hop, emitted };
   if (channel === '$errors') {
     const event = eventRow(run, '$errors', '$errors', sortKey.text, now, { payload });
-    return { state, commit: { events: [event] }, outbox };
+    return { state, part: { ...part, events: [event], logs: undefined } };
   }
   const logs = {
     id: `${run.source_id}/${sortKey.text}`,
@@ -49,5 +33,5 @@ export function prepareRecord(
     count: 1,
     records: `[${payload}]`,
   };
-  return { state, commit: { events: [], logs }, outbox };
+  return { state, part: { ...part, events: [], logs } };
 }

@@ -38,7 +38,7 @@ export interface Prepared {
   events: EventRow[];
   logs: LogRow;
   /** What is to be fanned out. */
-  emitted: EmittedEvent[];
+  emitted: Omit<EmittedEvent, 'trace_id'>[];
   counts: { emitted: number; deduped: number };
 }
 
@@ -154,13 +154,13 @@ const logRow = (run: RunContext, records: LogRecord[], sortKey: string, now: num
   records: JSON.stringify(records),
 });
 
-const asEmitted = ({ sort_key, name, payload }: EventRow): EmittedEvent => ({
+const asEmitted = ({ sort_key, name, payload }: EventRow): Omit<EmittedEvent, 'trace_id'> => ({
   event_id: eventIdOfSortKey(sort_key),
   name,
   payload,
 });
 
-function emittedLogs(sortKey: string, records: readonly LogRecord[]): EmittedEvent[] {
+function emittedLogs(sortKey: string, records: readonly LogRecord[]): Omit<EmittedEvent, 'trace_id'>[] {
   const first = parseEventId(eventIdOfSortKey(sortKey))!;
   return records.map((record, index) => ({
     event_id: `${first.ms}-${first.n + index}`,

@@ -1,16 +1,15 @@
 import type { ThrownError } from '@wellspring/component/child/program-types';
 import type { HookName } from '@wellspring/contract/definition';
-import type { EmittedMessage, HttpReply, RecordJob, RunJob } from '@wellspring/contract/messages';
+import type { HttpReply, RecordJob, RunJob } from '@wellspring/contract/messages';
 import { newId } from '@wellspring/core/ids';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { Executor, Task } from '@wellspring/sandbox/port';
-import type { OutboxRow } from '@wellspring/store/collections/outbox';
 import { type EmitterStateRow, states } from '@wellspring/store/collections/states';
-import type { RunCommit } from '@wellspring/store/port';
 import type { Deployed } from './catalog.ts';
 import { type Outcome, prepareCommit } from './commit.ts';
+import { type CommitGroup, createCommitGroup, type Part } from './commit-group.ts';
 import { prepareRecord } from './commit-record.ts';
-import { type Announcer, outboxRow } from './emitted.ts';
+import type { Announcer } from './emitted.ts';
 import { executeRun } from './execute-run.ts';
 import { commitSets, type DbSet, type Live, liveState, setDb } from './live-state.ts';
 import {
@@ -119,34 +118,57 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
     }
   }
 
-  /** Writes what was built from the live state, in the same turn in which it was built. @throws Fenced */
-  async function write(
-    live: Live,
-    commit: Omit<RunCommit, 'state' | 'ifVersion'>,
-    state: EmitterStateRow,
-  ): Promise<void> {
-    if (forgotten) throw new Fenced(`${sourceId} was deleted`);
-    if (live.stale) throw new Fenced(`an earlier commit of ${sourceId} failed`);
+  /** Writes the group of a turn. Whatever follows builds on a state that is ahead of the stored one. */
+  function flush(live: Live): void {
+    const { group } = live;
+    if (!group) return;
+    live.group = undefined;
     const ifVersion = live.version;
-    live.row = state;
     live.version += 1;
-    let written = false;
-    try {
-      written = await store.commitRun({ ...commit, state, ifVersion });
-    } finally {
-      if (!written) live.stale = true;
-    }
-    if (!written) throw new Fenced(`the state of ${sourceId} was changed by somebody else`);
+    const { commit: rows, outbox } = group.close(live.row, ifVersion, clock.now());
+    const written = (async () => {
+      let done = false;
+      try {
+        if (!forgotten && !live.stale) done = await store.commitRun(rows);
+      } finally {
+        if (!done) live.stale = true;
+      }
+      if (!done) throw new Fenced(`the state of ${sourceId} is not this runner's any more`);
+      announcer.wake(sourceId);
+    })();
+    group.settle(
+      written,
+      written.then(() => outbox && announcer.announce(outbox)),
+    );
   }
 
-  async function commit(
+  /**
+   * Adds what was built from the live state, in the same turn in which it was built, to the commit of this turn.
+   * @throws Fenced
+   */
+  function join(live: Live, ownerId: string, state: EmitterStateRow, part: Part): CommitGroup {
+    if (forgotten) throw new Fenced(`${sourceId} was deleted`);
+    if (live.stale) throw new Fenced(`an earlier commit of ${sourceId} failed`);
+    if (live.group && !live.group.takes(part)) flush(live);
+    if (!live.group) {
+      live.group = createCommitGroup(sourceId, ownerId);
+      setImmediate(() => flush(live));
+    }
+    live.group.add(part);
+    live.row = state;
+    return live.group;
+  }
+
+  /** Begins the commit of a run; undefined: it is committed already, a job came twice. */
+  function commit(
     live: Live,
     run: RunContext,
     outcome: Outcome,
     sets: readonly DbSet[],
     { deployed, hop, traceId, handlesRecords, logsWanted, event, durationMs }: CommitOptions,
-  ): Promise<OutboxRow | undefined> {
-    const now = clock.now();
+  ): CommitGroup | undefined {
+    const { run_id } = run;
+    if (live.row.committed.includes(run_id)) return undefined;
     const { state, events, logs, emitted } = prepareCommit({
       state: live.row,
       run,
@@ -157,25 +179,14 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
       handlesRecords,
       logsWanted,
       durationMs,
-      now,
+      now: clock.now(),
     });
-    const message: EmittedMessage = {
-      v: 1,
-      type: 'emitted',
-      run_id: run.run_id,
-      emitter_id: sourceId,
-      owner_id: deployed.source.owner_id,
-      hop,
-      trace_id: traceId,
-      events: emitted,
-    };
-    const outbox = emitted.length > 0 ? outboxRow(message, now) : undefined;
-    await write(live, { events, logs, outbox }, { ...state, db: commitSets(live, sets) });
-    announcer.wake(sourceId);
-    return outbox;
+    const part = { run_id, trace_id: traceId, hop, events, logs, emitted };
+    return join(live, deployed.source.owner_id, { ...state, db: commitSets(live, sets) }, part);
   }
 
-  const announce = async (outbox: OutboxRow | undefined) => outbox && announcer.announce(outbox);
+  /** As commit; resolves when it is announced, too. */
+  const commitRun = async (...args: Parameters<typeof commit>): Promise<void> => commit(...args)?.announced;
 
   const taskOf = ({ deployment }: Deployed, live: Live, lane: string, what: Task['call']): Task => ({
     process: `${sourceId}/${deployment.id}/${lane}`,
@@ -199,8 +210,14 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
     accepted_at,
   });
 
-  /** A run that was handed out again although it was committed: its announcement may be missing. */
-  const announceAgain = async (runId: string) => announce(await announcer.pending(runId));
+  /**
+   * A run that was handed out again although it was committed: its announcement may be missing. (One that was
+   * committed behind another is announced with that one, or by the sweep.)
+   */
+  const announceAgain = async (runId: string) => {
+    const left = await announcer.pending(runId);
+    if (left) await announcer.announce(left);
+  };
 
   /** Executes a run and begins its commit, once the run before it is executed, too. */
   async function start(
@@ -230,7 +247,7 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
     if (isOvertaken(job, deployed, live)) {
       const outcome = { emits: [], errors: [], logs: [skippedTick(run, trigger, clock.now())] };
       await before;
-      return { committed: commit(live, run, outcome, [], options).then(announce) };
+      return { committed: commitRun(live, run, outcome, [], options) };
     }
     const emitTrigger = !deployed.deployment.definition.has_run;
     const task = taskOf(deployed, live, `run${slot}`, { kind: 'run', trigger: runTrigger(job), emitTrigger });
@@ -246,7 +263,7 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
       'run.finished',
     );
     await before;
-    return { committed: commit(live, run, outcome, sets, { ...options, durationMs }).then(announce) };
+    return { committed: commitRun(live, run, outcome, sets, { ...options, durationMs }) };
   }
 
   return {
@@ -284,10 +301,8 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
             if (live.row.committed.includes(job.run_id)) return announceAgain(job.run_id);
             const now = clock.now();
             const run = contextOf(job.run_id, deployed, 'EMIT', now);
-            const { state, commit: rows, outbox } = prepareRecord(live.row, run, job, now);
-            await write(live, { ...rows, outbox }, state);
-            announcer.wake(sourceId);
-            await announcer.announce(outbox);
+            const { state, part } = prepareRecord(live.row, run, job, now);
+            await join(live, deployed.source.owner_id, state, part).announced;
           }),
       };
     },
@@ -305,7 +320,8 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
           // What was set in a state that is not the current one any more, is set again.
           const own = current === live ? sets : sets.flatMap(({ key, json }) => setAgain(current, key, json));
           try {
-            const outbox = await commit(current, run, outcome, own, {
+            // Should its announcement fail, the sweep makes up for it.
+            await commit(current, run, outcome, own, {
               deployed,
               hop: 0,
               traceId: run.run_id,
@@ -313,11 +329,7 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
               logsWanted,
               event: () => null,
               durationMs: result.durationMs,
-            });
-            // When this fails, the sweep announces it.
-            announce(outbox).catch((error: unknown) =>
-              log.warn({ run_id: run.run_id, error: String(error) }, 'hook.announce_failed'),
-            );
+            })?.written;
             return result.ok ? undefined : result.error;
           } catch (error) {
             if (!(error instanceof Fenced) || forgotten || attempt === HOOK_COMMITS) throw error;

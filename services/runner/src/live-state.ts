@@ -1,5 +1,6 @@
 import { LIMITS } from '@wellspring/contract/limits';
 import type { EmitterStateRow } from '@wellspring/store/collections/states';
+import type { CommitGroup } from './commit-group.ts';
 
 /** The state of a source as its runs see it: ahead of the stored one by what runs and what is being committed. */
 export interface Live {
@@ -13,6 +14,8 @@ export interface Live {
   dbRevision: number;
   /** By key: the revision of the set that is in the row. */
   committedSets: Map<string, number>;
+  /** Runs that ended in this turn, and are about to be written. */
+  group: CommitGroup | undefined;
   /** A commit was refused or failed: nothing built on this state can be written any more. */
   stale: boolean;
   /** Epoch ms at which the last run, and the last run of a timer, ended; 0: none since the state was read. */
@@ -52,6 +55,7 @@ export function liveState(
     dbBytes: sizeOf(row.db),
     dbRevision: ++reads * SETS,
     committedSets: new Map(),
+    group: undefined,
     stale: false,
     runEndedAt: 0,
     tickEndedAt: 0,

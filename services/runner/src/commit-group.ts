@@ -1,0 +1,87 @@
+import type { EmittedEvent, EmittedMessage } from '@wellspring/contract/messages';
+import type { EventRow, LogRow } from '@wellspring/store/collections/events';
+import type { OutboxRow } from '@wellspring/store/collections/outbox';
+import type { EmitterStateRow } from '@wellspring/store/collections/states';
+import type { RunCommit } from '@wellspring/store/port';
+import { outboxRow } from './emitted.ts';
+
+/** What one run, or one record of another service, adds to a commit. */
+export interface Part {
+  run_id: string;
+  trace_id: string;
+  hop: number;
+  events: readonly EventRow[];
+  logs: LogRow | undefined;
+  emitted: readonly Omit<EmittedEvent, 'trace_id'>[];
+}
+
+/**
+ * Runs of one source that ended within a turn, written as one commit: the state once, one outbox row, one message.
+ * All of them take effect or none.
+ */
+export interface CommitGroup {
+  /** False: it is another hop, or the group is large enough; the part belongs to a new one. */
+  takes(part: Part): boolean;
+  add(part: Part): void;
+  /** @param state after the last part */
+  close(
+    state: EmitterStateRow,
+    ifVersion: number,
+    now: number,
+  ): { commit: RunCommit; outbox: OutboxRow | undefined };
+  /** Resolves when the group is durable; `announced` when its message is published, too. */
+  readonly written: Promise<void>;
+  readonly announced: Promise<void>;
+  settle(written: Promise<void>, announced: Promise<void>): void;
+}
+
+const MOST_PARTS = 64;
+const MOST_BYTES = 1024 * 1024;
+
+export function createCommitGroup(emitterId: string, ownerId: string): CommitGroup {
+  const events: EventRow[] = [];
+  const logs: LogRow[] = [];
+  const emitted: EmittedEvent[] = [];
+  let first: Part | undefined;
+  let parts = 0;
+  let bytes = 0;
+  const written = Promise.withResolvers<void>();
+  const announced = Promise.withResolvers<void>();
+  // Whoever waits sees a failure; that nobody may wait is no fault.
+  written.promise.catch(() => {});
+  announced.promise.catch(() => {});
+
+  return {
+    written: written.promise,
+    announced: announced.promise,
+    takes: ({ hop }) =>
+      first === undefined || (first.hop === hop && parts < MOST_PARTS && bytes < MOST_BYTES),
+    add(part) {
+      first ??= part;
+      parts += 1;
+      events.push(...part.events);
+      if (part.logs) logs.push(part.logs);
+      for (const event of part.emitted) {
+        emitted.push({ ...event, trace_id: part.trace_id });
+        bytes += event.payload.length;
+      }
+    },
+    close(state, ifVersion, now) {
+      const message: EmittedMessage = {
+        v: 1,
+        type: 'emitted',
+        run_id: first!.run_id,
+        emitter_id: emitterId,
+        owner_id: ownerId,
+        hop: first!.hop,
+        events: emitted,
+      };
+      const outbox = emitted.length > 0 ? outboxRow(message, now) : undefined;
+      return { commit: { state, ifVersion, events, logs, outbox }, outbox };
+    },
+    settle(durable, published) {
+      durable.then(written.resolve, written.reject);
+      published.then(announced.resolve, announced.reject);
+    },
+  };
+}
