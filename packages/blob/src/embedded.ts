@@ -95,8 +95,15 @@ export function createEmbeddedBlob(directory: string, { clock }: { clock: Clock 
         // What a crash left half written, and what is not ours, belongs to nobody.
         const until = ID.test(name) ? await untilOf(path(name)) : 0;
         if (until > now) continue;
-        await rm(join(directory, name), { force: true, recursive: true });
-        removed += 1;
+        // Finished or removed meanwhile: then it is not this one that removes it.
+        const wasThere = await rm(join(directory, name), { recursive: true }).then(
+          () => true,
+          (error: { code?: string }) => {
+            if (error.code === 'ENOENT') return false;
+            throw error;
+          },
+        );
+        if (wasThere) removed += 1;
       }
       return removed;
     },

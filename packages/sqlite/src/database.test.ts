@@ -82,6 +82,17 @@ test('writes asked for while others resolve are done in a later commit', async (
   expect(numbers()).toEqual([0, 1, 2, 3, 4]);
 });
 
+test('what is asked for while a commit is being made durable follows in the next one', async () => {
+  const later: Promise<unknown>[] = [];
+  await db.writeOne(() => {
+    // Within the commit, so the next one is the earliest that can take it.
+    later.push(db.writeOne(() => insert(2)));
+    return insert(1);
+  });
+  await Promise.all(later);
+  expect(numbers()).toEqual([1, 2]);
+});
+
 test('a full disk rejects every write of the commit, does none of them, and is survived', async () => {
   await db.write(() => insert(0));
   const { page_count } = db.statement('PRAGMA page_count').get() as { page_count: number };
