@@ -1,0 +1,200 @@
+import { expect, test } from '@jest/globals';
+import type { Emit } from '@wellspring/component/child/program-types';
+import { dedupe } from '@wellspring/core/dedupe';
+import { COMMITTED_RUNS, type EmitterStateRow } from '@wellspring/store/collections/states';
+import fc from 'fast-check';
+import { type CommitInput, prepareCommit } from './commit.ts';
+import { commitSets, liveState, setDb } from './live-state.ts';
+import type { LogRecord, RunContext } from './records.ts';
+
+const NOW = 1_700_000_000_000;
+const EMPTY: EmitterStateRow = { id: 'dc_1', db: {}, dedupe: {}, last_ids: {}, committed: [] };
+const run = (run_id = 'run_1'): RunContext => ({
+  run_id,
+  source_id: 'dc_1',
+  owner_id: 'u_1',
+  deployment_id: 'd_1',
+  source_type: 'MANUAL',
+  accepted_at: NOW,
+});
+const emit = (fields: Partial<Emit> = {}): Emit => ({
+  payload: 'null',
+  id: null,
+  name: '',
+  summary: null,
+  ts: null,
+  at: NOW,
+  delivery_ts: null,
+  ...fields,
+});
+const input = (fields: Partial<CommitInput> & { emits?: Emit[]; logs?: LogRecord[] } = {}): CommitInput => ({
+  state: EMPTY,
+  run: run(),
+  outcome: { emits: fields.emits ?? [], errors: [], logs: fields.logs ?? [] },
+  strategy: null,
+  hop: 0,
+  triggerEvent: () => ({ given: true }),
+  handlesRecords: false,
+  logsWanted: false,
+  durationMs: 1.23456,
+  now: NOW,
+  ...fields,
+});
+
+const emits = fc.array(
+  fc
+    .record({
+      id: fc.oneof(fc.constant(null), fc.integer({ min: 0, max: 5 }), fc.constantFrom('a', 'b')),
+      name: fc.constantFrom('', 'other'),
+      ts: fc.oneof(fc.constant(null), fc.integer({ min: NOW - 3, max: NOW + 3 })),
+      at: fc.integer({ min: NOW - 3, max: NOW + 3 }),
+    })
+    .map((fields, ...rest) => emit({ ...fields, payload: JSON.stringify([fields, rest.length]) })),
+  { maxLength: 12 },
+);
+const strategy = fc.constantFrom(null, 'unique', 'greatest', 'last' as const);
+
+test('over any runs, ids rise within each stream, even when the clock goes back', () => {
+  fc.assert(
+    fc.property(fc.array(fc.tuple(emits, fc.integer({ min: -5, max: 5 })), { maxLength: 8 }), (runs) => {
+      let state = EMPTY;
+      const keys: Record<string, string[]> = { events: [], $errors: [], $logs: [] };
+      for (const [index, [list, drift]] of runs.entries()) {
+        const errors = [{ name: 'Error', message: '', stack: '' }];
+        const outcome = { emits: list, errors, logs: [] };
+        const prepared = prepareCommit(input({ state, outcome, run: run(`run_${index}`), now: NOW + drift }));
+        for (const row of prepared.events) keys[row.stream]!.push(row.sort_key);
+        keys.$logs!.push(prepared.logs.sort_key);
+        state = prepared.state;
+      }
+      for (const list of Object.values(keys)) {
+        expect(list).toEqual([...list].sort());
+        expect(new Set(list).size).toBe(list.length);
+      }
+    }),
+  );
+});
+
+test('events are those that dedupe keeps, oldest first, in the order of their emits within one moment', () => {
+  fc.assert(
+    fc.property(emits, strategy, (list, how) => {
+      const { events, emitted, state, counts } = prepareCommit(input({ emits: list, strategy: how }));
+      const time = ({ ts, at }: Emit) => ts ?? at;
+      const sorted = list
+        .map((one, index) => ({ one, index }))
+        .sort((a, b) => time(a.one) - time(b.one) || a.index - b.index)
+        .map(({ one }) => one);
+      const { verdicts, caches } = dedupe(how, {}, sorted);
+      const kept = sorted.filter((_, index) => verdicts[index] === 'keep');
+      expect(events.map(({ payload }) => payload)).toEqual(kept.map(({ payload }) => payload));
+      expect(emitted.map(({ payload, name }) => [payload, name])).toEqual(
+        kept.map(({ payload, name }) => [payload, name]),
+      );
+      expect(state.dedupe).toEqual(caches);
+      expect(counts.emitted).toBe(kept.length);
+    }),
+  );
+});
+
+test('the same emits in a later run give nothing new under unique', () => {
+  fc.assert(
+    fc.property(emits, (list) => {
+      const first = prepareCommit(input({ emits: list, strategy: 'unique' }));
+      const second = prepareCommit(
+        input({ emits: list, strategy: 'unique', state: first.state, run: run('run_2') }),
+      );
+      expect(second.events).toEqual([]);
+    }),
+  );
+});
+
+test('the state before is not changed, and remembers only the newest runs', () => {
+  const state: EmitterStateRow = {
+    ...EMPTY,
+    committed: Array.from({ length: COMMITTED_RUNS }, (_, n) => `run_old${n}`),
+  };
+  const before = structuredClone(state);
+  const after = prepareCommit(input({ state, emits: [emit({ id: 1 })], strategy: 'unique' })).state;
+  expect(state).toEqual(before);
+  expect(after.committed).toHaveLength(COMMITTED_RUNS);
+  expect(after.committed.at(-1)).toBe('run_1');
+  expect(after.committed).not.toContain('run_old0');
+});
+
+test('ts is null when none was given', () => {
+  const { events } = prepareCommit(
+    input({ emits: [emit({ id: 0, summary: 's' }), emit({ ts: 5, id: 'x' })] }),
+  );
+  expect(events.map(({ meta_id, ts, summary }) => [meta_id, ts, summary])).toEqual([
+    ['x', 5, null],
+    [0, null, 's'],
+  ]);
+});
+
+test('log lines have ids that follow each other, as the announced records have', () => {
+  const logs: LogRecord[] = [{ ts: NOW, k: 'start', level: 'info', execution_id: 'run_1' }];
+  const first = prepareCommit(input({ logs, logsWanted: true }));
+  expect(first.emitted.map(({ event_id, name }) => [event_id, name])).toEqual([
+    [`${NOW}-0`, '$logs'],
+    [`${NOW}-1`, '$logs'],
+  ]);
+  const second = prepareCommit(input({ logs, logsWanted: true, state: first.state, run: run('run_2') }));
+  expect(second.emitted.map(({ event_id }) => event_id)).toEqual([`${NOW}-2`, `${NOW}-3`]);
+});
+
+test('records of a listener to records are kept but not announced', () => {
+  const outcome = { emits: [emit()], errors: [{ name: 'E', message: 'm', stack: 's' }], logs: [] };
+  const { events, emitted } = prepareCommit(input({ outcome, handlesRecords: true, logsWanted: true }));
+  expect(events.map(({ stream }) => stream)).toEqual(['events', '$errors']);
+  expect(emitted.map(({ name }) => name)).toEqual(['']);
+});
+
+test('a commit stores what its own run has set, and no later set is undone by it', () => {
+  const live = liveState('dc_1', undefined);
+  const set = (key: string, json: string | undefined) => {
+    const done = setDb(live, key, json);
+    if (typeof done === 'string') throw new Error(done);
+    return done;
+  };
+  const hook = [set('a', '"hook"'), set('b', '"hook"')];
+  const first = [set('a', '1'), set('c', '1')];
+  const second = [set('a', '2'), set('c', undefined)];
+  const commit = (sets: typeof hook) => {
+    live.row = { ...live.row, db: commitSets(live, sets) };
+    return live.row.db;
+  };
+  expect(commit(first)).toEqual({ a: '1', c: '1' });
+  expect(commit(second)).toEqual({ a: '2' });
+  expect(commit(hook)).toEqual({ a: '2', b: '"hook"' });
+  expect(live.db).toEqual({ a: '2', b: '"hook"' });
+});
+
+test('whatever order sets are committed in, what is stored in the end is what code sees', () => {
+  const sets = fc.array(fc.tuple(fc.constantFrom('a', 'b', '__proto__'), fc.option(fc.nat(3)), fc.nat(2)), {
+    maxLength: 15,
+  });
+  fc.assert(
+    fc.property(sets, fc.shuffledSubarray([0, 1, 2], { minLength: 3 }), (list, order) => {
+      const live = liveState('dc_1', undefined);
+      const done = list.map(([key, value, who]) => ({
+        who,
+        set: setDb(live, key, value === null ? undefined : String(value)),
+      }));
+      for (const who of order) {
+        const own = done.flatMap((one) => (one.who === who && typeof one.set !== 'string' ? [one.set] : []));
+        live.row = { ...live.row, db: commitSets(live, own) };
+      }
+      expect(Object.entries(live.row.db).sort()).toEqual(Object.entries(live.db).sort());
+    }),
+  );
+});
+
+test('the map holds 64 KB in all; what would be too much changes nothing', () => {
+  const live = liveState('dc_1', { row: { ...EMPTY, db: { a: 'x'.repeat(60_000) } }, version: 3 });
+  const { dbRevision } = live;
+  expect(setDb(live, 'b', 'x'.repeat(10_000))).toMatch(/at most 64 KB/);
+  expect(live.dbRevision).toBe(dbRevision);
+  expect(typeof setDb(live, 'a', undefined)).toBe('object');
+  expect(typeof setDb(live, 'b', 'x'.repeat(10_000))).toBe('object');
+  expect(Object.keys(live.db)).toEqual(['b']);
+});

@@ -1,0 +1,170 @@
+import { describe, expect, test } from '@jest/globals';
+import { CALLS } from '@wellspring/contract/calls';
+import { deleteSourceRows } from '@wellspring/store/collections/delete-source';
+import { events } from '@wellspring/store/collections/events';
+import { states } from '@wellspring/store/collections/states';
+import { eventually } from '@wellspring/testing/eventually';
+import { usePlatform } from './platform.kit.ts';
+
+const t = usePlatform();
+
+/** A hook that waits for a run to say that it may end, and a run that does what it is told. */
+const HOOKED = `let go;
+export default {
+  name: 'Hooked',
+  props: { db: '$.service.db' },
+  hooks: {
+    deploy() { this.$emit('deployed'); },
+    async activate() {
+      this.db.set('by hook', 'set');
+      console.log('waiting');
+      while (this.db.get('released') === undefined) {
+        await new Promise((resolve) => setTimeout(resolve, 5));
+        if (globalThis.rounds === undefined) globalThis.rounds = 0;
+        if (++globalThis.rounds > 100) break;
+      }
+      this.$emit('activated');
+    },
+    deactivate() { throw new TypeError('cannot leave'); },
+  },
+  run(event) { this.$emit([event, this.db.get('by hook') ?? null]); this.db.set('by run', event); },
+};`;
+
+describe('a hook', () => {
+  test('commits what it emitted, set and logged, as a run of its own', async () => {
+    const id = await t.deploy(HOOKED);
+    expect(await t.hook(id, 'deploy')).toEqual({ ok: true });
+    expect(await t.events(id)).toEqual(['deployed']);
+    expect((await t.logs(id)).map(({ k }) => k)).toEqual(['start', 'emit', 'end']);
+  });
+
+  test('holds up no run, and what it has set is seen by runs at once', async () => {
+    const id = await t.deploy(HOOKED);
+    const hook = t.hook(id, 'activate');
+    await eventually(async () => {
+      await t.runAll(id, ['beside']);
+      await t.quiet();
+      return (await t.events(id)).some((event) => JSON.stringify(event) === '["beside","set"]');
+    });
+    expect(await t.events(id)).not.toContain('activated');
+    expect(await hook).toEqual({ ok: true });
+    expect((await t.events(id)).at(-1)).toBe('activated');
+    expect((await t.store.collection(states).get(id))!.db).toEqual({
+      'by hook': '"set"',
+      'by run': '"beside"',
+    });
+  });
+
+  test('loses nothing when a run beside it fails to commit', async () => {
+    const id = await t.deploy(HOOKED);
+    const hook = t.hook(id, 'activate');
+    await eventually(async () => {
+      await t.runAll(id, ['beside']);
+      await t.quiet();
+      return (await t.events(id)).some((event) => JSON.stringify(event) === '["beside","set"]');
+    });
+    let commits = 0;
+    t.faults.commit = () => (++commits === 1 ? 'refuse' : undefined);
+    await t.runAll(id, ['refused once']);
+    expect(await hook).toEqual({ ok: true });
+    await t.quiet();
+    expect(commits).toBeGreaterThan(1);
+    expect((await t.store.collection(states).get(id))!.db['by hook']).toBe('"set"');
+    expect((await t.events(id)).filter((event) => event === 'activated')).toHaveLength(1);
+    await t.runAll(id, ['afterwards']);
+    await t.quiet();
+    expect((await t.events(id)).at(-1)).toEqual(['afterwards', 'set']);
+    expect(
+      (await t.events(id)).filter((event) => JSON.stringify(event).includes('refused once')),
+    ).toHaveLength(1);
+  });
+
+  test('that throws tells the caller, and leaves a record that names it', async () => {
+    const id = await t.deploy(HOOKED);
+    expect(await t.hook(id, 'deactivate')).toEqual({ ok: false, name: 'TypeError', message: 'cannot leave' });
+    expect(await t.events(id, '$errors')).toMatchObject([
+      {
+        original_event: null,
+        original_context: { hook: 'deactivate', source_type: 'HOOK' },
+        error: { code: 'TypeError' },
+      },
+    ]);
+  });
+
+  test('that the code does not have is over at once; a source that is gone is not found', async () => {
+    const id = await t.deploy(`export default { name: 'Bare', run() {} };`);
+    expect(await t.hook(id, 'deploy')).toEqual({ ok: true });
+    expect(await t.logs(id)).toEqual([]);
+    const message = { source_id: 'dc_0000000000', deployment_id: 'd_0000000000', hook: 'deploy' };
+    await expect(t.call.request(CALLS.hook, message, { deadlineMs: 5000 })).rejects.toMatchObject({
+      status: 404,
+    });
+  });
+});
+
+test('what a commit stores ends with one run: no set of a later one is in it without its events', async () => {
+  const id = await t.deploy(`export default { name: 'Cursor', props: { db: '$.service.db' }, run(event) {
+    this.db.set('cursor', event);
+    this.$emit(event);
+  } };`);
+  const seen: [cursor: string | undefined, events: number][] = [];
+  const real = t.store.commitRun;
+  t.store.commitRun = async (commit) => {
+    seen.push([commit.state.db.cursor, Number(JSON.parse(commit.events.at(-1)!.payload))]);
+    return real(commit);
+  };
+  await t.runAll(
+    id,
+    Array.from({ length: 100 }, (_, n) => n),
+  );
+  await t.quiet();
+  expect(await t.events(id)).toHaveLength(100);
+  expect(seen.length).toBeGreaterThan(1);
+  for (const [cursor, event] of seen) expect(cursor).toBe(String(event));
+});
+
+test('a deleted source leaves nothing, whatever was under way', async () => {
+  const id = await t.deploy(`export default { name: 'Slow', async run() {
+    this.$emit(1);
+    console.log('started');
+    await new Promise((resolve) => setTimeout(resolve, 60_000));
+  } };`);
+  await t.runAll(id, [1, 2, 3]);
+  await eventually(async () => (await t.queue.depth('runs')) === 3);
+  await deleteSourceRows(t.store, id);
+  expect(await t.call.request(CALLS.forget, { source_id: id }, { deadlineMs: 5000 })).toEqual({ ok: true });
+  await t.quiet();
+  expect(await t.store.collection(events).count()).toBe(0);
+  expect(await t.store.collection(states).get(id)).toBeUndefined();
+});
+
+describe('preparing code', () => {
+  test('gives its bundle and its definition', async () => {
+    const { bundle, bundle_id, definition } = await t.prepare(
+      `export default { name: 'Read', key: 'read', version: '0.1.0', dedupe: 'last', props: { a: 'string' }, hooks: { activate() {} } };`,
+    );
+    expect(definition).toMatchObject({
+      name: 'Read',
+      key: 'read',
+      version: '0.1.0',
+      dedupe: 'last',
+      hooks: ['activate'],
+      has_run: false,
+    });
+    expect(bundle.code).toContain('Read');
+    expect(bundle_id).toMatch(/^[0-9a-f]{64}$/);
+  });
+
+  test.each([
+    ['export default {', /expected|unexpected|syntax/i],
+    ['export default {};', /needs a name/],
+    ['throw new Error("at the top");', /at the top/],
+    ['process.exit(3)', /./],
+  ])('%s is a 400 that says why', async (code, message) => {
+    await expect(t.prepare(code)).rejects.toMatchObject({
+      status: 400,
+      code: 'invalid_component',
+      message: expect.stringMatching(message),
+    });
+  });
+});

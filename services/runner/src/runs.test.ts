@@ -1,0 +1,396 @@
+import { describe, expect, test } from '@jest/globals';
+import type { HttpReply } from '@wellspring/contract/messages';
+import { MAX_HOPS } from '@wellspring/contract/messages';
+import { systemClock } from '@wellspring/core/clock';
+import { outbox } from '@wellspring/store/collections/outbox';
+import { sources } from '@wellspring/store/collections/sources';
+import { states } from '@wellspring/store/collections/states';
+import { subscriptions } from '@wellspring/store/collections/subscriptions';
+import { usage } from '@wellspring/store/collections/users';
+import { eventually } from '@wellspring/testing/eventually';
+import { OWNER, usePlatform } from './platform.kit.ts';
+
+const t = usePlatform();
+
+const ECHO = `export default { name: 'Echo', run(event) { this.$emit(event); } };`;
+const COUNTING = `export default { name: 'Counting', props: { db: '$.service.db' }, run(event) {
+  const n = (this.db.get('n') ?? 0) + 1;
+  this.db.set('n', n);
+  this.$emit([event, n]);
+} };`;
+const numbers = (count: number) => Array.from({ length: count }, (_, index) => index);
+const announcedPayloads = (name = '') =>
+  t.announced.flatMap(({ events }) =>
+    events.filter((event) => event.name === name).map(({ payload }) => JSON.parse(payload)),
+  );
+
+describe('runs of a source', () => {
+  test('are carried out and committed in the order of their arrival', async () => {
+    const id = await t.deploy(COUNTING);
+    await t.runAll(id, numbers(200));
+    await t.quiet();
+    const expected = numbers(200).map((n) => [n, n + 1]);
+    expect(await t.events(id)).toEqual(expected);
+    expect(announcedPayloads()).toEqual(expected);
+    expect((await t.store.collection(states).get(id))!.db).toEqual({ n: '200' });
+    expect(await t.store.collection(outbox).count()).toBe(0);
+  });
+
+  test('emit nothing twice when they are handed out again after their commit', async () => {
+    const id = await t.deploy(COUNTING);
+    let failures = 2;
+    t.faults.publish = (queue) => {
+      if (queue === 'emitted' && failures-- > 0) throw new Error('the queue is gone');
+    };
+    await t.runAll(id, numbers(20));
+    await t.quiet();
+    const expected = numbers(20).map((n) => [n, n + 1]);
+    expect(await t.events(id)).toEqual(expected);
+    expect(new Set(announcedPayloads().map(([n]) => n))).toEqual(new Set(numbers(20)));
+  });
+
+  test.each(['refuse', 'throw'] as const)('keep their order when a commit fails (%s)', async (how) => {
+    const id = await t.deploy(COUNTING);
+    let commits = 0;
+    t.faults.commit = () => {
+      commits += 1;
+      if (commits !== 5 && commits !== 17) return undefined;
+      if (how === 'throw') throw new Error('the disk is full');
+      return 'refuse';
+    };
+    await t.runAll(id, numbers(40));
+    await t.quiet();
+    expect(await t.events(id)).toEqual(numbers(40).map((n) => [n, n + 1]));
+    expect(announcedPayloads()).toEqual(numbers(40).map((n) => [n, n + 1]));
+  });
+
+  test('keep their order when the sandbox fails', async () => {
+    const id = await t.deploy(COUNTING);
+    let calls = 0;
+    t.faults.execute = () => {
+      calls += 1;
+      if (calls === 3 || calls === 30) throw new Error('no process can be started');
+    };
+    await t.runAll(id, numbers(40));
+    await t.quiet();
+    expect(await t.events(id)).toEqual(numbers(40).map((n) => [n, n + 1]));
+  });
+
+  test('are not begun any more behind one that could not be committed', async () => {
+    const id = await t.deploy(`export default { name: 'Slow', async run(event) {
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      this.$emit(event);
+    } };`);
+    let calls = 0;
+    let refused = false;
+    t.faults.execute = () => {
+      calls += 1;
+    };
+    t.faults.commit = () => {
+      if (refused || calls < 20) return undefined;
+      refused = true;
+      return 'refuse';
+    };
+    await t.runAll(id, numbers(60));
+    await t.quiet();
+    expect(await t.events(id)).toEqual(numbers(60));
+    // Those that were handed to the process ahead are carried out once more, not the whole batch.
+    expect(calls).toBeLessThan(60 + 30);
+  });
+
+  test('give way to another writer of the state, and go on from what it wrote', async () => {
+    const id = await t.deploy(COUNTING);
+    await t.runAll(id, ['first']);
+    await t.quiet();
+    const rows = t.store.collection(states);
+    const { row, version } = (await rows.getVersioned(id))!;
+    await rows.replace({ ...row, db: { n: '100' } }, version);
+    await t.runAll(id, ['second']);
+    await t.quiet();
+    expect(await t.events(id)).toEqual([
+      ['first', 1],
+      ['second', 101],
+    ]);
+  });
+
+  test('commit what they emitted and set before they threw', async () => {
+    const id = await t.deploy(`export default { name: 'Throwing', props: { db: '$.service.db' }, run() {
+      const n = (this.db.get('n') ?? 0) + 1;
+      this.db.set('n', n);
+      this.$emit(n);
+      throw new TypeError('on purpose');
+    } };`);
+    await t.runAll(id, ['a', 'b']);
+    await t.quiet();
+    expect(await t.events(id)).toEqual([1, 2]);
+    const errors = (await t.events(id, '$errors')) as Record<string, Record<string, unknown>>[];
+    expect(errors.map(({ original_event }) => original_event)).toEqual(['a', 'b']);
+    expect(errors[0]!.error).toMatchObject({ code: 'TypeError', msg: 'on purpose', cellId: null });
+    expect(errors[0]!.original_context).toMatchObject({
+      source_id: id,
+      owner_id: OWNER,
+      source_type: 'MANUAL',
+    });
+    expect(announcedPayloads('$errors')).toHaveLength(2);
+  });
+
+  test('of new code begin with the next job, with the state as it was', async () => {
+    const id = await t.deploy(COUNTING);
+    await t.runAll(id, ['old']);
+    await t.quiet();
+    await t.replaceCode(id, COUNTING.replace('[event, n]', "[event, n, 'new code']"));
+    await t.runAll(id, ['new']);
+    await t.quiet();
+    expect(await t.events(id)).toEqual([
+      ['old', 1],
+      ['new', 2, 'new code'],
+    ]);
+  });
+
+  test('do not take place while it is inactive, and a caller that waits is told', async () => {
+    const id = await t.deploy(ECHO, { active: false });
+    const mailbox = t.call.open();
+    await t.runAll(id, ['dropped'], { reply_to: mailbox.address });
+    expect(await mailbox.receive(5000)).toEqual({ kind: 'refused' });
+    await t.store.collection(sources).patch(id, { active: true });
+    await t.runAll(id, ['kept']);
+    await t.quiet();
+    expect(await t.events(id)).toEqual(['kept']);
+  });
+
+  test('are dropped when it is gone', async () => {
+    await t.runAll('dc_0000000000', ['dropped']);
+    await t.quiet();
+    expect((await t.queue.deadLetters.list()).length).toBe(0);
+  });
+
+  test('at the tenth hop may not emit: a $errors record says so', async () => {
+    const id = await t.deploy(ECHO);
+    await t.runAll(id, ['still'], { hop: MAX_HOPS - 1 });
+    await t.runAll(id, ['refused'], { hop: MAX_HOPS });
+    await t.quiet();
+    expect(await t.events(id)).toEqual(['still']);
+    expect(await t.events(id, '$errors')).toMatchObject([{ error: { code: 'LoopError' } }]);
+  });
+
+  test('are counted for their owner', async () => {
+    const id = await t.deploy(ECHO);
+    await t.runAll(id, numbers(3));
+    await t.quiet();
+    const rows = await eventually(async () => {
+      const found = await t.store.collection(usage).list();
+      return found.length > 0 && found;
+    });
+    expect(rows).toMatchObject([{ invocations: 3 }]);
+    expect(rows[0]!.id.startsWith(`${OWNER}/`)).toBe(true);
+  });
+});
+
+describe('with concurrency', () => {
+  test('runs take place side by side and lose nothing', async () => {
+    const id = await t.deploy(
+      `export default { name: 'Beside', async run(event) {
+        await new Promise((resolve) => setTimeout(resolve, 20));
+        this.$emit(event);
+      } };`,
+      { concurrency: 4 },
+    );
+    for (const n of numbers(24)) {
+      await t.queue.publish('runs', {
+        key: `${id}#${n % 4}`,
+        payload: JSON.stringify({
+          v: 1,
+          type: 'run',
+          run_id: `run_${n}`,
+          source_id: id,
+          hop: 0,
+          trace_id: '',
+          accepted_at: 0,
+          trigger: { kind: 'manual', payload: String(n) },
+        }),
+      });
+    }
+    await t.quiet();
+    expect(new Set(await t.events(id))).toEqual(new Set(numbers(24)));
+    expect(await t.events(id)).toHaveLength(24);
+  });
+});
+
+describe('ticks', () => {
+  const TIMED = `export default { name: 'Timed', props: { timer: '$.interface.timer' }, run(event) { this.$emit(event); } };`;
+  const tick = (due_at: number) => ({ kind: 'timer' as const, prop: 'timer', due_at, interval_seconds: 60 });
+
+  test('carry seconds and the schedule', async () => {
+    const id = await t.deploy(TIMED);
+    await t.trigger(id, tick(1_700_000_000_500));
+    await t.quiet();
+    expect(await t.events(id)).toEqual([{ timestamp: 1_700_000_000, interval_seconds: 60 }]);
+  });
+
+  test('that fell due while the run before was going are skipped, with a line in $logs', async () => {
+    const id = await t.deploy(TIMED);
+    const now = systemClock.now();
+    await t.trigger(id, tick(now - 2000));
+    await t.trigger(id, tick(now - 1000));
+    await t.quiet();
+    expect(await t.events(id)).toEqual([
+      { timestamp: Math.floor((now - 2000) / 1000), interval_seconds: 60 },
+    ]);
+    expect((await t.logs(id)).filter(({ level }) => level === 'warn')).toEqual([
+      expect.objectContaining({ k: 'log', msg: expect.stringMatching(/was skipped/) }),
+    ]);
+  });
+
+  test('whose commit failed are not skipped for that', async () => {
+    const id = await t.deploy(TIMED);
+    let commits = 0;
+    t.faults.commit = () => (++commits === 1 ? 'refuse' : undefined);
+    await t.trigger(id, tick(systemClock.now() - 1000));
+    await t.quiet();
+    expect(await t.events(id)).toHaveLength(1);
+  });
+});
+
+describe('a caller that waits', () => {
+  const answering = (body: string) =>
+    `export default { name: 'Answering', props: { http: { type: '$.interface.http', customResponse: true } },
+      async run(event) { ${body} } };`;
+  async function ask(body: string): Promise<HttpReply | undefined> {
+    const id = await t.deploy(answering(body));
+    const mailbox = t.call.open();
+    const request = {
+      method: 'POST',
+      path: '/',
+      query: '',
+      headers: {},
+      url: 'u',
+      client_ip: 'c',
+      text: 'hi',
+    };
+    await t.trigger(id, { kind: 'http', request }, { reply_to: mailbox.address });
+    return (await mailbox.receive(10_000)) as HttpReply | undefined;
+  }
+
+  test('gets the reply when it is given, not when the run ends', async () => {
+    const reply = await ask(
+      `this.http.respond({ status: 201, body: event.body }); await new Promise((r) => setTimeout(r, 1500)); this.$emit('end');`,
+    );
+    expect(reply).toEqual({
+      kind: 'response',
+      status: 201,
+      headers: {},
+      body: Buffer.from('hi').toString('base64'),
+    });
+    expect(announcedPayloads()).toEqual([]);
+  });
+
+  test.each([
+    ['', 'none'],
+    ['throw new Error("no")', 'failed'],
+    ['this.http.respond({ status: 99 })', 'failed'],
+    ['process.exit(1)', 'failed'],
+  ])('learns the end of a run that gives none: %s', async (body, kind) => {
+    expect(await ask(body)).toEqual({ kind });
+  });
+});
+
+describe('records', () => {
+  test('every run leaves its start, what it said, and its end with counts', async () => {
+    const id = await t.deploy(`export default { name: 'Talking', dedupe: 'unique', run(event) {
+      console.log('said', event);
+      this.$emit(1, { id: 1, summary: 'one', name: 'channel' });
+      this.$emit(1, { id: 1, name: 'channel' });
+      this.$emit(2);
+    } };`);
+    const [runId] = await t.runAll(id, ['x']);
+    await t.quiet();
+    const records = await t.logs(id);
+    expect(records.map(({ k }) => k)).toEqual(['start', 'log', 'emit', 'emit', 'emit', 'log', 'end']);
+    expect(records.every((record) => record.execution_id === runId)).toBe(true);
+    expect(records[1]).toMatchObject({ level: 'info', msg: 'said x' });
+    expect(records[2]).toMatchObject({ en: 'channel', msg: 'one' });
+    expect(records[5]).toMatchObject({ level: 'error', msg: expect.stringMatching(/without id/) });
+    expect(records[6]).toMatchObject({ emitted: 1, deduped: 1, duration_ms: expect.any(Number) });
+  });
+
+  test('$logs are announced only when somebody listens, and never those of a listener to records', async () => {
+    const id = await t.deploy(ECHO);
+    await t.runAll(id, [1]);
+    await t.quiet();
+    expect(announcedPayloads('$logs')).toEqual([]);
+    await t.store.collection(subscriptions).insert({
+      id: 'sub_0000000001',
+      owner_id: OWNER,
+      user_id: OWNER,
+      emitter_id: id,
+      listener_id: 'wh_0000000001',
+      event_name: '$logs',
+      created_at: 0,
+    });
+    await t.runAll(id, [2]);
+    await t.quiet();
+    expect(announcedPayloads('$logs').map(({ k }) => k)).toEqual(['start', 'emit', 'end']);
+    t.announced.length = 0;
+    const event = {
+      kind: 'event' as const,
+      payload: '3',
+      emitter_id: 'dc_x',
+      event_id: '1-0',
+      event_name: '$errors',
+    };
+    await t.trigger(id, event);
+    await t.quiet();
+    expect(announcedPayloads('$logs')).toEqual([]);
+    expect(await t.events(id)).toEqual([1, 2, 3]);
+  });
+
+  test('of another service are put on the channel once', async () => {
+    const id = await t.deploy(ECHO);
+    const job = {
+      run_id: 'run_0000000001',
+      source_id: id,
+      channel: '$errors' as const,
+      payload: '{"error":{}}',
+      hop: 0,
+    };
+    await t.record(job);
+    await t.record(job);
+    await t.record({ ...job, run_id: 'run_0000000002', channel: '$logs', payload: '{"k":"log"}' });
+    await t.quiet();
+    expect(await t.events(id, '$errors')).toEqual([{ error: {} }]);
+    expect(await t.logs(id)).toEqual([{ k: 'log' }]);
+    // Announcing twice is allowed, under one id.
+    const announced = t.announced.flatMap((message) =>
+      message.events.map(({ name, event_id }) => `${name} ${event_id}`),
+    );
+    expect(new Set(announced).size).toBe(2);
+    expect(announcedPayloads('$logs')).toEqual([{ k: 'log' }]);
+  });
+});
+
+test('what was committed and not announced is announced after a restart', async () => {
+  const id = await t.deploy(
+    `export default { name: 'Hooked', hooks: { deploy() { this.$emit('from the hook'); } }, run() {} };`,
+  );
+  t.faults.publish = () => {
+    throw new Error('the queue is gone');
+  };
+  expect(await t.hook(id, 'deploy')).toEqual({ ok: true });
+  expect(await t.store.collection(outbox).count()).toBe(1);
+  expect(announcedPayloads()).toEqual([]);
+  t.faults.publish = () => {};
+  await t.restart();
+  await eventually(async () => (await t.store.collection(outbox).count()) === 0);
+  await t.quiet();
+  expect(announcedPayloads()).toEqual(['from the hook']);
+});
+
+test('a message of another kind goes to the dead letters and holds up nobody', async () => {
+  const id = await t.deploy(ECHO);
+  await t.queue.publish('runs', { key: id, payload: '{"v":2,"type":"run"}' });
+  await t.runAll(id, ['after']);
+  await eventually(async () => (await t.events(id)).length === 1);
+  expect(await t.queue.deadLetters.list()).toMatchObject([
+    { queue: 'runs', reason: expect.stringMatching(/Unknown message/) },
+  ]);
+});
