@@ -13,8 +13,8 @@ import { createWebhookSink, type WebhookSink } from './webhook-sink.ts';
 
 const CRASHES = Number(process.env.CRASHES ?? 20);
 const SEED = Number(process.env.CRASH_SEED ?? Date.now() % 1_000_000);
-/** How many deliveries a kill may repeat: eight under way, and those whose outcome is being made durable. */
-const REPEATED = 32;
+/** How many deliveries a kill may repeat: eight under way, and 56 whose outcome is being made durable. */
+const REPEATED = 64;
 
 let dir: TempDir;
 let platform: Platform;

@@ -40,6 +40,12 @@ export interface Held {
   failed: (error: unknown) => void;
 }
 
+interface Sent {
+  webhook: WebhookRow;
+  startedAt: number;
+  reply: Reply;
+}
+
 export interface Attempts {
   /**
    * Attempts a delivery as soon as there is a slot, or parks it. Resolves when its row says what became of it.
@@ -52,11 +58,18 @@ export interface Attempts {
   drain(): Promise<void>;
 }
 
+/**
+ * Attempts to one webhook that were answered while their row does not say so yet: what a crash repeats. With so many,
+ * a slot stays taken until the row is written.
+ */
+const MOST_UNWRITTEN = 56;
+
 export function createAttempts(deps: AttemptsDeps): Attempts {
   const { store, clock, log, slots, health } = deps;
   const rows = store.collection(deliveries);
   const webhookRows = store.collection(webhooks);
   const underWay = new Set<Promise<void>>();
+  const unwritten = new Map<string, number>();
   const attempted = deps.metrics.counter(
     'wellspring_delivery_attempts_total',
     'Attempts to deliver to webhooks.',
@@ -78,36 +91,30 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
     if (slots.anyParked) deps.wake();
   }
 
-  async function attempt(held: Held): Promise<void> {
-    const { row, lease } = held;
-    let reply: Reply;
-    let webhook: WebhookRow | undefined;
-    let startedAt: number;
-    try {
-      webhook = await webhookRows.get(row.webhook_id);
-      if (!webhook) {
-        await rows.remove(row.id);
-        return;
-      }
-      startedAt = clock.now();
-      if (!webhook.active) {
-        await rows.patch(
-          row.id,
-          { status: 'failed', due_at: null, failed_at_ms: startedAt },
-          { due_at: lease },
-        );
-        return;
-      }
-      // Whoever finds the lease over takes it again.
-      if (lease - startedAt < LEASE_MARGIN_MS) return;
-      reply = await deps.post(
-        webhook.url,
-        headersOf(row, deps.keys(webhook, startedAt), startedAt),
-        row.payload,
-      );
-    } finally {
-      release(held);
+  /** Makes the request; undefined: there was nothing to send any more. */
+  async function send({ row, lease }: Held): Promise<Sent | undefined> {
+    const webhook = await webhookRows.get(row.webhook_id);
+    if (!webhook) {
+      await rows.remove(row.id);
+      return undefined;
     }
+    const startedAt = clock.now();
+    if (!webhook.active) {
+      await rows.patch(
+        row.id,
+        { status: 'failed', due_at: null, failed_at_ms: startedAt },
+        { due_at: lease },
+      );
+      return undefined;
+    }
+    // Whoever finds the lease over takes it again.
+    if (lease - startedAt < LEASE_MARGIN_MS) return undefined;
+    const headers = headersOf(row, deps.keys(webhook, startedAt), startedAt);
+    return { webhook, startedAt, reply: await deps.post(webhook.url, headers, row.payload) };
+  }
+
+  /** Writes what came of it. */
+  async function record({ row, lease }: Held, { webhook, startedAt, reply }: Sent): Promise<void> {
     const outcome = outcomeOf(row, reply, startedAt, clock.now(), randomInt(1_000_000) / 1_000_000);
     // The same turn, so that both are one transaction where the store has them.
     const written = rows.patch(row.id, outcome.fields, { due_at: lease });
@@ -131,6 +138,29 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
     };
     if (verdict === 'delivered') log.debug(fields, 'delivery.attempted');
     else log.info(fields, 'delivery.attempted');
+  }
+
+  async function attempt(held: Held): Promise<void> {
+    const { webhook_id } = held.row;
+    let taken = true;
+    const free = () => {
+      if (taken) release(held);
+      taken = false;
+    };
+    try {
+      const sent = await send(held);
+      if (!sent) return;
+      const count = unwritten.get(webhook_id) ?? 0;
+      unwritten.set(webhook_id, count + 1);
+      if (count < MOST_UNWRITTEN) free();
+      await record(held, sent).finally(() => {
+        const left = unwritten.get(webhook_id)! - 1;
+        if (left > 0) unwritten.set(webhook_id, left);
+        else unwritten.delete(webhook_id);
+      });
+    } finally {
+      free();
+    }
   }
 
   async function park({ row, lease }: Held): Promise<void> {
