@@ -74,6 +74,7 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
   const tierOptions = {
     program,
     directory: join(slots.shared, 'tier'),
+    packages: slots.packages,
     codeAllowNetworks,
     heapMb: LIMITS.memoryMb - 64,
   };

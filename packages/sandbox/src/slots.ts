@@ -1,8 +1,9 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { chmodSync, lstatSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, existsSync, lstatSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { copyFile, link, mkdir, readdir, readlink, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Files } from './packages/materialise.ts';
 
 /**
  * The directories of processes: one each, with the code and the packages that it runs, never used again. They lie
@@ -11,9 +12,14 @@ import { join } from 'node:path';
 export interface Slots {
   /** For programs and the like that all processes share. */
   shared: string;
+  /** Sets of packages, under names that cannot be guessed; nobody may list it, so a source reads only its own. */
+  packages: string;
   create(): string;
-  /** Puts the code and its packages into a slot, hard-linked where that is possible. */
-  fill(slot: string, file: { path: string; name: string }, nodeModules: string | undefined): Promise<void>;
+  /**
+   * Puts the code and its packages into a slot.
+   * @param visiblePackages `packages` as the process sees it
+   */
+  fill(slot: string, files: Files, visiblePackages: string): Promise<void>;
   remove(slot: string): void;
   close(): void;
 }
@@ -30,10 +36,17 @@ function baseFor(dataDir: string): string {
     const found = lstatSync(path);
     // Somebody else's directory, or a link: not to be trusted.
     if (!found.isDirectory() || found.uid !== process.getuid?.()) return mkdtempSync(`${path}-`);
-    rmSync(path, { recursive: true, force: true });
+    empty(path);
     mkdirSync(path, { mode: 0o711 });
   }
   return path;
+}
+
+/** Removes it with all it holds. */
+function empty(base: string): void {
+  const packages = join(base, 'packages');
+  if (existsSync(packages)) chmodSync(packages, 0o700);
+  rmSync(base, { recursive: true, force: true });
 }
 
 async function linkFile(from: string, to: string): Promise<void> {
@@ -64,20 +77,43 @@ export function createSlots(dataDir: string): Slots {
   chmodSync(base, 0o711);
   const shared = join(base, 'shared');
   mkdirSync(shared, { mode: 0o755 });
+  const packages = join(base, 'packages');
+  mkdirSync(packages, { mode: 0o311 });
+  const sets = new Map<string, Promise<string>>();
+
+  /** Links a set of packages once, for all slots that use it. @returns its name below `packages` */
+  function share(nodeModules: string): Promise<string> {
+    let sharing = sets.get(nodeModules);
+    if (!sharing) {
+      const name = randomBytes(16).toString('hex');
+      sharing = mkdir(join(packages, name), { mode: 0o755 })
+        .then(() => linkTree(nodeModules, join(packages, name, 'node_modules')))
+        .then(() => name);
+      sets.set(nodeModules, sharing);
+      sharing.catch(() => sets.delete(nodeModules));
+    }
+    return sharing;
+  }
+
   return {
     shared,
+    packages,
     create() {
       const slot = join(base, randomBytes(12).toString('hex'));
       mkdirSync(slot, { mode: 0o755 });
       return slot;
     },
-    async fill(slot, { path, name }, nodeModules) {
+    async fill(slot, { path, name, nodeModules }, visiblePackages) {
       await linkFile(path, join(slot, name));
-      if (nodeModules !== undefined) await linkTree(nodeModules, join(slot, 'node_modules'));
+      if (nodeModules === undefined) return;
+      await symlink(
+        join(visiblePackages, await share(nodeModules), 'node_modules'),
+        join(slot, 'node_modules'),
+      );
     },
     remove(slot) {
       rm(slot, { recursive: true, force: true }).catch(() => {});
     },
-    close: () => rmSync(base, { recursive: true, force: true }),
+    close: () => empty(base),
   };
 }

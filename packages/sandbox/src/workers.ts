@@ -147,7 +147,7 @@ export function createWorkers({
       if (old) drop(key!, old);
       const [files, { child, slot }] = await Promise.all([materialise(bundleId, bundle), pool.take()]);
       try {
-        await slots.fill(slot, files, files.nodeModules);
+        await slots.fill(slot, files, tier.visiblePackages);
         if (closed) throw new Error('the sandbox is closed');
       } catch (error) {
         child.kill('aborted', 'It could not be given its code.');

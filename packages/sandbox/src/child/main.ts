@@ -7,6 +7,7 @@ import type { Instance, LogLine } from '@wellspring/component/child/program-type
 import { systemClock } from '@wellspring/core/clock';
 import { type CallFrame, createFrameReader, FRAME, type FrameType } from '../protocol.ts';
 import { guardSockets } from './guard-sockets.ts';
+import { preload } from './preload.ts';
 
 /**
  * The entry of a child process: takes calls over descriptor 3, one at a time, and runs them. Bundled into one file
@@ -193,4 +194,5 @@ captureConsole();
 closeDoors();
 installGlobals();
 guardSockets(parse(process.argv[2] ?? '[]') as string[]);
+preload();
 sendJson(FRAME.ready, {});

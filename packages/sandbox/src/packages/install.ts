@@ -3,6 +3,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
+import type { Socket } from 'node:net';
 import { dirname, join } from 'node:path';
 import type { Bundle } from '@wellspring/contract/definition';
 import type { Log } from '@wellspring/core/log';
@@ -17,6 +18,8 @@ export interface PackageStore {
 }
 
 const INSTALL_MS = 110_000;
+/** The last thing that the package manager says when all is done. */
+const DONE = '"pnpm:execution-time"';
 const LOCKFILE = 'pnpm-lock.yaml';
 
 /** Installs without running anything of the packages, flat, so that the folder can be hard-linked as it is. */
@@ -30,7 +33,7 @@ const FLAGS = [
   '--config.auto-install-peers=true',
   '--config.block-exotic-subdeps=true',
   '--config.verify-deps-before-run=false',
-  '--reporter=append-only',
+  '--reporter=ndjson',
 ];
 
 /** The package manager that comes with this package: no machine needs one of its own. */
@@ -64,16 +67,25 @@ export function createPackageStore(
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     let said = '';
-    const hear = (chunk: Buffer) => {
-      said = (said + chunk.toString('utf8')).slice(-8000);
+    let finish: () => void = () => {};
+    const finished = new Promise<0>((resolve) => {
+      finish = () => resolve(0);
+    });
+    const hear = (text: string) => {
+      said = (said + text).slice(-8000);
+      if (said.includes(DONE)) finish();
     };
-    child.stdout.on('data', hear);
-    child.stderr.on('data', hear);
+    child.stdout.setEncoding('utf8').on('data', hear);
+    child.stderr.setEncoding('utf8').on('data', hear);
     const timer = setTimeout(() => child.kill('SIGKILL'), INSTALL_MS);
-    const code = await new Promise<number | null>((resolve, reject) => {
+    const ended = new Promise<number | null>((resolve, reject) => {
       child.on('error', reject);
       child.on('close', resolve);
-    }).finally(() => clearTimeout(timer));
+    });
+    ended.catch(() => {}).finally(() => clearTimeout(timer));
+    // It may linger for seconds when it has done its work, over names that it still resolves: nobody waits for that.
+    const code = await Promise.race([ended, finished]);
+    for (const handle of [child, timer, child.stdout as Socket, child.stderr as Socket]) handle.unref();
     if (code !== 0) throw new InstallFailed(said);
   }
 

@@ -27,6 +27,22 @@ describe.each(TIERS)('packages in tier %s', (tier) => {
     expect(values(common)).toEqual(['4.17.20']);
   });
 
+  test('of other sources cannot be found', async () => {
+    const outcome = await sandbox.runModule(
+      `import fs from 'node:fs'; import path from 'node:path'; import ms from 'ms@2.0.0';
+       import { createRequire } from 'node:module';
+       export default { name: 'x', run() {
+         const own = path.dirname(fs.realpathSync(path.join(path.dirname(new URL(import.meta.url).pathname), 'node_modules')));
+         const attempt = (act) => { try { return act() } catch ({ code }) { return code } };
+         this.$emit([ms('1s'), attempt(() => fs.readdirSync(path.dirname(own))), attempt(() => fs.writeFileSync(own + '/x', ''))]);
+       } }`,
+    );
+    const [[used, listed, written]] = values(outcome) as [unknown[]];
+    expect(used).toBe(1000);
+    expect(String(listed)).toMatch(/EACCES|ERR_ACCESS_DENIED/);
+    expect(String(written)).toMatch(/EACCES|EROFS|ERR_ACCESS_DENIED/);
+  });
+
   test('are installed again as the bundle says', async () => {
     const { id, bundle } = await sandbox.packager.bundle({
       code: `import ms from 'ms@^2.0.0'; export default { name: 'x', run() { this.$emit(ms('1s')) } }`,

@@ -5,6 +5,8 @@ import { LIMITS } from '@wellspring/contract/limits';
 import { seccompFilter } from '../seccomp.ts';
 import { childEnvironment, NOBODY, nodeFlags, type Tier, type TierOptions } from './tier.ts';
 
+/** Where the packages lie inside. */
+const PACKAGES = '/packages';
 /** Bytes of the private /tmp. */
 const TMP_BYTES = 64 * 1024 * 1024;
 
@@ -49,7 +51,7 @@ export function findBubblewrap(): string | undefined {
  */
 export function createBubblewrapTier(
   bwrap: string,
-  { program, directory, codeAllowNetworks, heapMb, user }: TierOptions,
+  { program, directory, packages, codeAllowNetworks, heapMb, user }: TierOptions,
 ): Tier {
   mkdirSync(directory, { recursive: true, mode: 0o755 });
   const filter = join(directory, 'seccomp.bpf');
@@ -84,6 +86,9 @@ export function createBubblewrapTier(
     '--ro-bind',
     program,
     '/rt/child.mjs',
+    '--ro-bind',
+    packages,
+    PACKAGES,
     ...libraries().flatMap((path) => ['--ro-bind', path, path]),
     ...RESOLVER_FILES.flatMap((path) => ['--ro-bind-try', path, path]),
     '--ro-bind',
@@ -112,6 +117,7 @@ export function createBubblewrapTier(
   return {
     name: 'bubblewrap',
     visibleSlot: () => '/app',
+    visiblePackages: PACKAGES,
     spawn(slot) {
       const seccomp = openSync(filter, 'r');
       const args = [

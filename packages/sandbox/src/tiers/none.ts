@@ -10,11 +10,12 @@ const SETPRIV = ['/usr/bin/setpriv', '/bin/setpriv'].find(existsSync);
  * Tier C: a plain child with Node's permission model. Keeps honest code honest; it is no boundary, so it is never
  * chosen silently.
  */
-export function createPlainTier({ program, codeAllowNetworks, heapMb, user }: TierOptions): Tier {
+export function createPlainTier({ program, packages, codeAllowNetworks, heapMb, user }: TierOptions): Tier {
   const realProgram = realpathSync(program);
   return {
     name: 'none',
     visibleSlot: (slot) => slot,
+    visiblePackages: packages,
     spawn(slot) {
       const temporary = join(slot, 'tmp');
       mkdirSync(temporary, { recursive: true, mode: 0o700 });
@@ -23,6 +24,7 @@ export function createPlainTier({ program, codeAllowNetworks, heapMb, user }: Ti
         ...nodeFlags(heapMb),
         `--allow-fs-read=${realProgram}`,
         `--allow-fs-read=${slot}/*`,
+        `--allow-fs-read=${packages}/*`,
         `--allow-fs-write=${temporary}/*`,
       ];
       const node = [process.execPath, ...flags, realProgram, JSON.stringify(codeAllowNetworks)];

@@ -10,6 +10,8 @@ export interface Tier {
   spawn(slot: string): ChildProcess;
   /** Path of the slot as the child sees it. */
   visibleSlot(slot: string): string;
+  /** The same of the directory of packages. */
+  visiblePackages: string;
 }
 
 export interface TierOptions {
@@ -18,6 +20,8 @@ export interface TierOptions {
   /** Directory for what a tier has to prepare. */
   directory: string;
   codeAllowNetworks: readonly string[];
+  /** Directory of packages, read-only for the child. */
+  packages: string;
   /** Of the V8 heap, in MB. */
   heapMb: number;
   /** The unprivileged user to start processes as; undefined: the platform's own. */
