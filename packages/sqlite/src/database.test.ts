@@ -180,3 +180,28 @@ test('what was resolved survives SIGKILL at any moment', async () => {
   expect(told.filter((n) => !found.has(n))).toEqual([]);
   await after.close();
 });
+
+test('a failed fsync rejects its writes, and the next ones wait for a whole checkpoint', async () => {
+  const path = join(directory.path, 'failing.db');
+  let broken = false;
+  const failing = openDatabase(path, {
+    sync: (_file, done) => setImmediate(() => done(broken ? new Error('EIO') : null)),
+  });
+  failing.exec('CREATE TABLE t (n INTEGER PRIMARY KEY)');
+  const add = (n: number) => failing.writeOne(() => failing.statement('INSERT INTO t VALUES (?)').run(n));
+  await add(1);
+  broken = true;
+  await expect(add(2)).rejects.toThrow('EIO');
+  // A reader keeps the checkpoint from being whole: nothing may be written behind a doubtful log.
+  const reader = openDatabase(path);
+  reader.exec('BEGIN');
+  reader.statement('SELECT count(*) FROM t').get();
+  failing.exec('PRAGMA busy_timeout = 1');
+  broken = false;
+  await expect(add(3)).rejects.toThrow('could not be brought into the database');
+  reader.exec('COMMIT');
+  await reader.close();
+  await add(4);
+  expect(failing.statement('SELECT n FROM t WHERE n = 4').get()).toEqual({ n: 4 });
+  await failing.close();
+});

@@ -9,6 +9,8 @@ import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlit
  * power failure. The fsync is made outside of SQLite (whose own synchronous=NORMAL leaves the log to the operating
  * system) and off the event loop; what is asked for while it is under way makes up the next commit. Reads run at once,
  * between commits; they may see what becomes durable a moment later.
+ * When the fsync fails, its writes are rejected, and nothing more is written before a checkpoint has brought the whole
+ * log into the database file: the log itself is not to be trusted then.
  * When a commit fails (a full disk), all its writes are rejected and none is done; the next commit tries anew.
  */
 export interface Database {
@@ -33,6 +35,11 @@ export interface Database {
 
 export type { SQLInputValue };
 
+export interface DatabaseOptions {
+  /** Makes a file durable; default fdatasync. */
+  sync?: (file: number, done: (error: Error | null) => void) => void;
+}
+
 interface Pending {
   work: () => unknown;
   single: boolean;
@@ -41,7 +48,7 @@ interface Pending {
 }
 
 /** Opens or makes the file and its directory; `:memory:` keeps nothing. @throws Error when the file is no database, or not ours to write */
-export function openDatabase(path: string): Database {
+export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions = {}): Database {
   const inMemory = path === ':memory:';
   if (!inMemory) mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   const db = new DatabaseSync(path, { enableForeignKeyConstraints: false });
@@ -59,6 +66,8 @@ export function openDatabase(path: string): Database {
   /** Of the write-ahead log, which is there from the first commit on and stays the same file. */
   let logFile: number | undefined;
   let syncing: Promise<void> | undefined;
+  /** An fsync of the log failed: what it holds may not be on the disk, whatever a later fsync says. */
+  let doubtful = false;
 
   function statement(sql: string): StatementSync {
     let found = statements.get(sql);
@@ -120,6 +129,13 @@ export function openDatabase(path: string): Database {
     return logFile;
   }
 
+  /** Brings the log into the database file, which SQLite fsyncs itself. @throws while that fails */
+  function checkpoint(): void {
+    const { busy } = statement('PRAGMA wal_checkpoint(TRUNCATE)').get() as { busy: number };
+    if (busy !== 0) throw new Error('the write-ahead log could not be brought into the database');
+    doubtful = false;
+  }
+
   /** Commits what is asked for, and makes it durable while the event loop goes on. */
   function flush(): void {
     scheduled = false;
@@ -129,6 +145,7 @@ export function openDatabase(path: string): Database {
     let settle: (() => void)[];
     let log: number | undefined;
     try {
+      if (doubtful) checkpoint();
       settle = commit(group);
       log = inMemory ? undefined : openLog();
     } catch (error) {
@@ -142,10 +159,14 @@ export function openDatabase(path: string): Database {
     }
     const file = log;
     syncing = new Promise((resolve) => {
-      fdatasync(file, (error) => {
+      sync(file, (error) => {
         syncing = undefined;
-        if (error) for (const { reject } of group) reject(error);
-        else for (const tell of settle) tell();
+        if (error) {
+          doubtful = true;
+          for (const { reject } of group) reject(error);
+        } else {
+          for (const tell of settle) tell();
+        }
         resolve();
         if (pending.length > 0) schedule();
       });
@@ -194,6 +215,7 @@ export function openDatabase(path: string): Database {
         if (pending.length === 0) break;
         flush();
       }
+      if (doubtful) checkpoint();
       if (logFile !== undefined) {
         fdatasyncSync(logFile);
         closeSync(logFile);
