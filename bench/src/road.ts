@@ -1,6 +1,6 @@
 import { cpus } from 'node:os';
 import { Ledger, offer, percentile, type Round } from './load.ts';
-import { startPlatform } from './platform.ts';
+import { startBenchPlatform } from './platform.ts';
 import { residentBytes, startModule } from './processes.ts';
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 5);
@@ -37,7 +37,8 @@ export async function compareRoad(): Promise<void> {
   );
   const target = `http://127.0.0.1:${receiver.port}/`;
   const pipe = await startModule('./pipe.ts', [target]);
-  const platform = await startPlatform();
+  const flags = process.env.BENCH_NODE_FLAGS?.split(' ') ?? [];
+  const platform = await startBenchPlatform(flags);
   try {
     const one = [await platform.deploy(target)];
     const several = await Promise.all(Array.from({ length: SOURCES }, () => platform.deploy(target)));
@@ -55,7 +56,7 @@ export async function compareRoad(): Promise<void> {
         const result = await offer(urls, ledger, first, EVENTS);
         first += EVENTS;
         if (round > 0) rounds.get(name)!.push(result);
-        memory = Math.max(memory, residentBytes(platform.child.pid!));
+        memory = Math.max(memory, residentBytes(platform.pid));
       }
     }
     console.log(
@@ -74,7 +75,7 @@ export async function compareRoad(): Promise<void> {
       `memory of the platform with its sandboxes: ${(memory / 1024 / 1024).toFixed(0)} MB at the most`,
     );
   } finally {
-    await platform.stop();
+    await platform[Symbol.asyncDispose]();
     pipe.child.disconnect();
     receiver.child.disconnect();
   }
