@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { chmodSync, existsSync, lstatSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { copyFile, link, mkdir, readdir, readlink, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import type { Files } from './packages/materialise.ts';
 
 /**
@@ -24,11 +24,14 @@ export interface Slots {
   close(): void;
 }
 
-/** A directory of ours, empty; the same one for the same data, so that nothing is left behind by a crash. */
+/**
+ * A directory of ours, empty; the same one for the same data, so that nothing is left behind by a crash. Two platforms
+ * may be given the same relative path in different working directories: the absolute one tells them apart.
+ */
 function baseFor(dataDir: string): string {
   const path = join(
     tmpdir(),
-    `wellspring-${createHash('sha256').update(dataDir).digest('hex').slice(0, 16)}`,
+    `wellspring-${createHash('sha256').update(resolve(dataDir)).digest('hex').slice(0, 16)}`,
   );
   try {
     mkdirSync(path, { mode: 0o711 });

@@ -1,0 +1,37 @@
+import { existsSync } from 'node:fs';
+import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
+import { createSlots } from './slots.ts';
+
+const before = process.cwd();
+let dirs: TempDir[];
+
+beforeEach(async () => {
+  dirs = [await tempDir(), await tempDir()];
+});
+
+afterEach(async () => {
+  process.chdir(before);
+  for (const dir of dirs) await dir.remove();
+});
+
+test('the same relative data directory in two working directories: neither empties the other', () => {
+  const [first, second] = dirs.map(({ path }) => {
+    process.chdir(path);
+    const slots = createSlots('.wellspring');
+    return { slots, slot: slots.create() };
+  });
+  expect(existsSync(first!.slot)).toBe(true);
+  second!.slots.close();
+  expect(existsSync(first!.slot)).toBe(true);
+  expect(existsSync(first!.slots.create())).toBe(true);
+  first!.slots.close();
+  expect(existsSync(first!.slot)).toBe(false);
+});
+
+test('what a crash left behind is gone at the next start on the same data', () => {
+  const left = createSlots(dirs[0]!.path).create();
+  const next = createSlots(dirs[0]!.path);
+  expect(existsSync(left)).toBe(false);
+  next.close();
+});
