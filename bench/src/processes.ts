@@ -21,28 +21,39 @@ export async function startModule(
   return { child, port };
 }
 
-/** Resident bytes of a process and all below it. */
-export function residentBytes(root: number): number {
+/**
+ * Memory of a process and of all below it, in bytes, where a page that n of them share counts as 1/n for each: the
+ * sandboxes all map the same program. Where that may not be read: the resident size.
+ */
+export function memoryOf(root: number): number {
   const parents = new Map<number, number>();
   for (const name of readdirSync('/proc')) {
-    if (!/^\d+$/.test(name)) continue;
-    try {
-      const stat = readFileSync(`/proc/${name}/stat`, 'utf8');
-      parents.set(Number(name), Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]));
-    } catch {
-      // It ended meanwhile.
-    }
+    const stat = /^\d+$/.test(name) ? readIfThere(`/proc/${name}/stat`) : undefined;
+    if (stat) parents.set(Number(name), Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]));
   }
   let sum = 0;
   for (const pid of parents.keys()) {
     let above: number | undefined = pid;
     while (above !== undefined && above !== root) above = parents.get(above);
-    if (above !== root) continue;
-    try {
-      sum += Number(readFileSync(`/proc/${pid}/statm`, 'utf8').split(' ')[1]) * 4096;
-    } catch {
-      // It ended meanwhile.
-    }
+    if (above === root) sum += proportional(pid) ?? resident(pid);
   }
   return sum;
+}
+
+function proportional(pid: number): number | undefined {
+  const kilobytes = /^Pss:\s+(\d+) kB/m.exec(readIfThere(`/proc/${pid}/smaps_rollup`) ?? '')?.[1];
+  return kilobytes === undefined ? undefined : Number(kilobytes) * 1024;
+}
+
+function resident(pid: number): number {
+  return Number((readIfThere(`/proc/${pid}/statm`) ?? '0 0').split(' ')[1]) * 4096;
+}
+
+/** undefined: it ended meanwhile, or is not ours to read. */
+function readIfThere(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return undefined;
+  }
 }

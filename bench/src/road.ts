@@ -1,7 +1,7 @@
 import { cpus } from 'node:os';
 import { Ledger, offer, percentile, type Round } from './load.ts';
 import { startBenchPlatform } from './platform.ts';
-import { residentBytes, startModule } from './processes.ts';
+import { memoryOf, startModule } from './processes.ts';
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 5);
 const EVENTS = Number(process.env.BENCH_EVENTS ?? 6000);
@@ -56,7 +56,7 @@ export async function compareRoad(): Promise<void> {
         const result = await offer(urls, ledger, first, EVENTS);
         first += EVENTS;
         if (round > 0) rounds.get(name)!.push(result);
-        memory = Math.max(memory, residentBytes(platform.pid));
+        memory = Math.max(memory, memoryOf(platform.pid));
       }
     }
     console.log(
