@@ -6,11 +6,13 @@ import type { Log } from '@wellspring/core/log';
 import type { Handler, JobInput, Queue } from '@wellspring/queue/port';
 import { type DeliveryRow, deliveries } from '@wellspring/store/collections/webhooks';
 import type { Store } from '@wellspring/store/port';
+import type { HandOver } from './hand-over.ts';
 import { LEASE_MS } from './lease.ts';
 import { listenersOf } from './match.ts';
 import { readMessage } from './read-message.ts';
 
 export interface FanOutDeps {
+  handOver: HandOver;
   store: Store;
   queue: Queue;
   clock: Clock;
@@ -30,7 +32,7 @@ const runIdOf = (emitterId: string, event: EmittedEvent, listenerId: string) =>
  * Handles the queue `emitted`: gives every event to everybody who listens. Resolves when the deliveries are rows of
  * the store, the runs of listening sources are queued, and first attempts are announced; doing it again adds nothing.
  */
-export function createFanOut({ store, queue, clock, log }: FanOutDeps): Handler {
+export function createFanOut({ store, queue, clock, log, handOver }: FanOutDeps): Handler {
   const rowsOfDeliveries = store.collection(deliveries);
 
   /** Inserts what is not there yet; gives the rows whose first attempt is to be announced. */
@@ -91,6 +93,7 @@ export function createFanOut({ store, queue, clock, log }: FanOutDeps): Handler 
       }
     }
     const due = rows.length > 0 ? await insert(rows) : [];
+    for (const row of due) handOver.put(row);
     await Promise.all([
       runs.length > 0 && queue.publishMany('runs', runs),
       due.length > 0 && queue.publishMany('deliveries', due.map(announcement)),

@@ -9,6 +9,7 @@ import { type Attempts, createAttempts, type Held } from './attempts.ts';
 import { createClaimLoop } from './claim.ts';
 import { createWebhookHealth } from './disable.ts';
 import { createFanOut } from './fan-out.ts';
+import { createHandOver, type HandOver } from './hand-over.ts';
 import { createSigningKeys } from './keys.ts';
 import { ATTEMPT_MS } from './lease.ts';
 import { createPost } from './post.ts';
@@ -43,6 +44,7 @@ export function createDeliveryService(deps: DeliveryDeps): Service {
     allowNetworks: deps.config.allowNetworks,
     connections: LIMITS.perWebhook * 8,
   });
+  const handOver = createHandOver();
   const slots = createSlots<Held>(LIMITS);
   const attempts: Attempts = createAttempts({
     ...deps,
@@ -59,7 +61,7 @@ export function createDeliveryService(deps: DeliveryDeps): Service {
       {
         name: 'fan-out',
         run: (signal) =>
-          queue.consume('emitted', createFanOut(deps), {
+          queue.consume('emitted', createFanOut({ ...deps, handOver }), {
             concurrency: FAN_OUTS,
             batch: RUNS_TOGETHER,
             signal,
@@ -68,7 +70,7 @@ export function createDeliveryService(deps: DeliveryDeps): Service {
       {
         name: 'first-attempts',
         run: (signal) =>
-          queue.consume('deliveries', createFirstAttempts(store, attempts), {
+          queue.consume('deliveries', createFirstAttempts(store, attempts, handOver), {
             concurrency: HANDED_OUT,
             signal,
           }),
@@ -83,11 +85,11 @@ export function createDeliveryService(deps: DeliveryDeps): Service {
  * Handles the queue `deliveries`. The message carries the lease of the row, so no write is needed to hold it; one
  * that comes too late, or again, finds another `due_at` and is dropped: the claim loop has the row.
  */
-export function createFirstAttempts(store: Store, attempts: Attempts): Handler {
+export function createFirstAttempts(store: Store, attempts: Attempts, handOver: HandOver): Handler {
   const rows = store.collection(deliveries);
   return async ([job]) => {
     const message = readMessage<DeliveryMessage>(job, 'delivery', 1);
-    const row = await rows.get(message.delivery_id);
+    const row = handOver.take(message.delivery_id, message.lease) ?? (await rows.get(message.delivery_id));
     if (row?.status !== 'pending' || row.due_at !== message.lease) return;
     await attempts.accept(row, message.lease);
   };
