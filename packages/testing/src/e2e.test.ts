@@ -14,7 +14,7 @@ let sink: WebhookSink;
 beforeAll(async () => {
   dir = await tempDir();
   sink = await createWebhookSink();
-  platform = await startPlatform({ dataDir: dir.path });
+  platform = await startPlatform({ dataDir: dir.path, ownGroup: true });
 });
 
 afterAll(async () => {
@@ -98,6 +98,29 @@ test('from deploying a source to its signed delivery, its stream and its list, a
     ]);
   });
   expect(sink.requests).toHaveLength(2);
+});
+
+test('Ctrl-C, which reaches the whole process group, lets the run under way finish', async () => {
+  const { client } = platform;
+  const source = await client.createSource({
+    component_code: `export default {
+      name: 'Slow',
+      props: { http: { type: '$.interface.http', customResponse: true } },
+      async run() {
+        this.http.respond({ status: 200, body: 'begun' });
+        await new Promise((resolve) => setTimeout(resolve, 700));
+        this.$emit('finished');
+      },
+    };`,
+  });
+  const { endpoint_url } = source.configured_props.http as { endpoint_url: string };
+  // The response comes while the run goes on.
+  expect(await (await fetch(endpoint_url)).text()).toBe('begun');
+  expect(await platform.end('SIGINT', true)).toBe(0);
+  platform.spawn();
+  await platform.ready();
+  expect((await client.listSourceErrors({ id: source.id })).data).toEqual([]);
+  expect((await client.listSourceEvents({ id: source.id })).data).toMatchObject([{ event: 'finished' }]);
 });
 
 test('a second platform on the same data directory is refused, the first goes on', async () => {

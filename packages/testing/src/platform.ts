@@ -19,6 +19,8 @@ export interface PlatformOptions {
   env?: Record<string, string>;
   /** For node itself, e.g. `--cpu-prof`. */
   nodeFlags?: readonly string[];
+  /** The process leads a group of its own, as in a terminal; default: it belongs to the group of whoever starts it. */
+  ownGroup?: boolean;
 }
 
 /** The whole platform as a process of its own. Its ports, keys and data stay the same over restarts. */
@@ -37,8 +39,11 @@ export interface Platform extends AsyncDisposable {
   spawn(): void;
   /** Resolves when `/ready` answers 200. @throws Error with the output when the process ends, or after 30 s */
   ready(): Promise<void>;
-  /** Sends a signal, and resolves with the exit code (null: killed) when the process has ended. */
-  end(signal?: NodeJS.Signals): Promise<number | null>;
+  /**
+   * Sends a signal, and resolves with the exit code (null: killed) when the process has ended.
+   * @param group to its whole group, as a terminal does; needs `ownGroup`
+   */
+  end(signal?: NodeJS.Signals, group?: boolean): Promise<number | null>;
 }
 
 /**
@@ -63,6 +68,7 @@ export async function startPlatform({
   dataDir,
   env = {},
   nodeFlags = [],
+  ownGroup = false,
 }: PlatformOptions): Promise<Platform> {
   const [port, adminPort] = [await freePort(), await freePort()];
   const [url, adminUrl] = [`http://127.0.0.1:${port}`, `http://127.0.0.1:${adminPort}`];
@@ -100,6 +106,7 @@ export async function startPlatform({
           ...env,
         },
         stdio: ['ignore', 'pipe', 'pipe'],
+        detached: ownGroup,
       });
       child = started;
       for (const stream of [started.stdout, started.stderr]) {
@@ -125,8 +132,9 @@ export async function startPlatform({
       });
       if (!child) throw new Error(`The platform ended:\n${output}`);
     },
-    async end(signal = 'SIGTERM') {
-      child?.kill(signal);
+    async end(signal = 'SIGTERM', group = false) {
+      if (group && child) process.kill(-child.pid!, signal);
+      else child?.kill(signal);
       return ended;
     },
     async [Symbol.asyncDispose]() {

@@ -136,6 +136,8 @@ export function createBubblewrapTier(
       ];
       const child = spawn(bwrap, args, {
         ...user,
+        // A group of its own: Ctrl-C in a terminal, meant for the platform, does not end runs under way.
+        detached: true,
         env: {},
         cwd: '/',
         stdio: ['ignore', 'pipe', 'pipe', 'pipe', seccomp],

@@ -32,6 +32,8 @@ export function createPlainTier({ program, packages, codeAllowNetworks, heapMb, 
         SETPRIV === undefined ? node : [SETPRIV, '--pdeathsig', 'KILL', '--', ...node];
       return spawn(file, args, {
         ...user,
+        // A group of its own: Ctrl-C in a terminal, meant for the platform, does not end runs under way.
+        detached: true,
         cwd: slot,
         env: childEnvironment(slot, temporary),
         stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
