@@ -1,4 +1,5 @@
 import type { EmittedEvent, EmittedMessage } from '@wellspring/contract/messages';
+import { eventIdOfSortKey, parseEventId } from '@wellspring/core/event-id';
 import type { EventRow, LogRow } from '@wellspring/store/collections/events';
 import type { OutboxRow } from '@wellspring/store/collections/outbox';
 import type { EmitterStateRow } from '@wellspring/store/collections/states';
@@ -60,7 +61,7 @@ export function createCommitGroup(emitterId: string, ownerId: string): CommitGro
       first ??= part;
       parts += 1;
       events.push(...part.events);
-      if (part.logs) logs.push(part.logs);
+      if (part.logs) addLogs(logs, part.logs);
       for (const event of part.emitted) {
         emitted.push({ ...event, trace_id: part.trace_id });
         bytes += event.payload.length;
@@ -84,4 +85,22 @@ export function createCommitGroup(emitterId: string, ownerId: string): CommitGro
       published.then(announced.resolve, announced.reject);
     },
   };
+}
+
+const MOST_LOG_BYTES = 256 * 1024;
+
+/** Logs whose ids follow those of the row before are kept in that row: there is one for a burst of short runs. */
+function addLogs(rows: LogRow[], next: LogRow): void {
+  const last = rows.at(-1);
+  if (last && last.records.length < MOST_LOG_BYTES && follows(last, next)) {
+    const records = `${last.records.slice(0, -1)},${next.records.slice(1)}`;
+    rows[rows.length - 1] = { ...last, count: last.count + next.count, records };
+  } else {
+    rows.push(next);
+  }
+}
+
+function follows(row: LogRow, next: LogRow): boolean {
+  const [first, second] = [row, next].map(({ sort_key }) => parseEventId(eventIdOfSortKey(sort_key)));
+  return first!.ms === second!.ms && first!.n + row.count === second!.n;
 }

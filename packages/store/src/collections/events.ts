@@ -37,12 +37,13 @@ export const events: CollectionDefinition<EventRow> = {
   texts: ['payload'],
 };
 
-/** The logs of one run: consecutive event ids of the stream `$logs`, one per record. */
+/** The logs of a run, or of runs that ended together: consecutive event ids of the stream `$logs`, one per record. */
 export interface LogRow {
   /** `<emitter_id>/<sort key of the first record>` */
   id: string;
   emitter_id: string;
   sort_key: string;
+  /** Of the first run. */
   run_id: string;
   indexed_at_ms: number;
   /** Number of records; their ids are `<ms>-<n>` … `<ms>-<n + count - 1>`. */
