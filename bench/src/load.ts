@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { Pool } from 'undici';
 
 /** What one round showed. */
@@ -37,12 +38,19 @@ const PADDING = 'x'.repeat(960);
 /** How long the last deliveries may take after the last request. */
 const DRAIN_MS = 30_000;
 
+export interface Offer {
+  /** Spread over, in turns. */
+  urls: readonly string[];
+  /** Events a second, at even intervals; absent: as fast as they are answered. */
+  perSecond?: number;
+}
+
 /**
- * Sends `count` events of 1 KB over 64 connections and waits until all were delivered.
- * @param urls spread over, in turns
+ * Sends `count` events of 1 KB over 64 connections and waits until all were delivered. At a given rate, times count
+ * from when an event was due, so that a stall is felt by all that it held up.
  */
 export async function offer(
-  urls: readonly string[],
+  { urls, perSecond }: Offer,
   ledger: Ledger,
   first: number,
   count: number,
@@ -60,7 +68,8 @@ export async function offer(
       const { pool, path } = pools[connection % pools.length]!;
       while (next < first + count) {
         const n = next++;
-        const at = now();
+        const at = perSecond === undefined ? now() : begun + ((n - first) / perSecond) * 1000;
+        if (at > now()) await pause(Math.ceil(at - now()));
         sentAt.set(n, at);
         const { statusCode, body } = await pool.request({
           path,
@@ -76,7 +85,7 @@ export async function offer(
   );
   const deadline = now() + DRAIN_MS;
   const missing = () => [...sentAt.keys()].filter((n) => !ledger.arrivals.has(n)).length;
-  while (missing() > 0 && now() < deadline) await new Promise((resolve) => setTimeout(resolve, 20));
+  while (missing() > 0 && now() < deadline) await pause(20);
   await Promise.all(pools.map(({ pool }) => pool.close()));
 
   const arrivals = [...sentAt.keys()].flatMap((n) => ledger.arrivals.get(n) ?? []);

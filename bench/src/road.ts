@@ -1,11 +1,14 @@
 import { cpus } from 'node:os';
-import { Ledger, offer, percentile, type Round } from './load.ts';
+import { Ledger, type Offer, offer, percentile, type Round } from './load.ts';
 import { startBenchPlatform } from './platform.ts';
 import { memoryOf, startModule } from './processes.ts';
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 5);
 const EVENTS = Number(process.env.BENCH_EVENTS ?? 6000);
 const SOURCES = Number(process.env.BENCH_SOURCES ?? 8);
+/** Of the rounds that ask for latency, below what either side can do. */
+const PER_SECOND = Number(process.env.BENCH_PER_SECOND ?? 1000);
+const PIPE = 'bare pipe';
 
 const median = (values: readonly number[]) =>
   percentile(
@@ -42,31 +45,37 @@ export async function compareRoad(): Promise<void> {
   try {
     const one = [await platform.deploy(target)];
     const several = await Promise.all(Array.from({ length: SOURCES }, () => platform.deploy(target)));
-    const contestants = {
-      'bare pipe': [`http://127.0.0.1:${pipe.port}/`],
-      'one source': one,
-      [`${SOURCES} sources`]: several,
+    const bare = [`http://127.0.0.1:${pipe.port}/`];
+    const paced = { perSecond: PER_SECOND };
+    const contestants: Record<string, Offer> = {
+      [PIPE]: { urls: bare },
+      'one source': { urls: one },
+      [`${SOURCES} sources`]: { urls: several },
+      [`${PIPE}, paced`]: { urls: bare, ...paced },
+      'one source, paced': { urls: one, ...paced },
     };
     const rounds = new Map<string, Round[]>(Object.keys(contestants).map((name) => [name, []]));
     let first = 0;
     let memory = 0;
     // The first round warms up and does not count.
     for (let round = 0; round <= ROUNDS; round++) {
-      for (const [name, urls] of Object.entries(contestants)) {
-        const result = await offer(urls, ledger, first, EVENTS);
+      for (const [name, what] of Object.entries(contestants)) {
+        const result = await offer(what, ledger, first, EVENTS).catch((cause: unknown) => {
+          throw new Error(`${name}, round ${round}: ${String(cause)}`, { cause });
+        });
         first += EVENTS;
         if (round > 0) rounds.get(name)!.push(result);
         memory = Math.max(memory, memoryOf(platform.pid));
       }
     }
     console.log(
-      `\n${ROUNDS} rounds of ${EVENTS} events of 1 KB, 64 connections, ${cpus().length} cores; medians\n`,
+      `\n${ROUNDS} rounds of ${EVENTS} events of 1 KB, 64 connections, ${cpus().length} cores, paced: ${PER_SECOND} a second; medians\n`,
     );
     console.log('                       events/s accept p50/p99  deliver p50/p99  lost  twice');
     for (const [name, results] of rounds) console.log(line(name, results));
-    const base = median(rounds.get('bare pipe')!.map(({ rate }) => rate));
+    const base = median(rounds.get(PIPE)!.map(({ rate }) => rate));
     for (const [name, results] of rounds) {
-      if (name === 'bare pipe') continue;
+      if (name === PIPE || contestants[name]!.perSecond !== undefined) continue;
       console.log(
         `ratio of ${name} to the bare pipe: ${(median(results.map(({ rate }) => rate)) / base).toFixed(2)}`,
       );
