@@ -121,6 +121,20 @@ describe('updating a source', () => {
     expect(after.deployments.map(({ id }) => id)).toEqual([now]);
   });
 
+  test('a hook that throws brings name and slug back, also when another source wants the slug meanwhile', async () => {
+    const made = await create({ name: 'Wanted' });
+    bed.onHook(async (hook, _deployment, id) => {
+      if (hook !== 'activate' || id !== made.id) return;
+      bed.onHook(() => {});
+      expect((await create({ name: 'Wanted' })).name_slug).toBe('wanted-1');
+      throw new Error('no');
+    });
+    const change = { component_code: code({ props: [HTTP], version: 'renamed' }), name: 'Changed' };
+    await expect(update(made.id, change)).rejects.toMatchObject({ status: 400 });
+    const { source } = await bed.rowsOf(made.id);
+    expect(source).toMatchObject({ name: 'Wanted', name_slug: 'wanted', status: 'live', transition: null });
+  });
+
   test('an endpoint whose prop is gone goes with it; a new one is made', async () => {
     const made = await create({ component_code: code({ props: [HTTP] }) });
     const { configured_props } = await update(made.id, {

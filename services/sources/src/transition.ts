@@ -32,16 +32,14 @@ export async function transition(
     if (source.active && (redeployed || toggled))
       await runDeactivate(deps, source.id, source.deployment_id, ignoreHookErrors);
     if (redeployed) await interfaces.addEndpoints(source, change.deployment_id);
-    const next = await swap(deps, source, change);
+    const next = await swap(deps, source, { ...change, name: source.name });
     // Endpoints of props that are no more stay until nothing can bring them back.
     await interfaces.restore(next, { removeStale: false });
     if (change.active && (redeployed || toggled))
       await runHook(deps, source.id, next.deployment_id, 'activate');
     if (redeployed) await interfaces.restore(next);
-    const live = { status: 'live', transition: null } as const;
-    if (!(await deps.store.collection(sources).patch(source.id, live, { status: 'updating' })))
-      throw notFound('source', source.id);
-    return { ...next, ...live };
+    // The name comes last: until then nobody else gets the slug that the source would go back to.
+    return await swap(deps, next, change, { status: 'live', transition: null });
   } catch (error) {
     await undo(context, source.id, { interrupted: false });
     throw error;
@@ -70,15 +68,16 @@ async function swap(
   { store, clock }: SourcesContext['deps'],
   source: SourceRow,
   { component_id, deployment_id, name, active, concurrency }: Change,
+  end?: Pick<SourceRow, 'status' | 'transition'>,
 ): Promise<SourceRow> {
   const rows = store.collection(sources);
   const updated_at = Math.floor(clock.now() / 1000);
-  const fields = { component_id, deployment_id, name, active, concurrency, updated_at };
+  const fields = { component_id, deployment_id, name, active, concurrency, updated_at, ...end };
   const write = async (name_slug: string) => {
     const written = await rows.patch(
       source.id,
       { ...fields, name_slug },
-      { status: { in: ['live', 'updating'] } },
+      { status: end ? 'updating' : { in: ['live', 'updating'] } },
     );
     if (!written) throw notFound('source', source.id);
     return { ...source, ...fields, name_slug };
