@@ -12,8 +12,8 @@ export interface Pool {
   /** A process that can take calls: one from the pool, or a new one when it is empty. */
   take(): Promise<Fresh>;
   readonly size: number;
-  /** Resolves when all have ended. */
-  close(): Promise<void>;
+  /** Starts no more; those that wait are the caller's to end. */
+  close(): void;
 }
 
 const AT_A_TIME = 2;
@@ -22,8 +22,6 @@ const READY_MS = 30_000;
 
 export function createPool(spawn: () => Fresh, target: number, log: Log): Pool {
   const waiting: Fresh[] = [];
-  /** Those that nobody has taken yet. */
-  const own = new Set<Fresh>();
   let starting = 0;
   let closed = false;
 
@@ -31,9 +29,7 @@ export function createPool(spawn: () => Fresh, target: number, log: Log): Pool {
     const fresh = spawn();
     const { child } = fresh;
     const late = setTimeout(() => child.kill('crash', 'It was not ready in time.'), READY_MS);
-    own.add(fresh);
     child.ready.catch(() => {}).finally(() => clearTimeout(late));
-    child.ended.then(() => own.delete(fresh));
     return fresh;
   }
 
@@ -61,25 +57,18 @@ export function createPool(spawn: () => Fresh, target: number, log: Log): Pool {
         if (!fresh.child.usable) continue;
         // The refill must not compete with what the process was taken for.
         setImmediate(refill);
-        own.delete(fresh);
         return fresh;
       }
       const fresh = start();
       await fresh.child.ready;
-      own.delete(fresh);
       setImmediate(refill);
       return fresh;
     },
     get size() {
       return waiting.length;
     },
-    async close() {
+    close() {
       closed = true;
-      const ending = [...own].map(({ child }) => {
-        child.kill('aborted', 'closed');
-        return child.ended;
-      });
-      await Promise.all(ending);
     },
   };
 }

@@ -95,13 +95,19 @@ export function createWorkers({
 }: WorkersOptions): Workers {
   const workers = new Map<string, Worker>();
   const busy = new Set<Worker>();
+  /** Processes that have not ended yet, used or not. */
+  const alive = new Set<Child>();
   let closed = false;
 
   const pool = createPool(
     () => {
       const slot = slots.create();
       const child = startChild(tier, slot, clock);
-      child.ended.then(() => slots.remove(slot));
+      alive.add(child);
+      child.ended.then(() => {
+        alive.delete(child);
+        slots.remove(slot);
+      });
       return { child, slot };
     },
     target,
@@ -143,6 +149,7 @@ export function createWorkers({
     get: (key) => workers.get(key),
 
     async start({ process: key, bundle, bundleId }) {
+      if (closed) throw new Error('the sandbox is closed');
       const old = key === undefined ? undefined : workers.get(key);
       if (old) drop(key!, old);
       const [files, { child, slot }] = await Promise.all([materialise(bundleId, bundle), pool.take()]);
@@ -217,10 +224,13 @@ export function createWorkers({
     async close() {
       closed = true;
       clearInterval(sampler);
-      const ending = [...workers.values(), ...busy].map(({ child }) => child);
+      pool.close();
       workers.clear();
-      for (const child of ending) child.kill('aborted', 'The platform is stopping.');
-      await Promise.all([pool.close(), ...ending.map(({ ended }) => ended)]);
+      // One may have been on its way when this began.
+      while (alive.size > 0) {
+        for (const child of alive) child.kill('aborted', 'The platform is stopping.');
+        await Promise.all([...alive].map(({ ended }) => ended));
+      }
     },
   };
 }
