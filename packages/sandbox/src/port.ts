@@ -28,6 +28,7 @@ export interface Executor {
    */
   retire(keyPrefix: string, options?: { atOnce?: boolean }): void;
   stats(): { processes: number; idle: number; busy: number; pool: number };
+  /** Breaks off what is under way and what waits: such calls reject, since nobody knows what would have come of them. */
   close(): Promise<void>;
 }
 

@@ -25,6 +25,11 @@ const aborted = (message: string): Result => ({
   cpuMs: 0,
 });
 
+/** Closing broke it off, or it was never begun: no fault of the code, which has to be run again. */
+const isBrokenOff = (result: Result | undefined) =>
+  result === undefined || (!result.ok && result.reason === 'aborted');
+const CLOSED = 'the sandbox is closed';
+
 /** Brings calls to processes: in order by process key, each exactly once, whatever becomes of a process. */
 export function createSupervisor(options: WorkersOptions): Executor {
   const workers = createWorkers(options);
@@ -76,6 +81,11 @@ export function createSupervisor(options: WorkersOptions): Executor {
   }
 
   function settle(key: string, line: Line, call: Call, result: Result | undefined): void {
+    if (closed && isBrokenOff(result)) {
+      remove(line, call);
+      call.reject(new Error(CLOSED));
+      return;
+    }
     if (result) {
       remove(line, call);
       call.resolve(result);
@@ -86,15 +96,13 @@ export function createSupervisor(options: WorkersOptions): Executor {
     const at = line.calls.indexOf(call);
     if (at < 0) return;
     line.sent = Math.min(line.sent, at);
-    if (closed) {
-      remove(line, call);
-      call.resolve(aborted('The platform is stopping.'));
-    } else void send(key, line);
+    void send(key, line);
   }
 
   async function once({ task, host, options }: Pick<Call, 'task' | 'host' | 'options'>): Promise<Result> {
     for (;;) {
       const result = await workers.call(await workers.start(task), task, host, options);
+      if (closed && isBrokenOff(result)) throw new Error(CLOSED);
       if (result) return result;
     }
   }
@@ -102,7 +110,7 @@ export function createSupervisor(options: WorkersOptions): Executor {
   return {
     tier: options.tier.name,
     execute(task, host, limits) {
-      if (closed) return Promise.reject(new Error('the sandbox is closed'));
+      if (closed) return Promise.reject(new Error(CLOSED));
       const { process: key } = task;
       if (key === undefined) return once({ task, host, options: limits });
       return new Promise((resolve, reject) => {

@@ -1,0 +1,17 @@
+import { expect, test } from '@jest/globals';
+import { eventually } from '@wellspring/testing/eventually';
+import { openSandbox } from './sandbox.kit.ts';
+
+test('calls that closing breaks off have no result: they reject, those that wait too', async () => {
+  await using sandbox = await openSandbox('none');
+  const code = `export default { name: 'x', run(event) { return event.ends ? undefined : new Promise(() => {}); } }`;
+  const ended = sandbox.runModule(code, { process: 'a/1', event: { ends: true } });
+  expect(await ended).toMatchObject({ ok: true });
+  const calls = [
+    ...[1, 2, 3].map(() => sandbox.runModule(code, { process: 'a/1' })),
+    sandbox.runModule(code),
+  ].map((call) => call.then(() => 'a result', String));
+  await eventually(() => sandbox.executor.stats().busy === 2);
+  await sandbox.executor.close();
+  for (const call of calls) expect(await call).toMatch(/sandbox is closed/);
+});
