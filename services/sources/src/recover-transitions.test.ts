@@ -159,3 +159,35 @@ test('what this process works on is not taken for interrupted', async () => {
   await expectWhole(bed, await creating);
   await bed.close();
 });
+
+test('what was finished while another one was recovered is left alone', async () => {
+  const bed = createTestbed();
+  const deploy = { began: Promise.withResolvers<string>(), end: Promise.withResolvers<void>() };
+  const activate = { began: Promise.withResolvers<void>(), end: Promise.withResolvers<void>() };
+  bed.onHook((hook, _deployment, sourceId) => {
+    if (hook !== 'deploy') return;
+    deploy.began.resolve(sourceId);
+    return deploy.end.promise;
+  });
+  const creating = created(bed);
+  const id = await deploy.began.promise;
+  // One that a crash left in the middle of an update, and whose recovery takes its time.
+  bed.onHook(() => {});
+  const left = await created(bed);
+  const { source } = await bed.rowsOf(left);
+  const transition = { until: 0, revert: source! };
+  await bed.store.collection(sources).patch(left, { status: 'updating', transition });
+  bed.onHook((_hook, _deployment, sourceId) => {
+    if (sourceId !== left) return;
+    activate.began.resolve();
+    return activate.end.promise;
+  });
+  const recovering = bed.recover();
+  await activate.began.promise;
+  deploy.end.resolve();
+  await creating;
+  activate.end.resolve();
+  await recovering;
+  for (const one of [id, left]) expect((await bed.rowsOf(one)).source).toMatchObject({ status: 'live' });
+  await bed.close();
+});

@@ -38,15 +38,17 @@ export function recoverTransitionsWorker(context: SourcesContext): Worker {
   const { deps, removeSource, oneAtATime } = context;
   const rows = deps.store.collection(sources);
 
-  /** True when no process works on it any more. */
-  const isAbandoned = ({ id, transition }: SourceRow) =>
-    !oneAtATime.busy(id) &&
+  /** No other process works on it any more. */
+  const isAbandoned = ({ transition }: SourceRow) =>
     // Alone on its data, this process would be the one.
-    (deps.config.mode === 'embedded' || deps.clock.now() >= (transition?.until ?? 0));
+    deps.config.mode === 'embedded' || deps.clock.now() >= (transition?.until ?? 0);
 
-  async function recover({ id, status }: SourceRow): Promise<void> {
-    deps.log.info({ source_id: id, status }, 'source.transition_recovered');
-    if (status === 'updating') await undo(context, id, { interrupted: true });
+  async function recover(id: string): Promise<void> {
+    // Read again: while others were recovered, whoever worked on it may have finished.
+    const source = await rows.get(id);
+    if (!source || source.status === 'live' || !isAbandoned(source)) return;
+    deps.log.info({ source_id: id, status: source.status }, 'source.transition_recovered');
+    if (source.status === 'updating') await undo(context, id, { interrupted: true });
     else await removeSource(id);
   }
 
@@ -57,8 +59,8 @@ export function recoverTransitionsWorker(context: SourcesContext): Worker {
         const found = await rows.list({ where: { status: { in: ['deploying', 'updating', 'deleting'] } } });
         for (const source of found) {
           if (signal.aborted) return;
-          if (!isAbandoned(source)) continue;
-          await oneAtATime(source.id, () => recover(source)).catch((error: unknown) =>
+          if (oneAtATime.busy(source.id) || !isAbandoned(source)) continue;
+          await oneAtATime(source.id, () => recover(source.id)).catch((error: unknown) =>
             deps.log.error({ source_id: source.id, error: String(error) }, 'source.recovery_failed'),
           );
         }
