@@ -1,3 +1,5 @@
+import { Unavailable } from '@wellspring/core/unavailable';
+
 /**
  * Port `call`: a question that is answered at most once, by whoever serves the address. Messages and answers are
  * JSON values and are serialised in every adapter. A Problem thrown by the server is thrown at the caller; anything
@@ -33,6 +35,6 @@ export interface Mailbox {
   close(): void;
 }
 
-export class CallFailed extends Error {
+export class CallFailed extends Unavailable {
   override readonly name = 'CallFailed';
 }

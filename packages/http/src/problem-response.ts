@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import type { Log } from '@wellspring/core/log';
-import { invalidParameter, Problem, payloadTooLarge } from '@wellspring/core/problem';
+import { invalidParameter, Problem, payloadTooLarge, unavailable } from '@wellspring/core/problem';
+import { Unavailable } from '@wellspring/core/unavailable';
 import { BodyTooLarge } from './read-body.ts';
 
 export interface ProblemBody {
@@ -14,13 +15,14 @@ export interface ProblemBody {
 function asProblem(error: unknown): Problem | undefined {
   if (error instanceof Problem) return error;
   if (error instanceof BodyTooLarge) return payloadTooLarge('6 MB');
+  if (error instanceof Unavailable) return unavailable();
   // From the decoding of a path parameter.
   if (error instanceof URIError) return invalidParameter(undefined, 'The path is not properly encoded.');
   return undefined;
 }
 
 /**
- * Answers with a problem as JSON. Anything that is no Problem becomes a bare 500: its details are only in the log,
+ * Answers with a problem as JSON. Anything that is neither a Problem nor Unavailable becomes a bare 500: its details are only in the log,
  * under the same request id. Does nothing for a client that went away; breaks off an answer that has begun.
  */
 export function sendProblem(
@@ -30,7 +32,9 @@ export function sendProblem(
 ): void {
   if (res.writableEnded || res.destroyed || res.socket?.destroyed) return;
   const problem = asProblem(error);
-  if (!problem) {
+  if (error instanceof Unavailable) {
+    log.warn({ request_id: requestId, error: error.message }, 'http.unavailable');
+  } else if (!problem) {
     const { stack, message } = (error ?? {}) as { stack?: string; message?: string };
     log.error({ request_id: requestId, error: stack ?? message ?? String(error) }, 'http.failed');
   }

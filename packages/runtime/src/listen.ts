@@ -1,4 +1,5 @@
 import { createServer, type RequestListener, type Server } from 'node:http';
+import { Server as SocketServer } from 'node:net';
 
 /** Longer than the idle times of usual load balancers, so that they close first. */
 const KEEP_ALIVE_MS = 72_000;
@@ -13,9 +14,21 @@ export interface Listening {
   destroy(): void;
 }
 
+export interface ListenOptions {
+  host: string;
+  port: number;
+  /** For messages. */
+  what: string;
+  /**
+   * While draining, idle connections are kept for so long, that whoever holds one in a pool gives it up first; default
+   * 0. Closed at once, a connection may end just when a request is on its way.
+   */
+  lingerMs?: number;
+}
+
 /** Listens. @throws Error that says why it cannot */
 export async function listen(
-  { host, port, what }: { host: string; port: number; what: string },
+  { host, port, what, lingerMs = 0 }: ListenOptions,
   listener: RequestListener,
 ): Promise<Listening> {
   let draining = false;
@@ -31,9 +44,13 @@ export async function listen(
     drain() {
       draining = true;
       return new Promise((resolve) => {
+        const lingersUntil = performance.now() + lingerMs;
         // Connections whose answer had begun before become idle later.
-        const idle = setInterval(() => server.closeIdleConnections(), CLOSE_IDLE_MS);
-        server.close(() => {
+        const idle = setInterval(() => {
+          if (performance.now() >= lingersUntil) server.closeIdleConnections();
+        }, CLOSE_IDLE_MS);
+        // The HTTP server's own `close` would end idle connections at once.
+        SocketServer.prototype.close.call(server, () => {
           clearInterval(idle);
           resolve();
         });

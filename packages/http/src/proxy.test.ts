@@ -1,0 +1,174 @@
+import { once } from 'node:events';
+import {
+  createServer,
+  get,
+  type IncomingMessage,
+  type RequestListener,
+  request,
+  type Server,
+} from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { systemClock } from '@wellspring/core/clock';
+import { silentLog } from '@wellspring/core/log';
+import { eventually } from '@wellspring/testing/eventually';
+import { createFakeClock } from '@wellspring/testing/fake-clock';
+import { createProxy, type ServiceProxy } from './proxy.ts';
+
+let servers: Server[];
+let draining: AbortController;
+let proxies: ServiceProxy[];
+
+beforeEach(() => {
+  [servers, draining, proxies] = [[], new AbortController(), []];
+});
+afterEach(async () => {
+  for (const proxy of proxies) proxy.close();
+  for (const server of servers) {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  }
+});
+
+async function serve(listener: RequestListener): Promise<string> {
+  const server = createServer(listener).listen(0, '127.0.0.1');
+  servers.push(server);
+  await once(server, 'listening');
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+/** An address at which nobody listens any more. */
+async function nowhere(): Promise<string> {
+  const url = await serve(() => {});
+  await new Promise((resolve) => servers.pop()!.close(resolve));
+  return url;
+}
+
+async function proxyTo(origins: string[], clock = systemClock): Promise<string> {
+  const proxy = createProxy({ log: silentLog, clock, draining: draining.signal });
+  proxies.push(proxy);
+  return serve(proxy.to(origins));
+}
+
+const echo: RequestListener = async (req, res) => {
+  const body = Buffer.concat(await req.toArray()).toString();
+  const { method, url, headers } = req;
+  res.writeHead(201, { 'content-type': 'application/json', 'x-own': 'yes' });
+  res.end(JSON.stringify({ method, url, body, principal: headers['x-wellspring-principal'] }));
+};
+
+test('a request and its answer arrive as they are', async () => {
+  const url = await proxyTo([await serve(echo)]);
+  const answer = await fetch(`${url}/v1/x?a=1&a=%20`, {
+    method: 'POST',
+    body: 'ünï',
+    headers: { 'x-wellspring-principal': 'signed' },
+  });
+  expect([answer.status, answer.headers.get('x-own')]).toEqual([201, 'yes']);
+  expect(await answer.json()).toEqual({
+    method: 'POST',
+    url: '/v1/x?a=1&a=%20',
+    body: 'ünï',
+    principal: 'signed',
+  });
+});
+
+test('several take turns, and one that cannot be reached is passed over, for POST, too', async () => {
+  const heard = [0, 0];
+  const count =
+    (n: 0 | 1): RequestListener =>
+    (req, res) => {
+      heard[n] = heard[n]! + 1;
+      req.resume();
+      res.end();
+    };
+  const url = await proxyTo([await serve(count(0)), await nowhere(), await serve(count(1))]);
+  for (let i = 0; i < 12; i++) expect((await fetch(url, { method: 'POST', body: '{}' })).status).toBe(200);
+  expect(heard[0]! + heard[1]!).toBe(12);
+  expect(Math.min(...heard)).toBeGreaterThanOrEqual(4);
+});
+
+test('nobody there in time is 503 with the id of the request', async () => {
+  const clock = createFakeClock();
+  const url = await proxyTo([await nowhere()], clock);
+  let answer: Response | undefined;
+  fetch(url, { headers: { 'x-request-id': 'req_1' } }).then((given) => {
+    answer = given;
+  });
+  await eventually(async () => {
+    await clock.advance(1_000);
+    return answer !== undefined;
+  });
+  expect([answer!.status, await answer!.json()]).toEqual([
+    503,
+    { error: expect.any(String), code: 'unavailable', request_id: 'req_1' },
+  ]);
+});
+
+test('what may have been heard is repeated for a GET only', async () => {
+  let heard = 0;
+  const dying: RequestListener = (req) => {
+    heard += 1;
+    req.socket.destroy();
+  };
+  const url = await proxyTo([await serve(dying), await serve((_req, res) => res.end('fine'))]);
+  for (let i = 0; i < 4; i++) expect(await (await fetch(url)).text()).toBe('fine');
+  heard = 0;
+  const statuses = [];
+  for (let i = 0; i < 4; i++) statuses.push((await fetch(url, { method: 'POST', body: '{}' })).status);
+  expect(statuses.sort()).toEqual([200, 200, 503, 503]);
+  expect(heard).toBe(2);
+});
+
+test('a stream passes piece by piece, and ends with the drain', async () => {
+  const url = await proxyTo([
+    await serve((_req, res) => {
+      res.writeHead(200, { 'content-type': 'text/event-stream' });
+      res.write('data: 1\n\n');
+    }),
+  ]);
+  const res = await new Promise<IncomingMessage>((resolve) => get(url, { agent: false }, resolve));
+  expect(String((await once(res, 'data'))[0])).toBe('data: 1\n\n');
+  const ended = once(res, 'end');
+  draining.abort();
+  await ended;
+});
+
+test('an answer that is broken off there is broken off here', async () => {
+  const url = await proxyTo([
+    await serve((_req, res) => {
+      res.writeHead(200, { 'content-length': '100' });
+      res.write('half of it', () => res.destroy());
+    }),
+  ]);
+  const answer = await fetch(url);
+  await expect(answer.text()).rejects.toThrow();
+});
+
+test('a client that goes away ends the request', async () => {
+  let begun = () => {};
+  const underWay = new Promise<void>((resolve) => {
+    begun = resolve;
+  });
+  let gone = false;
+  const url = await proxyTo([
+    await serve((_req, res) => {
+      res.once('close', () => {
+        gone = true;
+      });
+      begun();
+    }),
+  ]);
+  const asked = request(url, { agent: false });
+  asked.on('error', () => {});
+  asked.end();
+  await underWay;
+  asked.destroy();
+  await eventually(() => gone);
+});
+
+test('a body that is too large is refused here', async () => {
+  const url = await proxyTo([await serve(echo)]);
+  const answer = await fetch(url, { method: 'POST', body: 'x'.repeat(7 * 1024 * 1024) });
+  expect(answer.status).toBe(413);
+});

@@ -1,0 +1,142 @@
+import { Agent, type IncomingMessage, type RequestListener, request, type ServerResponse } from 'node:http';
+import { LIMITS } from '@wellspring/contract/limits';
+import type { Clock } from '@wellspring/core/clock';
+import type { Log } from '@wellspring/core/log';
+import { Unavailable } from '@wellspring/core/unavailable';
+import { sendProblem } from './problem-response.ts';
+import { readBody } from './read-body.ts';
+
+/** Shorter than the time for which a service that drains keeps idle connections: none is closed under a request. */
+const IDLE_MS = 2_000;
+const CONNECT_MS = 2_000;
+/** A service that is being replaced is back by then; otherwise the client is told. */
+const PATIENCE_MS = 5_000;
+const PAUSE_MS = 100;
+
+/** Of one connection, and no business of whoever is behind the proxy. */
+const HOP_BY_HOP = new Set([
+  'connection',
+  'expect',
+  'host',
+  'keep-alive',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+]);
+
+/** The request did not get to anybody, so that it may be made elsewhere. */
+const NOT_SENT = new Set([
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'CONNECT_TIMEOUT',
+]);
+
+export interface ServiceProxy {
+  /**
+   * Hands requests on to the service at these origins, in turns. One that cannot be reached is passed over; when
+   * none can be for 5 s, the answer is 503. A request that may have been heard is repeated only when it is a GET.
+   */
+  to(origins: readonly string[]): RequestListener;
+  close(): void;
+}
+
+export interface ProxyOptions {
+  log: Log;
+  clock: Clock;
+  /** Ends the streams of events, which have no end of their own. */
+  draining: AbortSignal;
+}
+
+export function createProxy({ log, clock, draining }: ProxyOptions): ServiceProxy {
+  const agent = new Agent({ keepAlive: true, timeout: IDLE_MS, maxFreeSockets: 64 });
+
+  /** The head of the answer. @throws Error with the `code` of the system */
+  function ask(origin: string, req: IncomingMessage, body: Buffer | undefined, gone: AbortSignal) {
+    return new Promise<IncomingMessage>((resolve, reject) => {
+      const headers = { ...endToEnd(req.headers), ...(body && { 'content-length': String(body.length) }) };
+      const { method, url } = req;
+      const asked = request(new URL(url ?? '/', origin), { agent, method: method!, headers, signal: gone });
+      asked.once('socket', (socket) => {
+        if (!socket.connecting) return;
+        const late = setTimeout(() => asked.destroy(coded('CONNECT_TIMEOUT')), CONNECT_MS);
+        const settled = () => clearTimeout(late);
+        socket.once('connect', settled).once('close', settled);
+      });
+      asked.once('response', resolve).on('error', reject);
+      asked.end(body);
+    });
+  }
+
+  async function handOn(
+    origins: readonly string[],
+    first: number,
+    req: IncomingMessage,
+    res: ServerResponse,
+  ) {
+    const reads = req.method === 'GET' || req.method === 'HEAD';
+    const body = reads ? undefined : await readBody(req, LIMITS.apiBody);
+    const gone = new AbortController();
+    res.once('close', () => gone.abort());
+    const patient = clock.now() + PATIENCE_MS;
+    for (let attempt = 0; ; attempt++) {
+      const origin = origins[(first + attempt) % origins.length]!;
+      try {
+        answer(await ask(origin, req, body, gone.signal), res);
+        return;
+      } catch (error) {
+        if (gone.signal.aborted) return;
+        const { code = '', message } = error as NodeJS.ErrnoException;
+        if ((!reads && !NOT_SENT.has(code)) || clock.now() >= patient) {
+          throw new Unavailable(`${origin} does not answer: ${code || message}`, { cause: error });
+        }
+      }
+      // All of them were tried: one that is being replaced needs a moment.
+      if ((attempt + 1) % origins.length === 0) await clock.sleep(PAUSE_MS, gone.signal);
+    }
+  }
+
+  function answer(from: IncomingMessage, res: ServerResponse): void {
+    res.writeHead(from.statusCode!, endToEnd(from.headers));
+    res.flushHeaders();
+    from.pipe(res);
+    const end = () => {
+      from.unpipe(res).destroy();
+      res.end();
+    };
+    if (from.headers['content-type']?.startsWith('text/event-stream')) {
+      if (draining.aborted) end();
+      else draining.addEventListener('abort', end, { once: true });
+    }
+    from.on('error', () => {});
+    from.once('close', () => {
+      draining.removeEventListener('abort', end);
+      // Broken off there, it is broken off here: the client sees that something is missing.
+      if (!from.complete && !res.writableEnded) res.destroy();
+    });
+  }
+
+  return {
+    to(origins) {
+      let next = 0;
+      return (req, res) => {
+        const requestId = String(req.headers['x-request-id'] ?? '');
+        next = (next + 1) % origins.length;
+        handOn(origins, next, req, res).catch((error: unknown) =>
+          sendProblem(res, error, { requestId, log }),
+        );
+      };
+    },
+    close: () => agent.destroy(),
+  };
+}
+
+const endToEnd = (headers: IncomingMessage['headers']) =>
+  Object.fromEntries(Object.entries(headers).filter(([name]) => !HOP_BY_HOP.has(name)));
+
+const coded = (code: string) => Object.assign(new Error(code), { code });
