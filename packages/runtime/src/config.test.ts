@@ -43,6 +43,11 @@ test('nothing set gives an embedded platform on loopback', () => {
     logFormat: 'json',
     retainEvents: 10_000,
     retainDays: 7,
+    componentsUrl: ['http://components:3000'],
+    sourcesUrl: ['http://sources:3000'],
+    subscriptionsUrl: ['http://subscriptions:3000'],
+    webhooksUrl: ['http://webhooks:3000'],
+    eventsUrl: ['http://events:3000'],
   });
 });
 
@@ -91,8 +96,27 @@ describe('of the servers of the distributed mode', () => {
   test('some are refused, naming the missing', () => {
     expect(faultsOf(AMQP)).toEqual([expect.stringMatching(/REDIS_URL and WELLSPRING_MONGODB_URL not set/)]);
   });
-  test('all are refused as not available yet', () => {
-    expect(faultsOf({ ...AMQP, ...REST })).toEqual([expect.stringContaining('not available yet')]);
+  const SHARED = { WELLSPRING_SECRET_KEY: 's'.repeat(32), WELLSPRING_PUBLIC_URL: 'https://x.example' };
+  test('all make it distributed: services by themselves, no private networks', () => {
+    const config = read({ ...AMQP, ...REST, ...SHARED }, ['runner', 'delivery']);
+    expect(config).toMatchObject({
+      mode: 'distributed',
+      services: ['runner', 'delivery'],
+      allowNetworks: [],
+    });
+  });
+  test('all need what the processes have to agree on', () => {
+    const services = (names: string[]) =>
+      faultsOf({ ...AMQP, ...REST }, names).map((fault) => fault.split(' ')[0]);
+    expect(services(['runner'])).toEqual(['WELLSPRING_SECRET_KEY', 'WELLSPRING_PUBLIC_URL']);
+    expect(services(['gateway'])).toEqual(['WELLSPRING_SECRET_KEY', 'WELLSPRING_ADMIN_KEY']);
+  });
+  test('services elsewhere are found where they are said to be', () => {
+    const config = read({ WELLSPRING_EVENTS_URL: 'http://a:1, http://b:2/' });
+    expect(config.eventsUrl).toEqual(['http://a:1', 'http://b:2']);
+    expect(faultsOf({ WELLSPRING_EVENTS_URL: 'http://a:1/path' })).toEqual([
+      expect.stringContaining('WELLSPRING_EVENTS_URL'),
+    ]);
   });
 });
 

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 import { SERVICES, type ServiceName } from '@wellspring/contract/endpoint';
-import { cidrList } from '@wellspring/core/addresses';
+import { VARIABLES, type Variable } from './config-variables.ts';
 
 /** The configuration, checked and complete. See the table in the README, which is generated from this module. */
 export interface Config {
@@ -38,6 +38,12 @@ export interface Config {
   logFormat: 'pretty' | 'json';
   retainEvents: number;
   retainDays: number;
+  /** Origins at which the gateway finds services that run elsewhere; several take turns. */
+  componentsUrl: readonly string[];
+  sourcesUrl: readonly string[];
+  subscriptionsUrl: readonly string[];
+  webhooksUrl: readonly string[];
+  eventsUrl: readonly string[];
 }
 
 /** All that is wrong with the configuration. */
@@ -49,214 +55,6 @@ export class ConfigError extends Error {
     this.faults = faults;
   }
 }
-
-interface Variable<T = unknown> {
-  name: string;
-  /** The default as the table shows it. */
-  fallback: string;
-  meaning: string;
-  /** Its value is never shown. */
-  secret: boolean;
-  /** The value of a text; undefined: the variable is not set. @throws Error with what is wrong */
-  parse(text: string | undefined): T;
-}
-
-const variable = <T>(
-  name: string,
-  fallback: string,
-  meaning: string,
-  parse: Variable<T>['parse'],
-  secret = false,
-): Variable<T> => ({ name: `WELLSPRING_${name}`, fallback, meaning, parse, secret });
-
-/** An empty variable counts as unset. */
-const given = <T, F>(parse: (text: string) => T, fallback: F) => {
-  return (text: string | undefined): T | F => (text === undefined || text === '' ? fallback : parse(text));
-};
-
-const text = <F>(fallback: F) => given((value) => value, fallback);
-
-const integer = (fallback: number, least: number, most: number = Number.MAX_SAFE_INTEGER) =>
-  given((value) => {
-    const number = /^\d{1,15}$/.test(value) ? Number(value) : Number.NaN;
-    if (!(number >= least && number <= most)) {
-      const range = most === Number.MAX_SAFE_INTEGER ? `of at least ${least}` : `from ${least} to ${most}`;
-      throw new Error(`has to be an integer ${range}`);
-    }
-    return number;
-  }, fallback);
-
-const oneOf = <const V extends string, F>(values: readonly V[], fallback: F) =>
-  given((value) => {
-    const found = values.find((one) => one === value);
-    if (found === undefined) throw new Error(`has to be one of ${values.join(', ')}`);
-    return found;
-  }, fallback);
-
-const listOf = (value: string) =>
-  value
-    .split(',')
-    .map((item) => item.trim())
-    .filter((item) => item !== '');
-
-/** Here an empty text is a value: no networks. */
-const networks = <F>(fallback: F) => {
-  return (value: string | undefined): readonly string[] | F => {
-    if (value === undefined) return fallback;
-    const cidrs = listOf(value);
-    cidrList(cidrs);
-    return cidrs;
-  };
-};
-
-const url = (protocols: readonly string[]) =>
-  given((value) => {
-    const { protocol } = URL.canParse(value) ? new URL(value) : { protocol: '' };
-    if (!protocols.includes(protocol)) throw new Error(`has to be a URL that starts with ${protocols[0]}//`);
-    return value;
-  }, null);
-
-const origin = given((value) => {
-  const parsed = URL.canParse(value) ? new URL(value) : undefined;
-  if (!parsed || !/^https?:$/.test(parsed.protocol) || parsed.pathname !== '/' || parsed.search !== '') {
-    throw new Error('has to be an origin such as https://events.example.com');
-  }
-  return parsed.origin;
-}, null);
-
-const key = given((value) => {
-  if (!/^[A-Za-z0-9._~+/-]{16,256}$/.test(value)) {
-    throw new Error('has to have 16 to 256 characters out of A-Z a-z 0-9 . _ ~ + / -');
-  }
-  return value;
-}, null);
-
-const rootKeys = given((value) => {
-  const keys = listOf(value);
-  if (keys.length === 0 || keys.some((one) => one.length < 32)) {
-    throw new Error('has to be one or more keys of at least 32 characters, separated by commas');
-  }
-  return keys;
-}, null);
-
-const domain = given((value) => {
-  if (!/^[a-z0-9.-]+(:\d+)?$/i.test(value)) throw new Error('has to be a domain such as hooks.example.com');
-  return value.toLowerCase();
-}, null);
-
-const serviceNames = given((value) => {
-  const names = listOf(value);
-  const unknown = names.filter((name) => name !== 'all' && !SERVICES.includes(name as ServiceName));
-  if (unknown.length > 0) {
-    throw new Error(`names ${unknown.join(', ')}; the services are all, ${SERVICES.join(', ')}`);
-  }
-  return names.includes('all') ? SERVICES : SERVICES.filter((name) => names.includes(name));
-}, SERVICES);
-
-const VARIABLES = {
-  host: variable('HOST', '127.0.0.1', 'Address of the public listener', text('127.0.0.1')),
-  port: variable('PORT', '3000', 'Port of the public listener', integer(3000, 1, 65_535)),
-  publicUrl: variable('PUBLIC_URL', 'from the two', 'Origin under which it is reached', origin),
-  endpointDomain: variable(
-    'ENDPOINT_DOMAIN',
-    'none',
-    'Domain below which every endpoint is a host of its own: `https://{key}.{domain}`',
-    domain,
-  ),
-  adminHost: variable('ADMIN_HOST', '127.0.0.1', 'Address of the operator listener', text('127.0.0.1')),
-  adminPort: variable('ADMIN_PORT', '3001', 'Port of the operator listener', integer(3001, 1, 65_535)),
-  adminKey: variable('ADMIN_KEY', 'generated', 'Key of the operator API', key, true),
-  apiKey: variable('API_KEY', 'generated', 'Preset API key of the user `admin`', key, true),
-  dataDir: variable(
-    'DATA_DIR',
-    '`.wellspring`',
-    'Database, queues, blobs and credentials',
-    text('.wellspring'),
-  ),
-  amqpUrl: variable('AMQP_URL', 'none', 'RabbitMQ; not available yet', url(['amqp:', 'amqps:']), true),
-  redisUrl: variable('REDIS_URL', 'none', 'Redis; not available yet', url(['redis:', 'rediss:']), true),
-  mongodbUrl: variable(
-    'MONGODB_URL',
-    'none',
-    'MongoDB; not available yet',
-    url(['mongodb:', 'mongodb+srv:']),
-    true,
-  ),
-  services: variable(
-    'SERVICES',
-    'all',
-    'Which services this process runs, separated by commas; or names after `start`',
-    serviceNames,
-  ),
-  secretKeys: variable(
-    'SECRET_KEY',
-    'generated into the data directory',
-    'Root key of the encryption at rest and of the signatures between services; a list is a rotation, newest first',
-    rootKeys,
-    true,
-  ),
-  allowNetworks: variable(
-    'ALLOW_NETWORKS',
-    'loopback when embedded',
-    'Private networks (CIDRs) that webhooks and `component_url` may reach; empty: none',
-    networks(null),
-  ),
-  codeAllowNetworks: variable(
-    'CODE_ALLOW_NETWORKS',
-    'none',
-    'Private networks (CIDRs) that the code of components may reach',
-    networks([]),
-  ),
-  isolation: variable(
-    'ISOLATION',
-    '`auto`',
-    '`auto`, `required` (refuses to start without isolation), or one tier: `bubblewrap`, `launcher`, `none`',
-    oneOf(['auto', 'required', 'bubblewrap', 'launcher', 'none'], 'auto' as const),
-  ),
-  minIntervalSeconds: variable(
-    'MIN_INTERVAL_SECONDS',
-    '15',
-    'Least interval of a timer, 1 at the lowest',
-    integer(15, 1),
-  ),
-  apiRate: variable(
-    'API_RATE',
-    '100',
-    'API requests a second per key, bursts twice that; 0: off',
-    integer(100, 0),
-  ),
-  endpointRate: variable(
-    'ENDPOINT_RATE',
-    '0',
-    'Requests a second per source endpoint, bursts twice that; 0: off',
-    integer(0, 0),
-  ),
-  trustProxy: variable(
-    'TRUST_PROXY',
-    'none',
-    'Networks (CIDRs) whose `x-forwarded-*` headers are believed',
-    networks([]),
-  ),
-  logLevel: variable(
-    'LOG_LEVEL',
-    '`info`',
-    '`debug`, `info`, `warn` or `error`',
-    oneOf(['debug', 'info', 'warn', 'error'], 'info' as const),
-  ),
-  logFormat: variable(
-    'LOG_FORMAT',
-    '`pretty` on a terminal, else `json`',
-    '`pretty` or `json`',
-    oneOf(['pretty', 'json'], null),
-  ),
-  retainEvents: variable(
-    'RETAIN_EVENTS',
-    '10000',
-    'Events kept per source, at least 100',
-    integer(10_000, 100),
-  ),
-  retainDays: variable('RETAIN_DAYS', '7', 'Days that events are kept', integer(7, 1, 36_500)),
-} satisfies Record<keyof Omit<Config, 'mode'>, Variable>;
 
 type Field = keyof typeof VARIABLES;
 type Parsed = { [F in Field]: ReturnType<(typeof VARIABLES)[F]['parse']> };
@@ -298,9 +96,9 @@ export function readConfig({
   if (faults.length > 0) throw new ConfigError(faults);
   return {
     ...values,
-    mode: 'embedded',
+    mode: values.mongodbUrl === null ? 'embedded' : 'distributed',
     publicUrl: values.publicUrl ?? `http://${urlHost(values.host)}:${values.port}`,
-    allowNetworks: values.allowNetworks ?? LOOPBACK,
+    allowNetworks: values.allowNetworks ?? (values.mongodbUrl === null ? LOOPBACK : []),
     logFormat: values.logFormat ?? (isTerminal ? 'pretty' : 'json'),
   };
 }
@@ -311,7 +109,7 @@ function crossFaults(values: Parsed): string[] {
   const servers = ['amqpUrl', 'redisUrl', 'mongodbUrl'] as const;
   const missing = servers.filter((field) => values[field] === null);
   if (missing.length === 0) {
-    faults.push('The distributed mode (AMQP, Redis and MongoDB) is not available yet: unset the three URLs.');
+    faults.push(...distributedFaults(values));
   } else if (missing.length < servers.length) {
     const names = missing.map((field) => VARIABLES[field].name).join(' and ');
     faults.push(`${names} not set: the distributed mode needs all three servers, the embedded mode none.`);
@@ -322,6 +120,23 @@ function crossFaults(values: Parsed): string[] {
   }
   if (values.host === values.adminHost && values.port === values.adminPort) {
     faults.push(`${VARIABLES.adminPort.name} has to differ from ${VARIABLES.port.name}.`);
+  }
+  return faults;
+}
+
+/** What several processes have to agree on cannot be made up by each of them. */
+function distributedFaults(values: Parsed): string[] {
+  const { secretKeys, adminKey, publicUrl } = VARIABLES;
+  const faults: string[] = [];
+  const hasGateway = values.services.includes('gateway');
+  if (values.secretKeys === null) {
+    faults.push(`${secretKeys.name} has to be set in the distributed mode, the same for every process.`);
+  }
+  if (hasGateway && values.adminKey === null) {
+    faults.push(`${adminKey.name} has to be set where the gateway runs in the distributed mode.`);
+  }
+  if (!hasGateway && values.publicUrl === null) {
+    faults.push(`${publicUrl.name} has to be set where the gateway runs elsewhere.`);
   }
   return faults;
 }
@@ -342,20 +157,6 @@ export function printConfig(config: Config): string {
       return `${name}=${secret ? '(secret)' : Array.isArray(value) ? value.join(',') : String(value)}`;
     })
     .join('\n');
-}
-
-const PACKAGE_MANAGER =
-  /^(PATH|HOME|TMPDIR|LANG|NODE_EXTRA_CA_CERTS|SSL_CERT_(FILE|DIR)|(npm|pnpm)_config_.*|(https?|no|all)_proxy)$/i;
-
-/** The part of the environment that a package manager needs to find its registry. Nothing of Wellspring's own. */
-export function packageManagerEnvironment(
-  env: Record<string, string | undefined> = process.env,
-): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(env).filter(
-      (entry): entry is [string, string] => entry[1] !== undefined && PACKAGE_MANAGER.test(entry[0]),
-    ),
-  );
 }
 
 /** Settings of npm and of proxies, under the names that package managers read; never keys of the platform. */

@@ -27,6 +27,7 @@ export interface Infra {
  * @throws Error when another process holds the data directory, or its data were written by a newer version
  */
 export function openInfra(config: Config, log: Log): Infra {
+  if (config.mode === 'distributed') throw new Error('The distributed mode is not available yet.');
   const clock = systemClock;
   const release = lockDirectory(config.dataDir);
   try {

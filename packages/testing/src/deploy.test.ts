@@ -150,15 +150,6 @@ describe('the profile distributed', () => {
     });
     expect(Object.keys(service.depends_on!).sort()).toEqual(hosts.sort());
   });
-
-  test('is refused at start for this reason only, until it is there', () => {
-    for (const name of SERVICES) {
-      expect([name, ...faultsOf(compose.services[name]!)]).toEqual([
-        name,
-        expect.stringMatching(/distributed mode .* is not available yet/),
-      ]);
-    }
-  });
 });
 
 describe('every container of ours', () => {

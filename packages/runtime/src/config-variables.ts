@@ -1,0 +1,232 @@
+import { SERVICES, type ServiceName } from '@wellspring/contract/endpoint';
+import { cidrList } from '@wellspring/core/addresses';
+
+/** Every environment variable of the platform: its name, its default, what it means, and how its text is read. */
+
+export interface Variable<T = unknown> {
+  name: string;
+  /** The default as the table shows it. */
+  fallback: string;
+  meaning: string;
+  /** Its value is never shown. */
+  secret: boolean;
+  /** The value of a text; undefined: the variable is not set. @throws Error with what is wrong */
+  parse(text: string | undefined): T;
+}
+
+const variable = <T>(
+  name: string,
+  fallback: string,
+  meaning: string,
+  parse: Variable<T>['parse'],
+  secret = false,
+): Variable<T> => ({ name: `WELLSPRING_${name}`, fallback, meaning, parse, secret });
+
+/** An empty variable counts as unset. */
+const given = <T, F>(parse: (text: string) => T, fallback: F) => {
+  return (text: string | undefined): T | F => (text === undefined || text === '' ? fallback : parse(text));
+};
+
+const text = <F>(fallback: F) => given((value) => value, fallback);
+
+const integer = (fallback: number, least: number, most: number = Number.MAX_SAFE_INTEGER) =>
+  given((value) => {
+    const number = /^\d{1,15}$/.test(value) ? Number(value) : Number.NaN;
+    if (!(number >= least && number <= most)) {
+      const range = most === Number.MAX_SAFE_INTEGER ? `of at least ${least}` : `from ${least} to ${most}`;
+      throw new Error(`has to be an integer ${range}`);
+    }
+    return number;
+  }, fallback);
+
+const oneOf = <const V extends string, F>(values: readonly V[], fallback: F) =>
+  given((value) => {
+    const found = values.find((one) => one === value);
+    if (found === undefined) throw new Error(`has to be one of ${values.join(', ')}`);
+    return found;
+  }, fallback);
+
+const listOf = (value: string) =>
+  value
+    .split(',')
+    .map((item) => item.trim())
+    .filter((item) => item !== '');
+
+/** Here an empty text is a value: no networks. */
+const networks = <F>(fallback: F) => {
+  return (value: string | undefined): readonly string[] | F => {
+    if (value === undefined) return fallback;
+    const cidrs = listOf(value);
+    cidrList(cidrs);
+    return cidrs;
+  };
+};
+
+const url = (protocols: readonly string[]) =>
+  given((value) => {
+    const { protocol } = URL.canParse(value) ? new URL(value) : { protocol: '' };
+    if (!protocols.includes(protocol)) throw new Error(`has to be a URL that starts with ${protocols[0]}//`);
+    return value;
+  }, null);
+
+const asOrigin = (value: string) => {
+  const parsed = URL.canParse(value) ? new URL(value) : undefined;
+  if (!parsed || !/^https?:$/.test(parsed.protocol) || parsed.pathname !== '/' || parsed.search !== '') {
+    throw new Error('has to be an origin such as https://events.example.com');
+  }
+  return parsed.origin;
+};
+const origin = given(asOrigin, null);
+
+const key = given((value) => {
+  if (!/^[A-Za-z0-9._~+/-]{16,256}$/.test(value)) {
+    throw new Error('has to have 16 to 256 characters out of A-Z a-z 0-9 . _ ~ + / -');
+  }
+  return value;
+}, null);
+
+const rootKeys = given((value) => {
+  const keys = listOf(value);
+  if (keys.length === 0 || keys.some((one) => one.length < 32)) {
+    throw new Error('has to be one or more keys of at least 32 characters, separated by commas');
+  }
+  return keys;
+}, null);
+
+const domain = given((value) => {
+  if (!/^[a-z0-9.-]+(:\d+)?$/i.test(value)) throw new Error('has to be a domain such as hooks.example.com');
+  return value.toLowerCase();
+}, null);
+
+const serviceNames = given((value) => {
+  const names = listOf(value);
+  const unknown = names.filter((name) => name !== 'all' && !SERVICES.includes(name as ServiceName));
+  if (unknown.length > 0) {
+    throw new Error(`names ${unknown.join(', ')}; the services are all, ${SERVICES.join(', ')}`);
+  }
+  return names.includes('all') ? SERVICES : SERVICES.filter((name) => names.includes(name));
+}, SERVICES);
+
+const serviceUrl = (name: ServiceName) =>
+  variable(
+    `${name.toUpperCase()}_URL`,
+    `\`http://${name}:3000\``,
+    `Where the gateway finds the service ${name} when it runs elsewhere; several, separated by commas, take turns`,
+    given((value): readonly string[] => listOf(value).map(asOrigin), [`http://${name}:3000`]),
+  );
+
+export const VARIABLES = {
+  host: variable('HOST', '127.0.0.1', 'Address of the public listener', text('127.0.0.1')),
+  port: variable('PORT', '3000', 'Port of the public listener', integer(3000, 1, 65_535)),
+  publicUrl: variable('PUBLIC_URL', 'from the two', 'Origin under which it is reached', origin),
+  endpointDomain: variable(
+    'ENDPOINT_DOMAIN',
+    'none',
+    'Domain below which every endpoint is a host of its own: `https://{key}.{domain}`',
+    domain,
+  ),
+  adminHost: variable('ADMIN_HOST', '127.0.0.1', 'Address of the operator listener', text('127.0.0.1')),
+  adminPort: variable('ADMIN_PORT', '3001', 'Port of the operator listener', integer(3001, 1, 65_535)),
+  adminKey: variable('ADMIN_KEY', 'generated', 'Key of the operator API', key, true),
+  apiKey: variable('API_KEY', 'generated', 'Preset API key of the user `admin`', key, true),
+  dataDir: variable(
+    'DATA_DIR',
+    '`.wellspring`',
+    'Database, queues, blobs and credentials',
+    text('.wellspring'),
+  ),
+  amqpUrl: variable(
+    'AMQP_URL',
+    'none',
+    'RabbitMQ; with the other two: the distributed mode',
+    url(['amqp:', 'amqps:']),
+    true,
+  ),
+  redisUrl: variable('REDIS_URL', 'none', 'Redis', url(['redis:', 'rediss:']), true),
+  mongodbUrl: variable(
+    'MONGODB_URL',
+    'none',
+    'MongoDB, with the name of the database',
+    url(['mongodb:', 'mongodb+srv:']),
+    true,
+  ),
+  services: variable(
+    'SERVICES',
+    'all',
+    'Which services this process runs, separated by commas; or names after `start`',
+    serviceNames,
+  ),
+  secretKeys: variable(
+    'SECRET_KEY',
+    'generated into the data directory; required when distributed',
+    'Root key of the encryption at rest and of the signatures between services; a list is a rotation, newest first',
+    rootKeys,
+    true,
+  ),
+  allowNetworks: variable(
+    'ALLOW_NETWORKS',
+    'loopback when embedded',
+    'Private networks (CIDRs) that webhooks and `component_url` may reach; empty: none',
+    networks(null),
+  ),
+  codeAllowNetworks: variable(
+    'CODE_ALLOW_NETWORKS',
+    'none',
+    'Private networks (CIDRs) that the code of components may reach',
+    networks([]),
+  ),
+  isolation: variable(
+    'ISOLATION',
+    '`auto`',
+    '`auto`, `required` (refuses to start without isolation), or one tier: `bubblewrap`, `launcher`, `none`',
+    oneOf(['auto', 'required', 'bubblewrap', 'launcher', 'none'], 'auto' as const),
+  ),
+  minIntervalSeconds: variable(
+    'MIN_INTERVAL_SECONDS',
+    '15',
+    'Least interval of a timer, 1 at the lowest',
+    integer(15, 1),
+  ),
+  apiRate: variable(
+    'API_RATE',
+    '100',
+    'API requests a second per key, bursts twice that; 0: off',
+    integer(100, 0),
+  ),
+  endpointRate: variable(
+    'ENDPOINT_RATE',
+    '0',
+    'Requests a second per source endpoint, bursts twice that; 0: off',
+    integer(0, 0),
+  ),
+  trustProxy: variable(
+    'TRUST_PROXY',
+    'none',
+    'Networks (CIDRs) whose `x-forwarded-*` headers are believed',
+    networks([]),
+  ),
+  logLevel: variable(
+    'LOG_LEVEL',
+    '`info`',
+    '`debug`, `info`, `warn` or `error`',
+    oneOf(['debug', 'info', 'warn', 'error'], 'info' as const),
+  ),
+  logFormat: variable(
+    'LOG_FORMAT',
+    '`pretty` on a terminal, else `json`',
+    '`pretty` or `json`',
+    oneOf(['pretty', 'json'], null),
+  ),
+  retainEvents: variable(
+    'RETAIN_EVENTS',
+    '10000',
+    'Events kept per source, at least 100',
+    integer(10_000, 100),
+  ),
+  retainDays: variable('RETAIN_DAYS', '7', 'Days that events are kept', integer(7, 1, 36_500)),
+  componentsUrl: serviceUrl('components'),
+  sourcesUrl: serviceUrl('sources'),
+  subscriptionsUrl: serviceUrl('subscriptions'),
+  webhooksUrl: serviceUrl('webhooks'),
+  eventsUrl: serviceUrl('events'),
+};
