@@ -9,6 +9,10 @@ export type RunsMessage = RunJob | RecordJob;
 export interface RunJob {
   v: 1;
   type: 'run';
+  /**
+   * The same for the same work. Runs that one announcement leads to, of one channel and for one listener, are
+   * numbered: `<stem>-<n>`, n from 0; nothing else has a hyphen.
+   */
   run_id: string;
   source_id: string;
   trigger: Trigger;

@@ -41,8 +41,8 @@ describe('fan-out', () => {
     for (const one of [listener, off]) await t.subscribe(emitter, one);
     t.start();
     const emitted = event({ a: 1 });
-    await t.emit(emitter, [emitted], { hop: 3 });
-    await t.emit(emitter, [emitted], { hop: 3 });
+    await t.emit(emitter, [emitted], { hop: 3, run_id: 'run_1' });
+    await t.emit(emitter, [emitted], { hop: 3, run_id: 'run_1' });
     const [first, again] = (await t.runs(2)) as RunJob[];
     expect(first).toMatchObject({
       type: 'run',
@@ -58,6 +58,24 @@ describe('fan-out', () => {
       },
     });
     expect(again!.run_id).toBe(first!.run_id);
+  });
+
+  test('runs that one message leads to are numbered within their channel and listener, whoever else listens', async () => {
+    const [emitter, listener] = [await t.source(), await t.source()];
+    await t.subscribe(emitter, listener);
+    const list = [event(0), event('a', 'named'), event(1), event('b', 'named'), event(2)];
+    t.start();
+    await t.emit(emitter, list, { run_id: 'run_1' });
+    const ids = (await t.runs(3)).map(({ run_id }) => run_id);
+    const stem = ids[0]!.slice(0, -'-0'.length);
+    expect(ids).toEqual([`${stem}-0`, `${stem}-1`, `${stem}-2`]);
+    await t.subscribe(emitter, listener, 'named');
+    await t.emit(emitter, list, { run_id: 'run_1' });
+    const again = (await t.runs(5)).map(({ run_id }) => run_id);
+    expect(again.filter((id) => id.startsWith(stem))).toEqual(ids);
+    const [other] = again.filter((id) => !id.startsWith(stem));
+    expect(again[1]).toBe(other);
+    expect(again[3]).toBe(other!.replace(/0$/, '1'));
   });
 
   test('a repeated message delivers nothing twice', async () => {

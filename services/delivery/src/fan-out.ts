@@ -21,12 +21,20 @@ export interface FanOutDeps {
 
 const streamOf = (name: string) => (name === '$errors' || name === '$logs' ? name : 'events');
 
-/** The same event and listener always give the same run, so that a repeated fan-out runs nothing twice. */
-const runIdOf = (emitterId: string, event: EmittedEvent, listenerId: string) =>
+/**
+ * The same event and listener always give the same run, so that a repeated fan-out runs nothing twice.
+ * @param n its number among the events of its channel in this message: the runner remembers a whole row of them at once
+ */
+const runIdOf = (
+  { emitter_id, run_id }: EmittedMessage,
+  event: EmittedEvent,
+  n: number,
+  listenerId: string,
+) =>
   `run_${createHash('sha256')
-    .update(`${emitterId}/${streamOf(event.name)}/${event.event_id}/${listenerId}`)
+    .update(JSON.stringify([emitter_id, run_id, event.name, listenerId]))
     .digest('hex')
-    .slice(0, 32)}`;
+    .slice(0, 32)}-${n}`;
 
 /**
  * Handles the queue `emitted`: gives every event to everybody who listens. Resolves when the deliveries are rows of
@@ -66,8 +74,11 @@ export function createFanOut({ store, queue, clock, log, handOver }: FanOutDeps)
     const rows: DeliveryRow[] = [];
     const runs: JobInput[] = [];
     for (const message of messages) {
+      const numbers = new Map<string, number>();
       for (const event of message.events) {
         const { webhooks, sourceIds } = listeners.get(event.name)!;
+        const n = numbers.get(event.name) ?? 0;
+        numbers.set(event.name, n + 1);
         for (const webhook of webhooks) {
           rows.push({
             id: newId('dlv'),
@@ -89,7 +100,7 @@ export function createFanOut({ store, queue, clock, log, handOver }: FanOutDeps)
             payload: event.payload,
           });
         }
-        for (const sourceId of sourceIds) runs.push(runJob(message, event, sourceId, now));
+        for (const sourceId of sourceIds) runs.push(runJob(message, event, n, sourceId, now));
       }
     }
     const due = rows.length > 0 ? await insert(rows) : [];
@@ -105,12 +116,18 @@ export function createFanOut({ store, queue, clock, log, handOver }: FanOutDeps)
   };
 }
 
-function runJob(message: EmittedMessage, event: EmittedEvent, sourceId: string, now: number): JobInput {
+function runJob(
+  message: EmittedMessage,
+  event: EmittedEvent,
+  n: number,
+  sourceId: string,
+  now: number,
+): JobInput {
   const { emitter_id, hop } = message;
   const job: RunJob = {
     v: 1,
     type: 'run',
-    run_id: runIdOf(emitter_id, event, sourceId),
+    run_id: runIdOf(message, event, n, sourceId),
     source_id: sourceId,
     trigger: {
       kind: 'event',

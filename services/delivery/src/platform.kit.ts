@@ -87,7 +87,11 @@ export interface Platform {
     userId?: string,
   ): Promise<void>;
   /** Publishes what the runner would publish of a run. */
-  emit(emitterId: string, events: EmittedEvent[], more?: { owner_id?: string; hop?: number }): Promise<void>;
+  emit(
+    emitterId: string,
+    events: EmittedEvent[],
+    more?: { owner_id?: string; hop?: number; run_id?: string },
+  ): Promise<void>;
   /** What the runner would get, once it is so many jobs. */
   runs(count: number): Promise<(RunJob | RecordJob)[]>;
   deliveries(): Promise<DeliveryRow[]>;
@@ -238,11 +242,11 @@ export function usePlatform(): Platform {
       event_name,
       created_at: 0,
     });
-  t.emit = (emitter_id, list, { owner_id = OWNER, hop = 0 } = {}) => {
+  t.emit = (emitter_id, list, { owner_id = OWNER, hop = 0, run_id = newId('run') } = {}) => {
     const message: EmittedMessage = {
       v: 1,
       type: 'emitted',
-      run_id: newId('run'),
+      run_id,
       emitter_id,
       owner_id,
       hop,

@@ -2,6 +2,7 @@ import type { RecordJob } from '@wellspring/contract/messages';
 import { COMMITTED_RUNS, type EmitterStateRow } from '@wellspring/store/collections/states';
 import { eventRow } from './commit.ts';
 import type { Part } from './commit-group.ts';
+import { withCommitted } from './committed.ts';
 import { nextSortKey } from './next-sort-key.ts';
 import type { RunContext } from './records.ts';
 
@@ -10,13 +11,14 @@ export function prepareRecord(
   before: EmitterStateRow,
   run: RunContext,
   { run_id, channel, payload, hop }: RecordJob,
+  concurrency: number,
   now: number,
 ): { state: EmitterStateRow; part: Part } {
   const { sortKey, lastIds } = nextSortKey(before.last_ids, channel, now);
   const state = {
     ...before,
     last_ids: lastIds,
-    committed: [...before.committed, run_id].slice(-COMMITTED_RUNS),
+    committed: withCommitted(before.committed, run_id, COMMITTED_RUNS * concurrency),
   };
   const emitted = [{ event_id: sortKey.eventId, name: channel, payload }];
   const part = { run_id, trace_id: run_id, hop, emitted };

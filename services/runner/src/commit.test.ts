@@ -32,6 +32,7 @@ const input = (fields: Partial<CommitInput> & { emits?: Emit[]; logs?: LogRecord
   run: run(),
   outcome: { emits: fields.emits ?? [], errors: [], logs: fields.logs ?? [] },
   strategy: null,
+  concurrency: 1,
   hop: 0,
   triggerEvent: () => ({ given: true }),
   handlesRecords: false,
@@ -119,6 +120,9 @@ test('the state before is not changed, and remembers only the newest runs', () =
   expect(after.committed).toHaveLength(COMMITTED_RUNS);
   expect(after.committed.at(-1)).toBe('run_1');
   expect(after.committed).not.toContain('run_old0');
+  // Every lane of a source with concurrency may be handed out again.
+  const many = prepareCommit(input({ state, concurrency: 10 })).state;
+  expect(many.committed).toHaveLength(COMMITTED_RUNS + 1);
 });
 
 test('ts is null when none was given', () => {

@@ -6,6 +6,7 @@ import { dedupe } from '@wellspring/core/dedupe';
 import { eventIdOfSortKey, parseEventId } from '@wellspring/core/event-id';
 import type { EventRow, EventStream, LogRow } from '@wellspring/store/collections/events';
 import { COMMITTED_RUNS, type EmitterStateRow } from '@wellspring/store/collections/states';
+import { withCommitted } from './committed.ts';
 import { nextSortKey } from './next-sort-key.ts';
 import { errorLogRecord, errorRecord, type LogRecord, type RunContext } from './records.ts';
 
@@ -22,6 +23,8 @@ export interface CommitInput {
   run: RunContext;
   outcome: Outcome;
   strategy: DedupeStrategy | null;
+  /** Of the source. */
+  concurrency: number;
   hop: number;
   /** What the run was given; read only when there is an error. */
   triggerEvent: () => unknown;
@@ -83,7 +86,7 @@ export function prepareCommit(input: CommitInput): Prepared {
       ...state,
       dedupe: caches,
       last_ids: allocate.lastIds(),
-      committed: [...state.committed, run.run_id].slice(-COMMITTED_RUNS),
+      committed: withCommitted(state.committed, run.run_id, COMMITTED_RUNS * input.concurrency),
     },
     events: [...events, ...failures],
     logs,

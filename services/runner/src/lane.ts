@@ -9,6 +9,7 @@ import type { Deployed } from './catalog.ts';
 import { type Outcome, prepareCommit } from './commit.ts';
 import { type CommitGroup, createCommitGroup, type Part } from './commit-group.ts';
 import { prepareRecord } from './commit-record.ts';
+import { isCommitted } from './committed.ts';
 import type { Announcer } from './emitted.ts';
 import { executeRun } from './execute-run.ts';
 import { commitSets, type DbSet, type Live, liveState, setDb } from './live-state.ts';
@@ -168,12 +169,13 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
     { deployed, hop, traceId, handlesRecords, logsWanted, event, durationMs }: CommitOptions,
   ): CommitGroup | undefined {
     const { run_id } = run;
-    if (live.row.committed.includes(run_id)) return undefined;
+    if (isCommitted(live.row.committed, run_id)) return undefined;
     const { state, events, logs, emitted } = prepareCommit({
       state: live.row,
       run,
       outcome,
       strategy: deployed.deployment.definition.dedupe,
+      concurrency: deployed.source.concurrency,
       hop,
       triggerEvent: event,
       handlesRecords,
@@ -228,7 +230,7 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
     before: Promise<unknown>,
   ): Promise<{ committed: Promise<unknown> }> {
     const { trigger, run_id, reply_to } = job;
-    if (live.row.committed.includes(run_id)) return { committed: announceAgain(run_id) };
+    if (isCommitted(live.row.committed, run_id)) return { committed: announceAgain(run_id) };
     let waiting = reply_to !== undefined;
     const respond = (reply: HttpReply) => {
       if (waiting) call.reply(reply_to!, reply);
@@ -282,11 +284,15 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
       const fail = () => {
         broken = true;
       };
+      /** A job may have come twice: what the first one does is all there is to do. */
+      const begun = new Map<string, { executed: Promise<void>; done: Promise<void> }>();
       return {
         assertIntact() {
           if (broken || live.stale) throw new Fenced(`an earlier job of ${sourceId} failed`);
         },
         run(job, deployed, options) {
+          const same = begun.get(job.run_id);
+          if (same) return same;
           const started = start(live, job, deployed, options, last);
           last = started;
           const done = working(async () => {
@@ -294,16 +300,21 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
           });
           // Whoever waits for `done` sees the failure; until then it must not count as unhandled.
           done.catch(fail);
-          return { executed: started.then(() => {}, fail), done };
+          const one = { executed: started.then(() => {}, fail), done };
+          begun.set(job.run_id, one);
+          return one;
         },
-        record: (job, deployed) =>
-          working(async () => {
-            if (live.row.committed.includes(job.run_id)) return announceAgain(job.run_id);
+        record(job, deployed) {
+          const done = working(async () => {
+            if (isCommitted(live.row.committed, job.run_id)) return announceAgain(job.run_id);
             const now = clock.now();
             const run = contextOf(job.run_id, deployed, 'EMIT', now);
-            const { state, part } = prepareRecord(live.row, run, job, now);
+            const { state, part } = prepareRecord(live.row, run, job, deployed.source.concurrency, now);
             await join(live, deployed.source.owner_id, state, part).announced;
-          }),
+          });
+          done.catch(fail);
+          return done;
+        },
       };
     },
 

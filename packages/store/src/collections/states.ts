@@ -17,11 +17,11 @@ export interface EmitterStateRow {
   dedupe: Record<string, DedupeCache>;
   /** Sort key of the newest id ever given, by stream (`events`, `$errors`, `$logs`, `$in`). */
   last_ids: Record<string, string>;
-  /** The newest run ids that were committed, oldest first, at most COMMITTED_RUNS. */
+  /** The newest runs that were committed, oldest first; see runner/committed for the form of the entries. */
   committed: string[];
 }
 
-/** More than any queue redelivers of one key at a time. */
+/** Entries kept for each run that the source may have at a time: more than any queue redelivers of one lane. */
 export const COMMITTED_RUNS = 128;
 
 export const states: CollectionDefinition<EmitterStateRow> = { name: 'states', indexes: [] };

@@ -1,0 +1,35 @@
+import { expect, test } from '@jest/globals';
+import fc from 'fast-check';
+import { isCommitted, withCommitted } from './committed.ts';
+
+const stem = fc.constantFrom('run_a', 'run_b', 'run_ab');
+const runId = fc.oneof(
+  stem,
+  fc.tuple(stem, fc.nat({ max: 12 })).map(([text, n]) => `${text}-${n}`),
+);
+
+test('exactly those that were added are there', () => {
+  fc.assert(
+    fc.property(fc.array(runId, { maxLength: 40 }), runId, (added, asked) => {
+      const committed = added.reduce<string[]>((so, id) => withCommitted(so, id, 1000), []);
+      expect(isCommitted(committed, asked)).toBe(added.includes(asked));
+    }),
+  );
+});
+
+test('the runs of one announcement are one entry, those that are missing told apart', () => {
+  let committed: string[] = [];
+  for (let n = 0; n < 1000; n++) if (n !== 7) committed = withCommitted(committed, `run_a-${n}`, 2);
+  expect(committed).toEqual(['run_a-0..6,8..999']);
+  expect(isCommitted(committed, 'run_a-7')).toBe(false);
+  expect(withCommitted(committed, 'run_a-7', 2)).toEqual(['run_a-0..999']);
+});
+
+test('the oldest entries go first', () => {
+  const ids = ['run_a', 'run_b-0', 'run_c', 'run_b-1', 'run_d'];
+  expect(ids.reduce<string[]>((so, id) => withCommitted(so, id, 3), [])).toEqual([
+    'run_c',
+    'run_b-0..1',
+    'run_d',
+  ]);
+});
