@@ -150,6 +150,17 @@ describe('the profile distributed', () => {
     });
     expect(Object.keys(service.depends_on!).sort()).toEqual(hosts.sort());
   });
+
+  test('lacks nothing but the keys that whoever installs it has to give', () => {
+    for (const name of SERVICES) {
+      const missing = faultsOf(compose.services[name]!).map((fault) => fault.split(' ')[0]);
+      expect([name, ...missing]).toEqual([
+        name,
+        'WELLSPRING_SECRET_KEY',
+        ...(name === 'gateway' ? ['WELLSPRING_ADMIN_KEY'] : []),
+      ]);
+    }
+  });
 });
 
 describe('every container of ours', () => {
