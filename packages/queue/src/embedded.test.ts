@@ -3,11 +3,12 @@ import { join } from 'node:path';
 import { expect, test } from '@jest/globals';
 import { silentLog } from '@wellspring/core/log';
 import { type Database, openDatabase } from '@wellspring/sqlite/database';
+import { eventually } from '@wellspring/testing/eventually';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
 import { tempDir } from '@wellspring/testing/temp-dir';
 import { queueContract } from './contract.ts';
 import { createEmbeddedQueue } from './embedded.ts';
-import type { Job } from './port.ts';
+import { type Job, MAX_ATTEMPTS } from './port.ts';
 
 async function open() {
   const directory = await tempDir();
@@ -26,8 +27,11 @@ async function open() {
   }
   const home = join(directory.path, 'data');
   let crashes = 0;
+  const queue = at(home);
   return {
-    queue: at(home),
+    queue,
+    /** The file of the queue. */
+    db: databases[0]!,
     clock,
     now: clock.now,
     /** Time stands still while the disk works. */
@@ -69,5 +73,62 @@ test('payloads beyond the memory kept for them are read from the file', async ()
   });
   expect(seen.every(({ payload }) => payload === large)).toBe(true);
   stop.abort();
+  await subject.close();
+});
+
+test('what was done while the database took no writes is not handed out again after a restart', async () => {
+  const subject = await open();
+  const { queue, db } = subject;
+  const stop = new AbortController();
+  const done: string[] = [];
+  await queue.publishMany(
+    'runs',
+    [1, 2].map((n) => ({ key: 'a', payload: String(n) })),
+  );
+  await db.write(() =>
+    db.exec(
+      `CREATE TEMP TRIGGER full BEFORE DELETE ON jobs BEGIN SELECT RAISE(ABORT, 'the disk is full'); END`,
+    ),
+  );
+  const consumed = queue.consume('runs', async ([job]) => void done.push(job.payload), {
+    concurrency: 1,
+    signal: stop.signal,
+  });
+  await eventually(() => done.length === 2);
+  await subject.advance(60_000);
+  await db.write(() => db.exec('DROP TRIGGER full'));
+  await subject.advance(60_000);
+  stop.abort();
+  await consumed;
+  const after = await subject.afterCrash();
+  expect(await after.depth('runs')).toBe(0);
+  await subject.close();
+});
+
+test('jobs that were done are not given up for one behind them that fails every time', async () => {
+  const subject = await open();
+  const { queue } = subject;
+  const stop = new AbortController();
+  const done = new Set<string>();
+  await queue.publish('runs', { key: 'a', payload: '0' });
+  await queue.publishMany(
+    'runs',
+    ['1', '2', '3', 'bad', '4', '5'].map((payload) => ({ key: 'a', payload })),
+  );
+  const consumed = queue.consume(
+    'runs',
+    async (jobs) => {
+      for (const { payload } of jobs) {
+        if (payload === 'bad') throw new Error('always');
+        done.add(payload);
+      }
+    },
+    { concurrency: 1, batch: 10, signal: stop.signal },
+  );
+  for (let i = 0; i < 1000 && (await queue.depth('runs')) > 0; i++) await subject.advance(10_000);
+  expect([...done]).toEqual(['0', '1', '2', '3', '4', '5']);
+  expect(await queue.deadLetters.list()).toMatchObject([{ payload: 'bad', attempts: MAX_ATTEMPTS }]);
+  stop.abort();
+  await consumed;
   await subject.close();
 });

@@ -139,13 +139,26 @@ export function createEmbeddedQueue(db: Database, { clock, log }: { clock: Clock
     dispatch(queue);
   }
 
-  /** The rows go with the next commit; should a crash come first, the jobs are handed out once more. */
+  /**
+   * The rows go with the next commit; should a crash come first, the jobs are handed out once more. One that stayed
+   * for longer would come again when nobody knows any more that it is done: so it is tried until it is gone.
+   */
   function acknowledge(line: Line, entries: readonly Entry[]): void {
     for (const entry of entries) forget(entry);
     line.lanes.settle(entries.length);
-    table.remove(entries.map(({ seq }) => seq)).catch((error: unknown) => {
-      log.warn({ error: String(error) }, 'queue.ack_failed');
-    });
+    void removeRows(entries.map(({ seq }) => seq));
+  }
+
+  async function removeRows(seqs: readonly number[]): Promise<void> {
+    for (let rest = FIRST_BACKOFF_MS; ; rest = Math.min(LONGEST_BACKOFF_MS, 2 * rest)) {
+      try {
+        return await table.remove(seqs);
+      } catch (error) {
+        log.warn({ jobs: seqs.length, error: String(error) }, 'queue.ack_failed');
+      }
+      await clock.sleep(rest, closing.signal);
+      if (closing.signal.aborted) return;
+    }
   }
 
   /** Gives the jobs back, except one that is dead now. Gives the ms for which the lane rests. */

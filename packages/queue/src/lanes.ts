@@ -21,6 +21,8 @@ export interface Lane {
   head: number;
   /** A batch is out, or the lane rests after a failure. */
   held: boolean;
+  /** So many of the first go out alone, so that a failure is that of the job which fails. */
+  alone: number;
 }
 
 export interface Lanes {
@@ -42,6 +44,8 @@ export interface Lanes {
 
 /** Taken entries are cut off when this many have gathered. */
 const CUT = 1024;
+/** A batch whose first job has so many failures against it may have failed for another one. */
+const ALONE_AFTER = 5;
 
 const laneName = ({ key, seq }: Entry): string => key ?? `\0${seq}`;
 
@@ -65,7 +69,7 @@ export function createLanes(): Lanes {
       const name = laneName(entry);
       let lane = lanes.get(name);
       if (!lane) {
-        lane = { name, waiting: [], head: 0, held: false };
+        lane = { name, waiting: [], head: 0, held: false, alone: 0 };
         lanes.set(name, lane);
       }
       lane.waiting.push(entry);
@@ -78,7 +82,8 @@ export function createLanes(): Lanes {
       turn.delete(name);
       const lane = lanes.get(name)!;
       lane.held = true;
-      const entries = lane.waiting.slice(lane.head, lane.head + batch);
+      const entries = lane.waiting.slice(lane.head, lane.head + (lane.alone > 0 ? 1 : batch));
+      lane.alone = Math.max(0, lane.alone - 1);
       lane.head += entries.length;
       if (lane.head >= CUT || lane.head === lane.waiting.length) {
         lane.waiting = lane.waiting.slice(lane.head);
@@ -92,6 +97,8 @@ export function createLanes(): Lanes {
     giveBack(lane, entries) {
       lane.waiting = [...entries, ...lane.waiting.slice(lane.head)];
       lane.head = 0;
+      const [first] = entries;
+      if (first && (lane.alone > 0 || first.attempts >= ALONE_AFTER)) lane.alone += entries.length;
     },
     release(lane) {
       lane.held = false;

@@ -38,7 +38,8 @@ export interface Job {
 /**
  * Handles jobs: on a keyed queue all of one key and in order. Resolves: all are done. Throws a PoisonJob: that
  * job is dead, the others are handed out again; anything else thrown: all are handed out again, in the same order,
- * after a backoff, and the first is dead after MAX_ATTEMPTS.
+ * after a backoff, and the first is dead after MAX_ATTEMPTS. After some failures they come one by one, so that no job
+ * dies for another one of its batch.
  */
 export type Handler = (jobs: readonly [Job, ...Job[]]) => Promise<void>;
 
