@@ -69,6 +69,20 @@ describe('attempts', () => {
     expect([await t.deliveries(), sink.requests].map(({ length }) => length)).toEqual([1, 1]);
   });
 
+  test('410 from an address that was changed meanwhile does not disable the webhook', async () => {
+    const rows = t.store.collection(webhooks);
+    const moved = await t.receive();
+    const { emitter, hook } = await delivering(async () => {
+      await rows.patch(hook.id, { url: moved.url });
+      return { status: 410 };
+    });
+    await t.emit(emitter, [event(1)]);
+    await t.untilStatus('failed');
+    expect(await rows.get(hook.id)).toMatchObject({ active: true });
+    await t.emit(emitter, [event(2)]);
+    expect((await moved.received(1))[0]!.text).toBe('2');
+  });
+
   test('redirects are not followed and count as failures', async () => {
     const target = await t.receive();
     const { emitter } = await delivering(() => ({ status: 302, headers: { location: target.url } }));

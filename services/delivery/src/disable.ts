@@ -88,8 +88,12 @@ export function createWebhookHealth({ store, queue, pubsub, clock, log }: Disabl
       else if (webhook.active && now - since >= FAILING_LIMIT_MS) await disable(webhook, since);
     },
     async gone(webhook) {
-      const now = clock.now();
-      await collection.patch(webhook.id, { active: false, updated_at: Math.floor(now / 1000) });
+      const updated_at = Math.floor(clock.now() / 1000);
+      // It was the answer of this address: another one may have been set meanwhile.
+      const row = await modify(collection, webhook.id, (found) =>
+        found.url === webhook.url ? { ...found, active: false, updated_at } : found,
+      );
+      if (row?.url !== webhook.url) return;
       pubsub.publish(changedTopic(webhook.id));
       log.warn({ webhook_id: webhook.id }, 'webhook.gone');
     },

@@ -61,14 +61,13 @@ export function deliveryRoutes({ store, pubsub, clock }: DeliveriesDeps): Route[
     route(resendDelivery, async ({ principal, params }) => {
       const delivery = await ownDelivery(store, principal, params.id);
       needActive(await ownWebhook(store, principal, delivery.webhook_id));
+      const now = clock.now();
+      const due = { status: 'pending' as const, due_at: now, failed_at_ms: null, created_at_ms: now };
       // One that waits in line for a slot is as early as it can be.
-      if (delivery.waiting === null) {
-        await rows.patch(delivery.id, { status: 'pending', due_at: clock.now(), failed_at_ms: null });
-        pubsub.publish(DELIVERIES_DUE);
-      }
-      const now = await rows.get(delivery.id);
-      if (!now) throw notFound('delivery', delivery.id);
-      return presentDelivery(now);
+      if (await rows.patch(delivery.id, due, { waiting: null })) pubsub.publish(DELIVERIES_DUE);
+      const row = await rows.get(delivery.id);
+      if (!row) throw notFound('delivery', delivery.id);
+      return presentDelivery(row);
     }),
 
     route(recoverWebhook, async ({ principal, params, input }) => {
@@ -86,7 +85,7 @@ export function deliveryRoutes({ store, pubsub, clock }: DeliveriesDeps): Route[
             order: 'asc',
             limit: BATCH,
           },
-          { status: 'pending', attempts: 0, due_at: now, failed_at_ms: null },
+          { status: 'pending', attempts: 0, due_at: now, failed_at_ms: null, created_at_ms: now },
         );
         count += recovered.length;
         if (recovered.length < BATCH) break;

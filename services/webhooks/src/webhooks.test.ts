@@ -37,6 +37,8 @@ let store: Store;
 let pubsub: PubSub;
 let clock: FakeClock;
 let server: Server;
+/** Called when the service has read a webhook. */
+let onRead: (id: string) => Promise<unknown>;
 
 beforeEach(async () => {
   directory = await tempDir();
@@ -44,7 +46,19 @@ beforeEach(async () => {
   store = createEmbeddedStore(database);
   pubsub = createEmbeddedPubSub({ log: silentLog });
   clock = createFakeClock();
-  const { routes } = createWebhooksService({ store, pubsub, clock, seal });
+  onRead = async () => {};
+  const { collection } = store;
+  const watched: typeof collection = (definition) => {
+    const rows = collection(definition);
+    if (definition.name !== webhooks.name) return rows;
+    return { ...rows, get: async (id) => onRead(id).then(() => rows.get(id)) };
+  };
+  const { routes } = createWebhooksService({
+    store: { ...store, collection: watched },
+    pubsub,
+    clock,
+    seal,
+  });
   const principalKeys = seal.keysFor('principal');
   server = createServer(createRouter(routes!, { principalKeys, log: silentLog }));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -225,9 +239,22 @@ describe('deliveries by hand', () => {
     ];
     const { status, json } = await api('POST', `/deliveries/${done.id}/resend`);
     expect([status, json.data]).toMatchObject([202, { id: done.id, status: 'pending', attempts: 3 }]);
-    expect(await get(done.id)).toMatchObject({ due_at: clock.now(), attempts: 3 });
+    // It is kept for its whole time once more: it must not go before it is delivered.
+    expect(await get(done.id)).toMatchObject({
+      due_at: clock.now(),
+      attempts: 3,
+      created_at_ms: clock.now(),
+    });
     expect((await api('POST', `/deliveries/${waiting.id}/resend`)).status).toBe(202);
     expect(await get(waiting.id)).toEqual(waiting);
+  });
+
+  test('a resend leaves alone what gets in line for a slot at the same moment', async () => {
+    const { id } = await make();
+    const { id: pending } = await delivery(id, { status: 'pending', failed_at_ms: null });
+    onRead = () => store.collection(deliveries).patch(pending, { waiting: id });
+    expect((await api('POST', `/deliveries/${pending}/resend`)).status).toBe(202);
+    expect(await get(pending)).toMatchObject({ waiting: id, due_at: null });
   });
 
   test('recovery takes all that failed since, from the beginning, and each once', async () => {
@@ -244,6 +271,7 @@ describe('deliveries by hand', () => {
     const due = await store.collection(deliveries).list({ where: { due_at: { gt: 0 } } });
     expect(due).toHaveLength(1203);
     expect(due.every((row) => row.status === 'pending' && row.attempts === 0)).toBe(true);
+    expect(due.every((row) => row.created_at_ms === clock.now())).toBe(true);
     expect(await get(old.id)).toEqual(old);
     for (const wrong of ['some day', '', true, undefined]) {
       expect(await api('POST', `/webhooks/${id}/recover`, { since: wrong })).toMatchObject({

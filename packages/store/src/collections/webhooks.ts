@@ -58,6 +58,7 @@ export interface DeliveryRow {
   /** The newest attempts, at most 20. */
   log: Attempt[];
   created_at: number;
+  /** Retention counts from here: since it was created, or last sent again by hand. */
   created_at_ms: number;
   /** JSON text: the body. */
   payload: string;
