@@ -48,7 +48,8 @@ interface Sent {
 
 export interface Attempts {
   /**
-   * Attempts a delivery as soon as there is a slot, or parks it. Resolves when its row says what became of it.
+   * Attempts a delivery as soon as there is a slot, or parks it. Resolves when its row says what became of it. Under
+   * one lease it is done once, however often it is accepted.
    * @param claimed it was parked before, see Slots
    */
   accept(row: DeliveryRow, lease: number, claimed?: boolean): Promise<void>;
@@ -68,7 +69,8 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
   const { store, clock, log, slots, health } = deps;
   const rows = store.collection(deliveries);
   const webhookRows = store.collection(webhooks);
-  const underWay = new Set<Promise<void>>();
+  /** By delivery and lease. */
+  const underWay = new Map<string, Promise<void>>();
   const unwritten = new Map<string, number>();
   const attempted = deps.metrics.counter(
     'wellspring_delivery_attempts_total',
@@ -119,10 +121,13 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
     // The same turn, so that both are one transaction where the store has them.
     const written = rows.patch(row.id, outcome.fields, { due_at: lease });
     const { verdict } = outcome;
-    if (verdict === 'delivered') await health.succeeded(webhook);
-    else if (verdict === 'gone') await health.gone(webhook);
-    else await health.failed(webhook);
-    await written;
+    const told =
+      verdict === 'delivered'
+        ? health.succeeded(webhook)
+        : verdict === 'gone'
+          ? health.gone(webhook)
+          : health.failed(webhook);
+    await Promise.all([written, told]);
     attempted.inc({ outcome: verdict });
     duration.observe(reply.durationMs / 1000);
     const fields = {
@@ -173,6 +178,9 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
 
   return {
     accept(row, lease, claimed) {
+      const key = `${row.id} ${lease}`;
+      const same = underWay.get(key);
+      if (same) return same;
       const bytes = Buffer.byteLength(row.payload);
       const promise = new Promise<void>((over, failed) => {
         const held: Held = { row, lease, bytes, over, failed };
@@ -180,8 +188,8 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
         if (offer === 'start') start(held);
         else if (offer === 'park') park(held).then(over, failed);
       });
-      underWay.add(promise);
-      const forget = () => underWay.delete(promise);
+      underWay.set(key, promise);
+      const forget = () => underWay.delete(key);
       promise.then(forget, forget);
       return promise;
     },
@@ -194,7 +202,7 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
           .patch(held.row.id, { due_at: clock.now() }, { due_at: held.lease })
           .then(() => held.over(), held.failed);
       }
-      await Promise.allSettled([...underWay]);
+      await Promise.allSettled(underWay.values());
     },
   };
 }

@@ -46,6 +46,8 @@ export function createFanOut({ store, queue, clock, log, handOver }: FanOutDeps)
   /** Inserts what is not there yet; gives the rows whose first attempt is to be announced. */
   async function insert(rows: DeliveryRow[]): Promise<DeliveryRow[]> {
     const inserted = new Set(await rowsOfDeliveries.insertMany(rows));
+    // What was there before is read when it is attempted: it may have been attempted already.
+    for (const row of rows) if (inserted.has(row.id)) handOver.put(row);
     if (inserted.size === rows.length) return rows;
     // Either this fan-out is a repetition, or another process gave the same id to another delivery.
     const missing = rows.filter(({ id }) => !inserted.has(id));
@@ -104,7 +106,6 @@ export function createFanOut({ store, queue, clock, log, handOver }: FanOutDeps)
       }
     }
     const due = rows.length > 0 ? await insert(rows) : [];
-    for (const row of due) handOver.put(row);
     await Promise.all([
       runs.length > 0 && queue.publishMany('runs', runs),
       due.length > 0 && queue.publishMany('deliveries', due.map(announcement)),

@@ -105,6 +105,30 @@ describe('crashes', () => {
     expect(sink.requests).toHaveLength(2);
   });
 
+  test('with the announcement made twice: attempted once, whether that is under way or over', async () => {
+    const open: ((answer: Answer) => void)[] = [];
+    const sink = await t.receive(() => new Promise<Answer>((resolve) => open.push(resolve)));
+    const other = await t.receive();
+    const emitter = await t.source();
+    await t.subscribe(emitter, (await t.webhook(sink.url)).id, 'slow');
+    await t.subscribe(emitter, (await t.webhook(other.url)).id);
+    const slow = event(1, 'slow');
+    t.start();
+    await t.emit(emitter, [slow]);
+    await sink.received(1);
+    // Once this one is delivered, the announcements before it have been read.
+    await t.emit(emitter, [slow, event(2)]);
+    await t.untilStatus('delivered');
+    expect(sink.requests).toHaveLength(1);
+    open[0]!({ status: 200 });
+    await t.untilStatus('delivered', 2);
+    await until(
+      () => t.queue.depth('deliveries'),
+      (depth) => depth === 0,
+    );
+    expect(sink.requests).toHaveLength(1);
+  });
+
   test('with deliveries parked: the next process finds the line', async () => {
     const { row } = await pendingRow({});
     await t.store.collection(deliveries).patch(row.id, { waiting: row.webhook_id });
