@@ -257,6 +257,44 @@ describe('the scheduler', () => {
     await h.close();
   });
 
+  test.each([
+    ['interval', { interval_seconds: 60 }, 60_000],
+    ['cron', { cron: '* * * * *' }, 30_000],
+  ])('does not wait for the old time when the clock is put back (%s)', async (_kind, schedule, first) => {
+    const h = createHarness();
+    const HOUR = 3_600_000;
+    await h.rows.insert(timer({ ...schedule, due_at: START + first }));
+    h.up();
+    await h.settled();
+    h.advance(first);
+    await h.settled();
+    h.advance(-HOUR);
+    const back = h.clock.now();
+    // The sleep that was begun before ends at the old time; it is never long.
+    h.advance(0);
+    h.pubsub.publish(TIMERS_CHANGED);
+    await new Promise(setImmediate);
+    await h.settled();
+    expect(h.wakesAt()).toBeLessThanOrEqual(back + 60_000);
+    h.advance(60_000);
+    await h.settled();
+    expect(h.dues()).toEqual([START + first, back + 60_000]);
+    await h.close();
+  });
+
+  test('does not wait for the time of a clock that was put back while no scheduler ran', async () => {
+    const h = createHarness();
+    await h.rows.insert(timer({ interval_seconds: 60, due_at: START + 3_600_000 }));
+    await h.rows.insert(timer({ id: 'dc_0000000002/timer', interval_seconds: 60, due_at: null }));
+    h.up();
+    await h.settled();
+    h.advance(60_000);
+    await h.settled();
+    expect(h.dues()).toEqual([START + 60_000]);
+    expect((await h.rows.get('dc_0000000002/timer'))?.due_at).toBeNull();
+    await h.close();
+  });
+
   const fault = fc.constantFrom<Fault>(
     'none',
     'before publish',

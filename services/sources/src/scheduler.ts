@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { RunJob } from '@wellspring/contract/messages';
-import { nextTick, type Schedule } from '@wellspring/core/schedule';
+import { nextAfter, nextTick, type Schedule } from '@wellspring/core/schedule';
 import { TIMERS_CHANGED } from '@wellspring/pubsub/port';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { Worker } from '@wellspring/runtime/service';
@@ -11,11 +11,13 @@ const LONGEST_SLEEP_MS = 30_000;
 const BATCH = 200;
 /** A schedule that cannot be read any more, e.g. because its time zone was abolished, is tried again after a day. */
 const BAD_SCHEDULE_MS = 24 * 3_600_000;
+/** By so much the clocks of schedulers, or one that is being adjusted, may differ. */
+const SKEW_MS = 5_000;
 
 /**
  * Publishes a run for each timer that is due, then moves the timer on. A crash in between publishes the same run id
  * once more, which the runner knows: no tick is lost, none runs twice, and any number of schedulers may race. What
- * fell due while no scheduler ran is made up for by one run.
+ * fell due while no scheduler ran is made up for by one run. When the clock is put back, timers tick by the new time.
  */
 export function schedulerWorker({
   store,
@@ -59,9 +61,20 @@ export function schedulerWorker({
     }
   }
 
+  /** Brings forward what was set by a clock that has been put back since: no timer is further away than its next tick. */
+  async function bringForward(): Promise<void> {
+    const now = clock.now();
+    for (const row of await rows.list({ where: { due_at: { gt: now + SKEW_MS } } })) {
+      const next = nextOf(row, now);
+      if (next !== undefined && row.due_at! > next + SKEW_MS)
+        await rows.patch(row.id, { due_at: next }, { due_at: row.due_at! });
+    }
+  }
+
   return {
     name: 'sources.scheduler',
     async run(signal) {
+      let seen = Number.POSITIVE_INFINITY;
       let wake = () => {};
       let woken = false;
       const unsubscribe = pubsub.subscribe(TIMERS_CHANGED, () => {
@@ -71,6 +84,8 @@ export function schedulerWorker({
       try {
         while (!signal.aborted) {
           woken = false;
+          if (clock.now() < seen - SKEW_MS) await bringForward();
+          seen = clock.now();
           const due = await rows.list({
             where: { due_at: { lte: clock.now() } },
             orderBy: 'due_at',
@@ -107,6 +122,15 @@ export function schedulerWorker({
 /** The same for the same timer and due time. */
 export const tickRunId = (timerId: string, due: number): string =>
   `run_${createHash('sha256').update(`${timerId}@${due}`).digest('hex').slice(0, 24)}`;
+
+/** Undefined: it cannot be read any more. */
+function nextOf(row: TimerRow, now: number): number | undefined {
+  try {
+    return nextAfter(scheduleOf(row), now);
+  } catch {
+    return undefined;
+  }
+}
 
 const scheduleOf = (row: TimerRow): Schedule =>
   row.cron === null
