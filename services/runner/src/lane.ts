@@ -246,7 +246,7 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
       event: () => triggerEvent(trigger),
       durationMs: 0,
     };
-    if (isOvertaken(job, deployed, live)) {
+    if (isOvertaken(job, deployed, live, clock.now())) {
       const outcome = { emits: [], errors: [], logs: [skippedTick(run, trigger, clock.now())] };
       await before;
       return { committed: commitRun(live, run, outcome, [], options) };
@@ -355,9 +355,20 @@ function setAgain(live: Live, key: string, json: string | undefined): DbSet[] {
   return typeof set === 'string' ? [] : [set];
 }
 
-/** A tick that fell due while the source was running is not made up for. */
-const isOvertaken = ({ trigger }: RunJob, { source }: Deployed, live: Live) =>
-  trigger.kind === 'timer' && trigger.due_at < (source.concurrency > 1 ? live.tickEndedAt : live.runEndedAt);
+/**
+ * A tick that fell due while the source was running is not made up for; one that comes late, after a downtime, fell due
+ * when it was seen. An end in the future is that of a clock which was put back since.
+ */
+function isOvertaken(
+  { trigger, accepted_at }: RunJob,
+  { source }: Deployed,
+  live: Live,
+  now: number,
+): boolean {
+  if (trigger.kind !== 'timer') return false;
+  const endedAt = source.concurrency > 1 ? live.tickEndedAt : live.runEndedAt;
+  return Math.max(trigger.due_at, accepted_at) < endedAt && endedAt <= now;
+}
 
 function runTrigger({ trigger }: RunJob): Extract<Task['call'], { kind: 'run' }>['trigger'] {
   if (trigger.kind === 'http') return { kind: 'http', request: trigger.request };

@@ -42,6 +42,8 @@ export interface Platform {
   queue: Queue;
   call: Call;
   faults: Faults;
+  /** The runner's clock is so many ms ahead of the system's. */
+  ahead: number;
   start(): void;
   /** Ends the service and opens the file again, as another process would find it. */
   restart(): Promise<void>;
@@ -122,6 +124,7 @@ export function usePlatform(): Platform {
     directory = await tempDir();
     t.faults = { commit: () => undefined, publish: () => {}, execute: () => {} };
     t.announced = [];
+    t.ahead = 0;
     openPorts();
     t.start();
   });
@@ -137,7 +140,7 @@ export function usePlatform(): Platform {
       queue: t.queue,
       call: t.call,
       pubsub: createEmbeddedPubSub({ log: silentLog }),
-      clock: systemClock,
+      clock: { ...systemClock, now: () => systemClock.now() + t.ahead },
       log: silentLog,
       metrics: noMetrics,
       seal,

@@ -216,41 +216,6 @@ describe('with concurrency', () => {
   });
 });
 
-describe('ticks', () => {
-  const TIMED = `export default { name: 'Timed', props: { timer: '$.interface.timer' }, run(event) { this.$emit(event); } };`;
-  const tick = (due_at: number) => ({ kind: 'timer' as const, prop: 'timer', due_at, interval_seconds: 60 });
-
-  test('carry seconds and the schedule', async () => {
-    const id = await t.deploy(TIMED);
-    await t.trigger(id, tick(1_700_000_000_500));
-    await t.quiet();
-    expect(await t.events(id)).toEqual([{ timestamp: 1_700_000_000, interval_seconds: 60 }]);
-  });
-
-  test('that fell due while the run before was going are skipped, with a line in $logs', async () => {
-    const id = await t.deploy(TIMED);
-    const now = systemClock.now();
-    await t.trigger(id, tick(now - 2000));
-    await t.trigger(id, tick(now - 1000));
-    await t.quiet();
-    expect(await t.events(id)).toEqual([
-      { timestamp: Math.floor((now - 2000) / 1000), interval_seconds: 60 },
-    ]);
-    expect((await t.logs(id)).filter(({ level }) => level === 'warn')).toEqual([
-      expect.objectContaining({ k: 'log', msg: expect.stringMatching(/was skipped/) }),
-    ]);
-  });
-
-  test('whose commit failed are not skipped for that', async () => {
-    const id = await t.deploy(TIMED);
-    let commits = 0;
-    t.faults.commit = () => (++commits === 1 ? 'refuse' : undefined);
-    await t.trigger(id, tick(systemClock.now() - 1000));
-    await t.quiet();
-    expect(await t.events(id)).toHaveLength(1);
-  });
-});
-
 describe('a caller that waits', () => {
   const answering = (body: string) =>
     `export default { name: 'Answering', props: { http: { type: '$.interface.http', customResponse: true } },
