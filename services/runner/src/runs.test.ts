@@ -1,7 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import type { HttpReply } from '@wellspring/contract/messages';
 import { MAX_HOPS } from '@wellspring/contract/messages';
-import { systemClock } from '@wellspring/core/clock';
 import { outbox } from '@wellspring/store/collections/outbox';
 import { sources } from '@wellspring/store/collections/sources';
 import { states } from '@wellspring/store/collections/states';
