@@ -134,6 +134,35 @@ describe('an answer that is no success', () => {
   });
 });
 
+test.each([
+  ['patch', 200, 1],
+  ['remove', 500, 2],
+] as const)(
+  'an answer that could not be kept (%s) is kept later, and holds up nobody',
+  async (write, status, times) => {
+    const rows = platform.deps.store.collection(idempotencyKeys);
+    const real = rows[write];
+    const key = newKey();
+    if (status === 500) {
+      act = async () => {
+        throw new Error('fault');
+      };
+    }
+    rows[write] = async () => {
+      throw new Error('the disk is full');
+    };
+    const first = await post(key);
+    expect(first.status).toBe(status);
+    // While that lasts, nobody knows what to answer.
+    expect((await post(key)).status).toBe(500);
+    rows[write] = real;
+    act = async () => {};
+    const next = await post(key);
+    expect([next.status, acted]).toEqual([200, times]);
+    if (status === 200) expect(next.text).toBe(first.text);
+  },
+);
+
 test('a call whose process was killed is carried out by the next', async () => {
   const key = newKey();
   await post(key);

@@ -27,9 +27,22 @@ const sha256 = (...parts: (string | Buffer)[]) => {
 export function createIdempotency({ store, clock, config }: Pick<Deps, 'store' | 'clock' | 'config'>) {
   const rows = store.collection(idempotencyKeys);
   const thisProcess = newSecret();
+  /** Answers of calls that are over, but could not be written. */
+  const unkept = new Map<string, Kept | undefined>();
   const abandoned = (row: IdempotencyRow) =>
     row.process !== thisProcess &&
     (config.mode === 'embedded' || clock.now() - row.created_at_ms > ABANDONED_MS);
+
+  async function keep(id: string, response: Kept | undefined): Promise<void> {
+    try {
+      if (response) await rows.patch(id, { response });
+      else await rows.remove(id);
+      unkept.delete(id);
+    } catch (error) {
+      unkept.set(id, response);
+      throw error;
+    }
+  }
 
   /** Gives the answer of the call before, or undefined when this one is to be carried out. */
   async function begin(id: string, request_hash: string): Promise<Kept | undefined> {
@@ -53,6 +66,7 @@ export function createIdempotency({ store, clock, config }: Pick<Deps, 'store' |
       }
       if (row.response) return row.response;
       if (abandoned(row)) await rows.remove(id);
+      else if (unkept.has(id)) await keep(id, unkept.get(id));
       else await clock.sleep(POLL_MS);
     }
   }
@@ -76,10 +90,7 @@ export function createIdempotency({ store, clock, config }: Pick<Deps, 'store' |
       res.end(kept.body);
       return;
     }
-    keepAnswer(res, async (response) => {
-      if (response) await rows.patch(id, { response });
-      else await rows.remove(id);
-    });
+    keepAnswer(res, (response) => keep(id, response));
     await carryOut();
   };
 }

@@ -196,6 +196,20 @@ describe('a multipart body', () => {
     }
   });
 
+  test('whose files cannot be kept is refused, and runs nothing', async () => {
+    const { blob } = platform.deps;
+    const { put } = blob;
+    blob.put = async () => {
+      throw new Error('the disk is full');
+    };
+    const endpoint = await platform.endpoint();
+    const file = (name: string) => `name="${name}"; filename="a"\r\n\r\n1`;
+    const answer = await platform.call('POST', `/e/${endpoint.id}`, multipart(file('a'), file('b')));
+    blob.put = put;
+    expect(answer.status).toBe(500);
+    expect(jobs).toEqual([]);
+  });
+
   test('that is broken is text', async () => {
     const { request } = await received('', 'POST', {
       body: '--xyz\r\nContent-Disposition: form-data; name="a"\r\n\r\nb',

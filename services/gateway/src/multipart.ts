@@ -9,6 +9,7 @@ const LIMIT = { fields: 500, files: 50, parts: 550, fieldNameSize: 1000, fieldSi
 /**
  * The fields of a multipart body as an object; a file becomes `{url, filename, mimetype}`, its bytes a blob whose
  * signed address is valid for 30 minutes. Undefined when the body is no valid multipart.
+ * @throws what the blob store throws: a call whose files are not kept must not be accepted
  */
 export async function parseMultipart(
   { blob, config, clock, seal }: Pick<Deps, 'blob' | 'config' | 'clock' | 'seal'>,
@@ -16,7 +17,7 @@ export async function parseMultipart(
   body: Buffer,
 ): Promise<Record<string, unknown> | undefined> {
   const fields: Record<string, unknown> = {};
-  const files: Promise<void>[] = [];
+  const files: { name: string; filename: string; mimetype: string; bytes: Promise<Buffer> }[] = [];
   const add = (name: string, value: unknown) => {
     const before = Object.hasOwn(fields, name) ? fields[name] : undefined;
     const next = before === undefined ? value : Array.isArray(before) ? [...before, value] : [before, value];
@@ -27,30 +28,33 @@ export async function parseMultipart(
       writable: true,
     });
   };
+  let read: { name: string; filename: string; mimetype: string; bytes: Buffer }[];
   try {
     const parser = busboy({ headers, limits: LIMIT, defParamCharset: 'utf8' });
     parser.on('field', (name, value) => add(name, value));
     parser.on('file', (name, stream, { filename, mimeType }) => {
-      files.push(
-        (async () => {
-          const bytes = Buffer.concat(await stream.toArray());
-          const id = await blob.put(bytes, { ttlMs: FILE_TTL_MS, contentType: mimeType, filename });
-          add(name, {
-            url: blobUrl({ config, seal }, id, clock.now() + FILE_TTL_MS),
-            filename,
-            mimetype: mimeType,
-          });
-        })(),
-      );
+      const bytes = stream.toArray().then((chunks) => Buffer.concat(chunks));
+      // A body that breaks off is told by the parser.
+      bytes.catch(() => {});
+      files.push({ name, filename, mimetype: mimeType, bytes });
     });
     await new Promise<void>((resolve, reject) => {
       parser.on('close', resolve);
       parser.on('error', reject);
       Readable.from([body]).pipe(parser);
     });
-    await Promise.all(files);
-    return fields;
+    read = await Promise.all(files.map(async (file) => ({ ...file, bytes: await file.bytes })));
   } catch {
     return undefined;
   }
+  const ids = await Promise.all(
+    read.map(({ filename, mimetype, bytes }) =>
+      blob.put(bytes, { ttlMs: FILE_TTL_MS, contentType: mimetype, filename }),
+    ),
+  );
+  read.forEach(({ name, filename, mimetype }, index) => {
+    const url = blobUrl({ config, seal }, ids[index]!, clock.now() + FILE_TTL_MS);
+    add(name, { url, filename, mimetype });
+  });
+  return fields;
 }
