@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import type { Deps } from './deps.ts';
 import type { Exposition } from './metrics.ts';
 
@@ -57,6 +57,14 @@ export function createHealthListener(
     return true;
   };
 }
+
+/** Answers while the process starts: it is alive, and takes no requests yet. */
+export const starting: RequestListener = (req, res) => {
+  req.resume();
+  const alive = req.url?.split('?', 1)[0] === '/health';
+  const body = alive ? '{"status":"ok"}' : '{"status":"starting"}';
+  send(res, alive ? 200 : 503, 'application/json', body, alive ? {} : { 'retry-after': '1' });
+};
 
 function send(res: ServerResponse, status: number, type: string, body: string, headers = {}): void {
   res.writeHead(status, { 'content-type': type, 'cache-control': 'no-store', ...headers });

@@ -26,7 +26,7 @@ export interface Infra {
  * Builds the adapters of this process. The only importer of them.
  * @throws Error when another process holds the data directory, or its data were written by a newer version
  */
-export function openInfra(config: Config, log: Log): Infra {
+export async function openInfra(config: Config, log: Log): Promise<Infra> {
   if (config.mode === 'distributed') throw new Error('The distributed mode is not available yet.');
   const clock = systemClock;
   const release = lockDirectory(config.dataDir);

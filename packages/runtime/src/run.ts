@@ -1,13 +1,14 @@
 import type { RequestListener } from 'node:http';
 import type { ServiceName } from '@wellspring/contract/endpoint';
 import type { Log } from '@wellspring/core/log';
-import { createRouter } from '@wellspring/http/bind';
+import { createRouter, type Route } from '@wellspring/http/bind';
+import { createProxy } from '@wellspring/http/proxy';
 import type { Config } from './config.ts';
 import type { Credentials } from './credentials.ts';
 import type { Deps } from './deps.ts';
-import { createHealthListener } from './health.ts';
+import { createHealthListener, starting } from './health.ts';
 import { housekeepingWorker } from './housekeeping.ts';
-import { openInfra } from './infra.ts';
+import { type Infra, openInfra } from './infra.ts';
 import { type Listening, listen } from './listen.ts';
 import { applyPresets } from './presets.ts';
 import { openSandbox, type Sandbox } from './sandbox.ts';
@@ -41,38 +42,58 @@ export interface Running {
 }
 
 const STOP_MS = 30_000;
+/** Longer than a gateway keeps an idle connection to a service. */
+const LINGER_MS = 3_000;
 
-/** Builds the adapters and services of a process, listens, and runs the workers. @throws Error when it cannot start */
+/**
+ * Listens, builds the adapters and services of a process, and runs the workers. Until everything is there, `/ready`
+ * says so; servers that do not answer yet are waited for. @throws Error when it cannot start
+ */
 export async function runServices(config: Config, factories: Factories, log: Log): Promise<Running> {
-  const infra = openInfra(config, log);
-  const { keys, exposition } = infra;
-  const deps = infra.deps;
   const services: Service[] = [];
   const listening: Listening[] = [];
   const early = new AbortController();
   const late = new AbortController();
+  const answers = { public: starting, operator: starting };
   let draining = false;
+  let infra: Infra | undefined;
   let sandbox: Sandbox | undefined;
+  let closeProxy = () => {};
 
   async function release(): Promise<void> {
     for (const one of listening) one.destroy();
+    closeProxy();
     for (const { name, dispose } of [...services].reverse()) {
       await dispose?.().catch((error: unknown) =>
         log.warn({ service: name, error: String(error) }, 'dispose.failed'),
       );
     }
-    await infra.close();
+    await infra?.close();
   }
 
-  let working: Promise<unknown>;
-  try {
-    await applyPresets(deps, keys.credentials.api_key, config.apiKey !== null || keys.isNewApiKey);
-    const routers = new Map<ServiceName, RequestListener>();
+  /** Nothing listened to yet: what is open when this fails is released by the caller. */
+  async function start(): Promise<{ infra: Infra; working: Promise<unknown> }> {
+    const { host: address, port, adminHost, adminPort } = config;
+    const lingerMs = config.mode === 'distributed' ? LINGER_MS : 0;
+    for (const one of [
+      { host: adminHost, port: adminPort, what: 'operator listener', side: 'operator' },
+      { host: address, port, what: 'public listener', side: 'public', lingerMs },
+    ] as const) {
+      listening.push(await listen(one, (req, res) => answers[one.side](req, res)));
+    }
+    infra = await openInfra(config, log);
+    const { deps, keys, exposition } = infra;
+    if (config.services.includes('gateway')) {
+      await applyPresets(deps, keys.credentials.api_key, config.apiKey !== null || keys.isNewApiKey);
+    }
+    const elsewhere = createProxy({ log, clock: deps.clock, draining: early.signal });
+    closeProxy = elsewhere.close;
+    const listeners = new Map<ServiceName, RequestListener>();
     const host: Host = {
       listenerOf(name) {
-        const router = routers.get(name);
-        if (!router) throw new Error(`the service ${name} is not in this process`);
-        return router;
+        const listener = listeners.get(name) ?? elsewhere.to(originsOf(config, name));
+        listeners.set(name, listener);
+        return listener;
       },
       async openSandbox() {
         const opened = await openSandbox(deps);
@@ -80,46 +101,37 @@ export async function runServices(config: Config, factories: Factories, log: Log
         return opened;
       },
     };
+    const router = (routes: readonly Route[]) =>
+      createRouter(routes, { principalKeys: deps.seal.keysFor('principal'), log });
     for (const name of config.services) {
       const service = await factories[name](deps, host);
       services.push(service);
-      if (service.routes) {
-        routers.set(
-          name,
-          createRouter(service.routes, { principalKeys: deps.seal.keysFor('principal'), log }),
-        );
-      }
+      if (service.routes) listeners.set(name, router(service.routes));
     }
-    const workers: Worker[] = [...services.flatMap(({ workers = [] }) => workers), housekeepingWorker(deps)];
-    working = Promise.all(
+    const workers: Worker[] = services.flatMap(({ workers = [] }) => workers);
+    // Once in a platform is enough; a second one finds nothing left to do.
+    if (config.services.includes('events')) workers.push(housekeepingWorker(deps));
+    const working = Promise.all(
       workers.map((worker) => keepRunning(worker, (worker.early ? early : late).signal, deps)),
     );
     const isDraining = () => draining;
     const gateway = services.find(({ publicListener }) => publicListener);
+    const operator = gateway?.operatorListener ?? nothingHere;
+    const open = gateway?.publicListener ?? router(services.flatMap(({ routes = [] }) => routes));
     const operatorHealth = createHealthListener(deps, { isDraining, exposition });
-    const { operatorListener = nothingHere, publicListener } = gateway ?? {};
-    listening.push(
-      await listen(
-        { host: config.adminHost, port: config.adminPort, what: 'operator listener' },
-        (req, res) => {
-          if (!operatorHealth(req, res)) operatorListener(req, res);
-        },
-      ),
-    );
-    if (publicListener) {
-      const health = createHealthListener(deps, { isDraining });
-      listening.push(
-        await listen({ host: config.host, port: config.port, what: 'public listener' }, (req, res) => {
-          if (!health(req, res)) publicListener(req, res);
-        }),
-      );
-    }
-  } catch (error) {
+    const health = createHealthListener(deps, { isDraining });
+    answers.operator = (req, res) => void (operatorHealth(req, res) || operator(req, res));
+    answers.public = (req, res) => void (health(req, res) || open(req, res));
+    return { infra, working };
+  }
+
+  const { infra: opened, working } = await start().catch(async (error: unknown) => {
     early.abort();
     late.abort();
     await release();
     throw error;
-  }
+  });
+  const { deps, keys } = opened;
 
   async function drain(limit: AbortSignal): Promise<boolean> {
     draining = true;
@@ -149,6 +161,14 @@ export async function runServices(config: Config, factories: Factories, log: Log
       return stopping;
     },
   };
+}
+
+/** @throws Error for a service that has no endpoints */
+function originsOf(config: Config, service: ServiceName): readonly string[] {
+  if (service === 'gateway' || service === 'runner' || service === 'delivery') {
+    throw new Error(`nothing is asked of the service ${service} over HTTP`);
+  }
+  return config[`${service}Url`];
 }
 
 const nothingHere: RequestListener = (_req, res) => {
