@@ -141,21 +141,23 @@ test.each([
   'an answer that could not be kept (%s) is kept later, and holds up nobody',
   async (write, status, times) => {
     const rows = platform.deps.store.collection(idempotencyKeys);
-    const real = rows[write];
+    const real = { ...rows };
     const key = newKey();
     if (status === 500) {
       act = async () => {
         throw new Error('fault');
       };
     }
-    rows[write] = async () => {
-      throw new Error('the disk is full');
-    };
+    Object.assign(rows, {
+      [write]: async () => {
+        throw new Error('the disk is full');
+      },
+    });
     const first = await post(key);
     expect(first.status).toBe(status);
     // While that lasts, nobody knows what to answer.
     expect((await post(key)).status).toBe(500);
-    rows[write] = real;
+    Object.assign(rows, real);
     act = async () => {};
     const next = await post(key);
     expect([next.status, acted]).toEqual([200, times]);
