@@ -3,7 +3,8 @@ import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { eventually } from './eventually.ts';
-import { freePort, type Platform, startPlatform } from './platform.ts';
+import { freePort } from './free-port.ts';
+import { type Platform, startPlatform } from './platform.ts';
 import { type TempDir, tempDir } from './temp-dir.ts';
 
 /** The examples do what their README says. The one that polls a feed needs a registry and is left to the reader. */

@@ -1,0 +1,115 @@
+import { join } from 'node:path';
+import {
+  type Client,
+  createClient,
+  createOperatorClient,
+  type OperatorClient,
+} from '@wellspring/client/client';
+import { SERVICES, type ServiceName } from '@wellspring/contract/endpoint';
+import { ADMIN_KEY, API_KEY } from './platform.ts';
+import { createServiceProcess, type ServiceProcess } from './service-process.ts';
+
+export interface ClusterOptions {
+  /** Of RabbitMQ, Redis and MongoDB. */
+  urls: { amqp: string; redis: string; mongodb: string };
+  /** Of whoever calls; each process gets a directory of its own in it. */
+  dataDir: string;
+  /** Processes of a service; default 2. */
+  replicas?: number | Partial<Record<ServiceName, number>>;
+  /** For all processes. */
+  env?: Record<string, string>;
+  nodeFlags?: readonly string[];
+}
+
+/** The platform in the distributed mode: every service as processes of its own. */
+export interface Cluster extends AsyncDisposable {
+  /** Of the first gateway. */
+  url: string;
+  adminUrl: string;
+  apiKey: string;
+  adminKey: string;
+  /** Speaks to the first gateway. */
+  client: Client;
+  operator: OperatorClient;
+  of(service: ServiceName): readonly ServiceProcess[];
+  readonly processes: readonly ServiceProcess[];
+  /** What all of them wrote. */
+  output(): string;
+  /** Ends all of them in order. */
+  stop(): Promise<void>;
+}
+
+const ROUTED = ['components', 'sources', 'subscriptions', 'webhooks', 'events'] as const;
+
+/** Starts every service on free ports and resolves when all are ready. */
+export async function startCluster({
+  urls,
+  dataDir,
+  replicas = 2,
+  env = {},
+  nodeFlags = [],
+}: ClusterOptions): Promise<Cluster> {
+  const shared: Record<string, string> = {
+    WELLSPRING_AMQP_URL: urls.amqp,
+    WELLSPRING_REDIS_URL: urls.redis,
+    WELLSPRING_MONGODB_URL: urls.mongodb,
+    WELLSPRING_SECRET_KEY: 'the root key of every platform under test',
+    WELLSPRING_API_KEY: API_KEY,
+    WELLSPRING_ADMIN_KEY: ADMIN_KEY,
+    ...env,
+  };
+  const processes = new Map<ServiceName, ServiceProcess[]>();
+  // The gateway comes last, when it is known where the others are; they are told its address before they start.
+  for (const service of [...SERVICES].reverse()) {
+    const count = typeof replicas === 'number' ? replicas : (replicas[service] ?? 1);
+    const all: ServiceProcess[] = [];
+    for (let n = 1; n <= count; n++) {
+      all.push(
+        await createServiceProcess({
+          services: [service],
+          dataDir: join(dataDir, `${service}-${n}`),
+          env: shared,
+          nodeFlags,
+        }),
+      );
+    }
+    processes.set(service, all);
+  }
+  for (const service of ROUTED) {
+    const origins = processes.get(service)!.map(({ url }) => url);
+    shared[`WELLSPRING_${service.toUpperCase()}_URL`] = origins.join(',');
+  }
+  const { url, adminUrl } = processes.get('gateway')![0]!;
+  shared.WELLSPRING_PUBLIC_URL ??= url;
+
+  const all = () => [...processes.values()].flat();
+  const cluster: Cluster = {
+    url,
+    adminUrl,
+    apiKey: API_KEY,
+    adminKey: ADMIN_KEY,
+    client: createClient({ url, key: API_KEY }),
+    operator: createOperatorClient({ url: adminUrl, key: ADMIN_KEY }),
+    of: (service) => processes.get(service)!,
+    get processes() {
+      return all();
+    },
+    output: () =>
+      all()
+        .map((one) => one.output())
+        .join(''),
+    async stop() {
+      await Promise.all(all().map((one) => one.end('SIGTERM')));
+    },
+    async [Symbol.asyncDispose]() {
+      await Promise.all(all().map((one) => one.end('SIGKILL')));
+    },
+  };
+  try {
+    await Promise.all(all().map((one) => one.start()));
+  } catch (error) {
+    await cluster[Symbol.asyncDispose]();
+    throw error;
+  }
+  return cluster;
+}
