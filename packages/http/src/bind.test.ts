@@ -117,6 +117,8 @@ describe('who asks', () => {
     ['a changed signature', `${text}.${signature.slice(0, -2)}AA`],
     ['a signature with another key', signPrincipal(ALICE, randomBytes(32))],
     ['plain JSON', JSON.stringify(ALICE)],
+    ['a signature of ten minutes ago', signPrincipal(ALICE, key, Date.now() - 600_000)],
+    ['a signature of ten minutes ahead', signPrincipal(ALICE, key, Date.now() + 600_000)],
   ])('is not believed with %s', async (_what, header) => {
     const headers = header === undefined ? {} : { [PRINCIPAL_HEADER]: header };
     const answer = await call('GET', '/v1/things/dc_1', { principal: null, headers });

@@ -1,22 +1,27 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { Principal } from '@wellspring/contract/principal';
+import { systemClock } from '@wellspring/core/clock';
 import { forbidden } from '@wellspring/core/problem';
 
 /** Carries the signed principal from the gateway to a service; a client's own header of this name is dropped. */
 export const PRINCIPAL_HEADER = 'x-wellspring-principal';
 
+/** How far the clocks of two machines may be apart, and how long what was signed could be used by whoever saw it. */
+const VALID_MS = 5 * 60_000;
+
 const hmac = (key: Buffer, text: string) => createHmac('sha256', key).update(text).digest();
 
 /** @param key the newest of `seal.keysFor('principal')` */
-export function signPrincipal(principal: Principal, key: Buffer): string {
-  const text = Buffer.from(JSON.stringify(principal)).toString('base64url');
+export function signPrincipal(principal: Principal, key: Buffer, now = systemClock.now()): string {
+  const text = Buffer.from(JSON.stringify({ principal, at: now })).toString('base64url');
   return `${text}.${hmac(key, text).toString('base64url')}`;
 }
 
-/** The principal, if one of the keys signed it. */
+/** The principal, if one of the keys signed it, and not longer than five minutes ago. */
 export function verifyPrincipal(
   header: string | string[] | undefined,
   keys: readonly Buffer[],
+  now = systemClock.now(),
 ): Principal | undefined {
   if (typeof header !== 'string') return undefined;
   const [text = '', signature = ''] = header.split('.');
@@ -25,7 +30,12 @@ export function verifyPrincipal(
     const expected = hmac(key, text);
     return given.length === expected.length && timingSafeEqual(given, expected);
   });
-  return signed ? (JSON.parse(Buffer.from(text, 'base64url').toString()) as Principal) : undefined;
+  if (!signed) return undefined;
+  const content = JSON.parse(Buffer.from(text, 'base64url').toString()) as {
+    principal: Principal;
+    at: number;
+  };
+  return Math.abs(now - content.at) <= VALID_MS ? content.principal : undefined;
 }
 
 /**
