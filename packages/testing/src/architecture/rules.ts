@@ -49,7 +49,7 @@ export const declared: Rule = (tree) =>
 /** The floors, lowest first. A package stands only on lower ones. */
 const FLOORS: string[][] = [
   ['core'],
-  ['contract', 'sqlite'],
+  ['contract', 'sqlite', 'redis'],
   ['store', 'queue', 'pubsub', 'call', 'blob', 'component', 'http', 'client'],
   ['sandbox', 'cli', 'dashboard'],
   ['runtime'],
@@ -114,6 +114,7 @@ export const DOORS: Record<string, string> = {
   'prom-client': 'packages/runtime/src/metrics.ts',
   esbuild: 'packages/sandbox/src/',
   busboy: 'services/gateway/src/multipart.ts',
+  ioredis: 'packages/redis/src/',
   'node:sqlite': 'packages/sqlite/src/',
   'node:child_process': 'packages/sandbox/src/',
 };
