@@ -18,6 +18,10 @@ export interface Load {
   readonly sent: ReadonlySet<string>;
   /** The ids that were answered 2xx. */
   readonly accepted: ReadonlySet<string>;
+  /** How many were begun and got no answer at all. */
+  readonly unanswered: number;
+  /** How many were answered with 5xx. */
+  readonly failed: number;
   /** Resolves when so many more were accepted than now. @throws Error after 30 s */
   acceptedMore(count: number): Promise<void>;
   /** Ends the calls under way. */
@@ -26,18 +30,30 @@ export interface Load {
   one(): Promise<string>;
 }
 
-/** @param prefix of the ids, unlike that of every other load */
-export function createLoad(prefix: string, url: string, connections: number): Load {
+/**
+ * @param prefix of the ids, unlike that of every other load
+ * @param urls take turns; where nobody listens, the next one is asked
+ */
+export function createLoad(prefix: string, urls: readonly string[], connections: number): Load {
   const sent = new Set<string>();
   const accepted = new Set<string>();
   const agent = new Agent({ keepAlive: true, maxSockets: connections });
   const watchers = new Set<() => void>();
   let stopped = false;
+  let next = 0;
+  let unanswered = 0;
+  let failed = 0;
 
   /** Whether it was answered 2xx. An id is sent once only: what became of a call that failed is not known. */
   async function send(id: string): Promise<boolean> {
-    const status = await post(agent, url, JSON.stringify({ id }));
+    let status: Awaited<ReturnType<typeof post>> = 'refused';
+    for (let tries = 0; status === 'refused' && tries < urls.length; tries++) {
+      next = (next + 1) % urls.length;
+      status = await post(agent, urls[next]!, JSON.stringify({ id }));
+    }
     if (status !== 'refused') sent.add(id);
+    if (status === 'lost') unanswered += 1;
+    if (typeof status === 'number' && status >= 500) failed += 1;
     if (typeof status === 'string' || status < 200 || status > 299) return false;
     accepted.add(id);
     for (const watch of [...watchers]) watch();
@@ -58,6 +74,12 @@ export function createLoad(prefix: string, url: string, connections: number): Lo
   return {
     sent,
     accepted,
+    get unanswered() {
+      return unanswered;
+    },
+    get failed() {
+      return failed;
+    },
     acceptedMore(count) {
       const goal = accepted.size + count;
       return new Promise((resolve, reject) => {

@@ -1,0 +1,162 @@
+import { expect } from '@jest/globals';
+import type { Client, OperatorClient } from '@wellspring/client/client';
+import type { Load } from './crash.ts';
+import { eventually } from './eventually.ts';
+import type { WebhookSink } from './webhook-sink.ts';
+
+/** Sources whose ledgers tell whether anything was lost, doubled or torn apart. */
+const SOURCES = {
+  /** Emits what it gets. */
+  plain: `export default {
+    name: 'Plain',
+    props: { http: '$.interface.http' },
+    run(event) { this.$emit(event.body); },
+  };`,
+  /** Counts its emits: state and events have to agree. Every event is offered twice. */
+  counting: `export default {
+    name: 'Counting',
+    dedupe: 'unique',
+    props: { http: '$.interface.http', db: '$.service.db' },
+    run(event) {
+      const n = (this.db.get('n') ?? 0) + 1;
+      this.db.set('n', n);
+      for (let i = 0; i < 2; i++) this.$emit({ ...event.body, n }, { id: event.body.id });
+    },
+  };`,
+  /** Listens to the plain one. */
+  listening: `export default { name: 'Listening', run(event) { this.$emit(event); } };`,
+};
+
+interface Emitted {
+  id: string;
+  event: { id: string; n?: number };
+}
+
+interface Deployed {
+  id: string;
+  /** Path and query of its endpoint; empty: it has none. */
+  path: string;
+}
+
+/** Two HTTP sources, one that listens to the first, and a webhook that listens to all of them. */
+export interface Road {
+  webhookId: string;
+  plain: Deployed;
+  counting: Deployed;
+  listening: Deployed;
+}
+
+export async function deployRoad(client: Client, sink: WebhookSink): Promise<Road> {
+  const webhook = await client.createWebhook({ url: sink.url });
+  const create = async (code: string): Promise<Deployed> => {
+    const source = await client.createSource({ component_code: code });
+    await client.createSubscription({ emitter_id: source.id, listener_id: webhook.id });
+    const http = source.configured_props.http as { endpoint_url: string } | undefined;
+    return { id: source.id, path: http ? new URL(http.endpoint_url).pathname : '' };
+  };
+  const plain = await create(SOURCES.plain);
+  const counting = await create(SOURCES.counting);
+  const listening = await create(SOURCES.listening);
+  await client.createSubscription({ emitter_id: plain.id, listener_id: listening.id });
+  return { webhookId: webhook.id, plain, counting, listening };
+}
+
+/** What a source has emitted, oldest first: the stream from its beginning until all of these have come. */
+async function emittedBy(client: Client, sourceId: string, wanted: Iterable<string>): Promise<Emitted[]> {
+  const open = new Set(wanted);
+  const signal = AbortSignal.timeout(60_000);
+  const stream = await client.streamSource({ id: sourceId, last_event_id: '0-0' }, { signal });
+  const events: Emitted[] = [];
+  for await (const record of stream) {
+    const emitted = record as Emitted;
+    events.push(emitted);
+    open.delete(emitted.event.id);
+    if (open.size === 0) break;
+  }
+  return events;
+}
+
+const idsOf = (events: readonly Emitted[]) => events.map(({ event }) => event.id);
+const repeated = (ids: readonly string[]) => ids.filter((id, index) => ids.indexOf(id) !== index);
+const missing = (wanted: Iterable<string>, ids: readonly string[]) => {
+  const there = new Set(ids);
+  return [...wanted].filter((id) => !there.has(id));
+};
+
+export interface Outcome {
+  accepted: number;
+  unanswered: number;
+  emitted: number;
+  deliveredTwice: number;
+}
+
+/**
+ * Holds what was answered against what was emitted and what arrived: every accepted call is emitted exactly once and
+ * delivered at least once; state and events agree; nothing is stuck, and nothing was given up.
+ * @param loads to the plain source and to the counting one, stopped
+ */
+export async function checkRoad(
+  { client, operator }: { client: Client; operator: OperatorClient },
+  { webhookId, plain, counting, listening }: Road,
+  [toPlain, toCounting]: readonly [Load, Load],
+  sink: WebhookSink,
+): Promise<Outcome> {
+  // Runs of a source are done in the order of arrival: after this one nothing of before is to come.
+  for (const load of [toPlain, toCounting]) await load.one();
+
+  // Emitted exactly once: what was answered 2xx is there, and nothing is there twice.
+  const fromPlain = await emittedBy(client, plain.id, toPlain.accepted);
+  const fromCounting = await emittedBy(client, counting.id, toCounting.accepted);
+  const fromListening = await emittedBy(client, listening.id, idsOf(fromPlain));
+  for (const [load, events] of [
+    [toPlain, fromPlain],
+    [toCounting, fromCounting],
+    [toPlain, fromListening],
+  ] as const) {
+    expect(missing(load.accepted, idsOf(events))).toEqual([]);
+    expect(repeated(idsOf(events))).toEqual([]);
+    expect(missing(idsOf(events), [...load.sent])).toEqual([]);
+    expect(repeated(events.map(({ id }) => id))).toEqual([]);
+  }
+  // A listener has heard everything, once.
+  expect(missing(idsOf(fromPlain), idsOf(fromListening))).toEqual([]);
+  // Its database and its events were always kept together.
+  expect(fromCounting.map(({ event }) => event.n)).toEqual(fromCounting.map((_, index) => index + 1));
+
+  // Delivered at least once, under one webhook-id.
+  const emitted = [fromPlain, fromCounting, fromListening].flat().length;
+  const key = (emitter: unknown, id: unknown) => `${emitter} ${id}`;
+  const wanted = (
+    [
+      [plain, fromPlain],
+      [counting, fromCounting],
+      [listening, fromListening],
+    ] as const
+  ).flatMap(([source, events]) => events.map(({ id }) => key(source.id, id)));
+  const delivered = () =>
+    sink.requests.map(({ headers }) =>
+      key(headers['x-wellspring-emitter-id'], headers['x-wellspring-event-id']),
+    );
+  await eventually(
+    () => {
+      expect(missing(wanted, delivered())).toEqual([]);
+    },
+    { ms: 90_000, every: 250 },
+  );
+  expect(missing(delivered(), wanted)).toEqual([]);
+  expect(new Set(sink.requests.map(({ headers }) => headers['webhook-id'])).size).toBe(emitted);
+  const twice = sink.requests.length - emitted;
+  const accepted = toPlain.accepted.size + toCounting.accepted.size;
+  const unanswered = toPlain.unanswered + toCounting.unanswered;
+
+  // Nothing is stuck, nothing was given up.
+  expect(await operator.operatorListDeadLetters()).toEqual([]);
+  for (const { id } of [plain, counting, listening]) {
+    expect((await client.listSourceErrors({ id })).data).toEqual([]);
+  }
+  await eventually(async () => {
+    const { data } = await client.listWebhookDeliveries({ id: webhookId, limit: 100 });
+    expect(data.filter(({ status }) => status !== 'delivered')).toEqual([]);
+  });
+  return { accepted, unanswered, emitted, deliveredTwice: twice };
+}
