@@ -4,6 +4,8 @@ export default {
   extensionsToTreatAsEsm: ['.ts'],
   transform: { '\\.ts$': '<rootDir>/packages/testing/src/strip-types.mjs' },
   testEnvironment: '<rootDir>/packages/testing/src/environment.mjs',
+  globalSetup: '<rootDir>/packages/testing/src/servers/global-setup.ts',
+  globalTeardown: '<rootDir>/packages/testing/src/servers/global-teardown.ts',
   maxWorkers: 2,
   testTimeout: 30_000,
   modulePathIgnorePatterns: ['<rootDir>/.wellspring'],

@@ -3,24 +3,8 @@ import { type Log, silentLog } from '@wellspring/core/log';
 import { eventually } from '@wellspring/testing/eventually';
 import { startRedis } from '@wellspring/testing/servers/redis';
 import type { TestServer } from '@wellspring/testing/servers/server';
+import { withPrograms } from '@wellspring/testing/servers/servers';
 import { openRedis, type Redis } from './client.ts';
-
-let server: TestServer;
-const opened: Redis[] = [];
-
-beforeAll(async () => {
-  server = await startRedis();
-});
-afterEach(async () => {
-  for (const redis of opened.splice(0)) await redis.close();
-});
-afterAll(() => server.dispose());
-
-async function open(options: { prefix?: string; log?: Log; url?: string } = {}): Promise<Redis> {
-  const redis = await openRedis({ url: server.url, log: silentLog, ...options });
-  opened.push(redis);
-  return redis;
-}
 
 /** The names of the lines that were logged. */
 function listLog(): { log: Log; lines: string[] } {
@@ -30,65 +14,86 @@ function listLog(): { log: Log; lines: string[] } {
   return { log, lines };
 }
 
-test('keys and channels have the prefix, and nobody else’s are seen', async () => {
-  const [mine, theirs] = [await open({ prefix: 'mine:' }), await open({ prefix: 'theirs:' })];
-  await mine.commands.set('a', '1');
-  expect(await theirs.commands.get('a')).toBeNull();
-  expect(await mine.commands.keys('*')).toEqual(['mine:a']);
+await withPrograms(['redis'], () => {
+  let server: TestServer;
+  const opened: Redis[] = [];
 
-  const heard: string[] = [];
-  const listening: string[] = [];
-  const subscriber = theirs.openSubscriber({
-    message: (channel, message) => heard.push(`${channel} ${message}`),
-    listening: (channel) => listening.push(channel),
+  beforeAll(async () => {
+    server = await startRedis();
   });
-  subscriber.subscribe('a');
-  await eventually(() => listening.length === 1);
-  await mine.publish('a', 'not for you');
-  await theirs.publish('a', 'é😀');
-  await theirs.publish('a', '');
-  await eventually(() => heard.length === 2);
-  expect(heard).toEqual(['a é😀', 'a ']);
-  await subscriber.close();
-});
+  afterEach(async () => {
+    for (const redis of opened.splice(0)) await redis.close();
+  });
+  afterAll(() => server.dispose());
 
-test('refused credentials end the start, and the error does not hold them', async () => {
-  const url = server.url.replace('//', '//someone:secret-password@');
-  const error = await open({ url }).catch((reason: Error) => reason);
-  expect(error).toMatchObject({ message: expect.stringMatching(/^Redis refuses the connection: WRONGPASS/) });
-  expect(String(error)).not.toContain('secret-password');
-});
+  async function open(options: { prefix?: string; log?: Log; url?: string } = {}): Promise<Redis> {
+    const redis = await openRedis({ url: server.url, log: silentLog, ...options });
+    opened.push(redis);
+    return redis;
+  }
 
-describe('an outage', () => {
-  beforeEach(() => server.start());
+  test('keys and channels have the prefix, and nobody else’s are seen', async () => {
+    const [mine, theirs] = [await open({ prefix: 'mine:' }), await open({ prefix: 'theirs:' })];
+    await mine.commands.set('a', '1');
+    expect(await theirs.commands.get('a')).toBeNull();
+    expect(await mine.commands.keys('*')).toEqual(['mine:a']);
 
-  test('a server that is not there yet is waited for, until the signal says no', async () => {
-    await server.kill();
-    const { log, lines } = listLog();
-    const abort = new AbortController();
-    const given = openRedis({ url: server.url, log, signal: abort.signal });
-    await eventually(() => lines.includes('redis.down'));
-    abort.abort(new Error('stopped'));
-    await expect(given).rejects.toThrow('stopped');
-
-    const waiting = open();
-    await server.start();
-    await (await waiting).ping();
+    const heard: string[] = [];
+    const listening: string[] = [];
+    const subscriber = theirs.openSubscriber({
+      message: (channel, message) => heard.push(`${channel} ${message}`),
+      listening: (channel) => listening.push(channel),
+    });
+    subscriber.subscribe('a');
+    await eventually(() => listening.length === 1);
+    await mine.publish('a', 'not for you');
+    await theirs.publish('a', 'é😀');
+    await theirs.publish('a', '');
+    await eventually(() => heard.length === 2);
+    expect(heard).toEqual(['a é😀', 'a ']);
+    await subscriber.close();
   });
 
-  test('commands fail at once, also those under way, and go again within 5 s of the return', async () => {
-    const { log, lines } = listLog();
-    const redis = await open({ log });
-    const underWay = redis.commands.blpop('nothing', 0).catch((error: Error) => error);
-    await server.kill();
-    expect(await underWay).toMatchObject({ name: expect.stringContaining('Error') });
-    await eventually(() => !redis.isUp);
-    const begun = performance.now();
-    await expect(redis.commands.get('a')).rejects.toThrow();
-    await expect(redis.ping()).rejects.toThrow();
-    expect(performance.now() - begun).toBeLessThan(200);
-    await server.start();
-    await eventually(() => redis.ping().then(() => true), { ms: 5_000 });
-    expect(lines).toEqual(['redis.down', 'redis.up']);
+  test('refused credentials end the start, and the error does not hold them', async () => {
+    const url = server.url.replace('//', '//someone:secret-password@');
+    const error = await open({ url }).catch((reason: Error) => reason);
+    expect(error).toMatchObject({
+      message: expect.stringMatching(/^Redis refuses the connection: WRONGPASS/),
+    });
+    expect(String(error)).not.toContain('secret-password');
+  });
+
+  describe('an outage', () => {
+    beforeEach(() => server.start());
+
+    test('a server that is not there yet is waited for, until the signal says no', async () => {
+      await server.kill();
+      const { log, lines } = listLog();
+      const abort = new AbortController();
+      const given = openRedis({ url: server.url, log, signal: abort.signal });
+      await eventually(() => lines.includes('redis.down'));
+      abort.abort(new Error('stopped'));
+      await expect(given).rejects.toThrow('stopped');
+
+      const waiting = open();
+      await server.start();
+      await (await waiting).ping();
+    });
+
+    test('commands fail at once, also those under way, and go again within 5 s of the return', async () => {
+      const { log, lines } = listLog();
+      const redis = await open({ log });
+      const underWay = redis.commands.blpop('nothing', 0).catch((error: Error) => error);
+      await server.kill();
+      expect(await underWay).toMatchObject({ name: expect.stringContaining('Error') });
+      await eventually(() => !redis.isUp);
+      const begun = performance.now();
+      await expect(redis.commands.get('a')).rejects.toThrow();
+      await expect(redis.ping()).rejects.toThrow();
+      expect(performance.now() - begun).toBeLessThan(200);
+      await server.start();
+      await eventually(() => redis.ping().then(() => true), { ms: 5_000 });
+      expect(lines).toEqual(['redis.down', 'redis.up']);
+    });
   });
 });

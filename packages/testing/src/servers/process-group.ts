@@ -2,10 +2,11 @@ import { spawn } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Readable } from 'node:stream';
 
 /** A program with all that it forks. */
 export interface ProcessGroup {
-  /** Resolves when the program has ended by itself or was killed. */
+  /** Resolves when all of it has ended, by itself or killed. */
   readonly ended: Promise<void>;
   readonly isRunning: boolean;
   /** SIGKILL to all of the group. Resolves when they are gone. */
@@ -16,12 +17,13 @@ export interface ProcessGroup {
 
 /**
  * Runs the program, and beside it one that waits for the end of the pipe from this process: when this process dies,
- * however it does, the whole group is killed.
+ * however it does, the whole group is killed. Descriptor 3 stays open as long as one of the group lives.
  */
 const TIED = `
-"$@" </dev/null 3<&- &
+exec 4<&0
+"$@" </dev/null 4<&- &
 program=$!
-( read -r _ <&3; kill -9 -$$ ) 3<&3 &
+( read -r _ <&4; kill -9 -$$ ) &
 wait "$program"
 status=$?
 kill -9 -$$
@@ -39,13 +41,14 @@ export function startGroup(
 ): ProcessGroup {
   const path = join(directory, 'output');
   const file = openSync(path, 'a');
-  const child = spawn('/bin/sh', ['-c', `exec 3<&0; ${TIED}`, 'sh', ...command], {
+  const child = spawn('/bin/sh', ['-c', TIED, 'sh', ...command], {
     cwd: directory,
     env: { PATH: process.env.PATH, ...env },
     detached: true,
-    stdio: ['pipe', file, file],
+    stdio: ['pipe', file, file, 'pipe'],
   });
   closeSync(file);
+  (child.stdio[3] as Readable).resume();
   let isRunning = true;
   const ended = new Promise<void>((resolve) => {
     child.once('close', () => {

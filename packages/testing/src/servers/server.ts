@@ -1,3 +1,6 @@
+/** As suites ask for them. */
+export type ServerName = 'rabbitmq' | 'redis' | 'mongodb';
+
 /** A real server that tests start for themselves, on a free port of 127.0.0.1 and in a directory of its own. */
 export interface TestServer {
   name: 'RabbitMQ' | 'Redis' | 'MongoDB';

@@ -1,0 +1,103 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { startContainer } from './containers.ts';
+import { ensurePrograms } from './programs.ts';
+import { startRedis } from './redis.ts';
+import type { ServerName, TestServer } from './server.ts';
+
+/**
+ * The process that keeps the servers which the suites of a run share, and those that are missing. It ends, and with it
+ * they do, when its standard input ends: with the process that started it. Writes its port to standard output.
+ *
+ * `POST /servers/redis` gives the URL of a server that is started when it is first asked for; `POST /programs/redis`
+ * sees to it that suites can start their own. Both answer `{"url"?, "missing"?}`, or 500 with what went wrong.
+ * `GET /missing` gives what was answered so, by name.
+ */
+interface Answer {
+  url?: string;
+  /** Why there is none. */
+  missing?: string;
+}
+
+const VARIABLES: Record<ServerName, string> = {
+  rabbitmq: 'WELLSPRING_TEST_AMQP_URL',
+  redis: 'WELLSPRING_TEST_REDIS_URL',
+  mongodb: 'WELLSPRING_TEST_MONGODB_URL',
+};
+const LAUNCHERS: Partial<Record<ServerName, () => Promise<TestServer>>> = {
+  redis: startRedis,
+};
+
+const endings: (() => Promise<void>)[] = [];
+const missing: Record<string, string> = {};
+const answers = new Map<string, Promise<Answer>>();
+
+async function serverOf(name: ServerName): Promise<Answer> {
+  const given = process.env[VARIABLES[name]];
+  if (given) return { url: given };
+  const container = await startContainer(name);
+  if (container) {
+    endings.push(container.stop);
+    return { url: container.url };
+  }
+  const reason = await ensurePrograms(name);
+  if (reason) return { missing: reason };
+  const launch = LAUNCHERS[name];
+  if (!launch) return { missing: 'nothing starts it yet' };
+  const server = await launch();
+  endings.push(server.dispose);
+  return { url: server.url };
+}
+
+async function programsOf(name: ServerName): Promise<Answer> {
+  const reason = await ensurePrograms(name);
+  return reason ? { missing: reason } : {};
+}
+
+/** Answers the same question once. */
+function answer(path: string): Promise<Answer> | undefined {
+  const [, kind, name] = path.split('/') as [string, string, ServerName];
+  if (!Object.hasOwn(VARIABLES, name) || (kind !== 'servers' && kind !== 'programs')) return undefined;
+  let found = answers.get(path);
+  if (!found) {
+    found = kind === 'servers' ? serverOf(name) : programsOf(name);
+    answers.set(path, found);
+    found.then(
+      (given) => {
+        if (given.missing) missing[name] = given.missing;
+      },
+      () => {},
+    );
+  }
+  return found;
+}
+
+const listener = createServer((req, res) => {
+  req.resume();
+  const say = (status: number, body: unknown) => res.writeHead(status).end(JSON.stringify(body));
+  if (req.url === '/missing') return say(200, missing);
+  const given = answer(req.url ?? '');
+  if (!given) return say(404, {});
+  given.then(
+    (value) => say(200, value),
+    (error: unknown) => say(500, { error: String(error) }),
+  );
+});
+
+let ending = false;
+async function end(): Promise<void> {
+  if (ending) return;
+  ending = true;
+  listener.close();
+  // What is being started is ended, too.
+  await Promise.allSettled(answers.values());
+  await Promise.allSettled(endings.map((dispose) => dispose()));
+  process.exit();
+}
+
+// Ctrl-C goes to all processes of a run; this one ends in order when the run has.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
+process.stdin.on('end', end).on('error', end).resume();
+listener.listen(0, '127.0.0.1', () => {
+  process.stdout.write(`${(listener.address() as AddressInfo).port}\n`);
+});

@@ -1,0 +1,50 @@
+import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { promisify } from 'node:util';
+import type { ServerName } from './server.ts';
+
+/** What a server is started with: file names that are looked for in PATH, or paths; and Debian's packages with them. */
+const PROGRAMS: Record<ServerName, { needs: readonly string[]; packages: readonly string[] }> = {
+  rabbitmq: { needs: ['/usr/lib/rabbitmq/bin/rabbitmq-server', 'epmd'], packages: ['rabbitmq-server'] },
+  redis: { needs: ['redis-server'], packages: ['redis-server'] },
+  mongodb: { needs: ['java'], packages: ['default-jre-headless'] },
+};
+
+const LOCK = '/tmp/wellspring-test-install.lock';
+const INSTALL_MS = 10 * 60_000;
+
+/**
+ * Sees to it that the programs of a server are installed: on Debian, root installs them.
+ * @returns undefined, or why they are not there
+ */
+export async function ensurePrograms(name: ServerName): Promise<string | undefined> {
+  const { needs, packages } = PROGRAMS[name];
+  const lacking = () => needs.filter((program) => !isInstalled(program));
+  if (lacking().length === 0) return undefined;
+  const missing = `${lacking().join(' and ')} not installed`;
+  if (!isInstalled('apt-get')) return missing;
+  const asRoot = `as root: apt-get install ${packages.join(' ')}`;
+  if (process.getuid?.() !== 0) return `${missing}; ${asRoot}`;
+  process.stderr.write(`Installing ${packages.join(' ')} for the tests…\n`);
+  const failure = await install(packages);
+  return lacking().length === 0 ? undefined : `${missing}, and they could not be installed:\n${failure}`;
+}
+
+function isInstalled(program: string): boolean {
+  if (program.startsWith('/')) return existsSync(program);
+  return (process.env.PATH ?? '').split(delimiter).some((directory) => existsSync(join(directory, program)));
+}
+
+/** One run of the tests at a time. Gives the output when it fails. */
+async function install(packages: readonly string[]): Promise<string> {
+  const script = `apt-get update && apt-get install -y --no-install-recommends ${packages.join(' ')}`;
+  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
+  try {
+    await promisify(execFile)('flock', [LOCK, 'sh', '-c', script], { env, timeout: INSTALL_MS });
+    return 'apt-get has installed something else';
+  } catch (error) {
+    const { stdout = '', stderr = '' } = error as { stdout?: string; stderr?: string };
+    return `${stdout}${stderr}`.trim().slice(-2_000) || String(error);
+  }
+}
