@@ -101,16 +101,6 @@ export interface EmittedEvent {
   trace_id: string;
 }
 
-/** Queue `deliveries`: a first attempt that is due now. Later attempts come from the rows' due times. */
-export interface DeliveryMessage {
-  v: 1;
-  type: 'delivery';
-  delivery_id: string;
-  webhook_id: string;
-  /** The `due_at` of the row: the lease under which the receiver of this message holds the delivery. */
-  lease: number;
-}
-
 /** An emit whose run has this many hops behind it is refused with a record on `$errors`. */
 export const MAX_HOPS = 10;
 

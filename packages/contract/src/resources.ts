@@ -192,7 +192,7 @@ export const RegistryVersion = Type.Object({
 export const DeadLetter = Type.Object({
   id: Type.String(),
   queue: Type.String(),
-  key: nullable(Type.String()),
+  key: Type.String(),
   payload: Type.String({ description: 'JSON text of the message' }),
   reason: Type.String(),
   attempts: Type.Integer(),

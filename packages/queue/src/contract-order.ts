@@ -32,7 +32,7 @@ export function keptInOrder({ queue, consume, until }: Harness) {
     const end = new AbortController();
     const ended = consume(
       async (handed) => {
-        const key = handed[0].key!;
+        const key = handed[0].key;
         if (busy.has(key)) overlaps.push(key);
         busy.add(key);
         await queue.ping();

@@ -75,12 +75,14 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       await until(async () => (await queue.depth('runs')) === 0);
     });
 
-    test('a keyed queue takes no job without a key, an unkeyed one does', async () => {
-      await expect(queue.publish('runs', { payload: '1' })).rejects.toThrow('key');
-      await expect(queue.publishMany('runs', [job('a', 1), { payload: '2' }])).rejects.toThrow('key');
+    test('a job without a key is refused, with all that is published with it; the queues are apart', async () => {
+      await expect(queue.publish('runs', { key: '', payload: '1' })).rejects.toThrow('key');
+      await expect(queue.publishMany('runs', [job('a', 1), { key: '', payload: '2' }])).rejects.toThrow(
+        'key',
+      );
       expect(await queue.depth('runs')).toBe(0);
-      await queue.publish('deliveries', { payload: '3' });
-      expect(await queue.depth('deliveries')).toBe(1);
+      await queue.publish('emitted', job('a', 3));
+      expect(await queue.depth('emitted')).toBe(1);
       expect(await queue.depth('runs')).toBe(0);
     });
 

@@ -5,7 +5,7 @@ import type { DeadLetter, JobInput, QueueName } from './port.ts';
 
 export interface StoredJob {
   seq: number;
-  key: string | null;
+  key: string;
   payload: string;
   not_before: number | null;
   published_at: number;
@@ -14,7 +14,7 @@ export interface StoredJob {
 interface WaitingRow {
   queue: QueueName;
   seq: number;
-  key: string | null;
+  key: string;
   attempts: number;
   published_at: number;
   not_before: number | null;
@@ -23,14 +23,14 @@ interface WaitingRow {
 interface DeadRow {
   id: number;
   queue: QueueName;
-  key: string | null;
+  key: string;
   payload: string;
   reason: string;
   attempts: number;
   died_at: number;
 }
 
-const asLetter = (row: DeadRow): DeadLetter => ({ ...row, id: String(row.id), key: row.key ?? undefined });
+const asLetter = (row: DeadRow): DeadLetter => ({ ...row, id: String(row.id) });
 
 export function createJobTable(db: Database) {
   // The payload comes last: what comes before it is read without touching its pages.
@@ -41,15 +41,17 @@ export function createJobTable(db: Database) {
   db.exec(`CREATE TABLE IF NOT EXISTS dead_letters (
     id INTEGER PRIMARY KEY AUTOINCREMENT, queue TEXT NOT NULL, key TEXT, payload TEXT NOT NULL,
     reason TEXT NOT NULL, attempts INTEGER NOT NULL, died_at INTEGER NOT NULL)`);
+  // An early version queued first attempts, without key; their deliveries are due by the rows of the store.
+  for (const table of ['jobs', 'dead_letters']) db.exec(`DELETE FROM ${table} WHERE queue = 'deliveries'`);
 
   const INSERT = 'INSERT INTO jobs (queue, key, payload, not_before, published_at) VALUES (?, ?, ?, ?, ?)';
   const REMOVE = 'DELETE FROM jobs WHERE seq = ?';
 
   const insertNow = (queue: QueueName, { key, payload, notBefore }: JobInput, now: number): StoredJob => {
-    const { lastInsertRowid } = db.statement(INSERT).run(queue, key ?? null, payload, notBefore ?? null, now);
+    const { lastInsertRowid } = db.statement(INSERT).run(queue, key, payload, notBefore ?? null, now);
     return {
       seq: Number(lastInsertRowid),
-      key: key ?? null,
+      key,
       payload,
       not_before: notBefore ?? null,
       published_at: now,
@@ -117,8 +119,7 @@ export function createJobTable(db: Database) {
           .statement('SELECT * FROM dead_letters WHERE id = ?')
           .get(Number(id) || 0) as unknown as DeadRow;
         if (!row) return undefined;
-        const input = { payload: row.payload, ...(row.key === null ? {} : { key: row.key }) };
-        const job = insertNow(row.queue, input, now);
+        const job = insertNow(row.queue, { key: row.key, payload: row.payload }, now);
         db.statement('DELETE FROM dead_letters WHERE id = ?').run(row.id);
         return { queue: row.queue, job };
       }),

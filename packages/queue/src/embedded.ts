@@ -50,7 +50,7 @@ export function createEmbeddedQueue(db: Database, { clock, log }: { clock: Clock
   const closing = new AbortController();
   let cachedBytes = 0;
 
-  for (const queue of Object.keys(QUEUES) as QueueName[]) {
+  for (const queue of QUEUES) {
     lines.set(queue, { lanes: createLanes(), consumers: [], delayed: 0 });
   }
   const lineOf = (queue: QueueName) => lines.get(queue)!;
@@ -85,11 +85,7 @@ export function createEmbeddedQueue(db: Database, { clock, log }: { clock: Clock
   for (const { queue, seq, key, attempts, published_at, not_before } of table.waiting()) {
     // Rows of a queue that this version does not know stay where they are.
     if (!lines.has(queue)) continue;
-    admit(
-      queue,
-      { seq, key: key ?? undefined, attempts, publishedAt: published_at, payload: undefined },
-      not_before,
-    );
+    admit(queue, { seq, key, attempts, publishedAt: published_at, payload: undefined }, not_before);
   }
 
   function dispatch(queue: QueueName): void {
@@ -199,17 +195,13 @@ export function createEmbeddedQueue(db: Database, { clock, log }: { clock: Clock
     return Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** Math.max(0, first.attempts - 1));
   }
 
-  function check(queue: QueueName, job: JobInput): void {
-    if (QUEUES[queue].keyed && !job.key) throw new Error(`a job on the keyed queue ${queue} needs a key`);
-  }
-
   function admitStored(queue: QueueName, stored: StoredJob): void {
     const { seq, key, published_at, payload, not_before } = stored;
-    admit(queue, { seq, key: key ?? undefined, attempts: 0, publishedAt: published_at, payload }, not_before);
+    admit(queue, { seq, key, attempts: 0, publishedAt: published_at, payload }, not_before);
   }
 
   async function publishMany(queue: QueueName, jobs: readonly JobInput[]): Promise<void> {
-    for (const job of jobs) check(queue, job);
+    if (jobs.some(({ key }) => !key)) throw new Error(`a job on the queue ${queue} needs a key`);
     if (jobs.length === 0) return;
     for (const stored of await table.insert(queue, jobs, clock.now())) admitStored(queue, stored);
   }

@@ -1,12 +1,12 @@
 /**
  * Waiting jobs in memory: a lane per key, in which jobs keep their order and of which one batch is out at a time; the
- * lanes take turns. A job without key is a lane of its own. No I/O.
+ * lanes take turns. No I/O.
  */
 
 export interface Entry {
   /** Rises with publication. */
   seq: number;
-  key: string | undefined;
+  key: string;
   attempts: number;
   /** Epoch ms. */
   publishedAt: number;
@@ -47,8 +47,6 @@ const CUT = 1024;
 /** A batch whose first job has so many failures against it may have failed for another one. */
 const ALONE_AFTER = 5;
 
-const laneName = ({ key, seq }: Entry): string => key ?? `\0${seq}`;
-
 export function createLanes(): Lanes {
   const lanes = new Map<string, Lane>();
   // Names in the order in which their lanes come next; a set, so that a lane stands in it once.
@@ -66,11 +64,10 @@ export function createLanes(): Lanes {
 
   return {
     add(entry) {
-      const name = laneName(entry);
-      let lane = lanes.get(name);
+      let lane = lanes.get(entry.key);
       if (!lane) {
-        lane = { name, waiting: [], head: 0, held: false, alone: 0 };
-        lanes.set(name, lane);
+        lane = { name: entry.key, waiting: [], head: 0, held: false, alone: 0 };
+        lanes.set(entry.key, lane);
       }
       lane.waiting.push(entry);
       size += 1;

@@ -1,24 +1,21 @@
 /**
  * Port `queue`: durable work.
  *
- * Vocabulary: a *job* is a JSON text with an optional *key*; a *keyed* queue hands the jobs of one key to one
- * consumer at a time, in the order of their publication. At least once: whoever handles a job must make a second
- * time harmless.
+ * Vocabulary: a *job* is a JSON text with a *key*; the jobs of one key are handed to one consumer at a time, in the
+ * order of their publication. At least once: whoever handles a job must make a second time harmless.
  */
 
-export const QUEUES = {
+export const QUEUES = [
   /** RunsMessage, keyed by the id of the source. */
-  runs: { keyed: true },
+  'runs',
   /** EmittedMessage, keyed by the id of the emitter. */
-  emitted: { keyed: true },
-  /** DeliveryMessage. */
-  deliveries: { keyed: false },
-} as const;
-export type QueueName = keyof typeof QUEUES;
+  'emitted',
+] as const;
+export type QueueName = (typeof QUEUES)[number];
 
 export interface JobInput {
-  /** Required on keyed queues. */
-  key?: string;
+  /** Not empty. */
+  key: string;
   /** JSON text. */
   payload: string;
   /** Epoch ms before which the job is not handed out; a delayed job takes its place in the order when it is due. */
@@ -27,7 +24,7 @@ export interface JobInput {
 
 export interface Job {
   id: string;
-  key: string | undefined;
+  key: string;
   payload: string;
   /** 1 plus the failures that were counted against this job: those of batches that it led. */
   attempt: number;
@@ -36,7 +33,7 @@ export interface Job {
 }
 
 /**
- * Handles jobs: on a keyed queue all of one key and in order. Resolves: all are done. Throws a PoisonJob: that
+ * Handles jobs of one key, in order. Resolves: all are done. Throws a PoisonJob: that
  * job is dead, the others are handed out again; anything else thrown: all are handed out again, in the same order,
  * after a backoff, and the first is dead after MAX_ATTEMPTS. After some failures they come one by one, so that no job
  * dies for another one of its batch.
@@ -64,7 +61,7 @@ export interface ConsumeOptions {
 export interface DeadLetter {
   id: string;
   queue: QueueName;
-  key: string | undefined;
+  key: string;
   payload: string;
   reason: string;
   attempts: number;

@@ -33,11 +33,9 @@ export interface AttemptsDeps {
 /** A delivery under a lease of ours. */
 export interface Held {
   row: DeliveryRow;
-  /** The `due_at` that this process, or the message it received, set: the fence of every write to the row. */
+  /** The `due_at` that this process has set: the fence of every write to the row. */
   lease: number;
   bytes: number;
-  over: () => void;
-  failed: (error: unknown) => void;
 }
 
 interface Sent {
@@ -48,14 +46,21 @@ interface Sent {
 
 export interface Attempts {
   /**
-   * Attempts a delivery as soon as there is a slot, or parks it. Resolves when its row says what became of it. Under
-   * one lease it is done once, however often it is accepted.
+   * Attempts a delivery as soon as there is a slot, or parks it. To be called once under each lease, by whoever wrote
+   * it into the row. Should the row not be written in the end, its lease ends and it is claimed again.
    * @param claimed it was parked before, see Slots
    */
-  accept(row: DeliveryRow, lease: number, claimed?: boolean): Promise<void>;
+  accept(row: DeliveryRow, lease: number, claimed?: boolean): void;
+  /** How many more deliveries to this webhook find a place in memory; the others are to be written as parked. */
+  room(webhookId: string): number;
+  /** Deliveries to this webhook were written as parked. */
+  parked(webhookId: string): void;
   /** Parks what waits in memory for too long. */
   parkOverdue(): void;
-  /** Gives back all that waits in memory, for another process to take. Resolves when nothing is under way. */
+  /**
+   * Gives back all that waits in memory, for another process to take. Resolves when nothing is under way; whoever
+   * accepts something afterwards has to drain again.
+   */
   drain(): Promise<void>;
 }
 
@@ -69,8 +74,7 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
   const { store, clock, log, slots, health } = deps;
   const rows = store.collection(deliveries);
   const webhookRows = store.collection(webhooks);
-  /** By delivery and lease. */
-  const underWay = new Map<string, Promise<void>>();
+  const underWay = new Set<Promise<void>>();
   const unwritten = new Map<string, number>();
   const attempted = deps.metrics.counter(
     'wellspring_delivery_attempts_total',
@@ -83,9 +87,17 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
   );
   deps.metrics.gauge('wellspring_delivery_in_flight', 'Attempts under way.', () => slots.taken);
 
-  function start(held: Held): void {
-    attempt(held).then(held.over, held.failed);
+  /** Follows what is done to a delivery; when it fails, the lease ends and the delivery is claimed again. */
+  function follow({ row }: Held, work: Promise<unknown>): void {
+    const promise = work.then(
+      () => {},
+      (error: unknown) => log.error({ delivery_id: row.id, error: String(error) }, 'delivery.attempt_failed'),
+    );
+    underWay.add(promise);
+    promise.then(() => underWay.delete(promise));
   }
+
+  const start = (held: Held) => follow(held, attempt(held));
 
   function release({ row, bytes }: Held): void {
     slots.release(row.webhook_id, bytes);
@@ -168,41 +180,35 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
     }
   }
 
+  function parked(webhookId: string): void {
+    slots.setParked(webhookId, true);
+    deps.wake();
+  }
+
   async function park({ row, lease }: Held): Promise<void> {
     slots.setParked(row.webhook_id, true);
     await rows.patch(row.id, { waiting: row.webhook_id, due_at: null }, { due_at: lease });
     // Again: a claim that found nothing may have ended while this was being written.
-    slots.setParked(row.webhook_id, true);
-    deps.wake();
+    parked(row.webhook_id);
   }
 
   return {
     accept(row, lease, claimed) {
-      const key = `${row.id} ${lease}`;
-      const same = underWay.get(key);
-      if (same) return same;
-      const bytes = Buffer.byteLength(row.payload);
-      const promise = new Promise<void>((over, failed) => {
-        const held: Held = { row, lease, bytes, over, failed };
-        const offer = slots.offer(row.webhook_id, bytes, held, clock.now(), claimed);
-        if (offer === 'start') start(held);
-        else if (offer === 'park') park(held).then(over, failed);
-      });
-      underWay.set(key, promise);
-      const forget = () => underWay.delete(key);
-      promise.then(forget, forget);
-      return promise;
+      const held: Held = { row, lease, bytes: Buffer.byteLength(row.payload) };
+      const offer = slots.offer(row.webhook_id, held.bytes, held, clock.now(), claimed);
+      if (offer === 'start') start(held);
+      else if (offer === 'park') follow(held, park(held));
     },
+    room: slots.room,
+    parked,
     parkOverdue() {
-      for (const held of slots.expire(clock.now() - LINE_MS)) park(held).then(held.over, held.failed);
+      for (const held of slots.expire(clock.now() - LINE_MS)) follow(held, park(held));
     },
     async drain() {
       for (const held of slots.expire(Number.POSITIVE_INFINITY)) {
-        rows
-          .patch(held.row.id, { due_at: clock.now() }, { due_at: held.lease })
-          .then(() => held.over(), held.failed);
+        follow(held, rows.patch(held.row.id, { due_at: clock.now() }, { due_at: held.lease }));
       }
-      await Promise.allSettled(underWay.values());
+      await Promise.all(underWay);
     },
   };
 }

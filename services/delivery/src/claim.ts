@@ -1,7 +1,7 @@
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
 import { DELIVERIES_DUE, type PubSub } from '@wellspring/pubsub/port';
-import { type DeliveryRow, deliveries } from '@wellspring/store/collections/webhooks';
+import { deliveries } from '@wellspring/store/collections/webhooks';
 import type { Store } from '@wellspring/store/port';
 import type { Attempts, Held } from './attempts.ts';
 import { LEASE_MS } from './lease.ts';
@@ -14,9 +14,13 @@ export interface ClaimDeps {
   log: Log;
   slots: Slots<Held>;
   attempts: Attempts;
+  /** Nobody else uses the store: what is leased when the loop is made is held by a process that is gone. */
+  alone: boolean;
 }
 
 const CLAIM = 64;
+/** Leases of a process that is gone, looked at together. */
+const PAGE = 256;
 /** The longest sleep: also finds what was made due while the wake-up was lost. */
 const LOOK_MS = 1_000;
 /** How often waiting lines are looked for that another process left behind. */
@@ -33,21 +37,17 @@ export interface ClaimLoop {
  * Takes deliveries that are due, and those that are parked as soon as their webhook has free slots, and hands them
  * to attempts. What is taken is leased: when this process dies, somebody takes it again after LEASE_MS.
  */
-export function createClaimLoop({ store, pubsub, clock, log, slots, attempts }: ClaimDeps): ClaimLoop {
-  const rows = store.collection(deliveries);
+export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
+  const { pubsub, clock, log, slots, attempts } = deps;
+  const rows = deps.store.collection(deliveries);
+  const madeAt = clock.now();
+  let takenOver = !deps.alone;
   let woken = false;
   let endSleep = () => {};
 
   function wake(): void {
     woken = true;
     endSleep();
-  }
-
-  function accept(row: DeliveryRow, lease: number, claimed: boolean): void {
-    attempts.accept(row, lease, claimed).catch((error: unknown) => {
-      // The lease ends and it is taken again.
-      log.error({ delivery_id: row.id, error: String(error) }, 'delivery.attempt_failed');
-    });
   }
 
   /** Starts parked deliveries of the webhook whose turn it is. */
@@ -61,7 +61,7 @@ export function createClaimLoop({ store, pubsub, clock, log, slots, attempts }: 
       { waiting: null, due_at: lease },
     );
     if (taken.length === turn.free) slots.setParked(turn.webhookId, true);
-    for (const row of taken) accept(row, lease, true);
+    for (const row of taken) attempts.accept(row, lease, true);
     return true;
   }
 
@@ -73,8 +73,27 @@ export function createClaimLoop({ store, pubsub, clock, log, slots, attempts }: 
       { where: { due_at: { lte: now } }, orderBy: 'due_at', order: 'asc', limit: CLAIM },
       { due_at: lease },
     );
-    for (const row of taken) accept(row, lease, false);
+    for (const row of taken) attempts.accept(row, lease);
     return taken.length > 0;
+  }
+
+  /** Makes due what the process before held for a first attempt. A later attempt waits until its lease is over. */
+  async function takeOver(): Promise<void> {
+    // Leases of this process end later.
+    const lt = madeAt + LEASE_MS;
+    for (let gt = madeAt; ; ) {
+      const page = await rows.list({
+        where: { due_at: { gt, lt } },
+        orderBy: 'due_at',
+        order: 'asc',
+        limit: PAGE,
+      });
+      const held = page.filter(({ attempts: made }) => made === 0);
+      await Promise.all(held.map(({ id, due_at }) => rows.patch(id, { due_at: madeAt }, { due_at })));
+      if (page.length < PAGE) return;
+      // Further ones may have the same time as the last, unless all that are left have to wait.
+      gt = page.at(-1)!.due_at! - (held.length > 0 ? 1 : 0);
+    }
   }
 
   /** Finds the waiting lines in the store, one look for each webhook that has one. */
@@ -117,6 +136,10 @@ export function createClaimLoop({ store, pubsub, clock, log, slots, attempts }: 
           try {
             woken = false;
             attempts.parkOverdue();
+            if (!takenOver) {
+              await takeOver();
+              takenOver = true;
+            }
             if (clock.now() >= discoverAt) {
               await discover();
               discoverAt = clock.now() + DISCOVER_MS;
@@ -131,8 +154,8 @@ export function createClaimLoop({ store, pubsub, clock, log, slots, attempts }: 
         }
       } finally {
         unsubscribe();
-        await attempts.drain();
       }
+      await attempts.drain();
     },
   };
 }

@@ -1,18 +1,18 @@
 import { createHash } from 'node:crypto';
-import type { DeliveryMessage, EmittedEvent, EmittedMessage, RunJob } from '@wellspring/contract/messages';
+import type { EmittedEvent, EmittedMessage, RunJob } from '@wellspring/contract/messages';
 import type { Clock } from '@wellspring/core/clock';
 import { newId } from '@wellspring/core/ids';
 import type { Log } from '@wellspring/core/log';
 import type { Handler, JobInput, Queue } from '@wellspring/queue/port';
 import { type DeliveryRow, deliveries } from '@wellspring/store/collections/webhooks';
 import type { Store } from '@wellspring/store/port';
-import type { HandOver } from './hand-over.ts';
+import type { Attempts } from './attempts.ts';
 import { LEASE_MS } from './lease.ts';
 import { listenersOf } from './match.ts';
 import { readMessage } from './read-message.ts';
 
 export interface FanOutDeps {
-  handOver: HandOver;
+  attempts: Pick<Attempts, 'accept' | 'room' | 'parked'>;
   store: Store;
   queue: Queue;
   clock: Clock;
@@ -38,31 +38,37 @@ const runIdOf = (
 
 /**
  * Handles the queue `emitted`: gives every event to everybody who listens. Resolves when the deliveries are rows of
- * the store, the runs of listening sources are queued, and first attempts are announced; doing it again adds nothing.
+ * the store and the runs of listening sources are queued; doing it again adds nothing. The first attempts are made by
+ * this process, under the lease with which the rows are written; those for which there is no room are parked.
  */
-export function createFanOut({ store, queue, clock, log, handOver }: FanOutDeps): Handler {
+export function createFanOut({ store, queue, clock, log, attempts }: FanOutDeps): Handler {
   const rowsOfDeliveries = store.collection(deliveries);
 
-  /** Inserts what is not there yet; gives the rows whose first attempt is to be announced. */
-  async function insert(rows: DeliveryRow[]): Promise<DeliveryRow[]> {
+  async function insert(rows: DeliveryRow[]): Promise<void> {
+    const room = new Map<string, number>();
+    for (const row of rows) {
+      const { webhook_id } = row;
+      const left = room.get(webhook_id) ?? attempts.room(webhook_id);
+      room.set(webhook_id, left - 1);
+      if (left <= 0) Object.assign(row, { due_at: null, waiting: webhook_id });
+    }
     const inserted = new Set(await rowsOfDeliveries.insertMany(rows));
-    // What was there before is read when it is attempted: it may have been attempted already.
-    for (const row of rows) if (inserted.has(row.id)) handOver.put(row);
-    if (inserted.size === rows.length) return rows;
+    const parked = new Set<string>();
+    for (const row of rows) {
+      if (!inserted.has(row.id)) continue;
+      if (row.due_at === null) parked.add(row.webhook_id);
+      else attempts.accept(row, row.due_at);
+    }
+    for (const webhookId of parked) attempts.parked(webhookId);
+    if (inserted.size === rows.length) return;
     // Either this fan-out is a repetition, or another process gave the same id to another delivery.
     const missing = rows.filter(({ id }) => !inserted.has(id));
     const known = await rowsOfDeliveries.list({
       where: { dedupe_key: { in: missing.map((row) => row.dedupe_key!) } },
     });
     const keys = new Set(known.map((row) => row.dedupe_key));
-    const renamed = missing
-      .filter((row) => !keys.has(row.dedupe_key))
-      .map((row) => ({ ...row, id: newId('dlv') }));
-    return [
-      ...rows.filter(({ id }) => inserted.has(id)),
-      ...known.filter((row) => row.status === 'pending' && row.attempts === 0 && row.due_at !== null),
-      ...(renamed.length > 0 ? await insert(renamed) : []),
-    ];
+    const renamed = missing.filter((row) => !keys.has(row.dedupe_key));
+    if (renamed.length > 0) await insert(renamed.map((row) => ({ ...row, id: newId('dlv') })));
   }
 
   return async (jobs) => {
@@ -105,13 +111,10 @@ export function createFanOut({ store, queue, clock, log, handOver }: FanOutDeps)
         for (const sourceId of sourceIds) runs.push(runJob(message, event, n, sourceId, now));
       }
     }
-    const due = rows.length > 0 ? await insert(rows) : [];
-    await Promise.all([
-      runs.length > 0 && queue.publishMany('runs', runs),
-      due.length > 0 && queue.publishMany('deliveries', due.map(announcement)),
-    ]);
+    // The same turn, so that both are one transaction where the store has them.
+    await Promise.all([rows.length > 0 && insert(rows), runs.length > 0 && queue.publishMany('runs', runs)]);
     log.debug(
-      { emitter_id, runs: messages.length, deliveries: due.length, listening: runs.length },
+      { emitter_id, runs: messages.length, deliveries: rows.length, listening: runs.length },
       'event.fanned_out',
     );
   };
@@ -142,16 +145,4 @@ function runJob(
     accepted_at: now,
   };
   return { key: sourceId, payload: JSON.stringify(job) };
-}
-
-/** The message that lets whoever receives it make the first attempt under the lease of the row. */
-function announcement(row: DeliveryRow): JobInput {
-  const message: DeliveryMessage = {
-    v: 1,
-    type: 'delivery',
-    delivery_id: row.id,
-    webhook_id: row.webhook_id,
-    lease: row.due_at!,
-  };
-  return { payload: JSON.stringify(message) };
 }

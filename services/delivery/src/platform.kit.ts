@@ -71,8 +71,8 @@ export interface Platform {
   queue: Queue;
   pubsub: PubSub;
   clock: ReturnType<typeof movableClock>;
-  /** Runs the whole service. */
-  start(): void;
+  /** Runs the whole service; alone on its store unless told otherwise. */
+  start(mode?: Config['mode']): void;
   /** Ends the service and opens the file again, as another process would find it. */
   restart(): Promise<void>;
   /** A real receiver that answers as told. */
@@ -152,13 +152,13 @@ export function usePlatform(): Platform {
     rmSync(directory, { recursive: true });
   });
 
-  t.start = () => {
+  t.start = (mode = 'embedded') => {
     const service = createDeliveryService({
       ...t,
       log: silentLog,
       metrics: noMetrics,
       seal,
-      config: { allowNetworks: ['127.0.0.0/8'] } as unknown as Config,
+      config: { allowNetworks: ['127.0.0.0/8'], mode } as unknown as Config,
     });
     const stopping = new AbortController();
     const over = Promise.all(service.workers!.map((worker) => worker.run(stopping.signal)));

@@ -43,6 +43,25 @@ describe('fairness', () => {
     expect(hanging.requests).toHaveLength(many);
     expect(new Set(hanging.requests.map(({ text }) => text)).size).toBe(many);
   });
+
+  test('what finds no room in memory is parked as it is written, and goes when there is room', async () => {
+    const [emitter, sink] = [await t.source(), await t.receive()];
+    await t.subscribe(emitter, (await t.webhook(sink.url)).id);
+    t.start();
+    const many = 2_500;
+    await t.emit(
+      emitter,
+      Array.from({ length: many }, (_, n) => event(n)),
+    );
+    const [parked] = await until(
+      async () => (await t.deliveries()).filter(({ waiting }) => waiting !== null),
+      (rows) => rows.length > 0,
+    );
+    expect(parked).toMatchObject({ status: 'pending', due_at: null, waiting: parked!.webhook_id });
+    await t.untilStatus('delivered', many);
+    expect(new Set(sink.requests.map(({ text }) => text)).size).toBe(many);
+    expect(sink.requests).toHaveLength(many);
+  });
 });
 
 describe('crashes', () => {
@@ -73,9 +92,9 @@ describe('crashes', () => {
     return { row, sink };
   };
 
-  test('between the rows and their announcement: delivered when the lease is over, not before', async () => {
+  test('of another process: what it held is delivered when the lease is over, not before', async () => {
     const { sink } = await pendingRow({ due_at: t.clock.now() + 60_000 });
-    t.start();
+    t.start('distributed');
     t.pubsub.publish(DELIVERIES_DUE);
     t.clock.advance(55_000);
     expect(sink.requests).toHaveLength(0);
@@ -84,7 +103,20 @@ describe('crashes', () => {
     expect(sink.requests).toHaveLength(1);
   });
 
-  test('between the rows and the acknowledgement of the fan-out: the repetition announces them', async () => {
+  test('of the only process: what it held is delivered at once; a later attempt waits for its time', async () => {
+    const first = await Promise.all(
+      Array.from({ length: 300 }, () => pendingRow({ due_at: t.clock.now() + 55_000 })),
+    );
+    const later = await pendingRow({ due_at: t.clock.now() + 30_000, attempts: 1 });
+    t.start();
+    await t.untilStatus('delivered', first.length);
+    expect(later.sink.requests).toHaveLength(0);
+    t.clock.advance(31_000);
+    await t.untilStatus('delivered', first.length + 1);
+    for (const { sink } of [...first, later]) expect(sink.requests).toHaveLength(1);
+  });
+
+  test('between the rows and the acknowledgement of the fan-out: delivered, and the repetition adds nothing', async () => {
     const [emitter, sink] = [await t.source(), await t.receive()];
     const hook = await t.webhook(sink.url);
     await t.subscribe(emitter, hook.id);
@@ -102,10 +134,15 @@ describe('crashes', () => {
     await t.restart();
     await t.emit(emitter, [emitted]);
     await t.untilStatus('delivered');
+    await until(
+      () => t.queue.depth('emitted'),
+      (depth) => depth === 0,
+    );
+    expect(await t.deliveries()).toHaveLength(1);
     expect(sink.requests).toHaveLength(2);
   });
 
-  test('with the announcement made twice: attempted once, whether that is under way or over', async () => {
+  test('with the fan-out made twice: attempted once, whether that is under way or over', async () => {
     const open: ((answer: Answer) => void)[] = [];
     const sink = await t.receive(() => new Promise<Answer>((resolve) => open.push(resolve)));
     const other = await t.receive();
@@ -116,16 +153,13 @@ describe('crashes', () => {
     t.start();
     await t.emit(emitter, [slow]);
     await sink.received(1);
-    // Once this one is delivered, the announcements before it have been read.
     await t.emit(emitter, [slow, event(2)]);
     await t.untilStatus('delivered');
     expect(sink.requests).toHaveLength(1);
     open[0]!({ status: 200 });
     await t.untilStatus('delivered', 2);
-    await until(
-      () => t.queue.depth('deliveries'),
-      (depth) => depth === 0,
-    );
+    await t.emit(emitter, [slow, event(3)]);
+    await t.untilStatus('delivered', 3);
     expect(sink.requests).toHaveLength(1);
   });
 
@@ -136,7 +170,7 @@ describe('crashes', () => {
     await t.untilStatus('delivered');
   });
 
-  test('an attempt under way is repeated once at most, and an old announcement not at all', async () => {
+  test('an attempt under way is repeated once at most', async () => {
     const sink = await t.receive((_, n) => (n === 1 ? 'hang' : 200));
     const emitter = await t.source();
     await t.subscribe(emitter, (await t.webhook(sink.url)).id);
@@ -152,10 +186,6 @@ describe('crashes', () => {
     await t.restart();
     const [kept] = await t.deliveries();
     expect(kept).toMatchObject({ status: 'delivered', attempts: 1 });
-    await until(
-      () => t.queue.depth('deliveries'),
-      (depth) => depth === 0,
-    );
     expect(sink.requests).toHaveLength(2);
   });
 });

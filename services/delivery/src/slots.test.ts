@@ -14,6 +14,15 @@ describe('slots', () => {
     expect(slots.next()).toBeUndefined();
   });
 
+  test('room is what the line of a webhook and the memory for all lines still take', () => {
+    const slots = createSlots<number>({ ...LIMITS, perWebhook: 1, line: 3, lines: 4 });
+    expect(slots.room('wh_a')).toBe(3);
+    for (const n of [1, 2, 3]) slots.offer('wh_a', 1, n, 0);
+    expect([slots.room('wh_a'), slots.room('wh_b')]).toEqual([1, 2]);
+    slots.setParked('wh_b', true);
+    expect(slots.room('wh_b')).toBe(0);
+  });
+
   test('what is parked goes before what comes later, unless it is claimed', () => {
     const slots = createSlots<number>(LIMITS);
     slots.setParked('wh_a', true);

@@ -22,6 +22,8 @@ export type Offer = 'start' | 'wait' | 'park';
 export interface Slots<T> {
   /** `claimed`: it comes out of the store by `turn`, so it is not behind what is parked there. */
   offer(webhookId: string, bytes: number, item: T, now: number, claimed?: boolean): Offer;
+  /** How many more deliveries to this webhook find a place in memory, if they are small. */
+  room(webhookId: string): number;
   /** Gives back a slot that `offer` or `next` took. */
   release(webhookId: string, bytes: number): void;
   /** The next waiting item that may start; its slot is taken. */
@@ -91,6 +93,11 @@ export function createSlots<T>(limits: SlotLimits): Slots<T> {
       }
       forgetIdle(webhookId, lane);
       return 'park';
+    },
+    room(webhookId) {
+      const lane = lanes.get(webhookId);
+      if (lane?.parked) return 0;
+      return Math.min(limits.line - (lane?.line.length ?? 0), limits.lines - waiting);
     },
     release(webhookId, bytes) {
       const lane = lanes.get(webhookId);

@@ -10,13 +10,12 @@ import type { Deps } from '@wellspring/runtime/deps';
 /** Jobs that the platform itself could not do: to be looked at, tried again or dropped. */
 export function deadLetterRoutes({ queue }: Pick<Deps, 'queue'>): Route[] {
   return [
-    route(operatorListDeadLetters, async ({ input }) => {
-      const letters = await queue.deadLetters.list({
+    route(operatorListDeadLetters, ({ input }) =>
+      queue.deadLetters.list({
         limit: input.limit ?? 100,
         ...(input.after === undefined ? {} : { after: input.after }),
-      });
-      return letters.map((letter) => ({ ...letter, key: letter.key ?? null }));
-    }),
+      }),
+    ),
     route(operatorRedriveDeadLetter, async ({ params }) => {
       if (!(await queue.deadLetters.redrive(params.id))) throw notFound('dead letter', params.id);
     }),

@@ -231,22 +231,22 @@ test('dead letters are listed, tried again and dropped', async () => {
   const ending = new AbortController();
   let attempts = 0;
   const consuming = queue.consume(
-    'deliveries',
+    'emitted',
     async ([job]) => {
       attempts += 1;
       throw new PoisonJob(job.id, 'Nobody knows this message.');
     },
     { concurrency: 1, signal: ending.signal },
   );
-  await queue.publish('deliveries', { payload: '{"type":"strange"}' });
+  await queue.publish('emitted', { key: 'dc_1', payload: '{"type":"strange"}' });
   const listed = async () => (await admin('GET', '/dead_letters')).json.data;
   const [letter] = await eventually(async () => {
     const letters = await listed();
     return letters.length === 1 && letters;
   });
   expect(letter).toMatchObject({
-    queue: 'deliveries',
-    key: null,
+    queue: 'emitted',
+    key: 'dc_1',
     payload: '{"type":"strange"}',
     reason: expect.stringContaining('Nobody knows this message.'),
   });
