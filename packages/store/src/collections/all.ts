@@ -1,0 +1,36 @@
+import type { CollectionDefinition, Row } from '../port.ts';
+import { bundles, components, publishedKeys, registry } from './components.ts';
+import { events, logs } from './events.ts';
+import { idempotencyKeys } from './idempotency.ts';
+import { outbox } from './outbox.ts';
+import { deployments, endpoints, sources, timers } from './sources.ts';
+import { states } from './states.ts';
+import { autoSubscriptions, subscriptions } from './subscriptions.ts';
+import { apiKeys, members, orgs, usage, users } from './users.ts';
+import { deliveries, webhooks } from './webhooks.ts';
+
+/** Every collection of the platform. */
+export const collections = [
+  users,
+  apiKeys,
+  orgs,
+  members,
+  usage,
+  bundles,
+  components,
+  publishedKeys,
+  registry,
+  sources,
+  deployments,
+  endpoints,
+  timers,
+  webhooks,
+  subscriptions,
+  autoSubscriptions,
+  states,
+  events,
+  logs,
+  outbox,
+  deliveries,
+  idempotencyKeys,
+] as unknown as readonly CollectionDefinition<Row>[];

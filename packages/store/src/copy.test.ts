@@ -1,0 +1,48 @@
+import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { bundles } from './collections/components.ts';
+import { events } from './collections/events.ts';
+import { states } from './collections/states.ts';
+import { users } from './collections/users.ts';
+import { copyStore } from './copy.ts';
+import { type EmbeddedSubject, openEmbedded } from './embedded.kit.ts';
+
+let from: EmbeddedSubject;
+let to: EmbeddedSubject;
+beforeEach(async () => {
+  [from, to] = [await openEmbedded(), await openEmbedded()];
+});
+afterEach(async () => {
+  await from.close();
+  await to.close();
+});
+
+const user = (n: number) => ({
+  id: `u_${String(n).padStart(6, '0')}`,
+  username: `user ${n}`,
+  email: `user${n}@example.com`,
+  plan: 'free' as const,
+  daily_invocations_quota: null,
+  daily_compute_time_quota: null,
+  created_at: n,
+  updated_at: n,
+});
+
+test('every row of every collection is copied, texts and all; a copy is repeated without harm', async () => {
+  await from.store.collection(users).insertMany(Array.from({ length: 1234 }, (_, n) => user(n)));
+  await from.store.collection(bundles).insertMany([{ id: 'b', content: 'x'.repeat(100_000) }]);
+  const state = { ...({} as never as Parameters<typeof from.store.commitRun>[0]['state']), id: 'dc_1' };
+  await from.store.collection(states).insert(state);
+  const copied: Record<string, number> = {};
+  const note = ({ collection, rows }: { collection: string; rows: number }) => {
+    copied[collection] = rows;
+  };
+  await copyStore(from.store, to.store, note);
+  expect(copied).toMatchObject({ users: 1234, bundles: 1, states: 1, events: 0 });
+  for (const each of [users, bundles, states, events] as (typeof users)[]) {
+    const all = { order: 'asc', limit: 5000 } as const;
+    expect(await to.store.collection(each).list(all)).toEqual(await from.store.collection(each).list(all));
+  }
+  await to.store.collection(users).patch('u_000001', { username: 'renamed' });
+  await copyStore(from.store, to.store);
+  expect(await to.store.collection(users).get('u_000001')).toMatchObject({ username: 'renamed' });
+});
