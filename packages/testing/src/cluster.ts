@@ -33,6 +33,8 @@ export interface Cluster extends AsyncDisposable {
   operator: OperatorClient;
   of(service: ServiceName): readonly ServiceProcess[];
   readonly processes: readonly ServiceProcess[];
+  /** Its service and number, such as `runner-2`. */
+  nameOf(process: ServiceProcess): string;
   /** What all of them wrote. */
   output(): string;
   /** Ends all of them in order. */
@@ -93,6 +95,10 @@ export async function startCluster({
     of: (service) => processes.get(service)!,
     get processes() {
       return all();
+    },
+    nameOf(process) {
+      const [service, own] = [...processes].find(([, each]) => each.includes(process))!;
+      return `${service}-${own.indexOf(process) + 1}`;
     },
     output: () =>
       all()
