@@ -1,18 +1,14 @@
-import { join } from 'node:path';
-import { createEmbeddedBlob } from '@wellspring/blob/embedded';
-import { createEmbeddedCall } from '@wellspring/call/embedded';
-import { systemClock } from '@wellspring/core/clock';
+import { type Clock, systemClock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
 import { createSeal } from '@wellspring/core/seal';
-import { createEmbeddedPubSub } from '@wellspring/pubsub/embedded';
-import { createEmbeddedQueue } from '@wellspring/queue/embedded';
-import { openDatabase } from '@wellspring/sqlite/database';
-import { lockDirectory } from '@wellspring/sqlite/lock';
-import { createEmbeddedStore } from '@wellspring/store/embedded';
 import type { Config } from './config.ts';
 import { type Keys, readKeys } from './credentials.ts';
 import type { Deps } from './deps.ts';
+import { openEmbedded } from './infra-embedded.ts';
 import { createMetrics, type Exposition } from './metrics.ts';
+
+/** One adapter for each port. */
+export type Ports = Pick<Deps, 'store' | 'queue' | 'pubsub' | 'call' | 'blob'> & { close(): Promise<void> };
 
 export interface Infra {
   deps: Deps;
@@ -22,31 +18,24 @@ export interface Infra {
   close(): Promise<void>;
 }
 
-/**
- * Builds the adapters of this process. The only importer of them.
- * @throws Error when another process holds the data directory, or its data were written by a newer version
- */
-export async function openInfra(config: Config, log: Log): Promise<Infra> {
+/** The adapters of a mode. Only the modules `infra*` know which there are. @throws Error when they cannot be had */
+export async function openPorts(config: Config, how: { clock: Clock; log: Log }): Promise<Ports> {
   if (config.mode === 'distributed') throw new Error('The distributed mode is not available yet.');
+  return openEmbedded(config, how);
+}
+
+/** Builds what the services of this process are made of. @throws Error when the adapters cannot be had */
+export async function openInfra(config: Config, log: Log): Promise<Infra> {
   const clock = systemClock;
-  const release = lockDirectory(config.dataDir);
+  const ports = await openPorts(config, { clock, log });
   try {
     const keys = readKeys(config);
-    const db = openDatabase(join(config.dataDir, 'wellspring.db'));
-    const store = createEmbeddedStore(db);
-    const queue = createEmbeddedQueue(db, { clock, log });
-    const pubsub = createEmbeddedPubSub({ log });
-    const call = createEmbeddedCall({ log });
-    const blob = createEmbeddedBlob(join(config.dataDir, 'blobs'), { clock });
     const exposition = createMetrics();
+    const { close, ...adapters } = ports;
     return {
       deps: {
         config: { ...config, adminKey: keys.credentials.admin_key, apiKey: keys.credentials.api_key },
-        store,
-        queue,
-        pubsub,
-        call,
-        blob,
+        ...adapters,
         clock,
         log,
         metrics: exposition.metrics,
@@ -54,17 +43,10 @@ export async function openInfra(config: Config, log: Log): Promise<Infra> {
       },
       keys,
       exposition,
-      async close() {
-        try {
-          for (const adapter of [blob, call, pubsub, queue, store]) await adapter.close();
-          await db.close();
-        } finally {
-          release();
-        }
-      },
+      close,
     };
   } catch (error) {
-    release();
+    await ports.close();
     throw error;
   }
 }

@@ -142,8 +142,8 @@ export const adapters: Rule = (tree) =>
     (file, specifier) =>
       ADAPTER.test(specifier) &&
       !isForTests(file) &&
-      file.path !== 'packages/runtime/src/infra.ts' &&
-      'adapters are chosen in packages/runtime/src/infra.ts',
+      !file.path.startsWith('packages/runtime/src/infra') &&
+      'adapters are chosen in packages/runtime/src/infra*.ts',
   );
 
 /** What is read in one place only. Code that runs inside the sandbox has an environment and a clock of its own. */

@@ -1,0 +1,46 @@
+import { join } from 'node:path';
+import { createEmbeddedBlob } from '@wellspring/blob/embedded';
+import { createEmbeddedCall } from '@wellspring/call/embedded';
+import type { Clock } from '@wellspring/core/clock';
+import type { Log } from '@wellspring/core/log';
+import { createEmbeddedPubSub } from '@wellspring/pubsub/embedded';
+import { createEmbeddedQueue } from '@wellspring/queue/embedded';
+import { openDatabase } from '@wellspring/sqlite/database';
+import { lockDirectory } from '@wellspring/sqlite/lock';
+import { createEmbeddedStore } from '@wellspring/store/embedded';
+import type { Config } from './config.ts';
+import type { Ports } from './infra.ts';
+
+/**
+ * The adapters of one process on a data directory of its own. They hold all that there is, so the directory is locked.
+ * @throws Error when another process holds the data directory, or its data were written by a newer version
+ */
+export function openEmbedded({ dataDir }: Config, { clock, log }: { clock: Clock; log: Log }): Ports {
+  const release = lockDirectory(dataDir);
+  try {
+    const db = openDatabase(join(dataDir, 'wellspring.db'));
+    const store = createEmbeddedStore(db);
+    const queue = createEmbeddedQueue(db, { clock, log });
+    const pubsub = createEmbeddedPubSub({ log });
+    const call = createEmbeddedCall({ log });
+    const blob = createEmbeddedBlob(join(dataDir, 'blobs'), { clock });
+    return {
+      store,
+      queue,
+      pubsub,
+      call,
+      blob,
+      async close() {
+        try {
+          for (const adapter of [blob, call, pubsub, queue, store]) await adapter.close();
+          await db.close();
+        } finally {
+          release();
+        }
+      },
+    };
+  } catch (error) {
+    release();
+    throw error;
+  }
+}
