@@ -11,14 +11,13 @@ export function prepareRecord(
   before: EmitterStateRow,
   run: RunContext,
   { run_id, channel, payload, hop }: RecordJob,
-  concurrency: number,
   now: number,
 ): { state: EmitterStateRow; part: Part } {
   const { sortKey, lastIds } = nextSortKey(before.last_ids, channel, now);
   const state = {
     ...before,
     last_ids: lastIds,
-    committed: withCommitted(before.committed, run_id, COMMITTED_RUNS * concurrency),
+    committed: withCommitted(before.committed, run_id, COMMITTED_RUNS),
   };
   const emitted = [{ event_id: sortKey.eventId, name: channel, payload }];
   const part = { run_id, trace_id: run_id, hop, emitted };

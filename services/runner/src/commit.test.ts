@@ -32,7 +32,7 @@ const input = (fields: Partial<CommitInput> & { emits?: Emit[]; logs?: LogRecord
   run: run(),
   outcome: { emits: fields.emits ?? [], errors: [], logs: fields.logs ?? [] },
   strategy: null,
-  concurrency: 1,
+  slot: '',
   hop: 0,
   triggerEvent: () => ({ given: true }),
   handlesRecords: false,
@@ -120,8 +120,8 @@ test('the state before is not changed, and remembers only the newest runs', () =
   expect(after.committed).toHaveLength(COMMITTED_RUNS);
   expect(after.committed.at(-1)).toBe('run_1');
   expect(after.committed).not.toContain('run_old0');
-  // Every lane of a source with concurrency may be handed out again.
-  const many = prepareCommit(input({ state, concurrency: 10 })).state;
+  // Another lane has its own.
+  const many = prepareCommit(input({ state, slot: '1' })).state;
   expect(many.committed).toHaveLength(COMMITTED_RUNS + 1);
 });
 

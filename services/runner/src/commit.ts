@@ -23,8 +23,8 @@ export interface CommitInput {
   run: RunContext;
   outcome: Outcome;
   strategy: DedupeStrategy | null;
-  /** Of the source. */
-  concurrency: number;
+  /** Of the lane that it came by; '' without concurrency. */
+  slot: string;
   hop: number;
   /** What the run was given; read only when there is an error. */
   triggerEvent: () => unknown;
@@ -86,7 +86,7 @@ export function prepareCommit(input: CommitInput): Prepared {
       ...state,
       dedupe: caches,
       last_ids: allocate.lastIds(),
-      committed: withCommitted(state.committed, run.run_id, COMMITTED_RUNS * input.concurrency),
+      committed: withCommitted(state.committed, run.run_id, COMMITTED_RUNS, input.slot),
     },
     events: [...events, ...failures],
     logs,

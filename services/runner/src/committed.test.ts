@@ -33,3 +33,14 @@ test('the oldest entries go first', () => {
     'run_d',
   ]);
 });
+
+test('a lane forgets nothing for what the others have done', () => {
+  let committed = withCommitted([], 'run_a', 2, '3');
+  for (let n = 0; n < 100; n++) committed = withCommitted(committed, `run_b${n}`, 2, String(n % 3));
+  committed = withCommitted(committed, 'run_c', 2);
+  expect(committed).toHaveLength(1 + 3 * 2 + 1);
+  expect(isCommitted(committed, 'run_a', '3')).toBe(true);
+  expect(isCommitted(committed, 'run_a', '2')).toBe(false);
+  expect(isCommitted(committed, 'run_b99', '0')).toBe(true);
+  expect(isCommitted(committed, 'run_b93', '0')).toBe(false);
+});

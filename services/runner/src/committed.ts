@@ -1,6 +1,8 @@
 /**
- * The newest runs that a source has committed, as its state keeps them. The runs that one announcement led to share a
- * stem and are numbered (see RunJob), so all of them are one entry, however many there are: `<stem>-0..199,201..300`.
+ * The newest runs that a source has committed, as its state keeps them: so many of each of its lanes, since a lane may
+ * wait for its process while the others go on, and be handed out again after all that. The runs that one announcement
+ * led to share a stem and are numbered (see RunJob), so all of them are one entry, however many there are:
+ * `<stem>-0..199,201..300`. The entries of a source with concurrency begin with their lane: `<slot>#<run id>`.
  */
 
 type Range = [first: number, last: number];
@@ -24,10 +26,14 @@ const rangesOf = (entry: string, stem: string): Range[] =>
       return [first!, last!];
     });
 
-/** Whether the run is among them. */
-export function isCommitted(committed: readonly string[], runId: string): boolean {
-  const numbered = split(runId);
-  if (!numbered) return committed.includes(runId);
+const named = (runId: string, slot: string) => (slot === '' ? runId : `${slot}#${runId}`);
+const slotOf = (entry: string) => entry.slice(0, Math.max(0, entry.indexOf('#')));
+
+/** Whether the run is among them. @param slot of the lane that it came by; '' without concurrency */
+export function isCommitted(committed: readonly string[], runId: string, slot = ''): boolean {
+  const name = named(runId, slot);
+  const numbered = split(name);
+  if (!numbered) return committed.includes(name);
   const entry = entryOf(committed, numbered.stem);
   return (
     entry !== undefined &&
@@ -35,17 +41,30 @@ export function isCommitted(committed: readonly string[], runId: string): boolea
   );
 }
 
-/** With this run as the newest one; of all entries, `most` are kept. */
-export function withCommitted(committed: readonly string[], runId: string, most: number): string[] {
-  const numbered = split(runId);
-  if (!numbered) return [...committed, runId].slice(-most);
+/** With this run as the newest one; of its lane, `most` entries are kept. */
+export function withCommitted(
+  committed: readonly string[],
+  runId: string,
+  most: number,
+  slot = '',
+): string[] {
+  const name = named(runId, slot);
+  const numbered = split(name);
+  if (!numbered) return newest([...committed, name], slot, most);
   const { stem, n } = numbered;
   const entry = entryOf(committed, stem);
   const ranges = entry === undefined ? [] : rangesOf(entry, stem);
   const text = add(ranges, n)
     .map(([first, last]) => (first === last ? first : `${first}..${last}`))
     .join(',');
-  return [...committed.filter((other) => other !== entry), `${stem}-${text}`].slice(-most);
+  return newest([...committed.filter((other) => other !== entry), `${stem}-${text}`], slot, most);
+}
+
+/** Without the oldest entries of the lane. */
+function newest(entries: string[], slot: string, most: number): string[] {
+  if (entries.length <= most) return entries;
+  let excess = entries.filter((entry) => slotOf(entry) === slot).length - most;
+  return entries.filter((entry) => slotOf(entry) !== slot || excess-- <= 0);
 }
 
 function add(ranges: readonly Range[], n: number): Range[] {

@@ -77,6 +77,7 @@ const HOOK_COMMITS = 3;
 
 interface CommitOptions {
   deployed: Deployed;
+  slot: string;
   hop: number;
   traceId: string;
   /** The run was started by a record of `$errors` or `$logs`. */
@@ -166,16 +167,16 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
     run: RunContext,
     outcome: Outcome,
     sets: readonly DbSet[],
-    { deployed, hop, traceId, handlesRecords, logsWanted, event, durationMs }: CommitOptions,
+    { deployed, slot, hop, traceId, handlesRecords, logsWanted, event, durationMs }: CommitOptions,
   ): CommitGroup | undefined {
     const { run_id } = run;
-    if (isCommitted(live.row.committed, run_id)) return undefined;
+    if (isCommitted(live.row.committed, run_id, slot)) return undefined;
     const { state, events, logs, emitted } = prepareCommit({
       state: live.row,
       run,
       outcome,
       strategy: deployed.deployment.definition.dedupe,
-      concurrency: deployed.source.concurrency,
+      slot,
       hop,
       triggerEvent: event,
       handlesRecords,
@@ -230,7 +231,7 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
     before: Promise<unknown>,
   ): Promise<{ committed: Promise<unknown> }> {
     const { trigger, run_id, reply_to } = job;
-    if (isCommitted(live.row.committed, run_id)) return { committed: announceAgain(run_id) };
+    if (isCommitted(live.row.committed, run_id, slot)) return { committed: announceAgain(run_id) };
     let waiting = reply_to !== undefined;
     const respond = (reply: HttpReply) => {
       if (waiting) call.reply(reply_to!, reply);
@@ -239,6 +240,7 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
     const run = contextOf(run_id, deployed, SOURCE_TYPES[trigger.kind], job.accepted_at);
     const options: CommitOptions = {
       deployed,
+      slot,
       hop: job.hop,
       traceId: job.trace_id,
       handlesRecords: trigger.kind === 'event' && /^\$(errors|logs)$/.test(trigger.event_name),
@@ -309,7 +311,7 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
             if (isCommitted(live.row.committed, job.run_id)) return announceAgain(job.run_id);
             const now = clock.now();
             const run = contextOf(job.run_id, deployed, 'EMIT', now);
-            const { state, part } = prepareRecord(live.row, run, job, deployed.source.concurrency, now);
+            const { state, part } = prepareRecord(live.row, run, job, now);
             await join(live, deployed.source.owner_id, state, part).announced;
           });
           done.catch(fail);
@@ -334,6 +336,7 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
             // Should its announcement fail, the sweep makes up for it.
             await commit(current, run, outcome, own, {
               deployed,
+              slot: '',
               hop: 0,
               traceId: run.run_id,
               handlesRecords: false,

@@ -41,3 +41,30 @@ test('a run that stands twice in a batch is carried out once', async () => {
   ]);
   expect((await t.store.collection(states).get(id))!.db).toEqual({ n: '3' });
 });
+
+test('a run of one lane that is handed out again after many runs of the others runs once', async () => {
+  const id = await t.deploy(`export default { name: 'Echo', run(event) { this.$emit(event); } };`, {
+    concurrency: 2,
+  });
+  const publishTo = (lane: number, values: readonly string[]) =>
+    t.queue.publishMany(
+      'runs',
+      values.map((value) => {
+        const trigger = { kind: 'manual', payload: JSON.stringify(value) };
+        const job = { v: 1, type: 'run', run_id: `run_${value}`, source_id: id, trigger, hop: 0 };
+        return { key: `${id}#${lane}`, payload: JSON.stringify({ ...job, trace_id: '', accepted_at: 0 }) };
+      }),
+    );
+  await publishTo(1, ['slow']);
+  await t.quiet();
+  await publishTo(
+    0,
+    Array.from({ length: 300 }, (_, n) => `quick${n}`),
+  );
+  await t.quiet();
+  await publishTo(1, ['slow']);
+  await t.quiet();
+  const events = await t.events(id);
+  expect(events).toHaveLength(301);
+  expect(new Set(events).size).toBe(301);
+});

@@ -21,7 +21,7 @@ export interface EmitterStateRow {
   committed: string[];
 }
 
-/** Entries kept for each run that the source may have at a time: more than any queue redelivers of one lane. */
+/** Entries kept of each lane: more than any queue redelivers of one. */
 export const COMMITTED_RUNS = 128;
 
 export const states: CollectionDefinition<EmitterStateRow> = { name: 'states', indexes: [] };
