@@ -1,0 +1,105 @@
+import { execFile } from 'node:child_process';
+import { createHash, randomUUID } from 'node:crypto';
+import { access, mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+
+/** Debian's packages that the two programs are made with. */
+export const JAVA_SERVER_PACKAGES = ['default-jdk-headless', 'maven'];
+export const DURABLE_SERVER_PACKAGES = ['python3-venv'];
+
+/** Gives the command that starts a server on a port; `directory` is what it may write to. */
+export type ServerCommand = (port: number, directory: string) => string[];
+
+const NX_27017 = ['nx-27017==0.8.1', 'neosqlite==1.17.2'];
+const CACHE = fileURLToPath(new URL('../../../../node_modules/.cache/wellspring-servers/', import.meta.url));
+const OURS = fileURLToPath(new URL('./mongodb/', import.meta.url));
+
+const run = promisify(execFile);
+
+/**
+ * A directory that `make` fills, made once and kept as long as `key` stays what it is.
+ * @throws Error when it cannot be made; then there is none
+ */
+async function made(name: string, key: string, make: (path: string) => Promise<void>): Promise<string> {
+  const path = join(CACHE, `${name}-${createHash('sha256').update(key).digest('hex').slice(0, 12)}`);
+  const exists = () =>
+    access(path).then(
+      () => true,
+      () => false,
+    );
+  if (await exists()) return path;
+  await mkdir(CACHE, { recursive: true });
+  const unfinished = await mkdtemp(`${path}.`);
+  try {
+    await make(unfinished);
+    // Another test run may have been faster.
+    await rename(unfinished, path).catch(async (error) => {
+      if (!(await exists())) throw error;
+    });
+  } finally {
+    await rm(unfinished, { recursive: true, force: true });
+  }
+  return path;
+}
+
+/** MongoDB's default order of strings is that of their bytes; the server has Java's, that of UTF-16. */
+async function correctOrder(comparator: string): Promise<void> {
+  const source = await readFile(comparator, 'utf8');
+  const wrong = 'return value1.toString().compareTo(value2.toString());';
+  const right = `return java.util.Arrays.compareUnsigned(
+                value1.toString().getBytes(java.nio.charset.StandardCharsets.UTF_8),
+                value2.toString().getBytes(java.nio.charset.StandardCharsets.UTF_8));`;
+  if (!source.includes(wrong)) throw new Error(`${comparator} compares strings in another way than it did`);
+  await writeFile(comparator, source.replace(wrong, right));
+}
+
+/** mongo-java-server: it keeps nothing. Fetched by Maven and compiled on first use. */
+export async function javaServer(): Promise<ServerCommand> {
+  const [pom, launcher] = [join(OURS, 'pom.xml'), join(OURS, 'MongoServerForTests.java')];
+  const key = (await Promise.all([pom, launcher].map((path) => readFile(path, 'utf8')))).join();
+  const path = await made('mongo-java-server', `1${key}`, async (directory) => {
+    const [jars, classes] = [join(directory, 'jars'), join(directory, 'classes')];
+    await run('mvn', ['-q', '-B', '-f', pom, 'dependency:copy-dependencies', `-DoutputDirectory=${jars}`]);
+    const comparator = 'de/bwaldvogel/mongo/backend/ValueComparator.java';
+    await run('jar', ['xf', join(jars, 'mongo-java-server-core-1.47.0-sources.jar'), comparator], {
+      cwd: directory,
+    });
+    await correctOrder(join(directory, comparator));
+    await run('javac', ['-nowarn', '-cp', `${jars}/*`, '-d', classes, join(directory, comparator), launcher]);
+  });
+  return (port) => [
+    'java',
+    '-Xmx512m',
+    '-XX:+UseSerialGC',
+    '-XX:TieredStopAtLevel=1',
+    '-cp',
+    `${path}/classes:${path}/jars/*`,
+    'MongoServerForTests',
+    `${port}`,
+  ];
+}
+
+/** nx-27017: what it acknowledged is in a SQLite file, and outlives SIGKILL. Installed by pip on first use. */
+export async function durableServer(): Promise<ServerCommand> {
+  const path = await made('nx-27017', NX_27017.join(), async (directory) => {
+    await run('python3', ['-m', 'venv', directory]);
+    await run(join(directory, 'bin/python'), ['-m', 'pip', 'install', '-q', ...NX_27017]);
+  });
+  return (port, directory) => [
+    join(path, 'bin/python'),
+    // The script of an environment names the directory in which it was made.
+    '-c',
+    'from nx_27017.nx_27017 import main; main()',
+    '--db',
+    join(directory, 'data.db'),
+    '--pid-file',
+    // It does not start where one is left.
+    join(directory, `pid-${randomUUID()}`),
+    '--log-file',
+    join(directory, 'log'),
+    '-p',
+    `${port}`,
+  ];
+}
