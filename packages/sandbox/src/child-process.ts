@@ -133,6 +133,8 @@ export function startChild(tier: Tier, slot: string, clock: Clock): Child {
     usable = false;
     killed ??= { reason, message };
     started.kill('SIGKILL');
+    // Killed while it starts, bubblewrap may leave a child that does not know of its death yet: it ends by this.
+    frames.destroy();
     fail(reason, message);
   }
 
