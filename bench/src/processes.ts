@@ -21,23 +21,42 @@ export async function startModule(
   return { child, port };
 }
 
+/** Processes below a process, and itself. */
+function treeOf(root: number): number[] {
+  const parents = new Map<number, number>();
+  for (const name of readdirSync('/proc')) {
+    const stat = /^\d+$/.test(name) ? statOf(Number(name)) : undefined;
+    if (stat) parents.set(Number(name), Number(stat[1]));
+  }
+  return [...parents.keys()].filter((pid) => {
+    let above: number | undefined = pid;
+    while (above !== undefined && above !== root) above = parents.get(above);
+    return above === root;
+  });
+}
+
+/** What follows the name of the program in its line, from the state on. */
+function statOf(pid: number): string[] | undefined {
+  const stat = readIfThere(`/proc/${pid}/stat`);
+  return stat?.slice(stat.lastIndexOf(')') + 2).split(' ');
+}
+
+/** Seconds of CPU that a process and those below it have used. Of processes that have ended, nothing. */
+export function cpuOf(root: number): { itself: number; below: number } {
+  const sum = { itself: 0, below: 0 };
+  for (const pid of treeOf(root)) {
+    const stat = statOf(pid);
+    if (stat) sum[pid === root ? 'itself' : 'below'] += (Number(stat[11]) + Number(stat[12])) / 100;
+  }
+  return sum;
+}
+
 /**
  * Memory of a process and of all below it, in bytes, where a page that n of them share counts as 1/n for each: the
  * sandboxes all map the same program. Where that may not be read: the resident size.
  */
 export function memoryOf(root: number): number {
-  const parents = new Map<number, number>();
-  for (const name of readdirSync('/proc')) {
-    const stat = /^\d+$/.test(name) ? readIfThere(`/proc/${name}/stat`) : undefined;
-    if (stat) parents.set(Number(name), Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]));
-  }
-  let sum = 0;
-  for (const pid of parents.keys()) {
-    let above: number | undefined = pid;
-    while (above !== undefined && above !== root) above = parents.get(above);
-    if (above === root) sum += proportional(pid) ?? resident(pid);
-  }
-  return sum;
+  return treeOf(root).reduce((sum, pid) => sum + (proportional(pid) ?? resident(pid)), 0);
 }
 
 function proportional(pid: number): number | undefined {

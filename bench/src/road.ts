@@ -1,13 +1,15 @@
 import { cpus } from 'node:os';
 import { Ledger, type Offer, offer, percentile, type Round } from './load.ts';
 import { startBenchPlatform } from './platform.ts';
-import { memoryOf, startModule } from './processes.ts';
+import { cpuOf, memoryOf, startModule } from './processes.ts';
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 5);
 const EVENTS = Number(process.env.BENCH_EVENTS ?? 6000);
 const SOURCES = Number(process.env.BENCH_SOURCES ?? 8);
 /** Of the rounds that ask for latency, below what either side can do. */
 const PER_SECOND = Number(process.env.BENCH_PER_SECOND ?? 1000);
+/** Only contestants with one of these, separated by commas, in their names; the bare pipe always takes part. */
+const ONLY = process.env.BENCH_ONLY?.split(',');
 const PIPE = 'bare pipe';
 
 const median = (values: readonly number[]) =>
@@ -16,9 +18,15 @@ const median = (values: readonly number[]) =>
     50,
   );
 
-function line(name: string, rounds: readonly Round[]): string {
-  const of = (field: keyof Round) => median(rounds.map((round) => round[field]));
-  const sum = (field: keyof Round) => rounds.reduce((total, round) => total + round[field], 0);
+/** A round, and the CPU time that the platform and its sandboxes used for it: microseconds an event. */
+interface Measured extends Round {
+  cpuItself: number;
+  cpuBelow: number;
+}
+
+function line(name: string, rounds: readonly Measured[]): string {
+  const of = (field: keyof Measured) => median(rounds.map((round) => round[field]));
+  const sum = (field: keyof Measured) => rounds.reduce((total, round) => total + round[field], 0);
   return [
     name.padEnd(22),
     of('rate').toFixed(0).padStart(9),
@@ -26,6 +34,7 @@ function line(name: string, rounds: readonly Round[]): string {
     `${of('deliveredP50').toFixed(1)} / ${of('deliveredP99').toFixed(1)}`.padStart(16),
     String(sum('lost')).padStart(6),
     String(sum('duplicated')).padStart(6),
+    name.includes(PIPE) ? '' : `${of('cpuItself').toFixed(0)} + ${of('cpuBelow').toFixed(0)} µs`.padStart(18),
   ].join('');
 }
 
@@ -54,24 +63,32 @@ export async function compareRoad(): Promise<void> {
       [`${PIPE}, paced`]: { urls: bare, ...paced },
       'one source, paced': { urls: one, ...paced },
     };
-    const rounds = new Map<string, Round[]>(Object.keys(contestants).map((name) => [name, []]));
+    for (const name of Object.keys(contestants)) {
+      if (name !== PIPE && ONLY?.every((part) => !name.includes(part))) delete contestants[name];
+    }
+    const rounds = new Map<string, Measured[]>(Object.keys(contestants).map((name) => [name, []]));
     let first = 0;
     let memory = 0;
     // The first round warms up and does not count.
     for (let round = 0; round <= ROUNDS; round++) {
       for (const [name, what] of Object.entries(contestants)) {
+        const before = cpuOf(platform.pid);
         const result = await offer(what, ledger, first, EVENTS).catch((cause: unknown) => {
           throw new Error(`${name}, round ${round}: ${String(cause)}`, { cause });
         });
+        const after = cpuOf(platform.pid);
         first += EVENTS;
-        if (round > 0) rounds.get(name)!.push(result);
+        if (round > 0) {
+          const used = (side: 'itself' | 'below') => ((after[side] - before[side]) / EVENTS) * 1e6;
+          rounds.get(name)!.push({ ...result, cpuItself: used('itself'), cpuBelow: used('below') });
+        }
         memory = Math.max(memory, memoryOf(platform.pid));
       }
     }
     console.log(
       `\n${ROUNDS} rounds of ${EVENTS} events of 1 KB, 64 connections, ${cpus().length} cores, paced: ${PER_SECOND} a second; medians\n`,
     );
-    console.log('                       events/s accept p50/p99  deliver p50/p99  lost  twice');
+    console.log('                       events/s accept p50/p99  deliver p50/p99  lost twice  CPU an event');
     for (const [name, results] of rounds) console.log(line(name, results));
     const base = median(rounds.get(PIPE)!.map(({ rate }) => rate));
     for (const [name, results] of rounds) {
