@@ -112,6 +112,8 @@ export function createJobTable(db: Database) {
         .get(Number(id) || 0) as unknown as DeadRow;
       return row && asLetter(row);
     },
+    countDead: (): number =>
+      (db.statement('SELECT count(*) AS n FROM dead_letters').get() as { n: number }).n,
     /** Publishes a dead letter again, at the end of its queue. */
     revive: (id: string, now: number) =>
       db.write(() => {

@@ -241,6 +241,7 @@ export function createEmbeddedQueue(db: Database, { clock, log }: { clock: Clock
     deadLetters: {
       list: async ({ after, limit = 100 } = {}) => table.dead(after, limit),
       get: async (id) => table.deadOne(id),
+      count: async () => table.countDead(),
       async redrive(id) {
         const revived = await table.revive(id, clock.now());
         if (revived) admitStored(revived.queue, revived.job);

@@ -86,6 +86,8 @@ export interface Queue {
     /** Newest first; `after` is an id. */
     list(options?: { after?: string; limit?: number }): Promise<DeadLetter[]>;
     get(id: string): Promise<DeadLetter | undefined>;
+    /** How many there are. */
+    count(): Promise<number>;
     /** Publishes it again, at the end of its queue. */
     redrive(id: string): Promise<boolean>;
     drop(id: string): Promise<boolean>;
