@@ -7,8 +7,8 @@ export interface Metrics {
     help: string,
     labels?: readonly string[],
   ): { inc(labels?: Labels, by?: number): void };
-  /** `read` is called for each scrape. */
-  gauge(name: string, help: string, read: () => number | Promise<number>): void;
+  /** `read` is called for each scrape. `labels` tell the series of one gauge apart: the same names in each of them. */
+  gauge(name: string, help: string, read: () => number | Promise<number>, labels?: Labels): void;
   /** Seconds. */
   histogram(
     name: string,

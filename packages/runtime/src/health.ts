@@ -5,6 +5,8 @@ import type { Exposition } from './metrics.ts';
 /** A dependency that does not answer in this time is down. */
 const PING_MS = 2_000;
 
+const DEPENDENCIES = ['store', 'queue', 'pubsub', 'call', 'blob'] as const;
+
 type HealthDeps = Pick<Deps, 'store' | 'queue' | 'pubsub' | 'call' | 'blob' | 'clock'>;
 
 /** Answers health checks; false: the request is for something else. */
@@ -27,9 +29,8 @@ export function createHealthListener(
 ): HealthListener {
   async function ready(): Promise<{ status: number; body: object }> {
     if (isDraining()) return { status: 503, body: { status: 'draining' } };
-    const names = ['store', 'queue', 'pubsub', 'call', 'blob'] as const;
-    const answers = await Promise.all(names.map((name) => answersInTime(deps[name], deps.clock)));
-    const failing = names.filter((_, index) => !answers[index]);
+    const answers = await Promise.all(DEPENDENCIES.map((name) => answersInTime(deps[name], deps.clock)));
+    const failing = DEPENDENCIES.filter((_, index) => !answers[index]);
     return failing.length === 0
       ? { status: 200, body: { status: 'ready' } }
       : { status: 503, body: { status: 'not ready', failing } };
@@ -56,6 +57,18 @@ export function createHealthListener(
     }
     return true;
   };
+}
+
+/** Shows which dependencies answer this process. */
+export function dependencyMetrics(deps: HealthDeps & Pick<Deps, 'metrics'>): void {
+  for (const dependency of DEPENDENCIES) {
+    deps.metrics.gauge(
+      'wellspring_dependency_up',
+      'Whether the dependency answers this process: 1 or 0',
+      async () => ((await answersInTime(deps[dependency], deps.clock)) ? 1 : 0),
+      { dependency },
+    );
+  }
 }
 
 /** Answers while the process starts: it is alive, and takes no requests yet. */

@@ -1,4 +1,4 @@
-import type { Metrics } from '@wellspring/core/metrics';
+import type { Labels, Metrics } from '@wellspring/core/metrics';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 
 export interface Exposition {
@@ -10,6 +10,19 @@ export interface Exposition {
 
 /** Seconds: from a warm run to the longest. */
 const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60, 300];
+
+interface Series {
+  labels: Labels;
+  read: () => number | Promise<number>;
+}
+
+/** One that cannot be read (its dependency is down) must not hide the others. */
+const readSeries = async ({ labels, read }: Series): Promise<[Labels, number]> => [
+  labels,
+  await Promise.resolve()
+    .then(read)
+    .catch(() => Number.NaN),
+];
 
 /** Metrics of this process, with those of Node itself. The same name gives the same metric. */
 export function createMetrics(): Exposition {
@@ -26,20 +39,17 @@ export function createMetrics(): Exposition {
       const counter = once(name, () => new Counter({ name, help, labelNames: labels, registers }));
       return { inc: (values = {}, by = 1) => counter.inc(values, by) };
     },
-    gauge(name, help, read) {
-      new Gauge({
-        name,
-        help,
-        registers,
-        async collect() {
-          // One that cannot be read (its dependency is down) must not hide the others.
-          this.set(
-            await Promise.resolve()
-              .then(read)
-              .catch(() => Number.NaN),
-          );
-        },
+    gauge(name, help, read, labels = {}) {
+      const series = once(name, () => {
+        const all: Series[] = [];
+        const labelNames = Object.keys(labels);
+        const collect = async function (this: Gauge) {
+          for (const [values, value] of await Promise.all(all.map(readSeries))) this.set(values, value);
+        };
+        new Gauge({ name, help, labelNames, registers, collect });
+        return all;
       });
+      series.push({ labels, read });
     },
     histogram(name, help, labels = []) {
       const histogram = once(

@@ -1,5 +1,7 @@
+import { rm } from 'node:fs/promises';
 import { Agent, createServer, get, type IncomingMessage, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { SERVICES, type ServiceName } from '@wellspring/contract/endpoint';
 import { hashApiKey } from '@wellspring/core/api-key';
@@ -80,6 +82,26 @@ describe('a platform that runs', () => {
     expect((await read(adminPort, '/metrics')).text).toMatch(/^# TYPE \w+ (counter|gauge)/m);
     expect((await read(port, '/metrics')).text).toBe('hello');
     expect((await read(adminPort, '/admin/v1/users')).text).toBe('operator');
+  });
+
+  test('shows which of its dependencies answer, and what waits in them', async () => {
+    let deps: Deps | undefined;
+    await run((given) => {
+      deps = given;
+      return {};
+    });
+    await deps!.queue.publish('runs', { key: 'dc_1', payload: '{}' });
+    const shown = async () => (await read(config.adminPort, '/metrics')).text.split('\n');
+    expect(await shown()).toEqual(
+      expect.arrayContaining([
+        'wellspring_dependency_up{dependency="store"} 1',
+        'wellspring_dependency_up{dependency="blob"} 1',
+        'wellspring_queue_depth{queue="runs"} 1',
+        'wellspring_dead_letters 0',
+      ]),
+    );
+    await rm(join(dir.path, 'blobs'), { recursive: true });
+    expect(await shown()).toContain('wellspring_dependency_up{dependency="blob"} 0');
   });
 
   test('has the user admin with its key, also when it is started again', async () => {

@@ -6,11 +6,13 @@ import { createProxy } from '@wellspring/http/proxy';
 import type { Config } from './config.ts';
 import type { Credentials } from './credentials.ts';
 import type { Deps } from './deps.ts';
-import { createHealthListener, starting } from './health.ts';
+import { createHealthListener, dependencyMetrics, starting } from './health.ts';
 import { housekeepingWorker } from './housekeeping.ts';
 import { type Infra, openInfra } from './infra.ts';
+import { installationMetrics } from './installation-metrics.ts';
 import { type Listening, listen } from './listen.ts';
 import { applyPresets } from './presets.ts';
+import { measuredQueue } from './queue-metrics.ts';
 import { openSandbox, type Sandbox } from './sandbox.ts';
 import type { Service, Worker } from './service.ts';
 import { keepRunning } from './workers.ts';
@@ -41,7 +43,8 @@ export interface Running {
   stop(limitMs?: number): Promise<boolean>;
 }
 
-const STOP_MS = 30_000;
+/** Whoever stops the process from outside gives it longer than this. */
+export const STOP_MS = 30_000;
 /** Longer than a gateway keeps an idle connection to a service. */
 const LINGER_MS = 3_000;
 
@@ -82,7 +85,9 @@ export async function runServices(config: Config, factories: Factories, log: Log
       listening.push(await listen(one, (req, res) => answers[one.side](req, res)));
     }
     infra = await openInfra(config, log);
-    const { deps, keys, exposition } = infra;
+    const { keys, exposition } = infra;
+    const deps = { ...infra.deps, queue: measuredQueue(infra.deps.queue, infra.deps) };
+    dependencyMetrics(deps);
     if (config.services.includes('gateway')) {
       await applyPresets(deps, keys.credentials.api_key, config.apiKey !== null || keys.isNewApiKey);
     }
@@ -110,7 +115,10 @@ export async function runServices(config: Config, factories: Factories, log: Log
     }
     const workers: Worker[] = services.flatMap(({ workers = [] }) => workers);
     // Once in a platform is enough; a second one finds nothing left to do.
-    if (config.services.includes('events')) workers.push(housekeepingWorker(deps));
+    if (config.services.includes('events')) {
+      workers.push(housekeepingWorker(deps));
+      installationMetrics(deps);
+    }
     const working = Promise.all(
       workers.map((worker) => keepRunning(worker, (worker.early ? early : late).signal, deps)),
     );

@@ -27,6 +27,9 @@ export function createRunnerService(deps: RunnerDeps): Service {
     'Processes that hold user code',
     () => executor.stats().processes,
   );
+  metrics.gauge('wellspring_sandbox_tier', 'How user code is kept in: 1 for the tier in use', () => 1, {
+    tier: executor.tier,
+  });
   const announcer = createAnnouncer(deps);
   const meter = createUsageMeter(deps);
   const observe = (result: string, duration: number) => {

@@ -1,0 +1,56 @@
+import { QUEUES } from '@wellspring/queue/port';
+import { outbox } from '@wellspring/store/collections/outbox';
+import { deliveries } from '@wellspring/store/collections/webhooks';
+import type { Deps } from './deps.ts';
+
+/** More parked deliveries than that are not counted. */
+const MOST_PARKED = 10_000;
+
+/**
+ * What waits in the whole installation, whichever process is to do it: every process that shows these metrics shows
+ * the same values, so they are never to be summed over processes. Read anew for each scrape.
+ */
+export function installationMetrics({
+  store,
+  queue,
+  clock,
+  metrics,
+}: Pick<Deps, 'store' | 'queue' | 'clock' | 'metrics'>): void {
+  const outboxRows = store.collection(outbox);
+  const deliveryRows = store.collection(deliveries);
+  const secondsSince = (ms: number | null | undefined) =>
+    ms === null || ms === undefined ? 0 : Math.max(0, clock.now() - ms) / 1000;
+
+  for (const name of QUEUES) {
+    metrics.gauge('wellspring_queue_depth', 'Jobs that wait or run', () => queue.depth(name), {
+      queue: name,
+    });
+  }
+  metrics.gauge('wellspring_dead_letters', 'Jobs that were given up', () => queue.deadLetters.count());
+  metrics.gauge(
+    'wellspring_outbox_oldest_seconds',
+    'Age of the oldest committed run that was not announced to the fan-out',
+    async () => {
+      const [oldest] = await outboxRows.list({ orderBy: 'created_at_ms', order: 'asc', limit: 1 });
+      return secondsSince(oldest?.created_at_ms);
+    },
+  );
+  metrics.gauge(
+    'wellspring_deliveries_overdue_seconds',
+    'For how long the delivery that waits longest has been due without anybody taking it',
+    async () => {
+      const [oldest] = await deliveryRows.list({
+        where: { due_at: { lte: clock.now() } },
+        orderBy: 'due_at',
+        order: 'asc',
+        limit: 1,
+      });
+      return secondsSince(oldest?.due_at);
+    },
+  );
+  metrics.gauge(
+    'wellspring_deliveries_parked',
+    `Deliveries that wait for a free place at their webhook, counted up to ${MOST_PARKED}`,
+    () => deliveryRows.count({ waiting: { gt: '' } }, MOST_PARKED),
+  );
+}

@@ -1,0 +1,152 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { silentLog } from '@wellspring/core/log';
+import { createEmbeddedQueue } from '@wellspring/queue/embedded';
+import { PoisonJob, type Queue } from '@wellspring/queue/port';
+import { type Database, openDatabase } from '@wellspring/sqlite/database';
+import { outbox } from '@wellspring/store/collections/outbox';
+import { type DeliveryRow, deliveries } from '@wellspring/store/collections/webhooks';
+import { createEmbeddedStore } from '@wellspring/store/embedded';
+import type { Store } from '@wellspring/store/port';
+import { eventually } from '@wellspring/testing/eventually';
+import { createFakeClock, type FakeClock } from '@wellspring/testing/fake-clock';
+import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
+import { installationMetrics } from './installation-metrics.ts';
+import { createMetrics, type Exposition } from './metrics.ts';
+import { measuredQueue } from './queue-metrics.ts';
+
+/** What is shown of a metric, by its labels as they are written. */
+async function shown({ read }: Exposition, name: string): Promise<Record<string, number>> {
+  const lines = (await read()).split('\n').filter((line) => /^\w+/.exec(line)?.[0] === name);
+  return Object.fromEntries(
+    lines.map((line) => {
+      const [, labels = '', value] = /^\w+(?:\{(.*)\})? (.*)$/.exec(line)!;
+      return [labels, Number(value)];
+    }),
+  );
+}
+
+describe('metrics', () => {
+  test('a gauge has a series for each of its labels, read for each scrape', async () => {
+    const exposition = createMetrics();
+    let depth = 1;
+    exposition.metrics.gauge('wellspring_depth', 'Help', () => depth, { queue: 'runs' });
+    exposition.metrics.gauge('wellspring_depth', 'Help', async () => 7, { queue: 'emitted' });
+    exposition.metrics.gauge('wellspring_plain', 'Help', () => depth);
+    expect(await shown(exposition, 'wellspring_depth')).toEqual({
+      'queue="runs"': 1,
+      'queue="emitted"': 7,
+    });
+    depth = 2;
+    expect((await shown(exposition, 'wellspring_depth'))['queue="runs"']).toBe(2);
+    expect(await shown(exposition, 'wellspring_plain')).toEqual({ '': 2 });
+  });
+
+  test('one that cannot be read hides no other', async () => {
+    const exposition = createMetrics();
+    const fails = () => Promise.reject(new Error('down'));
+    exposition.metrics.gauge('wellspring_depth', 'Help', fails, { queue: 'runs' });
+    exposition.metrics.gauge('wellspring_depth', 'Help', () => 7, { queue: 'emitted' });
+    expect(await shown(exposition, 'wellspring_depth')).toEqual({
+      'queue="runs"': Number.NaN,
+      'queue="emitted"': 7,
+    });
+  });
+});
+
+describe('what waits in the installation', () => {
+  let dir: TempDir;
+  let db: Database;
+  let store: Store;
+  let queue: Queue;
+  let clock: FakeClock;
+  let exposition: Exposition;
+  const value = async (name: string) => (await shown(exposition, name))[''];
+
+  beforeEach(async () => {
+    dir = await tempDir();
+    db = openDatabase(`${dir.path}/test.db`);
+    clock = createFakeClock();
+    exposition = createMetrics();
+    const { metrics } = exposition;
+    store = createEmbeddedStore(db);
+    queue = measuredQueue(createEmbeddedQueue(db, { clock, log: silentLog }), { clock, metrics });
+    installationMetrics({ store, queue, clock, metrics });
+  });
+  afterEach(async () => {
+    await queue.close();
+    await store.close();
+    await db.close();
+    await dir.remove();
+  });
+
+  test('shows jobs that wait, how long they waited, and those that were given up', async () => {
+    expect(await shown(exposition, 'wellspring_queue_depth')).toEqual({
+      'queue="runs"': 0,
+      'queue="emitted"': 0,
+    });
+    await queue.publishMany('runs', [
+      { key: 'a', payload: '1' },
+      { key: 'b', payload: '2' },
+    ]);
+    expect((await shown(exposition, 'wellspring_queue_depth'))['queue="runs"']).toBe(2);
+    expect(await value('wellspring_dead_letters')).toBe(0);
+
+    await clock.advance(3_000);
+    const stop = new AbortController();
+    const consumed = queue.consume(
+      'runs',
+      async ([job]) => {
+        if (job.key === 'b') throw new PoisonJob(job.id, 'no');
+      },
+      { concurrency: 2, signal: stop.signal },
+    );
+    await eventually(async () => (await value('wellspring_dead_letters')) === 1);
+    stop.abort();
+    await consumed;
+    expect(await shown(exposition, 'wellspring_queue_wait_seconds_count')).toEqual({ 'queue="runs"': 2 });
+    expect(await shown(exposition, 'wellspring_queue_wait_seconds_sum')).toEqual({ 'queue="runs"': 6 });
+    expect(await shown(exposition, 'wellspring_queue_failures_total')).toEqual({ 'queue="runs"': 1 });
+  });
+
+  test('shows how long a committed run waits to be announced', async () => {
+    expect(await value('wellspring_outbox_oldest_seconds')).toBe(0);
+    const rows = store.collection(outbox);
+    for (const [id, age] of Object.entries({ run_young: 1_000, run_old: 42_000 })) {
+      await rows.insert({ id, emitter_id: 'dc_1', created_at_ms: clock.now() - age, message: '{}' });
+    }
+    expect(await value('wellspring_outbox_oldest_seconds')).toBe(42);
+  });
+
+  test('shows deliveries that are due or parked, not those that are done or held', async () => {
+    const rows = store.collection(deliveries);
+    const add = (id: string, fields: Partial<DeliveryRow>) =>
+      rows.insert({ ...delivery, created_at_ms: clock.now(), ...fields, id });
+    await add('dlv_done', { status: 'delivered' });
+    await add('dlv_held', { due_at: clock.now() + 60_000 });
+    expect(await value('wellspring_deliveries_overdue_seconds')).toBe(0);
+    expect(await value('wellspring_deliveries_parked')).toBe(0);
+    await add('dlv_due', { due_at: clock.now() - 1_000 });
+    await add('dlv_overdue', { due_at: clock.now() - 90_000 });
+    await add('dlv_parked', { waiting: 'wh_1' });
+    expect(await value('wellspring_deliveries_overdue_seconds')).toBe(90);
+    expect(await value('wellspring_deliveries_parked')).toBe(1);
+  });
+});
+
+const delivery: Omit<DeliveryRow, 'id' | 'created_at_ms'> = {
+  webhook_id: 'wh_1',
+  owner_id: 'u_1',
+  dedupe_key: null,
+  emitter_id: 'dc_1',
+  event_id: null,
+  event_name: '',
+  hop: 1,
+  status: 'pending',
+  attempts: 0,
+  due_at: null,
+  waiting: null,
+  failed_at_ms: null,
+  log: [],
+  created_at: 1,
+  payload: '{}',
+};

@@ -1,0 +1,31 @@
+import type { Clock } from '@wellspring/core/clock';
+import type { Metrics } from '@wellspring/core/metrics';
+import type { Queue } from '@wellspring/queue/port';
+
+/** The same queue; how long jobs wait in it and how often they fail shows in the metrics of whoever consumes it. */
+export function measuredQueue(queue: Queue, { metrics, clock }: { metrics: Metrics; clock: Clock }): Queue {
+  const wait = metrics.histogram(
+    'wellspring_queue_wait_seconds',
+    'Time from the publication of a job to its first handling, of the first job of each batch',
+    ['queue'],
+  );
+  const failed = metrics.counter('wellspring_queue_failures_total', 'Batches of jobs that failed', ['queue']);
+  return {
+    ...queue,
+    consume(name, handler, options) {
+      const labels = { queue: name };
+      const measured: typeof handler = async (jobs) => {
+        const [{ attempt, published_at }] = jobs;
+        // Clocks of two machines differ a little.
+        if (attempt === 1) wait.observe(Math.max(0, clock.now() - published_at) / 1000, labels);
+        try {
+          await handler(jobs);
+        } catch (error) {
+          failed.inc(labels);
+          throw error;
+        }
+      };
+      return queue.consume(name, measured, options);
+    },
+  };
+}
