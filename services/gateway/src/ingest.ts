@@ -37,6 +37,10 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
   const accepted = metrics.counter('wellspring_endpoint_calls_total', 'Calls of source endpoints by status', [
     'status',
   ]);
+  const seconds = metrics.histogram(
+    'wellspring_endpoint_accept_seconds',
+    'Time in which calls of source endpoints become durable, once their bodies are there',
+  );
 
   /** The key and the rest of the path, when the request is for an endpoint. */
   function locate(req: IncomingMessage): { key: string; rest: string } | undefined {
@@ -84,6 +88,7 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
     }
     limit(key);
     const body = await readBody(req, LIMITS.endpointBody);
+    const complete = performance.now();
     const request = await toRecord(req, key, rest, body);
     const job: RunJob = {
       v: 1,
@@ -102,6 +107,7 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
         key: laneKey(endpoint.source_id, endpoint.concurrency),
         payload: JSON.stringify(job),
       });
+      seconds.observe((performance.now() - complete) / 1000);
       if (!mailbox) return answer(res, 200);
       const reply = (await mailbox.receive(LIMITS.replyMs)) as HttpReply | undefined;
       answerWith(res, reply ?? { kind: 'none' });

@@ -6,6 +6,7 @@ import { methodNotAllowed, notFound } from '@wellspring/core/problem';
 import { PRINCIPAL_HEADER, signPrincipal } from '@wellspring/http/principal';
 import { sendProblem } from '@wellspring/http/problem-response';
 import type { Deps } from '@wellspring/runtime/deps';
+import { createApiMetrics } from './api-metrics.ts';
 import { createAuthenticator, operatorPrincipal } from './authenticate.ts';
 import { createIdempotency } from './idempotency.ts';
 import { createRateLimit } from './rate-limit.ts';
@@ -14,7 +15,7 @@ import { createRouteTable } from './route-table.ts';
 /** Gives what answers for a service: its router in this process, or a proxy to where it runs. */
 export type ServiceListener = (service: ServiceName) => RequestListener;
 
-type ApiDeps = Pick<Deps, 'store' | 'clock' | 'log' | 'config' | 'seal'>;
+type ApiDeps = Pick<Deps, 'store' | 'clock' | 'log' | 'config' | 'seal' | 'metrics'>;
 
 /** The streams are reached without the version, too. */
 const UNVERSIONED = /^\/(sources|workflows)\/[^/]+\/sse\/?$/;
@@ -38,12 +39,15 @@ export function createPublicApi(deps: ApiDeps, endpoints: readonly Endpoint[], l
   const limit = createRateLimit(config.apiRate, clock);
   const idempotent = createIdempotency(deps);
   const signingKey = seal.keysFor('principal')[0]!;
+  const measure = createApiMetrics(deps.metrics);
 
   async function handle(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    const isFor = measure(res);
     if (UNVERSIONED.test(pathOf(req))) req.url = `/v1${req.url}`;
     const path = pathOf(req);
     if (!path.startsWith('/v1/') && path !== '/v1') throw notFound('page here');
     const found = find(req.method ?? 'GET', path.slice(3));
+    if (found.kind === 'endpoint') isFor(found.endpoint);
     if (found.kind === 'endpoint' && !found.endpoint.authenticated)
       return void listenerOf(found.endpoint.service)(req, res);
     const principal = await authenticate(req.headers.authorization);
@@ -69,12 +73,15 @@ export function createOperatorApi(
   const { log, config, seal } = deps;
   const find = createRouteTable(endpoints.filter(({ listener }) => listener === 'operator'));
   const signingKey = seal.keysFor('principal')[0]!;
+  const measure = createApiMetrics(deps.metrics);
 
   async function handle(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    const isFor = measure(res);
     const path = pathOf(req);
     if (!path.startsWith('/admin/v1/')) throw notFound('page here');
     const principal: Principal = operatorPrincipal(req.headers.authorization, config.adminKey);
     const found = find(req.method ?? 'GET', path.slice('/admin/v1'.length));
+    if (found.kind === 'endpoint') isFor(found.endpoint);
     if (found.kind === 'method') throw methodNotAllowed(found.allow);
     if (found.kind === 'unknown') throw notFound('endpoint here');
     req.headers[PRINCIPAL_HEADER] = signPrincipal(principal, signingKey);

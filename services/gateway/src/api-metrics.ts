@@ -1,0 +1,36 @@
+import type { ServerResponse } from 'node:http';
+import type { Endpoint } from '@wellspring/contract/endpoint';
+import type { Metrics } from '@wellspring/core/metrics';
+
+/** Of a client that went away before it was answered, as proxies call it. */
+const CLIENT_CLOSED = 499;
+
+/**
+ * Counts answers by operation and status, and their time. To be called when a request comes; what it gives is called
+ * with the endpoint once that is known. Requests for nothing that exists count as operation `none`.
+ */
+export function createApiMetrics(metrics: Metrics): (res: ServerResponse) => (endpoint: Endpoint) => void {
+  const requests = metrics.counter('wellspring_api_requests_total', 'API requests by operation and status', [
+    'operation',
+    'status',
+  ]);
+  const seconds = metrics.histogram(
+    'wellspring_api_request_seconds',
+    'Time to the answer of API requests, event streams aside',
+    ['operation'],
+  );
+  return (res) => {
+    const begun = performance.now();
+    let known: Endpoint | undefined;
+    res.once('close', () => {
+      const operation = known?.operationId ?? 'none';
+      requests.inc({ operation, status: String(res.headersSent ? res.statusCode : CLIENT_CLOSED) });
+      if (known && known.envelope !== 'stream') {
+        seconds.observe((performance.now() - begun) / 1000, { operation });
+      }
+    });
+    return (endpoint) => {
+      known = endpoint;
+    };
+  };
+}
