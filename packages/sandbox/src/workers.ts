@@ -62,8 +62,10 @@ const IDLE_MS = 10 * 60_000;
 const SAMPLE_MS = 100;
 /** What an empty process holds, about. */
 const BASE_BYTES = 80 * 1024 * 1024;
+/** Of the machine, or of the container when that may use less. */
+const MEMORY_BYTES = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY);
 /** Idle processes: half of the memory at what one holds, about. */
-const MOST_IDLE = Math.max(8, Math.floor(totalmem() / 2 / (64 * 1024 * 1024)));
+const MOST_IDLE = Math.max(8, Math.floor(MEMORY_BYTES / 2 / (64 * 1024 * 1024)));
 
 /** It can take this task. */
 export const suits = (worker: Worker, { bundleId }: Task): boolean =>
