@@ -40,7 +40,7 @@ await withPrograms(['redis'], () => {
 
     const heard: string[] = [];
     const listening: string[] = [];
-    const subscriber = theirs.openSubscriber({
+    const subscriber = await theirs.openSubscriber({
       message: (channel, message) => heard.push(`${channel} ${message}`),
       listening: (channel) => listening.push(channel),
     });

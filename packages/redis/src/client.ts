@@ -1,6 +1,6 @@
 import type { Log } from '@wellspring/core/log';
 import type { RedisCommander } from 'ioredis';
-import { connect, createConnection, end, firstAnswer } from './connection.ts';
+import { connected, createConnection, end } from './connection.ts';
 import { createSubscriber, type Subscriber, type SubscriberEvents } from './subscriber.ts';
 
 /**
@@ -22,8 +22,8 @@ export interface Redis {
   readonly commands: RedisCommander;
   /** To all who listen on the channel, which gets the prefix. @throws Error when the server cannot be asked */
   publish(channel: string, message: string): Promise<void>;
-  /** Makes another connection to the same server, for channels. To be closed before this one. */
-  openSubscriber(events: SubscriberEvents): Subscriber;
+  /** Makes another connection to the same server, for channels. @throws Error as `openRedis` */
+  openSubscriber(events: SubscriberEvents, signal?: AbortSignal): Promise<Subscriber>;
   /** @throws Error when the server does not answer within 2 seconds */
   ping(): Promise<void>;
   /** What was sent is answered first, for at most 2 seconds. */
@@ -45,14 +45,7 @@ export interface RedisTarget {
  * @throws Error when the server refuses the credentials or the database, or the signal is aborted
  */
 export async function openRedis({ url, prefix = 'wellspring:', log, signal }: RedisTarget): Promise<Redis> {
-  const connection = createConnection(url, 'commands', log, prefix);
-  connect(connection);
-  try {
-    await firstAnswer(connection, signal);
-  } catch (error) {
-    await end(connection);
-    throw error;
-  }
+  const connection = await connected(createConnection(url, 'commands', log, prefix), signal);
   return {
     get isUp() {
       return connection.status === 'ready';
@@ -62,9 +55,8 @@ export async function openRedis({ url, prefix = 'wellspring:', log, signal }: Re
     async publish(channel, message) {
       await connection.publish(prefix + channel, message);
     },
-    openSubscriber(events) {
-      const second = createConnection(url, 'subscriptions', log);
-      connect(second);
+    async openSubscriber(events, signal) {
+      const second = await connected(createConnection(url, 'subscriptions', log), signal);
       return createSubscriber(second, { prefix, log, events });
     },
     async ping() {

@@ -51,17 +51,11 @@ export function createConnection(url: string, of: string, log: Log, prefix?: str
   return connection;
 }
 
-/** Connects, and goes on doing so for ever, whatever becomes of the first attempt. */
-export function connect(connection: Connection): void {
-  // Its failure is announced by events, too.
-  connection.connect().catch(() => {});
-}
-
 /**
- * Resolves when the server has answered for the first time.
- * @throws Error when the server refuses the credentials or the database, or the signal is aborted
+ * Connects, and resolves when the server has answered for the first time.
+ * @throws Error when the server refuses the credentials or the database, or the signal is aborted; it is closed then
  */
-export async function firstAnswer(connection: Connection, signal?: AbortSignal): Promise<void> {
+export async function connected(connection: Connection, signal?: AbortSignal): Promise<Connection> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   const aborted = () => reject(signal?.reason);
   const failed = ({ message }: Error) => {
@@ -72,7 +66,13 @@ export async function firstAnswer(connection: Connection, signal?: AbortSignal):
   signal?.addEventListener('abort', aborted);
   if (signal?.aborted) aborted();
   try {
+    // The failure of the first attempt is not the end; those that matter are announced by events.
+    connection.connect().catch(() => {});
     await promise;
+    return connection;
+  } catch (error) {
+    await end(connection);
+    throw error;
   } finally {
     connection.off('ready', resolve).off('end', ended).off('error', failed);
     signal?.removeEventListener('abort', aborted);

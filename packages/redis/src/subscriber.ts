@@ -26,7 +26,7 @@ export interface Subscriber {
 const HEARTBEAT_MS = 2_000;
 const CHANNELS_AT_ONCE = 500;
 
-/** @param connection is owned by the subscriber from now on */
+/** @param connection to a server that has answered; the subscriber's from now on */
 export function createSubscriber(
   connection: Connection,
   { prefix, log, events }: { prefix: string; log: Log; events: SubscriberEvents },

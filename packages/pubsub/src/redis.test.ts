@@ -1,0 +1,120 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import { silentLog } from '@wellspring/core/log';
+import { openRedis } from '@wellspring/redis/client';
+import { eventually } from '@wellspring/testing/eventually';
+import { startRedis } from '@wellspring/testing/servers/redis';
+import type { TestServer } from '@wellspring/testing/servers/server';
+import { withPrograms, withServers } from '@wellspring/testing/servers/servers';
+import { pubsubContract } from './contract.ts';
+import type { PubSub } from './port.ts';
+import { createRedisPubSub } from './redis.ts';
+
+/** As one process has it. */
+async function open(url: string, prefix = `${randomUUID()}:`): Promise<PubSub> {
+  const redis = await openRedis({ url, prefix, log: silentLog });
+  const pubsub = await createRedisPubSub(redis, { log: silentLog });
+  return {
+    ...pubsub,
+    async close() {
+      await pubsub.close();
+      await redis.close();
+    },
+  };
+}
+
+await withServers(['redis'], ({ redis: url }) => {
+  pubsubContract('redis', () => open(url));
+
+  describe('between processes', () => {
+    const opened: PubSub[] = [];
+    afterEach(async () => {
+      for (const pubsub of opened.splice(0)) await pubsub.close();
+    });
+    async function processes(...prefixes: string[]): Promise<PubSub[]> {
+      for (const prefix of prefixes) opened.push(await open(url, prefix));
+      return opened;
+    }
+
+    test('a listener is woken when its subscription comes into force, and hears what others publish', async () => {
+      const prefix = `${randomUUID()}:`;
+      const [mine, theirs] = (await processes(prefix, prefix)) as [PubSub, PubSub];
+      const heard: string[] = [];
+      mine.subscribe('a', (message) => heard.push(message));
+      await eventually(() => heard.length === 1);
+      theirs.publish('a', 'x');
+      await eventually(() => heard.length === 2);
+      expect(heard).toEqual(['', 'x']);
+    });
+
+    test('a topic nobody listens to any more can be listened to again', async () => {
+      const prefix = `${randomUUID()}:`;
+      const [mine, theirs] = (await processes(prefix, prefix)) as [PubSub, PubSub];
+      mine.subscribe('a', () => {})();
+      const heard: string[] = [];
+      mine.subscribe('a', (message) => heard.push(message));
+      await eventually(() => {
+        theirs.publish('a', 'x');
+        return heard.includes('x');
+      });
+    });
+
+    test('installations on one server hear nothing of each other', async () => {
+      const [mine, theirs] = (await processes(`${randomUUID()}:`, `${randomUUID()}:`)) as [PubSub, PubSub];
+      const heard: string[] = [];
+      mine.subscribe('a', (message) => heard.push(message));
+      await eventually(() => heard.length === 1);
+      theirs.publish('a', 'theirs');
+      await theirs.ping();
+      mine.publish('a', 'mine');
+      await eventually(() => heard.length === 2);
+      expect(heard).toEqual(['', 'mine']);
+    });
+  });
+});
+
+await withPrograms(['redis'], () => {
+  describe('an outage of Redis', () => {
+    let server: TestServer;
+    beforeAll(async () => {
+      server = await startRedis();
+    });
+    afterAll(() => server.dispose());
+
+    test('ends for every listener within 5 s of the return; each is woken once', async () => {
+      const [mine, theirs] = [await open(server.url, 'p:'), await open(server.url, 'p:')];
+      const topics = Array.from({ length: 1_200 }, (_, index) => `t${index}`);
+      const heard = new Map(topics.map((topic) => [topic, [] as string[]]));
+      for (const topic of topics) mine.subscribe(topic, (message) => heard.get(topic)!.push(message));
+      await eventually(() => topics.every((topic) => heard.get(topic)!.length === 1));
+
+      await server.kill();
+      await expect(mine.ping()).rejects.toThrow();
+      for (const messages of heard.values()) messages.length = 0;
+      theirs.publish('t0', 'into the void');
+      await server.start();
+      await eventually(() => topics.every((topic) => heard.get(topic)!.length === 1), { ms: 5_000 });
+      await eventually(() => theirs.ping().then(() => true), { ms: 5_000 });
+      theirs.publish('t1', 'after');
+      await eventually(() => heard.get('t1')!.length === 2);
+      expect(heard.get('t0')).toEqual(['']);
+      expect(heard.get('t1')).toEqual(['', 'after']);
+      await mine.close();
+      await theirs.close();
+    });
+
+    test('leaves a process its own messages', async () => {
+      const pubsub = await open(server.url);
+      const heard: string[] = [];
+      pubsub.subscribe('a', (message) => heard.push(message));
+      await eventually(() => heard.length === 1);
+      await server.kill();
+      await eventually(() => {
+        pubsub.publish('a', 'own');
+        return heard.includes('own');
+      });
+      await pubsub.close();
+      await server.start();
+    });
+  });
+});
