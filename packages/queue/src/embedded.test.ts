@@ -132,3 +132,46 @@ test('jobs that were done are not given up for one behind them that fails every 
   await consumed;
   await subject.close();
 });
+
+test('failures while the database takes no writes are not counted against a job, though it rests for longer', async () => {
+  const subject = await open();
+  const { queue, db } = subject;
+  const stop = new AbortController();
+  const attempts: number[] = [];
+  const times: number[] = [];
+  let failing = true;
+  await queue.publish('runs', { key: 'a', payload: '1' });
+  for (const [name, what] of [
+    ['full1', 'UPDATE ON jobs'],
+    ['full2', 'INSERT ON dead_letters'],
+  ]) {
+    await db.write(() =>
+      db.exec(
+        `CREATE TEMP TRIGGER ${name} BEFORE ${what} BEGIN SELECT RAISE(ABORT, 'the disk is full'); END`,
+      ),
+    );
+  }
+  const consumed = queue.consume(
+    'runs',
+    async ([job]) => {
+      attempts.push(job.attempt);
+      times.push(subject.now());
+      if (failing) throw new Error('the disk is full');
+    },
+    { concurrency: 1, signal: stop.signal },
+  );
+  for (let i = 0; i < 1000 && attempts.length < 2 * MAX_ATTEMPTS; i++) await subject.advance(10_000);
+  await db.write(() => db.exec('DROP TRIGGER full1; DROP TRIGGER full2'));
+  // One that began before fails after it.
+  const before = attempts.length;
+  for (let i = 0; i < 100 && attempts.length === before; i++) await subject.advance(10_000);
+  failing = false;
+  for (let i = 0; i < 100 && (await queue.depth('runs')) > 0; i++) await subject.advance(10_000);
+  expect(new Set(attempts.slice(0, -1))).toEqual(new Set([1]));
+  expect(attempts.at(-1)).toBe(2);
+  expect(await queue.deadLetters.list()).toEqual([]);
+  expect(times[30]! - times[29]!).toBeGreaterThanOrEqual(20_000);
+  stop.abort();
+  await consumed;
+  await subject.close();
+});

@@ -184,15 +184,17 @@ export function createEmbeddedQueue(db: Database, { clock, log }: { clock: Clock
         log.error(fields, 'queue.job_dead');
         return 0;
       }
+      log.warn({ ...fields, attempt: first.attempts + 1 }, 'queue.job_failed');
+      await table.setAttempts(first.seq, first.attempts + 1);
       first.attempts += 1;
-      log.warn({ ...fields, attempt: first.attempts }, 'queue.job_failed');
-      await table.setAttempts(first.seq, first.attempts);
     } catch (writeError) {
-      // The database does not answer: the jobs stay what they are, and their lane waits.
+      // The database does not answer, which is no fault of the jobs: they stay what they are, and their lane waits.
+      first.uncounted = (first.uncounted ?? 0) + 1;
       log.error({ queue, error: String(writeError) }, 'queue.write_failed');
     }
     line.lanes.giveBack(lane, entries);
-    return Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** Math.max(0, first.attempts - 1));
+    const failures = first.attempts + (first.uncounted ?? 0);
+    return Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** Math.max(0, failures - 1));
   }
 
   function admitStored(queue: QueueName, stored: StoredJob): void {

@@ -8,6 +8,8 @@ export interface Entry {
   seq: number;
   key: string;
   attempts: number;
+  /** Failures that could not be counted, since nothing could be written: they only make it rest for longer. */
+  uncounted?: number;
   /** Epoch ms. */
   publishedAt: number;
   /** Kept while there is room; read again otherwise. */
