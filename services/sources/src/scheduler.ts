@@ -7,7 +7,7 @@ import type { Worker } from '@wellspring/runtime/service';
 import { type TimerRow, timers } from '@wellspring/store/collections/sources';
 
 /** Looks again at least this often, should a wake-up get lost. */
-const LONGEST_SLEEP_MS = 30_000;
+const LONGEST_SLEEP_MS = 5_000;
 const BATCH = 200;
 /** A schedule that cannot be read any more, e.g. because its time zone was abolished, is tried again after a day. */
 const BAD_SCHEDULE_MS = 24 * 3_600_000;
