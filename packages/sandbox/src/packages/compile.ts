@@ -1,107 +1,94 @@
+import { Worker } from 'node:worker_threads';
 import type { ComponentCode } from '@wellspring/contract/definition';
 import { invalidComponent } from '@wellspring/core/problem';
-import { build, type Loader, type Message, type Plugin } from 'esbuild';
-import { aliasOf, parseSpecifier } from './specifier.ts';
-
-/** Code in one file, and the packages that it imports by their alias. */
-export interface Compiled {
-  format: 'esm' | 'cjs';
-  code: string;
-  packages: Record<string, { name: string; version: string }>;
-}
-
-/** The name of the code in messages and stacks. */
-const ENTRY = 'component.js';
-const TYPES_SHIM = `const identity = (definition) => definition;
-export { identity as defineSource, identity as defineAction, identity as defineApp, identity as defineComponent };`;
+import type { Compiled } from './bundle-code.ts';
 
 /**
- * Resolves imports without ever looking at the file system: relative ones among the modules given, packages to their
- * alias, everything else not at all.
+ * Compiles code in threads of their own, with a compiler that knows no file system: code could otherwise name files
+ * of the host, end the compiler for everybody (nested a million deep), or keep it busy for ever.
  */
-function resolver(
-  { modules = {}, url }: ComponentCode,
-  packages: Compiled['packages'],
-  loader: Loader,
-): Plugin {
-  return {
-    name: 'component',
-    setup({ onResolve, onLoad }) {
-      onResolve({ filter: /.*/ }, ({ path, importer, kind }) => {
-        if (kind === 'entry-point') return undefined;
-        const specifier = parseSpecifier(path);
-        if (specifier.kind === 'builtin') return { path: specifier.name, external: true };
-        if (specifier.kind === 'refused')
-          return { errors: [{ text: `${path} cannot be imported: ${specifier.why}.` }] };
-        if (specifier.kind === 'relative') {
-          const from = URL.canParse(importer) ? importer : url;
-          const target = from === undefined ? undefined : new URL(path, from).href;
-          if (target !== undefined && Object.hasOwn(modules, target))
-            return { path: target, namespace: 'module' };
-          return { errors: [{ text: `${path} cannot be imported: there is no such module.` }] };
-        }
-        const { name, range, subpath } = specifier;
-        if (name === '@pipedream/types') return { path: name, namespace: 'shim' };
-        const alias = aliasOf(name, range);
-        packages[alias] = { name, version: range ?? 'latest' };
-        return { path: alias + subpath, external: true };
-      });
-      onLoad({ filter: /.*/, namespace: 'module' }, ({ path }) => ({
-        contents: modules[path] ?? '',
-        loader: path.endsWith('.json') ? 'json' : loader,
-      }));
-      onLoad({ filter: /.*/, namespace: 'shim' }, () => ({ contents: TYPES_SHIM, loader: 'js' }));
-    },
-  };
+
+/** Compilers at a time: each takes some 100 MB. */
+const MOST_THREADS = 2;
+const COMPILE_MS = 30_000;
+/** A compiler that nobody needs for so long is ended. */
+const IDLE_MS = 60_000;
+/** Of its stack: deeper code is refused. */
+const STACK_MB = 32;
+const HEAP_MB = 512;
+
+const THREAD = new URL('./compile-thread.ts', import.meta.url);
+
+interface Thread {
+  worker: Worker;
+  retirement: NodeJS.Timeout | undefined;
 }
 
-async function attempt(code: ComponentCode, loader: Loader, format: 'esm' | 'cjs') {
-  const packages: Compiled['packages'] = Object.create(null);
-  const { outputFiles, metafile } = await build({
-    stdin: { contents: code.code, sourcefile: ENTRY, loader, resolveDir: '/' },
-    plugins: [resolver(code, packages, loader)],
-    bundle: true,
-    write: false,
-    metafile: true,
-    format,
-    platform: 'node',
-    target: 'esnext',
-    charset: 'utf8',
-    legalComments: 'none',
-    logLevel: 'silent',
-    sourcemap: 'inline',
-    sourcesContent: false,
-    tsconfigRaw: {},
-    absWorkingDir: '/',
+const idle: Thread[] = [];
+const line: (() => void)[] = [];
+let busy = 0;
+
+function start(): Thread {
+  const worker = new Worker(THREAD, {
+    // Nothing of the host but the program: its own flags, no environment.
+    env: {},
+    execArgv: [],
+    resourceLimits: { stackSizeMb: STACK_MB, maxOldGenerationSizeMb: HEAP_MB },
   });
-  return { text: outputFiles[0]!.text, form: metafile.inputs[ENTRY]?.format, packages };
+  const thread: Thread = { worker, retirement: undefined };
+  worker.on('error', () => {});
+  worker.once('exit', () => {
+    clearTimeout(thread.retirement);
+    const at = idle.indexOf(thread);
+    if (at >= 0) idle.splice(at, 1);
+  });
+  return thread;
 }
 
-const messagesOf = (error: unknown): Message[] => (error as { errors?: Message[] }).errors ?? [];
-
-/** What the parser says, with the place. */
-function sentence(message: Message | undefined): string {
-  if (!message) return 'The code cannot be compiled.';
-  const { text, location } = message;
-  return location ? `${text} (line ${location.line}, column ${location.column + 1})` : text;
+function rest(thread: Thread): void {
+  thread.worker.unref();
+  thread.retirement = setTimeout(() => thread.worker.terminate(), IDLE_MS);
+  thread.retirement.unref();
+  idle.push(thread);
 }
 
-/** @throws Problem 400 with the parser's message */
+function takeThread(): Thread {
+  const thread = idle.pop();
+  if (!thread) return start();
+  clearTimeout(thread.retirement);
+  thread.worker.ref();
+  return thread;
+}
+
+/** Undefined: the compiler did not survive it, or took too long. */
+function ask({ worker }: Thread, code: ComponentCode): Promise<Compiled | { refused: string } | undefined> {
+  return new Promise((resolve) => {
+    const settle = (answer?: Compiled | { refused: string }) => {
+      clearTimeout(timer);
+      worker.off('message', settle);
+      worker.off('exit', gone);
+      resolve(answer);
+    };
+    const gone = () => settle();
+    const timer = setTimeout(gone, COMPILE_MS);
+    worker.once('message', settle).once('exit', gone);
+    worker.postMessage(code);
+  });
+}
+
+/** @throws Problem 400 with the parser's message, or when the code is more than the compiler can take */
 export async function compile(code: ComponentCode): Promise<Compiled> {
-  const build = async (loader: Loader): Promise<Compiled> => {
-    const first = await attempt(code, loader, 'esm');
-    if (first.form !== 'cjs') return { format: 'esm', code: first.text, packages: { ...first.packages } };
-    const second = await attempt(code, loader, 'cjs');
-    return { format: 'cjs', code: second.text, packages: { ...second.packages } };
-  };
-  try {
-    return await build('js');
-  } catch (error) {
-    // TypeScript does not parse as JavaScript; when it is neither, the message that got further helps more.
-    const asTypeScript = await build('ts').catch((other: unknown) => messagesOf(other));
-    if (!Array.isArray(asTypeScript)) return asTypeScript;
-    const [js, ts] = [messagesOf(error)[0], asTypeScript[0]];
-    const further = (ts?.location?.line ?? 0) > (js?.location?.line ?? 0) ? ts : js;
-    throw invalidComponent(sentence(further ?? js ?? ts));
-  }
+  if (busy === MOST_THREADS) await new Promise<void>((turn) => line.push(turn));
+  else busy += 1;
+  const thread = takeThread();
+  const answer = await ask(thread, code);
+  if (answer) rest(thread);
+  else await thread.worker.terminate();
+  // Whoever waits takes over the place.
+  const next = line.shift();
+  if (next) next();
+  else busy -= 1;
+  if (!answer) throw invalidComponent('The code is too large, or nested too deeply, to be compiled.');
+  if ('refused' in answer) throw invalidComponent(answer.refused);
+  return answer;
 }

@@ -113,6 +113,7 @@ export const DOORS: Record<string, string> = {
   pino: 'packages/runtime/src/log.ts',
   'prom-client': 'packages/runtime/src/metrics.ts',
   esbuild: 'packages/sandbox/src/',
+  'esbuild-wasm': 'packages/sandbox/src/packages/',
   busboy: 'services/gateway/src/multipart.ts',
   ioredis: 'packages/redis/src/',
   'node:sqlite': 'packages/sqlite/src/',

@@ -1,0 +1,111 @@
+import type { ComponentCode } from '@wellspring/contract/definition';
+import { build, type Loader, type Message, type Plugin } from 'esbuild-wasm/esm/browser.js';
+import { aliasOf, parseSpecifier } from './specifier.ts';
+
+/** Code in one file, and the packages that it imports by their alias. */
+export interface Compiled {
+  format: 'esm' | 'cjs';
+  code: string;
+  packages: Record<string, { name: string; version: string }>;
+}
+
+/** The name of the code in messages and stacks. */
+const ENTRY = 'component.js';
+const TYPES_SHIM = `const identity = (definition) => definition;
+export { identity as defineSource, identity as defineAction, identity as defineApp, identity as defineComponent };`;
+
+/**
+ * Resolves imports without ever looking at the file system: relative ones among the modules given, packages to their
+ * alias, everything else not at all.
+ */
+function resolver(
+  { modules = {}, url }: ComponentCode,
+  packages: Compiled['packages'],
+  loader: Loader,
+): Plugin {
+  return {
+    name: 'component',
+    setup({ onResolve, onLoad }) {
+      onResolve({ filter: /.*/ }, ({ path, importer, kind }) => {
+        if (kind === 'entry-point') return undefined;
+        const specifier = parseSpecifier(path);
+        if (specifier.kind === 'builtin') return { path: specifier.name, external: true };
+        if (specifier.kind === 'refused')
+          return { errors: [{ text: `${path} cannot be imported: ${specifier.why}.` }] };
+        if (specifier.kind === 'relative') {
+          const from = URL.canParse(importer) ? importer : url;
+          const target = from === undefined ? undefined : new URL(path, from).href;
+          if (target !== undefined && Object.hasOwn(modules, target))
+            return { path: target, namespace: 'module' };
+          return { errors: [{ text: `${path} cannot be imported: there is no such module.` }] };
+        }
+        const { name, range, subpath } = specifier;
+        if (name === '@pipedream/types') return { path: name, namespace: 'shim' };
+        const alias = aliasOf(name, range);
+        packages[alias] = { name, version: range ?? 'latest' };
+        return { path: alias + subpath, external: true };
+      });
+      onLoad({ filter: /.*/, namespace: 'module' }, ({ path }) => ({
+        contents: modules[path] ?? '',
+        loader: path.endsWith('.json') ? 'json' : loader,
+      }));
+      onLoad({ filter: /.*/, namespace: 'shim' }, () => ({ contents: TYPES_SHIM, loader: 'js' }));
+    },
+  };
+}
+
+async function attempt(code: ComponentCode, loader: Loader, format: 'esm' | 'cjs') {
+  const packages: Compiled['packages'] = Object.create(null);
+  const { outputFiles, metafile } = await build({
+    stdin: { contents: code.code, sourcefile: ENTRY, loader },
+    plugins: [resolver(code, packages, loader)],
+    bundle: true,
+    write: false,
+    metafile: true,
+    format,
+    platform: 'node',
+    target: 'esnext',
+    charset: 'utf8',
+    legalComments: 'none',
+    logLevel: 'silent',
+    sourcemap: 'inline',
+    sourcesContent: false,
+    tsconfigRaw: {},
+  });
+  return { text: outputFiles[0]!.text, form: metafile.inputs[ENTRY]?.format, packages };
+}
+
+/** Those with a place tell the author more than others. */
+function messagesOf(error: unknown): Message[] {
+  const { errors } = error as { errors?: Message[] };
+  if (!Array.isArray(errors)) throw error;
+  return errors.toSorted((a, b) => Number(b.location !== null) - Number(a.location !== null));
+}
+
+/** What the parser says, with the place. */
+function sentence(message: Message | undefined): string {
+  if (!message) return 'The code cannot be compiled.';
+  const { text, location } = message;
+  return location ? `${text} (line ${location.line}, column ${location.column + 1})` : text;
+}
+
+/** Bundles code, or tells why it is none. @throws Error when the compiler itself broke, which then is of no more use */
+export async function bundleCode(code: ComponentCode): Promise<Compiled | { refused: string }> {
+  const build = async (loader: Loader): Promise<Compiled> => {
+    const first = await attempt(code, loader, 'esm');
+    if (first.form !== 'cjs') return { format: 'esm', code: first.text, packages: { ...first.packages } };
+    const second = await attempt(code, loader, 'cjs');
+    return { format: 'cjs', code: second.text, packages: { ...second.packages } };
+  };
+  try {
+    return await build('js');
+  } catch (error) {
+    const [js] = messagesOf(error);
+    // TypeScript does not parse as JavaScript; when it is neither, the message that got further helps more.
+    const asTypeScript = await build('ts').catch(messagesOf);
+    if (!Array.isArray(asTypeScript)) return asTypeScript;
+    const [ts] = asTypeScript;
+    const further = (ts?.location?.line ?? 0) > (js?.location?.line ?? 0) ? ts : js;
+    return { refused: sentence(further ?? js ?? ts) };
+  }
+}
