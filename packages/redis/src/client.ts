@@ -20,6 +20,8 @@ export interface Redis {
    * @throws Error when the server cannot be asked
    */
   readonly commands: RedisCommander;
+  /** A Lua script with so many keys, which come first and get the prefix. Sent once for each connection. */
+  script(lua: string, keys: number): (...keysAndArguments: (string | number)[]) => Promise<unknown>;
   /** To all who listen on the channel, which gets the prefix. @throws Error when the server cannot be asked */
   publish(channel: string, message: string): Promise<void>;
   /** Makes another connection to the same server, for channels. @throws Error as `openRedis` */
@@ -46,12 +48,19 @@ export interface RedisTarget {
  */
 export async function openRedis({ url, prefix = 'wellspring:', log, signal }: RedisTarget): Promise<Redis> {
   const connection = await connected(createConnection(url, 'commands', log, prefix), signal);
+  let scripts = 0;
   return {
     get isUp() {
       return connection.status === 'ready';
     },
     prefix,
     commands: connection,
+    script(lua, keys) {
+      const name = `script${++scripts}`;
+      connection.defineCommand(name, { lua, numberOfKeys: keys });
+      const defined = connection as unknown as Record<string, (...all: unknown[]) => Promise<unknown>>;
+      return (...all) => defined[name]!(...all);
+    },
     async publish(channel, message) {
       await connection.publish(prefix + channel, message);
     },

@@ -4,6 +4,7 @@ import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
 import type { Metrics } from '@wellspring/core/metrics';
 import type { Seal } from '@wellspring/core/seal';
+import type { TokenBuckets } from '@wellspring/core/token-buckets';
 import type { PubSub } from '@wellspring/pubsub/port';
 import type { Queue } from '@wellspring/queue/port';
 import type { Store } from '@wellspring/store/port';
@@ -17,6 +18,8 @@ export interface Deps {
   pubsub: PubSub;
   call: Call;
   blob: Blob;
+  /** For limits of rates, over all processes. */
+  buckets: TokenBuckets;
   clock: Clock;
   log: Log;
   metrics: Metrics;

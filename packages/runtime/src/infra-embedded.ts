@@ -3,6 +3,7 @@ import { createEmbeddedBlob } from '@wellspring/blob/embedded';
 import { createEmbeddedCall } from '@wellspring/call/embedded';
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
+import { createTokenBuckets } from '@wellspring/core/token-buckets';
 import { createEmbeddedPubSub } from '@wellspring/pubsub/embedded';
 import { createEmbeddedQueue } from '@wellspring/queue/embedded';
 import { openDatabase } from '@wellspring/sqlite/database';
@@ -30,6 +31,7 @@ export function openEmbedded({ dataDir }: Config, { clock, log }: { clock: Clock
       pubsub,
       call,
       blob,
+      buckets: createTokenBuckets(clock),
       async close() {
         try {
           for (const adapter of [blob, call, pubsub, queue, store]) await adapter.close();

@@ -8,7 +8,9 @@ import { openEmbedded } from './infra-embedded.ts';
 import { createMetrics, type Exposition } from './metrics.ts';
 
 /** One adapter for each port. */
-export type Ports = Pick<Deps, 'store' | 'queue' | 'pubsub' | 'call' | 'blob'> & { close(): Promise<void> };
+export type Ports = Pick<Deps, 'store' | 'queue' | 'pubsub' | 'call' | 'blob' | 'buckets'> & {
+  close(): Promise<void>;
+};
 
 export interface Infra {
   deps: Deps;

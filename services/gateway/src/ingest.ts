@@ -13,7 +13,7 @@ import { createRateLimit } from './rate-limit.ts';
 
 export type IngestDeps = Pick<
   Deps,
-  'store' | 'queue' | 'call' | 'blob' | 'clock' | 'log' | 'config' | 'metrics' | 'seal'
+  'store' | 'queue' | 'call' | 'blob' | 'clock' | 'log' | 'config' | 'metrics' | 'seal' | 'buckets'
 >;
 
 const METHODS = 'GET,HEAD,PUT,PATCH,POST,DELETE';
@@ -33,7 +33,7 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
   const rows = store.collection(endpoints);
   const clientIp = createClientIp(config.trustProxy);
   const domain = config.endpointDomain === null ? undefined : `.${withoutPort(config.endpointDomain)}`;
-  const limit = createRateLimit(config.endpointRate, clock);
+  const limit = createRateLimit('endpoint', config.endpointRate, deps.buckets);
   const accepted = metrics.counter('wellspring_endpoint_calls_total', 'Calls of source endpoints by status', [
     'status',
   ]);
@@ -86,7 +86,7 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
         asked === undefined ? headers : { ...headers, 'access-control-allow-headers': asked },
       );
     }
-    limit(key);
+    await limit(key);
     const body = await readBody(req, LIMITS.endpointBody);
     const complete = performance.now();
     const request = await toRecord(req, key, rest, body);

@@ -15,7 +15,7 @@ import { createRouteTable } from './route-table.ts';
 /** Gives what answers for a service: its router in this process, or a proxy to where it runs. */
 export type ServiceListener = (service: ServiceName) => RequestListener;
 
-type ApiDeps = Pick<Deps, 'store' | 'clock' | 'log' | 'config' | 'seal' | 'metrics'>;
+type ApiDeps = Pick<Deps, 'store' | 'clock' | 'log' | 'config' | 'seal' | 'metrics' | 'buckets'>;
 
 /** The streams are reached without the version, too. */
 const UNVERSIONED = /^\/(sources|workflows)\/[^/]+\/sse\/?$/;
@@ -33,10 +33,10 @@ function begin(req: IncomingMessage, res: ServerResponse): string {
 
 /** The API below `/v1`: key, rate limit, idempotency, then the service that the endpoint belongs to. */
 export function createPublicApi(deps: ApiDeps, endpoints: readonly Endpoint[], listenerOf: ServiceListener) {
-  const { clock, log, config, seal } = deps;
+  const { log, config, seal } = deps;
   const find = createRouteTable(endpoints.filter(({ listener }) => listener === 'public'));
   const authenticate = createAuthenticator(deps);
-  const limit = createRateLimit(config.apiRate, clock);
+  const limit = createRateLimit('api', config.apiRate, deps.buckets);
   const idempotent = createIdempotency(deps);
   const signingKey = seal.keysFor('principal')[0]!;
   const measure = createApiMetrics(deps.metrics);
@@ -51,7 +51,7 @@ export function createPublicApi(deps: ApiDeps, endpoints: readonly Endpoint[], l
     if (found.kind === 'endpoint' && !found.endpoint.authenticated)
       return void listenerOf(found.endpoint.service)(req, res);
     const principal = await authenticate(req.headers.authorization);
-    limit(principal.key_id);
+    await limit(principal.key_id);
     if (found.kind === 'method') throw methodNotAllowed(found.allow);
     if (found.kind === 'unknown') throw notFound('endpoint here');
     req.headers[PRINCIPAL_HEADER] = signPrincipal(principal, signingKey);

@@ -1,0 +1,115 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import { systemClock } from '@wellspring/core/clock';
+import { silentLog } from '@wellspring/core/log';
+import { createTokenBuckets, type TokenBuckets } from '@wellspring/core/token-buckets';
+import { eventually } from '@wellspring/testing/eventually';
+import { startRedis } from '@wellspring/testing/servers/redis';
+import type { TestServer } from '@wellspring/testing/servers/server';
+import { withPrograms, withServers } from '@wellspring/testing/servers/servers';
+import { openRedis, type Redis } from './client.ts';
+import { createSharedBuckets } from './token-buckets.ts';
+
+const opened: Redis[] = [];
+afterEach(async () => {
+  for (const redis of opened.splice(0)) await redis.close();
+});
+
+const nothing: TokenBuckets = {
+  take() {
+    throw new Error('Redis was not asked');
+  },
+};
+
+/** The buckets as one process sees them. */
+async function open(url: string, prefix: string, alone = nothing) {
+  const redis = await openRedis({ url, prefix, log: silentLog });
+  opened.push(redis);
+  return { redis, buckets: createSharedBuckets(redis, alone) };
+}
+
+await withServers(['redis'], ({ redis: url }) => {
+  describe('buckets of several processes', () => {
+    const processes = async () => {
+      const prefix = `${randomUUID()}:`;
+      return Promise.all([open(url, prefix), open(url, prefix), open(url, prefix)]);
+    };
+
+    test('give a burst of twice the rate to all of them together, then as many as the rate allows', async () => {
+      const all = await processes();
+      const rate = 20;
+      const begun = performance.now();
+      let passed = 0;
+      const round = async () => {
+        const taken = await Promise.all(all.map(({ buckets }) => buckets.take('a', rate)));
+        const count = taken.filter((seconds) => seconds === 0).length;
+        passed += count;
+        expect(passed).toBeLessThanOrEqual(2 * rate + ((performance.now() - begun) / 1000) * rate);
+        return count;
+      };
+      while (performance.now() - begun < 1_000) await round();
+      while ((await round()) > 0);
+      expect(passed).toBeGreaterThanOrEqual(2 * rate + rate);
+    });
+
+    test('tell when there is a token, and then there is one', async () => {
+      const [{ buckets }] = await processes();
+      for (let i = 0; i < 40; i += 1) expect(await buckets.take('a', 20)).toBe(0);
+      const seconds = await buckets.take('a', 20);
+      expect(seconds).toBeGreaterThan(0);
+      expect(seconds).toBeLessThanOrEqual(0.05);
+      const due = performance.now() + seconds * 1000;
+      await eventually(async () => (await buckets.take('a', 20)) === 0, { every: 1 });
+      expect(performance.now()).toBeGreaterThanOrEqual(due - 5);
+    });
+
+    test('are of one key each, and go when they are full', async () => {
+      const [{ redis, buckets }] = await processes();
+      for (const key of ['a', 'b']) {
+        expect(await buckets.take(key, 1)).toBe(0);
+        expect(await buckets.take(key, 1)).toBe(0);
+        expect(await buckets.take(key, 1)).toBeGreaterThan(0);
+      }
+      expect(await buckets.take('c', 100)).toBe(0);
+      await eventually(async () => (await redis.commands.exists('bucket/c')) === 0);
+      expect(await redis.commands.pttl('bucket/a')).toBeLessThanOrEqual(2_000);
+    });
+
+    test('survive a server that has forgotten the script', async () => {
+      const [{ redis, buckets }] = await processes();
+      await buckets.take('a', 10);
+      await redis.commands.script('FLUSH');
+      expect(await buckets.take('a', 10)).toBe(0);
+    });
+  });
+});
+
+await withPrograms(['redis'], () => {
+  describe('while Redis is away', () => {
+    let server: TestServer;
+    beforeAll(async () => {
+      server = await startRedis();
+    });
+    afterAll(() => server.dispose());
+
+    test('a process judges by itself, without delay, and by Redis again within 5 s of its return', async () => {
+      const { redis, buckets } = await open(server.url, 'p:', createTokenBuckets(systemClock));
+      for (let i = 0; i < 20; i += 1) await buckets.take('a', 10);
+      expect(await buckets.take('a', 10)).toBeGreaterThan(0);
+      await server.kill();
+      const begun = performance.now();
+      // Its own bucket is full.
+      for (let i = 0; i < 20; i += 1) expect(await buckets.take('a', 10)).toBe(0);
+      expect(await buckets.take('a', 10)).toBeGreaterThan(0);
+      expect(performance.now() - begun).toBeLessThan(500);
+      await server.start();
+      await eventually(
+        async () => {
+          await buckets.take('b', 10);
+          return (await redis.commands.exists('bucket/b')) === 1;
+        },
+        { ms: 5_000 },
+      );
+    });
+  });
+});
