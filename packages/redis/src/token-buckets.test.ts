@@ -49,7 +49,8 @@ await withServers(['redis'], ({ redis: url }) => {
       };
       while (performance.now() - begun < 1_000) await round();
       while ((await round()) > 0);
-      expect(passed).toBeGreaterThanOrEqual(2 * rate + rate);
+      // The second of the server began a moment later.
+      expect(passed).toBeGreaterThanOrEqual(2 * rate + rate - 1);
     });
 
     test('tell when there is a token, and then there is one', async () => {
