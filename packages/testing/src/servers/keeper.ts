@@ -1,6 +1,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { startContainer } from './containers.ts';
+import { startMongo } from './mongodb.ts';
 import { ensurePrograms } from './programs.ts';
 import { startRedis } from './redis.ts';
 import type { ServerName, TestServer } from './server.ts';
@@ -26,6 +27,7 @@ const VARIABLES: Record<ServerName, string> = {
 };
 const LAUNCHERS: Partial<Record<ServerName, () => Promise<TestServer>>> = {
   redis: startRedis,
+  mongodb: () => startMongo({ durable: false }),
 };
 
 const endings: (() => Promise<void>)[] = [];
@@ -40,8 +42,8 @@ async function serverOf(name: ServerName): Promise<Answer> {
     endings.push(container.stop);
     return { url: container.url };
   }
-  const reason = await ensurePrograms(name);
-  if (reason) return { missing: reason };
+  const programs = await answer(`/programs/${name}`);
+  if (programs?.missing) return programs;
   const launch = LAUNCHERS[name];
   if (!launch) return { missing: 'nothing starts it yet' };
   const server = await launch();

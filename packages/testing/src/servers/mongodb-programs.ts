@@ -5,10 +5,6 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
-/** Debian's packages that the two programs are made with. */
-export const JAVA_SERVER_PACKAGES = ['default-jdk-headless', 'maven'];
-export const DURABLE_SERVER_PACKAGES = ['python3-venv'];
-
 /** Gives the command that starts a server on a port; `directory` is what it may write to. */
 export type ServerCommand = (port: number, directory: string) => string[];
 

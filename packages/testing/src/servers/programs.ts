@@ -1,14 +1,20 @@
-import { execFile } from 'node:child_process';
+import { execFile, spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
 import type { ServerName } from './server.ts';
 
-/** What a server is started with: file names that are looked for in PATH, or paths; and Debian's packages with them. */
+/**
+ * What a server is started with: file names that are looked for in PATH, paths, or commands that have to succeed; and
+ * Debian's packages with them.
+ */
 const PROGRAMS: Record<ServerName, { needs: readonly string[]; packages: readonly string[] }> = {
   rabbitmq: { needs: ['/usr/lib/rabbitmq/bin/rabbitmq-server', 'epmd'], packages: ['rabbitmq-server'] },
   redis: { needs: ['redis-server'], packages: ['redis-server'] },
-  mongodb: { needs: ['java'], packages: ['default-jre-headless'] },
+  mongodb: {
+    needs: ['javac', 'mvn', 'python3 -c "import ensurepip, venv"'],
+    packages: ['default-jdk-headless', 'maven', 'python3-venv'],
+  },
 };
 
 const LOCK = '/tmp/wellspring-test-install.lock';
@@ -33,6 +39,7 @@ export async function ensurePrograms(name: ServerName): Promise<string | undefin
 
 function isInstalled(program: string): boolean {
   if (program.startsWith('/')) return existsSync(program);
+  if (program.includes(' ')) return spawnSync('/bin/sh', ['-c', program]).status === 0;
   return (process.env.PATH ?? '').split(delimiter).some((directory) => existsSync(join(directory, program)));
 }
 
