@@ -49,7 +49,7 @@ export const declared: Rule = (tree) =>
 /** The floors, lowest first. A package stands only on lower ones. */
 const FLOORS: string[][] = [
   ['core'],
-  ['contract', 'sqlite', 'redis'],
+  ['contract', 'sqlite', 'redis', 'mongodb'],
   ['store', 'queue', 'pubsub', 'call', 'blob', 'component', 'http', 'client'],
   ['sandbox', 'cli', 'dashboard'],
   ['runtime'],
@@ -116,6 +116,7 @@ export const DOORS: Record<string, string> = {
   'esbuild-wasm': 'packages/sandbox/src/packages/',
   busboy: 'services/gateway/src/multipart.ts',
   ioredis: 'packages/redis/src/',
+  mongodb: 'packages/mongodb/src/',
   'node:sqlite': 'packages/sqlite/src/',
   'node:child_process': 'packages/sandbox/src/',
 };

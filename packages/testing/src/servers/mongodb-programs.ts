@@ -88,8 +88,8 @@ export async function durableServer(): Promise<ServerCommand> {
     // The script of an environment names the directory in which it was made.
     '-c',
     'from nx_27017.nx_27017 import main; main()',
-    '--db',
-    join(directory, 'data.db'),
+    '--data-dir',
+    join(directory, 'data'),
     '--pid-file',
     // It does not start where one is left.
     join(directory, `pid-${randomUUID()}`),

@@ -1,0 +1,179 @@
+import { createServer, type Socket } from 'node:net';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { type Log, silentLog } from '@wellspring/core/log';
+import type { Metrics } from '@wellspring/core/metrics';
+import { Unavailable } from '@wellspring/core/unavailable';
+import { eventually } from '@wellspring/testing/eventually';
+import { startMongo } from '@wellspring/testing/servers/mongodb';
+import type { TestServer } from '@wellspring/testing/servers/server';
+import { withPrograms } from '@wellspring/testing/servers/servers';
+import { BSON } from 'mongodb';
+import { LONGEST_MS, type Mongo, type MongoTarget, openMongo } from './client.ts';
+import { answered, duplicatesOf } from './errors.ts';
+
+/** The names of the lines that were logged. */
+function listLog(): { log: Log; lines: string[] } {
+  const lines: string[] = [];
+  const line = (_fields: object, event: string) => lines.push(event);
+  const log: Log = { debug: line, info: line, warn: line, error: line, child: () => log };
+  return { log, lines };
+}
+
+/** Answers every command in the same way: with what the driver asks first, or with a complaint. */
+async function fakeServer(reply: (command: BSON.Document) => BSON.Document) {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    let received = Buffer.alloc(0);
+    socket
+      .on('error', () => {})
+      .on('data', (data: Buffer) => {
+        received = Buffer.concat([received, data]);
+        while (received.length >= 16 && received.length >= received.readInt32LE(0)) {
+          const message = received.subarray(0, received.readInt32LE(0));
+          received = received.subarray(message.length);
+          const isQuery = message.readInt32LE(12) === 2004;
+          const start = isQuery ? message.indexOf(0, 20) + 9 : 21;
+          const command = BSON.deserialize(message.subarray(start, start + message.readInt32LE(start)));
+          const body = BSON.serialize({ ok: 1, ...reply(command) });
+          const head = Buffer.alloc(isQuery ? 36 : 21);
+          head.writeInt32LE(head.length + body.length, 0);
+          head.writeInt32LE(message.readInt32LE(4), 8);
+          head.writeInt32LE(isQuery ? 1 : 2013, 12);
+          if (isQuery) head.writeInt32LE(1, 32);
+          socket.write(Buffer.concat([head, body]));
+        }
+      });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as { port: number };
+  return {
+    url: `127.0.0.1:${port}`,
+    async close() {
+      for (const socket of sockets) socket.destroy();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+describe('what no waiting mends ends the start', () => {
+  const hello = { isWritablePrimary: true, ismaster: true, minWireVersion: 0, maxBsonObjectSize: 16_777_216 };
+
+  test('a server that is too old', async () => {
+    const server = await fakeServer(() => ({ ...hello, maxWireVersion: 7 }));
+    await expect(openMongo({ url: `mongodb://${server.url}/x`, log: silentLog })).rejects.toThrow(
+      /MongoDB cannot be used: .*requires at least/,
+    );
+    await server.close();
+  });
+
+  test('refused credentials; the error does not hold them', async () => {
+    const server = await fakeServer((command) =>
+      'saslStart' in command
+        ? { ok: 0, code: 18, codeName: 'AuthenticationFailed', errmsg: 'Authentication failed.' }
+        : { ...hello, maxWireVersion: 21, saslSupportedMechs: ['SCRAM-SHA-256'] },
+    );
+    const url = `mongodb://someone:secret-password@${server.url}/x`;
+    const error = await openMongo({ url, log: silentLog }).catch((reason: unknown) => reason);
+    expect(String(error)).toMatch(/MongoDB refuses the connection: Authentication failed/);
+    expect(String((error as Error).stack)).not.toContain('secret-password');
+    await server.close();
+  });
+
+  test('a URL that is none', async () => {
+    await expect(openMongo({ url: 'mongodb://', log: silentLog })).rejects.toThrow(/URL of MongoDB/);
+  });
+});
+
+await withPrograms(['mongodb'], () => {
+  let server: TestServer;
+  const opened: Mongo[] = [];
+
+  beforeAll(async () => {
+    server = await startMongo({ durable: true });
+  });
+  afterEach(async () => {
+    for (const mongo of opened.splice(0)) await mongo.close();
+  });
+  afterAll(() => server.dispose());
+
+  async function open(options: Partial<MongoTarget> = {}): Promise<Mongo> {
+    const mongo = await openMongo({ url: server.url, log: silentLog, ...options });
+    opened.push(mongo);
+    return mongo;
+  }
+
+  test('the database is that of the URL, and has a name where the URL has none', async () => {
+    expect((await open()).db.databaseName).toBe('wellspring');
+    expect((await open({ url: `${server.url}/named` })).db.databaseName).toBe('named');
+    expect((await open({ database: 'other' })).db.databaseName).toBe('other');
+  });
+
+  test('statements are counted by command and collection', async () => {
+    const counted: string[] = [];
+    const metrics = {
+      counter: (name: string) => ({
+        inc: ({ command, collection }: Record<string, string> = {}) =>
+          counted.push(`${name} ${command} ${collection}`),
+      }),
+    } as unknown as Metrics;
+    const { db } = await open({ metrics, database: 'counted' });
+    const rows = db.collection<{ _id: number }>('rows');
+    await rows.insertMany([{ _id: 1 }, { _id: 2 }, { _id: 3 }]);
+    await rows.find({}, { batchSize: 2 }).toArray();
+    expect(counted).toEqual(
+      ['insert', 'find', 'getMore'].map((one) => `wellspring_store_statements_total ${one} rows`),
+    );
+  });
+
+  test('a value that is there already is told from other failures, with its place in the batch', async () => {
+    const rows = (await open({ database: 'duplicates' })).db.collection<{ _id: number; n?: number }>('rows');
+    await rows.insertOne({ _id: 1 });
+    const one = await rows.insertOne({ _id: 1 }).catch(duplicatesOf);
+    expect(one).toMatchObject([{ index: 0 }]);
+    const batch = [{ _id: 0 }, { _id: 1 }, { _id: 2 }, { _id: 1 }];
+    const some = await rows.insertMany(batch, { ordered: false }).catch(duplicatesOf);
+    expect((some as { index: number }[]).map(({ index }) => index)).toEqual([1, 3]);
+    expect(await rows.countDocuments()).toBe(3);
+    const broken = rows.updateOne({ _id: 1 }, { $rename: 1 } as never).catch(duplicatesOf);
+    await expect(broken).rejects.toThrow();
+  });
+
+  describe('an outage', () => {
+    beforeEach(() => server.start());
+
+    test('a server that is not there yet is waited for, until the signal says no', async () => {
+      await server.kill();
+      const { log, lines } = listLog();
+      const abort = new AbortController();
+      const given = openMongo({ url: server.url, log, signal: abort.signal });
+      await eventually(() => lines.includes('mongodb.down'));
+      abort.abort(new Error('stopped'));
+      await expect(given).rejects.toThrow('stopped');
+
+      const waiting = open();
+      await server.start();
+      await (await waiting).ping();
+    });
+
+    test('operations fail in bounded time, and go again within 5 s of the return', async () => {
+      const { log, lines } = listLog();
+      const mongo = await open({ log });
+      const rows = mongo.db.collection<{ _id: number }>('outage');
+      await rows.insertOne({ _id: 1 });
+      await server.kill();
+      const begun = performance.now();
+      for (const work of [() => rows.insertOne({ _id: 2 }), () => rows.findOne({}), () => mongo.ping()]) {
+        await expect(answered<unknown>(work())).rejects.toBeInstanceOf(Unavailable);
+      }
+      expect(performance.now() - begun).toBeLessThan(LONGEST_MS);
+      await eventually(() => !mongo.isUp);
+      await server.start();
+      const back = performance.now();
+      await eventually(() => mongo.ping().then(() => true));
+      expect(performance.now() - back).toBeLessThan(5_000);
+      expect(await rows.findOne({ _id: 1 })).toEqual({ _id: 1 });
+      expect(lines).toEqual(['mongodb.down', 'mongodb.up']);
+    });
+  });
+});
