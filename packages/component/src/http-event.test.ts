@@ -55,6 +55,12 @@ describe('the body is parsed by its type', () => {
     expect(event.bodyRaw).toBe(text);
   });
 
+  test('JSON nested so deeply that nobody could write it again stays a text', () => {
+    const deep = (levels: number) => `${'['.repeat(levels)}${']'.repeat(levels)}`;
+    expect(withBody(deep(256), 'application/json').body).toEqual(JSON.parse(deep(256)));
+    expect(withBody(deep(200_000), 'application/json').body).toBe(deep(200_000));
+  });
+
   test('bytes that are no text stay bytes', () => {
     const bytes = Buffer.from([0xff, 0x00, 0xfe]);
     const event = httpEvent(

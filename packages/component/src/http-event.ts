@@ -1,4 +1,5 @@
 import type { HttpRequestRecord } from '@wellspring/contract/messages';
+import { isTooDeep } from '@wellspring/core/json-depth';
 
 /** What an HTTP interface gives to run (behaviour 1.11). */
 export interface HttpEvent {
@@ -8,7 +9,7 @@ export interface HttpEvent {
   headers: Record<string, string>;
   /** The body as it came: text, or bytes when it is not valid UTF-8; '' without a body. */
   bodyRaw: string | Buffer;
-  /** Parsed by its content type; undefined without a body. */
+  /** Parsed by its content type, as a text when it cannot be; undefined without a body. */
   body?: unknown;
   url: string;
   client_ip: string;
@@ -35,6 +36,8 @@ function parseBody(body: string | Buffer, contentType: string): unknown {
   if (typeof body !== 'string') return body;
   const type = contentType.split(';', 1)[0]!.trim().toLowerCase();
   if (type === 'application/json' || type.endsWith('+json')) {
+    // Whoever calls an endpoint must not make values of which nobody can write JSON again.
+    if (isTooDeep(body)) return body;
     try {
       return JSON.parse(body);
     } catch {

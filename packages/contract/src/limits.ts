@@ -3,9 +3,13 @@ export const LIMITS = {
   apiBody: 6 * 1024 * 1024,
   endpointBody: 512 * 1024,
   propValue: 64 * 1024,
+  /** Of a component; and of those, timers and HTTP interfaces, each of which costs the platform something. */
+  props: 500,
+  interfaces: 20,
   db: 64 * 1024,
   emit: 6 * 1024 * 1024,
   eventName: 256,
+  emitId: 1024,
   logLine: 16 * 1024,
   runMs: 300_000,
   memoryMb: 256,

@@ -1,9 +1,7 @@
 import type { IncomingMessage } from 'node:http';
+import { isTooDeep, MAX_DEPTH } from '@wellspring/core/json-depth';
 import { malformedBody, unsupportedMediaType } from '@wellspring/core/problem';
 import { readBody } from './read-body.ts';
-
-/** Deeper values could not be written as JSON again without exhausting the stack. */
-const MAX_DEPTH = 256;
 
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
@@ -40,27 +38,4 @@ function parse(bytes: Buffer): unknown {
   } catch (error) {
     throw malformedBody(`The body is not valid JSON: ${(error as Error).message.slice(0, 200)}`);
   }
-}
-
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
-
-/** Counts brackets outside of strings; that the text is JSON is not known yet. */
-function isTooDeep(text: string): boolean {
-  let depth = 0;
-  let inString = false;
-  for (let i = 0; i < text.length; i += 1) {
-    const code = text.charCodeAt(i);
-    if (inString) {
-      if (code === BACKSLASH) i += 1;
-      else if (code === QUOTE) inString = false;
-    } else if (code === QUOTE) inString = true;
-    // [ and {
-    else if (code === 0x5b || code === 0x7b) {
-      depth += 1;
-      if (depth > MAX_DEPTH) return true;
-      // ] and }
-    } else if (code === 0x5d || code === 0x7d) depth -= 1;
-  }
-  return false;
 }

@@ -41,6 +41,7 @@ export interface Child {
 
 /** A frame holds at most one emit with its head. */
 const LARGEST_FRAME = LIMITS.emit + 64 * 1024;
+const HEAD_BYTES = 5;
 /** What a process may say while no call is under way; it is dropped. */
 const LATE_BYTES = 1024 * 1024;
 /** From the end of its frames to the end of the process, when it ends by itself. */
@@ -160,7 +161,7 @@ export function startChild(tier: Tier, slot: string, clock: Clock): Child {
   }
 
   function act(says: Extract<ChildSays, { type: 'act' }>, type: number): void {
-    if (!heard(says.bytes) || !call) return;
+    if (!call) return;
     const { budget, host } = call;
     const exceeded = says.emit ? budget.emit() : undefined;
     if (exceeded !== undefined) kill('protocol', exceeded);
@@ -181,6 +182,9 @@ export function startChild(tier: Tier, slot: string, clock: Clock): Child {
 
   const read = createFrameReader(LARGEST_FRAME, (type, content) => {
     if (killed) return;
+    // Whatever it says counts, and what nobody waits for is not even read.
+    const counts = heard(HEAD_BYTES + content.length);
+    if (killed || (!counts && type !== FRAME.ready && type !== FRAME.spoiled)) return;
     const says = readFrame(type, content);
     if (says.type === 'ready') return becomeReady();
     if (says.type === 'act') return act(says, type);

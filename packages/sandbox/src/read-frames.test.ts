@@ -54,6 +54,29 @@ describe('what a child says', () => {
     ['an emit with a name that is no text', FRAME.emit, emitFrame({ ...HEAD, name: {} }, '1')],
     ['an emit with a name too long', FRAME.emit, emitFrame({ ...HEAD, name: 'ü'.repeat(129) }, '1')],
     ['an emit with an id that is an object', FRAME.emit, emitFrame({ ...HEAD, id: { a: 1 } }, '1')],
+    ['an emit with an id too long', FRAME.emit, emitFrame({ ...HEAD, id: 'x'.repeat(1025) }, '1')],
+    ['an emit with a head too long', FRAME.emit, emitFrame({ ...HEAD, more: 'x'.repeat(70_000) }, '1')],
+    ['an emit nested too deeply', FRAME.emit, emitFrame(HEAD, `${'['.repeat(300)}${']'.repeat(300)}`)],
+    [
+      'an emit whose bytes are more as text',
+      FRAME.emit,
+      Buffer.concat([emitFrame(HEAD, '"'), Buffer.alloc(LIMITS.emit - 10, 0xff), Buffer.from('"')]),
+    ],
+    ['a log line of a megabyte', FRAME.log, bytes({ ts: 1, level: 'info', msg: 'x'.repeat(1e6) })],
+    ['a db value of many megabytes', FRAME.dbSet, bytes({ key: 'k', json: JSON.stringify('x'.repeat(3e6)) })],
+    ['a definition of many megabytes', FRAME.end, bytes({ ok: true, definition: { a: 'x'.repeat(3e6) } })],
+    ['a word more than ready', FRAME.ready, Buffer.alloc(1000)],
+    [
+      'a definition with a thousand timers',
+      FRAME.end,
+      bytes({
+        ok: true,
+        definition: {
+          ...DEFINITION,
+          props: Array.from({ length: 400 }, (_, n) => ({ name: `t${n}`, type: '$.interface.timer' })),
+        },
+      }),
+    ],
     ['an emit without time', FRAME.emit, emitFrame({ ...HEAD, at: null }, '1')],
     ['a db value that is no JSON', FRAME.dbSet, bytes({ key: 'k', json: '{' })],
     ['a db key that is no text', FRAME.dbSet, bytes({ key: 1, json: '1' })],
@@ -89,6 +112,11 @@ describe('what a child says', () => {
       expect(says.end.definition).toEqual({ ...DEFINITION, props: [{ name: 'p', type: 'string' }] });
       expect(Object.keys(says.end.definition!.props[0]!)).toEqual(['name', 'type']);
     }
+  });
+
+  test('is one line, however an emit was written', () => {
+    const { emits } = apply(FRAME.emit, emitFrame(HEAD, '{\r\n"a":\n\n1}'));
+    expect(emits.map(({ payload }) => payload)).toEqual(['{"a":1}']);
   });
 
   test('is cut where a line is too long', () => {

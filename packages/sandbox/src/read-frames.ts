@@ -1,5 +1,7 @@
+import { hasTooManyInterfaces } from '@wellspring/component/child/define';
 import type { Definition } from '@wellspring/contract/definition';
 import { LIMITS } from '@wellspring/contract/limits';
+import { isTooDeep } from '@wellspring/core/json-depth';
 import { truncateUtf8 } from '@wellspring/core/truncate';
 import type { Host } from './port.ts';
 import type { EndFrame } from './protocol.ts';
@@ -15,23 +17,30 @@ export type ChildSays =
   | { type: 'spoiled' }
   | { type: 'end'; end: EndFrame }
   /** Something for the host of the call. */
-  | { type: 'act'; bytes: number; emit: boolean; apply(host: Host): void };
+  | { type: 'act'; emit: boolean; apply(host: Host): void };
 
-const withoutProto = (key: string, value: unknown) => (key === '__proto__' ? undefined : value);
+/** Bytes of a frame, by type; what has no limit here has that of all frames. It is parsed where everybody waits. */
+const LARGEST: Partial<Record<number, number>> = {
+  [FRAME.ready]: 16,
+  [FRAME.spoiled]: 16,
+  [FRAME.log]: 256 * 1024,
+  [FRAME.fault]: 2 * 1024 * 1024,
+  [FRAME.dbSet]: 16 * LIMITS.db,
+  [FRAME.end]: 2 * 1024 * 1024,
+};
+const LARGEST_HEAD = 64 * 1024;
+const SUMMARY_BYTES = 1024;
 
-function parse(bytes: Buffer): unknown {
-  const text = bytes.toString('utf8');
-  // A reviver makes parsing ten times slower, so only a text that may hold the key gets one.
-  const suspicious = text.includes('__proto__') || text.includes('\\u');
+function parse(bytes: Buffer, reviver?: (key: string, value: unknown) => unknown): unknown {
   try {
-    return suspicious ? JSON.parse(text, withoutProto) : JSON.parse(text);
+    return JSON.parse(bytes.toString('utf8'), reviver);
   } catch {
     throw new ProtocolError('a frame that is no JSON');
   }
 }
 
-function object(bytes: Buffer): Fields {
-  const value = parse(bytes);
+function object(bytes: Buffer, reviver?: Parameters<typeof parse>[1]): Fields {
+  const value = parse(bytes, reviver);
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw new ProtocolError('a frame without fields');
   return value as Fields;
@@ -59,41 +68,58 @@ function readEmit(content: Buffer): ChildSays {
   if (content.length < 4) throw new ProtocolError('a short emit');
   const headLength = content.readUInt32LE(0);
   if (headLength > content.length - 4) throw new ProtocolError('a short emit');
+  if (headLength > LARGEST_HEAD) throw new ProtocolError('an emit with a long head');
   const head = object(content.subarray(4, 4 + headLength));
-  const payload = content.toString('utf8', 4 + headLength);
   expect(head, {
-    id: nullable((value) => isText(value) || isNumber(value)),
+    id: nullable((value) => isNumber(value) || (isText(value) && Buffer.byteLength(value) <= LIMITS.emitId)),
     name: (value) => isText(value) && Buffer.byteLength(value) <= LIMITS.eventName,
     summary: nullable(isText),
     ts: nullable(isNumber),
     at: isNumber,
     delivery_ts: nullable(isNumber),
   });
-  if (payload.length > LIMITS.emit) throw new ProtocolError('an emit that is too large');
-  try {
-    // It is handed on unparsed, as part of larger JSON texts: it has to be one.
-    JSON.parse(payload);
-  } catch {
-    throw new ProtocolError('an emit that is no JSON');
-  }
+  const payload = readPayload(content.toString('utf8', 4 + headLength));
   const { id, name, summary, ts, at, delivery_ts } = head as never;
   return {
     type: 'act',
-    bytes: content.length,
     emit: true,
-    apply: (host) => host.emit({ payload, id, name, summary, ts, at, delivery_ts }),
+    apply: (host) =>
+      host.emit({
+        payload,
+        id,
+        name,
+        summary: summary && truncateUtf8(summary, SUMMARY_BYTES),
+        ts,
+        at,
+        delivery_ts,
+      }),
   };
 }
 
-const act = (content: Buffer, apply: (host: Host) => void): ChildSays => ({
+/** It is handed on unparsed, as part of larger JSON texts and as one line of a stream: it has to be fit for both. */
+function readPayload(payload: string): string {
+  if (Buffer.byteLength(payload) > LIMITS.emit) throw new ProtocolError('an emit that is too large');
+  if (isTooDeep(payload)) throw new ProtocolError('an emit that is nested too deeply');
+  let value: unknown;
+  try {
+    value = JSON.parse(payload);
+  } catch {
+    throw new ProtocolError('an emit that is no JSON');
+  }
+  return /[\n\r]/.test(payload) ? JSON.stringify(value) : payload;
+}
+
+const act = (apply: (host: Host) => void): ChildSays => ({
   type: 'act',
-  bytes: content.length,
   emit: false,
   apply,
 });
 
 /** @throws ProtocolError */
 export function readFrame(type: number, content: Buffer): ChildSays {
+  const largest = LARGEST[type];
+  if (largest !== undefined && content.length > largest)
+    throw new ProtocolError(`a frame of type ${type} with ${content.length} bytes`);
   switch (type) {
     case FRAME.ready:
       return { type: 'ready' };
@@ -103,15 +129,13 @@ export function readFrame(type: number, content: Buffer): ChildSays {
       return readEmit(content);
     case FRAME.fault: {
       const error = thrown(object(content));
-      return act(content, (host) => host.fault(error));
+      return act((host) => host.fault(error));
     }
     case FRAME.log: {
       const { ts, level, msg } = object(content);
       if (!isNumber(ts) || !isText(level) || !LEVELS.has(level) || !isText(msg))
         throw new ProtocolError('a bad log line');
-      return act(content, (host) =>
-        host.log({ ts, level: level as 'info', msg: truncateUtf8(msg, LIMITS.logLine) }),
-      );
+      return act((host) => host.log({ ts, level: level as 'info', msg: truncateUtf8(msg, LIMITS.logLine) }));
     }
     case FRAME.respond: {
       const { status, headers, body } = object(content);
@@ -122,20 +146,23 @@ export function readFrame(type: number, content: Buffer): ChildSays {
         isText(body) &&
         areHeaders(headers);
       if (!valid) throw new ProtocolError('a bad response');
-      return act(content, (host) => host.respond({ status, headers, body } as never));
+      return act((host) => host.respond({ status, headers, body } as never));
     }
     case FRAME.dbSet: {
       const { key, json } = object(content);
       if (!isText(key) || !(json === null || isText(json))) throw new ProtocolError('a bad db entry');
       if (json !== null) parse(Buffer.from(json));
-      return act(content, (host) => host.dbSet(key, json ?? undefined));
+      return act((host) => host.dbSet(key, json ?? undefined));
     }
     case FRAME.end:
-      return { type: 'end', end: readEnd(object(content)) };
+      // The only frame of which more is kept than fields that are named here.
+      return { type: 'end', end: readEnd(object(content, withoutProto)) };
     default:
       throw new ProtocolError(`a frame of type ${type}`);
   }
 }
+
+const withoutProto = (key: string, value: unknown) => (key === '__proto__' ? undefined : value);
 
 const areHeaders = (headers: unknown) =>
   typeof headers === 'object' &&
@@ -156,12 +183,16 @@ function readDefinition(value: unknown): Definition {
   const fields = (value ?? {}) as Fields;
   const isBoolean = (field: unknown) => typeof field === 'boolean';
   const checks = {
-    name: (name: unknown) => isText(name) && name !== '',
+    name: (name: unknown) => isText(name) && name !== '' && name.length <= 1000,
     key: nullable((key) => isText(key) && /^[a-z0-9_-]{1,256}$/.test(key)),
-    version: isText,
+    version: (version: unknown) => isText(version) && version.length <= 256,
     type: (type: unknown) => type === 'source' || type === 'action' || type === 'app',
     description: nullable(isText),
-    props: (props: unknown) => Array.isArray(props) && props.every(isDescriptor),
+    props: (props: unknown) =>
+      Array.isArray(props) &&
+      props.length <= LIMITS.props &&
+      props.every(isDescriptor) &&
+      !hasTooManyInterfaces(props),
     hooks: (hooks: unknown) =>
       Array.isArray(hooks) && hooks.every((hook) => ['deploy', 'activate', 'deactivate'].includes(hook)),
     dedupe: nullable((dedupe) => ['unique', 'greatest', 'last'].includes(dedupe as string)),

@@ -93,12 +93,20 @@ export async function openSandbox(
 
   /** Code that was compiled before is called in the turn in which it is asked for, so that calls keep their order. */
   const compiled = new Map<string, Awaited<ReturnType<Packager['bundle']>>>();
+  /** So does code that is asked for several times while it is being compiled. */
+  const compiling = new Map<string, ReturnType<Packager['bundle']>>();
+
+  function bundleOf(code: string): ReturnType<Packager['bundle']> {
+    const bundling = compiling.get(code) ?? sandbox.packager.bundle({ code });
+    compiling.set(code, bundling);
+    return bundling;
+  }
 
   async function runModule(
     code: string,
     { event = {}, process, timeoutMs = 20_000, signal, instance, call }: RunOptions = {},
   ): Promise<Outcome> {
-    const { id, bundle } = compiled.get(code) ?? (await sandbox.packager.bundle({ code }));
+    const { id, bundle } = compiled.get(code) ?? (await bundleOf(code));
     compiled.set(code, { id, bundle });
     const recorder = createRecorder();
     const result = await sandbox.executor.execute(

@@ -148,3 +148,14 @@ test('whatever is exported, a definition is plain JSON or an Error with a senten
     }),
   );
 });
+
+test('a component has no more props, and no more interfaces, than the platform can serve', () => {
+  const props = (count: number, type: string) =>
+    Object.fromEntries(Array.from({ length: count }, (_, n) => [`p${n}`, type]));
+  expect(readDefinition({ name: 'x', props: props(500, 'string') }).props).toHaveLength(500);
+  expect(() => readDefinition({ name: 'x', props: props(501, 'string') })).toThrow('more than 500 props');
+  expect(readDefinition({ name: 'x', props: props(20, '$.interface.http') }).props).toHaveLength(20);
+  expect(() => readDefinition({ name: 'x', props: props(21, '$.interface.http') })).toThrow(
+    'more than 20 interfaces',
+  );
+});

@@ -1,4 +1,5 @@
 import type { DedupeStrategy, Definition, HookName, PropDescriptor } from '@wellspring/contract/definition';
+import { LIMITS } from '@wellspring/contract/limits';
 
 /** Reads a definition: the object that the code exports, as data. Everything in it is the user's. */
 
@@ -54,8 +55,16 @@ export function readDefinition(exported: unknown): Definition {
 function readProps(props: unknown): PropDescriptor[] {
   if (props === undefined || props === null) return [];
   if (!isObject(props)) throw new Error('props has to be an object.');
-  return Object.entries(props).map(([name, prop]) => describe(name, attributesOf(name, prop)));
+  const described = Object.entries(props).map(([name, prop]) => describe(name, attributesOf(name, prop)));
+  if (described.length > LIMITS.props) throw new Error(`The component has more than ${LIMITS.props} props.`);
+  if (hasTooManyInterfaces(described))
+    throw new Error(`The component has more than ${LIMITS.interfaces} interfaces.`);
+  return described;
 }
+
+/** Each of them is an endpoint, or a timer that ticks. */
+export const hasTooManyInterfaces = (props: readonly { type: string }[]): boolean =>
+  props.filter(({ type }) => type.startsWith('$.interface.')).length > LIMITS.interfaces;
 
 /** All attributes of a prop: those of a propDefinition, and those given beside it, which win. */
 export function attributesOf(name: string, prop: unknown, depth = 0): Fields {

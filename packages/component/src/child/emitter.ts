@@ -1,5 +1,6 @@
 import { LIMITS } from '@wellspring/contract/limits';
 import { systemClock } from '@wellspring/core/clock';
+import { isTooDeep, MAX_DEPTH } from '@wellspring/core/json-depth';
 import { truncateUtf8 } from '@wellspring/core/truncate';
 import type { ChildIO } from './program-types.ts';
 
@@ -22,6 +23,10 @@ export function createEmit(io: ChildIO): (event?: unknown, metadata?: unknown) =
         fault(`The event was not emitted: its name has more than ${LIMITS.eventName} bytes.`);
       } else if (payload.length > LIMITS.emit || Buffer.byteLength(payload) > LIMITS.emit) {
         fault(`The event was not emitted: it has more than ${LIMITS.emit / 1024 / 1024} MB.`);
+      } else if (Buffer.byteLength(String(readId(given.id) ?? '')) > LIMITS.emitId) {
+        fault(`The event was not emitted: its id has more than ${LIMITS.emitId} bytes.`);
+      } else if (isTooDeep(payload)) {
+        fault(`The event was not emitted: it is nested more than ${MAX_DEPTH} levels deep.`);
       } else {
         const { id, summary, ts, delivery_ts } = given;
         io.emit({

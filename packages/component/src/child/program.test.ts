@@ -101,16 +101,20 @@ describe('$emit', () => {
     expect(said.faults[0]!.message).toMatch(/not emitted: it cannot be serialised/);
   });
 
-  test('a name of more than 256 bytes and an event of more than 6 MB are faults', async () => {
+  test('a name of more than 256 bytes, an id of more than 1 KB, events too large or too deep are faults', async () => {
     await run((self) => {
       self.$emit(1, { name: 'é'.repeat(129) });
       self.$emit(2, { name: 'é'.repeat(128) });
       self.$emit('x'.repeat(LIMITS.emit));
+      self.$emit(3, { id: 'x'.repeat(1025) });
+      self.$emit(JSON.parse(`${'['.repeat(300)}${']'.repeat(300)}`));
     });
     expect(payloads()).toEqual([2]);
     expect(said.faults.map(({ message }) => message)).toEqual([
       expect.stringMatching(/more than 256 bytes/),
       expect.stringMatching(/more than 6 MB/),
+      expect.stringMatching(/id has more than 1024 bytes/),
+      expect.stringMatching(/more than 256 levels deep/),
     ]);
   });
 

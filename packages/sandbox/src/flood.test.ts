@@ -1,0 +1,31 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { eventually } from '@wellspring/testing/eventually';
+import { openSandbox, type TestSandbox, TIERS, values } from './sandbox.kit.ts';
+
+describe.each(TIERS)('code in tier %s', (tier) => {
+  let sandbox: TestSandbox;
+  beforeAll(async () => {
+    sandbox = await openSandbox(tier);
+  });
+  afterAll(async () => {
+    await sandbox[Symbol.asyncDispose]();
+  });
+
+  test.each([
+    ['that it is ready', [1, 0, 0, 0, 10]],
+    ['events', [4, 0, 0, 0, 11, 0, 0, 0]],
+    ['ends', [3, 0, 0, 0, 16, 123, 125]],
+  ])('that says %s without end, after its end, is ended', async (name, frame) => {
+    const process = `flood ${name}/1`;
+    const code = `import fs from 'node:fs'; let n = 0; export default { name: 'x', run(event) {
+      this.$emit(++n);
+      const much = Buffer.concat(Array(5000).fill(Buffer.from(${JSON.stringify(frame)})));
+      if (event.flood) setTimeout(() => { for (;;) try { fs.writeSync(3, much) } catch {} }, 1);
+    } }`;
+    const flood = await sandbox.runModule(code, { process, event: { flood: true } });
+    expect(values(flood)).toEqual([1]);
+    const { idle } = sandbox.executor.stats();
+    await eventually(() => expect(sandbox.executor.stats().idle).toBe(idle - 1));
+    expect(values(await sandbox.runModule(code, { process }))).toEqual([1]);
+  });
+});
