@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { startContainer } from './containers.ts';
 import { startMongo } from './mongodb.ts';
 import { ensurePrograms } from './programs.ts';
+import { startRabbit } from './rabbitmq.ts';
 import { startRedis } from './redis.ts';
 import type { ServerName, TestServer } from './server.ts';
 
@@ -25,7 +26,8 @@ const VARIABLES: Record<ServerName, string> = {
   redis: 'WELLSPRING_TEST_REDIS_URL',
   mongodb: 'WELLSPRING_TEST_MONGODB_URL',
 };
-const LAUNCHERS: Partial<Record<ServerName, () => Promise<TestServer>>> = {
+const LAUNCHERS: Record<ServerName, () => Promise<TestServer>> = {
+  rabbitmq: startRabbit,
   redis: startRedis,
   mongodb: () => startMongo({ durable: false }),
 };
@@ -44,9 +46,7 @@ async function serverOf(name: ServerName): Promise<Answer> {
   }
   const programs = await answer(`/programs/${name}`);
   if (programs?.missing) return programs;
-  const launch = LAUNCHERS[name];
-  if (!launch) return { missing: 'nothing starts it yet' };
-  const server = await launch();
+  const server = await LAUNCHERS[name]();
   endings.push(server.dispose);
   return { url: server.url };
 }
