@@ -1,6 +1,14 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { type Cache, type Candidate, compareIds, dedupe, type Strategy, UNIQUE_IDS } from './dedupe.ts';
+import {
+  type Cache,
+  type Candidate,
+  CHANNELS,
+  compareIds,
+  dedupe,
+  type Strategy,
+  UNIQUE_IDS,
+} from './dedupe.ts';
 
 /** Runs one after another; gives the ids that are kept, per run. */
 function kept(strategy: Strategy, runs: (string | number | null)[][]): string[][] {
@@ -164,4 +172,15 @@ describe('last', () => {
       }),
     );
   });
+});
+
+test('so many channels are remembered: those that were used last', () => {
+  const emits = (names: string[]) => names.map((name) => ({ id: 'a', name }));
+  const names = Array.from({ length: CHANNELS + 50 }, (_, n) => `c${n}`);
+  const first = dedupe('unique', {}, emits(names));
+  expect(Object.keys(first.caches)).toEqual(names.slice(50));
+  // One that is used again is the newest.
+  const again = dedupe('unique', first.caches, emits(['c50', 'new']));
+  expect(again.verdicts).toEqual(['known', 'keep']);
+  expect(Object.keys(again.caches)).toEqual([...names.slice(52), 'c50', 'new']);
 });

@@ -24,9 +24,12 @@ export interface Candidate {
 export interface Decision {
   /** Per candidate, in the order given: keep it, it is known, or it has no id although the strategy needs one. */
   verdicts: ('keep' | 'known' | 'no-id')[];
-  /** By channel. The caches passed in are not changed. */
+  /** By channel: the CHANNELS that were used last. The caches passed in are not changed. */
   caches: Record<string, Cache>;
 }
+
+/** How many channels are remembered: the state of a source has to stay of a size that is written with each run. */
+export const CHANNELS = 100;
 
 /** How many ids `unique` keeps; first in, first out. */
 export const UNIQUE_IDS = 100;
@@ -59,6 +62,8 @@ export function dedupe(
     members.forEach(({ index }, i) => {
       verdicts[index] = decided.keep[i] ? 'keep' : 'known';
     });
+    // Used now, it comes last, whatever its place was.
+    delete after[name];
     Object.defineProperty(after, name, {
       value: decided.cache,
       enumerable: true,
@@ -66,6 +71,8 @@ export function dedupe(
       writable: true,
     });
   }
+  const known = Object.keys(after);
+  for (const name of known.slice(0, Math.max(0, known.length - CHANNELS))) delete after[name];
   return { verdicts, caches: after };
 }
 

@@ -202,3 +202,14 @@ test('the map holds 64 KB in all; what would be too much changes nothing', () =>
   expect(typeof setDb(live, 'b', 'x'.repeat(10_000))).toBe('object');
   expect(Object.keys(live.db)).toEqual(['b']);
 });
+
+test('a large event is not kept again for each error of its run', () => {
+  const errors = Array.from({ length: 100 }, (_, n) => ({ name: 'Error', message: String(n), stack: '' }));
+  const outcome = { emits: [], errors, logs: [] };
+  const large = { text: 'x'.repeat(900_000) };
+  const { events } = prepareCommit(input({ outcome, triggerEvent: () => large }));
+  const records = events.map(({ payload }) => JSON.parse(payload));
+  expect(records.map(({ error }) => error.msg)).toEqual(errors.map(({ message }) => message));
+  expect(records[0].original_event).toEqual(large);
+  expect(events.reduce((sum, { payload }) => sum + payload.length, 0)).toBeLessThan(4_000_000);
+});

@@ -45,6 +45,9 @@ export interface Prepared {
   counts: { emitted: number; deduped: number };
 }
 
+/** Of the records of a run's errors: those beyond tell no more what the run was given. */
+const MOST_FAILURE_BYTES = 1024 * 1024;
+
 /** The state after a run and all that it leaves behind. Pure but for the emit ids: the caller writes it at once. */
 export function prepareCommit(input: CommitInput): Prepared {
   const { state, run, outcome, now } = input;
@@ -60,9 +63,15 @@ export function prepareCommit(input: CommitInput): Prepared {
   const events = kept.map((emit) => eventRow(run, 'events', emit.name, allocate('events', 1), now, emit));
   const records = [...outcome.logs];
   for (const verdict of verdicts) if (verdict === 'no-id') records.push(missingId(run, now));
-  const failures = errors.map((error) => {
+  let triggerEvent: unknown;
+  let failureBytes = 0;
+  const failures = errors.map((error, index) => {
     records.push(errorLogRecord(run, error, now));
-    const payload = errorRecord(run, input.triggerEvent(), error, now);
+    if (index === 0) triggerEvent = input.triggerEvent();
+    // A large event is not kept once for each of a hundred errors.
+    const event = failureBytes <= MOST_FAILURE_BYTES ? triggerEvent : null;
+    const payload = errorRecord(run, event, error, now);
+    failureBytes += payload.length;
     return eventRow(run, '$errors', '$errors', allocate('$errors', 1), now, { payload });
   });
   const counts = { emitted: kept.length, deduped };
