@@ -1,63 +1,44 @@
+import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
-import type { IncomingMessage, ServerResponse } from 'node:http';
-import { join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { SERVICES } from '@wellspring/contract/endpoint';
-import { systemClock } from '@wellspring/core/clock';
-import { type Config, ConfigError, configTable, readConfig } from '@wellspring/runtime/config';
-import { createHealthListener } from '@wellspring/runtime/health';
-import { parse } from 'yaml';
+import { type Config, configTable, readConfig } from '@wellspring/runtime/config';
+import { STOP_MS } from '@wellspring/runtime/run';
+import { type ComposeService, readCompose } from './compose.ts';
 import { readDockerfile } from './dockerfile.ts';
+import { isHealthPath } from './health-paths.ts';
 
 /** What stands in the files for Docker, held against the code that they start. */
 
 const ROOT = join(import.meta.dirname, '../../..');
 const read = (path: string) => readFileSync(join(ROOT, path), 'utf8');
 
-interface ComposeService {
-  profiles?: string[];
-  command?: string[];
-  environment?: Record<string, string>;
-  ports?: string[];
-  volumes?: string[];
-  depends_on?: Record<string, object>;
-  healthcheck?: { test: string[] };
-  security_opt?: string[];
-  build?: { context: string; dockerfile: string };
-}
+const KEYS = ['WELLSPRING_SECRET_KEY', 'WELLSPRING_ADMIN_KEY', 'WELLSPRING_API_KEY'];
+const PASSWORDS = ['RABBITMQ_PASSWORD', 'REDIS_PASSWORD', 'MONGODB_PASSWORD'];
+const given = Object.fromEntries([...KEYS, ...PASSWORDS].map((name, n) => [name, String(n).repeat(64)]));
 
-const compose: { services: Record<string, ComposeService>; volumes: Record<string, unknown> } = parse(
-  read('docker-compose.yml'),
-  { merge: true },
-);
+const distributed = readCompose(read('docker-compose.yml'), given);
+const embedded = readCompose(read('deploy/docker-compose.embedded.yml'));
 const image = readDockerfile(read('deploy/Dockerfile'));
-const built = Object.entries(compose.services).filter(([, { build }]) => build !== undefined);
 const known = new Set(configTable.map(({ name }) => name));
 
-/** The value of a variable as Compose gives it when nobody sets one: `${NAME:-default}`. */
-const substituted = (text: string) => text.replace(/\$\{\w+:-([^}]*)\}/g, '$1');
-
 /** What the process of a service reads: the image's environment, and the service's over it. */
-const environmentOf = ({ environment = {} }: ComposeService): Record<string, string> => ({
-  ...image.environment,
-  ...Object.fromEntries(Object.entries(environment).map(([name, value]) => [name, substituted(value)])),
-});
-
-const configOf = (service: ComposeService): Config =>
-  readConfig({ env: environmentOf(service), services: (service.command ?? []).slice(1), isTerminal: false });
-
-function faultsOf(service: ComposeService): readonly string[] {
-  try {
-    configOf(service);
-    return [];
-  } catch (error) {
-    if (error instanceof ConfigError) return error.faults;
-    throw error;
-  }
-}
+const configOf = ({ environment = {}, command = [] }: ComposeService): Config =>
+  readConfig({ env: { ...image.environment, ...environment }, services: command, isTerminal: false });
 
 /** Ports inside of the container that are published. */
 const published = ({ ports = [] }: ComposeService) => ports.map((port) => Number(port.split(':').at(-1)));
+
+/** Our containers of both files, with the directory that paths in them start from. */
+const ours = [
+  { from: 'docker-compose.yml', services: distributed.services },
+  { from: 'deploy/docker-compose.embedded.yml', services: embedded.services },
+].flatMap(({ from, services }) =>
+  Object.entries(services)
+    .filter(([, { build }]) => build !== undefined)
+    .map(([name, service]) => ({ name, service, directory: join(ROOT, dirname(from)) })),
+);
 
 describe('the image', () => {
   test('starts a file that exists with the pinned Node.js', () => {
@@ -67,53 +48,60 @@ describe('the image', () => {
     expect(manifest.scripts.start).toBe(`node ${started[1]}`);
     expect(manifest.dependencies).toHaveProperty('node');
     expect(existsSync(join(ROOT, started[1]!))).toBe(true);
+    expect(image.packages).toContain(image.entrypoint[0]);
+  });
+
+  test('has the libraries that the pinned Node.js is linked with', () => {
+    const linked = execFileSync('ldd', [process.execPath], { encoding: 'utf8' });
+    const libraries = [...linked.matchAll(/^\s*(\S+)\.so\.(\d+) =>/gm)].map(([, name, n]) => `${name}${n}`);
+    // Of the C library and the compiler, which every Debian has.
+    const base = /^(linux-vdso|libc|libm|libdl|libpthread|librt|libgcc_s)\d$/;
+    const needed = libraries.filter((name) => !base.test(name));
+    expect(needed).toContain('libstdc++6');
+    expect(image.packages).toEqual(expect.arrayContaining(needed));
   });
 
   test('runs with a configuration that holds, not as root, refusing code without isolation', () => {
     const config = configOf({});
     expect(config).toMatchObject({ host: '0.0.0.0', isolation: 'required', allowNetworks: [] });
     expect(image.volumes).toContain(config.dataDir);
+    expect(image.environment.HOME).toBe(config.dataDir);
     expect(image.exposed).toEqual([config.port, config.adminPort]);
-    expect(image.user).not.toMatch(/^(root|0|)$/);
+    // Kubernetes only trusts numbers.
+    expect(image.user).toMatch(/^[1-9]\d*:[1-9]\d*$/);
     expect(image.packages).toContain('bubblewrap');
   });
 
   test('only sets variables that the platform reads', () => {
-    const ours = Object.keys(image.environment).filter((name) => name.startsWith('WELLSPRING_'));
-    expect(ours.length).toBeGreaterThan(3);
-    expect(ours.filter((name) => !known.has(name))).toEqual([]);
+    const set = Object.keys(image.environment).filter((name) => name.startsWith('WELLSPRING_'));
+    expect(set.length).toBeGreaterThan(3);
+    expect(set.filter((name) => !known.has(name))).toEqual([]);
   });
 
   test('is healthy when the platform says that it is', () => {
     const [, path] = /'(\/\w+)'\)/.exec(image.healthcheck.at(-1)!)!;
-    expect(isAnswered(path!)).toBe(true);
-    expect(isAnswered('/elsewhere')).toBe(false);
+    expect(path).toBe('/ready');
+    expect(isHealthPath(path!)).toBe(true);
+    expect(isHealthPath('/elsewhere')).toBe(false);
+  });
+
+  test('leaves secrets and data of whoever builds it behind', () => {
+    const ignored = read('deploy/Dockerfile.dockerignore').split('\n');
+    expect(ignored).toEqual(expect.arrayContaining(['.env*', '.wellspring', '.git', '**/node_modules']));
   });
 });
 
-function isAnswered(url: string): boolean {
-  const part = { ping: async () => {} };
-  const deps = { store: part, queue: part, pubsub: part, call: part, blob: part, clock: systemClock };
-  const listener = createHealthListener(deps as unknown as Parameters<typeof createHealthListener>[0], {
-    isDraining: () => false,
-  });
-  const req = { url, method: 'GET', resume() {} };
-  const res = { writeHead() {}, end() {} };
-  return listener(req as unknown as IncomingMessage, res as unknown as ServerResponse);
-}
+describe('everything in one container', () => {
+  const service = embedded.services.wellspring!;
+  const config = configOf(service);
 
-describe('docker compose up', () => {
-  const alone = Object.entries(compose.services).filter(([, { profiles = [] }]) => profiles.length === 0);
-  const service = compose.services.wellspring!;
-
-  test('starts the platform in one container, from our image', () => {
-    expect(alone.map(([name]) => name)).toEqual(['wellspring']);
-    expect(existsSync(join(ROOT, service.build!.context, service.build!.dockerfile))).toBe(true);
+  test('is all that there is, and needs nothing to be set', () => {
+    expect(Object.keys(embedded.services)).toEqual(['wellspring']);
+    expect(embedded.required).toEqual([]);
+    expect([config.mode, config.services]).toEqual(['embedded', SERVICES]);
   });
 
-  test('with a configuration that holds, whose two ports are published to this machine only', () => {
-    const config = configOf(service);
-    expect(config.services).toEqual(SERVICES);
+  test('has its two ports published to this machine only', () => {
     expect(published(service)).toEqual([config.port, config.adminPort]);
     expect([config.host, config.adminHost]).toEqual(['0.0.0.0', '0.0.0.0']);
     expect(service.ports!.every((port) => port.startsWith('127.0.0.1:'))).toBe(true);
@@ -121,55 +109,144 @@ describe('docker compose up', () => {
 
   test('keeps its data in a named volume', () => {
     const [volume, path] = service.volumes![0]!.split(':');
-    expect(path).toBe(configOf(service).dataDir);
-    expect(compose.volumes).toHaveProperty(volume!);
+    expect(path).toBe(config.dataDir);
+    expect(embedded.volumes).toHaveProperty(volume!);
   });
 });
 
-describe('the profile distributed', () => {
-  const distributed = Object.entries(compose.services).filter(([, { profiles }]) =>
-    profiles?.includes('distributed'),
-  );
+describe('docker compose up', () => {
+  const { services, volumes } = distributed;
   const servers = { WELLSPRING_AMQP_URL: 5672, WELLSPRING_REDIS_URL: 6379, WELLSPRING_MONGODB_URL: 27017 };
 
-  test('has a container for each service, named like it, and the three servers', () => {
-    expect(distributed.map(([name]) => name).sort()).toEqual(
-      [...SERVICES, 'rabbitmq', 'redis', 'mongodb'].sort(),
-    );
-    for (const name of SERVICES) expect(compose.services[name]!.command).toEqual(['start', name]);
+  test('starts a container for each service, named like it, and the three servers', () => {
+    expect(Object.keys(services).sort()).toEqual([...SERVICES, 'rabbitmq', 'redis', 'mongodb'].sort());
+    for (const name of SERVICES) expect(services[name]!.command).toEqual([name]);
   });
 
-  test.each(SERVICES)('%s waits for and points to servers that are there', (name) => {
-    const service = compose.services[name]!;
-    const environment = environmentOf(service);
+  test('refuses to start without keys and passwords, and its first lines make all of them', () => {
+    expect(distributed.required).toEqual([...KEYS, ...PASSWORDS].sort());
+    const [, names] = /for name in ([^;]+);/.exec(read('docker-compose.yml').replace(/\\\n# +/g, ''))!;
+    expect(names!.split(' ').sort()).toEqual(distributed.required);
+    expect(read('.gitignore').split('\n')).toContain('.env');
+  });
+
+  test.each(SERVICES)('%s has a configuration that holds, and runs alone', (name) => {
+    const config = configOf(services[name]!);
+    expect([config.mode, config.services]).toEqual(['distributed', [name]]);
+    // Where metrics are scraped from, and what the gateway's ports lead to.
+    expect(config.adminHost).toBe('0.0.0.0');
+    // A gateway without preset keys would make new ones at every start.
+    expect([config.adminKey, config.apiKey].map((key) => key !== null)).toEqual(
+      name === 'gateway' ? [true, true] : [false, false],
+    );
+  });
+
+  test.each(SERVICES)('%s waits for and points to servers that are there, with their passwords', (name) => {
+    const service = services[name]!;
     const hosts = Object.entries(servers).map(([variable, port]) => {
-      const { hostname, port: given } = new URL(environment[variable]!);
+      const { hostname, port: given, password } = new URL(service.environment![variable]!);
       expect(Number(given || port)).toBe(port);
-      expect(compose.services[hostname]!.healthcheck!.test.length).toBeGreaterThan(1);
+      const server = services[hostname]!;
+      expect(JSON.stringify([server.environment, server.command])).toContain(password);
+      expect(password).toMatch(/^\d{64}$/);
       return hostname;
     });
-    expect(Object.keys(service.depends_on!).sort()).toEqual(hosts.sort());
+    expect(Object.keys(service.depends_on!)).toEqual(expect.arrayContaining(hosts));
   });
 
-  test('lacks nothing but the keys that whoever installs it has to give', () => {
-    for (const name of SERVICES) {
-      const missing = faultsOf(compose.services[name]!).map((fault) => fault.split(' ')[0]);
-      expect([name, ...missing]).toEqual([
-        name,
-        'WELLSPRING_SECRET_KEY',
-        ...(name === 'gateway' ? ['WELLSPRING_ADMIN_KEY'] : []),
-      ]);
+  test('nobody is waited for who does not say that he is healthy', () => {
+    const isBuilt = (name: string) => services[name]!.build !== undefined;
+    for (const { depends_on = {} } of Object.values(services)) {
+      for (const [name, { condition }] of Object.entries(depends_on)) {
+        expect([name, condition]).toEqual([name, 'service_healthy']);
+        expect([name, isBuilt(name) || services[name]!.healthcheck !== undefined]).toEqual([name, true]);
+      }
     }
+  });
+
+  test('the gateway finds the services that it asks under their names, and waits for them', () => {
+    const config = configOf(services.gateway!);
+    const asked = ['components', 'sources', 'subscriptions', 'webhooks', 'events'] as const;
+    for (const name of asked) {
+      const origins = config[`${name}Url`].map((origin) => new URL(origin));
+      expect(origins.map(({ hostname }) => hostname)).toEqual([name]);
+      expect(origins.map(({ port }) => Number(port))).toEqual([configOf(services[name]!).port]);
+    }
+    expect(Object.keys(services.gateway!.depends_on!)).toEqual(expect.arrayContaining([...asked]));
+  });
+
+  test('publishes the gateway only, to this machine only', () => {
+    const open = Object.entries(services).filter(([, { ports }]) => ports !== undefined);
+    expect(open.map(([name]) => name)).toEqual(['gateway']);
+    expect(published(services.gateway!)).toEqual([3000, 3001]);
+    expect(services.gateway!.ports!.every((port) => port.startsWith('127.0.0.1:'))).toBe(true);
+  });
+
+  test('keeps the data of RabbitMQ and MongoDB in named volumes, and under names that stay', () => {
+    for (const name of ['rabbitmq', 'mongodb']) {
+      const named = services[name]!.volumes!.map((volume) => volume.split(':')[0]!);
+      expect(named).toContain(name);
+      for (const volume of named) expect(volumes).toHaveProperty(volume);
+    }
+    // It keeps its data below the name of its node.
+    expect(services.rabbitmq!.hostname).toBe('rabbitmq');
   });
 });
 
 describe('every container of ours', () => {
-  test.each(built)('%s sets only variables that the platform reads', (_name, { environment = {} }) => {
-    expect(Object.keys(environment).filter((name) => !known.has(name))).toEqual([]);
+  test.each(ours)('$name sets only variables that the platform reads', ({ service }) => {
+    expect(Object.keys(service.environment ?? {}).filter((name) => !known.has(name))).toEqual([]);
   });
 
-  test('only where user code runs, Docker lets go of what bubblewrap needs', () => {
-    const opened = built.filter(([, { security_opt }]) => security_opt !== undefined).map(([name]) => name);
-    expect(opened.sort()).toEqual(['runner', 'wellspring']);
+  test.each(ours)('$name is built from what is there', ({ service, directory }) => {
+    const context = resolve(directory, service.build!.context);
+    expect(context).toBe(resolve(ROOT));
+    expect(existsSync(join(context, service.build!.dockerfile))).toBe(true);
+  });
+
+  test.each(ours)('$name writes nowhere but to its data, and has no privileges', ({ service }) => {
+    expect([service.read_only, service.tmpfs, service.cap_drop]).toEqual([true, ['/tmp'], ['ALL']]);
+    expect(service.security_opt).toContain('no-new-privileges:true');
+  });
+
+  test.each(ours)('$name is given the time to finish what it began', ({ service }) => {
+    expect(Number.parseInt(service.stop_grace_period!, 10) * 1000).toBeGreaterThan(STOP_MS + 5_000);
+  });
+
+  test('only where user code runs, Docker lets go of what bubblewrap needs, by a profile that is there', () => {
+    const opened = ours.filter(({ service }) => service.security_opt!.length > 1);
+    expect(opened.map(({ name }) => name).sort()).toEqual(['runner', 'wellspring']);
+    for (const { service, directory } of opened) {
+      expect(service.security_opt).toContain('apparmor=unconfined');
+      const [, path] = /seccomp=(.*)/.exec(service.security_opt!.join('\n'))!;
+      expect(existsSync(join(directory, path!))).toBe(true);
+    }
+  });
+});
+
+describe('the profile of system calls', () => {
+  const profile: { defaultAction: string; syscalls: { names: string[]; action: string }[] } = JSON.parse(
+    read('deploy/seccomp.json'),
+  );
+  const refused = profile.syscalls.flatMap(({ names }) => names);
+
+  test('lets bubblewrap make its namespaces, and keeps what nobody needs away', () => {
+    expect(profile.defaultAction).toBe('SCMP_ACT_ALLOW');
+    expect(new Set(profile.syscalls.map(({ action }) => action))).toEqual(new Set(['SCMP_ACT_ERRNO']));
+    const needed = [
+      'clone',
+      'clone3',
+      'unshare',
+      'mount',
+      'umount2',
+      'pivot_root',
+      'prctl',
+      'seccomp',
+      'capset',
+    ];
+    expect(refused.filter((name) => needed.includes(name))).toEqual([]);
+    expect(refused).toEqual(
+      expect.arrayContaining(['bpf', 'ptrace', 'keyctl', 'init_module', 'io_uring_setup']),
+    );
   });
 });

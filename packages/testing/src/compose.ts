@@ -1,0 +1,44 @@
+import { parse } from 'yaml';
+
+export interface ComposeService {
+  command?: string[];
+  environment?: Record<string, string>;
+  ports?: string[];
+  volumes?: string[];
+  tmpfs?: string[];
+  read_only?: boolean;
+  cap_drop?: string[];
+  depends_on?: Record<string, { condition: string }>;
+  healthcheck?: { test: string[] };
+  hostname?: string;
+  stop_grace_period?: string;
+  security_opt?: string[];
+  build?: { context: string; dockerfile: string };
+}
+
+export interface Compose {
+  services: Record<string, ComposeService>;
+  volumes: Record<string, unknown>;
+  /** Variables without which Compose refuses the file: `${NAME:?why}`. */
+  required: string[];
+}
+
+const VARIABLE = /(?<!\$)\$\{(\w+)(?::([-?])([^}]*))?\}/g;
+
+/** Reads a compose file with the variables in its values replaced, as Compose does. @param given values of variables */
+export function readCompose(text: string, given: Record<string, string> = {}): Compose {
+  const required = new Set<string>();
+  const replaced = (value: string) =>
+    value.replace(VARIABLE, (_all, name: string, kind: string | undefined, rest = '') => {
+      if (kind === '?') required.add(name);
+      return given[name] ?? (kind === '-' ? rest : '');
+    });
+  const inside = (node: unknown): unknown => {
+    if (typeof node === 'string') return replaced(node);
+    if (Array.isArray(node)) return node.map(inside);
+    if (node === null || typeof node !== 'object') return node;
+    return Object.fromEntries(Object.entries(node).map(([name, value]) => [name, inside(value)]));
+  };
+  const file = inside(parse(text, { merge: true })) as Omit<Compose, 'required'>;
+  return { ...file, required: [...required].sort() };
+}
