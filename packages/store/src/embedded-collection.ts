@@ -1,6 +1,6 @@
 import type { Database, SQLInputValue } from '@wellspring/sqlite/database';
-import { createCodec, type StoredRow } from './embedded-row.ts';
-import { columnOf, tableOf, textColumnOf } from './embedded-schema.ts';
+import { columnValue, createCodec, placeOf, type StoredRow } from './embedded-row.ts';
+import { columnOf, indexedFields, tableOf, textColumnOf } from './embedded-schema.ts';
 import { checkIndexed, compileWhere } from './embedded-where.ts';
 import {
   type Collection,
@@ -34,14 +34,12 @@ export function createCollection<T extends Row>(
 ): EmbeddedCollection<T> {
   const table = tableOf(definition);
   const codec = createCodec(definition);
-  const textColumns = (definition.texts ?? []).map(textColumnOf);
-  const all = ['id', 'version', 'doc', ...textColumns].join(', ');
-  const places = ['?', '1', '?', ...textColumns.map(() => '?')].join(', ');
-  const sets = ['doc = ?', ...textColumns.map((column) => `${column} = ?`)].join(', ');
-  const INSERT = `INSERT INTO ${table} (${all}) VALUES (${places})`;
-  const INSERT_NEW = `INSERT OR IGNORE INTO ${table} (${all}) VALUES (${places})`;
-  const REPLACE = `UPDATE ${table} SET version = version + 1, ${sets} WHERE id = ? AND version = ?`;
-  const REPLACE_DOC = `UPDATE ${table} SET version = version + 1, doc = ? WHERE id = ? AND version = ?`;
+  const fields = indexedFields(definition);
+  const textFields = definition.texts ?? [];
+  const all = ['rowid', 'id', 'version', 'doc', ...textFields.map(textColumnOf)].join(', ');
+  const inserted = ['id', 'version', 'doc', ...textFields.map(textColumnOf), ...fields.map(columnOf)].join(
+    ', ',
+  );
   const GET = `SELECT ${all} FROM ${table} WHERE id = ?`;
 
   const getStored = (id: string) => db.statement(GET).get(id) as unknown as StoredRow | undefined;
@@ -69,25 +67,51 @@ export function createCollection<T extends Row>(
     }
   }
 
+  /** Gives the number of rows inserted. */
+  function insertRow(verb: string, row: T): number {
+    const values: SQLInputValue[] = [row.id, codec.doc(row), ...codec.texts(row)];
+    let places = `?, 1, ?${', ?'.repeat(textFields.length)}`;
+    for (const field of fields) places += `, ${placeOf(columnValue(row[field]), values)}`;
+    const sql = `${verb} INTO ${table} (${inserted}) VALUES (${places})`;
+    return Number(db.statement(sql).run(...values).changes);
+  }
+
   const insertNow = (row: T): void => {
-    guarded(() => db.statement(INSERT).run(row.id, codec.doc(row), ...codec.texts(row)));
+    guarded(() => insertRow('INSERT', row));
   };
 
-  const insertNewNow = (row: T): boolean =>
-    db.statement(INSERT_NEW).run(row.id, codec.doc(row), ...codec.texts(row)).changes === 1;
+  const insertNewNow = (row: T): boolean => insertRow('INSERT OR IGNORE', row) === 1;
 
-  const replaceNow = (row: T, ifVersion: number): boolean =>
-    guarded(
-      () => db.statement(REPLACE).run(codec.doc(row), ...codec.texts(row), row.id, ifVersion).changes === 1,
-    );
-
-  /** Gives the row as it is afterwards. */
-  function changeNow(stored: StoredRow, fields: Partial<T>): T {
-    const row = { ...codec.row(stored), ...fields, id: stored.id };
-    // Texts are large: they are written only when they change.
-    if (codec.hasText(fields)) replaceNow(row, stored.version);
-    else guarded(() => db.statement(REPLACE_DOC).run(codec.doc(row), row.id, stored.version));
+  /**
+   * Gives the row as it is afterwards. Only columns that change are set: each costs its indexes, and texts are large.
+   */
+  function changeNow(stored: StoredRow, change: Partial<T>): T {
+    const before = codec.row(stored);
+    const row = { ...before, ...change, id: stored.id };
+    const values: SQLInputValue[] = [codec.doc(row)];
+    let sets = 'doc = ?';
+    for (const field of Object.keys(change) as (keyof T & string)[]) {
+      if (codec.isText(field)) {
+        sets += `, ${textColumnOf(field)} = ?`;
+        values.push(codec.text(row, field));
+      } else if (fields.includes(field)) {
+        const value = columnValue(row[field]);
+        if (value !== columnValue(before[field])) sets += `, ${columnOf(field)} = ${placeOf(value, values)}`;
+      }
+    }
+    values.push(stored.rowid);
+    const sql = `UPDATE ${table} SET version = version + 1, ${sets} WHERE rowid = ?`;
+    guarded(() => db.statement(sql).run(...values));
     return row;
+  }
+
+  function replaceNow(row: T, ifVersion: number): boolean {
+    const values: SQLInputValue[] = [codec.doc(row), ...codec.texts(row)];
+    let sets = ['doc', ...textFields.map(textColumnOf)].map((column) => `${column} = ?`).join(', ');
+    for (const field of fields) sets += `, ${columnOf(field)} = ${placeOf(columnValue(row[field]), values)}`;
+    values.push(row.id, ifVersion);
+    const sql = `UPDATE ${table} SET version = version + 1, ${sets} WHERE id = ? AND version = ?`;
+    return guarded(() => db.statement(sql).run(...values).changes === 1);
   }
 
   return {

@@ -1,8 +1,12 @@
 import type { SQLInputValue } from '@wellspring/sqlite/database';
 import type { CollectionDefinition, Row } from './port.ts';
 
-/** A row as SQLite keeps it: the document without its texts, and each text in a column of its own. */
+/**
+ * A row as SQLite keeps it: the document without its texts, and each text in a column of its own. Indexed fields stand
+ * in the document and, for the indexes, in columns of their own.
+ */
 export interface StoredRow {
+  rowid: number;
   id: string;
   version: number;
   doc: string;
@@ -15,8 +19,30 @@ const encodeText = (text: string): SQLInputValue =>
 const decodeText = (stored: unknown): string =>
   typeof stored === 'string' ? stored : Buffer.from(stored as Uint8Array).toString('utf16le');
 
+/** The value of a field as a column has it, and as it is compared: what json_extract gives. */
+export function columnValue(value: unknown): string | number | null {
+  if (value === undefined || value === null) return null;
+  if (typeof value === 'boolean') return value ? 1 : 0;
+  if (typeof value === 'string' || typeof value === 'number') return value;
+  throw new TypeError(`not a value of an indexed field: ${typeof value}`);
+}
+
+/**
+ * The place of a value in a statement. Strings that UTF-8 cannot carry go as JSON, so that they have the bytes which
+ * json_extract gives them: those order by code points.
+ */
+export function placeOf(value: string | number | null, values: SQLInputValue[]): string {
+  if (typeof value === 'string' && !value.isWellFormed()) {
+    values.push(JSON.stringify([value]));
+    return "json_extract(?, '$[0]')";
+  }
+  values.push(value);
+  return '?';
+}
+
 export function createCodec<T extends Row>({ texts = [] }: Pick<CollectionDefinition<T>, 'texts'>) {
   const isText = new Set<string>(texts);
+  const text = (row: T, field: keyof T) => encodeText((row[field] as string | undefined) ?? '');
   return {
     /** All but the texts, as JSON. */
     doc(row: T): string {
@@ -26,9 +52,9 @@ export function createCodec<T extends Row>({ texts = [] }: Pick<CollectionDefini
       return JSON.stringify(rest);
     },
     /** In the order of the definition. */
-    texts: (row: T): SQLInputValue[] =>
-      texts.map((field) => encodeText((row[field] as string | undefined) ?? '')),
-    hasText: (fields: Partial<T>): boolean => texts.some((field) => field in fields),
+    texts: (row: T): SQLInputValue[] => texts.map((field) => text(row, field)),
+    text,
+    isText: (field: string): boolean => isText.has(field),
     row(stored: StoredRow): T {
       const row = JSON.parse(stored.doc) as Record<string, unknown>;
       for (const field of texts) row[field] = decodeText(stored[`t_${field}`]);

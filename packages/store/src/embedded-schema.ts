@@ -1,16 +1,19 @@
 import type { Database } from '@wellspring/sqlite/database';
 import { createCodec, type StoredRow } from './embedded-row.ts';
-import type { CollectionDefinition, Row } from './port.ts';
+import type { CollectionDefinition, Index, Row } from './port.ts';
 
 /** Raised when the layout below changes; a database of a later layout is refused. */
-const LAYOUT = 1;
+const LAYOUT = 2;
 /** Rows rewritten at a time when the texts of a collection change. */
 const BATCH = 200;
 
 const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;
 export const tableOf = ({ name }: { name: string }) => quoted(`c_${name}`);
-/** The generated column of an indexed field. */
+/** The column of an indexed field: a copy of what the document has, null when that has none. */
 export const columnOf = (field: string) => quoted(field === 'id' ? 'id' : `f_${field}`);
+/** The indexed fields that have a column. */
+export const indexedFields = <T extends Row>({ indexes }: Pick<CollectionDefinition<T>, 'indexes'>) =>
+  [...new Set<keyof T & string>(indexes.flatMap(({ fields }) => fields))].filter((field) => field !== 'id');
 /** The column of a text kept out of the document. */
 export const textColumnOf = (field: string) => quoted(`t_${field}`);
 
@@ -33,7 +36,11 @@ export function prepareDatabase(db: Database): void {
  * not declared any more are dropped, and what became a text, or is none any more, moves.
  */
 export function migrateCollection<T extends Row>(db: Database, definition: CollectionDefinition<T>): void {
-  const wanted = JSON.stringify({ indexes: definition.indexes, texts: definition.texts ?? [] });
+  const wanted = JSON.stringify({
+    layout: LAYOUT,
+    indexes: definition.indexes,
+    texts: definition.texts ?? [],
+  });
   const key = `collection:${definition.name}`;
   const known = db.statement('SELECT value FROM meta WHERE name = ?').get(key) as
     | { value: string }
@@ -47,47 +54,73 @@ export function migrateCollection<T extends Row>(db: Database, definition: Colle
     );
     dropIndexes(db, definition);
     moveTexts(db, definition);
+    makeColumns(db, definition);
     makeIndexes(db, definition);
     db.statement('INSERT OR REPLACE INTO meta VALUES (?, ?)').run(key, wanted);
   });
 }
 
-function columnsOf(db: Database, { name }: { name: string }): string[] {
-  const columns = db.statement('SELECT name FROM pragma_table_xinfo(?)').all(`c_${name}`);
-  return (columns as { name: string }[]).map((column) => column.name);
+/** In the layout 1 the columns of indexed fields were generated. */
+interface Column {
+  name: string;
+  generated: boolean;
+}
+
+function columnsOf(db: Database, { name }: { name: string }): Column[] {
+  const columns = db.statement('SELECT name, hidden FROM pragma_table_xinfo(?)').all(`c_${name}`);
+  return (columns as { name: string; hidden: number }[]).map((column) => ({
+    name: column.name,
+    generated: column.hidden !== 0,
+  }));
 }
 
 /** The name tells all about an index, so one that changed has another name. */
-const indexName = (collection: string, fields: readonly string[], unique = false) =>
-  `i_${collection}_${fields.join('_')}${unique ? '_u' : ''}`;
+const indexName = <T extends Row>(collection: string, { fields, unique, sparse }: Index<T>) =>
+  `i_${collection}_${fields.join('_')}${unique ? '_u' : ''}${sparse ? '_s' : ''}`;
 
-function dropIndexes<T extends Row>(
-  db: Database,
-  { name: collection, indexes }: CollectionDefinition<T>,
-): void {
-  const declared = new Set(indexes.map(({ fields, unique }) => indexName(collection, fields, unique)));
+/** Indexes that are not declared any more, or are on columns that have to be made anew. */
+function dropIndexes<T extends Row>(db: Database, definition: CollectionDefinition<T>): void {
+  const { name: collection, indexes } = definition;
+  const generated = columnsOf(db, definition).some((column) => column.generated);
+  const declared = new Set(indexes.map((index) => indexName(collection, index)));
   const present = db
     .statement(
       "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = ? AND name LIKE 'i!_%' ESCAPE '!'",
     )
     .all(`c_${collection}`) as { name: string }[];
-  for (const { name } of present) if (!declared.has(name)) db.exec(`DROP INDEX ${quoted(name)}`);
+  for (const { name } of present) {
+    if (generated || !declared.has(name)) db.exec(`DROP INDEX ${quoted(name)}`);
+  }
+}
+
+/** Makes the columns of what is indexed now and was not, and drops those of what is not any more. */
+function makeColumns<T extends Row>(db: Database, definition: CollectionDefinition<T>): void {
+  const table = tableOf(definition);
+  const wanted = new Set<string>(indexedFields(definition).map((field) => `f_${field}`));
+  const there = columnsOf(db, definition).filter(({ name }) => name.startsWith('f_'));
+  const stale = there.filter(({ name, generated }) => generated || !wanted.has(name));
+  for (const { name } of stale) db.exec(`ALTER TABLE ${table} DROP COLUMN ${quoted(name)}`);
+  for (const { name } of there) if (!stale.some((column) => column.name === name)) wanted.delete(name);
+  if (wanted.size === 0) return;
+  // Without a type, so that every value stays what it is.
+  for (const name of wanted) db.exec(`ALTER TABLE ${table} ADD COLUMN ${quoted(name)}`);
+  const sets = [...wanted].map((name) => {
+    const path = `$."${name.slice(2)}"`.replaceAll("'", "''");
+    return `${quoted(name)} = json_extract(doc, '${path}')`;
+  });
+  db.exec(`UPDATE ${table} SET ${sets.join(', ')}`);
 }
 
 function makeIndexes<T extends Row>(db: Database, definition: CollectionDefinition<T>): void {
   const table = tableOf(definition);
-  const columns = new Set(columnsOf(db, definition));
-  for (const field of new Set<string>(definition.indexes.flatMap(({ fields }) => fields))) {
-    if (field === 'id' || columns.has(`f_${field}`)) continue;
-    const path = `$."${field}"`.replaceAll("'", "''");
-    db.exec(`ALTER TABLE ${table} ADD COLUMN ${columnOf(field)} AS (json_extract(doc, '${path}')) VIRTUAL`);
-  }
-  for (const { fields, unique } of definition.indexes) {
-    const name = quoted(indexName(definition.name, fields, unique));
+  for (const index of definition.indexes) {
+    const { fields, unique, sparse } = index;
+    const name = quoted(indexName(definition.name, index));
     // Ties are broken by id, so the id is part of the order.
     const list = unique || fields.includes('id' as never) ? fields : [...fields, 'id'];
+    const part = sparse ? `WHERE ${columnOf(fields.at(-1)!)} IS NOT NULL` : '';
     db.exec(
-      `CREATE ${unique ? 'UNIQUE ' : ''}INDEX IF NOT EXISTS ${name} ON ${table} (${list.map(columnOf).join(', ')})`,
+      `CREATE ${unique ? 'UNIQUE ' : ''}INDEX IF NOT EXISTS ${name} ON ${table} (${list.map(columnOf).join(', ')}) ${part}`,
     );
   }
 }
@@ -96,8 +129,8 @@ function moveTexts<T extends Row>(db: Database, definition: CollectionDefinition
   const table = tableOf(definition);
   const texts = definition.texts ?? [];
   const before = columnsOf(db, definition)
-    .filter((column) => column.startsWith('t_'))
-    .map((column) => column.slice(2));
+    .filter(({ name }) => name.startsWith('t_'))
+    .map(({ name }) => name.slice(2));
   const added = texts.filter((field) => !before.includes(field));
   const removed = before.filter((field) => !(texts as readonly string[]).includes(field));
   if (added.length === 0 && removed.length === 0) return;

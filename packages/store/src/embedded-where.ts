@@ -1,4 +1,5 @@
 import type { SQLInputValue } from '@wellspring/sqlite/database';
+import { columnValue, placeOf } from './embedded-row.ts';
 import { columnOf } from './embedded-schema.ts';
 import type { CollectionDefinition, Row, Where } from './port.ts';
 
@@ -10,16 +11,10 @@ export interface Condition {
 
 const OPERATORS = { gt: '>', gte: '>=', lt: '<', lte: '<=' } as const;
 
-/** Strings that UTF-8 cannot carry go as JSON, so that they have the bytes which json_extract gives them. */
 function operand(value: unknown, values: SQLInputValue[]): string {
-  if (typeof value === 'string' && !value.isWellFormed()) {
-    values.push(JSON.stringify([value]));
-    return "json_extract(?, '$[0]')";
-  }
-  if (typeof value === 'boolean') values.push(value ? 1 : 0);
-  else if (typeof value === 'string' || typeof value === 'number') values.push(value);
-  else throw new TypeError(`not a value to compare with: ${value === null ? 'null' : typeof value}`);
-  return '?';
+  const compared = columnValue(value);
+  if (compared === null) throw new TypeError('not a value to compare with: null');
+  return placeOf(compared, values);
 }
 
 /** @throws Error for a field without an index, and for a comparison with undefined: programming errors */

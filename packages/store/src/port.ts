@@ -17,6 +17,11 @@ export interface Index<T extends Row> {
   fields: readonly (keyof T & string)[];
   /** A second row with the same values is a ConflictError. Rows in which a field is null or absent do not conflict. */
   unique?: boolean;
+  /**
+   * Rows in which the last field is null or absent are not looked for by this index, which need not hold them: a
+   * `where` that names this field has to compare it with a value.
+   */
+  sparse?: boolean;
 }
 
 /** The declaration of a collection; one module below `collections/` each. */

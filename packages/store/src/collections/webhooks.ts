@@ -67,10 +67,10 @@ export const deliveries: CollectionDefinition<DeliveryRow> = {
   name: 'deliveries',
   indexes: [
     { fields: ['dedupe_key'], unique: true },
-    { fields: ['due_at'] },
-    { fields: ['waiting'] },
+    { fields: ['due_at'], sparse: true },
+    { fields: ['waiting'], sparse: true },
     { fields: ['webhook_id', 'id'] },
-    { fields: ['webhook_id', 'failed_at_ms'] },
+    { fields: ['webhook_id', 'failed_at_ms'], sparse: true },
     { fields: ['created_at_ms'] },
   ],
   texts: ['payload'],
