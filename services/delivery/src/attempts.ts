@@ -102,7 +102,7 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
   function release({ row, bytes }: Held): void {
     slots.release(row.webhook_id, bytes);
     for (let next = slots.next(); next; next = slots.next()) start(next);
-    if (slots.anyParked) deps.wake();
+    if (slots.anyTurn) deps.wake();
   }
 
   /** Makes the request; undefined: there was nothing to send any more. */

@@ -57,10 +57,10 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
     slots.setParked(turn.webhookId, false);
     const lease = clock.now() + LEASE_MS;
     const taken = await rows.claim(
-      { where: { waiting: turn.webhookId }, orderBy: 'id', order: 'asc', limit: turn.free },
+      { where: { waiting: turn.webhookId }, orderBy: 'id', order: 'asc', limit: turn.count },
       { waiting: null, due_at: lease },
     );
-    if (taken.length === turn.free) slots.setParked(turn.webhookId, true);
+    if (taken.length === turn.count) slots.setParked(turn.webhookId, true);
     for (const row of taken) attempts.accept(row, lease, true);
     return true;
   }

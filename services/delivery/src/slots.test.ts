@@ -27,10 +27,10 @@ describe('slots', () => {
     const slots = createSlots<number>(LIMITS);
     slots.setParked('wh_a', true);
     expect(slots.offer('wh_a', 1, 1, 0)).toBe('park');
-    expect(slots.turn()).toEqual({ webhookId: 'wh_a', free: 3 });
+    expect(slots.turn()).toEqual({ webhookId: 'wh_a', count: 3 });
     expect(slots.offer('wh_a', 1, 1, 0, true)).toBe('start');
     slots.setParked('wh_a', false);
-    expect(slots.anyParked).toBe(false);
+    expect(slots.anyTurn).toBe(false);
     expect(slots.offer('wh_a', 1, 2, 0)).toBe('start');
   });
 
@@ -39,6 +39,31 @@ describe('slots', () => {
     for (const id of ['wh_a', 'wh_b', 'wh_c']) slots.setParked(id, true);
     const turns = Array.from({ length: 6 }, () => slots.turn()?.webhookId);
     expect(turns).toEqual(['wh_a', 'wh_b', 'wh_c', 'wh_a', 'wh_b', 'wh_c']);
+  });
+
+  test('the more parked ones are claimed the quicker they go, and only when none wait in memory', () => {
+    const slots = createSlots<number>({ ...LIMITS, perWebhook: 2, line: 100, lines: 100 });
+    slots.setParked('wh_a', true);
+    const claimed = (expected: number) => {
+      expect(slots.anyTurn).toBe(true);
+      expect(slots.turn()).toEqual({ webhookId: 'wh_a', count: expected });
+      for (let n = 0; n < expected; n++) slots.offer('wh_a', 1, n, 0, true);
+      expect([slots.anyTurn, slots.turn()]).toEqual([false, undefined]);
+    };
+    const finishAll = () => {
+      while (slots.taken > 0) {
+        slots.release('wh_a', 1);
+        while (slots.next() !== undefined);
+      }
+    };
+    for (const count of [2, 4, 8, 16, 32, 32]) {
+      claimed(count);
+      finishAll();
+    }
+    claimed(32);
+    slots.expire(1);
+    finishAll();
+    claimed(2);
   });
 
   test('a body larger than the budget goes when nothing else is under way', () => {

@@ -32,12 +32,15 @@ export interface Slots<T> {
   expire(since: number): T[];
   /** Deliveries of this webhook are, or are not any more, parked in the store. */
   setParked(webhookId: string, parked: boolean): void;
-  /** Of which webhook parked deliveries may be claimed, and how many; undefined when of none. */
-  turn(): { webhookId: string; free: number } | undefined;
+  /**
+   * Of which webhook parked deliveries may be claimed, and how many; undefined when of none. The more each time the
+   * quicker they go: some may have to wait in memory, and as many as have slots again after some waited too long.
+   */
+  turn(): { webhookId: string; count: number } | undefined;
+  /** There would be a turn. */
+  readonly anyTurn: boolean;
   readonly taken: number;
   readonly waiting: number;
-  /** Some webhook has deliveries parked in the store. */
-  readonly anyParked: boolean;
 }
 
 interface Entry<T> {
@@ -49,7 +52,12 @@ interface Lane<T> {
   held: number;
   line: Entry<T>[];
   parked: boolean;
+  /** How many may be claimed in its next turn. */
+  claim: number;
 }
+
+/** Most parked deliveries claimed in one turn, in multiples of the slots of a webhook. */
+const LARGEST_CLAIM = 16;
 
 export function createSlots<T>(limits: SlotLimits): Slots<T> {
   // In the order of turns: who had one goes to the end.
@@ -58,7 +66,8 @@ export function createSlots<T>(limits: SlotLimits): Slots<T> {
   let takenBytes = 0;
   let waiting = 0;
   let waitingBytes = 0;
-  let parkedLanes = 0;
+  /** Those of the lanes that are parked. */
+  const parkedLanes = new Set<Lane<T>>();
 
   const fits = (bytes: number) => taken === 0 || (taken < limits.total && takenBytes + bytes <= limits.bytes);
 
@@ -67,6 +76,12 @@ export function createSlots<T>(limits: SlotLimits): Slots<T> {
     taken += 1;
     takenBytes += bytes;
   }
+  const laneOf = (webhookId: string): Lane<T> =>
+    lanes.get(webhookId) ?? { held: 0, line: [], parked: false, claim: limits.perWebhook };
+  const full = () => taken > 0 && (taken >= limits.total || takenBytes >= limits.bytes);
+  /** Deliveries of it are parked, none wait in memory, and it has a free slot. */
+  const canClaim = (lane: Lane<T>) => lane.parked && lane.line.length === 0 && lane.held < limits.perWebhook;
+
   function turnOver(webhookId: string, lane: Lane<T>): void {
     lanes.delete(webhookId);
     lanes.set(webhookId, lane);
@@ -77,7 +92,7 @@ export function createSlots<T>(limits: SlotLimits): Slots<T> {
 
   return {
     offer(webhookId, bytes, item, now, claimed = false) {
-      const lane = lanes.get(webhookId) ?? { held: 0, line: [], parked: false };
+      const lane = laneOf(webhookId);
       lanes.set(webhookId, lane);
       if (lane.parked && !claimed) return 'park';
       if (lane.held < limits.perWebhook && lane.line.length === 0 && fits(bytes)) {
@@ -130,35 +145,41 @@ export function createSlots<T>(limits: SlotLimits): Slots<T> {
         const out = lane.line.splice(0, kept === -1 ? lane.line.length : kept);
         waiting -= out.length;
         for (const { bytes } of out) waitingBytes -= bytes;
+        if (out.length > 0) lane.claim = limits.perWebhook;
         expired.push(...out.map((entry) => entry.item));
         forgetIdle(webhookId, lane);
       }
       return expired;
     },
     setParked(webhookId, parked) {
-      const lane = lanes.get(webhookId) ?? { held: 0, line: [], parked: false };
-      if (parked !== lane.parked) parkedLanes += parked ? 1 : -1;
+      const lane = laneOf(webhookId);
+      if (parked) parkedLanes.add(lane);
+      else parkedLanes.delete(lane);
       lane.parked = parked;
       lanes.set(webhookId, lane);
       forgetIdle(webhookId, lane);
     },
     turn() {
-      if (taken > 0 && (taken >= limits.total || takenBytes >= limits.bytes)) return undefined;
+      if (parkedLanes.size === 0 || full()) return undefined;
       for (const [webhookId, lane] of lanes) {
-        if (!lane.parked || lane.line.length > 0 || lane.held >= limits.perWebhook) continue;
+        if (!canClaim(lane)) continue;
         turnOver(webhookId, lane);
-        return { webhookId, free: Math.min(limits.perWebhook - lane.held, limits.total - taken) };
+        const count = Math.max(1, Math.min(lane.claim - lane.held, limits.lines - waiting));
+        lane.claim = Math.min(2 * lane.claim, LARGEST_CLAIM * limits.perWebhook);
+        return { webhookId, count };
       }
       return undefined;
+    },
+    get anyTurn() {
+      if (full()) return false;
+      for (const lane of parkedLanes) if (canClaim(lane)) return true;
+      return false;
     },
     get taken() {
       return taken;
     },
     get waiting() {
       return waiting;
-    },
-    get anyParked() {
-      return parkedLanes > 0;
     },
   };
 }
