@@ -51,6 +51,11 @@ export function cpuOf(root: number): { itself: number; below: number } {
   return sum;
 }
 
+/** Bytes that a process has sent to the disk; where that may not be read: 0. */
+export function writtenBy(pid: number): number {
+  return Number(/^write_bytes: (\d+)$/m.exec(readIfThere(`/proc/${pid}/io`) ?? '')?.[1] ?? 0);
+}
+
 /**
  * Memory of a process and of all below it, in bytes, where a page that n of them share counts as 1/n for each: the
  * sandboxes all map the same program. Where that may not be read: the resident size.

@@ -1,7 +1,7 @@
 import { cpus } from 'node:os';
 import { Ledger, type Offer, offer, percentile, type Round } from './load.ts';
 import { startBenchPlatform } from './platform.ts';
-import { cpuOf, memoryOf, startModule } from './processes.ts';
+import { cpuOf, memoryOf, startModule, writtenBy } from './processes.ts';
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 5);
 const EVENTS = Number(process.env.BENCH_EVENTS ?? 6000);
@@ -18,10 +18,11 @@ const median = (values: readonly number[]) =>
     50,
   );
 
-/** A round, and the CPU time that the platform and its sandboxes used for it: microseconds an event. */
+/** A round, and what an event of it cost the platform and its sandboxes: microseconds of CPU, bytes to the disk. */
 interface Measured extends Round {
   cpuItself: number;
   cpuBelow: number;
+  written: number;
 }
 
 function line(name: string, rounds: readonly Measured[]): string {
@@ -34,7 +35,11 @@ function line(name: string, rounds: readonly Measured[]): string {
     `${of('deliveredP50').toFixed(1)} / ${of('deliveredP99').toFixed(1)}`.padStart(16),
     String(sum('lost')).padStart(6),
     String(sum('duplicated')).padStart(6),
-    name.includes(PIPE) ? '' : `${of('cpuItself').toFixed(0)} + ${of('cpuBelow').toFixed(0)} µs`.padStart(18),
+    name.includes(PIPE)
+      ? ''
+      : `${of('cpuItself').toFixed(0)} + ${of('cpuBelow').toFixed(0)} µs, ${(of('written') / 1024).toFixed(1)} KB`.padStart(
+          28,
+        ),
   ].join('');
 }
 
@@ -72,15 +77,22 @@ export async function compareRoad(): Promise<void> {
     // The first round warms up and does not count.
     for (let round = 0; round <= ROUNDS; round++) {
       for (const [name, what] of Object.entries(contestants)) {
-        const before = cpuOf(platform.pid);
+        const before = { ...cpuOf(platform.pid), written: writtenBy(platform.pid) };
         const result = await offer(what, ledger, first, EVENTS).catch((cause: unknown) => {
           throw new Error(`${name}, round ${round}: ${String(cause)}`, { cause });
         });
-        const after = cpuOf(platform.pid);
+        const after = { ...cpuOf(platform.pid), written: writtenBy(platform.pid) };
         first += EVENTS;
         if (round > 0) {
           const used = (side: 'itself' | 'below') => ((after[side] - before[side]) / EVENTS) * 1e6;
-          rounds.get(name)!.push({ ...result, cpuItself: used('itself'), cpuBelow: used('below') });
+          rounds
+            .get(name)!
+            .push({
+              ...result,
+              cpuItself: used('itself'),
+              cpuBelow: used('below'),
+              written: (after.written - before.written) / EVENTS,
+            });
         }
         memory = Math.max(memory, memoryOf(platform.pid));
       }
@@ -88,7 +100,9 @@ export async function compareRoad(): Promise<void> {
     console.log(
       `\n${ROUNDS} rounds of ${EVENTS} events of 1 KB, 64 connections, ${cpus().length} cores, paced: ${PER_SECOND} a second; medians\n`,
     );
-    console.log('                       events/s accept p50/p99  deliver p50/p99  lost twice  CPU an event');
+    console.log(
+      '                       events/s accept p50/p99  deliver p50/p99  lost twice  CPU and disk an event',
+    );
     for (const [name, results] of rounds) console.log(line(name, results));
     const base = median(rounds.get(PIPE)!.map(({ rate }) => rate));
     for (const [name, results] of rounds) {
