@@ -60,6 +60,8 @@ export interface Workers {
 const MOST_CALLS = 100_000;
 const IDLE_MS = 10 * 60_000;
 const SAMPLE_MS = 100;
+/** An idle process is looked at each time so many samples were taken: there may be hundreds. */
+const IDLE_SAMPLES = 3;
 /** What an empty process holds, about. */
 const BASE_BYTES = 80 * 1024 * 1024;
 /** Of the machine, or of the container when that may use less. */
@@ -116,17 +118,24 @@ export function createWorkers({
     log,
   );
 
+  /** Memory that V8's own limit does not see: buffers, WebAssembly, native code. */
+  function checkMemory({ child }: Worker): void {
+    const bytes = child.residentBytes();
+    if (bytes !== undefined && bytes > BASE_BYTES + LIMITS.memoryMb * 1024 * 1024)
+      child.kill('memory', `The code used more memory than ${LIMITS.memoryMb} MB.`);
+  }
+
+  let samples = 0;
   const sampler = setInterval(() => {
-    // Memory that V8's own limit does not see: buffers, WebAssembly, native code.
-    for (const { child } of busy) {
-      const bytes = child.residentBytes();
-      if (bytes !== undefined && bytes > BASE_BYTES + LIMITS.memoryMb * 1024 * 1024) {
-        child.kill('memory', `The code used more memory than ${LIMITS.memoryMb} MB.`);
-      }
-    }
+    samples += 1;
+    for (const worker of busy) checkMemory(worker);
     const now = performance.now();
-    for (const [key, worker] of workers)
-      if (worker.busy === 0 && now - worker.usedAt > IDLE_MS) drop(key, worker);
+    for (const [key, worker] of workers) {
+      if (worker.busy > 0) continue;
+      if (now - worker.usedAt > IDLE_MS) drop(key, worker);
+      // What code has begun goes on after the end of its run.
+      else if (samples % IDLE_SAMPLES === 0) checkMemory(worker);
+    }
   }, SAMPLE_MS);
   sampler.unref();
 

@@ -28,4 +28,17 @@ describe.each(TIERS)('code in tier %s', (tier) => {
     await eventually(() => expect(sandbox.executor.stats().idle).toBe(idle - 1));
     expect(values(await sandbox.runModule(code, { process }))).toEqual([1]);
   });
+
+  test('that takes memory without end, after its end, is ended', async () => {
+    const process = 'hoard/1';
+    const code = `const kept = []; let n = 0; export default { name: 'x', run(event) {
+      this.$emit(++n);
+      const hoard = () => { kept.push(Buffer.alloc(4e6, 1)); setTimeout(hoard, 5); };
+      if (event.hoard) setTimeout(hoard, 1);
+    } }`;
+    expect(values(await sandbox.runModule(code, { process, event: { hoard: true } }))).toEqual([1]);
+    const { idle } = sandbox.executor.stats();
+    await eventually(() => expect(sandbox.executor.stats().idle).toBe(idle - 1));
+    expect(values(await sandbox.runModule(code, { process }))).toEqual([1]);
+  });
 });
