@@ -7,7 +7,7 @@ import type { Log } from '@wellspring/core/log';
 import { conflict } from '@wellspring/core/problem';
 import { createRouter, route } from './bind.ts';
 import { PRINCIPAL_HEADER, signPrincipal } from './principal.ts';
-import { addThing, dropThing, failing, getMine, getThing, listThings, open } from './things.kit.ts';
+import { addThing, dropThing, failing, getMine, getThing, listThings, open, operate } from './things.kit.ts';
 
 const key = randomBytes(32);
 const ALICE: Principal = { kind: 'user', user_id: 'u_alice', key_id: 'key_1', org_ids: ['o_1'] };
@@ -38,6 +38,7 @@ const router = createRouter(
       throw new Error('database password is hunter2');
     }),
     route(open, async () => {}),
+    route(operate, async () => {}),
   ],
   { principalKeys: [randomBytes(32), key], log },
 );
@@ -355,4 +356,10 @@ test('every request has one line in the log', async () => {
       },
     },
   ]);
+});
+
+test('an endpoint of the operator is for the operator only, whoever got that far', async () => {
+  const asUser = await call('GET', '/admin/v1/things');
+  expect([asUser.status, asUser.json.code]).toEqual([404, 'not_found']);
+  expect((await call('GET', '/admin/v1/things', { principal: { kind: 'operator' } })).status).toBe(200);
 });

@@ -131,6 +131,8 @@ async function serve({ endpoint, handle }: Route, req: Request, res: Response, o
   try {
     const principal = verifyPrincipal(req.headers[PRINCIPAL_HEADER], principalKeys);
     if (endpoint.authenticated && !principal) throw unauthorized();
+    // A path that the gateway read in another way must not make an operator of a user.
+    if (endpoint.listener === 'operator' && principal?.kind !== 'operator') throw notFound('endpoint here');
     if (principal?.kind === 'user') user = principal.user_id;
     const input = await readInput(endpoint, req);
     const answer = await handle({

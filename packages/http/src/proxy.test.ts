@@ -73,6 +73,15 @@ test('a request and its answer arrive as they are', async () => {
   });
 });
 
+test.each(['/v1/x/../../admin/v1/y', '/v1/..\\..\\admin\\v1\\y', '/v1/%2e%2e/y', '//elsewhere/y'])(
+  'the path %s arrives as it was checked',
+  async (path) => {
+    const { port } = new URL(await proxyTo([await serve(echo)]));
+    const [answer] = (await once(get({ host: '127.0.0.1', port, path }), 'response')) as [IncomingMessage];
+    expect(JSON.parse(Buffer.concat(await answer.toArray()).toString()).url).toBe(path);
+  },
+);
+
 test('several take turns, and one that cannot be reached is passed over, for POST, too', async () => {
   const heard = [0, 0];
   const count =

@@ -60,8 +60,9 @@ export function createProxy({ log, clock, draining }: ProxyOptions): ServiceProx
   function ask(origin: string, req: IncomingMessage, body: Buffer | undefined, gone: AbortSignal) {
     return new Promise<IncomingMessage>((resolve, reject) => {
       const headers = { ...endToEnd(req.headers), ...(body && { 'content-length': String(body.length) }) };
-      const { method, url } = req;
-      const asked = request(new URL(url ?? '/', origin), { agent, method: method!, headers, signal: gone });
+      const { method = 'GET', url: path = '/' } = req;
+      // The path as the gateway checked it: the URL parser would resolve `..` and turn `\\` into `/`.
+      const asked = request(new URL(origin), { agent, method, path, headers, signal: gone });
       asked.once('socket', (socket) => {
         if (!socket.connecting) return;
         const late = setTimeout(() => asked.destroy(coded('CONNECT_TIMEOUT')), CONNECT_MS);

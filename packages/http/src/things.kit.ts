@@ -67,3 +67,11 @@ export const open = defineEndpoint({
   envelope: 'null',
   authenticated: false,
 });
+export const operate = defineEndpoint({
+  ...base,
+  operationId: 'operate',
+  listener: 'operator',
+  method: 'GET',
+  path: '/things',
+  envelope: 'null',
+});
