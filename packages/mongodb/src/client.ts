@@ -1,10 +1,13 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Log } from '@wellspring/core/log';
 import { type Metrics, noMetrics } from '@wellspring/core/metrics';
-import { type Db, MongoClient, type MongoClientOptions } from 'mongodb';
+import { BSON, type Db, type Document, MongoClient, type MongoClientOptions } from 'mongodb';
 import { answered } from './errors.ts';
 
 export { Binary, type Collection, type Db, type Document, GridFSBucket } from 'mongodb';
+
+/** Bytes of a document as it is sent and stored. */
+export const sizeOf = (document: Document): number => BSON.calculateObjectSize(document);
 
 /**
  * A connection to MongoDB, or to what speaks its protocol. The package is the one door to the driver.

@@ -1,0 +1,241 @@
+import { randomUUID } from 'node:crypto';
+import type { Db, Document, Collection as Stored } from '@wellspring/mongodb/client';
+import { answered, duplicatesOf } from '@wellspring/mongodb/errors';
+import { conflictingFields, makeIndexes } from './mongodb-indexes.ts';
+import { createCodec, decodeString, encodeString, type StoredRow } from './mongodb-row.ts';
+import { checkIndexed, filterOf, storedName } from './mongodb-where.ts';
+import {
+  type Collection,
+  type CollectionDefinition,
+  ConflictError,
+  type ListOptions,
+  type Row,
+  type Where,
+} from './port.ts';
+
+/** What a collection needs done before rows of it are given to anybody. */
+export type BeforeReading = (rows: readonly StoredRow[]) => Promise<void>;
+
+/** Rows at a time where all of them are wanted. */
+const PAGE = 1_000;
+
+export function createCollection<T extends Row>(
+  db: Db,
+  definition: CollectionDefinition<T>,
+  beforeReading: BeforeReading = async () => {},
+): Collection<T> {
+  const { name } = definition;
+  const stored = db.collection<StoredRow>(name);
+  const codec = createCodec(definition);
+  let preparing: Promise<void> | undefined;
+  let claiming: Promise<unknown> = Promise.resolve();
+
+  /** Resolves when the indexes are there; a failure is tried again by whoever comes next. */
+  function prepared(): Promise<void> {
+    preparing ??= makeIndexes(db, stored, definition, codec).catch((error) => {
+      preparing = undefined;
+      throw error;
+    });
+    return preparing;
+  }
+
+  async function ask<R>(work: (rows: Stored<StoredRow>) => Promise<R>): Promise<R> {
+    await prepared();
+    return answered(work(stored));
+  }
+
+  /** @throws ConflictError */
+  async function write<R>(work: (rows: Stored<StoredRow>) => Promise<R>): Promise<R> {
+    try {
+      return await ask(work);
+    } catch (error) {
+      const [duplicate] = duplicatesOf(error);
+      throw new ConflictError(name, conflictingFields(definition, duplicate!.message));
+    }
+  }
+
+  async function select({ where, orderBy, order = 'desc', limit }: ListOptions<T>, only?: Document) {
+    checkIndexed(definition, orderBy ?? 'id');
+    if (limit === 0) return [];
+    const filter = filterOf(definition, where);
+    const direction = order === 'asc' ? 1 : -1;
+    const rows = await ask((all) =>
+      all
+        .find(filter, {
+          sort: { [storedName(orderBy ?? 'id')]: direction, _id: direction },
+          batchSize: Math.min(limit ?? PAGE, PAGE),
+          ...(limit !== undefined && { limit }),
+          ...(only && { projection: only }),
+        })
+        .toArray(),
+    );
+    return rows as StoredRow[];
+  }
+
+  async function read(options: ListOptions<T>): Promise<T[]> {
+    const rows = await select(options);
+    await beforeReading(rows);
+    return rows.map(codec.row);
+  }
+
+  async function readOne(id: string): Promise<StoredRow | undefined> {
+    const found = await ask((all) => all.findOne({ _id: encodeString(id) }));
+    if (found) await beforeReading([found]);
+    return found ?? undefined;
+  }
+
+  const idsOf = async (options: ListOptions<T>) => (await select(options, { _id: 1 })).map(({ _id }) => _id);
+
+  /** Sets the fields, removes those that are undefined, and raises the version. */
+  function changeOf(fields: Partial<T>, hidden: Document): Document {
+    const set: Document = { ...hidden };
+    const unset: Document = {};
+    for (const [field, value] of Object.entries(fields)) {
+      if (field === 'id') continue;
+      const encoded = codec.field(field, value);
+      if (encoded === undefined) unset[field] = '';
+      else set[field] = encoded;
+    }
+    return {
+      $inc: { _v: 1 },
+      ...(Object.keys(set).length > 0 && { $set: set }),
+      ...(Object.keys(unset).length > 0 && { $unset: unset }),
+    };
+  }
+
+  /** Changes a row whose unique values depend also on fields that stay. */
+  async function patchUnique(id: string, fields: Partial<T>, filter: Document): Promise<boolean> {
+    for (;;) {
+      const found = await ask((all) => all.findOne({ $and: [{ _id: encodeString(id) }, filter] }));
+      if (!found) return false;
+      const change = changeOf(fields, codec.uniques(id, { ...codec.row(found), ...fields })!);
+      const { matchedCount } = await write((all) => all.updateOne({ _id: found._id, _v: found._v }, change));
+      if (matchedCount === 1) return true;
+    }
+  }
+
+  /** Sets the fields on those of the rows that still match, each in one step; gives them as they are afterwards. */
+  async function take(ids: string[], filter: Document, fields: Partial<T>): Promise<StoredRow[]> {
+    const isUnique = definition.indexes.some(
+      (index) => index.unique && index.fields.some((field) => Object.hasOwn(fields, field)),
+    );
+    if (isUnique) {
+      const taken: string[] = [];
+      for (const id of ids) if (await patchUnique(decodeString(id), fields, filter)) taken.push(id);
+      return ask((all) => all.find({ _id: { $in: taken } }, { batchSize: PAGE }).toArray());
+    }
+    const token = randomUUID();
+    const { matchedCount } = await write((all) =>
+      all.updateMany({ $and: [{ _id: { $in: ids } }, filter] }, changeOf(fields, { _claim: token })),
+    );
+    if (matchedCount === 0) return [];
+    return ask((all) => all.find({ _id: { $in: ids }, _claim: token }, { batchSize: PAGE }).toArray());
+  }
+
+  async function claimNow({ limit, ...options }: ListOptions<T> & { where: Where<T> }, fields: Partial<T>) {
+    const filter = filterOf(definition, options.where);
+    const claimed: T[] = [];
+    for (;;) {
+      const ids = await idsOf({ ...options, ...(limit !== undefined && { limit: limit - claimed.length }) });
+      if (ids.length === 0) return claimed;
+      const rows = new Map((await take(ids, filter, fields)).map((row) => [row._id, row]));
+      for (const id of ids) if (rows.has(id)) claimed.push(codec.row(rows.get(id)!));
+      // Others were faster with some: there may be more behind these.
+      if (rows.size === ids.length) return claimed;
+    }
+  }
+
+  return {
+    async get(id) {
+      const found = await readOne(id);
+      return found && codec.row(found);
+    },
+    async getVersioned(id) {
+      const found = await readOne(id);
+      return found && { row: codec.row(found), version: found._v };
+    },
+    find: async (where) => (await read({ where, order: 'asc', limit: 1 }))[0],
+    list: (options = {}) => read(options),
+    async count(where, atMost) {
+      if (atMost !== undefined && atMost <= 0) return 0;
+      const filter = filterOf(definition, where);
+      return ask((all) => all.countDocuments(filter, atMost === undefined ? {} : { limit: atMost }));
+    },
+    async insert(row) {
+      await write((all) => all.insertOne(codec.document(row, 1)));
+    },
+    async insertMany(rows) {
+      if (rows.length === 0) return [];
+      const documents = rows.map((row) => codec.document(row, 1));
+      const taken = await ask((all) => all.insertMany(documents, { ordered: false })).then(
+        () => [],
+        duplicatesOf,
+      );
+      const refused = new Set(taken.map(({ index }) => index));
+      return rows.filter((_, index) => !refused.has(index)).map(({ id }) => id);
+    },
+    async replace(row, ifVersion) {
+      const { _id, ...document } = codec.document(row, ifVersion + 1);
+      const { matchedCount } = await write((all) => all.replaceOne({ _id, _v: ifVersion }, document));
+      return matchedCount === 1;
+    },
+    async patch(id, fields, where) {
+      const filter = filterOf(definition, where);
+      const hidden = codec.uniques(id, fields);
+      if (!hidden) return patchUnique(id, fields, filter);
+      const { matchedCount } = await write((all) =>
+        all.updateOne({ $and: [{ _id: encodeString(id) }, filter] }, changeOf(fields, hidden)),
+      );
+      return matchedCount === 1;
+    },
+    async increment(id, by, initial) {
+      for (;;) {
+        const { matchedCount } = await write((all) =>
+          all.updateOne({ _id: encodeString(id) }, { $inc: { ...by, _v: 1 } as Document }),
+        );
+        if (matchedCount === 1) return;
+        const sums = Object.entries(by).map(([field, n]) => [
+          field,
+          Number(initial[field as keyof T] ?? 0) + Number(n),
+        ]);
+        try {
+          await write((all) =>
+            all.insertOne(codec.document({ ...initial, ...Object.fromEntries(sums), id }, 1)),
+          );
+          return;
+        } catch (error) {
+          // Somebody else has made it meanwhile.
+          if (!(error instanceof ConflictError) || error.fields.join() !== 'id') throw error;
+        }
+      }
+    },
+    async remove(id) {
+      const { deletedCount } = await ask((all) => all.deleteOne({ _id: encodeString(id) }));
+      return deletedCount === 1;
+    },
+    async removeWhere(where, limit, orderBy) {
+      const filter = filterOf(definition, where);
+      if (limit === undefined) return (await ask((all) => all.deleteMany(filter))).deletedCount;
+      for (let removed = 0; ; ) {
+        const ids = await idsOf({
+          where,
+          order: 'asc',
+          limit: limit - removed,
+          ...(orderBy && { orderBy }),
+        });
+        if (ids.length === 0) return removed;
+        const { deletedCount } = await ask((all) =>
+          all.deleteMany({ $and: [{ _id: { $in: ids } }, filter] }),
+        );
+        removed += deletedCount;
+        if (deletedCount === ids.length) return removed;
+      }
+    },
+    claim(options, fields) {
+      // Claims of one process would only take each other's rows.
+      const claimed = claiming.then(() => claimNow(options, fields));
+      claiming = claimed.catch(() => {});
+      return claimed;
+    },
+  };
+}

@@ -1,0 +1,105 @@
+import type { Db, Collection as Stored } from '@wellspring/mongodb/client';
+import { answered } from '@wellspring/mongodb/errors';
+import { type Codec, type StoredRow, uniqueField } from './mongodb-row.ts';
+import { storedName } from './mongodb-where.ts';
+import type { CollectionDefinition, Index, Row } from './port.ts';
+
+/** Raised when what the adapter writes changes; a database of a later layout is refused. */
+const LAYOUT = 1;
+const BATCH = 500;
+
+interface Meta {
+  _id: string;
+  value: unknown;
+}
+
+/** Our indexes have names that tell all about them, so one that changed has another name. */
+function indexOf<T extends Row>({ fields, unique }: Index<T>) {
+  if (unique) {
+    const field = uniqueField(fields);
+    return { name: field.slice(1), key: { [field]: 1 as const }, unique: true };
+  }
+  // Ties are broken by id, so the id is part of the order.
+  const list = fields.includes('id' as never) ? fields : [...fields, 'id'];
+  return {
+    name: `i_${fields.join('_')}`,
+    key: Object.fromEntries(list.map((field) => [storedName(field), 1 as const])),
+  };
+}
+
+/** The fields of the unique index that the server names in its complaint; else it is the id. */
+export function conflictingFields<T extends Row>(
+  { indexes }: CollectionDefinition<T>,
+  message: string,
+): readonly string[] {
+  const named = indexes.filter((index) => index.unique && message.includes(indexOf(index).name));
+  return named.sort((a, b) => b.fields.length - a.fields.length)[0]?.fields ?? ['id'];
+}
+
+/**
+ * Brings the indexes of a collection to its definition. Harmless to repeat, also at the same time in several processes.
+ * @throws Error when the database was written by a later version, or the rows contradict a unique index
+ */
+export async function makeIndexes<T extends Row>(
+  db: Db,
+  stored: Stored<StoredRow>,
+  definition: CollectionDefinition<T>,
+  codec: Codec<T>,
+): Promise<void> {
+  const meta = db.collection<Meta>('meta');
+  const key = `collection:${definition.name}`;
+  const wanted = JSON.stringify(definition.indexes);
+  const known = await answered(meta.find({ _id: { $in: ['layout', key] } }).toArray());
+  const layout = known.find(({ _id }) => _id === 'layout')?.value;
+  if (layout !== undefined && Number(layout) > LAYOUT) {
+    throw new Error(`The database has layout ${layout}; this version knows ${LAYOUT}. Use a newer version.`);
+  }
+  if (known.find(({ _id }) => _id === key)?.value === wanted) return;
+
+  const indexes = definition.indexes.map(indexOf);
+  await fillUniqueFields(stored, definition, codec);
+  if (indexes.length > 0) {
+    await answered(stored.createIndexes(indexes)).catch((error: { code?: number }) => {
+      if (error.code !== 11000) throw error;
+      throw new Error(`${definition.name} has rows that contradict a unique index.`, { cause: error });
+    });
+  }
+  const names = new Set(indexes.map(({ name }) => name));
+  const present = await answered(stored.indexes()).catch((error: { code?: number }) => {
+    // There is no such collection yet.
+    if (error.code === 26) return [];
+    throw error;
+  });
+  for (const { name } of present) {
+    if (/^[iu]_/.test(name ?? '') && !names.has(name!)) await answered(stored.dropIndex(name!));
+  }
+  for (const [_id, value] of [
+    ['layout', LAYOUT],
+    [key, wanted],
+  ] as const) {
+    await answered(meta.updateOne({ _id }, { $set: { value } }, { upsert: true }));
+  }
+}
+
+/** Rows that were written before an index was declared lack its hidden field. */
+async function fillUniqueFields<T extends Row>(
+  stored: Stored<StoredRow>,
+  { indexes }: CollectionDefinition<T>,
+  codec: Codec<T>,
+): Promise<void> {
+  const fields = indexes.filter(({ unique }) => unique).map((index) => uniqueField(index.fields));
+  if (fields.length === 0) return;
+  for (;;) {
+    const lacking = { $or: fields.map((field) => ({ [field]: { $exists: false } })) };
+    const rows = await answered(stored.find(lacking).limit(BATCH).toArray());
+    if (rows.length === 0) return;
+    const updates = rows.map((row) => ({
+      // Who changes the row meanwhile sets the field, too.
+      updateOne: {
+        filter: { _id: row._id, _v: row._v },
+        update: { $set: codec.uniques(row._id, codec.row(row))! },
+      },
+    }));
+    await answered(stored.bulkWrite(updates, { ordered: false }));
+  }
+}

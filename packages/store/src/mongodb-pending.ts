@@ -1,0 +1,182 @@
+import type { Clock } from '@wellspring/core/clock';
+import type { Db, Collection as Stored } from '@wellspring/mongodb/client';
+import { answered, duplicatesOf } from '@wellspring/mongodb/errors';
+import type { StoredRow } from './mongodb-row.ts';
+
+/** The collections that a commit appends to, and the rows as they will stand there. */
+export type Appended = Record<'events' | 'logs' | 'outbox', StoredRow[]>;
+
+/**
+ * A state with what its newest commit has not yet been seen to append. The fields are there from the commit until the
+ * rows are in their collections, and a moment longer.
+ */
+export interface StoredState extends StoredRow {
+  /** Names the commit. */
+  _commit?: string;
+  /** Epoch ms. */
+  _pending_at?: number;
+  /** The rows, or the number of documents in `pending` that hold them when they are too large. */
+  _pending?: Appended | number;
+}
+
+/** A part of the rows of one commit. */
+interface Part extends StoredRow {
+  state_id: string;
+  at: number;
+  rows: Appended;
+}
+
+/** A commit that is younger is most likely still under way. */
+const YOUNG_MS = 2_000;
+/** Parts that no state names, of a commit that was refused or cut off, go after this time. */
+const LOST_PART_MS = 3_600_000;
+const CLEAR_MS = 100;
+const BATCH = 100;
+
+/** What was committed with a state and has yet to be appended to the collections. */
+export interface Pending {
+  /** Keeps rows that are too large for the state; gives what the state is to have instead. */
+  putAside(commit: string, stateId: string, rows: readonly Appended[]): Promise<number>;
+  /** Appends the rows in their order; those that are there already stay. */
+  append(rows: Appended): Promise<void>;
+  /** Soon takes what is appended out of the state, unless the next commit has done so. */
+  clear(stateId: string, commit: string): void;
+  /** Appends what these states were committed with, wherever the process is that should have done it. */
+  complete(states: readonly StoredState[]): Promise<void>;
+  /** As complete, for all states that nobody can be working on any more. */
+  completeAbandoned(): Promise<void>;
+  /** Resolves when nothing is to be cleared any more. */
+  close(): Promise<void>;
+}
+
+export function createPending(db: Db, clock: Clock): Pending {
+  const states = db.collection<StoredState>('states');
+  const parts = db.collection<Part>('pending');
+  const collections = {
+    events: db.collection<StoredRow>('events'),
+    logs: db.collection<StoredRow>('logs'),
+    outbox: db.collection<StoredRow>('outbox'),
+  };
+  let cleared: { _id: string; _commit: string }[] = [];
+  let clearing: Promise<void> | undefined;
+  let indexed: Promise<unknown> | undefined;
+  const closing = new AbortController();
+
+  async function append(rows: Appended): Promise<void> {
+    const kinds = Object.keys(collections) as (keyof Appended)[];
+    await Promise.all(kinds.map((kind) => insertInOrder(collections[kind], rows[kind])));
+  }
+
+  async function clearNow(): Promise<void> {
+    const batch = cleared;
+    cleared = [];
+    const only = {
+      _id: { $in: batch.map(({ _id }) => _id) },
+      _commit: { $in: batch.map(({ _commit }) => _commit) },
+    };
+    // Should this fail, whoever reads the state next finds that all of it is there already.
+    await answered(states.updateMany(only, { $unset: { _commit: '', _pending: '', _pending_at: '' } })).catch(
+      () => {},
+    );
+  }
+
+  function clear(stateId: string, commit: string): void {
+    cleared.push({ _id: stateId, _commit: commit });
+    clearing ??= (async () => {
+      do {
+        await clock.sleep(CLEAR_MS, closing.signal);
+        await clearNow();
+      } while (cleared.length > 0);
+      clearing = undefined;
+    })();
+  }
+
+  async function completeOne({ _id, _commit, _pending }: StoredState): Promise<void> {
+    if (_commit === undefined || _pending === undefined) return;
+    if (typeof _pending === 'object') {
+      await append(_pending);
+    } else {
+      const ids = Array.from({ length: _pending }, (_, n) => partId(_commit, n));
+      for (const id of ids) {
+        const part = await answered(parts.findOne({ _id: id }));
+        // Gone: somebody else has appended it.
+        if (part) await append(part.rows);
+      }
+      await answered(parts.deleteMany({ _id: { $in: ids } }));
+    }
+    clear(_id, _commit);
+  }
+
+  async function removeLostParts(): Promise<void> {
+    const old = { at: { $lte: clock.now() - LOST_PART_MS } };
+    const lost = await answered(parts.find(old, { projection: { _id: 1, state_id: 1 } }).toArray());
+    for (const { _id, state_id } of lost) {
+      const named = await answered(states.findOne({ _id: state_id, _commit: _id.split('/')[0]! }));
+      if (!named) await answered(parts.deleteOne({ _id }));
+    }
+  }
+
+  return {
+    append,
+    clear,
+    async putAside(commit, stateId, rows) {
+      const at = clock.now();
+      const documents = rows.map((some, n) => ({
+        _id: partId(commit, n),
+        _v: 1,
+        state_id: stateId,
+        at,
+        rows: some,
+      }));
+      for (const document of documents) await answered(parts.insertOne(document));
+      return documents.length;
+    },
+    async complete(found) {
+      for (const state of found) await completeOne(state);
+    },
+    async completeAbandoned() {
+      indexed ??= answered(states.createIndex({ _pending_at: 1 }, { name: 'pending_at', sparse: true }));
+      await indexed.catch((error) => {
+        indexed = undefined;
+        throw error;
+      });
+      const abandoned = states.find({ _pending_at: { $lte: clock.now() - YOUNG_MS } }, { batchSize: BATCH });
+      try {
+        for (;;) {
+          const state = await answered(abandoned.next());
+          if (!state) break;
+          await completeOne(state);
+        }
+      } finally {
+        await abandoned.close();
+      }
+      await removeLostParts();
+    },
+    async close() {
+      closing.abort();
+      await clearing;
+    },
+  };
+}
+
+const partId = (commit: string, n: number) => `${commit}/${n}`;
+
+/**
+ * Inserts rows that nobody sees without those before them. Whoever does it again, also at the same time, inserts what
+ * is missing.
+ */
+async function insertInOrder(collection: Stored<StoredRow>, rows: readonly StoredRow[]): Promise<void> {
+  for (let missing = rows; missing.length > 0; ) {
+    const taken = await answered(collection.insertMany(missing, { ordered: true })).then(
+      () => [],
+      duplicatesOf,
+    );
+    if (taken.length === 0) return;
+    const ids = missing.map(({ _id }) => _id);
+    const there = await answered(
+      collection.find({ _id: { $in: ids } }, { projection: { _id: 1 }, batchSize: ids.length }).toArray(),
+    );
+    const found = new Set(there.map(({ _id }) => _id));
+    missing = missing.filter(({ _id }) => !found.has(_id));
+  }
+}
