@@ -72,6 +72,22 @@ test('a write that throws leaves nothing behind, and those around it are done', 
   expect(numbers()).toEqual([1, 4]);
 });
 
+test('while much is written commits keep a distance, and few writes do not wait', async () => {
+  const memory = openDatabase(':memory:');
+  memory.exec('CREATE TABLE t (n INTEGER)');
+  const timeOf = async (rounds: number, works: number) => {
+    const begun = performance.now();
+    for (let round = 0; round < rounds; round++) {
+      const write = () => memory.writeOne(() => memory.statement('INSERT INTO t VALUES (1)').run());
+      await Promise.all(Array.from({ length: works }, write));
+    }
+    return performance.now() - begun;
+  };
+  expect(await timeOf(11, 16)).toBeGreaterThan(39);
+  expect(await timeOf(200, 1)).toBeLessThan(200 * 4);
+  await memory.close();
+});
+
 test('writes asked for while others resolve are done in a later commit', async () => {
   let chained = 0;
   for (let n = 0; n < 5; n++) {

@@ -8,7 +8,8 @@ import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlit
  * Fsync point: a write is resolved after the write-ahead log that holds it was fsynced, so it survives SIGKILL and a
  * power failure. The fsync is made outside of SQLite (whose own synchronous=NORMAL leaves the log to the operating
  * system) and off the event loop; what is asked for while it is under way makes up the next commit. Reads run at once,
- * between commits; they may see what becomes durable a moment later.
+ * between commits; they may see what becomes durable a moment later. While much is written, commits keep a distance:
+ * what they write of the trees and the log is then shared by more.
  * When the fsync fails, its writes are rejected, and nothing more is written before a checkpoint has brought the whole
  * log into the database file: the log itself is not to be trusted then.
  * When a commit fails (a full disk), all its writes are rejected and none is done; the next commit tries anew.
@@ -40,6 +41,10 @@ export interface DatabaseOptions {
   sync?: (file: number, done: (error: Error | null) => void) => void;
 }
 
+/** After a commit of so many works the next one begins this many ms after it did, at the earliest. */
+const BUSY_WORKS = 16;
+const DISTANCE_MS = 4;
+
 interface Pending {
   work: () => unknown;
   single: boolean;
@@ -61,6 +66,8 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
   const statements = new Map<string, StatementSync>();
   let pending: Pending[] = [];
   let scheduled = false;
+  /** The earliest begin of the next commit, by performance.now(). */
+  let nextAt = 0;
   let closed = false;
   let commits = 0;
   /** Of the write-ahead log, which is there from the first commit on and stays the same file. */
@@ -142,6 +149,7 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
     const group = pending;
     if (group.length === 0) return;
     pending = [];
+    nextAt = group.length < BUSY_WORKS ? 0 : performance.now() + DISTANCE_MS;
     let settle: (() => void)[];
     let log: number | undefined;
     try {
@@ -177,7 +185,9 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
   function schedule(): void {
     if (scheduled || syncing) return;
     scheduled = true;
-    setImmediate(flush);
+    const rest = nextAt === 0 ? 0 : nextAt - performance.now();
+    if (rest > 0) setTimeout(flush, Math.ceil(rest));
+    else setImmediate(flush);
   }
 
   function enqueue<T>(work: () => T, single: boolean): Promise<T> {
