@@ -351,6 +351,8 @@ describe.each(TIERS)('code in tier %s', (tier) => {
         said.push(await attempt('/var/run/docker.sock'));
         try { net.BlockList.prototype.check = () => false } catch {}
         net.isIP = () => 0;
+        const { split } = String.prototype;
+        String.prototype.split = function (mark, ...rest) { return mark === '%' ? ['1.1.1.1'] : split.call(this, mark, ...rest) };
         Array.prototype.filter = function () { return this };
         said.push(await attempt({ host: '127.0.0.1', port: 9 }), await attempt({ host: 'localhost', port: 9 }));
         said.push(await attempt({ host: '127.0.0.1', port: 9, lookup: (h, o, done) => done(null, '127.0.0.1', 4) }));

@@ -73,7 +73,26 @@ export function guardSockets(allowed: readonly string[]): void {
   net.Server.prototype.listen = forbidden('listening') as never;
   dgram.createSocket = forbidden('UDP') as never;
   dgram.Socket.prototype.bind = forbidden('UDP') as never;
+  guardNameServers(isAllowed);
   // The host's addresses are its own affair; asking for them would fail where sockets are filtered.
   os.networkInterfaces = () => ({});
   syncBuiltinESMExports();
+}
+
+/** Questions to name servers do not go through sockets of Node: code may not say who they are put to. */
+function guardNameServers(isAllowed: (address: string) => boolean): void {
+  const { prototype } = dns.Resolver;
+  type Owner = { setServers(servers: readonly string[]): void };
+  for (const owner of [dns, dns.promises, Object.getPrototypeOf(prototype), prototype] as Owner[]) {
+    if (!Object.hasOwn(owner, 'setServers')) continue;
+    const set = owner.setServers;
+    owner.setServers = function setServers(servers) {
+      const copy = [...servers];
+      for (const server of copy) {
+        const [, address = server] = /^\[?([^\]]*?)\]?(?::\d+)?$/.exec(server) ?? [];
+        if (!isAllowed(server) && !isAllowed(address)) throw refused(server);
+      }
+      set.call(this, copy);
+    };
+  }
 }

@@ -41,7 +41,7 @@ export const childEnvironment = (home: string, temporary: string): Record<string
   NODE_ENV: 'production',
 });
 
-/** Flags of Node: no processes, workers, addons; files as far as the tier says; the heap is bounded. */
+/** Flags of Node: no processes, workers, addons, nor SQLite, which opens files that are not allowed; files as far as the tier says; the heap is bounded. */
 export const nodeFlags = (heapMb: number): string[] => [
   '--permission',
   '--allow-net',
@@ -49,4 +49,5 @@ export const nodeFlags = (heapMb: number): string[] => [
   '--max-semi-space-size=4',
   '--disable-warning=SecurityWarning',
   '--no-addons',
+  '--no-experimental-sqlite',
 ];
