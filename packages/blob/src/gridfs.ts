@@ -1,0 +1,113 @@
+import type { Clock } from '@wellspring/core/clock';
+import { newSecret } from '@wellspring/core/ids';
+import { GridFSBucket, type Mongo } from '@wellspring/mongodb/client';
+import { answered } from '@wellspring/mongodb/errors';
+import type { Blob } from './port.ts';
+
+/** Ids are ours: nothing else is looked for. */
+const ID = /^[a-z2-7]{32}$/;
+/** No upload takes longer: what is older was cut off. */
+const UPLOAD_MS = 3_600_000;
+
+interface Metadata {
+  /** Epoch ms. */
+  until: number;
+  contentType: string;
+  filename: string | null;
+}
+
+interface File {
+  _id: string;
+  metadata: Metadata;
+}
+
+interface Upload {
+  _id: string;
+  /** Epoch ms. */
+  started_at: number;
+}
+
+/**
+ * Blobs in the bucket `blobs` of GridFS. A blob is there when its last statement, the one that writes its file, is
+ * durable; what a cut-off upload leaves behind is known by name, and pruned. Closing it leaves the connection open.
+ */
+export function createGridfsBlob({ db, ping }: Mongo, { clock }: { clock: Clock }): Blob {
+  const bucket = new GridFSBucket(db, { bucketName: 'blobs' });
+  const files = db.collection<File>('blobs.files');
+  const chunks = db.collection<{ files_id: string }>('blobs.chunks');
+  const uploads = db.collection<Upload>('blobs.uploads');
+  let indexed: Promise<unknown> | undefined;
+
+  function prepared(): Promise<unknown> {
+    indexed ??= answered(files.createIndex({ 'metadata.until': 1 })).catch((error) => {
+      indexed = undefined;
+      throw error;
+    });
+    return indexed;
+  }
+
+  function upload(id: string, bytes: Uint8Array, metadata: Metadata): Promise<void> {
+    // The driver knows only its own ids.
+    const stream = bucket.openUploadStreamWithId(id as never, '', { metadata });
+    return new Promise((resolve, reject) => {
+      stream.once('error', reject).once('finish', resolve).end(bytes);
+    });
+  }
+
+  /** The bytes; undefined: it was removed meanwhile. */
+  async function bytesOf(id: string): Promise<Uint8Array | undefined> {
+    try {
+      return Buffer.concat(await answered(bucket.openDownloadStream(id as never).toArray()));
+    } catch (error) {
+      if (await answered(files.findOne({ _id: id }))) throw error;
+      return undefined;
+    }
+  }
+
+  /** Gives false when it was gone already. */
+  async function removeFile(id: string): Promise<boolean> {
+    const { deletedCount } = await answered(files.deleteOne({ _id: id }));
+    await answered(chunks.deleteMany({ files_id: id }));
+    return deletedCount === 1;
+  }
+
+  return {
+    async put(bytes, { ttlMs, contentType = 'application/octet-stream', filename }) {
+      await prepared();
+      const id = newSecret();
+      const now = clock.now();
+      await answered(uploads.insertOne({ _id: id, started_at: now }));
+      await answered(upload(id, bytes, { until: now + ttlMs, contentType, filename: filename ?? null }));
+      // What stays is pruned, and leads to nothing that is removed.
+      await answered(uploads.deleteOne({ _id: id })).catch(() => {});
+      return id;
+    },
+    async get(id) {
+      const file = ID.test(id) ? await answered(files.findOne({ _id: id })) : null;
+      if (!file || file.metadata.until <= clock.now()) return undefined;
+      const bytes = await bytesOf(id);
+      const { contentType, filename } = file.metadata;
+      return bytes && { bytes, contentType, filename: filename ?? undefined };
+    },
+    async remove(id) {
+      if (ID.test(id)) await removeFile(id);
+    },
+    async prune(now) {
+      await prepared();
+      const only = { projection: { _id: 1 } };
+      const over = await answered(files.find({ 'metadata.until': { $lte: now } }, only).toArray());
+      let removed = 0;
+      for (const { _id } of over) if (await removeFile(_id)) removed += 1;
+      const cut = await answered(uploads.find({ started_at: { $lte: now - UPLOAD_MS } }, only).toArray());
+      for (const { _id } of cut) {
+        if (!(await answered(files.findOne({ _id }, only)))) {
+          await answered(chunks.deleteMany({ files_id: _id }));
+        }
+        await answered(uploads.deleteOne({ _id }));
+      }
+      return removed;
+    },
+    ping,
+    close: async () => {},
+  };
+}
