@@ -42,14 +42,14 @@ export function placeOf(value: string | number | null, values: SQLInputValue[]):
 
 export function createCodec<T extends Row>({ texts = [] }: Pick<CollectionDefinition<T>, 'texts'>) {
   const isText = new Set<string>(texts);
+  // JSON has no undefined.
+  const noTexts = Object.fromEntries(texts.map((field) => [field, undefined]));
   const text = (row: T, field: keyof T) => encodeText((row[field] as string | undefined) ?? '');
   return {
     /** All but the texts, as JSON. */
     doc(row: T): string {
       if (isText.size === 0) return JSON.stringify(row);
-      const rest: Record<string, unknown> = {};
-      for (const field in row) if (!isText.has(field)) rest[field] = row[field];
-      return JSON.stringify(rest);
+      return JSON.stringify({ ...row, ...noTexts });
     },
     /** In the order of the definition. */
     texts: (row: T): SQLInputValue[] => texts.map((field) => text(row, field)),
