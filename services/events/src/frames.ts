@@ -19,16 +19,32 @@ export interface SharedReads {
   outdated(channel: Channel): void;
 }
 
-/** Events read at a time. */
+/** Events sent at a time, and the first of them that are read: there may be few, and they may be large. */
 const PAGE = 32;
+const FIRST = 4;
+/** What is sent at a time ends with the event that goes beyond it: each slow reader holds such a text. */
+const PAGE_CHARS = 256 * 1024;
 
 export function createSharedReads(): SharedReads {
   const underWay = new Map<string, Map<string, Promise<Frames | undefined>>>();
 
   async function load(channel: Channel, after: string): Promise<Frames | undefined> {
-    const records = await channel.newer(after, PAGE);
-    const last = records.at(-1);
-    return last && { text: records.map(frameOf).join(''), last: last.sortKey };
+    let [text, last, count] = ['', after, 0];
+    for (
+      let size = FIRST;
+      count < PAGE && text.length < PAGE_CHARS;
+      size = Math.min(2 * size, PAGE - count)
+    ) {
+      const records = await channel.newer(last, size);
+      for (const record of records) {
+        text += frameOf(record);
+        last = record.sortKey;
+        count += 1;
+        if (text.length >= PAGE_CHARS) break;
+      }
+      if (records.length < size) break;
+    }
+    return count === 0 ? undefined : { text, last };
   }
 
   return {

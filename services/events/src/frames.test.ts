@@ -1,0 +1,61 @@
+import { expect, test } from '@jest/globals';
+import { eventSortKey } from '@wellspring/core/event-id';
+import type { Channel } from './channel.ts';
+import { createSharedReads } from './frames.ts';
+import type { EventRecord } from './record.ts';
+
+/** A channel with events of these sizes, which counts the characters that were read at a time. */
+function channelOf(sizes: readonly number[]) {
+  const records = sizes.map((size, n): EventRecord => {
+    const metadata = { emit_id: '', emitter_id: 'dc_1', name: '', id: null, summary: null, ts: null };
+    const payload = JSON.stringify('x'.repeat(size));
+    return { sortKey: eventSortKey({ ms: 1, n }), id: `1-${n}`, indexedAtMs: 1, metadata, payload };
+  });
+  const reads: number[] = [];
+  const channel = {
+    key: 'k',
+    async newer(after: string, limit: number) {
+      const found = records.filter(({ sortKey }) => sortKey > after).slice(0, limit);
+      reads.push(found.reduce((sum, { payload }) => sum + payload.length, 0));
+      return found;
+    },
+  } as Partial<Channel> as Channel;
+  return { channel, reads };
+}
+
+async function readAll(channel: Channel) {
+  const shared = createSharedReads();
+  const texts: string[] = [];
+  for (let after = ''; ; ) {
+    const frames = await shared.read(channel, after);
+    if (!frames) return texts;
+    texts.push(frames.text);
+    after = frames.last;
+  }
+}
+const idsOf = (texts: string[]) => [...texts.join('').matchAll(/^id: (\S+)$/gm)].map(([, id]) => id);
+const ids = (count: number) => Array.from({ length: count }, (_, n) => `1-${n}`);
+
+test('large events are sent one by one, however many wait', async () => {
+  const { channel, reads } = channelOf(Array(40).fill(3_000_000));
+  const texts = await readAll(channel);
+  expect(idsOf(texts)).toEqual(ids(40));
+  expect(Math.max(...texts.map((text) => text.length))).toBeLessThan(3_001_000);
+  expect(Math.max(...reads)).toBeLessThan(5 * 3_000_000);
+});
+
+test('small events are sent together, and of few events the first read is the only one', async () => {
+  const many = channelOf(Array(70).fill(10));
+  const texts = await readAll(many.channel);
+  expect(idsOf(texts)).toEqual(ids(70));
+  expect(texts).toHaveLength(3);
+  const few = channelOf([10, 10]);
+  await createSharedReads().read(few.channel, '');
+  expect(few.reads).toHaveLength(1);
+});
+
+test('what comes in any sizes is sent once and in order', async () => {
+  const sizes = Array.from({ length: 100 }, (_, n) => (n % 7 === 0 ? 200_000 : n % 3 === 0 ? 30_000 : 5));
+  const { channel } = channelOf(sizes);
+  expect(idsOf(await readAll(channel))).toEqual(ids(100));
+});
