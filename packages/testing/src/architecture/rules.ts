@@ -49,7 +49,7 @@ export const declared: Rule = (tree) =>
 /** The floors, lowest first. A package stands only on lower ones. */
 const FLOORS: string[][] = [
   ['core'],
-  ['contract', 'sqlite', 'redis', 'mongodb'],
+  ['contract', 'sqlite', 'redis', 'mongodb', 'amqp'],
   ['store', 'queue', 'pubsub', 'call', 'blob', 'component', 'http', 'client'],
   ['sandbox', 'cli', 'dashboard'],
   ['runtime'],
@@ -115,6 +115,7 @@ export const DOORS: Record<string, string> = {
   esbuild: 'packages/sandbox/src/',
   'esbuild-wasm': 'packages/sandbox/src/packages/',
   busboy: 'services/gateway/src/multipart.ts',
+  amqplib: 'packages/amqp/src/',
   ioredis: 'packages/redis/src/',
   mongodb: 'packages/mongodb/src/',
   'node:sqlite': 'packages/sqlite/src/',

@@ -1,0 +1,210 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
+import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
+import { type Log, silentLog } from '@wellspring/core/log';
+import { eventually } from '@wellspring/testing/eventually';
+import { freePort } from '@wellspring/testing/free-port';
+import { startRabbit } from '@wellspring/testing/servers/rabbitmq';
+import type { TestServer } from '@wellspring/testing/servers/server';
+import { withPrograms } from '@wellspring/testing/servers/servers';
+import { ack, type Channel, consume } from './channel.ts';
+import { type Amqp, openAmqp } from './client.ts';
+import { MAX_MESSAGE_BYTES, Unroutable } from './publisher.ts';
+
+/** The names of the lines that were logged. */
+function listLog(): { log: Log; lines: string[] } {
+  const lines: string[] = [];
+  const line = (_fields: object, event: string) => lines.push(event);
+  const log: Log = { debug: line, info: line, warn: line, error: line, child: () => log };
+  return { log, lines };
+}
+
+const QUORUM = { durable: true, arguments: { 'x-queue-type': 'quorum' } };
+
+await withPrograms(['rabbitmq'], () => {
+  let server: TestServer;
+  const opened: Amqp[] = [];
+  let queues = 0;
+
+  beforeAll(async () => {
+    server = await startRabbit();
+  }, 60_000);
+  afterEach(async () => {
+    for (const amqp of opened.splice(0)) await amqp.close();
+  });
+  afterAll(() => server.dispose());
+
+  async function open(log: Log = silentLog): Promise<Amqp> {
+    const amqp = await openAmqp({ url: server.url, log });
+    opened.push(amqp);
+    return amqp;
+  }
+  /** A consumer that keeps what it was given, and takes it. */
+  function listen(amqp: Amqp, queue: string) {
+    const seen: string[] = [];
+    const channels: Channel[] = [];
+    let losses = 0;
+    const kept = amqp.openChannel({
+      name: queue,
+      async setup(channel) {
+        channels.push(channel);
+        await channel.assertQueue(queue, QUORUM);
+        await consume(channel, queue, (message) => {
+          seen.push(message.content.toString());
+          ack(channel, message);
+        });
+      },
+      lost() {
+        losses += 1;
+      },
+    });
+    const isReady = () => eventually(() => kept.current !== undefined);
+    return { seen, channels, kept, isReady, losses: () => losses };
+  }
+  const send = (amqp: Amqp, queue: string) => {
+    const publisher = amqp.openPublisher(queue);
+    return (text: string) =>
+      publisher.publish({ routingKey: queue, content: Buffer.from(text), options: { mandatory: true } });
+  };
+  const newQueue = () => `test-${++queues}`;
+
+  test('refused credentials, an unknown vhost and no broker at all end the start; the error holds no secret', async () => {
+    const url = server.url.replace('guest:guest', 'someone:secret-password');
+    for (const [refused, reason] of [
+      [url, /refuses/],
+      [`${server.url}/nowhere`, /refuses/],
+      ['redis://someone:secret-password@localhost', /URL/],
+    ] as const) {
+      const error = await openAmqp({ url: refused, log: silentLog }).catch((reason: Error) => reason);
+      expect(String(error)).toMatch(reason);
+      expect(String(error)).not.toContain('secret-password');
+    }
+    const stop = new AbortController();
+    const nowhere = `amqp://127.0.0.1:${await freePort()}`;
+    const waiting = openAmqp({ url: nowhere, log: silentLog, signal: stop.signal });
+    stop.abort(new Error('never mind'));
+    await expect(waiting).rejects.toThrow('never mind');
+  });
+
+  test('what is published and confirmed arrives, in order; what no queue takes is refused at once', async () => {
+    const amqp = await open();
+    const queue = newQueue();
+    const publish = send(amqp, queue);
+    await expect(publish('too early')).rejects.toThrow(Unroutable);
+    const { seen, isReady } = listen(amqp, queue);
+    await isReady();
+    const texts = Array.from({ length: 3_000 }, (_, n) => `${n}`);
+    await Promise.all(texts.map(publish));
+    await eventually(() => seen.length === texts.length);
+    expect(seen).toEqual(texts);
+    await amqp.ping();
+  });
+
+  test('a message that is too large is refused, and harms no other', async () => {
+    const amqp = await open();
+    const queue = newQueue();
+    const { seen, isReady } = listen(amqp, queue);
+    await isReady();
+    const publish = send(amqp, queue);
+    const large = 'x'.repeat(MAX_MESSAGE_BYTES);
+    await expect(publish(`${large}x`)).rejects.toThrow(RangeError);
+    await Promise.all([publish(large), publish('small')]);
+    await eventually(() => seen.length === 2);
+    expect(seen.map(({ length }) => length)).toEqual([MAX_MESSAGE_BYTES, 5]);
+  });
+
+  test('a channel that the broker closes, and one whose queue is deleted, are made again', async () => {
+    const { log, lines } = listLog();
+    const amqp = await open(log);
+    const queue = newQueue();
+    const { seen, channels, losses, isReady } = listen(amqp, queue);
+    await isReady();
+    const publish = send(amqp, queue);
+    // 406: there is no such delivery.
+    channels[0]!.ack({ fields: { deliveryTag: 77 } } as never);
+    await eventually(() => channels.length === 2 && losses() === 1);
+    await isReady();
+    await publish('after the first');
+    await eventually(() => seen.length === 1);
+
+    const other = await open();
+    const deleting = other.openChannel({
+      name: 'deleting',
+      setup: async (channel) => void (await channel.deleteQueue(queue)),
+    });
+    await eventually(() => channels.length === 3 && losses() === 2);
+    await isReady();
+    await publish('after the second');
+    await eventually(() => seen.length === 2);
+    await deleting.close();
+    expect(lines).toContain('rabbitmq.channel_closed');
+    expect(lines).not.toContain('rabbitmq.down');
+  });
+
+  test('the broker is killed under load: what was confirmed is there, in order, and nobody restarts anything', async () => {
+    const { log, lines } = listLog();
+    const amqp = await open(log);
+    const queue = newQueue();
+    const { seen, isReady } = listen(amqp, queue);
+    await isReady();
+    const publish = send(amqp, queue);
+    let stopped = false;
+    const confirmed: string[] = [];
+    const publishing = (async () => {
+      const pending: Promise<void>[] = [];
+      for (let n = 0; !stopped; n++) {
+        const text = `${n}`;
+        const sent = publish(text).then(
+          () => void confirmed.push(text),
+          () => {},
+        );
+        pending.push(sent);
+        if (n % 50 === 49) await sent;
+      }
+      await Promise.all(pending);
+    })();
+    await eventually(() => confirmed.length > 2_000);
+    await server.kill();
+    await eventually(() => !amqp.isUp);
+    await expect(amqp.ping()).rejects.toThrow('does not answer');
+    await server.start();
+    const back = performance.now();
+    const before = confirmed.length;
+    await eventually(() => confirmed.length > before + 1_000, { ms: 15_000 });
+    expect(performance.now() - back).toBeLessThan(5_000);
+    stopped = true;
+    await publishing;
+    await eventually(() => new Set(confirmed.filter((text) => !seen.includes(text))).size === 0, {
+      every: 200,
+    });
+    // The first arrivals, without those that came twice.
+    const first = [...new Set(seen)].map(Number);
+    expect(first).toEqual(first.toSorted((a, b) => a - b));
+    expect(lines.filter((line) => line === 'rabbitmq.down')).toHaveLength(2);
+    expect(lines.filter((line) => line === 'rabbitmq.up')).toHaveLength(2);
+    await amqp.ping();
+  }, 60_000);
+
+  test('a broker that is missing at start is waited for, one that is too old is refused', async () => {
+    await server.kill();
+    const { log, lines } = listLog();
+    const waiting = openAmqp({ url: server.url, log });
+    await eventually(() => lines.includes('rabbitmq.down'));
+    await server.start();
+    opened.push(await waiting);
+    await opened[0]!.ping();
+  }, 60_000);
+
+  test('closing does not wait for a broker that is silent', async () => {
+    const silent = createServer((socket) => socket.resume()).listen(0, '127.0.0.1');
+    await once(silent, 'listening');
+    const { port } = silent.address() as AddressInfo;
+    const stop = new AbortController();
+    const begun = performance.now();
+    const waiting = openAmqp({ url: `amqp://127.0.0.1:${port}`, log: silentLog, signal: stop.signal });
+    stop.abort(new Error('never mind'));
+    await expect(waiting).rejects.toThrow('never mind');
+    expect(performance.now() - begun).toBeLessThan(8_000);
+    silent.close();
+  });
+});

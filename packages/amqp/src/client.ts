@@ -1,0 +1,98 @@
+import type { Log } from '@wellspring/core/log';
+import { Unavailable } from '@wellspring/core/unavailable';
+import { type ChannelEvents, type KeptChannel, keepChannel } from './channel.ts';
+import { before, openLink } from './link.ts';
+import { createPublisher, type Publisher } from './publisher.ts';
+
+/**
+ * Connections to RabbitMQ: one that publishes and one that consumes, so that a broker which takes no messages for want
+ * of memory or disk still takes what confirms them. The package is the one door to amqplib.
+ *
+ * They reconnect by themselves and for ever, within about a second of the broker's return; channels are prepared anew.
+ */
+export interface Amqp {
+  /** Whether messages would be sent and taken now. */
+  readonly isUp: boolean;
+  /** A channel for consumers, on the connection that consumes. */
+  openChannel(events: ChannelEvents): KeptChannel;
+  /** @param name for the log */
+  openPublisher(name: string): Publisher;
+  /** @throws Unavailable when the broker does not answer within 2 seconds, or takes no messages */
+  ping(): Promise<void>;
+  /** Closes what was opened, too. */
+  close(): Promise<void>;
+}
+
+export interface AmqpTarget {
+  /** `amqp://user:password@host:port/vhost`, or `amqps:` for TLS. */
+  url: string;
+  log: Log;
+  /** Ends the wait for a broker that is not there. */
+  signal?: AbortSignal;
+}
+
+const PING_MS = 2_000;
+
+/**
+ * Connects; a broker that is not there is waited for.
+ * @throws Error when the broker is too old, refuses the credentials or the vhost, or the signal is aborted
+ */
+export async function openAmqp({ url, log, signal }: AmqpTarget): Promise<Amqp> {
+  const consuming = await openLink({ url, of: 'consumers', log, signal });
+  const publishing = await openLink({ url, of: 'publishers', log, signal }).catch(async (error) => {
+    await consuming.close();
+    throw error;
+  });
+  const opened = new Set<{ close(): Promise<void> }>();
+
+  function closable<T extends { close(): Promise<void> }>(one: T): T {
+    const close = one.close;
+    one.close = async () => {
+      opened.delete(one);
+      await close();
+    };
+    opened.add(one);
+    return one;
+  }
+  const probe = keepChannel(
+    consuming,
+    (model) => model.createChannel(),
+    { name: 'ping', setup: async () => {} },
+    log,
+  );
+
+  return {
+    get isUp() {
+      return consuming.isUp && publishing.isUp;
+    },
+    openChannel: (events) => closable(keepChannel(consuming, (model) => model.createChannel(), events, log)),
+    openPublisher: (name) =>
+      closable(
+        createPublisher(
+          (events) => keepChannel(publishing, (model) => model.createConfirmChannel(), events, log),
+          name,
+        ),
+      ),
+    async ping() {
+      if (publishing.blocked) throw new Unavailable(`RabbitMQ takes no messages: ${publishing.blocked}`);
+      const asked = probe.current?.checkExchange('amq.direct').then(() => true);
+      let answered = false;
+      await before(
+        PING_MS,
+        Promise.resolve(asked).then(
+          (answer) => {
+            answered = answer === true && publishing.isUp;
+          },
+          () => {},
+        ),
+      );
+      if (!answered) throw new Unavailable('RabbitMQ does not answer');
+    },
+    async close() {
+      await Promise.all([...opened, probe].map((one) => one.close()));
+      await Promise.all([consuming.close(), publishing.close()]);
+    },
+  };
+}
+
+export type { KeptChannel, Publisher };

@@ -1,0 +1,183 @@
+import { randomInt } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Log } from '@wellspring/core/log';
+import { type ChannelModel, connect } from 'amqplib';
+
+/** One connection to the broker, which comes back by itself for as long as it is not closed. */
+export interface Link {
+  readonly isUp: boolean;
+  /** Why the broker takes no messages at the moment, such as `low on memory`. */
+  readonly blocked: string | undefined;
+  /** The connection, as soon as there is one; undefined when the link is closed first. */
+  connection(): Promise<ChannelModel | undefined>;
+  /** What was sent is taken first, for at most 2 seconds. */
+  close(): Promise<void>;
+}
+
+const CONNECT_MS = 5_000;
+/** The broker, or a network, that is silent for two of these is gone. */
+const HEARTBEAT_SECONDS = 4;
+const LONGEST_WAIT_MS = 1_000;
+const GOODBYE_MS = 2_000;
+const OLDEST = [3, 10] as const;
+
+/** What no waiting will mend: credentials, permissions, a vhost that is not there. */
+const REFUSED = /ACCESS.REFUSED|NOT.ALLOWED|Expected ConnectionOpenOk/i;
+
+/** The broker is older than what the queues are built on. */
+class TooOld extends Error {}
+
+/** After the n-th failure in a row; connections of many processes do not come back at one moment. */
+export const restMs = (failures: number): number =>
+  Math.min(LONGEST_WAIT_MS, 50 * 2 ** Math.min(failures, 8)) - randomInt(25);
+
+export interface LinkTarget {
+  url: string;
+  /** Tells the connections of a process apart, in its log and in what the broker shows. */
+  of: string;
+  log: Log;
+  /** Ends the wait for a broker that is not there. */
+  signal?: AbortSignal | undefined;
+}
+
+/**
+ * Connects; a broker that is not there is waited for.
+ * @throws Error when the broker is too old, refuses the credentials or the vhost, or the signal is aborted
+ */
+export async function openLink({ url, of, log, signal }: LinkTarget): Promise<Link> {
+  const target = withHeartbeat(url);
+  const fields = { server: 'rabbitmq', address: target.host, of };
+  const closing = new AbortController();
+  let model: ChannelModel | undefined;
+  let blocked: string | undefined;
+  let downSince: number | undefined;
+  let arrival = Promise.withResolvers<void>();
+  const first = Promise.withResolvers<void>();
+
+  const lost = (error: unknown) => {
+    if (downSince !== undefined || closing.signal.aborted) return;
+    downSince = performance.now();
+    log.warn({ ...fields, error: reasonOf(error) }, 'rabbitmq.down');
+  };
+
+  /** From one attempt to connect to the end of that connection. */
+  async function live(): Promise<void> {
+    const life = new AbortController();
+    try {
+      const opened = await connect(target.href, {
+        timeout: CONNECT_MS,
+        noDelay: true,
+        clientProperties: { connection_name: `wellspring ${of}` },
+        // amqplib leaves a socket on which nothing answers any more to itself.
+        ...{ signal: life.signal },
+      });
+      const ended = Promise.withResolvers<unknown>();
+      let failure: unknown;
+      opened.on('error', (error) => {
+        failure = error;
+      });
+      opened.on('close', (error) => ended.resolve(failure ?? error));
+      opened.on('blocked', (reason) => {
+        blocked = reason;
+        log.warn({ ...fields, reason }, 'rabbitmq.blocked');
+      });
+      opened.on('unblocked', () => {
+        blocked = undefined;
+        log.info(fields, 'rabbitmq.unblocked');
+      });
+      assertVersion(opened);
+      if (downSince !== undefined) {
+        log.info({ ...fields, down_ms: Math.round(performance.now() - downSince) }, 'rabbitmq.up');
+        downSince = undefined;
+      }
+      model = opened;
+      first.resolve();
+      arrival.resolve();
+      if (closing.signal.aborted) void goodbye();
+      lost(await ended.promise);
+    } finally {
+      if (model) arrival = Promise.withResolvers();
+      model = undefined;
+      blocked = undefined;
+      life.abort();
+    }
+  }
+
+  async function run(): Promise<void> {
+    for (let failures = 0; !closing.signal.aborted; failures++) {
+      const begun = performance.now();
+      await live().catch((error: unknown) => {
+        if (error instanceof TooOld || REFUSED.test(String(error))) {
+          first.reject(new Error(`RabbitMQ refuses the connection: ${reasonOf(error)}`));
+        }
+        lost(error);
+      });
+      // One that lasted is no failure.
+      if (performance.now() - begun > LONGEST_WAIT_MS) failures = 0;
+      await pause(restMs(failures), undefined, { signal: closing.signal }).catch(() => {});
+    }
+    arrival.resolve();
+  }
+
+  async function goodbye(): Promise<void> {
+    await model?.close().catch(() => {});
+  }
+
+  const running = run();
+  const link: Link = {
+    get isUp() {
+      return model !== undefined;
+    },
+    get blocked() {
+      return blocked;
+    },
+    async connection() {
+      while (!model && !closing.signal.aborted) await arrival.promise;
+      return model;
+    },
+    async close() {
+      closing.abort();
+      await before(GOODBYE_MS, goodbye());
+      await before(GOODBYE_MS, running);
+    },
+  };
+  const aborted = () => first.reject(signal?.reason);
+  signal?.addEventListener('abort', aborted, { once: true });
+  if (signal?.aborted) aborted();
+  try {
+    await first.promise;
+    return link;
+  } catch (error) {
+    await link.close();
+    throw error;
+  } finally {
+    signal?.removeEventListener('abort', aborted);
+  }
+}
+
+/** Waits for the work, but not for longer. */
+export async function before(ms: number, work: Promise<unknown>): Promise<void> {
+  const late = new AbortController();
+  await Promise.race([work, pause(ms, undefined, { signal: late.signal }).catch(() => {})]);
+  late.abort();
+}
+
+/** @throws Error for what is no URL of a broker; its credentials are not in it */
+function withHeartbeat(text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url?.protocol !== 'amqp:' && url?.protocol !== 'amqps:')
+    throw new Error('The URL of RabbitMQ is none.');
+  if (!url.searchParams.has('heartbeat')) url.searchParams.set('heartbeat', `${HEARTBEAT_SECONDS}`);
+  return url;
+}
+
+/** Quorum queues with a time limit for messages came with 3.10. */
+function assertVersion({ connection }: ChannelModel): void {
+  const { product, version } = connection.serverProperties;
+  const [major = 0, minor = 0] = version.split('.').map(Number);
+  if (product !== 'RabbitMQ' || major > OLDEST[0] || (major === OLDEST[0] && minor >= OLDEST[1])) return;
+  throw new TooOld(`its version is ${version}, and ${OLDEST.join('.')} is needed`);
+}
+
+const reasonOf = (error: unknown): string =>
+  (error as Error | undefined)?.message || String(error ?? 'the connection was closed');

@@ -1,0 +1,178 @@
+import { Unavailable } from '@wellspring/core/unavailable';
+import type { ConfirmChannel, Options } from 'amqplib';
+import type { ChannelEvents, KeptChannel } from './channel.ts';
+
+export interface Message {
+  /** Default: the one that routes to the queue of that name. */
+  exchange?: string;
+  routingKey: string;
+  content: Buffer;
+  options?: Options.Publish;
+}
+
+/** No queue was there to take the message. */
+export class Unroutable extends Unavailable {
+  override readonly name = 'Unroutable';
+}
+
+/**
+ * Publishes with confirms. Messages are sent in the order of the calls; those that were not confirmed when the
+ * connection was lost are sent again before newer ones, so that one may arrive twice, and the order of first arrivals
+ * is kept.
+ */
+export interface Publisher {
+  /**
+   * Resolves when the broker has confirmed the message: in a quorum queue it is durable then.
+   * @throws Unroutable at once when no queue took it; Unavailable when the broker refused it or did not confirm it in
+   * time (it may be there all the same); RangeError when it is larger than MAX_MESSAGE_BYTES
+   */
+  publish(message: Message): Promise<void>;
+  /** Waits for what was sent to be confirmed, for at most 2 seconds. */
+  close(): Promise<void>;
+}
+
+/** What RabbitMQ 4 takes by default. */
+export const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
+/** How long a message may stay unconfirmed. */
+export const PUBLISH_MS = 10_000;
+/** Unconfirmed at a time; more would only make them late. */
+const WINDOW = 1_000;
+const WINDOW_BYTES = 32 * 1024 * 1024;
+const LOOK_MS = 250;
+
+interface Entry extends Message {
+  id: string;
+  deadline: number;
+  returned: boolean;
+  resolve(): void;
+  reject(error: Error): void;
+}
+
+/** @param keep makes the channel */
+export function createPublisher(
+  keep: (events: ChannelEvents<ConfirmChannel>) => KeptChannel<ConfirmChannel>,
+  name: string,
+): Publisher {
+  /** Both in the order of the calls; what is sent comes before what waits. */
+  let sent = new Map<string, Entry>();
+  let waiting: Entry[] = [];
+  let head = 0;
+  let bytes = 0;
+  let counter = 0;
+  let isClosed = false;
+  let emptied: (() => void) | undefined;
+
+  const kept = keep({
+    name,
+    async setup(channel) {
+      channel.on('return', ({ properties }) => {
+        const entry = sent.get(properties.messageId);
+        if (entry) entry.returned = true;
+      });
+    },
+    ready: () => pump(),
+    lost() {
+      const now = performance.now();
+      const again = [...sent.values()].filter(({ deadline }) => deadline > now);
+      waiting = [...again, ...waiting.slice(head)];
+      head = 0;
+      sent = new Map();
+      bytes = 0;
+    },
+  });
+
+  function settle(entry: Entry, failure: unknown): void {
+    // Of a channel that was lost: it is sent again.
+    if (sent.get(entry.id) !== entry) return;
+    sent.delete(entry.id);
+    bytes -= entry.content.length;
+    if (entry.returned) entry.reject(new Unroutable(`no queue takes messages for ${entry.routingKey}`));
+    else if (failure) entry.reject(new Unavailable('RabbitMQ refused a message'));
+    else entry.resolve();
+    if (sent.size === 0 && head === waiting.length) emptied?.();
+    pump();
+  }
+
+  function pump(): void {
+    const channel = kept.current;
+    if (!channel) return;
+    while (head < waiting.length && sent.size < WINDOW && bytes < WINDOW_BYTES) {
+      const entry = waiting[head]!;
+      entry.returned = false;
+      try {
+        const { exchange = '', routingKey, content, options, id } = entry;
+        const all = { ...options, messageId: id };
+        const done = (failure: unknown) => settle(entry, failure);
+        sent.set(id, entry);
+        bytes += content.length;
+        channel.publish(exchange, routingKey, content, all, done);
+        head += 1;
+      } catch {
+        // The channel has just ended.
+        sent.delete(entry.id);
+        bytes -= entry.content.length;
+        return;
+      }
+    }
+    if (head === waiting.length) {
+      waiting = [];
+      head = 0;
+    }
+  }
+
+  /** Those that are overdue, of either kind, in the order of the calls. */
+  function expire(): void {
+    const now = performance.now();
+    const late = new Unavailable('RabbitMQ did not confirm a message in time');
+    for (const entry of sent.values()) {
+      if (entry.deadline > now) break;
+      // Keeps its place in the window; `settle` rejects once more, which changes nothing.
+      entry.reject(late);
+    }
+    while (head < waiting.length && waiting[head]!.deadline <= now) waiting[head++]!.reject(late);
+  }
+  const timer = setInterval(expire, LOOK_MS);
+  timer.unref();
+
+  return {
+    publish(message) {
+      if (isClosed) return Promise.reject(new Unavailable('the connection to RabbitMQ was closed'));
+      if (message.content.length > MAX_MESSAGE_BYTES) {
+        const reason = `a message of ${message.content.length} bytes is larger than ${MAX_MESSAGE_BYTES}`;
+        return Promise.reject(new RangeError(reason));
+      }
+      return new Promise((resolve, reject) => {
+        // A copy of a message that is under way is told apart from it.
+        const given = message.options?.messageId;
+        const id = given === undefined || sent.has(given) ? `${given ?? ''}~${++counter}` : given;
+        waiting.push({
+          ...message,
+          id,
+          deadline: performance.now() + PUBLISH_MS,
+          returned: false,
+          resolve,
+          reject,
+        });
+        pump();
+      });
+    },
+    async close() {
+      isClosed = true;
+      if (kept.current && sent.size + waiting.length > head) {
+        const empty = new Promise<void>((resolve) => {
+          emptied = resolve;
+        });
+        const limit = Promise.withResolvers<void>();
+        const late = setTimeout(limit.resolve, 2_000);
+        await Promise.race([empty, limit.promise]);
+        clearTimeout(late);
+      }
+      await kept.close();
+      clearInterval(timer);
+      const closed = new Unavailable('the connection to RabbitMQ was closed');
+      for (const entry of [...sent.values(), ...waiting.slice(head)]) entry.reject(closed);
+      sent.clear();
+      waiting = [];
+    },
+  };
+}

@@ -1,0 +1,141 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { type Amqp, openAmqp } from '@wellspring/amqp/client';
+import { newSecret } from '@wellspring/core/ids';
+import { silentLog } from '@wellspring/core/log';
+import { eventually } from '@wellspring/testing/eventually';
+import { startRabbit } from '@wellspring/testing/servers/rabbitmq';
+import type { TestServer } from '@wellspring/testing/servers/server';
+import { withPrograms, withServers } from '@wellspring/testing/servers/servers';
+import { callContract } from './contract.ts';
+import { type Call, CallFailed } from './port.ts';
+import { createRabbitCall, type RabbitCallOptions } from './rabbitmq.ts';
+
+async function openCall(
+  url: string,
+  options: Partial<RabbitCallOptions> = {},
+): Promise<{ call: Call; amqp: Amqp }> {
+  const amqp = await openAmqp({ url, log: silentLog });
+  const rabbit = createRabbitCall({
+    amqp,
+    log: silentLog,
+    prefix: `t${newSecret()}.`,
+    member: newSecret(),
+    keyed: new Set(),
+    holderOf: async () => undefined,
+    ...options,
+  });
+  return {
+    amqp,
+    call: {
+      ...rabbit,
+      async close() {
+        await rabbit.close();
+        await amqp.close();
+      },
+    },
+  };
+}
+
+await withServers(['rabbitmq'], ({ rabbitmq }) => {
+  callContract('RabbitMQ', async () => {
+    const { call } = await openCall(rabbitmq);
+    // A mailbox has its address as soon as there is a channel.
+    await eventually(() => !call.open().address.startsWith('|'));
+    return call;
+  });
+
+  test('between processes: requests are shared, keyed ones go to the holder, replies to the mailbox', async () => {
+    const prefix = `t${newSecret()}.`;
+    const holders = new Map([
+      ['dc_1', 'one'],
+      ['dc_2', 'two'],
+    ]);
+    const shared = {
+      prefix,
+      keyed: new Set(['hook']),
+      holderOf: async (key: string) => holders.get(key),
+    };
+    const stop = new AbortController();
+    const calls = await Promise.all(
+      ['one', 'two', 'three'].map(async (member) => (await openCall(rabbitmq, { ...shared, member })).call),
+    );
+    const [one, two, three] = calls as [Call, Call, Call];
+    one.serve('hook', async () => 'one', stop.signal);
+    two.serve('hook', async () => 'two', stop.signal);
+    one.serve('any', async () => 'one', stop.signal);
+    two.serve('any', async () => 'two', stop.signal);
+    const ask = (address: string, key: string) => three.request(address, {}, { key, deadlineMs: 10_000 });
+    expect(await Promise.all([ask('hook', 'dc_1'), ask('hook', 'dc_2'), ask('hook', 'dc_1')])).toEqual([
+      'one',
+      'two',
+      'one',
+    ]);
+    holders.set('dc_1', 'two');
+    expect(await ask('hook', 'dc_1')).toBe('two');
+    await eventually(async () => {
+      const answers = await Promise.all(Array.from({ length: 10 }, () => ask('any', 'x')));
+      expect(new Set(answers)).toEqual(new Set(['one', 'two']));
+    });
+    const mailbox = three.open();
+    const received = mailbox.receive(10_000);
+    one.reply(mailbox.address, { status: 201 });
+    expect(await received).toEqual({ status: 201 });
+    // Nobody holds the key, until somebody does.
+    const early = ask('hook', 'dc_3');
+    holders.set('dc_3', 'one');
+    expect(await early).toBe('one');
+    stop.abort();
+    for (const call of calls) await call.close();
+  });
+
+  test('a request whose server has died fails long before its deadline', async () => {
+    const prefix = `t${newSecret()}.`;
+    const { call: caller } = await openCall(rabbitmq, { prefix });
+    const { call: server, amqp } = await openCall(rabbitmq, { prefix });
+    let begun = () => {};
+    const underWay = new Promise<void>((resolve) => {
+      begun = resolve;
+    });
+    server.serve(
+      'never',
+      () => {
+        begun();
+        return new Promise(() => {});
+      },
+      new AbortController().signal,
+    );
+    const failure = caller.request('never', 1, { deadlineMs: 60_000 }).catch((error: unknown) => error);
+    await underWay;
+    await amqp.close();
+    expect(await failure).toBeInstanceOf(CallFailed);
+    await server.close();
+    await caller.close();
+  });
+});
+
+await withPrograms(['rabbitmq'], () => {
+  let server: TestServer;
+  beforeAll(async () => {
+    server = await startRabbit();
+  }, 90_000);
+  afterAll(() => server.dispose());
+
+  test('when the broker comes back, so do requests, servers and mailboxes; what was under way fails', async () => {
+    const { call } = await openCall(server.url);
+    const stop = new AbortController();
+    call.serve('echo', async (message) => message, stop.signal);
+    call.serve('never', () => new Promise(() => {}), stop.signal);
+    expect(await call.request('echo', 1, { deadlineMs: 10_000 })).toBe(1);
+    const failure = call.request('never', 1, { deadlineMs: 60_000 }).catch((error: unknown) => error);
+    await server.kill();
+    expect(await failure).toBeInstanceOf(CallFailed);
+    const meanwhile = call.request('echo', 2, { deadlineMs: 60_000 });
+    await server.start();
+    expect(await meanwhile).toBe(2);
+    const mailbox = call.open();
+    call.reply(mailbox.address, 'here');
+    expect(await mailbox.receive(10_000)).toBe('here');
+    stop.abort();
+    await call.close();
+  }, 90_000);
+});

@@ -1,0 +1,290 @@
+import {
+  type Channel,
+  type ConsumeMessage,
+  consume,
+  type KeptChannel,
+  type Options,
+} from '@wellspring/amqp/channel';
+import type { Amqp } from '@wellspring/amqp/client';
+import { newSecret } from '@wellspring/core/ids';
+import type { Log } from '@wellspring/core/log';
+import { Problem } from '@wellspring/core/problem';
+import { type Call, CallFailed } from './port.ts';
+import { decodeAnswer, encode, encodeAnswer, encodeFailure } from './wire.ts';
+
+type Serve = (message: never, key: string | undefined) => Promise<unknown>;
+
+export interface RabbitCallOptions {
+  amqp: Amqp;
+  log: Log;
+  /** What names of queues begin with; default `wellspring.`. */
+  prefix?: string;
+  /** Of this process, unlike that of every other. */
+  member: string;
+  /** Addresses whose requests go to the process that holds their key. */
+  keyed: ReadonlySet<string>;
+  /** The member that holds a key now; undefined: nobody. @throws Error when it cannot be told */
+  holderOf(key: string): Promise<string | undefined>;
+}
+
+const REPLY_TO = 'amq.rabbitmq.reply-to';
+/** How long a request rests when nobody serves its address, or holds its key, at the moment. */
+const LOOK_AGAIN_MS = 50;
+/** How often it is asked whether somebody still serves a request that is not answered. */
+const PROBE_MS = 1_000;
+const PROBE = 'probe';
+
+interface Waiting {
+  address: string;
+  queue: string;
+  since: number;
+  settle(how: { content: Buffer } | 'returned' | 'lost'): void;
+}
+
+/**
+ * Requests and replies over RabbitMQ's direct reply-to: nothing of them is durable. A request that nobody can take
+ * rests until its deadline; one whose server has died fails within about a second.
+ */
+export function createRabbitCall({
+  amqp,
+  log,
+  prefix = 'wellspring.',
+  member,
+  keyed,
+  holderOf,
+}: RabbitCallOptions): Call {
+  const waiting = new Map<string, Waiting>();
+  const mailboxes = new Map<string, (message: unknown) => void>();
+  const served = new Map<string, { handler: Serve; kept: KeptChannel }>();
+  /** Where replies to this process go; undefined while it is not known. */
+  let own: string | undefined;
+  let isClosed = false;
+
+  const kept = amqp.openChannel({
+    name: 'call',
+    async setup(channel) {
+      channel.on('return', ({ properties: { correlationId } }) =>
+        waiting.get(correlationId)?.settle('returned'),
+      );
+      await consume(channel, REPLY_TO, onReply, { noAck: true });
+      own = await ownAddress(channel);
+    },
+    lost() {
+      own = undefined;
+      // Their answers would have come to the channel that is gone.
+      for (const one of [...waiting.values()]) one.settle('lost');
+    },
+  });
+
+  /** The broker tells the address of a channel only to whoever gets a message from it. */
+  async function ownAddress(channel: Channel): Promise<string> {
+    const { queue } = await channel.assertQueue('', { exclusive: true, autoDelete: true });
+    const address = Promise.withResolvers<string>();
+    await consume(channel, queue, ({ properties }) => address.resolve(properties.replyTo), { noAck: true });
+    channel.sendToQueue(queue, Buffer.alloc(0), { replyTo: REPLY_TO });
+    return address.promise;
+  }
+
+  function onReply({ content, properties: { correlationId } }: ConsumeMessage): void {
+    const mailbox = mailboxes.get(correlationId);
+    if (mailbox) mailbox(JSON.parse(content.toString()));
+    else waiting.get(correlationId)?.settle({ content });
+  }
+
+  /** On the channel of now; what cannot be sent is lost, like what was sent to nobody. */
+  function send(to: string, content: Buffer, options: Options.Publish): void {
+    try {
+      kept.current?.publish('', to, content, options);
+    } catch {
+      // The channel has just ended, and `lost` follows.
+    }
+  }
+
+  const queueOf = (address: string, of?: string) =>
+    `${prefix}call.${address}${of === undefined ? '' : `@${of}`}`;
+
+  const prober = setInterval(() => {
+    const now = performance.now();
+    for (const [id, { queue, since }] of waiting) {
+      if (now - since < PROBE_MS) continue;
+      send(queue, Buffer.alloc(0), { mandatory: true, correlationId: id, type: PROBE });
+    }
+  }, PROBE_MS);
+  prober.unref();
+
+  /** Makes a request once. Gives the answer; undefined: nobody was there to take it. */
+  function ask(
+    queue: string,
+    address: string,
+    content: Buffer,
+    deadline: AbortSignal,
+  ): Promise<Buffer | undefined> {
+    if (!kept.current) return Promise.resolve(undefined);
+    const id = newSecret();
+    return new Promise<Buffer | undefined>((resolve, reject) => {
+      const since = performance.now();
+      const end = () => {
+        waiting.delete(id);
+        deadline.removeEventListener('abort', late);
+      };
+      const late = () => {
+        end();
+        reject(new CallFailed(`${address} did not answer in time`));
+      };
+      deadline.addEventListener('abort', late, { once: true });
+      waiting.set(id, {
+        address,
+        queue,
+        since,
+        settle(how) {
+          end();
+          if (how === 'lost') reject(new CallFailed('the connection to RabbitMQ was lost'));
+          // A probe that came back: whoever had taken it is gone.
+          else if (how === 'returned' && performance.now() - since >= PROBE_MS) {
+            reject(new CallFailed(`whoever served ${address} is gone`));
+          } else resolve(how === 'returned' ? undefined : how.content);
+        },
+      });
+      send(queue, content, { mandatory: true, correlationId: id, replyTo: REPLY_TO });
+    });
+  }
+
+  /** The last known holder of a key, while it cannot be told. */
+  const holders = new Map<string, string>();
+  async function targetOf(address: string, key: string | undefined): Promise<string | undefined> {
+    if (!keyed.has(address)) return queueOf(address);
+    if (key === undefined) throw new Error(`a request to ${address} needs a key`);
+    let holder: string | undefined;
+    try {
+      holder = await holderOf(key);
+      if (holder) holders.set(key, holder);
+      if (holders.size > 10_000) holders.delete(holders.keys().next().value!);
+    } catch {
+      holder = holders.get(key);
+    }
+    return holder === undefined ? undefined : queueOf(address, holder);
+  }
+
+  const rest = (deadline: AbortSignal) =>
+    new Promise<void>((resolve) => {
+      const done = () => {
+        clearTimeout(timer);
+        deadline.removeEventListener('abort', done);
+        resolve();
+      };
+      const timer = setTimeout(done, LOOK_AGAIN_MS);
+      deadline.addEventListener('abort', done, { once: true });
+    });
+
+  async function answer(
+    { content, properties }: ConsumeMessage,
+    handler: Serve,
+    address: string,
+  ): Promise<void> {
+    const { replyTo, correlationId, type } = properties;
+    if (type === PROBE || typeof replyTo !== 'string') return;
+    let reply: Buffer;
+    try {
+      const { message, key } = JSON.parse(content.toString()) as { message: unknown; key?: string };
+      reply = encodeAnswer(await handler(message as never, key));
+    } catch (error) {
+      if (!(error instanceof Problem)) {
+        log.error({ address, error: error instanceof Error ? error.stack : String(error) }, 'call.failed');
+      }
+      reply = encodeFailure(error);
+    }
+    // A caller whose connection was lost does not wait any more.
+    send(replyTo, reply, { correlationId });
+  }
+
+  return {
+    async request(address, message, { key, deadlineMs }) {
+      const deadline = AbortSignal.timeout(deadlineMs);
+      let content: Buffer;
+      try {
+        content = encode({ message, ...(key === undefined ? {} : { key }) });
+      } catch (error) {
+        log.error({ address, error: String(error) }, 'call.failed');
+        throw new CallFailed(`${address} failed`);
+      }
+      while (!deadline.aborted && !isClosed) {
+        const queue = await targetOf(address, key);
+        const reply = queue && (await ask(queue, address, content, deadline));
+        if (reply) return decodeAnswer(reply, address);
+        await rest(deadline);
+      }
+      throw new CallFailed(`nobody serves ${address}`);
+    },
+
+    serve(address, handler, signal) {
+      if (signal.aborted) return;
+      const known = served.get(address);
+      if (known) known.handler = handler;
+      else {
+        const isKeyed = keyed.has(address);
+        const queue = queueOf(address, isKeyed ? member : undefined);
+        const opened = amqp.openChannel({
+          name: `call.${address}`,
+          async setup(channel) {
+            await channel.assertQueue(queue, { durable: !isKeyed, exclusive: isKeyed, autoDelete: true });
+            await consume(
+              channel,
+              queue,
+              (one) => void answer(one, served.get(address)?.handler ?? handler, address),
+              { noAck: true },
+            );
+          },
+        });
+        served.set(address, { handler, kept: opened });
+      }
+      const end = () => {
+        const current = served.get(address);
+        if (current?.handler !== handler) return;
+        served.delete(address);
+        void current.kept.close();
+      };
+      signal.addEventListener('abort', end, { once: true });
+    },
+
+    open() {
+      const id = newSecret();
+      const arrived = Promise.withResolvers<unknown>();
+      mailboxes.set(id, arrived.resolve);
+      return {
+        // Without a connection no job gets out either.
+        address: `${own ?? ''}|${id}`,
+        receive(timeoutMs) {
+          return new Promise((resolve) => {
+            const timer = setTimeout(() => resolve(undefined), timeoutMs);
+            arrived.promise.then((message) => {
+              clearTimeout(timer);
+              resolve(message);
+            });
+          });
+        },
+        close() {
+          mailboxes.delete(id);
+          // Ends a receive that is still waiting.
+          arrived.resolve(undefined);
+        },
+      };
+    },
+
+    reply(address, message) {
+      const [to, correlationId] = address.split('|');
+      if (!to || !correlationId) return;
+      send(to, encode(message), { correlationId });
+    },
+
+    ping: () => amqp.ping(),
+
+    async close() {
+      isClosed = true;
+      clearInterval(prober);
+      for (const { kept: channel } of served.values()) await channel.close();
+      for (const deliver of mailboxes.values()) deliver(undefined);
+      mailboxes.clear();
+      await kept.close();
+    },
+  };
+}
