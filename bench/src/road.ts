@@ -85,14 +85,12 @@ export async function compareRoad(): Promise<void> {
         first += EVENTS;
         if (round > 0) {
           const used = (side: 'itself' | 'below') => ((after[side] - before[side]) / EVENTS) * 1e6;
-          rounds
-            .get(name)!
-            .push({
-              ...result,
-              cpuItself: used('itself'),
-              cpuBelow: used('below'),
-              written: (after.written - before.written) / EVENTS,
-            });
+          rounds.get(name)!.push({
+            ...result,
+            cpuItself: used('itself'),
+            cpuBelow: used('below'),
+            written: (after.written - before.written) / EVENTS,
+          });
         }
         memory = Math.max(memory, memoryOf(platform.pid));
       }
