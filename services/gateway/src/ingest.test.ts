@@ -271,6 +271,19 @@ describe('a custom response', () => {
     expect(answer.headers['x-injected']).toBeUndefined();
   });
 
+  test('is shown by browsers in an origin of its own, unless it has one, whatever policy it names', async () => {
+    const page = { 'content-type': 'text/html', 'Content-Security-Policy': "img-src 'none'" };
+    const shared = await answered(response(200, page, '<script src="/x.js"></script>'));
+    const policy = String(shared.headers['content-security-policy']);
+    expect(policy).toMatch(/img-src 'none', sandbox .*allow-scripts/);
+    expect(policy).not.toContain('allow-same-origin');
+
+    const { id } = await platform.endpoint({ custom_response: true });
+    const headers = { host: `${id}.hooks.example.com` };
+    const apart = await platform.call('GET', '/', { headers });
+    expect([apart.status, apart.headers['content-security-policy']]).toEqual([200, "img-src 'none'"]);
+  });
+
   test('goes to whoever made the call', async () => {
     reply = (job) => {
       const { request } = job.trigger as { request: HttpRequestRecord };

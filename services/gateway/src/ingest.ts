@@ -42,15 +42,15 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
     'Time in which calls of source endpoints become durable, once their bodies are there',
   );
 
-  /** The key and the rest of the path, when the request is for an endpoint. */
-  function locate(req: IncomingMessage): { key: string; rest: string } | undefined {
+  /** The key and the rest of the path, when the request is for an endpoint; and whether its host has only this one. */
+  function locate(req: IncomingMessage): { key: string; rest: string; apart: boolean } | undefined {
     const url = req.url ?? '/';
     if (domain !== undefined) {
       const host = withoutPort(req.headers.host ?? '').toLowerCase();
-      if (host.endsWith(domain)) return { key: host.slice(0, -domain.length), rest: url };
+      if (host.endsWith(domain)) return { key: host.slice(0, -domain.length), rest: url, apart: true };
     }
     const match = PATH.exec(url);
-    return match ? { key: match[1]!, rest: url.slice(match[0].length) } : undefined;
+    return match ? { key: match[1]!, rest: url.slice(match[0].length), apart: false } : undefined;
   }
 
   function answer(
@@ -70,7 +70,11 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
   const text = (res: ServerResponse, status: number, body: string, headers = {}) =>
     answer(res, status, { 'content-type': 'text/plain; charset=utf-8', ...headers }, body);
 
-  async function take(req: IncomingMessage, res: ServerResponse, key: string, rest: string): Promise<void> {
+  async function take(
+    req: IncomingMessage,
+    res: ServerResponse,
+    { key, rest, apart }: NonNullable<ReturnType<typeof locate>>,
+  ): Promise<void> {
     const endpoint = KEY.test(key) ? await rows.get(key) : undefined;
     if (!endpoint?.active) {
       req.resume();
@@ -110,13 +114,13 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
       seconds.observe((performance.now() - complete) / 1000);
       if (!mailbox) return answer(res, 200);
       const reply = (await mailbox.receive(LIMITS.replyMs)) as HttpReply | undefined;
-      answerWith(res, reply ?? { kind: 'none' });
+      answerWith(res, reply ?? { kind: 'none' }, apart);
     } finally {
       mailbox?.close();
     }
   }
 
-  function answerWith(res: ServerResponse, reply: HttpReply): void {
+  function answerWith(res: ServerResponse, reply: HttpReply, apart: boolean): void {
     switch (reply.kind) {
       case 'none':
         text(res, 400, 'No response');
@@ -132,7 +136,12 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
         const status = Math.max(200, reply.status);
         const body = BODILESS.has(status) ? undefined : Buffer.from(reply.body, 'base64');
         try {
-          answer(res, status, safeHeaders(reply.headers), body);
+          answer(
+            res,
+            status,
+            apart ? safeHeaders(reply.headers) : sandboxed(safeHeaders(reply.headers)),
+            body,
+          );
         } catch (error) {
           log.debug({ error: String(error) }, 'endpoint.bad_reply');
           if (!res.headersSent) text(res, 500, 'The run failed');
@@ -177,7 +186,7 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
   return (req, res) => {
     const found = locate(req);
     if (!found) return false;
-    take(req, res, found.key, found.rest).catch((error: unknown) => {
+    take(req, res, found).catch((error: unknown) => {
       if (res.headersSent) return res.destroy();
       if (error instanceof BodyTooLarge) return text(res, 413, 'Payload Too Large');
       if (error instanceof Problem) return text(res, error.status, error.message, error.headers);
@@ -227,3 +236,20 @@ const OWN = new Set([
 
 const safeHeaders = (headers: Record<string, string | string[]>) =>
   Object.fromEntries(Object.entries(headers).filter(([name]) => !OWN.has(name.toLowerCase())));
+
+/**
+ * A page of user code at the address of the API is shown in an origin of its own: it may run scripts, but neither
+ * reach into the pages of the documentation, where people type their keys, nor put a worker in front of them.
+ */
+const SANDBOX =
+  'sandbox allow-downloads allow-forms allow-modals allow-popups allow-popups-to-escape-sandbox allow-scripts allow-top-navigation';
+
+function sandboxed(headers: Record<string, string | string[]>): Record<string, string | string[]> {
+  // Of several policies each holds, so that code can only narrow this one.
+  const policies = Object.entries(headers).filter(([name]) => /^content-security-policy$/i.test(name));
+  const others = Object.entries(headers).filter(([name]) => !/^content-security-policy$/i.test(name));
+  return {
+    ...Object.fromEntries(others),
+    'content-security-policy': [...policies.flatMap(([, value]) => value), SANDBOX],
+  };
+}
