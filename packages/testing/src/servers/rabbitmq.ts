@@ -73,7 +73,7 @@ function answers(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(port, '127.0.0.1', () => socket.write('AMQP\0\0\x09\x01'));
     socket.setTimeout(1_000, () => socket.destroy());
-    socket.once('data', (data) => {
+    socket.once('data', (data: Buffer) => {
       // The frame of a method on the channel 0.
       resolve(data[0] === 1 && data.readUInt16BE(1) === 0);
       socket.destroy();
