@@ -5,7 +5,6 @@ export interface ComposeService {
   environment?: Record<string, string>;
   ports?: string[];
   volumes?: string[];
-  tmpfs?: string[];
   read_only?: boolean;
   cap_drop?: string[];
   depends_on?: Record<string, { condition: string }>;

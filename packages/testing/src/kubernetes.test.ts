@@ -218,8 +218,8 @@ describe('KEDA', () => {
       expect(
         [...every, 'wellspring.runs.0.dead', 'other.runs.0'].filter((name) => pattern.test(name)),
       ).toEqual(names(queue));
-      // One process more would own nothing.
-      expect(spec.maxReplicaCount).toBe(PARTITIONS);
+      // Shares are uneven: of as many processes as there are partitions, a third would own nothing.
+      expect(spec.maxReplicaCount).toBeLessThanOrEqual(PARTITIONS / 2);
     },
   );
 
