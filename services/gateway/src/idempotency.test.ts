@@ -195,3 +195,13 @@ test('the key of an endpoint’s call means nothing to the gateway', async () =>
   for (let i = 0; i < 2; i += 1) await platform.call('POST', `/e/${id}`, { headers });
   expect(await platform.deps.queue.depth('runs')).toBe(2);
 });
+
+test('an answer that holds a secret is not kept in clear', async () => {
+  const key = newKey();
+  const first = await post(key);
+  expect((await post(key)).json.data.secret).toBe('whsec_test');
+  const rows = await platform.deps.store.collection(idempotencyKeys).list();
+  expect(rows.length).toBeGreaterThan(0);
+  expect(first.status).toBe(200);
+  expect(JSON.stringify(rows)).not.toContain('whsec_test');
+});

@@ -24,7 +24,12 @@ const sha256 = (...parts: (string | Buffer)[]) => {
  * `Idempotency-Key` on POST: the first call of a user with a key is carried out, and its answer kept for a day when
  * it is a success; a second call waits for the first and gets the same answer. The key with another request is 409.
  */
-export function createIdempotency({ store, clock, config }: Pick<Deps, 'store' | 'clock' | 'config'>) {
+export function createIdempotency({
+  store,
+  clock,
+  config,
+  seal,
+}: Pick<Deps, 'store' | 'clock' | 'config' | 'seal'>) {
   const rows = store.collection(idempotencyKeys);
   const thisProcess = newSecret();
   /** Answers of calls that are over, but could not be written. */
@@ -35,7 +40,8 @@ export function createIdempotency({ store, clock, config }: Pick<Deps, 'store' |
 
   async function keep(id: string, response: Kept | undefined): Promise<void> {
     try {
-      if (response) await rows.patch(id, { response });
+      // It may hold what nobody keeps in clear: the text of an API key, the secret of a webhook.
+      if (response) await rows.patch(id, { response: { ...response, body: seal.seal(response.body, id) } });
       else await rows.remove(id);
       unkept.delete(id);
     } catch (error) {
@@ -64,7 +70,7 @@ export function createIdempotency({ store, clock, config }: Pick<Deps, 'store' |
       if (row.request_hash !== request_hash) {
         throw conflict('idempotency_key_reused', 'This Idempotency-Key was used with another request.');
       }
-      if (row.response) return row.response;
+      if (row.response) return { ...row.response, body: seal.open(row.response.body, id) };
       if (abandoned(row)) await rows.remove(id);
       else if (unkept.has(id)) await keep(id, unkept.get(id));
       else await clock.sleep(POLL_MS);
