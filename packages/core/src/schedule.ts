@@ -7,6 +7,7 @@ export type Schedule =
   | { kind: 'cron'; cron: string; timezone: string };
 
 const NICKNAME = /^@(hourly|daily|midnight|weekly|monthly|yearly|annually)$/;
+const LONGEST_CRON = 500;
 const LONGEST_SECONDS = 366 * 24 * 3600;
 
 /**
@@ -34,6 +35,8 @@ export function parseSchedule(value: unknown, param: string, minSeconds: number)
 
 function parseCron(cron: unknown, timezone: unknown, refuse: (why: string) => Error): Schedule {
   if (typeof cron !== 'string') throw refuse('has a cron that is not a text.');
+  // It is read again for each tick, where all timers wait.
+  if (cron.length > LONGEST_CRON) throw refuse(`has a cron of more than ${LONGEST_CRON} characters.`);
   const text = cron.trim();
   if (!NICKNAME.test(text) && text.split(/\s+/).length !== 5) {
     throw refuse('needs a cron expression of five fields, or a nickname such as @hourly.');

@@ -40,6 +40,7 @@ describe('schedule', () => {
     { cron: 5 },
     { cron: '* * * * * *' },
     { cron: '* * * *' },
+    { cron: `${Array(200).fill('1-59').join(',')} * * * *` },
     { cron: '60 * * * *' },
     { cron: '0 0 31 2 *' },
     { cron: '@reboot' },
