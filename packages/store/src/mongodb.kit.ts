@@ -1,42 +1,60 @@
 import { randomUUID } from 'node:crypto';
-import { systemClock } from '@wellspring/core/clock';
+import { type Clock, systemClock } from '@wellspring/core/clock';
 import { silentLog } from '@wellspring/core/log';
-import { type Mongo, type MongoTarget, openMongo } from '@wellspring/mongodb/client';
+import { type Labels, type Metrics, noMetrics } from '@wellspring/core/metrics';
+import { type Mongo, openMongo } from '@wellspring/mongodb/client';
 import type { StoreSubject } from './contract.ts';
 import { createMongoStore } from './mongodb.ts';
 import type { Store } from './port.ts';
 
-export interface MongoSubject extends StoreSubject {
+export interface MongoProcess {
+  store: Store;
   mongo: Mongo;
+  /** The statements that were sent, e.g. `insert events`. */
+  sent: string[];
+}
+
+export interface MongoSubject extends StoreSubject, MongoProcess {
   /** Another process on the same database. */
-  another(options?: Partial<MongoTarget>): Promise<{ store: Store; mongo: Mongo }>;
+  another(options?: ProcessOptions): Promise<MongoProcess>;
+}
+
+export interface ProcessOptions {
+  clock?: Clock;
+  /** Statements that fail instead of being sent, as when the process dies before them. */
+  fails?: (statement: string) => boolean;
+}
+
+/** Counts statements as the metrics do, and stops those that are to fail. */
+function watch(fails: (statement: string) => boolean): { metrics: Metrics; sent: string[] } {
+  const sent: string[] = [];
+  const inc = ({ command, collection }: Labels = {}) => {
+    const statement = `${command} ${collection}`;
+    if (fails(statement)) throw new Error(`stopped before ${statement}`);
+    sent.push(statement);
+  };
+  return { metrics: { ...noMetrics, counter: () => ({ inc }) }, sent };
 }
 
 /** A store in a database of its own. For tests. */
-export async function openMongoSubject(
-  url: string,
-  options: Partial<MongoTarget> = {},
-): Promise<MongoSubject> {
+export async function openMongoSubject(url: string, options: ProcessOptions = {}): Promise<MongoSubject> {
   const database = `test-${randomUUID()}`;
-  const opened: { store: Store; mongo: Mongo }[] = [];
-  async function another(more: Partial<MongoTarget> = {}) {
-    const mongo = await openMongo({ url, database, log: silentLog, ...options, ...more });
-    const one = { store: createMongoStore(mongo, { clock: systemClock }), mongo };
+  const opened: MongoProcess[] = [];
+  async function another({ clock = systemClock, fails = () => false }: ProcessOptions = {}) {
+    const { metrics, sent } = watch(fails);
+    const mongo = await openMongo({ url, database, log: silentLog, metrics });
+    const one = { store: createMongoStore(mongo, { clock }), mongo, sent };
     opened.push(one);
     return one;
   }
-  const { store, mongo } = await another();
   return {
-    store,
-    mongo,
+    ...(await another(options)),
     another,
     afterCrash: async () => (await another()).store,
     async close() {
-      await mongo.db.dropDatabase();
-      for (const one of opened.reverse()) {
-        await one.store.close();
-        await one.mongo.close();
-      }
+      for (const one of opened) await one.store.close();
+      await opened[0]!.mongo.db.dropDatabase();
+      for (const one of opened) await one.mongo.close();
     },
   };
 }

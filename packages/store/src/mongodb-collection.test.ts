@@ -1,0 +1,108 @@
+import { afterEach, expect, test } from '@jest/globals';
+import { withServers } from '@wellspring/testing/servers/servers';
+import { type MongoSubject, openMongoSubject } from './mongodb.kit.ts';
+import { type CollectionDefinition, ConflictError } from './port.ts';
+
+interface Note {
+  id: string;
+  owner: string | null;
+  title?: string;
+  rank: number;
+}
+
+const note = (id: string, rest: Partial<Note> = {}): Note => ({ id, owner: 'o', rank: 0, ...rest });
+const notes = (indexes: CollectionDefinition<Note>['indexes']) => ({ name: 'notes', indexes });
+const PLAIN = notes([{ fields: ['owner'] }, { fields: ['rank'] }]);
+
+await withServers(['mongodb'], ({ mongodb }) => {
+  const opened: MongoSubject[] = [];
+  afterEach(async () => {
+    for (const subject of opened.splice(0)) await subject.close();
+  });
+
+  async function open(): Promise<MongoSubject> {
+    const subject = await openMongoSubject(mongodb);
+    opened.push(subject);
+    return subject;
+  }
+
+  const indexNames = async ({ mongo }: MongoSubject) =>
+    (await mongo.db.collection('notes').indexes()).map(({ name }) => name).sort();
+
+  test('indexes may be added, made unique and taken away; rows from before conflict, too', async () => {
+    const subject = await open();
+    const first = subject.store.collection(PLAIN);
+    await first.insertMany(Array.from({ length: 1200 }, (_, n) => note(`n${n}`, { title: `t${n}` })));
+    await first.insert(note('none', { owner: null, title: 't7' }));
+    expect(await indexNames(subject)).toEqual(['_id_', 'i_owner', 'i_rank']);
+
+    const { store } = await subject.another();
+    const unique = store.collection(
+      notes([{ fields: ['owner', 'title'], unique: true }, { fields: ['rank'] }]),
+    );
+    await expect(unique.insert(note('new', { title: 't1199' }))).rejects.toMatchObject({
+      name: 'ConflictError',
+      fields: ['owner', 'title'],
+    });
+    await expect(unique.patch('none', { owner: 'o' })).rejects.toBeInstanceOf(ConflictError);
+    expect(await indexNames(subject)).toEqual(['_id_', 'i_rank', 'u_owner_title']);
+
+    const { store: third } = await subject.another();
+    expect(await third.collection(PLAIN).count({ owner: 'o' })).toBe(1200);
+    expect(await indexNames(subject)).toEqual(['_id_', 'i_owner', 'i_rank']);
+  });
+
+  test('an index that became unique is refused when the rows contradict it', async () => {
+    const { store, another } = await open();
+    await store.collection(PLAIN).insertMany([note('1'), note('2')]);
+    const stricter = (await another()).store.collection(notes([{ fields: ['owner'], unique: true }]));
+    await expect(stricter.get('1')).rejects.toThrow(/contradict a unique index/);
+    expect(await store.collection(PLAIN).count({ owner: 'o' })).toBe(2);
+  });
+
+  test('a database of a later version is refused', async () => {
+    const { store, mongo } = await open();
+    await mongo.db.collection<{ _id: string }>('meta').insertOne({ _id: 'layout', value: 99 } as never);
+    await expect(store.collection(PLAIN).list()).rejects.toThrow(/layout 99.*newer version/);
+  });
+
+  test('claims and removals of several processes share the rows: each goes to one, none is left', async () => {
+    const { store, another } = await open();
+    await store
+      .collection(PLAIN)
+      .insertMany(Array.from({ length: 300 }, (_, n) => note(`n${n}`, { rank: n % 2 })));
+    const processes = await Promise.all(Array.from({ length: 4 }, () => another()));
+    const rows = processes.map((one) => one.store.collection(PLAIN));
+    const claims = await Promise.all(
+      [...rows, ...rows].map((one) =>
+        one.claim({ where: { rank: 0 }, orderBy: 'rank', limit: 20 }, { rank: 7 }),
+      ),
+    );
+    const claimed = claims.flat().map(({ id }) => id);
+    expect(new Set(claimed).size).toBe(claimed.length);
+    // Who asked for twenty while there were enough, got twenty.
+    expect(claimed).toHaveLength(150);
+    const removed = await Promise.all(rows.map((one) => one.removeWhere({ rank: 1 }, 30)));
+    expect(removed).toEqual([30, 30, 30, 30]);
+    expect(await store.collection(PLAIN).count({ rank: 1 })).toBe(30);
+  });
+
+  test('a batch of any size is claimed in three statements, and read, written or removed in one or two', async () => {
+    const { store, sent } = await open();
+    const rows = store.collection(PLAIN);
+    await rows.insertMany(Array.from({ length: 400 }, (_, n) => note(`n${n}`)));
+    const statements = async (work: () => Promise<unknown>) => {
+      sent.length = 0;
+      await work();
+      return sent.map((one) => one.split(' ')[0]).join();
+    };
+    expect(await statements(() => rows.insertMany([note('a'), note('b')]))).toBe('insert');
+    expect(await statements(() => rows.claim({ where: { rank: 0 } }, { rank: 1 }))).toBe('find,update,find');
+    expect(await statements(() => rows.list({ where: { rank: 1 }, limit: 300 }))).toBe('find');
+    expect(await statements(() => rows.patch('n1', { rank: 5 }, { rank: 1 }))).toBe('update');
+    expect(await statements(() => rows.replace(note('n1'), 3))).toBe('update');
+    expect(await statements(() => rows.increment('n1', { rank: 5 }, note('n1')))).toBe('update');
+    expect(await statements(() => rows.removeWhere({ id: { in: ['a', 'b'] } }))).toBe('delete');
+    expect(await statements(() => rows.removeWhere({ rank: 1 }, 300, 'rank'))).toBe('find,delete');
+  });
+});

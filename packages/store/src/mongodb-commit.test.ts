@@ -1,0 +1,219 @@
+import { randomBytes } from 'node:crypto';
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { systemClock } from '@wellspring/core/clock';
+import { eventually } from '@wellspring/testing/eventually';
+import { withServers } from '@wellspring/testing/servers/servers';
+import { type EventRow, events, logs } from './collections/events.ts';
+import { outbox } from './collections/outbox.ts';
+import { states } from './collections/states.ts';
+import { type MongoSubject, openMongoSubject, type ProcessOptions } from './mongodb.kit.ts';
+import { ConflictError, type RunCommit, type Store } from './port.ts';
+
+/** The events n of a run of an emitter, with a log row and an outbox row. */
+function run(emitter: string, ifVersion: number, numbers: number[], payload = '1'): RunCommit {
+  const key = (n: number) => String(n).padStart(8, '0');
+  const run_id = `run_${emitter}_${numbers[0]}`;
+  const partition = `${emitter}/events`;
+  const rows = numbers.map(
+    (n): EventRow => ({
+      id: `${partition}/${key(n)}`,
+      emitter_id: emitter,
+      stream: 'events',
+      partition,
+      channel: `${partition}/`,
+      sort_key: key(n),
+      run_id,
+      indexed_at_ms: n,
+      name: '',
+      emit_id: `e${n}`,
+      meta_id: null,
+      summary: null,
+      ts: null,
+      payload,
+    }),
+  );
+  const sort_key = key(numbers[0]!);
+  return {
+    state: {
+      id: emitter,
+      db: {},
+      dedupe: {},
+      last_ids: { events: key(numbers.at(-1)!) },
+      committed: [run_id],
+    },
+    ifVersion,
+    events: rows,
+    logs: [
+      {
+        id: `${emitter}/${sort_key}`,
+        emitter_id: emitter,
+        sort_key,
+        run_id,
+        indexed_at_ms: 1,
+        count: 1,
+        records: '[{}]',
+      },
+    ],
+    outbox: { id: run_id, emitter_id: emitter, created_at_ms: 1, message: JSON.stringify(payload) },
+  };
+}
+
+const appended = async (store: Store) => ({
+  events: (await store.collection(events).list({ order: 'asc' })).map(({ indexed_at_ms }) => indexed_at_ms),
+  logs: await store.collection(logs).count(),
+  outbox: await store.collection(outbox).count(),
+});
+
+await withServers(['mongodb'], ({ mongodb }) => {
+  const opened: MongoSubject[] = [];
+  afterEach(async () => {
+    for (const subject of opened.splice(0)) await subject.close();
+  });
+
+  async function open(options?: ProcessOptions): Promise<MongoSubject> {
+    const subject = await openMongoSubject(mongodb, options);
+    opened.push(subject);
+    return subject;
+  }
+
+  /** A text that does not become smaller. */
+  const noise = (bytes: number) => randomBytes(bytes).toString('latin1');
+
+  describe('a process that dies between a commit and the appending of its rows', () => {
+    test.each(['insert events', 'insert logs', 'insert outbox'])(
+      'before %s: whoever reads the state finds all of it',
+      async (statement) => {
+        const { store, another } = await open({ fails: (one) => one === statement });
+        await expect(store.commitRun(run('dc_1', 0, [1, 2]))).rejects.toThrow('stopped');
+        const { store: next } = await another();
+        expect(await next.collection(states).getVersioned('dc_1')).toMatchObject({ version: 1 });
+        expect(await appended(next)).toEqual({ events: [1, 2], logs: 1, outbox: 1 });
+      },
+    );
+
+    test('whoever commits the next run appends the one before it first', async () => {
+      const { store, another } = await open({
+        fails: (one) => one.startsWith('insert') && one !== 'insert states',
+      });
+      await expect(store.commitRun(run('dc_1', 0, [1]))).rejects.toThrow('stopped');
+      const { store: next } = await another();
+      expect(await next.commitRun(run('dc_1', 1, [2]))).toBe(true);
+      expect(await appended(next)).toEqual({ events: [1, 2], logs: 2, outbox: 2 });
+    });
+
+    test('the sweep of the outbox finds it, though nobody reads the state', async () => {
+      const { store, another } = await open({ fails: (one) => one === 'insert outbox' });
+      await expect(store.commitRun(run('dc_1', 0, [1]))).rejects.toThrow('stopped');
+      const later = { ...systemClock, now: () => systemClock.now() + 10_000 };
+      const { store: sweeping } = await another({ clock: later });
+      const left = await sweeping
+        .collection(outbox)
+        .list({ where: { created_at_ms: { lte: 5 } }, orderBy: 'created_at_ms' });
+      expect(left.map(({ id }) => id)).toEqual(['run_dc_1_1']);
+      expect(await appended(sweeping)).toEqual({ events: [1], logs: 1, outbox: 1 });
+    });
+
+    test('a reader who saw an event has seen all before it, whoever appended them', async () => {
+      const { store, another } = await open({ fails: (one) => one === 'insert events' });
+      await expect(store.commitRun(run('dc_1', 0, [1, 2, 3]))).rejects.toThrow('stopped');
+      const others = await Promise.all([another(), another(), another()]);
+      const working = Promise.all(others.map((one) => one.store.collection(states).get('dc_1')));
+      const reader = (await another()).store.collection(events);
+      for (let seen: number[] = []; seen.length < 3; ) {
+        seen = (await reader.list({ order: 'asc' })).map(({ indexed_at_ms }) => indexed_at_ms);
+        expect(seen).toEqual([1, 2, 3].slice(0, seen.length));
+      }
+      await working;
+      expect(await appended(others[0]!.store)).toEqual({ events: [1, 2, 3], logs: 1, outbox: 1 });
+    });
+  });
+
+  test('what was deleted after its commit does not come back when the state is read', async () => {
+    const { store, mongo, another } = await open();
+    await store.commitRun(run('dc_1', 0, [1]));
+    await store.collection(events).removeWhere({ partition: 'dc_1/events' });
+    await eventually(async () => {
+      const state = await mongo.db.collection('states').findOne({});
+      return state !== null && !('_pending' in state) && !('_commit' in state);
+    });
+    const { store: next } = await another();
+    expect(await next.collection(states).get('dc_1')).toBeDefined();
+    expect((await appended(next)).events).toEqual([]);
+  });
+
+  test('commits of many emitters at a time share their statements', async () => {
+    const { store, sent } = await open();
+    await store.commitRun(run('dc_0', 0, [1]));
+    await eventually(() => sent.includes('update states'));
+    for (const version of [0, 1]) {
+      sent.length = 0;
+      const emitters = Array.from({ length: 40 }, (_, n) => `dc_${n + 1}`);
+      const done = await Promise.all(emitters.map((id) => store.commitRun(run(id, version, [version + 1]))));
+      expect(done).toEqual(emitters.map(() => true));
+      const write = version === 0 ? 'insert states' : 'update states';
+      expect(sent.slice(0, 4).sort()).toEqual(
+        ['insert events', 'insert logs', 'insert outbox', write].sort(),
+      );
+      // The clearing of all of them, once.
+      expect(sent.slice(4)).toEqual(sent.slice(4).map(() => 'update states'));
+      await eventually(() => sent.length === 5);
+    }
+  });
+
+  test('commits that follow one another in a turn are one write', async () => {
+    const { store, sent, mongo } = await open();
+    await Promise.all(Array.from({ length: 30 }, (_, n) => store.commitRun(run('dc_1', n, [n + 1]))));
+    expect(sent.filter((one) => one !== 'update states')).toHaveLength(4);
+    expect(await mongo.db.collection('states').findOne({})).toMatchObject({ _v: 30 });
+  });
+
+  test('of commits that follow one another, one that cannot be written spoils only what builds on it', async () => {
+    const { store } = await open();
+    await store.commitRun(run('dc_1', 0, [5]));
+    const given = await Promise.allSettled([
+      store.commitRun({ ...run('dc_1', 1, [6]), logs: [] }),
+      // Its event has a new place, its logs have an old one.
+      store.commitRun({ ...run('dc_1', 2, [7]), logs: run('dc_1', 0, [3]).logs }),
+      store.commitRun({ ...run('dc_1', 3, [8]), logs: [] }),
+    ]);
+    expect(given[0]).toEqual({ status: 'fulfilled', value: true });
+    expect(given[1]).toMatchObject({ status: 'rejected', reason: expect.any(ConflictError) });
+    expect(given[2]).toEqual({ status: 'fulfilled', value: false });
+    expect(await appended(store)).toEqual({ events: [5, 6], logs: 1, outbox: 2 });
+  });
+
+  describe('a run that is too large for a document', () => {
+    const large = () => run('dc_1', 0, [1, 2, 3, 4], noise(5_000_000));
+
+    test('is committed whole, and leaves nothing beside it', async () => {
+      const { store, mongo } = await open();
+      const commit = large();
+      expect(await store.commitRun(commit)).toBe(true);
+      expect(await store.collection(events).list({ order: 'asc' })).toEqual(commit.events);
+      expect(await store.collection(outbox).get(commit.outbox!.id)).toEqual(commit.outbox);
+      expect(await mongo.db.collection('pending').countDocuments()).toBe(0);
+    });
+
+    test('is found by whoever reads the state of a process that died', async () => {
+      const { store, mongo, another } = await open({ fails: (one) => one === 'insert events' });
+      await expect(store.commitRun(large())).rejects.toThrow('stopped');
+      const { store: next } = await another();
+      await next.collection(states).get('dc_1');
+      expect(await appended(next)).toEqual({ events: [1, 2, 3, 4], logs: 1, outbox: 1 });
+      expect(await mongo.db.collection('pending').countDocuments()).toBe(0);
+    });
+
+    test('when it is refused, what was put aside goes after an hour', async () => {
+      const { store, mongo, another } = await open();
+      await store.commitRun(run('dc_1', 0, [1]));
+      expect(await store.commitRun(large())).toBe(false);
+      const parts = mongo.db.collection('pending');
+      expect(await parts.countDocuments()).toBeGreaterThan(1);
+      const later = { ...systemClock, now: () => systemClock.now() + 4_000_000 };
+      const { store: sweeping } = await another({ clock: later });
+      await sweeping.collection(outbox).list();
+      expect(await parts.countDocuments()).toBe(0);
+      expect((await appended(store)).events).toEqual([1]);
+    });
+  });
+});
