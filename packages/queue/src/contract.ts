@@ -368,8 +368,8 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       expect(ended).toBe(false);
       finish();
       await consumer;
-      expect(seen).toEqual([1]);
-      expect(values(await drain(2)).toSorted()).toEqual([2, 3]);
+      expect(seen).toHaveLength(1);
+      expect([...seen, ...values(await drain(2))].toSorted()).toEqual([1, 2, 3]);
       await queue.consume('runs', async () => {}, { concurrency: 1, signal: AbortSignal.abort() });
     });
 

@@ -16,10 +16,10 @@ export interface Entry {
   payload: string | undefined;
 }
 
-export interface Lane {
+export interface Lane<E extends Entry = Entry> {
   readonly name: string;
   /** What waits, from `head` on. */
-  waiting: Entry[];
+  waiting: E[];
   head: number;
   /** A batch is out, or the lane rests after a failure. */
   held: boolean;
@@ -27,18 +27,18 @@ export interface Lane {
   alone: number;
 }
 
-export interface Lanes {
-  add(entry: Entry): void;
+export interface Lanes<E extends Entry = Entry> {
+  add(entry: E): void;
   /** Gives a lane and its first entries, and holds it. */
-  take(batch: number): { lane: Lane; entries: Entry[] } | undefined;
+  take(batch: number): { lane: Lane<E>; entries: E[] } | undefined;
   /** Says that entries that were out are done. */
   settle(count: number): void;
   /** Puts entries that were out back to the front, in this order. */
-  giveBack(lane: Lane, entries: readonly Entry[]): void;
+  giveBack(lane: Lane<E>, entries: readonly E[]): void;
   /** Lets the next batch of a lane out. */
-  release(lane: Lane): void;
+  release(lane: Lane<E>): void;
   /** Drops what waits in a lane and is chosen; what is out stays with whoever has it. */
-  purge(name: string, chosen: (entry: Entry) => boolean): Entry[];
+  purge(name: string, chosen: (entry: E) => boolean): E[];
   names(): Iterable<string>;
   /** Entries that wait or are out. */
   readonly size: number;
@@ -49,13 +49,13 @@ const CUT = 1024;
 /** A batch whose first job has so many failures against it may have failed for another one. */
 const ALONE_AFTER = 5;
 
-export function createLanes(): Lanes {
-  const lanes = new Map<string, Lane>();
+export function createLanes<E extends Entry = Entry>(): Lanes<E> {
+  const lanes = new Map<string, Lane<E>>();
   // Names in the order in which their lanes come next; a set, so that a lane stands in it once.
   const turn = new Set<string>();
   let size = 0;
 
-  function offer(lane: Lane): void {
+  function offer(lane: Lane<E>): void {
     if (lane.held) return;
     if (lane.head < lane.waiting.length) turn.add(lane.name);
     else {

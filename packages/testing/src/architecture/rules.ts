@@ -50,8 +50,8 @@ export const declared: Rule = (tree) =>
 const FLOORS: string[][] = [
   ['core'],
   ['contract', 'sqlite', 'redis', 'mongodb', 'amqp'],
-  ['store', 'queue', 'pubsub', 'call', 'blob', 'component', 'http', 'client'],
-  ['sandbox', 'cli', 'dashboard'],
+  ['store', 'pubsub', 'call', 'blob', 'component', 'http', 'client'],
+  ['queue', 'sandbox', 'cli', 'dashboard'],
   ['runtime'],
   [
     'service-gateway',

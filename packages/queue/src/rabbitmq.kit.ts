@@ -1,0 +1,104 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { openAmqp } from '@wellspring/amqp/client';
+import { systemClock } from '@wellspring/core/clock';
+import { newSecret } from '@wellspring/core/ids';
+import { silentLog } from '@wellspring/core/log';
+import { openRedis } from '@wellspring/redis/client';
+import { createOwnership } from '@wellspring/redis/ownership';
+import { openDatabase } from '@wellspring/sqlite/database';
+import { createEmbeddedStore } from '@wellspring/store/embedded';
+import type { Store } from '@wellspring/store/port';
+import { createFakeClock } from '@wellspring/testing/fake-clock';
+import type { QueueSubject } from './contract.ts';
+import { QUEUES, type Queue, type QueueName } from './port.ts';
+import { createRabbitQueue } from './rabbitmq.ts';
+
+/** Few, so that keys share them. */
+const PARTITIONS = 4;
+const HEARTBEAT_MS = 20;
+
+export interface RabbitProcess {
+  queue: Queue;
+  member: string;
+  /** Its connections end; nothing is finished or let go of before. */
+  kill(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface Installation {
+  amqp: string;
+  redis: string;
+  store: Store;
+  prefix: string;
+  clock?: typeof systemClock;
+  partitions?: number;
+}
+
+/** A process of an installation, as far as its queues go. */
+export async function startProcess(installation: Installation): Promise<RabbitProcess> {
+  const { store, prefix, clock = systemClock, partitions = PARTITIONS } = installation;
+  const log = silentLog;
+  const amqp = await openAmqp({ url: installation.amqp, log });
+  const redis = await openRedis({ url: installation.redis, prefix, log });
+  const member = newSecret();
+  const ownerships = new Map(
+    QUEUES.map((group) => {
+      const options = {
+        redis,
+        clock: systemClock,
+        log,
+        group,
+        partitions,
+        member,
+        heartbeatMs: HEARTBEAT_MS,
+      };
+      return [group, createOwnership(options)] as const;
+    }),
+  );
+  const ownershipOf = (queue: QueueName) => ownerships.get(queue)!;
+  const queue = createRabbitQueue({ amqp, store, clock, log, ownershipOf, partitions, prefix });
+  return {
+    queue,
+    member,
+    async kill() {
+      await Promise.all([amqp.close(), redis.close()]);
+    },
+    async close() {
+      await queue.close();
+      await amqp.close();
+      await redis.close();
+    },
+  };
+}
+
+/** @param urls of the servers, which others may use at the same time */
+export async function openRabbitSubject(urls: { amqp: string; redis: string }): Promise<QueueSubject> {
+  const clock = createFakeClock();
+  const db = openDatabase(':memory:');
+  const installation: Installation = {
+    ...urls,
+    store: createEmbeddedStore(db),
+    prefix: `t${newSecret()}.`,
+    clock,
+  };
+  const processes = [await startProcess(installation)];
+  return {
+    queue: processes[0]!.queue,
+    now: clock.now,
+    /** Time stands still while the servers work. */
+    async advance(ms) {
+      await pause(2);
+      await clock.advance(ms);
+    },
+    async afterCrash() {
+      await processes.at(-1)!.kill();
+      const next = await startProcess(installation);
+      processes.push(next);
+      return next.queue;
+    },
+    async close() {
+      for (const one of processes) await one.close();
+      await db.close();
+    },
+  };
+}
