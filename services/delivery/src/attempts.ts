@@ -2,18 +2,14 @@ import { randomInt } from 'node:crypto';
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
 import type { Metrics } from '@wellspring/core/metrics';
-import {
-  type DeliveryRow,
-  deliveries,
-  type WebhookRow,
-  webhooks,
-} from '@wellspring/store/collections/webhooks';
+import { type DeliveryRow, deliveries, type WebhookRow } from '@wellspring/store/collections/webhooks';
 import type { Store } from '@wellspring/store/port';
 import type { WebhookHealth } from './disable.ts';
 import type { SigningKeys } from './keys.ts';
 import { LEASE_MARGIN_MS, LINE_MS } from './lease.ts';
 import { outcomeOf, type Reply } from './outcome.ts';
 import type { Post } from './post.ts';
+import type { RecentWebhooks } from './recent-webhooks.ts';
 import { headersOf } from './request.ts';
 import type { Slots } from './slots.ts';
 
@@ -26,6 +22,7 @@ export interface AttemptsDeps {
   post: Post;
   keys: SigningKeys;
   health: WebhookHealth;
+  recent: RecentWebhooks;
   /** Called when parked deliveries may be able to start. */
   wake: () => void;
 }
@@ -71,9 +68,8 @@ export interface Attempts {
 const MOST_UNWRITTEN = 56;
 
 export function createAttempts(deps: AttemptsDeps): Attempts {
-  const { store, clock, log, slots, health } = deps;
+  const { store, clock, log, slots, health, recent } = deps;
   const rows = store.collection(deliveries);
-  const webhookRows = store.collection(webhooks);
   const underWay = new Set<Promise<void>>();
   const unwritten = new Map<string, number>();
   const attempted = deps.metrics.counter(
@@ -107,7 +103,7 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
 
   /** Makes the request; undefined: there was nothing to send any more. */
   async function send({ row, lease }: Held): Promise<Sent | undefined> {
-    const webhook = await webhookRows.get(row.webhook_id);
+    const webhook = await recent.get(row.webhook_id, row.created_at_ms);
     if (!webhook) {
       await rows.remove(row.id);
       return undefined;
@@ -133,6 +129,7 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
     // The same turn, so that both are one transaction where the store has them.
     const written = rows.patch(row.id, outcome.fields, { due_at: lease });
     const { verdict } = outcome;
+    if (verdict !== 'delivered' || webhook.failing_since !== null) recent.forget(webhook.id);
     const told =
       verdict === 'delivered'
         ? health.succeeded(webhook)

@@ -10,9 +10,11 @@ import type { Attempts } from './attempts.ts';
 import { LEASE_MS } from './lease.ts';
 import { listenersOf } from './match.ts';
 import { readMessage } from './read-message.ts';
+import type { RecentWebhooks } from './recent-webhooks.ts';
 
 export interface FanOutDeps {
   attempts: Pick<Attempts, 'accept' | 'room' | 'parked'>;
+  recent: RecentWebhooks;
   store: Store;
   queue: Queue;
   clock: Clock;
@@ -41,7 +43,7 @@ const runIdOf = (
  * the store and the runs of listening sources are queued; doing it again adds nothing. The first attempts are made by
  * this process, under the lease with which the rows are written; those for which there is no room are parked.
  */
-export function createFanOut({ store, queue, clock, log, attempts }: FanOutDeps): Handler {
+export function createFanOut({ store, queue, clock, log, attempts, recent }: FanOutDeps): Handler {
   const rowsOfDeliveries = store.collection(deliveries);
 
   async function insert(rows: DeliveryRow[]): Promise<void> {
@@ -76,9 +78,10 @@ export function createFanOut({ store, queue, clock, log, attempts }: FanOutDeps)
     const { emitter_id, owner_id } = messages[0]!;
     const names = [...new Set(messages.flatMap(({ events }) => events.map(({ name }) => name)))];
     if (names.length === 0) return;
-    const listeners = await listenersOf(store, { id: emitter_id, owner_id }, names);
-
     const now = clock.now();
+    const listeners = await listenersOf(store, { id: emitter_id, owner_id }, names);
+    for (const { webhooks } of listeners.values()) for (const one of webhooks) recent.put(one, now);
+
     const rows: DeliveryRow[] = [];
     const runs: JobInput[] = [];
     for (const message of messages) {

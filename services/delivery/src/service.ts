@@ -8,6 +8,7 @@ import { createFanOut } from './fan-out.ts';
 import { createSigningKeys } from './keys.ts';
 import { ATTEMPT_MS } from './lease.ts';
 import { createPost } from './post.ts';
+import { createRecentWebhooks } from './recent-webhooks.ts';
 import { createSlots } from './slots.ts';
 
 const LIMITS = {
@@ -36,9 +37,11 @@ export function createDeliveryService(deps: DeliveryDeps): Service {
     connections: LIMITS.perWebhook * 8,
   });
   const slots = createSlots<Held>(LIMITS);
+  const recent = createRecentWebhooks(deps);
   const attempts: Attempts = createAttempts({
     ...deps,
     slots,
+    recent,
     post: createPost(egress.agent, ATTEMPT_MS),
     keys: createSigningKeys(deps.seal),
     health: createWebhookHealth(deps),
@@ -51,7 +54,7 @@ export function createDeliveryService(deps: DeliveryDeps): Service {
       {
         name: 'fan-out',
         async run(signal) {
-          await deps.queue.consume('emitted', createFanOut({ ...deps, attempts }), {
+          await deps.queue.consume('emitted', createFanOut({ ...deps, attempts, recent }), {
             concurrency: FAN_OUTS,
             batch: RUNS_TOGETHER,
             signal,

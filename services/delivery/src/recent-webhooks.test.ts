@@ -1,0 +1,31 @@
+import { expect, test } from '@jest/globals';
+import { webhooks } from '@wellspring/store/collections/webhooks';
+import { usePlatform } from './platform.kit.ts';
+import { createRecentWebhooks } from './recent-webhooks.ts';
+
+const t = usePlatform();
+
+test('a row is read again after a second, for whoever came after it was read, and after a change here', async () => {
+  const rows = t.store.collection(webhooks);
+  const recent = createRecentWebhooks(t);
+  const { id } = await t.webhook('http://old/');
+  const old = (await rows.get(id))!;
+  const at = t.clock.now();
+  recent.put(old, at);
+  await rows.patch(id, { url: 'http://new/' });
+  const url = async (since: number) => (await recent.get(id, since))?.url;
+  expect(await url(at)).toBe('http://old/');
+  expect(await url(at + 1)).toBe('http://new/');
+
+  recent.put(old, t.clock.now());
+  recent.put(old, at - 1);
+  expect(await url(at)).toBe('http://old/');
+  t.clock.advance(1_000);
+  expect(await url(at)).toBe('http://new/');
+
+  recent.put(old, t.clock.now());
+  recent.forget(id);
+  expect(await url(at)).toBe('http://new/');
+  await rows.remove(id);
+  expect(await url(at)).toBeUndefined();
+});
