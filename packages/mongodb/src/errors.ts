@@ -20,6 +20,10 @@ const TRANSIENT = new Set([
 const DUPLICATE_KEY = 11000;
 
 function isTransient(error: unknown): boolean {
+  if (error instanceof MongoBulkWriteError && [error.writeErrors].flat().length === 0) {
+    // The driver puts everything that befalls a batch into this class; what no server said has no code.
+    if (error.code === undefined || error.result.getWriteConcernError()) return true;
+  }
   if (error instanceof MongoServerError) {
     if (error instanceof MongoWriteConcernError) return true;
     return TRANSIENT.has(Number(error.code)) || error.hasErrorLabel('RetryableWriteError');

@@ -3,60 +3,11 @@ import { afterEach, describe, expect, test } from '@jest/globals';
 import { systemClock } from '@wellspring/core/clock';
 import { eventually } from '@wellspring/testing/eventually';
 import { withServers } from '@wellspring/testing/servers/servers';
-import { type EventRow, events, logs } from './collections/events.ts';
+import { events, logs } from './collections/events.ts';
 import { outbox } from './collections/outbox.ts';
 import { states } from './collections/states.ts';
-import { type MongoSubject, openMongoSubject, type ProcessOptions } from './mongodb.kit.ts';
-import { ConflictError, type RunCommit, type Store } from './port.ts';
-
-/** The events n of a run of an emitter, with a log row and an outbox row. */
-function run(emitter: string, ifVersion: number, numbers: number[], payload = '1'): RunCommit {
-  const key = (n: number) => String(n).padStart(8, '0');
-  const run_id = `run_${emitter}_${numbers[0]}`;
-  const partition = `${emitter}/events`;
-  const rows = numbers.map(
-    (n): EventRow => ({
-      id: `${partition}/${key(n)}`,
-      emitter_id: emitter,
-      stream: 'events',
-      partition,
-      channel: `${partition}/`,
-      sort_key: key(n),
-      run_id,
-      indexed_at_ms: n,
-      name: '',
-      emit_id: `e${n}`,
-      meta_id: null,
-      summary: null,
-      ts: null,
-      payload,
-    }),
-  );
-  const sort_key = key(numbers[0]!);
-  return {
-    state: {
-      id: emitter,
-      db: {},
-      dedupe: {},
-      last_ids: { events: key(numbers.at(-1)!) },
-      committed: [run_id],
-    },
-    ifVersion,
-    events: rows,
-    logs: [
-      {
-        id: `${emitter}/${sort_key}`,
-        emitter_id: emitter,
-        sort_key,
-        run_id,
-        indexed_at_ms: 1,
-        count: 1,
-        records: '[{}]',
-      },
-    ],
-    outbox: { id: run_id, emitter_id: emitter, created_at_ms: 1, message: JSON.stringify(payload) },
-  };
-}
+import { type MongoSubject, openMongoSubject, type ProcessOptions, run } from './mongodb.kit.ts';
+import { ConflictError, type Store } from './port.ts';
 
 const appended = async (store: Store) => ({
   events: (await store.collection(events).list({ order: 'asc' })).map(({ indexed_at_ms }) => indexed_at_ms),

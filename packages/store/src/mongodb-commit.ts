@@ -163,16 +163,21 @@ export function createCommits(db: Db, pending: Pending, now: () => number): Comm
     const { id, token, ifVersion, version, places } = chain;
     const { _id, ...row } = codec.document(chain.waiting.at(-1)!.commit.state, version);
     const last: Document = {};
-    const earlier: Document = {};
+    const earlier: Document[] = [];
     for (const [stream, { least, greatest }] of places) {
       const field = `_last_${stream.replace('$', '')}`;
       last[field] = greatest;
-      earlier[field] = { $not: { $gte: least } };
+      earlier.push({ $or: [{ [field]: null }, { [field]: { $lt: least } }] });
     }
     const document = { ...row, ...last, _commit: token, _pending_at: at, _pending } as StoredState;
     return ifVersion === 0
       ? { insertOne: { document: { ...document, _id: id } } }
-      : { updateOne: { filter: { ...earlier, _id: id, _v: ifVersion }, update: { $set: document } } };
+      : {
+          updateOne: {
+            filter: { $and: [{ _id: id, _v: ifVersion }, ...earlier] },
+            update: { $set: document },
+          },
+        };
   }
 
   function refuse({ id, waiting }: Chain, why: 'version' | 'place'): void {

@@ -3,9 +3,10 @@ import { type Clock, systemClock } from '@wellspring/core/clock';
 import { silentLog } from '@wellspring/core/log';
 import { type Labels, type Metrics, noMetrics } from '@wellspring/core/metrics';
 import { type Mongo, openMongo } from '@wellspring/mongodb/client';
+import type { EventRow } from './collections/events.ts';
 import type { StoreSubject } from './contract.ts';
 import { createMongoStore } from './mongodb.ts';
-import type { Store } from './port.ts';
+import type { RunCommit, Store } from './port.ts';
 
 export interface MongoProcess {
   store: Store;
@@ -56,5 +57,54 @@ export async function openMongoSubject(url: string, options: ProcessOptions = {}
       await opened[0]!.mongo.db.dropDatabase();
       for (const one of opened) await one.mongo.close();
     },
+  };
+}
+
+/** The events n of a run of an emitter, with a log row and an outbox row. */
+export function run(emitter: string, ifVersion: number, numbers: number[], payload = '1'): RunCommit {
+  const key = (n: number) => String(n).padStart(8, '0');
+  const run_id = `run_${emitter}_${numbers[0]}`;
+  const partition = `${emitter}/events`;
+  const rows = numbers.map(
+    (n): EventRow => ({
+      id: `${partition}/${key(n)}`,
+      emitter_id: emitter,
+      stream: 'events',
+      partition,
+      channel: `${partition}/`,
+      sort_key: key(n),
+      run_id,
+      indexed_at_ms: n,
+      name: '',
+      emit_id: `e${n}`,
+      meta_id: null,
+      summary: null,
+      ts: null,
+      payload,
+    }),
+  );
+  const sort_key = key(numbers[0]!);
+  return {
+    state: {
+      id: emitter,
+      db: {},
+      dedupe: {},
+      last_ids: { events: key(numbers.at(-1)!) },
+      committed: [run_id],
+    },
+    ifVersion,
+    events: rows,
+    logs: [
+      {
+        id: `${emitter}/${sort_key}`,
+        emitter_id: emitter,
+        sort_key,
+        run_id,
+        indexed_at_ms: 1,
+        count: 1,
+        records: '[{}]',
+      },
+    ],
+    outbox: { id: run_id, emitter_id: emitter, created_at_ms: 1, message: JSON.stringify(payload) },
   };
 }

@@ -85,9 +85,7 @@ export async function durableServer(): Promise<ServerCommand> {
   });
   return (port, directory) => [
     join(path, 'bin/python'),
-    // The script of an environment names the directory in which it was made.
-    '-c',
-    'from nx_27017.nx_27017 import main; main()',
+    join(OURS, 'nx_server.py'),
     '--data-dir',
     join(directory, 'data'),
     '--pid-file',
