@@ -5,7 +5,7 @@ import { openMongo } from '@wellspring/mongodb/client';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
 import { withServers } from '@wellspring/testing/servers/servers';
 import { blobContract } from './contract.ts';
-import { createGridfsBlob } from './gridfs.ts';
+import { createGridFsBlob } from './gridfs.ts';
 
 await withServers(['mongodb'], ({ mongodb }) => {
   async function open() {
@@ -14,14 +14,14 @@ await withServers(['mongodb'], ({ mongodb }) => {
     const [mongo] = opened as [(typeof opened)[0]];
     const clock = createFakeClock();
     return {
-      blob: createGridfsBlob(mongo, { clock }),
+      blob: createGridFsBlob(mongo, { clock }),
       db: mongo.db,
       now: clock.now,
       advance: clock.advance,
       async reopen() {
         const another = await openMongo(target);
         opened.push(another);
-        return createGridfsBlob(another, { clock });
+        return createGridFsBlob(another, { clock });
       },
       async close() {
         await mongo.db.dropDatabase();

@@ -31,7 +31,7 @@ interface Upload {
  * Blobs in the bucket `blobs` of GridFS. A blob is there when its last statement, the one that writes its file, is
  * durable; what a cut-off upload leaves behind is known by name, and pruned. Closing it leaves the connection open.
  */
-export function createGridfsBlob({ db, ping }: Mongo, { clock }: { clock: Clock }): Blob {
+export function createGridFsBlob({ db, ping }: Mongo, { clock }: { clock: Clock }): Blob {
   const bucket = new GridFSBucket(db, { bucketName: 'blobs' });
   const files = db.collection<File>('blobs.files');
   const chunks = db.collection<{ files_id: string }>('blobs.chunks');
