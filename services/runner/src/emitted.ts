@@ -19,15 +19,24 @@ export function createAnnouncer({
   log,
 }: Pick<Deps, 'store' | 'queue' | 'pubsub' | 'log'>): Announcer {
   const rows = store.collection(outbox);
+  let published: string[] = [];
+
+  /** One statement for all rows of a turn. Nobody waits for it: a row that stays is published once more by the sweep. */
+  function removeSoon(id: string): void {
+    if (published.push(id) > 1) return;
+    setImmediate(() => {
+      const ids = published;
+      published = [];
+      rows
+        .removeWhere({ id: { in: ids } })
+        .catch((error: unknown) => log.warn({ run_ids: ids, error: String(error) }, 'outbox.remove_failed'));
+    });
+  }
+
   return {
     async announce(row) {
       await queue.publish('emitted', { key: row.emitter_id, payload: row.message });
-      // Not awaited: a row that stays is published once more by the sweep.
-      rows
-        .remove(row.id)
-        .catch((error: unknown) =>
-          log.warn({ run_id: row.id, error: String(error) }, 'outbox.remove_failed'),
-        );
+      removeSoon(row.id);
     },
     pending: (runId) => rows.get(runId),
     wake: (emitterId) => pubsub.publish(eventsTopic(emitterId)),
