@@ -48,6 +48,9 @@ export const CALLS = {
   resolve: 'components.resolve',
 } as const;
 
+/** Those that go to the process which holds the key. */
+export const KEYED_CALLS: ReadonlySet<string> = new Set([CALLS.hook, CALLS.forget]);
+
 /** A hook may take 300 s; the caller waits a little longer. */
 export const HOOK_DEADLINE_MS = 310_000;
 /** Compiling and installing packages. */

@@ -1,9 +1,11 @@
 import { type Clock, systemClock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
+import type { Metrics } from '@wellspring/core/metrics';
 import { createSeal } from '@wellspring/core/seal';
 import type { Config } from './config.ts';
 import { type Keys, readKeys } from './credentials.ts';
 import type { Deps } from './deps.ts';
+import { openDistributed } from './infra-distributed.ts';
 import { openEmbedded } from './infra-embedded.ts';
 import { createMetrics, type Exposition } from './metrics.ts';
 
@@ -21,18 +23,20 @@ export interface Infra {
 }
 
 /** The adapters of a mode. Only the modules `infra*` know which there are. @throws Error when they cannot be had */
-export async function openPorts(config: Config, how: { clock: Clock; log: Log }): Promise<Ports> {
-  if (config.mode === 'distributed') throw new Error('The distributed mode is not available yet.');
-  return openEmbedded(config, how);
+async function openPorts(config: Config, how: { clock: Clock; log: Log; metrics: Metrics }): Promise<Ports> {
+  const { amqpUrl, redisUrl, mongodbUrl } = config;
+  // All three or none: the configuration has been checked.
+  if (!amqpUrl || !redisUrl || !mongodbUrl) return openEmbedded(config, how);
+  return openDistributed({ dataDir: config.dataDir, amqpUrl, redisUrl, mongodbUrl }, how);
 }
 
 /** Builds what the services of this process are made of. @throws Error when the adapters cannot be had */
 export async function openInfra(config: Config, log: Log): Promise<Infra> {
   const clock = systemClock;
-  const ports = await openPorts(config, { clock, log });
+  const exposition = createMetrics();
+  const ports = await openPorts(config, { clock, log, metrics: exposition.metrics });
   try {
     const keys = readKeys(config);
-    const exposition = createMetrics();
     const { close, ...adapters } = ports;
     return {
       deps: {

@@ -88,7 +88,9 @@ export async function runServices(config: Config, factories: Factories, log: Log
     const { keys, exposition } = infra;
     const deps = { ...infra.deps, queue: measuredQueue(infra.deps.queue, infra.deps) };
     dependencyMetrics(deps);
-    if (config.services.includes('gateway')) {
+    // A key of its own for each process is nobody's wish: users are made by the operator API then.
+    const hasPresets = config.mode === 'embedded' || config.apiKey !== null;
+    if (hasPresets && config.services.includes('gateway')) {
       await applyPresets(deps, keys.credentials.api_key, config.apiKey !== null || keys.isNewApiKey);
     }
     const elsewhere = createProxy({ log, clock: deps.clock, draining: early.signal });

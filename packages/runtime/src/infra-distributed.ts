@@ -1,0 +1,90 @@
+import { openAmqp } from '@wellspring/amqp/client';
+import { createGridFsBlob } from '@wellspring/blob/gridfs';
+import { createRabbitCall } from '@wellspring/call/rabbitmq';
+import { KEYED_CALLS } from '@wellspring/contract/calls';
+import type { Clock } from '@wellspring/core/clock';
+import { newSecret } from '@wellspring/core/ids';
+import type { Log } from '@wellspring/core/log';
+import type { Metrics } from '@wellspring/core/metrics';
+import { partitionOf } from '@wellspring/core/rendezvous';
+import { createTokenBuckets } from '@wellspring/core/token-buckets';
+import { openMongo } from '@wellspring/mongodb/client';
+import { createRedisPubSub } from '@wellspring/pubsub/redis';
+import { QUEUES } from '@wellspring/queue/port';
+import { createRabbitQueue } from '@wellspring/queue/rabbitmq';
+import { openRedis } from '@wellspring/redis/client';
+import { createOwnership } from '@wellspring/redis/ownership';
+import { createSharedBuckets } from '@wellspring/redis/token-buckets';
+import { lockDirectory } from '@wellspring/sqlite/lock';
+import { createMongoStore } from '@wellspring/store/mongodb';
+import type { Config } from './config.ts';
+import type { Ports } from './infra.ts';
+
+/** Of each queue. The same for an installation for ever: a key must not change its partition. */
+export const PARTITIONS = 64;
+
+interface Urls {
+  amqpUrl: string;
+  redisUrl: string;
+  mongodbUrl: string;
+}
+
+/**
+ * The adapters of one process among others, on RabbitMQ, Redis and MongoDB; servers that do not answer yet are waited
+ * for. The data directory holds caches only.
+ * @throws Error when a server refuses the credentials or is too old, or another process holds the data directory
+ */
+export async function openDistributed(
+  config: Pick<Config, 'dataDir'> & Urls,
+  { clock, log, metrics }: { clock: Clock; log: Log; metrics: Metrics },
+): Promise<Ports> {
+  const closers: (() => Promise<void> | void)[] = [lockDirectory(config.dataDir)];
+  const close = async () => {
+    for (const one of closers.splice(0).reverse()) await one();
+  };
+  /** Closed in the reverse order. */
+  const opened = <T extends { close(): Promise<void> }>(one: T): T => {
+    closers.push(() => one.close());
+    return one;
+  };
+  try {
+    const mongo = opened(await openMongo({ url: config.mongodbUrl, log, metrics }));
+    const redis = opened(await openRedis({ url: config.redisUrl, log }));
+    const amqp = opened(await openAmqp({ url: config.amqpUrl, log }));
+    const member = newSecret();
+    const ownerships = new Map(
+      QUEUES.map((group) => {
+        const options = { redis, clock, log, group, partitions: PARTITIONS, member };
+        return [group, createOwnership(options)] as const;
+      }),
+    );
+    const store = opened(createMongoStore(mongo, { clock }));
+    const queue = createRabbitQueue({
+      amqp,
+      store,
+      clock,
+      log,
+      ownershipOf: (name) => ownerships.get(name)!,
+      partitions: PARTITIONS,
+    });
+    const call = createRabbitCall({
+      amqp,
+      log,
+      member,
+      keyed: KEYED_CALLS,
+      holderOf: (key) => ownerships.get('runs')!.holderOf(partitionOf(key, PARTITIONS)),
+    });
+    return {
+      store,
+      queue: opened(queue),
+      pubsub: opened(await createRedisPubSub(redis, { log })),
+      call: opened(call),
+      blob: opened(createGridFsBlob(mongo, { clock })),
+      buckets: createSharedBuckets(redis, createTokenBuckets(clock)),
+      close,
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
