@@ -1,0 +1,95 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Cluster } from './cluster.ts';
+import type { Load } from './crash.ts';
+import type { TestServer } from './servers/server.ts';
+
+/** Something that is killed, and how long it stays away, in ms. */
+export interface Strike {
+  what: string;
+  /** Process of a service, or server. */
+  kind: 'process' | TestServer['name'];
+  outageMs: number;
+}
+
+export interface Healed extends Strike {
+  /** From the return of what was killed to calls being accepted by every gateway, in ms. */
+  healedMs: number;
+}
+
+export interface ChaosOptions {
+  cluster: Cluster;
+  servers: readonly TestServer[];
+  /** One for each gateway. */
+  loads: readonly Load[];
+  random: () => number;
+  /** How many strikes. */
+  strikes: number;
+  /** Longest outage of a server, in ms; the shortest is 1 s. */
+  longestOutageMs: number;
+  onStrike?(healed: Healed): void;
+}
+
+/** Every third strike hits a server, so that a short run hits each of them, too. */
+const SERVER_EACH = 3;
+/** Calls that have to be accepted at each gateway before the next strike. */
+const CALLS = 20;
+/** With a server, a process dies now and then. */
+const BOTH = 0.25;
+
+/**
+ * Kills processes of the platform and the servers that they depend on, one after the other, at moments that `random`
+ * draws, and waits each time until calls are accepted everywhere again.
+ */
+export async function strike({
+  cluster,
+  servers,
+  loads,
+  random,
+  strikes,
+  longestOutageMs,
+  onStrike = () => {},
+}: ChaosOptions): Promise<Healed[]> {
+  const results: Healed[] = [];
+  const anyProcess = () => {
+    const all = cluster.processes;
+    return all[Math.floor(random() * all.length)]!;
+  };
+  const names = new Map(cluster.processes.map((one) => [one, cluster.nameOf(one)] as const));
+
+  async function hitProcess(): Promise<Strike> {
+    const hit = anyProcess();
+    const outageMs = random() * 1_500;
+    await hit.end('SIGKILL');
+    await pause(outageMs);
+    await hit.start();
+    return { what: names.get(hit)!, kind: 'process', outageMs };
+  }
+
+  async function hitServer(server: TestServer): Promise<Strike> {
+    // As many outages of 1 to 2 s as of 30 to 60 s.
+    const outageMs = 1_000 * (longestOutageMs / 1_000) ** random();
+    const also = random() < BOTH ? anyProcess() : undefined;
+    await Promise.all([server.kill(), also?.end('SIGKILL')]);
+    also?.spawn();
+    await pause(outageMs);
+    await server.start();
+    return {
+      what: also ? `${server.name} and ${names.get(also)}` : server.name,
+      kind: server.name,
+      outageMs,
+    };
+  }
+
+  for (let n = 0; n < strikes; n++) {
+    // Not a wait for something: the moment itself is what is drawn.
+    await pause(random() * 300);
+    const server = servers[Math.floor(n / SERVER_EACH) % servers.length]!;
+    const hit = n % SERVER_EACH === SERVER_EACH - 1 ? await hitServer(server) : await hitProcess();
+    const back = performance.now();
+    await Promise.all(loads.map((load) => load.acceptedMore(CALLS)));
+    const healed = { ...hit, healedMs: performance.now() - back };
+    results.push(healed);
+    onStrike(healed);
+  }
+  return results;
+}

@@ -1,0 +1,43 @@
+import { once } from 'node:events';
+import { parseArgs } from 'node:util';
+import { startCluster } from './cluster.ts';
+import { startMongo } from './servers/mongodb.ts';
+import { startRabbit } from './servers/rabbitmq.ts';
+import { startRedis } from './servers/redis.ts';
+
+/**
+ * Runs the platform in the distributed mode, with servers of its own, until it is told to end; for suites that speak
+ * HTTP. Writes where it is found as lines of `NAME=value` to the standard output once it is ready. `WELLSPRING_…` of
+ * the environment holds for every process.
+ *
+ *     node packages/testing/src/run-cluster.ts --replicas 2 --durable DIRECTORY
+ */
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { replicas: { type: 'string', default: '2' }, durable: { type: 'boolean', default: false } },
+});
+const [dataDir] = positionals;
+if (!dataDir) throw new Error('A directory is needed.');
+
+const stopped = Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
+await using stack = new AsyncDisposableStack();
+const servers = await Promise.all([startRabbit(), startRedis(), startMongo({ durable: values.durable })]);
+for (const server of servers) stack.defer(() => server.dispose());
+const [amqp, redis, mongodb] = servers.map(({ url }) => url) as [string, string, string];
+const own = Object.entries(process.env).filter(([name]) => name.startsWith('WELLSPRING_'));
+const cluster = stack.use(
+  await startCluster({
+    urls: { amqp, redis, mongodb },
+    dataDir,
+    replicas: Number(values.replicas),
+    env: Object.fromEntries(own) as Record<string, string>,
+  }),
+);
+console.log(`WELLSPRING_URL=${cluster.url}
+WELLSPRING_ADMIN_URL=${cluster.adminUrl}
+WELLSPRING_API_KEY=${cluster.apiKey}
+WELLSPRING_ADMIN_KEY=${cluster.adminKey}
+WELLSPRING_DATA_DIR=${dataDir}`);
+await stopped;
+await cluster.stop();
+process.stderr.write(cluster.output());
