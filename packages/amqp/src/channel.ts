@@ -26,6 +26,8 @@ export interface KeptChannel<C extends Channel = Channel> {
 }
 
 const GOODBYE_MS = 2_000;
+/** A quorum queue without a majority answers nothing. */
+const SETUP_MS = 15_000;
 
 /** @param make of a confirm channel, or of a plain one */
 export function keepChannel<C extends Channel>(
@@ -53,7 +55,14 @@ export function keepChannel<C extends Channel>(
       log.error({ channel: name, error: error.stack }, 'rabbitmq.handler_failed');
     });
     try {
-      if (!closing.signal.aborted) await Promise.race([setup(channel), ended.promise]);
+      if (!closing.signal.aborted) {
+        let late = true;
+        const prepared = Promise.race([setup(channel), ended.promise]).finally(() => {
+          late = false;
+        });
+        await before(SETUP_MS, prepared);
+        if (late) throw new Error('the broker does not answer');
+      }
       if (failure) throw failure;
       if (closing.signal.aborted) return;
       current = channel;

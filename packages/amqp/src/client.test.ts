@@ -24,12 +24,14 @@ const QUORUM = { durable: true, arguments: { 'x-queue-type': 'quorum' } };
 await withPrograms(['rabbitmq'], () => {
   let server: TestServer;
   const opened: Amqp[] = [];
+  const stops: AbortController[] = [];
   let queues = 0;
 
   beforeAll(async () => {
     server = await startRabbit();
   }, 60_000);
   afterEach(async () => {
+    for (const stop of stops.splice(0)) stop.abort();
     for (const amqp of opened.splice(0)) await amqp.close();
   });
   afterAll(() => server.dispose());
@@ -148,11 +150,13 @@ await withPrograms(['rabbitmq'], () => {
     const { seen, isReady } = listen(amqp, queue);
     await isReady();
     const publish = send(amqp, queue);
-    let stopped = false;
+    const stop = new AbortController();
+    stops.push(stop);
+    const stopped = stop.signal;
     const confirmed: string[] = [];
     const publishing = (async () => {
       const pending: Promise<void>[] = [];
-      for (let n = 0; !stopped; n++) {
+      for (let n = 0; !stopped.aborted; n++) {
         const text = `${n}`;
         const sent = publish(text).then(
           () => void confirmed.push(text),
@@ -163,7 +167,9 @@ await withPrograms(['rabbitmq'], () => {
       }
       await Promise.all(pending);
     })();
-    await eventually(() => confirmed.length > 2_000);
+    // RabbitMQ itself forgets a queue that was declared in its last second before a SIGKILL.
+    const declared = performance.now();
+    await eventually(() => confirmed.length > 2_000 && performance.now() - declared > 3_000);
     await server.kill();
     await eventually(() => !amqp.isUp);
     await expect(amqp.ping()).rejects.toThrow('does not answer');
@@ -172,20 +178,21 @@ await withPrograms(['rabbitmq'], () => {
     const before = confirmed.length;
     await eventually(() => confirmed.length > before + 1_000, { ms: 15_000 });
     expect(performance.now() - back).toBeLessThan(5_000);
-    stopped = true;
+    stop.abort();
     await publishing;
-    await eventually(() => new Set(confirmed.filter((text) => !seen.includes(text))).size === 0, {
-      every: 200,
+    await eventually(() => {
+      const arrived = new Set(seen);
+      return confirmed.every((text) => arrived.has(text));
     });
     // The first arrivals, without those that came twice.
     const first = [...new Set(seen)].map(Number);
-    expect(first).toEqual(first.toSorted((a, b) => a - b));
+    expect(first.filter((n, i) => i > 0 && n < first[i - 1]!).slice(0, 5)).toEqual([]);
     expect(lines.filter((line) => line === 'rabbitmq.down')).toHaveLength(2);
     expect(lines.filter((line) => line === 'rabbitmq.up')).toHaveLength(2);
     await amqp.ping();
   }, 60_000);
 
-  test('a broker that is missing at start is waited for, one that is too old is refused', async () => {
+  test('a broker that is missing at start is waited for', async () => {
     await server.kill();
     const { log, lines } = listLog();
     const waiting = openAmqp({ url: server.url, log });

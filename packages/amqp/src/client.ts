@@ -1,6 +1,6 @@
 import type { Log } from '@wellspring/core/log';
 import { Unavailable } from '@wellspring/core/unavailable';
-import { type ChannelEvents, type KeptChannel, keepChannel } from './channel.ts';
+import { type Channel, type ChannelEvents, type KeptChannel, keepChannel } from './channel.ts';
 import { before, openLink } from './link.ts';
 import { createPublisher, type Publisher } from './publisher.ts';
 
@@ -54,10 +54,18 @@ export async function openAmqp({ url, log, signal }: AmqpTarget): Promise<Amqp> 
     opened.add(one);
     return one;
   }
+  let answering = Promise.withResolvers<Channel>();
   const probe = keepChannel(
     consuming,
     (model) => model.createChannel(),
-    { name: 'ping', setup: async () => {} },
+    {
+      name: 'ping',
+      setup: async () => {},
+      ready: (channel) => answering.resolve(channel),
+      lost: () => {
+        answering = Promise.withResolvers();
+      },
+    },
     log,
   );
 
@@ -68,24 +76,24 @@ export async function openAmqp({ url, log, signal }: AmqpTarget): Promise<Amqp> 
     openChannel: (events) => closable(keepChannel(consuming, (model) => model.createChannel(), events, log)),
     openPublisher: (name) =>
       closable(
-        createPublisher(
-          (events) => keepChannel(publishing, (model) => model.createConfirmChannel(), events, log),
+        createPublisher({
           name,
-        ),
+          keep: (events) => keepChannel(publishing, (model) => model.createConfirmChannel(), events, log),
+          isBlocked: () => publishing.blocked !== undefined,
+        }),
       ),
     async ping() {
       if (publishing.blocked) throw new Unavailable(`RabbitMQ takes no messages: ${publishing.blocked}`);
-      const asked = probe.current?.checkExchange('amq.direct').then(() => true);
       let answered = false;
-      await before(
-        PING_MS,
-        Promise.resolve(asked).then(
-          (answer) => {
-            answered = answer === true && publishing.isUp;
+      const asked = answering.promise
+        .then((channel) => channel.checkExchange('amq.direct'))
+        .then(
+          () => {
+            answered = publishing.isUp;
           },
           () => {},
-        ),
-      );
+        );
+      await before(PING_MS, asked);
       if (!answered) throw new Unavailable('RabbitMQ does not answer');
     },
     async close() {

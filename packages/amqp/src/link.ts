@@ -158,8 +158,11 @@ export async function openLink({ url, of, log, signal }: LinkTarget): Promise<Li
 /** Waits for the work, but not for longer. */
 export async function before(ms: number, work: Promise<unknown>): Promise<void> {
   const late = new AbortController();
-  await Promise.race([work, pause(ms, undefined, { signal: late.signal }).catch(() => {})]);
-  late.abort();
+  try {
+    await Promise.race([work, pause(ms, undefined, { signal: late.signal }).catch(() => {})]);
+  } finally {
+    late.abort();
+  }
 }
 
 /** @throws Error for what is no URL of a broker; its credentials are not in it */

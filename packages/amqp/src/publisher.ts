@@ -39,6 +39,11 @@ export const PUBLISH_MS = 10_000;
 const WINDOW = 1_000;
 const WINDOW_BYTES = 32 * 1024 * 1024;
 const LOOK_MS = 250;
+/**
+ * A channel on which nothing was confirmed for so long is made anew: RabbitMQ never confirms what it took for a quorum
+ * queue that had no leader yet, which happens for a moment after a restart.
+ */
+const STALL_MS = 2_000;
 
 interface Entry extends Message {
   id: string;
@@ -48,17 +53,24 @@ interface Entry extends Message {
   reject(error: Error): void;
 }
 
-/** @param keep makes the channel */
-export function createPublisher(
-  keep: (events: ChannelEvents<ConfirmChannel>) => KeptChannel<ConfirmChannel>,
-  name: string,
-): Publisher {
+export interface PublisherOptions {
+  /** For the log. */
+  name: string;
+  /** Makes the channel. */
+  keep(events: ChannelEvents<ConfirmChannel>): KeptChannel<ConfirmChannel>;
+  /** The broker takes no messages at the moment, and says so. */
+  isBlocked(): boolean;
+}
+
+export function createPublisher({ name, keep, isBlocked }: PublisherOptions): Publisher {
   /** Both in the order of the calls; what is sent comes before what waits. */
   let sent = new Map<string, Entry>();
   let waiting: Entry[] = [];
   let head = 0;
   let bytes = 0;
   let counter = 0;
+  /** When something was confirmed, or began to wait for that. */
+  let progress = 0;
   let isClosed = false;
   let emptied: (() => void) | undefined;
 
@@ -72,20 +84,20 @@ export function createPublisher(
     },
     ready: () => pump(),
     lost() {
-      const now = performance.now();
-      const again = [...sent.values()].filter(({ deadline }) => deadline > now);
-      waiting = [...again, ...waiting.slice(head)];
+      waiting = [...sent.values(), ...waiting.slice(head)];
       head = 0;
       sent = new Map();
       bytes = 0;
     },
   });
 
-  function settle(entry: Entry, failure: unknown): void {
-    // Of a channel that was lost: it is sent again.
+  function settle(entry: Entry, failure: Error | null): void {
+    // Other failures are the end of the channel, on which `lost` follows, and it is sent again.
+    if (failure && failure.message !== 'message nacked') return;
     if (sent.get(entry.id) !== entry) return;
     sent.delete(entry.id);
     bytes -= entry.content.length;
+    progress = performance.now();
     if (entry.returned) entry.reject(new Unroutable(`no queue takes messages for ${entry.routingKey}`));
     else if (failure) entry.reject(new Unavailable('RabbitMQ refused a message'));
     else entry.resolve();
@@ -102,7 +114,8 @@ export function createPublisher(
       try {
         const { exchange = '', routingKey, content, options, id } = entry;
         const all = { ...options, messageId: id };
-        const done = (failure: unknown) => settle(entry, failure);
+        const done = (failure: Error | null) => settle(entry, failure);
+        if (sent.size === 0) progress = performance.now();
         sent.set(id, entry);
         bytes += content.length;
         channel.publish(exchange, routingKey, content, all, done);
@@ -120,18 +133,19 @@ export function createPublisher(
     }
   }
 
-  /** Those that are overdue, of either kind, in the order of the calls. */
-  function expire(): void {
+  /** Gives up what is overdue, and a channel that has stalled. */
+  function look(): void {
     const now = performance.now();
     const late = new Unavailable('RabbitMQ did not confirm a message in time');
     for (const entry of sent.values()) {
       if (entry.deadline > now) break;
-      // Keeps its place in the window; `settle` rejects once more, which changes nothing.
+      // Keeps its place in the window; settling it once more changes nothing.
       entry.reject(late);
     }
     while (head < waiting.length && waiting[head]!.deadline <= now) waiting[head++]!.reject(late);
+    if (sent.size > 0 && now - progress > STALL_MS && !isBlocked()) kept.current?.close().catch(() => {});
   }
-  const timer = setInterval(expire, LOOK_MS);
+  const timer = setInterval(look, LOOK_MS);
   timer.unref();
 
   return {
