@@ -54,10 +54,11 @@ describe('fairness', () => {
       Array.from({ length: many }, (_, n) => event(n)),
     );
     const [parked] = await until(
-      async () => (await t.deliveries()).filter(({ waiting }) => waiting !== null),
+      () => t.store.collection(deliveries).list({ where: { waiting: { gt: '' } }, limit: 1 }),
       (rows) => rows.length > 0,
     );
     expect(parked).toMatchObject({ status: 'pending', due_at: null, waiting: parked!.webhook_id });
+    await sink.received(many);
     await t.untilStatus('delivered', many);
     expect(new Set(sink.requests.map(({ text }) => text)).size).toBe(many);
     expect(sink.requests).toHaveLength(many);
