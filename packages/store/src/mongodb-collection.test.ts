@@ -87,6 +87,26 @@ await withServers(['mongodb'], ({ mongodb }) => {
     expect(await store.collection(PLAIN).count({ rank: 1 })).toBe(30);
   });
 
+  test('reads that are asked for at the same time are one, and each sees what was written before it', async () => {
+    const { store, sent } = await open();
+    const rows = store.collection(PLAIN);
+    await rows.insertMany(Array.from({ length: 50 }, (_, n) => note(`n${n}`)));
+    sent.length = 0;
+    const chains = Array.from({ length: 50 }, async (_, n) => {
+      const id = `n${n}`;
+      for (let rank = 0; rank < 5; rank++) {
+        expect((await rows.get(id))?.rank).toBe(rank);
+        if (n % 10 === 0) await rows.patch(id, { rank: rank + 1 });
+        else break;
+      }
+      expect(await rows.get(`x${n}`)).toBeUndefined();
+    });
+    await Promise.all(chains);
+    const finds = sent.filter((one) => one === 'find notes').length;
+    expect(finds).toBeLessThan(30);
+    expect(sent.filter((one) => one === 'update notes')).toHaveLength(25);
+  });
+
   test('a batch of any size is claimed in three statements, and read, written or removed in one or two', async () => {
     const { store, sent } = await open();
     const rows = store.collection(PLAIN);
@@ -98,6 +118,7 @@ await withServers(['mongodb'], ({ mongodb }) => {
     };
     expect(await statements(() => rows.insertMany([note('a'), note('b')]))).toBe('insert');
     expect(await statements(() => rows.claim({ where: { rank: 0 } }, { rank: 1 }))).toBe('find,update,find');
+    expect(await statements(() => Promise.all(['a', 'b', 'a', 'zz'].map((id) => rows.get(id))))).toBe('find');
     expect(await statements(() => rows.list({ where: { rank: 1 }, limit: 300 }))).toBe('find');
     expect(await statements(() => rows.patch('n1', { rank: 5 }, { rank: 1 }))).toBe('update');
     expect(await statements(() => rows.replace(note('n1'), 3))).toBe('update');

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Db, Document, Collection as Stored } from '@wellspring/mongodb/client';
 import { answered, duplicatesOf } from '@wellspring/mongodb/errors';
 import { conflictingFields, makeIndexes } from './mongodb-indexes.ts';
+import { shareReads } from './mongodb-reads.ts';
 import { createCodec, decodeString, encodeString, type StoredRow } from './mongodb-row.ts';
 import { checkIndexed, filterOf, storedName } from './mongodb-where.ts';
 import {
@@ -78,10 +79,14 @@ export function createCollection<T extends Row>(
     return rows.map(codec.row);
   }
 
+  const readById = shareReads((ids) =>
+    ask((all) => all.find({ _id: { $in: ids } }, { batchSize: ids.length }).toArray()),
+  );
+
   async function readOne(id: string): Promise<StoredRow | undefined> {
-    const found = await ask((all) => all.findOne({ _id: encodeString(id) }));
+    const found = await readById(encodeString(id));
     if (found) await beforeReading([found]);
-    return found ?? undefined;
+    return found;
   }
 
   const idsOf = async (options: ListOptions<T>) => (await select(options, { _id: 1 })).map(({ _id }) => _id);

@@ -55,7 +55,7 @@ await withServers(['mongodb'], ({ mongodb }) => {
     test('the sweep of the outbox finds it, though nobody reads the state', async () => {
       const { store, another } = await open({ fails: (one) => one === 'insert outbox' });
       await expect(store.commitRun(run('dc_1', 0, [1]))).rejects.toThrow('stopped');
-      const later = { ...systemClock, now: () => systemClock.now() + 10_000 };
+      const later = { ...systemClock, now: () => systemClock.now() + 20_000 };
       const { store: sweeping } = await another({ clock: later });
       const left = await sweeping
         .collection(outbox)

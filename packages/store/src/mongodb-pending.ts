@@ -26,10 +26,12 @@ interface Part extends StoredRow {
   rows: Appended;
 }
 
-/** A commit that is younger is most likely still under way. */
-const YOUNG_MS = 2_000;
+/** A commit that is younger is most likely still under way; longer than any statement takes. */
+const YOUNG_MS = 15_000;
 /** Parts that no state names, of a commit that was refused or cut off, go after this time. */
 const LOST_PART_MS = 3_600_000;
+/** How often they are looked for. */
+const LOOK_MS = 600_000;
 const CLEAR_MS = 100;
 const BATCH = 100;
 
@@ -59,6 +61,7 @@ export function createPending(db: Db, clock: Clock): Pending {
   };
   let cleared: { _id: string; _commit: string }[] = [];
   let clearing: Promise<void> | undefined;
+  let lookedAt = 0;
   let indexed: Promise<unknown> | undefined;
   const closing = new AbortController();
 
@@ -108,6 +111,8 @@ export function createPending(db: Db, clock: Clock): Pending {
   }
 
   async function removeLostParts(): Promise<void> {
+    if (clock.now() - lookedAt < LOOK_MS) return;
+    lookedAt = clock.now();
     const old = { at: { $lte: clock.now() - LOST_PART_MS } };
     const lost = await answered(parts.find(old, { projection: { _id: 1, state_id: 1 } }).toArray());
     for (const { _id, state_id } of lost) {
