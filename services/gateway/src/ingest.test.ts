@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import type { HttpReply, HttpRequestRecord, RunJob } from '@wellspring/contract/messages';
+import { Unavailable } from '@wellspring/core/unavailable';
 import { eventually } from '@wellspring/testing/eventually';
 import { type CallOptions, type Platform, startGateway } from './platform.kit.ts';
 
@@ -207,6 +208,20 @@ describe('a multipart body', () => {
     const answer = await platform.call('POST', `/e/${endpoint.id}`, multipart(file('a'), file('b')));
     blob.put = put;
     expect(answer.status).toBe(500);
+    expect(jobs).toEqual([]);
+  });
+
+  test('while the blobs do not answer, 503 says to come again', async () => {
+    const { blob } = platform.deps;
+    const { put } = blob;
+    blob.put = async () => {
+      throw new Unavailable('the server does not answer');
+    };
+    const endpoint = await platform.endpoint();
+    const body = multipart('name="a"; filename="a"\r\n\r\n1');
+    const answer = await platform.call('POST', `/e/${endpoint.id}`, body);
+    blob.put = put;
+    expect([answer.status, answer.headers.get('retry-after')]).toEqual([503, '1']);
     expect(jobs).toEqual([]);
   });
 

@@ -4,6 +4,7 @@ import { LIMITS } from '@wellspring/contract/limits';
 import { type HttpReply, type HttpRequestRecord, MAX_HOPS, type RunJob } from '@wellspring/contract/messages';
 import { newId } from '@wellspring/core/ids';
 import { Problem } from '@wellspring/core/problem';
+import { Unavailable } from '@wellspring/core/unavailable';
 import { BodyTooLarge, readBody } from '@wellspring/http/read-body';
 import type { Deps } from '@wellspring/runtime/deps';
 import { endpoints } from '@wellspring/store/collections/sources';
@@ -192,6 +193,9 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
       if (error instanceof Problem) return text(res, error.status, error.message, error.headers);
       if (req.destroyed && !req.complete) return;
       log.error({ error: String(error) }, 'endpoint.failed');
+      if (error instanceof Unavailable) {
+        return text(res, 503, 'Service Unavailable', { 'retry-after': '1' });
+      }
       text(res, 500, 'Internal Server Error');
     });
     return true;
