@@ -221,7 +221,7 @@ describe('a multipart body', () => {
     const body = multipart('name="a"; filename="a"\r\n\r\n1');
     const answer = await platform.call('POST', `/e/${endpoint.id}`, body);
     blob.put = put;
-    expect([answer.status, answer.headers.get('retry-after')]).toEqual([503, '1']);
+    expect([answer.status, answer.headers['retry-after']]).toEqual([503, '1']);
     expect(jobs).toEqual([]);
   });
 
