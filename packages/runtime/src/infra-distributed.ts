@@ -21,7 +21,7 @@ import type { Config } from './config.ts';
 import type { Ports } from './infra.ts';
 
 /** Of each queue. The same for an installation for ever: a key must not change its partition. */
-export const PARTITIONS = 64;
+export const PARTITIONS = 32;
 
 interface Urls {
   amqpUrl: string;

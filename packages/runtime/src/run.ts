@@ -49,15 +49,16 @@ export const STOP_MS = 30_000;
 const LINGER_MS = 3_000;
 
 /**
- * Listens, builds the adapters and services of a process, and runs the workers. Until everything is there, `/ready`
- * says so; servers that do not answer yet are waited for. @throws Error when it cannot start
+ * Builds the adapters and services of a process, runs the workers, and listens. Until everything is there only the
+ * operator listener answers, and says so; servers that do not answer yet are waited for. @throws Error when it cannot
+ * start
  */
 export async function runServices(config: Config, factories: Factories, log: Log): Promise<Running> {
   const services: Service[] = [];
   const listening: Listening[] = [];
   const early = new AbortController();
   const late = new AbortController();
-  const answers = { public: starting, operator: starting };
+  let answerOperator = starting;
   let draining = false;
   let infra: Infra | undefined;
   let sandbox: Sandbox | undefined;
@@ -77,13 +78,11 @@ export async function runServices(config: Config, factories: Factories, log: Log
   /** Nothing listened to yet: what is open when this fails is released by the caller. */
   async function start(): Promise<{ infra: Infra; working: Promise<unknown> }> {
     const { host: address, port, adminHost, adminPort } = config;
-    const lingerMs = config.mode === 'distributed' ? LINGER_MS : 0;
-    for (const one of [
-      { host: adminHost, port: adminPort, what: 'operator listener', side: 'operator' },
-      { host: address, port, what: 'public listener', side: 'public', lingerMs },
-    ] as const) {
-      listening.push(await listen(one, (req, res) => answers[one.side](req, res)));
-    }
+    listening.push(
+      await listen({ host: adminHost, port: adminPort, what: 'operator listener' }, (req, res) =>
+        answerOperator(req, res),
+      ),
+    );
     infra = await openInfra(config, log);
     const { keys, exposition } = infra;
     const deps = { ...infra.deps, queue: measuredQueue(infra.deps.queue, infra.deps) };
@@ -130,8 +129,14 @@ export async function runServices(config: Config, factories: Factories, log: Log
     const open = gateway?.publicListener ?? router(services.flatMap(({ routes = [] }) => routes));
     const operatorHealth = createHealthListener(deps, { isDraining, exposition });
     const health = createHealthListener(deps, { isDraining });
-    answers.operator = (req, res) => void (operatorHealth(req, res) || operator(req, res));
-    answers.public = (req, res) => void (health(req, res) || open(req, res));
+    answerOperator = (req, res) => void (operatorHealth(req, res) || operator(req, res));
+    const lingerMs = config.mode === 'distributed' ? LINGER_MS : 0;
+    // Nobody is sent here before there is somebody to answer.
+    listening.push(
+      await listen({ host: address, port, what: 'public listener', lingerMs }, (req, res) => {
+        if (!health(req, res)) open(req, res);
+      }),
+    );
     return { infra, working };
   }
 

@@ -4,6 +4,7 @@ import { describe, expect, test } from '@jest/globals';
 import { SERVICES, type ServiceName } from '@wellspring/contract/endpoint';
 import { QUEUES, type QueueName } from '@wellspring/queue/port';
 import { configTable, readConfig } from '@wellspring/runtime/config';
+import { PARTITIONS } from '@wellspring/runtime/infra-distributed';
 import { STOP_MS } from '@wellspring/runtime/run';
 import { readDockerfile } from './dockerfile.ts';
 import { isHealthPath } from './health-paths.ts';
@@ -87,7 +88,7 @@ describe.each(SERVICES)('%s', (service) => {
   test('lives while it answers, and is ready when its servers are', () => {
     const { livenessProbe, readinessProbe } = container;
     expect([livenessProbe.httpGet, readinessProbe.httpGet]).toEqual([
-      { path: '/health', port: 'http' },
+      { path: '/health', port: 'operator' },
       { path: '/ready', port: 'http' },
     ]);
     for (const { httpGet } of [livenessProbe, readinessProbe]) expect(isHealthPath(httpGet.path)).toBe(true);
@@ -198,7 +199,6 @@ describe('KEDA', () => {
     ['delivery', 'emitted'],
   ];
   /** `wellspring.<queue>.<partition>`, as the broker has them. */
-  const PARTITIONS = 32;
   const names = (queue: string) => Array.from({ length: PARTITIONS }, (_, n) => `wellspring.${queue}.${n}`);
   const every = QUEUES.flatMap(names);
 
