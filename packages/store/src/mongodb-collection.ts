@@ -79,8 +79,9 @@ export function createCollection<T extends Row>(
     return rows.map(codec.row);
   }
 
+  // One more than there can be: a batch that is full leaves a server waiting to be asked for the next.
   const readById = shareReads((ids) =>
-    ask((all) => all.find({ _id: { $in: ids } }, { batchSize: ids.length }).toArray()),
+    ask((all) => all.find({ _id: { $in: ids } }, { batchSize: ids.length + 1 }).toArray()),
   );
 
   async function readOne(id: string): Promise<StoredRow | undefined> {

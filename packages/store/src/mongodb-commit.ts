@@ -120,7 +120,7 @@ export function createCommits(db: Db, pending: Pending, now: () => number): Comm
     const ids = unknown.map(({ id }) => id);
     const projection = { _v: 1, _commit: 1, _pending: 1 };
     const found = await answered(
-      stored.find({ _id: { $in: ids } }, { projection, batchSize: ids.length }).toArray(),
+      stored.find({ _id: { $in: ids } }, { projection, batchSize: ids.length + 1 }).toArray(),
     );
     await pending.complete(found);
     completed(found);
@@ -147,7 +147,7 @@ export function createCommits(db: Db, pending: Pending, now: () => number): Comm
     const ids = chains.map(({ id }) => id);
     const found = await answered(
       stored
-        .find({ _id: { $in: ids } }, { projection: { _v: 1, _commit: 1 }, batchSize: ids.length })
+        .find({ _id: { $in: ids } }, { projection: { _v: 1, _commit: 1 }, batchSize: ids.length + 1 })
         .toArray(),
     );
     const byId = new Map(found.map((state) => [state._id, state]));

@@ -179,7 +179,7 @@ async function insertInOrder(collection: Stored<StoredRow>, rows: readonly Store
     if (taken.length === 0) return;
     const ids = missing.map(({ _id }) => _id);
     const there = await answered(
-      collection.find({ _id: { $in: ids } }, { projection: { _id: 1 }, batchSize: ids.length }).toArray(),
+      collection.find({ _id: { $in: ids } }, { projection: { _id: 1 }, batchSize: ids.length + 1 }).toArray(),
     );
     const found = new Set(there.map(({ _id }) => _id));
     missing = missing.filter(({ _id }) => !found.has(_id));
