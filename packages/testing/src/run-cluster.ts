@@ -2,16 +2,21 @@ import { once } from 'node:events';
 import { parseArgs } from 'node:util';
 import { startCluster } from './cluster.ts';
 import { startMongo } from './servers/mongodb.ts';
+import { ensurePrograms } from './servers/programs.ts';
 import { startRabbit } from './servers/rabbitmq.ts';
 import { startRedis } from './servers/redis.ts';
 
 /**
  * Runs the platform in the distributed mode, with servers of its own, until it is told to end; for suites that speak
- * HTTP. Writes where it is found as lines of `NAME=value` to the standard output once it is ready. `WELLSPRING_…` of
- * the environment holds for every process.
+ * HTTP. Writes where it is found as lines of `NAME=value` to the standard output once it is ready. What the
+ * environment says of PASSED_ON holds for every process.
  *
  *     node packages/testing/src/run-cluster.ts --replicas 2 --durable DIRECTORY
  */
+const PASSED_ON = ['ISOLATION', 'MIN_INTERVAL_SECONDS', 'API_RATE', 'LOG_LEVEL'].map(
+  (name) => `WELLSPRING_${name}`,
+);
+
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: { replicas: { type: 'string', default: '2' }, durable: { type: 'boolean', default: false } },
@@ -19,12 +24,16 @@ const { values, positionals } = parseArgs({
 const [dataDir] = positionals;
 if (!dataDir) throw new Error('A directory is needed.');
 
+for (const name of ['rabbitmq', 'redis', 'mongodb'] as const) {
+  const missing = await ensurePrograms(name);
+  if (missing) throw new Error(missing);
+}
 const stopped = Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
 await using stack = new AsyncDisposableStack();
 const servers = await Promise.all([startRabbit(), startRedis(), startMongo({ durable: values.durable })]);
 for (const server of servers) stack.defer(() => server.dispose());
 const [amqp, redis, mongodb] = servers.map(({ url }) => url) as [string, string, string];
-const own = Object.entries(process.env).filter(([name]) => name.startsWith('WELLSPRING_'));
+const own = Object.entries(process.env).filter(([name]) => PASSED_ON.includes(name));
 const cluster = stack.use(
   await startCluster({
     urls: { amqp, redis, mongodb },
