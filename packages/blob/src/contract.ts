@@ -54,6 +54,24 @@ export function blobContract(name: string, open: () => Promise<BlobSubject>): vo
       });
     });
 
+    test('those that are there are listed, and can be put under their id elsewhere, again and again', async () => {
+      const over = await blob.put(Buffer.from('over'), { ttlMs: 10 });
+      const kept = await blob.put(Buffer.from('kept'), { ttlMs: 1000, filename: 'a.txt' });
+      await subject.advance(20);
+      expect(await blob.list()).toEqual([kept]);
+      const { bytes, until, contentType, filename } = (await blob.get(kept))!;
+      expect(until).toBeGreaterThan(subject.now());
+      await blob.remove(kept);
+      for (const content of [bytes, Buffer.from('too late')]) {
+        const ttlMs = until - subject.now();
+        expect(await blob.put(content, { ttlMs, contentType, filename, id: kept })).toBe(kept);
+      }
+      expect(await bytesOf(kept)).toEqual(Buffer.from('kept'));
+      expect(await blob.get(kept)).toMatchObject({ filename: 'a.txt' });
+      expect(await bytesOf(over)).toBeUndefined();
+      await expect(blob.put(bytes, { ttlMs: 10, id: '../etc/passwd' })).rejects.toThrow('id');
+    });
+
     test('every blob has an id of its own that cannot be guessed', async () => {
       const ids = await Promise.all(
         Array.from({ length: 20 }, () => blob.put(Buffer.from('a'), { ttlMs: 1000 })),

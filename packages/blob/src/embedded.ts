@@ -51,8 +51,10 @@ export function createEmbeddedBlob(directory: string, { clock }: { clock: Clock 
   }
 
   return {
-    async put(bytes, { ttlMs, contentType = 'application/octet-stream', filename }) {
-      const id = newSecret();
+    async put(bytes, { ttlMs, contentType = 'application/octet-stream', filename, id: given }) {
+      const id = given ?? newSecret();
+      if (!ID.test(id)) throw new Error('no id of a blob');
+      if (given !== undefined && (await read(given))) return given;
       const head: Head = { until: clock.now() + ttlMs, contentType, filename: filename ?? null };
       const name = `${id}.part`;
       unfinished.add(name);
@@ -83,7 +85,15 @@ export function createEmbeddedBlob(directory: string, { clock }: { clock: Clock 
         bytes: found.bytes,
         contentType: found.head.contentType,
         filename: found.head.filename ?? undefined,
+        until: found.head.until,
       };
+    },
+    async list() {
+      const ids: string[] = [];
+      for (const name of await readdir(directory)) {
+        if (ID.test(name) && (await untilOf(path(name))) > clock.now()) ids.push(name);
+      }
+      return ids;
     },
     async remove(id) {
       if (ID.test(id)) await rm(path(id), { force: true });

@@ -72,11 +72,17 @@ export function createGridFsBlob({ db, ping }: Mongo, { clock }: { clock: Clock 
   }
 
   return {
-    async put(bytes, { ttlMs, contentType = 'application/octet-stream', filename }) {
+    async put(bytes, { ttlMs, contentType = 'application/octet-stream', filename, id: given }) {
       await prepared();
-      const id = newSecret();
+      const id = given ?? newSecret();
+      if (given !== undefined) {
+        if (!ID.test(given)) throw new Error('no id of a blob');
+        if (await answered(files.findOne({ _id: given }))) return given;
+        // Of an attempt that was cut off.
+        await answered(chunks.deleteMany({ files_id: given }));
+      }
       const now = clock.now();
-      await answered(uploads.insertOne({ _id: id, started_at: now }));
+      await answered(uploads.updateOne({ _id: id }, { $set: { started_at: now } }, { upsert: true }));
       await answered(upload(id, bytes, { until: now + ttlMs, contentType, filename: filename ?? null }));
       // What stays is pruned, and leads to nothing that is removed.
       await answered(uploads.deleteOne({ _id: id })).catch(() => {});
@@ -86,8 +92,12 @@ export function createGridFsBlob({ db, ping }: Mongo, { clock }: { clock: Clock 
       const file = ID.test(id) ? await answered(files.findOne({ _id: id })) : null;
       if (!file || file.metadata.until <= clock.now()) return undefined;
       const bytes = await bytesOf(id);
-      const { contentType, filename } = file.metadata;
-      return bytes && { bytes, contentType, filename: filename ?? undefined };
+      const { contentType, filename, until } = file.metadata;
+      return bytes && { bytes, contentType, filename: filename ?? undefined, until };
+    },
+    async list() {
+      const found = files.find({ 'metadata.until': { $gt: clock.now() } }, { projection: { _id: 1 } });
+      return (await answered(found.toArray())).map(({ _id }) => _id);
     },
     async remove(id) {
       if (ID.test(id)) await removeFile(id);

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { createEmbeddedBlob } from '@wellspring/blob/embedded';
 import { createEmbeddedCall } from '@wellspring/call/embedded';
@@ -12,11 +13,19 @@ import { createEmbeddedStore } from '@wellspring/store/embedded';
 import type { Config } from './config.ts';
 import type { Ports } from './infra.ts';
 
+/** A file in a data directory whose content was moved elsewhere. */
+export const MOVED = 'moved';
+
 /**
  * The adapters of one process on a data directory of its own. They hold all that there is, so the directory is locked.
  * @throws Error when another process holds the data directory, or its data were written by a newer version
  */
 export function openEmbedded({ dataDir }: Config, { clock, log }: { clock: Clock; log: Log }): Ports {
+  if (existsSync(join(dataDir, MOVED))) {
+    throw new Error(
+      `What ${dataDir} holds was moved to other servers; without the file ${MOVED} it is used again.`,
+    );
+  }
   const release = lockDirectory(dataDir);
   try {
     const db = openDatabase(join(dataDir, 'wellspring.db'));

@@ -26,15 +26,18 @@ export interface Load {
   acceptedMore(count: number): Promise<void>;
   /** Ends the calls under way. */
   stop(): Promise<void>;
+  /** From now on calls go there. */
+  moveTo(urls: readonly string[]): void;
   /** One more call, which has to be accepted; gives its id. */
   one(): Promise<string>;
 }
 
 /**
  * @param prefix of the ids, unlike that of every other load
- * @param urls take turns; where nobody listens, the next one is asked
+ * @param first urls that take turns; where nobody listens, the next one is asked
  */
-export function createLoad(prefix: string, urls: readonly string[], connections: number): Load {
+export function createLoad(prefix: string, first: readonly string[], connections: number): Load {
+  let urls = first;
   const sent = new Set<string>();
   const accepted = new Set<string>();
   const agent = new Agent({ keepAlive: true, maxSockets: connections });
@@ -101,6 +104,9 @@ export function createLoad(prefix: string, urls: readonly string[], connections:
       stopped = true;
       await Promise.all(running);
       agent.destroy();
+    },
+    moveTo(others) {
+      urls = others;
     },
     async one() {
       const id = nextId();

@@ -1,0 +1,15 @@
+import { ConfigError, readConfig } from './config.ts';
+import { createLog } from './log.ts';
+import { move } from './move.ts';
+
+/** `npx -y pnpm@12 move`: the data directory of one process to the servers of many, both as the environment names them. */
+try {
+  const config = readConfig();
+  const say = (text: string) => process.stdout.write(`${text}\n`);
+  await move({ config, log: createLog({ ...config, logLevel: 'error' }), say });
+  say(`Done. ${config.dataDir} is kept as it was, and not started from any more.`);
+} catch (error) {
+  const { message } = error as Error;
+  process.stderr.write(`${error instanceof ConfigError ? message : `Not moved: ${message}`}\n`);
+  process.exitCode = 1;
+}

@@ -1,0 +1,140 @@
+import { createHash } from 'node:crypto';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Clock, systemClock } from '@wellspring/core/clock';
+import type { Log } from '@wellspring/core/log';
+import { noMetrics } from '@wellspring/core/metrics';
+import { QUEUES, type Queue } from '@wellspring/queue/port';
+import { users } from '@wellspring/store/collections/users';
+import { copyStore } from '@wellspring/store/copy';
+import type { CollectionDefinition, Store } from '@wellspring/store/port';
+import type { Config } from './config.ts';
+import type { Ports } from './infra.ts';
+import { openDistributed } from './infra-distributed.ts';
+import { MOVED, openEmbedded } from './infra-embedded.ts';
+
+/** Says in the target what was moved into it. */
+interface MoveRow {
+  id: 'move';
+  /** Tells the data directory apart from others. */
+  from: string;
+  /** Epoch ms; null: under way. */
+  done_at: number | null;
+}
+const moves: CollectionDefinition<MoveRow> = { name: 'moves', indexes: [] };
+
+/** Jobs taken over together. */
+const JOBS = 64;
+const LOOK_MS = 50;
+
+export interface MoveOptions {
+  config: Config;
+  clock?: Clock;
+  log: Log;
+  /** Told what is done, in sentences. */
+  say(text: string): void;
+}
+
+/**
+ * Copies all that an embedded data directory holds to RabbitMQ and MongoDB: rows, files, and jobs that wait. No process
+ * may run on either side. The directory stays as it is, except that its jobs are gone and that it is marked: it is not
+ * started from any more. What was interrupted can be repeated.
+ * @throws Error that says what is in the way, before anything is changed
+ */
+export async function move({ config, clock = systemClock, log, say }: MoveOptions): Promise<void> {
+  const { dataDir, amqpUrl, redisUrl, mongodbUrl, secretKeys } = config;
+  if (!amqpUrl || !redisUrl || !mongodbUrl || !secretKeys) {
+    throw new Error('The URLs of the three servers and WELLSPRING_SECRET_KEY have to be set: the target.');
+  }
+  if (!existsSync(join(dataDir, 'wellspring.db'))) throw new Error(`${dataDir} holds no data of a platform.`);
+  const kept = readIfThere(join(dataDir, 'secret.key'))?.trim();
+  if (kept !== undefined && !secretKeys.includes(kept)) {
+    throw new Error(`WELLSPRING_SECRET_KEY has to contain the key in ${join(dataDir, 'secret.key')}.`);
+  }
+  if (existsSync(join(dataDir, MOVED))) {
+    say('It was moved before.');
+    return;
+  }
+  const from = openEmbedded(config, { clock, log });
+  try {
+    const caches = join(dataDir, 'move');
+    const urls = { amqpUrl, redisUrl, mongodbUrl };
+    const to = await openDistributed({ dataDir: caches, ...urls }, { clock, log, metrics: noMetrics });
+    try {
+      const identity = await begin(from, to);
+      await copyStore(from.store, to.store, ({ collection, rows }) => say(`${collection}: ${rows} rows`));
+      say(`files: ${await copyBlobs(from, to, clock)}`);
+      for (const queue of QUEUES)
+        say(`jobs of ${queue}: ${await moveJobs(queue, from.queue, to.queue, clock)}`);
+      await to.store.collection(moves).patch('move', { from: identity, done_at: clock.now() });
+      writeFileSync(join(dataDir, MOVED), `${new Date(clock.now()).toISOString()}\n`);
+    } finally {
+      await to.close();
+    }
+  } finally {
+    await from.close();
+  }
+}
+
+/** Looks whether both sides are as they have to be, and marks the target. Gives what tells the data apart. */
+async function begin(from: Ports, to: Ports): Promise<string> {
+  const dead = await from.queue.deadLetters.count();
+  if (dead > 0) throw new Error(`There are ${dead} dead letters: redrive or drop them before.`);
+  const identity = await identityOf(from.store);
+  const rows = to.store.collection(moves);
+  const before = await rows.get('move');
+  if (before ? before.from !== identity : (await to.store.collection(users).count({}, 1)) > 0) {
+    throw new Error('The target holds data of another platform.');
+  }
+  await rows.insertMany([{ id: 'move', from: identity, done_at: null }]);
+  return identity;
+}
+
+/** The first user is made when the platform is. */
+async function identityOf(store: Store): Promise<string> {
+  const [first] = await store.collection(users).list({ order: 'asc', limit: 1 });
+  return createHash('sha256')
+    .update(JSON.stringify(first ?? null))
+    .digest('hex');
+}
+
+async function copyBlobs(from: Ports, to: Ports, clock: Clock): Promise<number> {
+  const ids = await from.blob.list();
+  for (const id of ids) {
+    const found = await from.blob.get(id);
+    if (!found) continue;
+    const { bytes, contentType, filename, until } = found;
+    await to.blob.put(bytes, { id, contentType, filename, ttlMs: until - clock.now() });
+  }
+  return ids.length;
+}
+
+/** Each job is removed here when it is durable there; those of a key in their order. */
+async function moveJobs(
+  name: (typeof QUEUES)[number],
+  from: Queue,
+  to: Queue,
+  clock: Clock,
+): Promise<number> {
+  let moved = 0;
+  const stop = new AbortController();
+  const ended = from.consume(
+    name,
+    async (jobs) => {
+      await to.publishMany(
+        name,
+        jobs.map(({ key, payload }) => ({ key, payload })),
+      );
+      moved += jobs.length;
+    },
+    { concurrency: 16, batch: JOBS, signal: stop.signal },
+  );
+  while ((await from.depth(name)) > 0) await clock.sleep(LOOK_MS);
+  stop.abort();
+  await ended;
+  return moved;
+}
+
+function readIfThere(path: string): string | undefined {
+  return existsSync(path) ? readFileSync(path, 'utf8') : undefined;
+}

@@ -1,0 +1,91 @@
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { type Cluster, startCluster } from './cluster.ts';
+import { createLoad, type Load } from './crash.ts';
+import { ADMIN_KEY, type Platform, startPlatform } from './platform.ts';
+import { checkRoad, deployRoad } from './road.kit.ts';
+import { startMongo } from './servers/mongodb.ts';
+import { startRabbit } from './servers/rabbitmq.ts';
+import { startRedis } from './servers/redis.ts';
+import type { TestServer } from './servers/server.ts';
+import { withPrograms } from './servers/servers.ts';
+import { type TempDir, tempDir } from './temp-dir.ts';
+import { createWebhookSink, type WebhookSink } from './webhook-sink.ts';
+
+const MOVE = fileURLToPath(new URL('../../runtime/src/move-main.ts', import.meta.url));
+const SECRET_KEY = 'the root key of every platform under test';
+const env = { WELLSPRING_RETAIN_EVENTS: '1000000', WELLSPRING_SECRET_KEY: SECRET_KEY };
+
+await withPrograms(['rabbitmq', 'redis', 'mongodb'], () => {
+  let dir: TempDir;
+  let elsewhere: TempDir;
+  let servers: TestServer[] = [];
+  let urls: { amqp: string; redis: string; mongodb: string };
+  let platform: Platform;
+  let cluster: Cluster | undefined;
+  let sink: WebhookSink;
+
+  beforeAll(async () => {
+    [dir, elsewhere, sink] = await Promise.all([tempDir(), tempDir(), createWebhookSink()]);
+    servers = await Promise.all([startRabbit(), startRedis(), startMongo({ durable: false })]);
+    const [amqp, redis, mongodb] = servers.map(({ url }) => url) as [string, string, string];
+    urls = { amqp, redis, mongodb };
+    platform = await startPlatform({ dataDir: dir.path, env });
+  }, 180_000);
+  afterAll(async () => {
+    await cluster?.[Symbol.asyncDispose]();
+    await platform?.end('SIGKILL');
+    await Promise.all(servers.map((server) => server.dispose()));
+    await sink?.close();
+    await dir?.remove();
+    await elsewhere?.remove();
+  }, 60_000);
+
+  const move = (dataDir: string, secretKey = SECRET_KEY) =>
+    new Promise<{ code: number; output: string }>((resolve) => {
+      const own = {
+        PATH: process.env.PATH,
+        WELLSPRING_DATA_DIR: dataDir,
+        WELLSPRING_AMQP_URL: urls.amqp,
+        WELLSPRING_REDIS_URL: urls.redis,
+        WELLSPRING_MONGODB_URL: urls.mongodb,
+        WELLSPRING_SECRET_KEY: secretKey,
+        WELLSPRING_ADMIN_KEY: ADMIN_KEY,
+      };
+      execFile(process.execPath, [MOVE], { env: own }, (error, stdout, stderr) =>
+        resolve({ code: error ? Number(error.code) : 0, output: stdout + stderr }),
+      );
+    });
+
+  test('one command takes everything from one process to many: nothing lost, nothing twice, the same keys', async () => {
+    const road = await deployRoad(platform.client, sink);
+    // Nothing is delivered yet, and the process dies with jobs that wait.
+    sink.answer({ status: 503 });
+    const paths = [road.plain.path, road.counting.path];
+    const loads = paths.map((path, i) => createLoad(i === 0 ? 'p' : 'c', [platform.url + path], 4)) as [
+      Load,
+      Load,
+    ];
+    await Promise.all(loads.map((load) => load.acceptedMore(200)));
+    const refused = await move(dir.path);
+    expect([refused.code, refused.output]).toEqual([1, expect.stringContaining('in use by another process')]);
+    await platform.end('SIGKILL');
+    await Promise.all(loads.map((load) => load.stop()));
+
+    expect((await move(elsewhere.path)).output).toContain('holds no data');
+    const moved = await move(dir.path);
+    expect([moved.code, moved.output]).toEqual([0, expect.stringMatching(/sources: 3 rows[\s\S]*Done/)]);
+    expect((await move(dir.path)).output).toContain('moved before');
+    // The old side is not taken up again by mistake.
+    await expect(platform.start()).rejects.toThrow('was moved to other servers');
+
+    sink.answer({ status: 200 });
+    cluster = await startCluster({ urls, dataDir: elsewhere.path, replicas: 1, env });
+    const { data } = await cluster.client.listWebhookDeliveries({ id: road.webhookId, limit: 100 });
+    expect(data.length).toBeGreaterThan(0);
+    for (const [i, load] of loads.entries()) load.moveTo([cluster.url + paths[i]!]);
+    const outcome = await checkRoad(cluster, road, loads, sink);
+    expect(outcome.accepted).toBeGreaterThanOrEqual(400);
+  }, 300_000);
+});
