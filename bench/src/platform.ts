@@ -1,10 +1,11 @@
+import type { Client } from '@wellspring/client/client';
 import { type Platform, startPlatform } from '@wellspring/testing/platform';
 import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
 
 export interface BenchPlatform extends AsyncDisposable {
   /** Of the process; its sandboxes are below it. */
   pid: number;
-  /** An HTTP source that emits the body it gets, subscribed to by a webhook; gives its endpoint. */
+  /** See deployRoad. */
   deploy(receiver: string): Promise<string>;
 }
 
@@ -13,6 +14,14 @@ const CODE = `export default {
   props: { http: '$.interface.http' },
   run(event) { this.$emit(event.body); },
 };`;
+
+/** An HTTP source that emits the body it gets, subscribed to by a webhook; gives its endpoint. */
+export async function deployRoad(client: Client, receiver: string): Promise<string> {
+  const source = await client.createSource({ component_code: CODE });
+  const webhook = await client.createWebhook({ url: receiver });
+  await client.createSubscription({ emitter_id: source.id, listener_id: webhook.id });
+  return (source.configured_props.http as { endpoint_url: string }).endpoint_url;
+}
 
 /**
  * The whole platform in a process of its own on a fresh data directory.
@@ -28,12 +37,7 @@ export async function startBenchPlatform(nodeFlags: readonly string[] = []): Pro
   const { client } = platform;
   return {
     pid: platform.pid!,
-    async deploy(receiver) {
-      const source = await client.createSource({ component_code: CODE });
-      const webhook = await client.createWebhook({ url: receiver });
-      await client.createSubscription({ emitter_id: source.id, listener_id: webhook.id });
-      return (source.configured_props.http as { endpoint_url: string }).endpoint_url;
-    },
+    deploy: (receiver) => deployRoad(client, receiver),
     async [Symbol.asyncDispose]() {
       await platform.end('SIGTERM');
       process.stderr.write(platform.output());

@@ -1,0 +1,88 @@
+import { startCluster } from '@wellspring/testing/cluster';
+import { startMongo } from '@wellspring/testing/servers/mongodb';
+import { startRabbit } from '@wellspring/testing/servers/rabbitmq';
+import { startRedis } from '@wellspring/testing/servers/redis';
+import { tempDir } from '@wellspring/testing/temp-dir';
+import { Ledger, offer } from './load.ts';
+import { deployRoad } from './platform.ts';
+import { startModule } from './processes.ts';
+import { brokerLimit, storeLimit } from './server-limits.ts';
+
+const EVENTS = Number(process.env.BENCH_DISTRIBUTED_EVENTS ?? 2000);
+const SOURCES = 8;
+
+/** The sum of a counter over the metrics of processes. */
+async function counted(urls: readonly string[], metric: string): Promise<number> {
+  let sum = 0;
+  for (const url of urls) {
+    const text = await (await fetch(`${url}/metrics`)).text();
+    for (const [, value] of text.matchAll(new RegExp(`^${metric}(?:\\{[^}]*\\})? (\\S+)$`, 'gm')))
+      sum += Number(value);
+  }
+  return sum;
+}
+
+/**
+ * Accepted → delivered with every service as a process of its own, beside what the servers do by themselves: messages
+ * through the same RabbitMQ, inserts through the same database. WELLSPRING_TEST_MONGODB_URL names a real one; without
+ * it, it is mongo-java-server, and the result says more about that than about the platform.
+ */
+export async function compareDistributed(): Promise<void> {
+  const dir = await tempDir();
+  const given = process.env.WELLSPRING_TEST_MONGODB_URL;
+  const [rabbit, redis] = await Promise.all([startRabbit(), startRedis()]);
+  const mongo = given ? undefined : await startMongo({ durable: false });
+  const urls = { amqp: rabbit.url, redis: redis.url, mongodb: given ?? mongo!.url };
+  const ledger = new Ledger();
+  const receiver = await startModule('./receiver.ts', [], ({ batch }: { batch: [number, number][] }) =>
+    ledger.add(batch),
+  );
+  const cluster = await startCluster({
+    urls,
+    dataDir: dir.path,
+    replicas: 1,
+    env: { WELLSPRING_RETAIN_EVENTS: '1000000' },
+  });
+  try {
+    const target = `http://127.0.0.1:${receiver.port}/`;
+    const one = [await deployRoad(cluster.client, target)];
+    const several = await Promise.all(
+      Array.from({ length: SOURCES }, () => deployRoad(cluster.client, target)),
+    );
+    const admins = cluster.processes.map(({ adminUrl }) => adminUrl);
+    let first = 0;
+    const measure = async (what: { urls: string[]; perSecond?: number }) => {
+      const before = await counted(admins, 'wellspring_store_statements_total');
+      const result = await offer(what, ledger, first, EVENTS);
+      first += EVENTS;
+      const statements = (await counted(admins, 'wellspring_store_statements_total')) - before;
+      return { ...result, statements: statements / EVENTS };
+    };
+    // Warms up.
+    await measure({ urls: several });
+    const broker = await brokerLimit(urls.amqp, 10 * EVENTS);
+    const inserts = await storeLimit(urls.mongodb, 2 * EVENTS);
+    console.log(
+      `\ndistributed, every service once, ${EVENTS} events of 1 KB, ${given ? 'MongoDB' : 'mongo-java-server'}`,
+    );
+    console.log(`  RabbitMQ by itself  ${broker.toFixed(0)} messages/s, published, confirmed, consumed`);
+    console.log(`  database by itself  ${inserts.toFixed(0)} inserts/s`);
+    for (const [name, what] of [
+      ['one source', { urls: one }],
+      [`${SOURCES} sources`, { urls: several }],
+    ] as const) {
+      const full = await measure(what);
+      // Two messages an event: the run, and what it emitted.
+      const limit = Math.min(broker / 2, inserts / full.statements);
+      const quarter = await measure({ ...what, perSecond: Math.max(1, full.rate / 4) });
+      console.log(
+        `  ${name.padEnd(12)} ${full.rate.toFixed(0)} events/s, ${full.statements.toFixed(2)} statements an event, ${(full.rate / limit).toFixed(2)} of the servers' limit; at a quarter of it p50 ${quarter.deliveredP50.toFixed(0)} ms, p99 ${quarter.deliveredP99.toFixed(0)} ms; lost ${full.lost + quarter.lost}, twice ${full.duplicated + quarter.duplicated}`,
+      );
+    }
+  } finally {
+    await cluster[Symbol.asyncDispose]();
+    receiver.child.disconnect();
+    await Promise.all([rabbit.dispose(), redis.dispose(), mongo?.dispose()]);
+    await dir.remove();
+  }
+}
