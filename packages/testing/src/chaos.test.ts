@@ -7,6 +7,7 @@ import { startMongo } from './servers/mongodb.ts';
 import { startRabbit } from './servers/rabbitmq.ts';
 import { startRedis } from './servers/redis.ts';
 import type { TestServer } from './servers/server.ts';
+import { withPrograms } from './servers/servers.ts';
 import { type TempDir, tempDir } from './temp-dir.ts';
 import { createWebhookSink, type WebhookSink } from './webhook-sink.ts';
 
@@ -22,69 +23,73 @@ const LONGEST_OUTAGE_MS = Number(process.env.CHAOS_OUTAGE_MS ?? 2_000);
 /** Deliveries that one death may repeat, in each of two processes: under way, and with an outcome not written yet. */
 const REPEATED = 2 * 64;
 
-let dir: TempDir;
-let servers: TestServer[] = [];
-let cluster: Cluster;
-let sink: WebhookSink;
+await withPrograms(['rabbitmq', 'redis', 'mongodb'], () => {
+  let dir: TempDir;
+  let servers: TestServer[] = [];
+  let cluster: Cluster;
+  let sink: WebhookSink;
 
-beforeAll(async () => {
-  dir = await tempDir();
-  sink = await createWebhookSink();
-  servers = await Promise.all([startRabbit(), startRedis(), startMongo({ durable: true })]);
-  const [amqp, redis, mongodb] = servers.map(({ url }) => url) as [string, string, string];
-  cluster = await startCluster({
-    urls: { amqp, redis, mongodb },
-    dataDir: dir.path,
-    env: { WELLSPRING_RETAIN_EVENTS: '1000000' },
-  });
-}, 180_000);
+  beforeAll(async () => {
+    dir = await tempDir();
+    sink = await createWebhookSink();
+    servers = await Promise.all([startRabbit(), startRedis(), startMongo({ durable: true })]);
+    const [amqp, redis, mongodb] = servers.map(({ url }) => url) as [string, string, string];
+    cluster = await startCluster({
+      urls: { amqp, redis, mongodb },
+      dataDir: dir.path,
+      env: { WELLSPRING_RETAIN_EVENTS: '1000000' },
+    });
+  }, 180_000);
 
-afterAll(async () => {
-  await cluster?.[Symbol.asyncDispose]();
-  await Promise.all(servers.map((server) => server.dispose()));
-  await sink?.close();
-  await dir?.remove();
-}, 60_000);
+  afterAll(async () => {
+    await cluster?.[Symbol.asyncDispose]();
+    await Promise.all(servers.map((server) => server.dispose()));
+    await sink?.close();
+    await dir?.remove();
+  }, 60_000);
 
-const percentile = (values: readonly number[], share: number) =>
-  [...values].sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * share))]!;
+  const percentile = (values: readonly number[], share: number) =>
+    [...values].sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * share))]!;
 
-function say(healed: readonly Healed[]): string {
-  const kinds = [...new Set(healed.map(({ kind }) => kind))];
-  return kinds
-    .map((kind) => {
-      const own = healed.filter((one) => one.kind === kind).map(({ healedMs }) => healedMs);
-      const [p50, most] = [percentile(own, 0.5), Math.max(...own)].map(Math.round);
-      return `${kind}: ${own.length} times, back after ${p50} ms (p50), ${most} ms (most)`;
-    })
-    .join('\n');
-}
+  function say(healed: readonly Healed[]): string {
+    const kinds = [...new Set(healed.map(({ kind }) => kind))];
+    return kinds
+      .map((kind) => {
+        const own = healed.filter((one) => one.kind === kind).map(({ healedMs }) => healedMs);
+        const [p50, most] = [percentile(own, 0.5), Math.max(...own)].map(Math.round);
+        return `${kind}: ${own.length} times, back after ${p50} ms (p50), ${most} ms (most)`;
+      })
+      .join('\n');
+  }
 
-test(`what was accepted is emitted once and delivered, over ${KILLS} kills of anything (seed ${SEED})`, async () => {
-  const road = await deployRoad(cluster.client, sink);
-  const urls = (path: string) => cluster.of('gateway').map(({ url }) => url + path);
-  const loads: [Load, Load] = [
-    createLoad('p', urls(road.plain.path), 4),
-    createLoad('c', urls(road.counting.path).reverse(), 4),
-  ];
-  const healed = await strike({
-    cluster,
-    servers,
-    loads,
-    random: seededRandom(SEED),
-    strikes: KILLS,
-    longestOutageMs: LONGEST_OUTAGE_MS,
-    onStrike: ({ what, outageMs, healedMs }) => {
-      if (process.env.CHAOS_KILLS) {
-        process.stderr.write(`${what}: away ${Math.round(outageMs)} ms, healed ${Math.round(healedMs)} ms\n`);
-      }
-    },
-  });
-  await Promise.all(loads.map((load) => load.stop()));
+  test(`what was accepted is emitted once and delivered, over ${KILLS} kills of anything (seed ${SEED})`, async () => {
+    const road = await deployRoad(cluster.client, sink);
+    const urls = (path: string) => cluster.of('gateway').map(({ url }) => url + path);
+    const loads: [Load, Load] = [
+      createLoad('p', urls(road.plain.path), 4),
+      createLoad('c', urls(road.counting.path).reverse(), 4),
+    ];
+    const healed = await strike({
+      cluster,
+      servers,
+      loads,
+      random: seededRandom(SEED),
+      strikes: KILLS,
+      longestOutageMs: LONGEST_OUTAGE_MS,
+      onStrike: ({ what, outageMs, healedMs }) => {
+        if (process.env.CHAOS_KILLS) {
+          process.stderr.write(
+            `${what}: away ${Math.round(outageMs)} ms, healed ${Math.round(healedMs)} ms\n`,
+          );
+        }
+      },
+    });
+    await Promise.all(loads.map((load) => load.stop()));
 
-  const { accepted, unanswered, emitted, deliveredTwice } = await checkRoad(cluster, road, loads, sink);
-  expect(deliveredTwice).toBeLessThanOrEqual(KILLS * REPEATED);
-  console.info(
-    `${KILLS} kills: ${accepted} accepted, ${unanswered} unanswered, ${emitted} emitted, ${deliveredTwice} delivered twice\n${say(healed)}`,
-  );
-}, 3_600_000);
+    const { accepted, unanswered, emitted, deliveredTwice } = await checkRoad(cluster, road, loads, sink);
+    expect(deliveredTwice).toBeLessThanOrEqual(KILLS * REPEATED);
+    console.info(
+      `${KILLS} kills: ${accepted} accepted, ${unanswered} unanswered, ${emitted} emitted, ${deliveredTwice} delivered twice\n${say(healed)}`,
+    );
+  }, 3_600_000);
+});

@@ -37,3 +37,12 @@ export function watchResources() {
     }
   };
 }
+
+/** The connections of this process, to find out whose they are. */
+export function describeSockets() {
+  const sockets = process
+    ._getActiveHandles()
+    .filter(({ remotePort }) => remotePort !== undefined)
+    .map(({ localPort, remotePort }) => `${localPort} to ${remotePort}`);
+  return sockets.length === 0 ? '' : ` (connections: ${sockets.join(', ')})`;
+}

@@ -7,94 +7,97 @@ import { startMongo } from './servers/mongodb.ts';
 import { startRabbit } from './servers/rabbitmq.ts';
 import { startRedis } from './servers/redis.ts';
 import type { TestServer } from './servers/server.ts';
+import { withPrograms } from './servers/servers.ts';
 import { type TempDir, tempDir } from './temp-dir.ts';
 import { createWebhookSink, type WebhookSink } from './webhook-sink.ts';
 
-let dir: TempDir;
-let servers: TestServer[] = [];
-let cluster: Cluster;
-let sink: WebhookSink;
+await withPrograms(['rabbitmq', 'redis', 'mongodb'], () => {
+  let dir: TempDir;
+  let servers: TestServer[] = [];
+  let cluster: Cluster;
+  let sink: WebhookSink;
 
-beforeAll(async () => {
-  dir = await tempDir();
-  sink = await createWebhookSink();
-  servers = await Promise.all([startRabbit(), startRedis(), startMongo({ durable: false })]);
-  const [amqp, redis, mongodb] = servers.map(({ url }) => url) as [string, string, string];
-  cluster = await startCluster({
-    urls: { amqp, redis, mongodb },
-    dataDir: dir.path,
-    env: { WELLSPRING_RETAIN_EVENTS: '1000000' },
-  });
-}, 180_000);
+  beforeAll(async () => {
+    dir = await tempDir();
+    sink = await createWebhookSink();
+    servers = await Promise.all([startRabbit(), startRedis(), startMongo({ durable: false })]);
+    const [amqp, redis, mongodb] = servers.map(({ url }) => url) as [string, string, string];
+    cluster = await startCluster({
+      urls: { amqp, redis, mongodb },
+      dataDir: dir.path,
+      env: { WELLSPRING_RETAIN_EVENTS: '1000000' },
+    });
+  }, 180_000);
 
-afterAll(async () => {
-  await cluster?.[Symbol.asyncDispose]();
-  await Promise.all(servers.map((server) => server.dispose()));
-  await sink?.close();
-  await dir?.remove();
-}, 60_000);
+  afterAll(async () => {
+    await cluster?.[Symbol.asyncDispose]();
+    await Promise.all(servers.map((server) => server.dispose()));
+    await sink?.close();
+    await dir?.remove();
+  }, 60_000);
 
-/** Reads and writes through a gateway until told to stop; gives the answers that were no success. */
-async function useApi(client: Client, running: () => boolean): Promise<unknown[]> {
-  const failures: unknown[] = [];
-  while (running()) {
-    try {
-      const { id } = await client.createWebhook({ url: sink.url, name: 'for a moment' });
-      await client.listWebhookDeliveries({ id });
-      await client.deleteWebhook({ id });
-    } catch (error) {
-      // Nobody listens while this gateway itself is replaced: a load balancer has taken it out by then.
-      if (!/ECONNREFUSED|ECONNRESET|other side closed/.test(String((error as Error).cause ?? error)))
-        failures.push(error);
+  /** Reads and writes through a gateway until told to stop; gives the answers that were no success. */
+  async function useApi(client: Client, running: () => boolean): Promise<unknown[]> {
+    const failures: unknown[] = [];
+    while (running()) {
+      try {
+        const { id } = await client.createWebhook({ url: sink.url, name: 'for a moment' });
+        await client.listWebhookDeliveries({ id });
+        await client.deleteWebhook({ id });
+      } catch (error) {
+        // Nobody listens while this gateway itself is replaced: a load balancer has taken it out by then.
+        if (!/ECONNREFUSED|ECONNRESET|other side closed/.test(String((error as Error).cause ?? error)))
+          failures.push(error);
+      }
     }
+    return failures;
   }
-  return failures;
-}
 
-test('every process is replaced under load: no 5xx, nothing lost, no stream has a gap', async () => {
-  const road = await deployRoad(cluster.client, sink);
-  const urls = (path: string) => cluster.of('gateway').map(({ url }) => url + path);
-  const loads: [Load, Load] = [
-    createLoad('p', urls(road.plain.path), 4),
-    createLoad('c', urls(road.counting.path).reverse(), 4),
-  ];
-  const clients = cluster.of('gateway').map(({ url }) => createClient({ url, key: cluster.apiKey }));
-  let replacing = true;
-  const apiUsers = clients.map((client) => useApi(client, () => replacing));
-  const closing = new AbortController();
-  const seen: string[][] = clients.map(() => []);
-  const streams = clients.map(async (client, index) => {
-    const { signal } = closing;
-    try {
-      const args = { id: road.plain.id, last_event_id: '0-0' };
-      for await (const { id } of await client.streamSource(args, { signal })) seen[index]!.push(id);
-    } catch (error) {
-      if (!signal.aborted) throw error;
+  test('every process is replaced under load: no 5xx, nothing lost, no stream has a gap', async () => {
+    const road = await deployRoad(cluster.client, sink);
+    const urls = (path: string) => cluster.of('gateway').map(({ url }) => url + path);
+    const loads: [Load, Load] = [
+      createLoad('p', urls(road.plain.path), 4),
+      createLoad('c', urls(road.counting.path).reverse(), 4),
+    ];
+    const clients = cluster.of('gateway').map(({ url }) => createClient({ url, key: cluster.apiKey }));
+    let replacing = true;
+    const apiUsers = clients.map((client) => useApi(client, () => replacing));
+    const closing = new AbortController();
+    const seen: string[][] = clients.map(() => []);
+    const streams = clients.map(async (client, index) => {
+      const { signal } = closing;
+      try {
+        const args = { id: road.plain.id, last_event_id: '0-0' };
+        for await (const { id } of await client.streamSource(args, { signal })) seen[index]!.push(id);
+      } catch (error) {
+        if (!signal.aborted) throw error;
+      }
+    });
+
+    for (const one of cluster.processes) {
+      expect([cluster.nameOf(one), await one.end('SIGTERM')]).toEqual([cluster.nameOf(one), 0]);
+      await one.start();
+      await Promise.all(loads.map((load) => load.acceptedMore(20)));
     }
-  });
+    replacing = false;
+    expect((await Promise.all(apiUsers)).flat()).toEqual([]);
+    await Promise.all(loads.map((load) => load.stop()));
+    expect(loads.map(({ failed, unanswered }) => ({ failed, unanswered }))).toEqual([
+      { failed: 0, unanswered: 0 },
+      { failed: 0, unanswered: 0 },
+    ]);
+    const outcome = await checkRoad(cluster, road, loads, sink);
 
-  for (const one of cluster.processes) {
-    expect([cluster.nameOf(one), await one.end('SIGTERM')]).toEqual([cluster.nameOf(one), 0]);
-    await one.start();
-    await Promise.all(loads.map((load) => load.acceptedMore(20)));
-  }
-  replacing = false;
-  expect((await Promise.all(apiUsers)).flat()).toEqual([]);
-  await Promise.all(loads.map((load) => load.stop()));
-  expect(loads.map(({ failed, unanswered }) => ({ failed, unanswered }))).toEqual([
-    { failed: 0, unanswered: 0 },
-    { failed: 0, unanswered: 0 },
-  ]);
-  const outcome = await checkRoad(cluster, road, loads, sink);
-
-  const wanted: string[] = [];
-  const all = await cluster.client.streamSource({ id: road.plain.id, last_event_id: '0-0' });
-  for await (const { id } of all) {
-    wanted.push(id);
-    if (wanted.length === loads[0].accepted.size) break;
-  }
-  closing.abort();
-  await Promise.all(streams);
-  for (const ids of seen) expect(ids).toEqual(wanted);
-  console.info(`${cluster.processes.length} processes replaced:`, outcome);
-}, 600_000);
+    const wanted: string[] = [];
+    const all = await cluster.client.streamSource({ id: road.plain.id, last_event_id: '0-0' });
+    for await (const { id } of all) {
+      wanted.push(id);
+      if (wanted.length === loads[0].accepted.size) break;
+    }
+    closing.abort();
+    await Promise.all(streams);
+    for (const ids of seen) expect(ids).toEqual(wanted);
+    console.info(`${cluster.processes.length} processes replaced:`, outcome);
+  }, 600_000);
+});
