@@ -55,12 +55,12 @@ await withServers(['redis'], ({ redis: url }) => {
 
     test('tell when there is a token, and then there is one', async () => {
       const [{ buckets }] = await processes();
-      for (let i = 0; i < 40; i += 1) expect(await buckets.take('a', 20)).toBe(0);
-      const seconds = await buckets.take('a', 20);
+      for (let i = 0; i < 2; i += 1) expect(await buckets.take('a', 1)).toBe(0);
+      const seconds = await buckets.take('a', 1);
       expect(seconds).toBeGreaterThan(0);
-      expect(seconds).toBeLessThanOrEqual(0.05);
+      expect(seconds).toBeLessThanOrEqual(1);
       const due = performance.now() + seconds * 1000;
-      await eventually(async () => (await buckets.take('a', 20)) === 0, { every: 1 });
+      await eventually(async () => (await buckets.take('a', 1)) === 0, { every: 1 });
       expect(performance.now()).toBeGreaterThanOrEqual(due - 5);
     });
 

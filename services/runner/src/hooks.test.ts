@@ -21,7 +21,7 @@ export default {
       while (this.db.get('released') === undefined) {
         await new Promise((resolve) => setTimeout(resolve, 5));
         if (globalThis.rounds === undefined) globalThis.rounds = 0;
-        if (++globalThis.rounds > 100) break;
+        if (++globalThis.rounds > 400) break;
       }
       this.$emit('activated');
     },
