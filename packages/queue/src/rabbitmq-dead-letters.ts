@@ -1,27 +1,48 @@
+import type { Clock } from '@wellspring/core/clock';
+import { newSecret } from '@wellspring/core/ids';
 import type { Store } from '@wellspring/store/port';
 import type { DeadLetter, JobInput, Queue, QueueName } from './port.ts';
-import { deadLetterRows } from './rabbitmq-rows.ts';
+import { type DeadLetterRow, deadLetterRows } from './rabbitmq-rows.ts';
 
-/** Dead letters as rows of the store. @param publish of the queue that they belong to */
+export interface Burial extends Omit<DeadLetter, 'id' | 'died_at'> {
+  /** Id of the job. */
+  job: string;
+}
+
+const asLetter = ({ job: _, ...letter }: DeadLetterRow): DeadLetter => letter;
+
+/** Dead letters as rows of the store. @param publish to the queue that they belong to */
 export function createDeadLetters(
   store: Store,
+  clock: Clock,
   publish: (queue: QueueName, job: JobInput) => Promise<void>,
-): Queue['deadLetters'] & { bury(letter: DeadLetter): Promise<void> } {
+): Queue['deadLetters'] & { bury(dead: Burial): Promise<void> } {
   const rows = store.collection(deadLetterRows);
+  let last = 0;
+  /** Rises with time, so that the newest come first. */
+  function nextId(): string {
+    last = Math.max(last + 1, clock.now() * 1_000);
+    return `${String(last).padStart(17, '0')}-${newSecret().slice(0, 8)}`;
+  }
   return {
     /** Repeating it is harmless. */
-    async bury(letter) {
-      await rows.insertMany([letter]);
+    async bury(dead) {
+      await rows.insertMany([{ ...dead, id: nextId(), died_at: clock.now() }]);
     },
-    list: ({ after, limit = 100 } = {}) =>
-      rows.list({ ...(after === undefined ? {} : { where: { id: { lt: after } } }), order: 'desc', limit }),
-    get: (id) => rows.get(id),
+    async list({ after, limit = 100 } = {}) {
+      const where = after === undefined ? {} : { where: { id: { lt: after } } };
+      return (await rows.list({ ...where, order: 'desc', limit })).map(asLetter);
+    },
+    async get(id) {
+      const row = await rows.get(id);
+      return row && asLetter(row);
+    },
     count: () => rows.count(),
     async redrive(id) {
-      const letter = await rows.get(id);
-      if (!letter) return false;
+      const row = await rows.get(id);
+      if (!row) return false;
       // Twice rather than never, should this process die in between.
-      await publish(letter.queue, { key: letter.key, payload: letter.payload });
+      await publish(row.queue, { key: row.key, payload: row.payload });
       return rows.remove(id);
     },
     drop: (id) => rows.remove(id),

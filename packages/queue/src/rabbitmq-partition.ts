@@ -4,38 +4,40 @@ import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
 import type { Store } from '@wellspring/store/port';
 import type { Entry } from './lanes.ts';
-import { attempts, type InboxRow, inbox, purges } from './rabbitmq-rows.ts';
+import { createInbox, failuresOf } from './rabbitmq-inbox.ts';
+import { fromMessage, type JobMessage } from './rabbitmq-message.ts';
+import { attempts, purges } from './rabbitmq-rows.ts';
 
-/** A job of a partition that this process has. */
+/** A job in memory, of a partition that this process has. */
 export interface Arrived extends Entry {
-  /** Of the message. */
   id: string;
+  payload: string;
   /** Where it is confirmed; undefined: it is in the inbox, or its channel is gone and it will come again. */
   delivery: { channel: Channel; message: ConsumeMessage } | undefined;
   /** It is a row of the inbox, and no message any more. */
   stored: boolean;
   /** It was handed out. */
   out: boolean;
+  isDone: boolean;
   /** performance.now() of its arrival. */
   arrivedAt: number;
 }
 
-/** What a message of a partition says in its headers. */
-export interface JobHeaders {
-  key: string;
-  /** Epoch ms of the publication. */
-  at: number;
-  /** Instead of a job: what is before it of this key, and of its lanes, is dropped. */
-  purge?: true;
-}
-
 export interface Partition {
-  /** Jobs that are here, by id, in the order of their arrival. */
-  readonly jobs: Map<string, Arrived>;
+  /** Jobs in memory by id, in the order of their arrival. */
+  readonly jobs: ReadonlyMap<string, Arrived>;
+  /** Nothing of it is begun any more. */
+  readonly isLeaving: boolean;
+  /** Of their payloads. */
+  readonly bytes: number;
   /** They are done, or dead: confirms their messages and removes their rows. */
   done(jobs: readonly Arrived[]): void;
+  /** They wait no more, and come again by themselves. */
+  forget(jobs: readonly Arrived[]): void;
   /** Puts jobs of slow keys into the inbox, so that they hold up nobody and the broker need not wait for them. */
-  spill(): Promise<void>;
+  spill(): void;
+  /** Looks for jobs that a process which had the partition before put into the inbox late. */
+  find(): Promise<void>;
   /** Resolves when nothing of it is out any more and everything is confirmed; what waited is there for the next holder. */
   release(): Promise<void>;
 }
@@ -43,8 +45,10 @@ export interface Partition {
 export interface PartitionEvents {
   /** A job takes its place behind all others of its key. */
   admit(job: Arrived): void;
-  /** Waiting jobs that are chosen lose their place; `key` undefined: of all keys. */
+  /** Waiting jobs that are chosen lose their place; `key` undefined: of all keys, else of it and of its lanes. */
   drop(key: string | undefined, chosen: (job: Arrived) => boolean): Arrived[];
+  /** Memory is short. */
+  isTight(): boolean;
 }
 
 export interface PartitionOptions {
@@ -54,44 +58,50 @@ export interface PartitionOptions {
   log: Log;
   /** Of the broker. */
   queue: string;
+  /** Declares that queue. */
+  declare(channel: Channel): Promise<void>;
   /** In rows, such as `runs.7`. */
   name: string;
 }
 
 /** Messages at a time that are not confirmed; fewer cost throughput, more memory. */
-const PREFETCH = 512;
-/** With half of those taken, jobs that wait for longer go to the inbox. */
+const PREFETCH = 256;
+/** With half of those taken, keys that have so many of them and are older than this go to the inbox. */
+const MANY = PREFETCH / 8;
 const SLOW_MS = 500;
 /** Jobs that are not done after this time go there in any case: the broker gives a consumer half an hour. */
 const VERY_SLOW_MS = 60_000;
-const PAGE = 500;
+/** Jobs of a slow key in memory. */
+const HERE = 256;
+const HERE_TIGHT = 16;
 const FIRST_REST_MS = 100;
 const LONGEST_REST_MS = 2_000;
-/** Ids of jobs that were done when their channel was gone: they will come again. */
-const FINISHED = 20_000;
+/** Ids of jobs whose messages may come again, since the channel went before the broker had all that was sent on it. */
+const FINISHED = 4 * PREFETCH;
 
 /** Whether a key is this one, or one of its lanes. */
 const isOf = (key: string, base: string) => key === base || key.startsWith(`${base}#`);
 
 export function openPartition(
-  { amqp, store, clock, log, queue, name }: PartitionOptions,
-  { admit, drop }: PartitionEvents,
+  { amqp, store, clock, log, queue, declare, name }: PartitionOptions,
+  { admit, drop, isTight }: PartitionEvents,
 ): Partition {
-  const inboxRows = store.collection(inbox);
   const attemptRows = store.collection(attempts);
   const purgeRows = store.collection(purges);
   const jobs = new Map<string, Arrived>();
+  const counts = new Map<string, number>();
+  let bytes = 0;
   const finished = new Set<string>();
   /** Purges that were under way when this process got the partition, by id of their message. */
   const purging = new Map<string, string>();
   const closing = new AbortController();
   let channel: Channel | undefined;
   let kept: KeptChannel | undefined;
-  let nextSeq = 0;
-  let spilling = false;
   let idle: (() => void) | undefined;
-  /** Messages whose failures are being looked up come before those behind them. */
-  let line: Promise<void> | undefined;
+  /** Messages that came again wait for their failures to be looked up, and those behind them wait, too. */
+  let again: { from: Channel; message: ConsumeMessage }[] = [];
+  let looking = false;
+  let isLeaving = false;
 
   /** Writes that a release waits for. */
   const writing = new Set<Promise<unknown>>();
@@ -100,235 +110,260 @@ export function openPartition(
     writing.add(written);
   }
 
-  /** Until it succeeds, or the partition is released. */
-  async function persist(what: string, work: () => Promise<unknown>): Promise<boolean> {
+  async function persist<T>(what: string, work: () => Promise<T>): Promise<T | undefined> {
     for (let rest = FIRST_REST_MS; !closing.signal.aborted; rest = Math.min(LONGEST_REST_MS, 2 * rest)) {
       try {
-        await work();
-        return true;
+        return await work();
       } catch (error) {
         log.warn({ partition: name, what, error: String(error) }, 'queue.store_failed');
       }
       await clock.sleep(rest, closing.signal);
     }
-    return false;
+    return undefined;
   }
 
-  async function load(): Promise<void> {
-    purging.clear();
-    for (const { id, key } of await purgeRows.list({ where: { partition: name }, limit: 1_000 }))
-      purging.set(id, key);
-    for (let after = -1; ; ) {
-      const rows = await inboxRows.list({
-        where: { partition: name, seq: { gt: after } },
-        orderBy: 'seq',
-        order: 'asc',
-        limit: PAGE,
-      });
-      for (const row of rows) {
-        if (closing.signal.aborted) return;
-        if (!jobs.has(row.id)) await restore(row);
-      }
-      const last = rows.at(-1);
-      if (!last) return;
-      after = last.seq;
-      nextSeq = last.seq + 1;
-    }
-  }
+  const inbox = createInbox(
+    { store, name, persist, room: () => (isTight() ? HERE_TIGHT : HERE) },
+    {
+      here: (key) => counts.get(key) ?? 0,
+      isKnown: (id) => jobs.has(id) || finished.has(id),
+      loaded({ id, key, payload, published_at }, failures) {
+        if (!isLeaving) enter({ id, key, payload, at: published_at }, failures, undefined);
+      },
+    },
+  );
 
-  async function restore(row: InboxRow): Promise<void> {
-    const { id, key, payload, published_at } = row;
-    if ([...purging.values()].some((base) => isOf(key, base))) {
-      await inboxRows.remove(id);
-      return;
-    }
-    const failures = (await attemptRows.get(id))?.attempts ?? 0;
-    enter({ id, key, payload, published_at, failures, stored: true, delivery: undefined });
-  }
-
-  function enter(given: {
-    id: string;
-    key: string;
-    payload: string;
-    published_at: number;
-    failures: number;
-    stored: boolean;
-    delivery: Arrived['delivery'];
-  }): void {
-    const { id, key, payload, published_at, failures, stored, delivery } = given;
+  function enter(
+    { id, key, payload, at }: Omit<JobMessage, 'purge'>,
+    failures: number,
+    delivery: Arrived['delivery'],
+  ): void {
     const job: Arrived = {
       id,
       seq: 0,
       key,
       attempts: failures,
-      publishedAt: published_at,
+      publishedAt: at,
       payload,
-      stored,
+      stored: !delivery,
       delivery,
       out: false,
+      isDone: false,
       arrivedAt: performance.now(),
     };
     jobs.set(id, job);
+    counts.set(key, (counts.get(key) ?? 0) + 1);
+    bytes += payload.length;
     admit(job);
   }
 
-  function onMessage(from: Channel, message: ConsumeMessage): void {
-    if (!message.fields.redelivered && !line) {
-      arrive(from, message, 0);
-      return;
-    }
-    const before = line ?? Promise.resolve();
-    const mine: Promise<void> = before.then(async () => {
-      let failures = 0;
-      if (message.fields.redelivered && !jobs.has(message.properties.messageId)) {
-        await persist('failures of a job', async () => {
-          failures = (await attemptRows.get(message.properties.messageId))?.attempts ?? 0;
-        });
-      }
-      if (line === mine) line = undefined;
-      arrive(from, message, failures);
-    });
-    line = mine;
+  function leave({ id, key, payload }: Arrived): void {
+    if (!jobs.delete(id)) return;
+    bytes -= payload.length;
+    const left = counts.get(key)! - 1;
+    if (left > 0) counts.set(key, left);
+    else counts.delete(key);
   }
 
-  function arrive(from: Channel, message: ConsumeMessage, failures: number): void {
-    // It will come again, on another channel, to this process or to another.
-    if (from !== channel || closing.signal.aborted) return;
-    const { messageId: id, headers } = message.properties;
-    const { key, at, purge } = headers as unknown as JobHeaders;
-    if (purge) {
-      purged(from, message, key, id);
+  function finish(id: string): void {
+    finished.add(id);
+    if (finished.size > FINISHED) finished.delete(finished.values().next().value!);
+  }
+
+  const isPurging = (key: string) => [...purging.values()].some((base) => isOf(key, base));
+
+  function onMessage(from: Channel, message: ConsumeMessage): void {
+    if (!message.fields.redelivered && again.length === 0 && !looking) {
+      arrive(from, message, new Map());
       return;
     }
-    const known = jobs.get(id);
-    const isGone = finished.delete(id) || [...purging.values()].some((base) => isOf(key, base));
-    if (isGone || known?.stored) {
+    again.push({ from, message });
+    if (!looking) void lookUp();
+  }
+
+  async function lookUp(): Promise<void> {
+    looking = true;
+    while (again.length > 0 && !closing.signal.aborted) {
+      // What comes in one turn is looked up at once.
+      await new Promise(setImmediate);
+      const batch = again;
+      again = [];
+      const unknown = batch.filter(
+        ({ message: { fields, properties } }) => fields.redelivered && !jobs.has(properties.messageId),
+      );
+      const ids = unknown.map(({ message }) => ({ id: String(message.properties.messageId) }));
+      const failures = await persist('failures of jobs', () => failuresOf(attemptRows, ids));
+      if (failures) for (const { from, message } of batch) arrive(from, message, failures);
+    }
+    looking = false;
+  }
+
+  function arrive(from: Channel, message: ConsumeMessage, failures: Map<string, number>): void {
+    // It will come again, on another channel, to this process or to another.
+    if (from !== channel || isLeaving) return;
+    let job: JobMessage;
+    try {
+      job = fromMessage(message);
+    } catch (error) {
+      log.error({ partition: name, error: String(error) }, 'queue.foreign_message');
       ack(from, message);
       return;
     }
-    if (known) {
-      known.delivery = { channel: from, message };
+    const { id, key } = job;
+    if (job.purge) {
+      purged(key, id);
+      ack(from, message);
       return;
     }
-    const delivery = { channel: from, message };
-    enter({
-      id,
-      key,
-      payload: message.content.toString(),
-      published_at: at,
-      failures,
-      stored: false,
-      delivery,
-    });
+    const known = jobs.get(id);
+    if (known?.stored || (!known && finished.has(id)) || isPurging(key)) {
+      ack(from, message);
+    } else if (known) {
+      known.delivery = { channel: from, message };
+    } else if (inbox.isBehind(key)) {
+      const slow = { id, key, payload: job.payload, publishedAt: job.at };
+      void inbox.append([slow]).then((places) => {
+        if (places) ack(from, message);
+        inbox.refill(key);
+      });
+    } else {
+      enter(job, failures.get(id) ?? 0, { channel: from, message });
+    }
   }
 
-  function purged(from: Channel, message: ConsumeMessage, key: string, id: string): void {
-    forget(drop(key, (job) => isOf(job.key, key) && !job.out));
+  function purged(base: string, id: string): void {
+    done(drop(base, (job) => isOf(job.key, base) && !job.out));
+    inbox.purge((key) => isOf(key, base));
     purging.delete(id);
-    ack(from, message);
     write('a purge', () => purgeRows.remove(id));
   }
 
-  /** Confirms messages and removes rows. */
-  function forget(gone: readonly Arrived[]): void {
+  function done(gone: readonly Arrived[]): void {
     const rows: string[] = [];
     const failed: string[] = [];
     for (const job of gone) {
-      jobs.delete(job.id);
+      leave(job);
+      job.isDone = true;
+      finish(job.id);
       if (job.attempts > 0) failed.push(job.id);
-      if (job.delivery) {
-        ack(job.delivery.channel, job.delivery.message);
-        continue;
-      }
-      if (job.stored) rows.push(job.id);
-      // Its message may come by again.
-      finished.add(job.id);
-      if (finished.size > FINISHED) finished.delete(finished.values().next().value!);
+      if (job.delivery) ack(job.delivery.channel, job.delivery.message);
+      else if (job.stored) rows.push(job.id);
     }
-    if (rows.length > 0) write('jobs that are done', () => inboxRows.removeWhere({ id: { in: rows } }));
+    if (rows.length > 0) write('jobs that are done', () => inbox.remove(rows));
     if (failed.length > 0) write('failures', () => attemptRows.removeWhere({ id: { in: failed } }));
+    for (const key of new Set(gone.map((job) => job.key))) inbox.refill(key);
     if (idle && ![...jobs.values()].some(({ out }) => out)) idle();
   }
 
-  const taking = persist('the inbox', load).then((loaded) => {
-    if (!loaded) return;
+  async function start(): Promise<true> {
+    purging.clear();
+    const underWay = await purgeRows.list({ where: { partition: name }, limit: 1_000 });
+    for (const { id, key } of underWay) purging.set(id, key);
+    await inbox.find();
+    inbox.purge(isPurging);
+    return true;
+  }
+
+  const taking = persist('the inbox', start).then((started) => {
+    if (!started) return;
     kept = amqp.openChannel({
       name: queue,
       async setup(made) {
+        await declare(made);
         await made.prefetch(PREFETCH);
         channel = made;
         await consume(made, queue, (message) => onMessage(made, message));
       },
       lost() {
         channel = undefined;
+        again = [];
         // They come again, in the same order; what is out goes on.
-        const waiting = (job: Arrived) => !job.stored && !job.out;
-        for (const job of drop(undefined, (one) => jobs.get(one.id) === one && waiting(one)))
-          jobs.delete(job.id);
+        const isLost = (job: Arrived) => jobs.get(job.id) === job && !job.stored && !job.out;
+        for (const job of drop(undefined, isLost)) leave(job);
         for (const job of jobs.values()) job.delivery = undefined;
       },
     });
   });
 
-  /** Jobs of the keys whose oldest is older than this, in order. */
-  function slowerThan(ms: number): Arrived[] {
-    const since = performance.now() - ms;
-    const keys = new Set<string>();
-    for (const job of jobs.values()) if (!job.stored && job.arrivedAt < since) keys.add(job.key);
-    return keys.size === 0
-      ? []
-      : [...jobs.values()].filter((job) => !job.stored && job.delivery && keys.has(job.key));
+  /** Jobs of keys that are too slow for the broker, by key and in order. */
+  function slow(): Map<string, Arrived[]> {
+    const now = performance.now();
+    const byKey = new Map<string, Arrived[]>();
+    let held = 0;
+    for (const job of jobs.values()) {
+      if (!job.delivery) continue;
+      held += 1;
+      const own = byKey.get(job.key);
+      if (own) own.push(job);
+      else byKey.set(job.key, [job]);
+    }
+    const isFull = held >= PREFETCH / 2;
+    for (const [key, own] of byKey) {
+      const age = now - own[0]!.arrivedAt;
+      const isSlow =
+        age > VERY_SLOW_MS ||
+        (isFull && age > SLOW_MS && own.length >= MANY) ||
+        (isTight() && own.length > 1);
+      if (!isSlow || inbox.isBehind(key)) byKey.delete(key);
+    }
+    return byKey;
+  }
+
+  async function toInbox(key: string, chosen: readonly Arrived[]): Promise<void> {
+    const places = await inbox.append(chosen);
+    if (!places) return;
+    const late: string[] = [];
+    let [kept, last] = [0, 0];
+    const tail = new Set<Arrived>();
+    const most = isTight() ? HERE_TIGHT : HERE;
+    for (const [i, job] of chosen.entries()) {
+      if (job.isDone) late.push(job.id);
+      // Gone with its channel: it is in the inbox, and the message that comes again is one too many.
+      if (jobs.get(job.id) !== job) continue;
+      job.stored = true;
+      if (job.delivery) ack(job.delivery.channel, job.delivery.message);
+      job.delivery = undefined;
+      if (job.out || (tail.size === 0 && kept < most)) {
+        kept += 1;
+        last = places[i]!;
+      } else tail.add(job);
+    }
+    inbox.hasUpTo(key, last);
+    for (const job of drop(key, (one) => tail.has(one))) leave(job);
+    if (late.length > 0) write('jobs that are done', () => inbox.remove(late));
+    inbox.refill(key);
   }
 
   return {
     jobs,
-    done: forget,
-    async spill() {
-      if (spilling || !channel) return;
-      let held = 0;
-      for (const { delivery } of jobs.values()) if (delivery) held += 1;
-      const chosen = slowerThan(held >= PREFETCH / 2 ? SLOW_MS : VERY_SLOW_MS);
-      if (chosen.length === 0) return;
-      spilling = true;
-      const rows = chosen.map(
-        ({ id, key, payload, publishedAt }): InboxRow => ({
-          id,
-          partition: name,
-          seq: nextSeq++,
-          key,
-          payload: payload ?? '',
-          published_at: publishedAt,
-        }),
-      );
-      try {
-        await inboxRows.insertMany(rows);
-        const late: string[] = [];
-        for (const job of chosen) {
-          // Done meanwhile, or gone with its channel and on its way again.
-          if (jobs.get(job.id) !== job) late.push(job.id);
-          else {
-            job.stored = true;
-            if (job.delivery) ack(job.delivery.channel, job.delivery.message);
-            job.delivery = undefined;
-          }
-        }
-        if (late.length > 0)
-          await persist('jobs that are done', () => inboxRows.removeWhere({ id: { in: late } }));
-      } catch (error) {
-        log.warn({ partition: name, error: String(error) }, 'queue.spill_failed');
-      } finally {
-        spilling = false;
-      }
+    get isLeaving() {
+      return isLeaving;
+    },
+    get bytes() {
+      return bytes;
+    },
+    done,
+    forget(gone) {
+      for (const job of gone) leave(job);
+    },
+    spill() {
+      if (!channel || isLeaving) return;
+      for (const [key, chosen] of slow()) void toInbox(key, chosen);
+    },
+    async find() {
+      await taking;
+      if (!isLeaving) await inbox.find();
     },
     async release() {
-      const out = () => [...jobs.values()].some((job) => job.out);
-      for (const job of drop(undefined, (one) => jobs.get(one.id) === one && !one.out)) jobs.delete(job.id);
-      if (out()) {
+      isLeaving = true;
+      const isOut = () => [...jobs.values()].some((job) => job.out);
+      for (const job of drop(undefined, (one) => jobs.get(one.id) === one && !one.out)) leave(job);
+      if (isOut()) {
         await new Promise<void>((resolve) => {
           idle = resolve;
         });
       }
-      await Promise.all(writing);
+      await Promise.all([...writing, inbox.settled()]);
       closing.abort();
       await taking;
       await kept?.close();

@@ -1,27 +1,28 @@
 import type { CollectionDefinition } from '@wellspring/store/port';
 import type { DeadLetter, QueueName } from './port.ts';
 
-/** A job that left the broker before it was done, since its source is slow. */
+/** A job that left the broker before it was done, since its key is slow. */
 export interface InboxRow {
-  /** The id of the message. */
+  /** That of the job. */
   id: string;
   /** Queue and number, such as `runs.7`. */
   partition: string;
+  key: string;
   /** Rises with the order within the partition. */
   seq: number;
-  key: string;
   payload: string;
   published_at: number;
 }
 
 export const inbox: CollectionDefinition<InboxRow> = {
   name: 'queue_inbox',
-  indexes: [{ fields: ['partition', 'seq'] }],
+  indexes: [{ fields: ['partition', 'key', 'seq'] }],
   texts: ['payload'],
 };
 
 /** A job whose time has not come. */
 export interface DelayedRow {
+  /** That of the job. */
   id: string;
   queue: QueueName;
   key: string;
@@ -36,9 +37,9 @@ export const delayed: CollectionDefinition<DelayedRow> = {
   texts: ['payload'],
 };
 
-/** Failures that were counted against a message which is still there. */
+/** Failures that were counted against a job which is still there. */
 export interface AttemptsRow {
-  /** The id of the message. */
+  /** That of the job. */
   id: string;
   attempts: number;
 }
@@ -57,10 +58,21 @@ export const purges: CollectionDefinition<PurgeRow> = {
   indexes: [{ fields: ['partition'] }],
 };
 
-export type DeadLetterRow = DeadLetter;
+export interface DeadLetterRow extends DeadLetter {
+  /** Id of the job: whatever happens, it is among the dead once. */
+  job: string;
+}
 
 export const deadLetterRows: CollectionDefinition<DeadLetterRow> = {
   name: 'queue_dead_letters',
-  indexes: [],
+  indexes: [{ fields: ['job'], unique: true }],
   texts: ['payload'],
 };
+
+/** What the processes of an installation have to agree on. */
+export interface LayoutRow {
+  id: 'layout';
+  partitions: number;
+}
+
+export const layout: CollectionDefinition<LayoutRow> = { name: 'queue_layout', indexes: [] };

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { openAmqp } from '@wellspring/amqp/client';
-import { systemClock } from '@wellspring/core/clock';
+import { type Clock, systemClock } from '@wellspring/core/clock';
 import { newSecret } from '@wellspring/core/ids';
 import { silentLog } from '@wellspring/core/log';
 import { openRedis } from '@wellspring/redis/client';
@@ -30,37 +30,64 @@ export interface Installation {
   redis: string;
   store: Store;
   prefix: string;
-  clock?: typeof systemClock;
+  clock?: Clock;
   partitions?: number;
+  heartbeatMs?: number;
+  /** A killed process does nothing more; else its consumers can be waited for. */
+  mortal?: boolean;
 }
 
 /** A process of an installation, as far as its queues go. */
 export async function startProcess(installation: Installation): Promise<RabbitProcess> {
-  const { store, prefix, clock = systemClock, partitions = PARTITIONS } = installation;
+  const {
+    store,
+    prefix,
+    clock = systemClock,
+    partitions = PARTITIONS,
+    heartbeatMs = HEARTBEAT_MS,
+  } = installation;
   const log = silentLog;
   const amqp = await openAmqp({ url: installation.amqp, log });
   const redis = await openRedis({ url: installation.redis, prefix, log });
   const member = newSecret();
+  let isDead = false;
+  /** Whoever sleeps when the process dies does not wake. */
+  const mortal = ({ now, sleep }: Clock): Clock => ({
+    now,
+    async sleep(ms, signal) {
+      await sleep(ms, signal);
+      if (isDead && installation.mortal) await new Promise(() => {});
+    },
+  });
   const ownerships = new Map(
     QUEUES.map((group) => {
       const options = {
         redis,
-        clock: systemClock,
+        clock: mortal(systemClock),
         log,
         group,
         partitions,
         member,
-        heartbeatMs: HEARTBEAT_MS,
+        heartbeatMs,
       };
       return [group, createOwnership(options)] as const;
     }),
   );
   const ownershipOf = (queue: QueueName) => ownerships.get(queue)!;
-  const queue = createRabbitQueue({ amqp, store, clock, log, ownershipOf, partitions, prefix });
+  const queue = createRabbitQueue({
+    amqp,
+    store,
+    clock: mortal(clock),
+    log,
+    ownershipOf,
+    partitions,
+    prefix,
+  });
   return {
     queue,
     member,
     async kill() {
+      isDead = true;
       await Promise.all([amqp.close(), redis.close()]);
     },
     async close() {

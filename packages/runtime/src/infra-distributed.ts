@@ -11,7 +11,7 @@ import { createTokenBuckets } from '@wellspring/core/token-buckets';
 import { openMongo } from '@wellspring/mongodb/client';
 import { createRedisPubSub } from '@wellspring/pubsub/redis';
 import { QUEUES } from '@wellspring/queue/port';
-import { createRabbitQueue } from '@wellspring/queue/rabbitmq';
+import { assertLayout, createRabbitQueue } from '@wellspring/queue/rabbitmq';
 import { openRedis } from '@wellspring/redis/client';
 import { createOwnership } from '@wellspring/redis/ownership';
 import { createSharedBuckets } from '@wellspring/redis/token-buckets';
@@ -32,7 +32,8 @@ interface Urls {
 /**
  * The adapters of one process among others, on RabbitMQ, Redis and MongoDB; servers that do not answer yet are waited
  * for. The data directory holds caches only.
- * @throws Error when a server refuses the credentials or is too old, or another process holds the data directory
+ * @throws Error when a server refuses the credentials or is too old, the queues were laid out with another number of
+ * partitions, or another process holds the data directory
  */
 export async function openDistributed(
   config: Pick<Config, 'dataDir'> & Urls,
@@ -59,6 +60,7 @@ export async function openDistributed(
       }),
     );
     const store = opened(createMongoStore(mongo, { clock }));
+    await assertLayout(store, PARTITIONS);
     const queue = createRabbitQueue({
       amqp,
       store,

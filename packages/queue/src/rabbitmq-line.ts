@@ -1,0 +1,238 @@
+import type { Clock } from '@wellspring/core/clock';
+import type { Log } from '@wellspring/core/log';
+import type { Ownership } from '@wellspring/redis/ownership';
+import type { Collection } from '@wellspring/store/port';
+import { createLanes, type Lane } from './lanes.ts';
+import {
+  type ConsumeOptions,
+  type Handler,
+  type Job,
+  MAX_ATTEMPTS,
+  type PoisonJob,
+  type QueueName,
+} from './port.ts';
+import type { Burial } from './rabbitmq-dead-letters.ts';
+import type { Arrived, Partition, PartitionEvents } from './rabbitmq-partition.ts';
+import type { AttemptsRow } from './rabbitmq-rows.ts';
+
+export interface LineOptions {
+  queue: QueueName;
+  clock: Clock;
+  log: Log;
+  ownership: Ownership;
+  attemptRows: Collection<AttemptsRow>;
+  partitionOf(key: string): number;
+  open(partition: number, events: PartitionEvents): Partition;
+  bury(dead: Burial): Promise<void>;
+  closing: AbortSignal;
+}
+
+/** What one process does for one queue: hands out the jobs of the partitions that it has. */
+export interface Line {
+  /** Partitions that this process has. */
+  readonly held: ReadonlyMap<number, Partition>;
+  readonly isConsumed: boolean;
+  consume(handler: Handler, options: ConsumeOptions): Promise<void>;
+  /** Has to be called now and then: moves jobs of slow keys out of the way. */
+  look(): void;
+}
+
+const FIRST_BACKOFF_MS = 100;
+const LONGEST_BACKOFF_MS = 30_000;
+/** From the taking of a partition to the first job, so that no key of it has a head start. */
+const SETTLE_MS = 20;
+/** Of payloads in memory; beyond, what waits goes to the inbox. */
+const BYTES = 128 * 1024 * 1024;
+
+interface Consumer {
+  handler: Handler;
+  options: ConsumeOptions;
+  running: number;
+  gone(): void;
+}
+
+const toJob = ({ id, key, payload, attempts: failures, publishedAt }: Arrived): Job => ({
+  id,
+  key,
+  payload,
+  attempt: failures + 1,
+  published_at: publishedAt,
+});
+
+export function createLine(options: LineOptions): Line {
+  const { queue, clock, log, ownership, attemptRows, partitionOf, open, bury, closing } = options;
+  const lanes = createLanes<Arrived>();
+  const held = new Map<number, Partition>();
+  const consumers = new Set<Consumer>();
+  let sharing: { stop: AbortController; ended: Promise<void> } | undefined;
+  /** performance.now() from which jobs are handed out: those of partitions taken together come together. */
+  let settledAt = 0;
+  let planned = false;
+  let isTight = false;
+
+  function leastBusy(): Consumer | undefined {
+    let found: Consumer | undefined;
+    for (const one of consumers) {
+      if (one.options.signal.aborted || one.running >= one.options.concurrency) continue;
+      if (!found || one.running < found.running) found = one;
+    }
+    return found;
+  }
+
+  /** At the end of the turn: what arrives together goes out together. */
+  function plan(): void {
+    if (planned) return;
+    planned = true;
+    const settling = settledAt - performance.now();
+    const run = () => {
+      planned = false;
+      if (performance.now() < settledAt) plan();
+      else dispatch();
+    };
+    if (settling > 0) setTimeout(run, settling);
+    else setImmediate(run);
+  }
+
+  function dispatch(): void {
+    while (!closing.aborted) {
+      const consumer = leastBusy();
+      const taken = consumer && lanes.take(consumer.options.batch ?? 1);
+      if (!taken) return;
+      consumer.running += 1;
+      for (const job of taken.entries) job.out = true;
+      void handOut(consumer, taken.lane, taken.entries);
+    }
+  }
+
+  async function handOut(consumer: Consumer, lane: Lane<Arrived>, jobs: Arrived[]): Promise<void> {
+    const [first, ...others] = jobs as [Arrived, ...Arrived[]];
+    // The partition that it came from: what has it later is not concerned.
+    const partition = held.get(partitionOf(first.key));
+    let rest = 0;
+    try {
+      await consumer.handler([toJob(first), ...others.map(toJob)]);
+      for (const job of jobs) job.out = false;
+      lanes.settle(jobs.length);
+      partition?.done(jobs);
+    } catch (error) {
+      rest = await failed(partition, lane, jobs, error);
+    }
+    consumer.running -= 1;
+    settle(consumer);
+    if (rest > 0) await clock.sleep(rest, closing);
+    lanes.release(lane);
+    dispatch();
+  }
+
+  /** Gives the jobs back, except one that is dead now. Gives the ms for which the lane rests. */
+  async function failed(
+    partition: Partition | undefined,
+    lane: Lane<Arrived>,
+    jobs: Arrived[],
+    error: unknown,
+  ): Promise<number> {
+    const reason = String(error);
+    const [first] = jobs as [Arrived, ...Arrived[]];
+    // By name: an error may come from another realm or another copy of the module.
+    const { name, jobId } = error as Partial<PoisonJob>;
+    const poisoned = name === 'PoisonJob' ? jobs.find(({ id }) => id === jobId) : undefined;
+    let dead = poisoned ?? (first.attempts + 1 >= MAX_ATTEMPTS ? first : undefined);
+    const fields = { queue, key: first.key, job: (dead ?? first).id, reason };
+    try {
+      if (dead) {
+        const { id, key, payload, attempts: failures } = dead;
+        await bury({ job: id, queue, key, payload, reason, attempts: failures + 1 });
+        log.error(fields, 'queue.job_dead');
+      } else {
+        log.warn({ ...fields, attempt: first.attempts + 1 }, 'queue.job_failed');
+        await attemptRows.increment(first.id, { attempts: 1 }, { id: first.id, attempts: 1 });
+        first.attempts += 1;
+      }
+    } catch (writeError) {
+      // The store does not answer, which is no fault of the jobs: they stay what they are, and their lane waits.
+      dead = undefined;
+      first.uncounted = (first.uncounted ?? 0) + 1;
+      log.error({ queue, error: String(writeError) }, 'queue.write_failed');
+    }
+    const left = jobs.filter((job) => job !== dead);
+    for (const job of jobs) job.out = false;
+    // Those whose channel is gone come again by themselves, and those of a partition that is let go of elsewhere.
+    const stays = (job: Arrived) =>
+      partition?.jobs.get(job.id) === job && !partition.isLeaving && (job.stored || job.delivery);
+    const back = left.filter(stays);
+    partition?.forget(left.filter((job) => partition.jobs.get(job.id) === job && !back.includes(job)));
+    lanes.settle(jobs.length - back.length);
+    lanes.giveBack(lane, back);
+    partition?.done(dead ? [dead] : []);
+    if (dead) return 0;
+    const failures = first.attempts + (first.uncounted ?? 0);
+    return Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** Math.max(0, failures - 1));
+  }
+
+  function take(partition: number): void {
+    settledAt = performance.now() + SETTLE_MS;
+    const one = open(partition, {
+      admit(job) {
+        lanes.add(job);
+        plan();
+      },
+      drop(key, chosen) {
+        const names = [...lanes.names()].filter(
+          (name) => key === undefined || name === key || name.startsWith(`${key}#`),
+        );
+        return names.flatMap((name) => lanes.purge(name, chosen));
+      },
+      isTight: () => isTight,
+    });
+    held.set(partition, one);
+  }
+
+  async function release(partition: number): Promise<void> {
+    const one = held.get(partition);
+    await one?.release();
+    if (held.get(partition) === one) held.delete(partition);
+  }
+
+  /** An aborted consumer is gone when nothing of its work is left; with the last one the partitions go. */
+  function settle(consumer: Consumer): void {
+    if (!consumer.options.signal.aborted || consumer.running > 0) return;
+    if (!consumers.delete(consumer)) return;
+    consumer.gone();
+    if (consumers.size === 0) sharing?.stop.abort();
+  }
+
+  return {
+    held,
+    get isConsumed() {
+      return consumers.size > 0;
+    },
+    look() {
+      let bytes = 0;
+      for (const partition of held.values()) bytes += partition.bytes;
+      isTight = bytes > BYTES;
+      for (const partition of held.values()) partition.spill();
+    },
+    async consume(handler, consumeOptions) {
+      const { signal } = consumeOptions;
+      if (signal.aborted) return;
+      // The partitions of the consumers before are let go of first.
+      while (sharing?.stop.signal.aborted) await sharing.ended;
+      if (signal.aborted) return;
+      const gone = Promise.withResolvers<void>();
+      const consumer: Consumer = { handler, options: consumeOptions, running: 0, gone: gone.resolve };
+      consumers.add(consumer);
+      if (!sharing) {
+        const stop = new AbortController();
+        const ended = ownership.run({ take, release }, stop.signal).finally(() => {
+          sharing = undefined;
+        });
+        sharing = { stop, ended };
+      }
+      const current = sharing;
+      signal.addEventListener('abort', () => settle(consumer), { once: true });
+      plan();
+      await gone.promise;
+      if (current.stop.signal.aborted) await current.ended;
+    },
+  };
+}
