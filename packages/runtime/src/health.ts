@@ -7,6 +7,9 @@ const PING_MS = 2_000;
 
 const DEPENDENCIES = ['store', 'queue', 'pubsub', 'call', 'blob'] as const;
 
+/** Without wake-ups everything goes on, a little later: no reason to take all processes out at once. */
+const WAKE_UPS = 'pubsub';
+
 type HealthDeps = Pick<Deps, 'store' | 'queue' | 'pubsub' | 'call' | 'blob' | 'clock'>;
 
 /** Answers health checks; false: the request is for something else. */
@@ -21,7 +24,7 @@ export interface HealthOptions {
 
 /**
  * `GET /health`: the process is alive. `GET /ready`: its dependencies answer and it takes work, else 503 with the
- * names of those that do not. `GET /metrics`: where an exposition is given.
+ * names of those that do not; one that can be done without is named as degraded. `GET /metrics`: where an exposition is given.
  */
 export function createHealthListener(
   deps: HealthDeps,
@@ -31,9 +34,9 @@ export function createHealthListener(
     if (isDraining()) return { status: 503, body: { status: 'draining' } };
     const answers = await Promise.all(DEPENDENCIES.map((name) => answersInTime(deps[name], deps.clock)));
     const failing = DEPENDENCIES.filter((_, index) => !answers[index]);
-    return failing.length === 0
-      ? { status: 200, body: { status: 'ready' } }
-      : { status: 503, body: { status: 'not ready', failing } };
+    if (failing.some((name) => name !== WAKE_UPS))
+      return { status: 503, body: { status: 'not ready', failing } };
+    return { status: 200, body: { status: 'ready', ...(failing.length > 0 && { degraded: failing }) } };
   }
 
   return (req, res) => {
