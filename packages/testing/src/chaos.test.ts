@@ -66,8 +66,8 @@ await withPrograms(['rabbitmq', 'redis', 'mongodb'], () => {
     const road = await deployRoad(cluster.client, sink);
     const urls = (path: string) => cluster.of('gateway').map(({ url }) => url + path);
     const loads: [Load, Load] = [
-      createLoad('p', urls(road.plain.path), 4),
-      createLoad('c', urls(road.counting.path).reverse(), 4),
+      createLoad('p', urls(road.plain.path), 2),
+      createLoad('c', urls(road.counting.path).reverse(), 2),
     ];
     const healed = await strike({
       cluster,

@@ -57,8 +57,8 @@ await withPrograms(['rabbitmq', 'redis', 'mongodb'], () => {
     const road = await deployRoad(cluster.client, sink);
     const urls = (path: string) => cluster.of('gateway').map(({ url }) => url + path);
     const loads: [Load, Load] = [
-      createLoad('p', urls(road.plain.path), 4),
-      createLoad('c', urls(road.counting.path).reverse(), 4),
+      createLoad('p', urls(road.plain.path), 2),
+      createLoad('c', urls(road.counting.path).reverse(), 2),
     ];
     const clients = cluster.of('gateway').map(({ url }) => createClient({ url, key: cluster.apiKey }));
     let replacing = true;
@@ -99,5 +99,5 @@ await withPrograms(['rabbitmq', 'redis', 'mongodb'], () => {
     await Promise.all(streams);
     for (const ids of seen) expect(ids).toEqual(wanted);
     console.info(`${cluster.processes.length} processes replaced:`, outcome);
-  }, 600_000);
+  }, 900_000);
 });
