@@ -7,11 +7,10 @@ import { startMongo } from './servers/mongodb.ts';
 import { startRabbit } from './servers/rabbitmq.ts';
 import { startRedis } from './servers/redis.ts';
 import type { TestServer } from './servers/server.ts';
-import { withPrograms } from './servers/servers.ts';
 import { type TempDir, tempDir } from './temp-dir.ts';
 import { createWebhookSink, type WebhookSink } from './webhook-sink.ts';
 
-await withPrograms(['rabbitmq', 'redis', 'mongodb'], () => {
+export function rollingRestartSuite(): void {
   let dir: TempDir;
   let servers: TestServer[] = [];
   let cluster: Cluster;
@@ -100,4 +99,4 @@ await withPrograms(['rabbitmq', 'redis', 'mongodb'], () => {
     for (const ids of seen) expect(ids).toEqual(wanted);
     console.info(`${cluster.processes.length} processes replaced:`, outcome);
   }, 900_000);
-});
+}

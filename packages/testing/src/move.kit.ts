@@ -9,7 +9,6 @@ import { startMongo } from './servers/mongodb.ts';
 import { startRabbit } from './servers/rabbitmq.ts';
 import { startRedis } from './servers/redis.ts';
 import type { TestServer } from './servers/server.ts';
-import { withPrograms } from './servers/servers.ts';
 import { type TempDir, tempDir } from './temp-dir.ts';
 import { createWebhookSink, type WebhookSink } from './webhook-sink.ts';
 
@@ -17,7 +16,7 @@ const MOVE = fileURLToPath(new URL('../../runtime/src/move-main.ts', import.meta
 const SECRET_KEY = 'the root key of every platform under test';
 const env = { WELLSPRING_RETAIN_EVENTS: '1000000', WELLSPRING_SECRET_KEY: SECRET_KEY };
 
-await withPrograms(['rabbitmq', 'redis', 'mongodb'], () => {
+export function moveSuite(): void {
   let dir: TempDir;
   let elsewhere: TempDir;
   let servers: TestServer[] = [];
@@ -88,4 +87,4 @@ await withPrograms(['rabbitmq', 'redis', 'mongodb'], () => {
     const outcome = await checkRoad(cluster, road, loads, sink);
     expect(outcome.accepted).toBeGreaterThanOrEqual(400);
   }, 300_000);
-});
+}

@@ -7,7 +7,6 @@ import { startMongo } from './servers/mongodb.ts';
 import { startRabbit } from './servers/rabbitmq.ts';
 import { startRedis } from './servers/redis.ts';
 import type { TestServer } from './servers/server.ts';
-import { withPrograms } from './servers/servers.ts';
 import { type TempDir, tempDir } from './temp-dir.ts';
 import { createWebhookSink, type WebhookSink } from './webhook-sink.ts';
 
@@ -23,7 +22,7 @@ const LONGEST_OUTAGE_MS = Number(process.env.CHAOS_OUTAGE_MS ?? 2_000);
 /** Deliveries that one death may repeat, in each of two processes: under way, and with an outcome not written yet. */
 const REPEATED = 2 * 64;
 
-await withPrograms(['rabbitmq', 'redis', 'mongodb'], () => {
+export function chaosSuite(): void {
   let dir: TempDir;
   let servers: TestServer[] = [];
   let cluster: Cluster;
@@ -92,4 +91,4 @@ await withPrograms(['rabbitmq', 'redis', 'mongodb'], () => {
       `${KILLS} kills: ${accepted} accepted, ${unanswered} unanswered, ${emitted} emitted, ${deliveredTwice} delivered twice\n${say(healed)}`,
     );
   }, 3_600_000);
-});
+}
