@@ -3,6 +3,8 @@ export default {
   testMatch: ['<rootDir>/{packages,services}/*/src/**/*.test.ts'],
   extensionsToTreatAsEsm: ['.ts'],
   transform: { '\\.ts$': '<rootDir>/packages/testing/src/strip-types.mjs' },
+  // Takes a machine for itself: see jest.distributed.mjs.
+  testPathIgnorePatterns: ['/node_modules/', '/distributed\\.test\\.ts$'],
   testEnvironment: '<rootDir>/packages/testing/src/environment.mjs',
   globalSetup: '<rootDir>/packages/testing/src/servers/global-setup.ts',
   globalTeardown: '<rootDir>/packages/testing/src/servers/global-teardown.ts',

@@ -7,7 +7,7 @@ import { sendProblem } from './problem-response.ts';
 import { readBody } from './read-body.ts';
 
 /** Shorter than the time for which a service that drains keeps idle connections: none is closed under a request. */
-const IDLE_MS = 2_000;
+const IDLE_MS = 1_000;
 const CONNECT_MS = 2_000;
 /** A service that is being replaced is back by then; otherwise the client is told. */
 const PATIENCE_MS = 5_000;

@@ -46,7 +46,7 @@ export interface Running {
 /** Whoever stops the process from outside gives it longer than this. */
 export const STOP_MS = 30_000;
 /** Longer than a gateway keeps an idle connection to a service. */
-const LINGER_MS = 3_000;
+const LINGER_MS = 4_000;
 
 /**
  * Builds the adapters and services of a process, runs the workers, and listens. Until everything is there only the
