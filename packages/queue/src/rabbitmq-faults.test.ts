@@ -16,6 +16,7 @@ import type { Job, Queue } from './port.ts';
 import { type Installation, type RabbitProcess, startProcess } from './rabbitmq.kit.ts';
 import { attempts, inbox } from './rabbitmq-rows.ts';
 
+const RUNS = Number(process.env.QUEUE_RUNS ?? 10);
 const SEED = Number(process.env.QUEUE_SEED ?? 20261121);
 
 /** What happens to the jobs of an installation, over all its processes. */
@@ -25,7 +26,11 @@ interface Ledger {
   handled: number;
   /** Handled in two places at one time. */
   overlaps: string[];
-  handler(process: { isDead: boolean }, ms?: number): (jobs: readonly Job[]) => Promise<void>;
+  /** @param work is done, and then `check`, in whose time nothing else happens */
+  handler(
+    process: { isDead: boolean },
+    ms?: number,
+  ): (jobs: readonly Job[], work?: () => Promise<unknown>, check?: () => void) => Promise<void>;
   count(): number;
 }
 
@@ -38,15 +43,17 @@ function createLedger(): Ledger {
     overlaps: [],
     handler:
       (process, ms = 0) =>
-      async (jobs) => {
+      async (jobs, work, check) => {
         const { key } = jobs[0]!;
         const other = busy.get(key);
         if (other && !other.isDead) ledger.overlaps.push(key);
         busy.set(key, process);
         if (ms > 0) await pause(ms);
+        await work?.();
         // The dead do nothing more, and tell nobody.
         if (process.isDead) return new Promise(() => {});
         busy.delete(key);
+        check?.();
         for (const { payload } of jobs) {
           ledger.handled += 1;
           const name = `${key} ${payload}`;
@@ -103,7 +110,8 @@ await withPrograms(['rabbitmq', 'redis'], () => {
     const stop = new AbortController();
     stops.push(stop);
     const state = { isDead: false };
-    const ended = process.queue.consume('runs', ledger.handler(state, ms), {
+    const handle = ledger.handler(state, ms);
+    const ended = process.queue.consume('runs', (jobs) => handle(jobs), {
       concurrency: 64,
       batch,
       signal: stop.signal,
@@ -308,6 +316,88 @@ await withPrograms(['rabbitmq', 'redis'], () => {
     expect(seen).toEqual(['0', 'after']);
     await eventually(async () => (await rows.count()) === 0);
   }, 60_000);
+
+  test('whatever is slow, fails, moves or is killed: nothing is lost, each key in order and in one place', async () => {
+    const tiny = { prefetch: 8, slowMs: 5, verySlowMs: 40, here: 4, hereTight: 2, lookMs: 10 };
+    const plan = fc.record({
+      jobs: fc.array(
+        fc.record({
+          key: fc.constantFrom('dc_1', 'dc_2', 'dc_3#0', 'dc_3#1', 'dc_4'),
+          ms: fc.constantFrom(0, 0, 0, 1, 30),
+          failures: fc.constantFrom(0, 0, 0, 0, 0, 0, 0, 1, 2),
+        }),
+        { minLength: 50, maxLength: 300 },
+      ),
+      batch: fc.integer({ min: 1, max: 6 }),
+      faults: fc.array(fc.record({ how: fc.constantFrom('end', 'kill', 'cut'), at: fc.nat(90) }), {
+        maxLength: 4,
+      }),
+    });
+    await fc.assert(
+      fc.asyncProperty(plan, async ({ jobs, batch, faults }) => {
+        const installation = { ...install(2), limits: tiny };
+        const ledger = createLedger();
+        const left = jobs.map(({ failures }) => failures);
+        async function consume() {
+          const process = await start(installation);
+          const stop = new AbortController();
+          stops.push(stop);
+          const state = { isDead: false };
+          const record = ledger.handler(state);
+          const ended = process.queue.consume(
+            'runs',
+            async (batchOfKey) => {
+              const indexes = batchOfKey.map(({ payload }) => Number(payload));
+              await record(
+                batchOfKey,
+                () => Promise.all(indexes.map((index) => pause(jobs[index]!.ms))),
+                () => {
+                  const failing = indexes.find((index) => left[index]! > 0);
+                  if (failing === undefined) return;
+                  left[failing]! -= 1;
+                  throw new Error('this time not');
+                },
+              );
+            },
+            { concurrency: 3, batch, signal: stop.signal },
+          );
+          return {
+            async end() {
+              stop.abort();
+              await ended;
+            },
+            async kill() {
+              state.isDead = true;
+              await process.kill();
+            },
+            cut: () => process.cut(),
+          };
+        }
+        const all = [await consume(), await consume()];
+        const { queue } = await start(installation);
+        const published = jobs.map(({ key }, n) => queue.publish('runs', { key, payload: `${n}` }));
+        for (const [i, { how, at }] of faults.toSorted((one, other) => one.at - other.at).entries()) {
+          await eventually(() => ledger.count() >= (at / 100) * jobs.length, { ms: 20_000, every: 2 });
+          await all[i % 2]![how as 'end' | 'kill' | 'cut']();
+          if (how !== 'cut') all[i % 2] = await consume();
+        }
+        await Promise.all(published);
+        await eventually(() => ledger.count() === jobs.length, { ms: 20_000, every: 20 });
+        expect(outOfOrder(ledger)).toEqual([]);
+        expect(ledger.overlaps).toEqual([]);
+        const { store } = installation;
+        await eventually(
+          async () =>
+            (await queue.depth('runs')) === 0 &&
+            (await store.collection(inbox).count()) === 0 &&
+            (await store.collection(attempts).count()) === 0,
+          { every: 50 },
+        );
+        for (const one of all) await one.end();
+      }),
+      { numRuns: RUNS, seed: SEED, endOnFailure: true },
+    );
+  }, 600_000);
 
   test('Redis is away: who has a partition keeps it', async () => {
     const installation = install();
