@@ -1,8 +1,8 @@
 import { hashApiKey } from '@wellspring/core/api-key';
 import { newId } from '@wellspring/core/ids';
-import { apiKeys, users } from '@wellspring/store/collections/users';
+import { apiKeys, type UserRow, users } from '@wellspring/store/collections/users';
 import { insertNew } from '@wellspring/store/insert-new';
-import { ConflictError } from '@wellspring/store/port';
+import { type Collection, ConflictError } from '@wellspring/store/port';
 import type { Deps } from './deps.ts';
 
 const USERNAME = 'admin';
@@ -20,18 +20,7 @@ export async function applyPresets(
   const now = Math.floor(clock.now() / 1000);
   const userRows = store.collection(users);
   const existing = await userRows.find({ username: USERNAME });
-  const user =
-    existing ??
-    (await insertNew(userRows, () => ({
-      id: newId('u'),
-      username: USERNAME,
-      email: 'admin@localhost',
-      plan: 'free' as const,
-      daily_invocations_quota: null,
-      daily_compute_time_quota: null,
-      created_at: now,
-      updated_at: now,
-    })));
+  const user = existing ?? (await newAdmin(userRows, now));
   if (existing && !always) return;
   const keyRows = store.collection(apiKeys);
   const hash = hashApiKey(apiKey);
@@ -43,5 +32,25 @@ export async function applyPresets(
     if (taken && taken.user_id !== user.id) {
       throw new Error('WELLSPRING_API_KEY is the key of another user than admin.');
     }
+  }
+}
+
+/** The user; another process may make it at the same moment. */
+async function newAdmin(rows: Collection<UserRow>, now: number): Promise<UserRow> {
+  try {
+    return await insertNew(rows, () => ({
+      id: newId('u'),
+      username: USERNAME,
+      email: 'admin@localhost',
+      plan: 'free' as const,
+      daily_invocations_quota: null,
+      daily_compute_time_quota: null,
+      created_at: now,
+      updated_at: now,
+    }));
+  } catch (error) {
+    const other = error instanceof ConflictError ? await rows.find({ username: USERNAME }) : undefined;
+    if (!other) throw error;
+    return other;
   }
 }
