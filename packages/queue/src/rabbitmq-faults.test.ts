@@ -4,8 +4,10 @@ import { openAmqp } from '@wellspring/amqp/client';
 import { newSecret } from '@wellspring/core/ids';
 import { silentLog } from '@wellspring/core/log';
 import { partitionOf } from '@wellspring/core/rendezvous';
+import { Unavailable } from '@wellspring/core/unavailable';
 import { type Database, openDatabase } from '@wellspring/sqlite/database';
 import { createEmbeddedStore } from '@wellspring/store/embedded';
+import type { Store } from '@wellspring/store/port';
 import { eventually } from '@wellspring/testing/eventually';
 import { startRabbit } from '@wellspring/testing/servers/rabbitmq';
 import { startRedis } from '@wellspring/testing/servers/redis';
@@ -16,7 +18,7 @@ import type { Job, Queue } from './port.ts';
 import { type Installation, type RabbitProcess, startProcess } from './rabbitmq.kit.ts';
 import { attempts, inbox } from './rabbitmq-rows.ts';
 
-const RUNS = Number(process.env.QUEUE_RUNS ?? 10);
+const RUNS = Number(process.env.QUEUE_RUNS ?? 6);
 const SEED = Number(process.env.QUEUE_SEED ?? 20261121);
 
 /** What happens to the jobs of an installation, over all its processes. */
@@ -65,6 +67,22 @@ function createLedger(): Ledger {
     count: () => seen.size,
   };
   return ledger;
+}
+
+/** A store that fails while `isDown` says so. */
+function unreliable(store: Store, isDown: () => boolean): Store {
+  const guarded = <T extends object>(target: T): T =>
+    new Proxy(target, {
+      get: (from, name) => {
+        const value = Reflect.get(from, name);
+        if (typeof value !== 'function') return value;
+        return async (...all: unknown[]) => {
+          if (isDown()) throw new Unavailable('the store is away');
+          return value.apply(from, all);
+        };
+      },
+    });
+  return { ...store, collection: (definition) => guarded(store.collection(definition)) };
 }
 
 /** Keys whose jobs were first handled in another order than that of their publication. */
@@ -329,13 +347,16 @@ await withPrograms(['rabbitmq', 'redis'], () => {
         { minLength: 50, maxLength: 300 },
       ),
       batch: fc.integer({ min: 1, max: 6 }),
-      faults: fc.array(fc.record({ how: fc.constantFrom('end', 'kill', 'cut'), at: fc.nat(90) }), {
+      faults: fc.array(fc.record({ how: fc.constantFrom('end', 'kill', 'cut', 'store'), at: fc.nat(90) }), {
         maxLength: 4,
       }),
     });
     await fc.assert(
       fc.asyncProperty(plan, async ({ jobs, batch, faults }) => {
-        const installation = { ...install(2), limits: tiny };
+        const installed = install(2);
+        let awayUntil = 0;
+        const store = unreliable(installed.store, () => performance.now() < awayUntil);
+        const installation = { ...installed, store, limits: tiny };
         const ledger = createLedger();
         const left = jobs.map(({ failures }) => failures);
         async function consume() {
@@ -378,14 +399,14 @@ await withPrograms(['rabbitmq', 'redis'], () => {
         const published = jobs.map(({ key }, n) => queue.publish('runs', { key, payload: `${n}` }));
         for (const [i, { how, at }] of faults.toSorted((one, other) => one.at - other.at).entries()) {
           await eventually(() => ledger.count() >= (at / 100) * jobs.length, { ms: 20_000, every: 2 });
-          await all[i % 2]![how as 'end' | 'kill' | 'cut']();
-          if (how !== 'cut') all[i % 2] = await consume();
+          if (how === 'store') awayUntil = performance.now() + 150;
+          else await all[i % 2]![how as 'end' | 'kill' | 'cut']();
+          if (how === 'end' || how === 'kill') all[i % 2] = await consume();
         }
         await Promise.all(published);
         await eventually(() => ledger.count() === jobs.length, { ms: 20_000, every: 20 });
         expect(outOfOrder(ledger)).toEqual([]);
         expect(ledger.overlaps).toEqual([]);
-        const { store } = installation;
         await eventually(
           async () =>
             (await queue.depth('runs')) === 0 &&
