@@ -4,10 +4,8 @@ import { openAmqp } from '@wellspring/amqp/client';
 import { newSecret } from '@wellspring/core/ids';
 import { silentLog } from '@wellspring/core/log';
 import { partitionOf } from '@wellspring/core/rendezvous';
-import { Unavailable } from '@wellspring/core/unavailable';
 import { type Database, openDatabase } from '@wellspring/sqlite/database';
 import { createEmbeddedStore } from '@wellspring/store/embedded';
-import type { Store } from '@wellspring/store/port';
 import { eventually } from '@wellspring/testing/eventually';
 import { startRabbit } from '@wellspring/testing/servers/rabbitmq';
 import { startRedis } from '@wellspring/testing/servers/redis';
@@ -18,7 +16,6 @@ import type { Job, Queue } from './port.ts';
 import { type Installation, type RabbitProcess, startProcess } from './rabbitmq.kit.ts';
 import { attempts, inbox } from './rabbitmq-rows.ts';
 
-const RUNS = Number(process.env.QUEUE_RUNS ?? 6);
 const SEED = Number(process.env.QUEUE_SEED ?? 20261121);
 
 /** What happens to the jobs of an installation, over all its processes. */
@@ -28,11 +25,7 @@ interface Ledger {
   handled: number;
   /** Handled in two places at one time. */
   overlaps: string[];
-  /** @param work is done, and then `check`, in whose time nothing else happens */
-  handler(
-    process: { isDead: boolean },
-    ms?: number,
-  ): (jobs: readonly Job[], work?: () => Promise<unknown>, check?: () => void) => Promise<void>;
+  handler(process: { isDead: boolean }, ms?: number): (jobs: readonly Job[]) => Promise<void>;
   count(): number;
 }
 
@@ -45,17 +38,15 @@ function createLedger(): Ledger {
     overlaps: [],
     handler:
       (process, ms = 0) =>
-      async (jobs, work, check) => {
+      async (jobs) => {
         const { key } = jobs[0]!;
         const other = busy.get(key);
         if (other && !other.isDead) ledger.overlaps.push(key);
         busy.set(key, process);
         if (ms > 0) await pause(ms);
-        await work?.();
         // The dead do nothing more, and tell nobody.
         if (process.isDead) return new Promise(() => {});
         busy.delete(key);
-        check?.();
         for (const { payload } of jobs) {
           ledger.handled += 1;
           const name = `${key} ${payload}`;
@@ -67,22 +58,6 @@ function createLedger(): Ledger {
     count: () => seen.size,
   };
   return ledger;
-}
-
-/** A store that fails while `isDown` says so. */
-function unreliable(store: Store, isDown: () => boolean): Store {
-  const guarded = <T extends object>(target: T): T =>
-    new Proxy(target, {
-      get: (from, name) => {
-        const value = Reflect.get(from, name);
-        if (typeof value !== 'function') return value;
-        return async (...all: unknown[]) => {
-          if (isDown()) throw new Unavailable('the store is away');
-          return value.apply(from, all);
-        };
-      },
-    });
-  return { ...store, collection: (definition) => guarded(store.collection(definition)) };
 }
 
 /** Keys whose jobs were first handled in another order than that of their publication. */
@@ -128,8 +103,7 @@ await withPrograms(['rabbitmq', 'redis'], () => {
     const stop = new AbortController();
     stops.push(stop);
     const state = { isDead: false };
-    const handle = ledger.handler(state, ms);
-    const ended = process.queue.consume('runs', (jobs) => handle(jobs), {
+    const ended = process.queue.consume('runs', ledger.handler(state, ms), {
       concurrency: 64,
       batch,
       signal: stop.signal,
@@ -334,91 +308,6 @@ await withPrograms(['rabbitmq', 'redis'], () => {
     expect(seen).toEqual(['0', 'after']);
     await eventually(async () => (await rows.count()) === 0);
   }, 60_000);
-
-  test('whatever is slow, fails, moves or is killed: nothing is lost, each key in order and in one place', async () => {
-    const tiny = { prefetch: 8, slowMs: 5, verySlowMs: 40, here: 4, hereTight: 2, lookMs: 10 };
-    const plan = fc.record({
-      jobs: fc.array(
-        fc.record({
-          key: fc.constantFrom('dc_1', 'dc_2', 'dc_3#0', 'dc_3#1', 'dc_4'),
-          ms: fc.constantFrom(0, 0, 0, 1, 30),
-          failures: fc.constantFrom(0, 0, 0, 0, 0, 0, 0, 1, 2),
-        }),
-        { minLength: 50, maxLength: 300 },
-      ),
-      batch: fc.integer({ min: 1, max: 6 }),
-      faults: fc.array(fc.record({ how: fc.constantFrom('end', 'kill', 'cut', 'store'), at: fc.nat(90) }), {
-        maxLength: 4,
-      }),
-    });
-    await fc.assert(
-      fc.asyncProperty(plan, async ({ jobs, batch, faults }) => {
-        const installed = install(2);
-        let awayUntil = 0;
-        const store = unreliable(installed.store, () => performance.now() < awayUntil);
-        const installation = { ...installed, store, limits: tiny };
-        const ledger = createLedger();
-        const left = jobs.map(({ failures }) => failures);
-        async function consume() {
-          const process = await start(installation);
-          const stop = new AbortController();
-          stops.push(stop);
-          const state = { isDead: false };
-          const record = ledger.handler(state);
-          const ended = process.queue.consume(
-            'runs',
-            async (batchOfKey) => {
-              const indexes = batchOfKey.map(({ payload }) => Number(payload));
-              await record(
-                batchOfKey,
-                () => Promise.all(indexes.map((index) => pause(jobs[index]!.ms))),
-                () => {
-                  const failing = indexes.find((index) => left[index]! > 0);
-                  if (failing === undefined) return;
-                  left[failing]! -= 1;
-                  throw new Error('this time not');
-                },
-              );
-            },
-            { concurrency: 3, batch, signal: stop.signal },
-          );
-          return {
-            async end() {
-              stop.abort();
-              await ended;
-            },
-            async kill() {
-              state.isDead = true;
-              await process.kill();
-            },
-            cut: () => process.cut(),
-          };
-        }
-        const all = [await consume(), await consume()];
-        const { queue } = await start(installation);
-        const published = jobs.map(({ key }, n) => queue.publish('runs', { key, payload: `${n}` }));
-        for (const [i, { how, at }] of faults.toSorted((one, other) => one.at - other.at).entries()) {
-          await eventually(() => ledger.count() >= (at / 100) * jobs.length, { ms: 20_000, every: 2 });
-          if (how === 'store') awayUntil = performance.now() + 150;
-          else await all[i % 2]![how as 'end' | 'kill' | 'cut']();
-          if (how === 'end' || how === 'kill') all[i % 2] = await consume();
-        }
-        await Promise.all(published);
-        await eventually(() => ledger.count() === jobs.length, { ms: 20_000, every: 20 });
-        expect(outOfOrder(ledger)).toEqual([]);
-        expect(ledger.overlaps).toEqual([]);
-        await eventually(
-          async () =>
-            (await queue.depth('runs')) === 0 &&
-            (await store.collection(inbox).count()) === 0 &&
-            (await store.collection(attempts).count()) === 0,
-          { every: 50 },
-        );
-        for (const one of all) await one.end();
-      }),
-      { numRuns: RUNS, seed: SEED, endOnFailure: true },
-    );
-  }, 600_000);
 
   test('Redis is away: who has a partition keeps it', async () => {
     const installation = install();

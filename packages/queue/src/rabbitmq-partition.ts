@@ -62,37 +62,28 @@ export interface PartitionOptions {
   declare(channel: Channel): Promise<void>;
   /** In rows, such as `runs.7`. */
   name: string;
-  limits: Limits;
 }
 
-/** When jobs leave the broker for the inbox, and how many of them are in memory. */
-export interface Limits {
-  /** Messages at a time that are not confirmed; fewer cost throughput, more memory. */
-  prefetch: number;
-  /** With half of those taken, keys that have an eighth of them and are older than this go to the inbox. */
-  slowMs: number;
-  /** Jobs that are not done after this time go there in any case: the broker gives a consumer half an hour. */
-  verySlowMs: number;
-  /** Jobs of a slow key in memory. */
-  here: number;
-  /** The same when memory is short. */
-  hereTight: number;
-}
-
-export const LIMITS: Limits = {
-  prefetch: 256,
-  slowMs: 500,
-  verySlowMs: 60_000,
-  here: 256,
-  hereTight: 16,
-};
+/** Messages at a time that are not confirmed; fewer cost throughput, more memory. */
+const PREFETCH = 256;
+/** With half of those taken, keys that have so many of them and are older than this go to the inbox. */
+const MANY = PREFETCH / 8;
+const SLOW_MS = 500;
+/** Jobs that are not done after this time go there in any case: the broker gives a consumer half an hour. */
+const VERY_SLOW_MS = 60_000;
+/** Jobs of a slow key in memory. */
+const HERE = 256;
+const HERE_TIGHT = 16;
 const FIRST_REST_MS = 100;
 const LONGEST_REST_MS = 2_000;
+/** Ids of jobs whose messages may come again, since the channel went before the broker had all that was sent on it. */
+const FINISHED = 4 * PREFETCH;
+
 /** Whether a key is this one, or one of its lanes. */
 const isOf = (key: string, base: string) => key === base || key.startsWith(`${base}#`);
 
 export function openPartition(
-  { amqp, store, clock, log, queue, declare, name, limits }: PartitionOptions,
+  { amqp, store, clock, log, queue, declare, name }: PartitionOptions,
   { admit, drop, isTight }: PartitionEvents,
 ): Partition {
   const attemptRows = store.collection(attempts);
@@ -100,7 +91,6 @@ export function openPartition(
   const jobs = new Map<string, Arrived>();
   const counts = new Map<string, number>();
   let bytes = 0;
-  /** Jobs whose messages may come again, since their channel went before the broker had all that was sent on it. */
   const finished = new Set<string>();
   /** Purges that were under way when this process got the partition, by id of their message. */
   const purging = new Map<string, string>();
@@ -132,9 +122,8 @@ export function openPartition(
     return undefined;
   }
 
-  const room = () => (isTight() ? limits.hereTight : limits.here);
   const inbox = createInbox(
-    { store, name, persist, room },
+    { store, name, persist, room: () => (isTight() ? HERE_TIGHT : HERE) },
     {
       here: (key) => counts.get(key) ?? 0,
       isKnown: (id) => jobs.has(id) || finished.has(id),
@@ -178,7 +167,7 @@ export function openPartition(
 
   function finish(id: string): void {
     finished.add(id);
-    if (finished.size > 4 * limits.prefetch) finished.delete(finished.values().next().value!);
+    if (finished.size > FINISHED) finished.delete(finished.values().next().value!);
   }
 
   const isPurging = (key: string) => [...purging.values()].some((base) => isOf(key, base));
@@ -281,7 +270,7 @@ export function openPartition(
       name: queue,
       async setup(made) {
         await declare(made);
-        await made.prefetch(limits.prefetch);
+        await made.prefetch(PREFETCH);
         channel = made;
         await consume(made, queue, (message) => onMessage(made, message));
       },
@@ -308,12 +297,12 @@ export function openPartition(
       if (own) own.push(job);
       else byKey.set(job.key, [job]);
     }
-    const isFull = held >= limits.prefetch / 2;
+    const isFull = held >= PREFETCH / 2;
     for (const [key, own] of byKey) {
       const age = now - own[0]!.arrivedAt;
       const isSlow =
-        age > limits.verySlowMs ||
-        (isFull && age > limits.slowMs && own.length >= limits.prefetch / 8) ||
+        age > VERY_SLOW_MS ||
+        (isFull && age > SLOW_MS && own.length >= MANY) ||
         (isTight() && own.length > 1);
       if (!isSlow || inbox.isBehind(key)) byKey.delete(key);
     }
@@ -326,6 +315,7 @@ export function openPartition(
     const late: string[] = [];
     let [kept, last] = [0, 0];
     const tail = new Set<Arrived>();
+    const most = isTight() ? HERE_TIGHT : HERE;
     for (const [i, job] of chosen.entries()) {
       if (job.isDone) late.push(job.id);
       // Gone with its channel: it is in the inbox, and the message that comes again is one too many.
@@ -333,7 +323,7 @@ export function openPartition(
       job.stored = true;
       if (job.delivery) ack(job.delivery.channel, job.delivery.message);
       job.delivery = undefined;
-      if (job.out || (tail.size === 0 && kept < room())) {
+      if (job.out || (tail.size === 0 && kept < most)) {
         kept += 1;
         last = places[i]!;
       } else tail.add(job);

@@ -1,5 +1,3 @@
-import { once } from 'node:events';
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { openAmqp } from '@wellspring/amqp/client';
 import { type Clock, systemClock } from '@wellspring/core/clock';
@@ -13,7 +11,7 @@ import type { Store } from '@wellspring/store/port';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
 import type { QueueSubject } from './contract.ts';
 import { QUEUES, type Queue, type QueueName } from './port.ts';
-import { createRabbitQueue, type RabbitQueueOptions } from './rabbitmq.ts';
+import { createRabbitQueue } from './rabbitmq.ts';
 
 /** Few, so that keys share them. */
 const PARTITIONS = 4;
@@ -24,8 +22,6 @@ export interface RabbitProcess {
   member: string;
   /** Its connections end; nothing is finished or let go of before. */
   kill(): Promise<void>;
-  /** Its connections to the broker break; what was on its way is lost. */
-  cut(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -39,40 +35,6 @@ export interface Installation {
   heartbeatMs?: number;
   /** A killed process does nothing more; else its consumers can be waited for. */
   mortal?: boolean;
-  limits?: RabbitQueueOptions['limits'];
-}
-
-/** A way to a server that can be broken. */
-async function openWire(url: string) {
-  const sockets = new Set<Socket>();
-  const { hostname, port } = new URL(url);
-  const keep = (socket: Socket) => {
-    sockets.add(socket);
-    return socket
-      .setNoDelay(true)
-      .on('error', () => {})
-      .on('close', () => sockets.delete(socket));
-  };
-  const between = createServer((near) => {
-    const far = keep(connect(Number(port), hostname));
-    keep(near).pipe(far).pipe(near);
-    near.once('close', () => far.destroy());
-    far.once('close', () => near.destroy());
-  }).listen(0, '127.0.0.1');
-  await once(between, 'listening');
-  const own = new URL(url);
-  own.host = `127.0.0.1:${(between.address() as AddressInfo).port}`;
-  async function cut(): Promise<void> {
-    for (const socket of sockets) socket.destroy();
-  }
-  return {
-    url: own.href,
-    cut,
-    close() {
-      between.close();
-      void cut();
-    },
-  };
 }
 
 /** A process of an installation, as far as its queues go. */
@@ -85,8 +47,7 @@ export async function startProcess(installation: Installation): Promise<RabbitPr
     heartbeatMs = HEARTBEAT_MS,
   } = installation;
   const log = silentLog;
-  const wire = await openWire(installation.amqp);
-  const amqp = await openAmqp({ url: wire.url, log });
+  const amqp = await openAmqp({ url: installation.amqp, log });
   const redis = await openRedis({ url: installation.redis, prefix, log });
   const member = newSecret();
   let isDead = false;
@@ -121,7 +82,6 @@ export async function startProcess(installation: Installation): Promise<RabbitPr
     ownershipOf,
     partitions,
     prefix,
-    ...(installation.limits && { limits: installation.limits }),
   });
   return {
     queue,
@@ -130,12 +90,10 @@ export async function startProcess(installation: Installation): Promise<RabbitPr
       isDead = true;
       await Promise.all([amqp.close(), redis.close()]);
     },
-    cut: wire.cut,
     async close() {
       await queue.close();
       await amqp.close();
       await redis.close();
-      wire.close();
     },
   };
 }

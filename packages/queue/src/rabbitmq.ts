@@ -13,7 +13,7 @@ import { type JobInput, QUEUES, type Queue, type QueueName } from './port.ts';
 import { createDeadLetters } from './rabbitmq-dead-letters.ts';
 import { createLine } from './rabbitmq-line.ts';
 import { toMessage } from './rabbitmq-message.ts';
-import { LIMITS, type Limits, openPartition } from './rabbitmq-partition.ts';
+import { openPartition } from './rabbitmq-partition.ts';
 import { attempts, delayed, inbox, layout, purges } from './rabbitmq-rows.ts';
 
 export interface RabbitQueueOptions {
@@ -27,8 +27,6 @@ export interface RabbitQueueOptions {
   partitions: number;
   /** What names of queues begin with; default `wellspring.`. */
   prefix?: string;
-  /** For tests. */
-  limits?: Limits & { lookMs: number };
 }
 
 const LOOK_MS = 250;
@@ -66,7 +64,6 @@ export async function assertLayout(store: Store, partitions: number): Promise<vo
  */
 export function createRabbitQueue(options: RabbitQueueOptions): Queue {
   const { amqp, store, clock, log, ownershipOf, partitions, prefix = 'wellspring.' } = options;
-  const { limits = { ...LIMITS, lookMs: LOOK_MS } } = options;
   const publisher = amqp.openPublisher('queue');
   const delayedRows = store.collection(delayed);
   const purgeRows = store.collection(purges);
@@ -160,7 +157,7 @@ export function createRabbitQueue(options: RabbitQueueOptions): Queue {
         partitionOf: (key) => partitionOf(key, partitions),
         open(partition, events) {
           const name = nameOf(queue, partition);
-          const known = { amqp, store, clock, log, name, queue: prefix + name, limits };
+          const known = { amqp, store, clock, log, name, queue: prefix + name };
           return openPartition({ ...known, declare: (channel) => declare(channel, name) }, events);
         },
         bury,
@@ -203,7 +200,7 @@ export function createRabbitQueue(options: RabbitQueueOptions): Queue {
       })();
     }
   }
-  every(limits.lookMs, 'slow jobs', async (queue) => lines.get(queue)!.look());
+  every(LOOK_MS, 'slow jobs', async (queue) => lines.get(queue)!.look());
   every(DUE_MS, 'delayed jobs', publishDue);
   every(FIND_MS, 'late jobs', findLate);
 
