@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
 import { openAmqp } from '@wellspring/amqp/client';
 import { newSecret } from '@wellspring/core/ids';
 import { silentLog } from '@wellspring/core/log';
-import { partitionOf } from '@wellspring/core/rendezvous';
+import { memberFor, partitionOf } from '@wellspring/core/rendezvous';
 import { type Database, openDatabase } from '@wellspring/sqlite/database';
 import { createEmbeddedStore } from '@wellspring/store/embedded';
 import { eventually } from '@wellspring/testing/eventually';
@@ -278,6 +278,44 @@ await withPrograms(['rabbitmq', 'redis'], () => {
     stop.abort();
     void ended;
   }, 120_000);
+
+  test('a partition whose job takes long moves afterwards; until then its other keys go on', async () => {
+    const installation = install(1);
+    const seen: string[] = [];
+    const held = Promise.withResolvers<void>();
+    const handleAs = (name: string) => async (jobs: readonly Job[]) => {
+      if (jobs[0]!.key === 'long') await held.promise;
+      seen.push(`${name} ${jobs[0]!.key}`);
+    };
+    async function consumeAs(name: string, process: RabbitProcess) {
+      const stop = new AbortController();
+      stops.push(stop);
+      void process.queue.consume('runs', handleAs(name), { concurrency: 8, signal: stop.signal });
+    }
+    const one = await start(installation);
+    await consumeAs('one', one);
+    let other = await start(installation);
+    while (memberFor(0, [one.member, other.member]) !== other.member) other = await start(installation);
+    await one.queue.publish('runs', { key: 'long', payload: '0' });
+    await one.queue.publish('runs', { key: 'dc_0', payload: '0' });
+    await eventually(() => seen.length === 1);
+    // As long as it takes to be one that takes long.
+    const begun = performance.now();
+    await eventually(() => performance.now() - begun > 1_200);
+    await consumeAs('other', other);
+    for (let n = 1; n <= 20; n++) {
+      await one.queue.publish('runs', { key: `dc_${n}`, payload: '0' });
+      await eventually(() => seen.length === n + 1, { ms: 2_000 });
+      await pause(100);
+    }
+    expect(new Set(seen.map((name) => name.split(' ')[0]))).toEqual(new Set(['one']));
+    held.resolve();
+    await eventually(async () => {
+      await one.queue.publish('runs', { key: 'late', payload: '0' });
+      return seen.includes('other late');
+    });
+    expect(seen).toContain('one long');
+  }, 60_000);
 
   test('purging a slow key drops what is in its inbox', async () => {
     const installation = install(2);

@@ -41,6 +41,9 @@ const FIRST_BACKOFF_MS = 100;
 const LONGEST_BACKOFF_MS = 30_000;
 /** From the taking of a partition to the first job, so that no key of it has a head start. */
 const SETTLE_MS = 20;
+/** A partition is let go of while no job takes longer. */
+const LONG_MS = 1_000;
+const LOOK_AGAIN_MS = 100;
 /** Of payloads in memory; beyond, what waits goes to the inbox. */
 const BYTES = 128 * 1024 * 1024;
 
@@ -99,7 +102,8 @@ export function createLine(options: LineOptions): Line {
       const taken = consumer && lanes.take(consumer.options.batch ?? 1);
       if (!taken) return;
       consumer.running += 1;
-      for (const job of taken.entries) job.out = true;
+      const outAt = performance.now();
+      for (const job of taken.entries) Object.assign(job, { out: true, outAt });
       void handOut(consumer, taken.lane, taken.entries);
     }
   }
@@ -187,8 +191,14 @@ export function createLine(options: LineOptions): Line {
     held.set(partition, one);
   }
 
-  async function release(partition: number): Promise<void> {
+  async function release(partition: number, urgent: AbortSignal): Promise<void> {
     const one = held.get(partition);
+    // A job that takes long is no reason for all other keys of the partition to wait until it is over.
+    const since = () => performance.now() - LONG_MS;
+    const isLong = (job: Arrived) => job.out && job.outAt < since();
+    while (!urgent.aborted && [...(one?.jobs.values() ?? [])].some(isLong)) {
+      await clock.sleep(LOOK_AGAIN_MS, urgent);
+    }
     await one?.release();
     if (held.get(partition) === one) held.delete(partition);
   }

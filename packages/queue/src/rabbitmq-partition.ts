@@ -18,6 +18,8 @@ export interface Arrived extends Entry {
   stored: boolean;
   /** It was handed out. */
   out: boolean;
+  /** performance.now() of that. */
+  outAt: number;
   isDone: boolean;
   /** performance.now() of its arrival. */
   arrivedAt: number;
@@ -148,6 +150,7 @@ export function openPartition(
       stored: !delivery,
       delivery,
       out: false,
+      outAt: 0,
       isDone: false,
       arrivedAt: performance.now(),
     };

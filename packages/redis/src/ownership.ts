@@ -25,7 +25,8 @@ export interface Ownership {
 
 export interface OwnershipHandlers {
   take(partition: number): void;
-  release(partition: number): Promise<void>;
+  /** @param urgent is aborted when others have to take it soon, or have it: what is slow is not to be waited for */
+  release(partition: number, urgent: AbortSignal): Promise<void>;
 }
 
 export interface OwnershipOptions {
@@ -90,14 +91,16 @@ export function createOwnership({
   const releaseKeys = redis.script(RELEASE, 1);
   const held = new Set<number>();
   /** Held no more as soon as the work on them has ended. */
-  const leaving = new Map<number, Promise<unknown>>();
+  const leaving = new Map<number, { ended: Promise<unknown>; urgent: AbortController }>();
   const all = Array.from({ length: partitions }, (_, partition) => partition);
   let members = '';
   let steady = 0;
 
-  function letGo(partition: number, { release }: OwnershipHandlers): void {
+  function letGo(partition: number, { release }: OwnershipHandlers, isUrgent: boolean): void {
+    const urgent = leaving.get(partition)?.urgent ?? new AbortController();
+    if (isUrgent) urgent.abort();
     if (leaving.has(partition)) return;
-    const ended = release(partition)
+    const ended = release(partition, urgent.signal)
       .catch((error: unknown) =>
         log.error({ group, partition, error: String(error) }, 'ownership.release_failed'),
       )
@@ -108,7 +111,7 @@ export function createOwnership({
       // Should Redis be away: it forgets the holder by itself.
       .catch(() => {})
       .finally(() => leaving.delete(partition));
-    leaving.set(partition, ended);
+    leaving.set(partition, { ended, urgent });
   }
 
   async function heartbeat(handlers: OwnershipHandlers): Promise<void> {
@@ -135,7 +138,7 @@ export function createOwnership({
       // Somebody else has it: this process was not heard of for too long.
       const lost = !got.has(partition);
       const moves = steady > 0 && memberFor(partition, names) !== member;
-      if (lost || moves) letGo(partition, handlers);
+      if (lost || moves) letGo(partition, handlers, lost);
     }
   }
 
@@ -158,8 +161,8 @@ export function createOwnership({
         await clock.sleep(heartbeatMs, signal);
       }
       const ending = [...held];
-      for (const partition of ending) letGo(partition, handlers);
-      await Promise.all(leaving.values());
+      for (const partition of ending) letGo(partition, handlers, true);
+      await Promise.all([...leaving.values()].map(({ ended }) => ended));
       await releaseKeys(key, member, 'leave').catch(() => {});
     },
     async holderOf(partition) {
