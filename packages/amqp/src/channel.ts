@@ -100,9 +100,12 @@ export function keepChannel<C extends Channel>(
     },
     async close() {
       closing.abort();
-      const ending = open?.close().catch(() => {}) ?? Promise.resolve();
-      await before(GOODBYE_MS, ending);
-      if (link.isUp) await before(GOODBYE_MS, running);
+      // One that is still being made ends by itself.
+      const ended = open?.close().then(
+        () => running,
+        () => {},
+      );
+      if (ended) await before(GOODBYE_MS, ended);
     },
   };
 }

@@ -1,5 +1,3 @@
-import { once } from 'node:events';
-import { type AddressInfo, createServer } from 'node:net';
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
 import { type Log, silentLog } from '@wellspring/core/log';
 import { eventually } from '@wellspring/testing/eventually';
@@ -201,17 +199,4 @@ await withPrograms(['rabbitmq'], () => {
     opened.push(await waiting);
     await opened[0]!.ping();
   }, 60_000);
-
-  test('closing does not wait for a broker that is silent', async () => {
-    const silent = createServer((socket) => socket.resume()).listen(0, '127.0.0.1');
-    await once(silent, 'listening');
-    const { port } = silent.address() as AddressInfo;
-    const stop = new AbortController();
-    const begun = performance.now();
-    const waiting = openAmqp({ url: `amqp://127.0.0.1:${port}`, log: silentLog, signal: stop.signal });
-    stop.abort(new Error('never mind'));
-    await expect(waiting).rejects.toThrow('never mind');
-    expect(performance.now() - begun).toBeLessThan(8_000);
-    silent.close();
-  });
 });

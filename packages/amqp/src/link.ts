@@ -49,6 +49,8 @@ export async function openLink({ url, of, log, signal }: LinkTarget): Promise<Li
   const fields = { server: 'rabbitmq', address: target.host, of };
   const closing = new AbortController();
   let model: ChannelModel | undefined;
+  /** Of the present socket, which it destroys. */
+  let life = new AbortController();
   let blocked: string | undefined;
   let downSince: number | undefined;
   let arrival = Promise.withResolvers<void>();
@@ -62,14 +64,15 @@ export async function openLink({ url, of, log, signal }: LinkTarget): Promise<Li
 
   /** From one attempt to connect to the end of that connection. */
   async function live(): Promise<void> {
-    const life = new AbortController();
+    life = new AbortController();
+    const { signal } = life;
     try {
       const opened = await connect(target.href, {
         timeout: CONNECT_MS,
         noDelay: true,
         clientProperties: { connection_name: `wellspring ${of}` },
         // amqplib leaves a socket on which nothing answers any more to itself.
-        ...{ signal: life.signal },
+        ...{ signal },
       });
       const ended = Promise.withResolvers<unknown>();
       let failure: unknown;
@@ -126,7 +129,7 @@ export async function openLink({ url, of, log, signal }: LinkTarget): Promise<Li
   const running = run();
   const link: Link = {
     get isUp() {
-      return model !== undefined;
+      return model !== undefined && !closing.signal.aborted;
     },
     get blocked() {
       return blocked;
@@ -138,6 +141,7 @@ export async function openLink({ url, of, log, signal }: LinkTarget): Promise<Li
     async close() {
       closing.abort();
       await before(GOODBYE_MS, goodbye());
+      life.abort();
       await before(GOODBYE_MS, running);
     },
   };

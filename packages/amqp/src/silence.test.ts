@@ -1,0 +1,130 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { afterEach, expect, test } from '@jest/globals';
+import { newSecret } from '@wellspring/core/ids';
+import { silentLog } from '@wellspring/core/log';
+import { eventually } from '@wellspring/testing/eventually';
+import { withServers } from '@wellspring/testing/servers/servers';
+import { ack, consume } from './channel.ts';
+import { openAmqp } from './client.ts';
+
+/** A way to a server on which everything can get lost, with nobody being told, as behind a broken network. */
+interface Network {
+  url: string;
+  readonly connections: number;
+  silence(): void;
+  /** For connections that are made from now on; those before stay silent. */
+  heal(): void;
+  close(): void;
+}
+
+const networks: Network[] = [];
+afterEach(() => {
+  for (const network of networks.splice(0)) network.close();
+});
+
+async function openNetwork(url: string): Promise<Network> {
+  const { hostname, port } = new URL(url);
+  const sockets = new Set<Socket>();
+  let silent = false;
+  const keep = (socket: Socket) => {
+    sockets.add(socket);
+    return socket.on('error', () => {}).on('close', () => sockets.delete(socket));
+  };
+  const between = createServer((near) => {
+    keep(near);
+    if (silent) return near.resume();
+    const far = keep(connect(Number(port), hostname));
+    near.pipe(far).pipe(near);
+    near.once('close', () => far.destroy());
+    far.once('close', () => near.destroy());
+  }).listen(0, '127.0.0.1');
+  await once(between, 'listening');
+  const own = new URL(url);
+  own.host = `127.0.0.1:${(between.address() as AddressInfo).port}`;
+  const network: Network = {
+    url: own.href,
+    get connections() {
+      return sockets.size;
+    },
+    silence() {
+      silent = true;
+      for (const socket of sockets) socket.unpipe().resume();
+    },
+    heal() {
+      silent = false;
+    },
+    close() {
+      between.close();
+      for (const socket of sockets) socket.destroy();
+    },
+  };
+  networks.push(network);
+  return network;
+}
+
+await withServers(['rabbitmq'], ({ rabbitmq: url }) => {
+  test('a broker that falls silent: messages fail in bounded time, connections are replaced, messages come again', async () => {
+    const network = await openNetwork(url);
+    const amqp = await openAmqp({ url: network.url, log: silentLog });
+    const queue = `t${newSecret()}`;
+    const seen: string[] = [];
+    const kept = amqp.openChannel({
+      name: queue,
+      async setup(channel) {
+        await channel.assertQueue(queue, { durable: true, expires: 60_000 });
+        await consume(channel, queue, (message) => {
+          seen.push(message.content.toString());
+          ack(channel, message);
+        });
+      },
+    });
+    await eventually(() => kept.current !== undefined);
+    const publisher = amqp.openPublisher(queue);
+    const publish = (text: string) =>
+      publisher.publish({ routingKey: queue, content: Buffer.from(text), options: { mandatory: true } });
+    await publish('before');
+    await eventually(() => seen.length === 1);
+
+    network.silence();
+    let begun = performance.now();
+    await expect(amqp.ping()).rejects.toThrow('does not answer');
+    expect(performance.now() - begun).toBeLessThan(3_000);
+    begun = performance.now();
+    await expect(publish('lost')).rejects.toThrow('in time');
+    expect(performance.now() - begun).toBeLessThan(12_000);
+    network.heal();
+    await eventually(() => publish('after').then(() => true), { ms: 15_000 });
+    await eventually(() => seen.includes('after'), { ms: 15_000 });
+    await amqp.ping();
+    await amqp.close();
+  }, 60_000);
+
+  test('closing does not wait for a broker that is silent', async () => {
+    const network = await openNetwork(url);
+    const amqp = await openAmqp({ url: network.url, log: silentLog });
+    const kept = amqp.openChannel({ name: 'idle', setup: async () => {} });
+    await eventually(() => kept.current !== undefined);
+    const publisher = amqp.openPublisher('unheard');
+    network.silence();
+    const unheard = publisher
+      .publish({ routingKey: 'nowhere', content: Buffer.from('x') })
+      .catch(() => 'failed');
+    const begun = performance.now();
+    await amqp.close();
+    expect(performance.now() - begun).toBeLessThan(10_000);
+    expect(await unheard).toBe('failed');
+    expect(amqp.isUp).toBe(false);
+  }, 30_000);
+
+  test('nor does giving up on one that never said a word', async () => {
+    const network = await openNetwork(url);
+    network.silence();
+    const stop = new AbortController();
+    const waiting = openAmqp({ url: network.url, log: silentLog, signal: stop.signal });
+    await eventually(() => network.connections > 0);
+    stop.abort(new Error('never mind'));
+    await expect(waiting).rejects.toThrow('never mind');
+    await eventually(() => network.connections === 0, { ms: 1_000 });
+  }, 30_000);
+});
