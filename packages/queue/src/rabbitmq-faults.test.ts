@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
 import { openAmqp } from '@wellspring/amqp/client';
 import { newSecret } from '@wellspring/core/ids';
 import { silentLog } from '@wellspring/core/log';
-import { memberFor, partitionOf } from '@wellspring/core/rendezvous';
+import { partitionOf, shareOf } from '@wellspring/core/partitions';
 import { type Database, openDatabase } from '@wellspring/sqlite/database';
 import { createEmbeddedStore } from '@wellspring/store/embedded';
 import { eventually } from '@wellspring/testing/eventually';
@@ -295,7 +295,9 @@ await withPrograms(['rabbitmq', 'redis'], () => {
     const one = await start(installation);
     await consumeAs('one', one);
     let other = await start(installation);
-    while (memberFor(0, [one.member, other.member]) !== other.member) other = await start(installation);
+    const hasIt = () =>
+      shareOf(other.member, [one.member, other.member], { group: 'runs', partitions: 1 }) === 1;
+    while (!hasIt()) other = await start(installation);
     await one.queue.publish('runs', { key: 'long', payload: '0' });
     await one.queue.publish('runs', { key: 'dc_0', payload: '0' });
     await eventually(() => seen.length === 1);

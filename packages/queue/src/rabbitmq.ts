@@ -5,7 +5,7 @@ import { Unroutable } from '@wellspring/amqp/publisher';
 import type { Clock } from '@wellspring/core/clock';
 import { newSecret } from '@wellspring/core/ids';
 import type { Log } from '@wellspring/core/log';
-import { partitionOf } from '@wellspring/core/rendezvous';
+import { partitionOf } from '@wellspring/core/partitions';
 import { Unavailable } from '@wellspring/core/unavailable';
 import type { Ownership } from '@wellspring/redis/ownership';
 import type { Store } from '@wellspring/store/port';

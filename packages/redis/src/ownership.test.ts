@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
 import { systemClock } from '@wellspring/core/clock';
 import { silentLog } from '@wellspring/core/log';
-import { partitionsOf } from '@wellspring/core/rendezvous';
+import { shareOf } from '@wellspring/core/partitions';
 import { eventually } from '@wellspring/testing/eventually';
 import { startRedis } from '@wellspring/testing/servers/redis';
 import type { TestServer } from '@wellspring/testing/servers/server';
@@ -94,14 +94,21 @@ await withPrograms(['redis'], () => {
     return member;
   }
 
+  const share = (member: Member, members: readonly Member[]) =>
+    shareOf(
+      member.ownership.member,
+      members.map(({ ownership }) => ownership.member),
+      { group: `g${group}`, partitions: P },
+    );
+
+  /** Everybody works on its share, and somebody on each partition. */
   const settled = (...members: Member[]) =>
     eventually(() => {
-      const names = members.map(({ ownership }) => ownership.member);
-      for (const { works, ownership } of members) {
-        const mine = partitionsOf(ownership.member, names, P);
-        expect([...works].sort((a, b) => a - b)).toEqual(mine);
-        expect([...ownership.held].sort((a, b) => a - b)).toEqual(mine);
+      for (const member of members) {
+        expect(member.works.size).toBe(share(member, members));
+        expect(new Set(member.ownership.held)).toEqual(member.works);
       }
+      expect(new Set(members.flatMap(({ works }) => [...works]))).toEqual(new Set(all));
     });
 
   test('one has all; one that joins or leaves moves only its share; never two at a time', async () => {
@@ -109,14 +116,28 @@ await withPrograms(['redis'], () => {
     await settled(a);
     const b = await join('b');
     await settled(a, b);
+    expect([a.works.size, b.works.size]).toEqual([8, 8]);
+    const [ofA, ofB] = [new Set(a.works), new Set(b.works)];
     const c = await join('c');
     await settled(a, b, c);
+    // Nothing went from a to b, or from b to a.
+    for (const partition of a.works) expect(ofA).toContain(partition);
+    for (const partition of b.works) expect(ofB).toContain(partition);
     expect(await a.ownership.holderOf([...c.works][0]!)).toBe('c');
+    const [keptByA, keptByC] = [new Set(a.works), new Set(c.works)];
     running.splice(running.indexOf(b), 1);
     await b.leave();
     await settled(a, c);
+    for (const partition of keptByA) expect(a.works).toContain(partition);
+    for (const partition of keptByC) expect(c.works).toContain(partition);
     expect(clashes).toEqual([]);
-    expect(new Set([...a.works, ...c.works])).toEqual(new Set(all));
+  });
+
+  test('four that start together have as many each', async () => {
+    const four = await Promise.all(['a', 'b', 'c', 'd'].map(join));
+    await settled(...four);
+    expect(four.map(({ works }) => works.size)).toEqual([4, 4, 4, 4]);
+    expect(clashes).toEqual([]);
   });
 
   test('a partition moves only when the work on it has ended', async () => {
@@ -127,13 +148,12 @@ await withPrograms(['redis'], () => {
       finish = resolve;
     });
     const b = await join('b');
-    const moving = partitionsOf('b', ['a', 'b'], P);
     await eventually(async () => (await a.redis.commands.zcard(`owners:g${group}`)) === 2);
     // Many heartbeats later they are still where the work is.
     const then = b.beats;
     await eventually(() => b.beats >= then + 20);
     expect(b.works.size).toBe(0);
-    expect(moving.every((partition) => a.works.has(partition))).toBe(true);
+    expect(a.works.size).toBe(P);
     finish();
     await settled(a, b);
     expect(clashes).toEqual([]);

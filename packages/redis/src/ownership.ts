@@ -1,12 +1,12 @@
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
-import { memberFor } from '@wellspring/core/rendezvous';
+import { shareOf } from '@wellspring/core/partitions';
 import type { Redis } from './client.ts';
 
 /**
- * Which process has which partition of a group. Processes announce themselves, and each takes the partitions that
- * rendezvous hashing gives it, as soon as whoever had one before has let go of it: a partition is held by one process
- * at a time. While Redis is away everybody keeps what it has. This is about work being done in one place; what must
+ * Which process has which partition of a group. Processes announce themselves, and each has its share: who has more
+ * lets go of the surplus when what runs of it has ended, who has less takes what nobody has. So all have as many, only
+ * the share of whoever joins or leaves moves, and a partition is held by one process at a time. While Redis is away everybody keeps what it has. This is about work being done in one place; what must
  * never happen twice is kept apart by versions in the store.
  */
 export interface Ownership {
@@ -48,8 +48,8 @@ const MISSED = 6;
 const STEADY = 2;
 
 /**
- * KEYS: members. ARGV: member, time to live in ms, then the partitions that it wants to hold.
- * Gives the members and, of the partitions wanted, those that it holds now.
+ * KEYS: members. ARGV: member, time to live in ms, how many partitions it may take, how many it has, those, and then
+ * all others. Gives the members and the partitions that it holds now.
  */
 const BEAT = `
 local time = redis.call('TIME')
@@ -58,12 +58,16 @@ redis.call('ZADD', KEYS[1], now + ARGV[2], ARGV[1])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
 redis.call('PEXPIRE', KEYS[1], ARGV[2] * 2)
 local held = {}
-for i = 3, #ARGV do
+local room = tonumber(ARGV[3])
+local others = 5 + tonumber(ARGV[4])
+for i = 5, #ARGV do
+  if i >= others and room == 0 then break end
   local key = KEYS[1] .. ':' .. ARGV[i]
   local holder = redis.call('GET', key)
   if not holder or holder == ARGV[1] then
     redis.call('SET', key, ARGV[1], 'PX', ARGV[2])
     held[#held + 1] = ARGV[i]
+    if i >= others then room = room - 1 end
   end
 end
 return { redis.call('ZRANGE', KEYS[1], 0, -1), held }`;
@@ -93,7 +97,7 @@ export function createOwnership({
   /** Held no more as soon as the work on them has ended. */
   const leaving = new Map<number, { ended: Promise<unknown>; urgent: AbortController }>();
   const all = Array.from({ length: partitions }, (_, partition) => partition);
-  let members = '';
+  let members: readonly string[] = [];
   let steady = 0;
 
   function letGo(partition: number, { release }: OwnershipHandlers, isUrgent: boolean): void {
@@ -114,39 +118,45 @@ export function createOwnership({
     leaving.set(partition, { ended, urgent });
   }
 
+  const share = (names: readonly string[]) => shareOf(member, names, { group, partitions });
+  const staying = () => [...held].filter((partition) => !leaving.has(partition));
+
   async function heartbeat(handlers: OwnershipHandlers): Promise<void> {
-    const known = members === '' ? [] : members.split(' ');
-    const mine = new Set(all.filter((partition) => memberFor(partition, known) === member));
+    const room = steady >= STEADY ? Math.max(0, share(members) - staying().length) : 0;
     // What is being let go of is still held, and kept from the others, until the work on it has ended.
-    const wanted = [...held];
-    const free = (partition: number) => !held.has(partition) && !leaving.has(partition);
-    if (steady >= STEADY) wanted.push(...[...mine].filter(free));
-    const [names, granted] = (await beat(key, member, heartbeatMs * MISSED, ...wanted)) as [
-      string[],
-      string[],
-    ];
-    const seen = names.sort().join(' ');
-    steady = seen === members ? steady + 1 : 0;
-    members = seen;
+    const others = all.filter((partition) => !held.has(partition) && !leaving.has(partition));
+    const [names, granted] = (await beat(
+      key,
+      member,
+      heartbeatMs * MISSED,
+      room,
+      held.size,
+      ...held,
+      ...others,
+    )) as [string[], string[]];
+    names.sort();
+    steady = names.join(' ') === members.join(' ') ? steady + 1 : 0;
+    members = names;
     const got = new Set(granted.map(Number));
-    for (const partition of got) {
-      if (!free(partition)) continue;
+    for (const partition of others) {
+      if (!got.has(partition)) continue;
       held.add(partition);
       handlers.take(partition);
     }
     for (const partition of held) {
       // Somebody else has it: this process was not heard of for too long.
-      const lost = !got.has(partition);
-      const moves = steady > 0 && memberFor(partition, names) !== member;
-      if (lost || moves) letGo(partition, handlers, lost);
+      if (!got.has(partition)) letGo(partition, handlers, true);
     }
+    const surplus = steady > 0 ? Math.max(0, staying().length - share(names)) : 0;
+    // Those that came last are the least warm.
+    for (const partition of staying().reverse().slice(0, surplus)) letGo(partition, handlers, false);
   }
 
   return {
     member,
     held,
     async run(handlers, signal) {
-      [members, steady] = ['', 0];
+      [members, steady] = [[], 0];
       let failing = false;
       while (!signal.aborted) {
         try {

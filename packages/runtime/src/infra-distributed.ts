@@ -6,7 +6,7 @@ import type { Clock } from '@wellspring/core/clock';
 import { newSecret } from '@wellspring/core/ids';
 import type { Log } from '@wellspring/core/log';
 import type { Metrics } from '@wellspring/core/metrics';
-import { partitionOf } from '@wellspring/core/rendezvous';
+import { partitionOf } from '@wellspring/core/partitions';
 import { createTokenBuckets } from '@wellspring/core/token-buckets';
 import { openMongo } from '@wellspring/mongodb/client';
 import { createRedisPubSub } from '@wellspring/pubsub/redis';
