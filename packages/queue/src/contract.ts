@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
+import { failuresContract, job, values } from './contract-failures.ts';
 import { keptInOrder } from './contract-order.ts';
-import { type Handler, type Job, type JobInput, MAX_ATTEMPTS, PoisonJob, type Queue } from './port.ts';
+import type { Handler, Job, Queue } from './port.ts';
 
 /** A queue under test, and the time it lives in. */
 export interface QueueSubject {
@@ -13,10 +14,6 @@ export interface QueueSubject {
   afterCrash(): Promise<Queue>;
   close(): Promise<void>;
 }
-
-type Jobs = readonly Job[];
-const job = (key: string, payload: unknown): JobInput => ({ key, payload: JSON.stringify(payload) });
-const values = (jobs: Jobs): unknown[] => jobs.map(({ payload }) => JSON.parse(payload));
 
 /** The guarantees of the port, for any adapter. */
 export function queueContract(name: string, open: () => Promise<QueueSubject>): void {
@@ -120,7 +117,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
         'runs',
         Array.from({ length: 20 }, (_, i) => job(i % 2 ? 'odd' : 'even', i)),
       );
-      const batches: Jobs[] = [];
+      const batches: (readonly Job[])[] = [];
       consume(async (jobs) => void batches.push(jobs), { batch: 4 });
       await until(() => batches.flat().length === 20);
       for (const batch of batches) {
@@ -208,109 +205,6 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       expect(seen[1]!.at).toBeGreaterThanOrEqual(due);
     });
 
-    test('after a throw the same jobs come again in the same order, with longer and longer rests', async () => {
-      await queue.publishMany('runs', [job('a', 1), job('a', 2), job('b', 'other')]);
-      const tries: { values: unknown[]; attempt: number; at: number }[] = [];
-      let others = 0;
-      consume(
-        async (jobs) => {
-          if (jobs[0].key === 'b') {
-            others += 1;
-            return;
-          }
-          tries.push({ values: values(jobs), attempt: jobs[0].attempt, at: subject.now() });
-          if (tries.length < 4) throw new Error('not now');
-        },
-        { batch: 5 },
-      );
-      await until(() => others === 1 && tries.length === 1);
-      await queue.publish('runs', job('a', 3));
-      await until(() => tries.length === 4);
-      expect(tries.map((one) => one.attempt)).toEqual([1, 2, 3, 4]);
-      for (const one of tries) expect(one.values.slice(0, 2)).toEqual([1, 2]);
-      const rests = tries.slice(1).map(({ at }, i) => at - tries[i]!.at);
-      expect(rests[0]).toBeGreaterThanOrEqual(100);
-      expect(rests[1]).toBeGreaterThan(rests[0]!);
-      expect(rests[2]).toBeGreaterThan(rests[1]!);
-      expect(others).toBe(1);
-      await until(async () => (await queue.depth('runs')) === 0);
-    });
-
-    test('a poison job is dead at once, and the rest of its batch goes on in order', async () => {
-      const done: unknown[] = [];
-      await queue.publishMany('runs', [job('a', 1), job('a', 'bad'), job('a', 2)]);
-      consume(
-        async (jobs) => {
-          const bad = jobs.find(({ payload }) => payload === '"bad"');
-          if (bad) throw new PoisonJob(bad.id, 'cannot be read');
-          done.push(...values(jobs));
-        },
-        { batch: 5 },
-      );
-      await until(() => done.length === 2);
-      expect(done).toEqual([1, 2]);
-      const [letter, ...more] = await queue.deadLetters.list();
-      expect(more).toEqual([]);
-      expect(letter).toMatchObject({ queue: 'runs', key: 'a', payload: '"bad"', attempts: 1 });
-      expect(letter?.reason).toContain('cannot be read');
-      expect(letter?.died_at).toBeLessThanOrEqual(subject.now());
-    });
-
-    test('a job that fails every time is dead after MAX_ATTEMPTS, and its successors go on', async () => {
-      await queue.publishMany('runs', [job('a', 'hopeless'), job('a', 'next')]);
-      let failures = 0;
-      const done: unknown[] = [];
-      consume(async (jobs) => {
-        if (jobs[0].payload === '"hopeless"') {
-          failures += 1;
-          throw new Error('always');
-        }
-        done.push(...values(jobs));
-      });
-      await until(() => done.length === 1, 5_000);
-      expect(failures).toBe(MAX_ATTEMPTS);
-      expect(await queue.deadLetters.list()).toMatchObject([
-        { payload: '"hopeless"', attempts: MAX_ATTEMPTS },
-      ]);
-    });
-
-    test('dead letters are paged newest first, redriven to the end of their queue, and dropped', async () => {
-      await queue.publishMany('runs', [job('a', 1), job('a', 2), job('a', 3)]);
-      const end = new AbortController();
-      const ended = consume(
-        async ([first]) => {
-          throw new PoisonJob(first.id, 'no');
-        },
-        { signal: end.signal },
-      );
-      await until(async () => (await queue.deadLetters.count()) === 3);
-      end.abort();
-      await ended;
-
-      const [third, second] = await queue.deadLetters.list({ limit: 2 });
-      const [first, ...none] = await queue.deadLetters.list({ after: second!.id });
-      expect([first, second, third].map((letter) => letter?.payload)).toEqual(['1', '2', '3']);
-      expect(none).toEqual([]);
-      expect(await queue.deadLetters.get(second!.id)).toEqual(second);
-
-      expect(await queue.deadLetters.drop(third!.id)).toBe(true);
-      expect(await queue.deadLetters.drop(third!.id)).toBe(false);
-      expect(await queue.deadLetters.count()).toBe(2);
-      expect(await queue.deadLetters.get(third!.id)).toBeUndefined();
-      for (const unknown of ['0', '-1', 'x', '', '99999999', '1e400']) {
-        expect(await queue.deadLetters.redrive(unknown)).toBe(false);
-        expect(await queue.deadLetters.get(unknown)).toBeUndefined();
-      }
-
-      await queue.publish('runs', job('a', 'before'));
-      expect(await queue.deadLetters.redrive(first!.id)).toBe(true);
-      expect(await queue.deadLetters.redrive(first!.id)).toBe(false);
-      const seen = await drain(2);
-      expect(values(seen)).toEqual(['before', 1]);
-      expect(seen[1]).toMatchObject({ key: 'a', attempt: 1 });
-      expect(await queue.deadLetters.list()).toEqual([second]);
-    });
-
     test('purging a key drops what waits of it and of its lanes, and nothing else', async () => {
       let finish = () => {};
       const held = new Promise<void>((resolve) => {
@@ -387,6 +281,8 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       expect(values(seen)).toEqual(['failing', 2, 3]);
       expect(seen[0]!.attempt).toBeGreaterThanOrEqual(2);
     });
+
+    failuresContract(() => ({ queue, now: () => subject.now(), consume, until, drain }));
 
     test('whatever fails and however it is batched, the jobs of a key are done in order', async () => {
       await fc.assert(keptInOrder({ queue, consume, until }), { numRuns: 25 });

@@ -133,7 +133,7 @@ test('jobs that were done are not given up for one behind them that fails every 
   await subject.close();
 });
 
-test('failures while the database takes no writes are not counted against a job, though it rests for longer', async () => {
+test('failures while the database takes no writes are not counted against a job, which goes on soon afterwards', async () => {
   const subject = await open();
   const { queue, db } = subject;
   const stop = new AbortController();
@@ -160,7 +160,7 @@ test('failures while the database takes no writes are not counted against a job,
     },
     { concurrency: 1, signal: stop.signal },
   );
-  for (let i = 0; i < 1000 && attempts.length < 2 * MAX_ATTEMPTS; i++) await subject.advance(10_000);
+  for (let i = 0; i < 1000 && attempts.length < 2 * MAX_ATTEMPTS; i++) await subject.advance(500);
   await db.write(() => db.exec('DROP TRIGGER full1; DROP TRIGGER full2'));
   // One that began before fails after it.
   const before = attempts.length;
@@ -170,7 +170,9 @@ test('failures while the database takes no writes are not counted against a job,
   expect(new Set(attempts.slice(0, -1))).toEqual(new Set([1]));
   expect(attempts.at(-1)).toBe(2);
   expect(await queue.deadLetters.list()).toEqual([]);
-  expect(times[30]! - times[29]!).toBeGreaterThanOrEqual(20_000);
+  // It is known to a step of this test's time.
+  expect(times[30]! - times[29]!).toBeGreaterThanOrEqual(1_500);
+  expect(times[30]! - times[29]!).toBeLessThanOrEqual(3_000);
   stop.abort();
   await consumed;
   await subject.close();

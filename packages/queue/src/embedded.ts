@@ -2,14 +2,13 @@ import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
 import type { Database } from '@wellspring/sqlite/database';
 import { createJobTable, type StoredJob } from './embedded-table.ts';
+import { restAfter, verdictOn } from './failure.ts';
 import { createLanes, type Entry, type Lane, type Lanes } from './lanes.ts';
 import {
   type ConsumeOptions,
   type Handler,
   type Job,
   type JobInput,
-  MAX_ATTEMPTS,
-  type PoisonJob,
   QUEUES,
   type Queue,
   type QueueName,
@@ -167,11 +166,9 @@ export function createEmbeddedQueue(db: Database, { clock, log }: { clock: Clock
   ): Promise<number> {
     const reason = String(error);
     const [first] = entries as [Entry, ...Entry[]];
-    // By name: an error may come from another realm or another copy of the module.
-    const { name, jobId } = error as Partial<PoisonJob>;
-    const poisoned = name === 'PoisonJob' ? entries.find(({ seq }) => String(seq) === jobId) : undefined;
-    const dead = poisoned ?? (first.attempts + 1 >= MAX_ATTEMPTS ? first : undefined);
+    const { dead, counts } = verdictOn(error, entries, ({ seq }) => String(seq));
     const fields = { queue, key: first.key, job: (dead ?? first).seq, reason };
+    let counted = counts;
     try {
       if (dead) {
         await table.bury(dead.seq, reason, clock.now());
@@ -185,16 +182,18 @@ export function createEmbeddedQueue(db: Database, { clock, log }: { clock: Clock
         return 0;
       }
       log.warn({ ...fields, attempt: first.attempts + 1 }, 'queue.job_failed');
-      await table.setAttempts(first.seq, first.attempts + 1);
-      first.attempts += 1;
+      if (counts) {
+        await table.setAttempts(first.seq, first.attempts + 1);
+        first.attempts += 1;
+      }
     } catch (writeError) {
       // The database does not answer, which is no fault of the jobs: they stay what they are, and their lane waits.
-      first.uncounted = (first.uncounted ?? 0) + 1;
+      counted = false;
       log.error({ queue, error: String(writeError) }, 'queue.write_failed');
     }
+    if (!counted) first.uncounted = (first.uncounted ?? 0) + 1;
     line.lanes.giveBack(lane, entries);
-    const failures = first.attempts + (first.uncounted ?? 0);
-    return Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** Math.max(0, failures - 1));
+    return restAfter(first, counted);
   }
 
   function admitStored(queue: QueueName, stored: StoredJob): void {

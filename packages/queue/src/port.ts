@@ -34,9 +34,9 @@ export interface Job {
 
 /**
  * Handles jobs of one key, in order. Resolves: all are done. Throws a PoisonJob: that
- * job is dead, the others are handed out again; anything else thrown: all are handed out again, in the same order,
- * after a backoff, and the first is dead after MAX_ATTEMPTS. After some failures they come one by one, so that no job
- * dies for another one of its batch.
+ * job is dead, the others are handed out again. Throws Unavailable: all are handed out again within 2 s, in the same
+ * order, as often as it takes. Anything else thrown: so, too, but after a backoff, and the first is dead after
+ * MAX_ATTEMPTS. After some failures they come one by one, so that no job dies for another one of its batch.
  */
 export type Handler = (jobs: readonly [Job, ...Job[]]) => Promise<void>;
 

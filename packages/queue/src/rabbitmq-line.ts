@@ -2,15 +2,9 @@ import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
 import type { Ownership } from '@wellspring/redis/ownership';
 import type { Collection } from '@wellspring/store/port';
+import { restAfter, verdictOn } from './failure.ts';
 import { createLanes, type Lane } from './lanes.ts';
-import {
-  type ConsumeOptions,
-  type Handler,
-  type Job,
-  MAX_ATTEMPTS,
-  type PoisonJob,
-  type QueueName,
-} from './port.ts';
+import type { ConsumeOptions, Handler, Job, QueueName } from './port.ts';
 import type { Burial } from './rabbitmq-dead-letters.ts';
 import type { Arrived, Partition, PartitionEvents } from './rabbitmq-partition.ts';
 import type { AttemptsRow } from './rabbitmq-rows.ts';
@@ -37,8 +31,6 @@ export interface Line {
   look(): void;
 }
 
-const FIRST_BACKOFF_MS = 100;
-const LONGEST_BACKOFF_MS = 30_000;
 /** From the taking of a partition to the first job, so that no key of it has a head start. */
 const SETTLE_MS = 20;
 /** A partition is let go of while no job takes longer. */
@@ -137,10 +129,7 @@ export function createLine(options: LineOptions): Line {
   ): Promise<number> {
     const reason = String(error);
     const [first] = jobs as [Arrived, ...Arrived[]];
-    // By name: an error may come from another realm or another copy of the module.
-    const { name, jobId } = error as Partial<PoisonJob>;
-    const poisoned = name === 'PoisonJob' ? jobs.find(({ id }) => id === jobId) : undefined;
-    let dead = poisoned ?? (first.attempts + 1 >= MAX_ATTEMPTS ? first : undefined);
+    let { dead, counts } = verdictOn(error, jobs, ({ id }) => id);
     const fields = { queue, key: first.key, job: (dead ?? first).id, reason };
     try {
       if (dead) {
@@ -149,15 +138,18 @@ export function createLine(options: LineOptions): Line {
         log.error(fields, 'queue.job_dead');
       } else {
         log.warn({ ...fields, attempt: first.attempts + 1 }, 'queue.job_failed');
-        await attemptRows.increment(first.id, { attempts: 1 }, { id: first.id, attempts: 1 });
-        first.attempts += 1;
+        if (counts) {
+          await attemptRows.increment(first.id, { attempts: 1 }, { id: first.id, attempts: 1 });
+          first.attempts += 1;
+        }
       }
     } catch (writeError) {
       // The store does not answer, which is no fault of the jobs: they stay what they are, and their lane waits.
       dead = undefined;
-      first.uncounted = (first.uncounted ?? 0) + 1;
+      counts = false;
       log.error({ queue, error: String(writeError) }, 'queue.write_failed');
     }
+    if (!counts) first.uncounted = (first.uncounted ?? 0) + 1;
     const left = jobs.filter((job) => job !== dead);
     for (const job of jobs) job.out = false;
     // Those whose channel is gone come again by themselves, and those of a partition that is let go of elsewhere.
@@ -169,8 +161,7 @@ export function createLine(options: LineOptions): Line {
     lanes.giveBack(lane, back);
     partition?.done(dead ? [dead] : []);
     if (dead) return 0;
-    const failures = first.attempts + (first.uncounted ?? 0);
-    return Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** Math.max(0, failures - 1));
+    return restAfter(first, counts);
   }
 
   function take(partition: number): void {

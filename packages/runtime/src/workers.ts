@@ -2,7 +2,8 @@ import type { Deps } from './deps.ts';
 import type { Worker } from './service.ts';
 
 const FIRST_BACKOFF_MS = 100;
-const LONGEST_BACKOFF_MS = 10_000;
+/** Nothing waits for longer than this once a server is back that was away. */
+const LONGEST_BACKOFF_MS = 2_000;
 /** One that ran so long before it failed begins anew with the shortest backoff. */
 const STEADY_MS = 60_000;
 

@@ -1,0 +1,147 @@
+import { expect, test } from '@jest/globals';
+import { Unavailable } from '@wellspring/core/unavailable';
+import { type Handler, type Job, type JobInput, MAX_ATTEMPTS, PoisonJob, type Queue } from './port.ts';
+
+export const job = (key: string, payload: unknown): JobInput => ({ key, payload: JSON.stringify(payload) });
+export const values = (jobs: readonly Job[]): unknown[] => jobs.map(({ payload }) => JSON.parse(payload));
+
+/** What the suite of the queue's contract lends to these tests. */
+interface Bench {
+  queue: Queue;
+  now(): number;
+  consume(
+    handler: Handler,
+    options?: { batch?: number; concurrency?: number; signal?: AbortSignal },
+  ): Promise<void>;
+  /** Time goes by in such steps, in ms, until the condition holds. */
+  until(condition: () => boolean | Promise<boolean>, step?: number): Promise<void>;
+  /** All that is handed out, in order. */
+  drain(count: number): Promise<Job[]>;
+}
+
+/** What a failure means for a job and for those behind it; part of the contract of the port. */
+export function failuresContract(bench: () => Bench): void {
+  test('after a throw the same jobs come again in the same order, with longer and longer rests', async () => {
+    const { queue, now, consume, until } = bench();
+    await queue.publishMany('runs', [job('a', 1), job('a', 2), job('b', 'other')]);
+    const tries: { values: unknown[]; attempt: number; at: number }[] = [];
+    let others = 0;
+    consume(
+      async (jobs) => {
+        if (jobs[0].key === 'b') {
+          others += 1;
+          return;
+        }
+        tries.push({ values: values(jobs), attempt: jobs[0].attempt, at: now() });
+        if (tries.length < 4) throw new Error('not now');
+      },
+      { batch: 5 },
+    );
+    await until(() => others === 1 && tries.length === 1);
+    await queue.publish('runs', job('a', 3));
+    await until(() => tries.length === 4);
+    expect(tries.map((one) => one.attempt)).toEqual([1, 2, 3, 4]);
+    for (const one of tries) expect(one.values.slice(0, 2)).toEqual([1, 2]);
+    const rests = tries.slice(1).map(({ at }, i) => at - tries[i]!.at);
+    expect(rests[0]).toBeGreaterThanOrEqual(100);
+    expect(rests[1]).toBeGreaterThan(rests[0]!);
+    expect(rests[2]).toBeGreaterThan(rests[1]!);
+    expect(others).toBe(1);
+    await until(async () => (await queue.depth('runs')) === 0);
+  });
+
+  test('a poison job is dead at once, and the rest of its batch goes on in order', async () => {
+    const { queue, now, consume, until } = bench();
+    const done: unknown[] = [];
+    await queue.publishMany('runs', [job('a', 1), job('a', 'bad'), job('a', 2)]);
+    consume(
+      async (jobs) => {
+        const bad = jobs.find(({ payload }) => payload === '"bad"');
+        if (bad) throw new PoisonJob(bad.id, 'cannot be read');
+        done.push(...values(jobs));
+      },
+      { batch: 5 },
+    );
+    await until(() => done.length === 2);
+    expect(done).toEqual([1, 2]);
+    const [letter, ...more] = await queue.deadLetters.list();
+    expect(more).toEqual([]);
+    expect(letter).toMatchObject({ queue: 'runs', key: 'a', payload: '"bad"', attempts: 1 });
+    expect(letter?.reason).toContain('cannot be read');
+    expect(letter?.died_at).toBeLessThanOrEqual(now());
+  });
+
+  test('a job that fails every time is dead after MAX_ATTEMPTS, and its successors go on', async () => {
+    const { queue, consume, until } = bench();
+    await queue.publishMany('runs', [job('a', 'hopeless'), job('a', 'next')]);
+    let failures = 0;
+    const done: unknown[] = [];
+    consume(async (jobs) => {
+      if (jobs[0].payload === '"hopeless"') {
+        failures += 1;
+        throw new Error('always');
+      }
+      done.push(...values(jobs));
+    });
+    await until(() => done.length === 1, 5_000);
+    expect(failures).toBe(MAX_ATTEMPTS);
+    expect(await queue.deadLetters.list()).toMatchObject([{ payload: '"hopeless"', attempts: MAX_ATTEMPTS }]);
+  });
+
+  test('dead letters are paged newest first, redriven to the end of their queue, and dropped', async () => {
+    const { queue, consume, until, drain } = bench();
+    await queue.publishMany('runs', [job('a', 1), job('a', 2), job('a', 3)]);
+    const end = new AbortController();
+    const ended = consume(
+      async ([first]) => {
+        throw new PoisonJob(first.id, 'no');
+      },
+      { signal: end.signal },
+    );
+    await until(async () => (await queue.deadLetters.count()) === 3);
+    end.abort();
+    await ended;
+
+    const [third, second] = await queue.deadLetters.list({ limit: 2 });
+    const [first, ...none] = await queue.deadLetters.list({ after: second!.id });
+    expect([first, second, third].map((letter) => letter?.payload)).toEqual(['1', '2', '3']);
+    expect(none).toEqual([]);
+    expect(await queue.deadLetters.get(second!.id)).toEqual(second);
+
+    expect(await queue.deadLetters.drop(third!.id)).toBe(true);
+    expect(await queue.deadLetters.drop(third!.id)).toBe(false);
+    expect(await queue.deadLetters.count()).toBe(2);
+    expect(await queue.deadLetters.get(third!.id)).toBeUndefined();
+    for (const unknown of ['0', '-1', 'x', '', '99999999', '1e400']) {
+      expect(await queue.deadLetters.redrive(unknown)).toBe(false);
+      expect(await queue.deadLetters.get(unknown)).toBeUndefined();
+    }
+
+    await queue.publish('runs', job('a', 'before'));
+    expect(await queue.deadLetters.redrive(first!.id)).toBe(true);
+    expect(await queue.deadLetters.redrive(first!.id)).toBe(false);
+    const seen = await drain(2);
+    expect(values(seen)).toEqual(['before', 1]);
+    expect(seen[1]).toMatchObject({ key: 'a', attempt: 1 });
+    expect(await queue.deadLetters.list()).toEqual([second]);
+  });
+
+  test('what a dependency is to blame for is counted against no job: it comes again soon, for as long as it takes', async () => {
+    const { queue, now, consume, until } = bench();
+    await queue.publishMany('runs', [job('a', 1), job('a', 2)]);
+    const tries: number[] = [];
+    const attempts = new Set<number>();
+    const done: unknown[] = [];
+    consume(async (jobs) => {
+      attempts.add(jobs[0].attempt);
+      if (tries.push(now()) <= 2 * MAX_ATTEMPTS) throw new Unavailable('the database is away');
+      done.push(...values(jobs));
+    });
+    await until(() => done.length === 2, 500);
+    expect([done, attempts]).toEqual([[1, 2], new Set([1])]);
+    const rests = tries.slice(1, 2 * MAX_ATTEMPTS).map((at, i) => at - tries[i]!);
+    // It is known to a step of this test's time.
+    expect(Math.max(...rests)).toBeLessThanOrEqual(2_000 + 2 * 500);
+    expect(await queue.deadLetters.list()).toEqual([]);
+  });
+}
