@@ -1,71 +1,15 @@
-import { once } from 'node:events';
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
-import { afterEach, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { newSecret } from '@wellspring/core/ids';
 import { silentLog } from '@wellspring/core/log';
 import { eventually } from '@wellspring/testing/eventually';
+import { openNetwork } from '@wellspring/testing/network';
 import { withServers } from '@wellspring/testing/servers/servers';
 import { ack, consume } from './channel.ts';
 import { openAmqp } from './client.ts';
 
-/** A way to a server on which everything can get lost, with nobody being told, as behind a broken network. */
-interface Network {
-  url: string;
-  readonly connections: number;
-  silence(): void;
-  /** For connections that are made from now on; those before stay silent. */
-  heal(): void;
-  close(): void;
-}
-
-const networks: Network[] = [];
-afterEach(() => {
-  for (const network of networks.splice(0)) network.close();
-});
-
-async function openNetwork(url: string): Promise<Network> {
-  const { hostname, port } = new URL(url);
-  const sockets = new Set<Socket>();
-  let silent = false;
-  const keep = (socket: Socket) => {
-    sockets.add(socket);
-    return socket.on('error', () => {}).on('close', () => sockets.delete(socket));
-  };
-  const between = createServer((near) => {
-    keep(near);
-    if (silent) return near.resume();
-    const far = keep(connect(Number(port), hostname));
-    near.pipe(far).pipe(near);
-    near.once('close', () => far.destroy());
-    far.once('close', () => near.destroy());
-  }).listen(0, '127.0.0.1');
-  await once(between, 'listening');
-  const own = new URL(url);
-  own.host = `127.0.0.1:${(between.address() as AddressInfo).port}`;
-  const network: Network = {
-    url: own.href,
-    get connections() {
-      return sockets.size;
-    },
-    silence() {
-      silent = true;
-      for (const socket of sockets) socket.unpipe().resume();
-    },
-    heal() {
-      silent = false;
-    },
-    close() {
-      between.close();
-      for (const socket of sockets) socket.destroy();
-    },
-  };
-  networks.push(network);
-  return network;
-}
-
 await withServers(['rabbitmq'], ({ rabbitmq: url }) => {
   test('a broker that falls silent: messages fail in bounded time, connections are replaced, messages come again', async () => {
-    const network = await openNetwork(url);
+    await using network = await openNetwork(url);
     const amqp = await openAmqp({ url: network.url, log: silentLog });
     const queue = `t${newSecret()}`;
     const seen: string[] = [];
@@ -101,7 +45,7 @@ await withServers(['rabbitmq'], ({ rabbitmq: url }) => {
   }, 60_000);
 
   test('closing does not wait for a broker that is silent', async () => {
-    const network = await openNetwork(url);
+    await using network = await openNetwork(url);
     const amqp = await openAmqp({ url: network.url, log: silentLog });
     const kept = amqp.openChannel({ name: 'idle', setup: async () => {} });
     await eventually(() => kept.current !== undefined);
@@ -118,13 +62,13 @@ await withServers(['rabbitmq'], ({ rabbitmq: url }) => {
   }, 30_000);
 
   test('nor does giving up on one that never said a word', async () => {
-    const network = await openNetwork(url);
+    await using network = await openNetwork(url);
     network.silence();
     const stop = new AbortController();
     const waiting = openAmqp({ url: network.url, log: silentLog, signal: stop.signal });
-    await eventually(() => network.connections > 0);
+    await eventually(() => network.sockets > 0);
     stop.abort(new Error('never mind'));
     await expect(waiting).rejects.toThrow('never mind');
-    await eventually(() => network.connections === 0, { ms: 1_000 });
+    await eventually(() => network.sockets === 0, { ms: 1_000 });
   }, 30_000);
 });
