@@ -56,7 +56,14 @@ export async function openDistributed(
     const ownerships = new Map(
       QUEUES.map((group) => {
         const options = { redis, clock, log, group, partitions: PARTITIONS, member };
-        return [group, createOwnership(options)] as const;
+        const ownership = createOwnership(options);
+        metrics.gauge(
+          'wellspring_queue_partitions',
+          'Partitions of the queue that this process has',
+          () => ownership.held.size,
+          { queue: group },
+        );
+        return [group, ownership] as const;
       }),
     );
     const store = opened(createMongoStore(mongo, { clock }));

@@ -30,7 +30,7 @@ const SOURCES = {
 /** A database that stands in for another may scan for every row, on a machine that does other things, too. */
 const SLOW_MS = 240_000;
 
-interface Emitted {
+export interface Emitted {
   id: string;
   event: { id: string; n?: number };
 }
@@ -65,7 +65,11 @@ export async function deployRoad(client: Client, sink: WebhookSink): Promise<Roa
 }
 
 /** What a source has emitted, oldest first: the stream from its beginning until all of these have come. */
-async function emittedBy(client: Client, sourceId: string, wanted: Iterable<string>): Promise<Emitted[]> {
+export async function emittedBy(
+  client: Client,
+  sourceId: string,
+  wanted: Iterable<string>,
+): Promise<Emitted[]> {
   const open = new Set(wanted);
   const signal = AbortSignal.timeout(SLOW_MS);
   const stream = await client.streamSource({ id: sourceId, last_event_id: '0-0' }, { signal });
