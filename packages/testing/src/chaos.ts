@@ -24,6 +24,8 @@ export interface ChaosOptions {
   random: () => number;
   /** How many strikes. */
   strikes: number;
+  /** How many there were before, in earlier calls. */
+  before?: number;
   /** Longest outage of a server, in ms; the shortest is 1 s. */
   longestOutageMs: number;
   onStrike?(healed: Healed): void;
@@ -46,6 +48,7 @@ export async function strike({
   loads,
   random,
   strikes,
+  before = 0,
   longestOutageMs,
   onStrike = () => {},
 }: ChaosOptions): Promise<Healed[]> {
@@ -80,7 +83,7 @@ export async function strike({
     };
   }
 
-  for (let n = 0; n < strikes; n++) {
+  for (let n = before; n < before + strikes; n++) {
     // Not a wait for something: the moment itself is what is drawn.
     await pause(random() * 300);
     const server = servers[Math.floor(n / SERVER_EACH) % servers.length]!;
