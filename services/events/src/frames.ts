@@ -30,11 +30,10 @@ export function createSharedReads(): SharedReads {
 
   async function load(channel: Channel, after: string): Promise<Frames | undefined> {
     let [text, last, count] = ['', after, 0];
-    for (
-      let size = FIRST;
-      count < PAGE && text.length < PAGE_CHARS;
-      size = Math.min(2 * size, PAGE - count)
-    ) {
+    /** How many more there is room for, should they be as large as those before. */
+    const fitting = () =>
+      Math.min(PAGE - count, Math.ceil(((PAGE_CHARS - text.length) * count) / text.length));
+    for (let size = FIRST; count < PAGE && text.length < PAGE_CHARS; size = fitting()) {
       const records = await channel.newer(last, size);
       for (const record of records) {
         text += frameOf(record);
