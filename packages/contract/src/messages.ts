@@ -24,6 +24,8 @@ export interface RunJob {
   trace_id: string;
   /** Epoch milliseconds. */
   accepted_at: number;
+  /** It may have been carried out so long ago that the state of the source remembers it no more. */
+  again?: true;
 }
 
 /** Puts a record on a reserved channel of the emitter, on behalf of another service. */
@@ -89,6 +91,8 @@ export interface EmittedMessage {
   /** Hops of the run that emitted; what listens to it runs with one more. */
   hop: number;
   events: EmittedEvent[];
+  /** It may have been announced before, however long ago. */
+  again?: true;
 }
 
 export interface EmittedEvent {

@@ -146,6 +146,7 @@ function runJob(
     hop: hop + 1,
     trace_id: event.trace_id,
     accepted_at: now,
+    ...(message.again && { again: true }),
   };
   return { key: sourceId, payload: JSON.stringify(job) };
 }

@@ -90,7 +90,7 @@ export interface Platform {
   emit(
     emitterId: string,
     events: EmittedEvent[],
-    more?: { owner_id?: string; hop?: number; run_id?: string },
+    more?: { owner_id?: string; hop?: number; run_id?: string; again?: true },
   ): Promise<void>;
   /** What the runner would get, once it is so many jobs. */
   runs(count: number): Promise<(RunJob | RecordJob)[]>;
@@ -242,7 +242,7 @@ export function usePlatform(): Platform {
       event_name,
       created_at: 0,
     });
-  t.emit = (emitter_id, list, { owner_id = OWNER, hop = 0, run_id = newId('run') } = {}) => {
+  t.emit = (emitter_id, list, { owner_id = OWNER, hop = 0, run_id = newId('run'), again } = {}) => {
     const message: EmittedMessage = {
       v: 1,
       type: 'emitted',
@@ -251,6 +251,7 @@ export function usePlatform(): Platform {
       owner_id,
       hop,
       events: list,
+      ...(again && { again }),
     };
     return t.queue.publish('emitted', { key: emitter_id, payload: JSON.stringify(message) });
   };

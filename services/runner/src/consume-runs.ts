@@ -7,6 +7,7 @@ import type { Worker } from '@wellspring/runtime/service';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import type { Catalog, Deployed } from './catalog.ts';
 import { createLane, type Lane, type LaneDeps } from './lane.ts';
+import { repeatedRuns } from './repeated.ts';
 
 /** Sources that run at a time in one runner. */
 const CONCURRENCY = 256;
@@ -79,6 +80,7 @@ export function runsWorkers(
     let now = await look(sourceId);
     if (!now) return refuse(messages);
     const slot = jobs[0].key?.split('#')[1] ?? '';
+    const repeated = await repeatedRuns(store, sourceId, messages);
     const batch = await now.lane.open();
     const pending: Promise<void>[] = [];
     const ahead: Promise<void>[] = [];
@@ -102,7 +104,11 @@ export function runsWorkers(
         // Whether a tick is skipped depends on when the run before it ended.
         if (message.trigger.kind === 'timer') await Promise.all(ahead);
         else if (ahead.length >= AHEAD) await ahead.shift();
-        const { executed, done } = batch.run(message, deployed, { slot, logsWanted: wanted });
+        const { executed, done } = batch.run(message, deployed, {
+          slot,
+          logsWanted: wanted,
+          isRepeated: repeated.has(message.run_id),
+        });
         pending.push(done);
         ahead.push(executed);
         if (message.trigger.kind === 'timer') await executed;

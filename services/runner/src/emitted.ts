@@ -3,10 +3,16 @@ import { eventsTopic } from '@wellspring/pubsub/port';
 import type { Deps } from '@wellspring/runtime/deps';
 import { type OutboxRow, outbox } from '@wellspring/store/collections/outbox';
 
+/** While the store is away, rows that were announced wait so long for their removal; the sweep finds them afterwards. */
+const TRIES = 20;
+const AGAIN_MS = 1_000;
+
 /** Announces committed runs to the fan-out. */
 export interface Announcer {
-  /** Publishes the message of an outbox row, then removes the row. Repeating it is harmless: fan-out is idempotent. */
+  /** Publishes the message of an outbox row, then removes the row. */
   announce(row: OutboxRow): Promise<void>;
+  /** The same, of a row that may have been announced before: whoever gets the message looks whether that is so. */
+  announceAgain(row: OutboxRow): Promise<void>;
   /** The row of a run that was committed before, when its announcement may have been cut off. */
   pending(runId: string): Promise<OutboxRow | undefined>;
   wake(emitterId: string): void;
@@ -16,8 +22,9 @@ export function createAnnouncer({
   store,
   queue,
   pubsub,
+  clock,
   log,
-}: Pick<Deps, 'store' | 'queue' | 'pubsub' | 'log'>): Announcer {
+}: Pick<Deps, 'store' | 'queue' | 'pubsub' | 'clock' | 'log'>): Announcer {
   const rows = store.collection(outbox);
   let published: string[] = [];
 
@@ -27,16 +34,33 @@ export function createAnnouncer({
     setImmediate(() => {
       const ids = published;
       published = [];
-      rows
-        .removeWhere({ id: { in: ids } })
-        .catch((error: unknown) => log.warn({ run_ids: ids, error: String(error) }, 'outbox.remove_failed'));
+      void removeAll(ids);
     });
   }
 
+  async function removeAll(ids: readonly string[]): Promise<void> {
+    for (let tries = 1; ; tries++) {
+      try {
+        await rows.removeWhere({ id: { in: [...ids] } });
+        return;
+      } catch (error) {
+        log.warn({ run_ids: ids, error: String(error) }, 'outbox.remove_failed');
+      }
+      if (tries === TRIES) return;
+      await clock.sleep(AGAIN_MS);
+    }
+  }
+
+  async function publish({ id, emitter_id }: OutboxRow, payload: string): Promise<void> {
+    await queue.publish('emitted', { key: emitter_id, payload });
+    removeSoon(id);
+  }
+
   return {
-    async announce(row) {
-      await queue.publish('emitted', { key: row.emitter_id, payload: row.message });
-      removeSoon(row.id);
+    announce: (row) => publish(row, row.message),
+    announceAgain(row) {
+      const message: EmittedMessage = { ...(JSON.parse(row.message) as EmittedMessage), again: true };
+      return publish(row, JSON.stringify(message));
     },
     pending: (runId) => rows.get(runId),
     wake: (emitterId) => pubsub.publish(eventsTopic(emitterId)),

@@ -65,6 +65,8 @@ export interface RunOptions {
   slot: string;
   /** Somebody listens to `$logs`. */
   logsWanted: boolean;
+  /** It was committed so long ago that the state does not tell. */
+  isRepeated: boolean;
 }
 
 /** Nothing can be committed on the state at hand: another runner has the source, or a write failed. */
@@ -219,7 +221,7 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
    */
   const announceAgain = async (runId: string) => {
     const left = await announcer.pending(runId);
-    if (left) await announcer.announce(left);
+    if (left) await announcer.announceAgain(left);
   };
 
   /** Executes a run and begins its commit, once the run before it is executed, too. */
@@ -227,11 +229,13 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
     live: Live,
     job: RunJob,
     deployed: Deployed,
-    { slot, logsWanted }: RunOptions,
+    { slot, logsWanted, isRepeated }: RunOptions,
     before: Promise<unknown>,
   ): Promise<{ committed: Promise<unknown> }> {
     const { trigger, run_id, reply_to } = job;
-    if (isCommitted(live.row.committed, run_id, slot)) return { committed: announceAgain(run_id) };
+    if (isRepeated || isCommitted(live.row.committed, run_id, slot)) {
+      return { committed: announceAgain(run_id) };
+    }
     let waiting = reply_to !== undefined;
     const respond = (reply: HttpReply) => {
       if (waiting) call.reply(reply_to!, reply);

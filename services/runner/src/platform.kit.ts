@@ -39,6 +39,8 @@ export interface Faults {
 
 export interface Platform {
   store: Store;
+  /** What the store and the queue are in. */
+  db: Database;
   queue: Queue;
   call: Call;
   faults: Faults;
@@ -96,6 +98,7 @@ export function usePlatform(): Platform {
   let realQueue: Queue;
   function openPorts(): void {
     database = openDatabase(join(directory.path, 'wellspring.db'));
+    t.db = database;
     const store = createEmbeddedStore(database);
     realQueue = createEmbeddedQueue(database, { clock: systemClock, log: silentLog });
     t.store = {
@@ -144,7 +147,7 @@ export function usePlatform(): Platform {
       log: silentLog,
       metrics: noMetrics,
       seal,
-      config: { publicUrl: 'http://127.0.0.1:3000', endpointDomain: null } as Config,
+      config: { mode: 'embedded', publicUrl: 'http://127.0.0.1:3000', endpointDomain: null } as Config,
       executor: {
         ...sandbox.executor,
         async execute(task, host, options) {

@@ -1,5 +1,7 @@
 import { expect, test } from '@jest/globals';
-import { states } from '@wellspring/store/collections/states';
+import { outbox } from '@wellspring/store/collections/outbox';
+import { COMMITTED_RUNS, states } from '@wellspring/store/collections/states';
+import { eventually } from '@wellspring/testing/eventually';
 import { usePlatform } from './platform.kit.ts';
 
 const t = usePlatform();
@@ -67,4 +69,65 @@ test('a run of one lane that is handed out again after many runs of the others r
   const events = await t.events(id);
   expect(events).toHaveLength(301);
   expect(new Set(events).size).toBe(301);
+});
+
+test('a run that comes again after more runs than the state remembers runs once, when it says so', async () => {
+  const id = await t.deploy(COUNTING);
+  const first = { run_id: 'run_first-0', value: 'first' };
+  await publish(id, [first]);
+  await publish(
+    id,
+    Array.from({ length: 2 * COMMITTED_RUNS }, (_, n) => ({ run_id: `run_${n}`, value: n })),
+  );
+  await t.quiet();
+  expect((await t.store.collection(states).get(id))!.committed).not.toContainEqual(
+    expect.stringContaining('first'),
+  );
+  const again = { again: true } as const;
+  const trigger = (value: string) => ({ kind: 'manual', payload: JSON.stringify(value) }) as const;
+  await t.trigger(id, trigger('first'), { run_id: first.run_id, ...again });
+  await t.trigger(id, trigger('last'), { run_id: 'run_last-0', ...again });
+  await t.quiet();
+  const events = await t.events(id);
+  expect(events.at(-1)).toEqual(['last', 2 * COMMITTED_RUNS + 2]);
+  expect(events.filter((event) => (event as unknown[])[0] === 'first')).toHaveLength(1);
+});
+
+test('what is announced again says so', async () => {
+  const id = await t.deploy(COUNTING);
+  const left = {
+    v: 1,
+    type: 'emitted',
+    run_id: 'run_left',
+    emitter_id: id,
+    owner_id: 'u_1',
+    hop: 0,
+    events: [],
+  };
+  await t.store.collection(outbox).insert({
+    id: 'run_left',
+    emitter_id: id,
+    created_at_ms: 0,
+    message: JSON.stringify(left),
+  });
+  await t.restart();
+  await eventually(async () => (await t.store.collection(outbox).count()) === 0);
+  await t.quiet();
+  expect(t.announced).toContainEqual({ ...left, again: true });
+});
+
+test('an announced row that could not be removed is removed when the store is back', async () => {
+  const id = await t.deploy(COUNTING);
+  expect(await t.store.collection(outbox).count()).toBe(0);
+  await t.db.write(() =>
+    t.db.exec(
+      "CREATE TEMP TRIGGER full BEFORE DELETE ON c_outbox BEGIN SELECT RAISE(ABORT, 'the disk is full'); END",
+    ),
+  );
+  await publish(id, [{ run_id: 'run_a', value: 1 }]);
+  await eventually(() => t.announced.length === 1);
+  expect(await t.store.collection(outbox).count()).toBe(1);
+  await t.db.write(() => t.db.exec('DROP TRIGGER full'));
+  await eventually(async () => (await t.store.collection(outbox).count()) === 0);
+  expect(t.announced).toHaveLength(1);
 });

@@ -41,7 +41,7 @@ export function createRunnerService(deps: RunnerDeps): Service {
     workers: [
       prepareWorker(deps, deps),
       ...runsWorkers({ ...deps, announcer, meter, observe }, createCatalog(deps)),
-      outboxSweep(deps, announcer),
+      outboxSweep(deps, announcer, deps.config.mode === 'embedded'),
       meter.worker,
     ],
     async dispose() {

@@ -11,13 +11,14 @@ const AGE_MS = 30_000;
 export function outboxSweep(
   { store, clock, log }: Pick<Deps, 'store' | 'clock' | 'log'>,
   announcer: Announcer,
+  alone: boolean,
 ): Worker {
   const rows = store.collection(outbox);
   return {
     name: 'runner.outbox-sweep',
     async run(signal) {
-      // At the start nothing is under way, so all that is there was left behind.
-      let olderThan = clock.now();
+      // Where there is no other runner nothing is under way at the start: all that is there was left behind.
+      let olderThan = alone ? clock.now() : clock.now() - AGE_MS;
       while (!signal.aborted) {
         const left = await rows.list({
           where: { created_at_ms: { lte: olderThan } },
@@ -26,7 +27,7 @@ export function outboxSweep(
           limit: 100,
         });
         for (const row of left) {
-          await announcer.announce(row);
+          await announcer.announceAgain(row);
           await rows.remove(row.id);
         }
         if (left.length > 0) log.info({ count: left.length }, 'outbox.swept');
