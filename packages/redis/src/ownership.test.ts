@@ -24,6 +24,8 @@ await withPrograms(['redis'], () => {
     works: Set<number>;
     /** While this is unsettled, no release ends. */
     busy: Promise<void>;
+    /** While this is unsettled, it does not speak to the server. */
+    paused: Promise<void>;
     /** Heartbeats so far. */
     beats: number;
     leave(): Promise<void>;
@@ -49,9 +51,10 @@ await withPrograms(['redis'], () => {
       redis,
       clock: {
         now: systemClock.now,
-        sleep(ms, signal) {
+        async sleep(ms, signal) {
           member.beats += 1;
-          return systemClock.sleep(ms, signal);
+          await systemClock.sleep(ms, signal);
+          await member.paused;
         },
       },
       log: silentLog,
@@ -66,6 +69,7 @@ await withPrograms(['redis'], () => {
       redis,
       works: new Set(),
       busy: Promise.resolve(),
+      paused: Promise.resolve(),
       beats: 0,
       async leave() {
         stop.abort();
@@ -181,6 +185,21 @@ await withPrograms(['redis'], () => {
     await eventually(async () => (await a.redis.commands.zcard(`owners:g${group}`).catch(() => 0)) === 2);
     await settled(a, b);
     expect([moved, clashes]).toEqual([0, []]);
+  });
+
+  test('a server that has forgotten everything gives nothing away before who has it could say so', async () => {
+    const a = await join('a');
+    await settled(a);
+    // It comes a moment later than the other one.
+    const resume = Promise.withResolvers<void>();
+    a.paused = resume.promise;
+    await a.redis.commands.flushall();
+    const b = await join('b');
+    await eventually(() => b.beats >= 4);
+    expect(b.works.size).toBe(0);
+    resume.resolve();
+    await settled(a, b);
+    expect(clashes).toEqual([]);
   });
 
   test('what a process that died had is taken by the others', async () => {

@@ -49,7 +49,8 @@ const STEADY = 2;
 
 /**
  * KEYS: members. ARGV: member, time to live in ms, how many partitions it may take, how many it has, those, and then
- * all others. Gives the members and the partitions that it holds now.
+ * all others. Gives the members and the partitions that it holds now. A server that has forgotten everything, or is new,
+ * gives nothing away until all who hold something had the time to say so.
  */
 const BEAT = `
 local time = redis.call('TIME')
@@ -59,6 +60,9 @@ redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
 redis.call('PEXPIRE', KEYS[1], ARGV[2] * 2)
 local held = {}
 local room = tonumber(ARGV[3])
+local since = redis.call('GET', KEYS[1] .. ':since')
+if not since then redis.call('SET', KEYS[1] .. ':since', now) end
+if now - (since or now) < tonumber(ARGV[2]) then room = 0 end
 local others = 5 + tonumber(ARGV[4])
 for i = 5, #ARGV do
   if i >= others and room == 0 then break end

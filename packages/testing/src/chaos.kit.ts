@@ -19,6 +19,8 @@ import { createWebhookSink, type WebhookSink } from './webhook-sink.ts';
 const KILLS = Number(process.env.CHAOS_KILLS ?? 9);
 const SEED = Number(process.env.CHAOS_SEED ?? Date.now() % 1_000_000);
 const LONGEST_OUTAGE_MS = Number(process.env.CHAOS_OUTAGE_MS ?? 2_000);
+/** Between two calls of a connection: what gathers in long outages has to be borne afterwards, and looked through. */
+const REST_MS = LONGEST_OUTAGE_MS > 10_000 ? 60 : 0;
 /** After so many it is looked whether anything was lost. A database that stands in for another bears no more at a time. */
 const ROUND = 10;
 /** Deliveries that one death may repeat, in each of two processes: under way, and with an outcome not written yet. */
@@ -75,8 +77,8 @@ export function chaosSuite(): void {
       const road = await deployRoad(cluster.client, sink);
       const urls = (path: string) => cluster.of('gateway').map(({ url }) => url + path);
       const loads: [Load, Load] = [
-        createLoad('p', urls(road.plain.path), 2),
-        createLoad('c', urls(road.counting.path).reverse(), 2),
+        createLoad('p', urls(road.plain.path), 2, REST_MS),
+        createLoad('c', urls(road.counting.path).reverse(), 2, REST_MS),
       ];
       healed.push(
         ...(await strike({

@@ -35,8 +35,9 @@ export interface Load {
 /**
  * @param prefix of the ids, unlike that of every other load
  * @param first urls that take turns; where nobody listens, the next one is asked
+ * @param restMs between two calls of a connection
  */
-export function createLoad(prefix: string, first: readonly string[], connections: number): Load {
+export function createLoad(prefix: string, first: readonly string[], connections: number, restMs = 0): Load {
   let urls = first;
   const sent = new Set<string>();
   const accepted = new Set<string>();
@@ -70,6 +71,7 @@ export function createLoad(prefix: string, first: readonly string[], connections
     while (!stopped) {
       // Refused while the platform is down: not in a tight loop.
       if (!(await send(nextId()))) await pause(25);
+      else if (restMs > 0) await pause(restMs);
     }
   }
   const running = Array.from({ length: connections }, connection);
