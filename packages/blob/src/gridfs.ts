@@ -38,8 +38,16 @@ export function createGridFsBlob({ db, ping }: Mongo, { clock }: { clock: Clock 
   const uploads = db.collection<Upload>('blobs.uploads');
   let indexed: Promise<unknown> | undefined;
 
+  /** One collection after the other, before uploads that come at the same time would make them all at once. */
+  async function makeIndexes(): Promise<void> {
+    await answered(files.createIndex({ 'metadata.until': 1 }));
+    await answered(uploads.createIndex({ started_at: 1 }));
+    // As the driver would make it, and readers by its specification expect it.
+    await answered(chunks.createIndex({ files_id: 1, n: 1 }, { unique: true }));
+  }
+
   function prepared(): Promise<unknown> {
-    indexed ??= answered(files.createIndex({ 'metadata.until': 1 })).catch((error) => {
+    indexed ??= makeIndexes().catch((error) => {
       indexed = undefined;
       throw error;
     });

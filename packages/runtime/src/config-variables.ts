@@ -69,6 +69,15 @@ const url = (protocols: readonly string[]) =>
     return value;
   }, null);
 
+const bucketUrl = given((value) => {
+  const parsed = URL.canParse(value) ? new URL(value) : undefined;
+  const { protocol = '', username = '', password = '', pathname = '/' } = parsed ?? {};
+  if (!/^https?:$/.test(protocol) || username === '' || password === '' || pathname === '/') {
+    throw new Error('has to be the URL of a bucket such as https://key:secret@s3.example.com/bucket');
+  }
+  return value;
+}, null);
+
 const asOrigin = (value: string) => {
   const parsed = URL.canParse(value) ? new URL(value) : undefined;
   if (!parsed || !/^https?:$/.test(parsed.protocol) || parsed.pathname !== '/' || parsed.search !== '') {
@@ -148,6 +157,13 @@ export const VARIABLES = {
     'none',
     'MongoDB, with the name of the database',
     url(['mongodb:', 'mongodb+srv:']),
+    true,
+  ),
+  s3Url: variable(
+    'S3_URL',
+    'none: in MongoDB',
+    'Bucket for files in the distributed mode: `https://key:secret@host/bucket/prefix?region=…`',
+    bucketUrl,
     true,
   ),
   services: variable(

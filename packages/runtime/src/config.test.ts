@@ -31,6 +31,7 @@ test('nothing set gives an embedded platform on loopback', () => {
     amqpUrl: null,
     redisUrl: null,
     mongodbUrl: null,
+    s3Url: null,
     secretKeys: null,
     allowNetworks: ['127.0.0.0/8', '::1/128'],
     codeAllowNetworks: [],
@@ -104,6 +105,21 @@ describe('of the servers of the distributed mode', () => {
       services: ['runner', 'delivery'],
       allowNetworks: [],
     });
+  });
+  test('files go to a bucket where one is named with its credentials, and only then', () => {
+    const S3 = { WELLSPRING_S3_URL: 'https://key:secret@s3.example/bucket?region=eu-west-1' };
+    expect(read({ ...AMQP, ...REST, ...SHARED, ...S3 }, ['runner']).s3Url).toBe(S3.WELLSPRING_S3_URL);
+    expect(faultsOf(S3)).toEqual(['WELLSPRING_S3_URL is for the distributed mode.']);
+    for (const bad of [
+      's3',
+      'https://s3.example/bucket',
+      'https://key:secret@s3.example/',
+      'ftp://a:b@c/d',
+    ]) {
+      expect(faultsOf({ ...AMQP, ...REST, ...SHARED, WELLSPRING_S3_URL: bad }, ['runner'])).toEqual([
+        expect.stringMatching(/^WELLSPRING_S3_URL has to be the URL of a bucket/),
+      ]);
+    }
   });
   test('all need what the processes have to agree on', () => {
     const services = (names: string[]) =>

@@ -21,6 +21,7 @@ export interface Config {
   amqpUrl: string | null;
   redisUrl: string | null;
   mongodbUrl: string | null;
+  s3Url: string | null;
   /** Root keys, newest first; null: made on first start (embedded). */
   secretKeys: readonly string[] | null;
   /** CIDRs that webhooks and component URLs may reach beyond public addresses. */
@@ -117,6 +118,9 @@ function crossFaults(values: Parsed): string[] {
     faults.push(
       `${VARIABLES.services.name} has to be all: one process runs everything in the embedded mode.`,
     );
+  }
+  if (values.s3Url !== null && missing.length > 0) {
+    faults.push(`${VARIABLES.s3Url.name} is for the distributed mode.`);
   }
   if (values.host === values.adminHost && values.port === values.adminPort) {
     faults.push(`${VARIABLES.adminPort.name} has to differ from ${VARIABLES.port.name}.`);

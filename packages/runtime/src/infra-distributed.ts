@@ -1,5 +1,6 @@
 import { openAmqp } from '@wellspring/amqp/client';
 import { createGridFsBlob } from '@wellspring/blob/gridfs';
+import { createS3Blob } from '@wellspring/blob/s3';
 import { createRabbitCall } from '@wellspring/call/rabbitmq';
 import { KEYED_CALLS } from '@wellspring/contract/calls';
 import type { Clock } from '@wellspring/core/clock';
@@ -36,7 +37,7 @@ interface Urls {
  * partitions, or another process holds the data directory
  */
 export async function openDistributed(
-  config: Pick<Config, 'dataDir'> & Urls,
+  config: Pick<Config, 'dataDir' | 's3Url'> & Urls,
   { clock, log, metrics }: { clock: Clock; log: Log; metrics: Metrics },
 ): Promise<Ports> {
   const closers: (() => Promise<void> | void)[] = [lockDirectory(config.dataDir)];
@@ -88,7 +89,11 @@ export async function openDistributed(
       queue: opened(queue),
       pubsub: opened(await createRedisPubSub(redis, { log })),
       call: opened(call),
-      blob: opened(createGridFsBlob(mongo, { clock })),
+      blob: opened(
+        config.s3Url === null
+          ? createGridFsBlob(mongo, { clock })
+          : createS3Blob({ url: config.s3Url, clock }),
+      ),
       buckets: createSharedBuckets(redis, createTokenBuckets(clock)),
       close,
     };

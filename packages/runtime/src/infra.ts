@@ -24,10 +24,10 @@ export interface Infra {
 
 /** The adapters of a mode. Only the modules `infra*` know which there are. @throws Error when they cannot be had */
 async function openPorts(config: Config, how: { clock: Clock; log: Log; metrics: Metrics }): Promise<Ports> {
-  const { amqpUrl, redisUrl, mongodbUrl } = config;
+  const { dataDir, amqpUrl, redisUrl, mongodbUrl, s3Url } = config;
   // All three or none: the configuration has been checked.
   if (!amqpUrl || !redisUrl || !mongodbUrl) return openEmbedded(config, how);
-  return openDistributed({ dataDir: config.dataDir, amqpUrl, redisUrl, mongodbUrl }, how);
+  return openDistributed({ dataDir, amqpUrl, redisUrl, mongodbUrl, s3Url }, how);
 }
 
 /** Builds what the services of this process are made of. @throws Error when the adapters cannot be had */

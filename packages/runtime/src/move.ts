@@ -42,7 +42,7 @@ export interface MoveOptions {
  * @throws Error that says what is in the way, before anything is changed
  */
 export async function move({ config, clock = systemClock, log, say }: MoveOptions): Promise<void> {
-  const { dataDir, amqpUrl, redisUrl, mongodbUrl, secretKeys } = config;
+  const { dataDir, amqpUrl, redisUrl, mongodbUrl, s3Url, secretKeys } = config;
   if (!amqpUrl || !redisUrl || !mongodbUrl || !secretKeys) {
     throw new Error('The URLs of the three servers and WELLSPRING_SECRET_KEY have to be set: the target.');
   }
@@ -58,7 +58,7 @@ export async function move({ config, clock = systemClock, log, say }: MoveOption
   const from = openEmbedded(config, { clock, log });
   try {
     const caches = join(dataDir, 'move');
-    const urls = { amqpUrl, redisUrl, mongodbUrl };
+    const urls = { amqpUrl, redisUrl, mongodbUrl, s3Url };
     const to = await openDistributed({ dataDir: caches, ...urls }, { clock, log, metrics: noMetrics });
     try {
       const identity = await begin(from, to);

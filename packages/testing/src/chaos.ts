@@ -8,6 +8,8 @@ export interface Strike {
   what: string;
   /** Process of a service, or server. */
   kind: 'process' | TestServer['name'];
+  /** How many processes and servers died. */
+  kills: number;
   outageMs: number;
 }
 
@@ -22,8 +24,10 @@ export interface ChaosOptions {
   /** One for each gateway. */
   loads: readonly Load[];
   random: () => number;
-  /** How many strikes. */
+  /** How many strikes at most. */
   strikes: number;
+  /** Enough when so many have died. */
+  kills: number;
   /** How many there were before, in earlier calls. */
   before?: number;
   /** Longest outage of a server, in ms; the shortest is 1 s. */
@@ -37,6 +41,8 @@ const SERVER_EACH = 3;
 const CALLS = 20;
 /** With a server, a process dies now and then. */
 const BOTH = 0.25;
+/** Processes that die at one moment. */
+const AT_ONCE = 3;
 
 /**
  * Kills processes of the platform and the servers that they depend on, one after the other, at moments that `random`
@@ -48,6 +54,7 @@ export async function strike({
   loads,
   random,
   strikes,
+  kills,
   before = 0,
   longestOutageMs,
   onStrike = () => {},
@@ -60,12 +67,14 @@ export async function strike({
   const names = new Map(cluster.processes.map((one) => [one, cluster.nameOf(one)] as const));
 
   async function hitProcess(): Promise<Strike> {
-    const hit = anyProcess();
+    const count = 1 + Math.floor(random() * AT_ONCE);
+    const hit = [...new Set(Array.from({ length: count }, anyProcess))];
     const outageMs = random() * 1_500;
-    await hit.end('SIGKILL');
+    await Promise.all(hit.map((one) => one.end('SIGKILL')));
     await pause(outageMs);
-    await hit.start();
-    return { what: names.get(hit)!, kind: 'process', outageMs };
+    await Promise.all(hit.map((one) => one.start()));
+    const what = hit.map((one) => names.get(one)).join(' and ');
+    return { what, kind: 'process', kills: hit.length, outageMs };
   }
 
   async function hitServer(server: TestServer): Promise<Strike> {
@@ -79,11 +88,13 @@ export async function strike({
     return {
       what: also ? `${server.name} and ${names.get(also)}` : server.name,
       kind: server.name,
+      kills: also ? 2 : 1,
       outageMs,
     };
   }
 
-  for (let n = before; n < before + strikes; n++) {
+  const killed = () => results.reduce((sum, one) => sum + one.kills, 0);
+  for (let n = before; n < before + strikes && killed() < kills; n++) {
     // Not a wait for something: the moment itself is what is drawn.
     await pause(random() * 300);
     const server = servers[Math.floor(n / SERVER_EACH) % servers.length]!;

@@ -118,6 +118,7 @@ export const DOORS: Record<string, string> = {
   amqplib: 'packages/amqp/src/',
   ioredis: 'packages/redis/src/',
   mongodb: 'packages/mongodb/src/',
+  '@aws-sdk/client-s3': 'packages/blob/src/s3.ts',
   'node:sqlite': 'packages/sqlite/src/',
   'node:child_process': 'packages/sandbox/src/',
 };

@@ -4,6 +4,7 @@ import type { ServerName } from './server.ts';
 const IMAGES: Record<ServerName, { image: string; port: number; url: (address: string) => string }> = {
   rabbitmq: { image: 'rabbitmq:3.13-alpine', port: 5672, url: (address) => `amqp://guest:guest@${address}` },
   redis: { image: 'redis:7-alpine', port: 6379, url: (address) => `redis://${address}` },
+  s3: { image: 'motoserver/moto:5.2.5', port: 5000, url: (address) => `http://test:test@${address}/test` },
   mongodb: { image: 'mongo:7', port: 27017, url: (address) => `mongodb://${address}/?directConnection=true` },
 };
 

@@ -5,6 +5,7 @@ import { startMongo } from './mongodb.ts';
 import { ensurePrograms } from './programs.ts';
 import { startRabbit } from './rabbitmq.ts';
 import { startRedis } from './redis.ts';
+import { startS3 } from './s3.ts';
 import type { ServerName, TestServer } from './server.ts';
 
 /**
@@ -25,11 +26,13 @@ const VARIABLES: Record<ServerName, string> = {
   rabbitmq: 'WELLSPRING_TEST_AMQP_URL',
   redis: 'WELLSPRING_TEST_REDIS_URL',
   mongodb: 'WELLSPRING_TEST_MONGODB_URL',
+  s3: 'WELLSPRING_TEST_S3_URL',
 };
 const LAUNCHERS: Record<ServerName, () => Promise<TestServer>> = {
   rabbitmq: startRabbit,
   redis: startRedis,
   mongodb: () => startMongo({ durable: false }),
+  s3: startS3,
 };
 
 const endings: (() => Promise<void>)[] = [];

@@ -1,44 +1,18 @@
 import { execFile } from 'node:child_process';
-import { createHash, randomUUID } from 'node:crypto';
-import { access, mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { randomUUID } from 'node:crypto';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { made, pythonWith } from './cached.ts';
 
 /** Gives the command that starts a server on a port; `directory` is what it may write to. */
 export type ServerCommand = (port: number, directory: string) => string[];
 
 const NX_27017 = ['nx-27017==0.8.1', 'neosqlite==1.17.2'];
-const CACHE = fileURLToPath(new URL('../../../../node_modules/.cache/wellspring-servers/', import.meta.url));
 const OURS = fileURLToPath(new URL('./mongodb/', import.meta.url));
 
 const run = promisify(execFile);
-
-/**
- * A directory that `make` fills, made once and kept as long as `key` stays what it is.
- * @throws Error when it cannot be made; then there is none
- */
-async function made(name: string, key: string, make: (path: string) => Promise<void>): Promise<string> {
-  const path = join(CACHE, `${name}-${createHash('sha256').update(key).digest('hex').slice(0, 12)}`);
-  const exists = () =>
-    access(path).then(
-      () => true,
-      () => false,
-    );
-  if (await exists()) return path;
-  await mkdir(CACHE, { recursive: true });
-  const unfinished = await mkdtemp(`${path}.`);
-  try {
-    await make(unfinished);
-    // Another test run may have been faster.
-    await rename(unfinished, path).catch(async (error) => {
-      if (!(await exists())) throw error;
-    });
-  } finally {
-    await rm(unfinished, { recursive: true, force: true });
-  }
-  return path;
-}
 
 /** MongoDB's default order of strings is that of their bytes; the server has Java's, that of UTF-16. */
 async function correctOrder(comparator: string): Promise<void> {
@@ -79,12 +53,9 @@ export async function javaServer(): Promise<ServerCommand> {
 
 /** nx-27017: what it acknowledged is in a SQLite file, and outlives SIGKILL. Installed by pip on first use. */
 export async function durableServer(): Promise<ServerCommand> {
-  const path = await made('nx-27017', NX_27017.join(), async (directory) => {
-    await run('python3', ['-m', 'venv', directory]);
-    await run(join(directory, 'bin/python'), ['-m', 'pip', 'install', '-q', ...NX_27017]);
-  });
+  const python = await pythonWith('nx-27017', NX_27017);
   return (port, directory) => [
-    join(path, 'bin/python'),
+    python,
     join(OURS, 'nx_server.py'),
     '--data-dir',
     join(directory, 'data'),

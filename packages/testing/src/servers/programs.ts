@@ -4,6 +4,8 @@ import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
 import type { ServerName } from './server.ts';
 
+const PYTHON = 'python3 -c "import ensurepip, venv"';
+
 /**
  * What a server is started with: file names that are looked for in PATH, paths, or commands that have to succeed; and
  * Debian's packages with them.
@@ -12,9 +14,10 @@ const PROGRAMS: Record<ServerName, { needs: readonly string[]; packages: readonl
   rabbitmq: { needs: ['/usr/lib/rabbitmq/bin/rabbitmq-server', 'epmd'], packages: ['rabbitmq-server'] },
   redis: { needs: ['redis-server'], packages: ['redis-server'] },
   mongodb: {
-    needs: ['javac', 'mvn', 'python3 -c "import ensurepip, venv"'],
+    needs: ['javac', 'mvn', PYTHON],
     packages: ['default-jdk-headless', 'maven', 'python3-venv'],
   },
+  s3: { needs: [PYTHON], packages: ['python3-venv'] },
 };
 
 const LOCK = '/tmp/wellspring-test-install.lock';

@@ -1,0 +1,66 @@
+import { randomUUID } from 'node:crypto';
+import { expect, test } from '@jest/globals';
+import { Unavailable } from '@wellspring/core/unavailable';
+import { createFakeClock } from '@wellspring/testing/fake-clock';
+import { openNetwork } from '@wellspring/testing/network';
+import { withServers } from '@wellspring/testing/servers/servers';
+import { blobContract } from './contract.ts';
+import type { Blob } from './port.ts';
+import { createS3Blob } from './s3.ts';
+
+await withServers(['s3'], ({ s3 }) => {
+  /** Makes the bucket, which moto lets anybody do. */
+  async function bucketOf(url: string): Promise<string> {
+    const { origin } = new URL(url);
+    const name = `test-${randomUUID()}`;
+    expect((await fetch(`${origin}/${name}`, { method: 'PUT' })).status).toBe(200);
+    return Object.assign(new URL(url), { pathname: `/${name}/some/folder` }).href;
+  }
+
+  async function open() {
+    const url = await bucketOf(s3);
+    const clock = createFakeClock();
+    const opened: Blob[] = [];
+    const make = () => {
+      const blob = createS3Blob({ url, clock });
+      opened.push(blob);
+      return blob;
+    };
+    return {
+      blob: make(),
+      now: clock.now,
+      advance: clock.advance,
+      reopen: async () => make(),
+      async close() {
+        for (const one of opened) await one.close();
+      },
+    };
+  }
+
+  blobContract('s3', open);
+
+  test('names of files in any script are kept', async () => {
+    const { blob, close } = await open();
+    const id = await blob.put(Buffer.from('x'), { ttlMs: 1_000, filename: 'Übung 1 – 測試.txt' });
+    expect((await blob.get(id))?.filename).toBe('Übung 1 – 測試.txt');
+    await close();
+  });
+
+  test('a store that is away is unavailable, and used again when it is back', async () => {
+    await using network = await openNetwork(await bucketOf(s3));
+    const blob = createS3Blob({ url: network.url, clock: createFakeClock() });
+    const id = await blob.put(Buffer.from('x'), { ttlMs: 1_000 });
+    network.silence();
+    await expect(blob.ping()).rejects.toThrow(Unavailable);
+    network.heal();
+    expect((await blob.get(id))?.bytes).toEqual(new Uint8Array(Buffer.from('x')));
+    await blob.close();
+  }, 90_000);
+
+  test('a bucket that is not there is named by whoever asks', async () => {
+    const url = Object.assign(new URL(s3), { pathname: `/missing-${randomUUID()}` }).href;
+    const blob = createS3Blob({ url, clock: createFakeClock() });
+    await expect(blob.put(Buffer.from('x'), { ttlMs: 1_000 })).rejects.toThrow('bucket');
+    await blob.close();
+  });
+});
