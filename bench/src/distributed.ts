@@ -50,13 +50,30 @@ export async function compareDistributed(): Promise<void> {
       Array.from({ length: SOURCES }, () => deployRoad(cluster.client, target)),
     );
     const admins = cluster.processes.map(({ adminUrl }) => adminUrl);
+    const busy = ['gateway', 'runner', 'delivery'] as const;
+    /** Seconds of processor so far, by service; without the processes that hold user code. */
+    const processors = () =>
+      Promise.all(
+        busy.map((service) =>
+          counted(
+            cluster.of(service).map(({ adminUrl }) => adminUrl),
+            'process_cpu_seconds_total',
+          ),
+        ),
+      );
     let first = 0;
     const measure = async (what: { urls: string[]; perSecond?: number }) => {
       const before = await counted(admins, 'wellspring_store_statements_total');
+      const processorsBefore = await processors();
       const result = await offer(what, ledger, first, EVENTS);
+      const processorsAfter = await processors();
       first += EVENTS;
       const statements = (await counted(admins, 'wellspring_store_statements_total')) - before;
-      return { ...result, statements: statements / EVENTS };
+      const processor = busy.map((service, i) => {
+        const ms = ((processorsAfter[i]! - processorsBefore[i]!) / EVENTS) * 1000;
+        return `${service} ${ms.toFixed(2)}`;
+      });
+      return { ...result, statements: statements / EVENTS, processor: processor.join(', ') };
     };
     // Warms up.
     await measure({ urls: several });
@@ -78,6 +95,7 @@ export async function compareDistributed(): Promise<void> {
       console.log(
         `  ${name.padEnd(12)} ${full.rate.toFixed(0)} events/s, ${full.statements.toFixed(2)} statements an event, ${(full.rate / limit).toFixed(2)} of the servers' limit; at a quarter of it p50 ${quarter.deliveredP50.toFixed(0)} ms, p99 ${quarter.deliveredP99.toFixed(0)} ms; lost ${full.lost + quarter.lost}, twice ${full.duplicated + quarter.duplicated}`,
       );
+      console.log(`               ms of processor an event: ${full.processor}`);
     }
   } finally {
     await cluster[Symbol.asyncDispose]();

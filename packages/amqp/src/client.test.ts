@@ -5,9 +5,9 @@ import { freePort } from '@wellspring/testing/free-port';
 import { startRabbit } from '@wellspring/testing/servers/rabbitmq';
 import type { TestServer } from '@wellspring/testing/servers/server';
 import { withPrograms } from '@wellspring/testing/servers/servers';
-import { ack, type Channel, consume } from './channel.ts';
+import { ack, type Channel, type ConsumeMessage, consume } from './channel.ts';
 import { type Amqp, openAmqp } from './client.ts';
-import { MAX_MESSAGE_BYTES, Unroutable } from './publisher.ts';
+import { AGAIN, MAX_MESSAGE_BYTES, Unroutable } from './publisher.ts';
 
 /** The names of the lines that were logged. */
 function listLog(): { log: Log; lines: string[] } {
@@ -42,6 +42,7 @@ await withPrograms(['rabbitmq'], () => {
   /** A consumer that keeps what it was given, and takes it. */
   function listen(amqp: Amqp, queue: string) {
     const seen: string[] = [];
+    const messages: ConsumeMessage[] = [];
     const channels: Channel[] = [];
     let losses = 0;
     const kept = amqp.openChannel({
@@ -51,6 +52,7 @@ await withPrograms(['rabbitmq'], () => {
         await channel.assertQueue(queue, QUORUM);
         await consume(channel, queue, (message) => {
           seen.push(message.content.toString());
+          messages.push(message);
           ack(channel, message);
         });
       },
@@ -59,7 +61,7 @@ await withPrograms(['rabbitmq'], () => {
       },
     });
     const isReady = () => eventually(() => kept.current !== undefined);
-    return { seen, channels, kept, isReady, losses: () => losses };
+    return { seen, messages, channels, kept, isReady, losses: () => losses };
   }
   const send = (amqp: Amqp, queue: string) => {
     const publisher = amqp.openPublisher(queue);
@@ -145,7 +147,7 @@ await withPrograms(['rabbitmq'], () => {
     const { log, lines } = listLog();
     const amqp = await open(log);
     const queue = newQueue();
-    const { seen, isReady } = listen(amqp, queue);
+    const { seen, messages, isReady } = listen(amqp, queue);
     await isReady();
     const publish = send(amqp, queue);
     const stop = new AbortController();
@@ -185,6 +187,11 @@ await withPrograms(['rabbitmq'], () => {
     // The first arrivals, without those that came twice.
     const first = [...new Set(seen)].map(Number);
     expect(first.filter((n, i) => i > 0 && n < first[i - 1]!).slice(0, 5)).toEqual([]);
+    // What was sent twice says so, the second time.
+    const copies = messages.filter(
+      ({ content, fields }, i) => !fields.redelivered && seen.indexOf(content.toString()) < i,
+    );
+    for (const { properties } of copies) expect(properties.headers).toMatchObject({ [AGAIN]: true });
     expect(lines.filter((line) => line === 'rabbitmq.down')).toHaveLength(2);
     expect(lines.filter((line) => line === 'rabbitmq.up')).toHaveLength(2);
     await amqp.ping();

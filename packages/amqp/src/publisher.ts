@@ -2,6 +2,9 @@ import { Unavailable } from '@wellspring/core/unavailable';
 import type { ConfirmChannel, Options } from 'amqplib';
 import type { ChannelEvents, KeptChannel } from './channel.ts';
 
+/** A header of messages that were sent before and not confirmed: they may be there twice, under one id. */
+export const AGAIN = 'x-again';
+
 export interface Message {
   /** Default: the one that routes to the queue of that name. */
   exchange?: string;
@@ -18,7 +21,7 @@ export class Unroutable extends Unavailable {
 /**
  * Publishes with confirms. Messages are sent in the order of the calls; those that were not confirmed when the
  * connection was lost are sent again before newer ones, so that one may arrive twice, and the order of first arrivals
- * is kept.
+ * is kept. The copy says that it is one, by the header AGAIN.
  */
 export interface Publisher {
   /**
@@ -49,6 +52,7 @@ interface Entry extends Message {
   id: string;
   deadline: number;
   returned: boolean;
+  isCopy: boolean;
   resolve(): void;
   reject(error: Error): void;
 }
@@ -84,6 +88,7 @@ export function createPublisher({ name, keep, isBlocked }: PublisherOptions): Pu
     },
     ready: () => pump(),
     lost() {
+      for (const entry of sent.values()) entry.isCopy = true;
       waiting = [...sent.values(), ...waiting.slice(head)];
       head = 0;
       sent = new Map();
@@ -112,8 +117,9 @@ export function createPublisher({ name, keep, isBlocked }: PublisherOptions): Pu
       const entry = waiting[head]!;
       entry.returned = false;
       try {
-        const { exchange = '', routingKey, content, options, id } = entry;
-        const all = { ...options, messageId: id };
+        const { exchange = '', routingKey, content, options, id, isCopy } = entry;
+        const headers = { ...options?.headers, ...(isCopy && { [AGAIN]: true }) };
+        const all = { ...options, headers, messageId: id };
         const done = (failure: Error | null) => settle(entry, failure);
         if (sent.size === 0) progress = performance.now();
         sent.set(id, entry);
@@ -164,6 +170,7 @@ export function createPublisher({ name, keep, isBlocked }: PublisherOptions): Pu
           id,
           deadline: performance.now() + PUBLISH_MS,
           returned: false,
+          isCopy: false,
           resolve,
           reject,
         });

@@ -30,6 +30,8 @@ export interface Job {
   attempt: number;
   /** Epoch ms of the publication. */
   published_at: number;
+  /** It may be a copy of a job that was done, however long ago. */
+  again?: true;
 }
 
 /**

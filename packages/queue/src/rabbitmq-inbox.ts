@@ -7,6 +7,7 @@ export interface Slow {
   key: string;
   payload: string;
   publishedAt: number;
+  again: true | undefined;
 }
 
 export interface InboxEvents {
@@ -145,9 +146,10 @@ export function createInbox(
     append(jobs) {
       const states = [...new Set(jobs.map(({ key }) => key))].map(begin);
       for (const state of states) state.appending += 1;
-      const appended = jobs.map(({ id, key, payload, publishedAt }) => {
+      const appended = jobs.map(({ id, key, payload, publishedAt, again }) => {
         const seq = nextSeq++;
-        return { id, partition: name, key, seq, payload, published_at: publishedAt };
+        const row = { id, partition: name, key, seq, payload, published_at: publishedAt };
+        return again ? { ...row, again } : row;
       });
       return new Promise((resolve) => {
         buffer.push({ rows: appended, states, resolve });

@@ -46,12 +46,13 @@ interface Consumer {
   gone(): void;
 }
 
-const toJob = ({ id, key, payload, attempts: failures, publishedAt }: Arrived): Job => ({
+const toJob = ({ id, key, payload, attempts: failures, publishedAt, again }: Arrived): Job => ({
   id,
   key,
   payload,
   attempt: failures + 1,
   published_at: publishedAt,
+  ...(again && { again }),
 });
 
 export function createLine(options: LineOptions): Line {

@@ -1,6 +1,6 @@
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import type { ConsumeMessage } from '@wellspring/amqp/channel';
-import type { Message } from '@wellspring/amqp/publisher';
+import { AGAIN, type Message } from '@wellspring/amqp/publisher';
 
 /** What travels through a partition: a job, or what takes jobs out of it. */
 export interface JobMessage {
@@ -12,6 +12,8 @@ export interface JobMessage {
   /** Instead of a job: what is before it of this key, and of its lanes, is dropped. */
   purge: boolean;
   payload: string;
+  /** It is a copy of one that may have been handled, however long ago. */
+  again?: true;
 }
 
 /** Larger ones are worth the time that it takes; what is close to the broker's limit gets below it. */
@@ -38,10 +40,11 @@ export function toMessage(queue: string, { id, key, at, purge, payload }: JobMes
 /** @throws Error for what is none of ours */
 export function fromMessage({ properties, content }: ConsumeMessage): JobMessage {
   const { messageId: id, headers, contentEncoding } = properties;
-  const { key, at, purge } = (headers ?? {}) as { key?: unknown; at?: unknown; purge?: unknown };
+  const { key, at, purge, [AGAIN]: again } = (headers ?? {}) as Record<string, unknown>;
   if (typeof id !== 'string' || typeof key !== 'string' || typeof at !== 'number') {
     throw new Error('a message that is no job');
   }
   const plain = contentEncoding === ENCODING ? zstdDecompressSync(content) : content;
-  return { id, key, at, purge: purge === true, payload: plain.toString() };
+  const job = { id, key, at, purge: purge === true, payload: plain.toString() };
+  return again === true ? { ...job, again } : job;
 }

@@ -12,6 +12,8 @@ import { attempts, purges } from './rabbitmq-rows.ts';
 export interface Arrived extends Entry {
   id: string;
   payload: string;
+  /** See JobMessage. */
+  again: true | undefined;
   /** Where it is confirmed; undefined: it is in the inbox, or its channel is gone and it will come again. */
   delivery: { channel: Channel; message: ConsumeMessage } | undefined;
   /** It is a row of the inbox, and no message any more. */
@@ -129,14 +131,14 @@ export function openPartition(
     {
       here: (key) => counts.get(key) ?? 0,
       isKnown: (id) => jobs.has(id) || finished.has(id),
-      loaded({ id, key, payload, published_at }, failures) {
-        if (!isLeaving) enter({ id, key, payload, at: published_at }, failures, undefined);
+      loaded({ published_at: at, ...row }, failures) {
+        if (!isLeaving) enter({ ...row, at }, failures, undefined);
       },
     },
   );
 
   function enter(
-    { id, key, payload, at }: Omit<JobMessage, 'purge'>,
+    { id, key, payload, at, again }: Omit<JobMessage, 'purge'>,
     failures: number,
     delivery: Arrived['delivery'],
   ): void {
@@ -147,6 +149,7 @@ export function openPartition(
       attempts: failures,
       publishedAt: at,
       payload,
+      again,
       stored: !delivery,
       delivery,
       out: false,
@@ -224,7 +227,7 @@ export function openPartition(
     } else if (known) {
       known.delivery = { channel: from, message };
     } else if (inbox.isBehind(key)) {
-      const slow = { id, key, payload: job.payload, publishedAt: job.at };
+      const slow = { id, key, payload: job.payload, publishedAt: job.at, again: job.again };
       void inbox.append([slow]).then((places) => {
         if (places) ack(from, message);
         inbox.refill(key);

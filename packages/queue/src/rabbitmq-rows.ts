@@ -12,6 +12,7 @@ export interface InboxRow {
   seq: number;
   payload: string;
   published_at: number;
+  again?: true;
 }
 
 export const inbox: CollectionDefinition<InboxRow> = {

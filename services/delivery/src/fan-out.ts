@@ -74,7 +74,10 @@ export function createFanOut({ store, queue, clock, log, attempts, recent }: Fan
   }
 
   return async (jobs) => {
-    const messages = jobs.map((job) => readMessage<EmittedMessage>(job, 'emitted', 1));
+    const messages = jobs.map((job) => ({
+      ...readMessage<EmittedMessage>(job, 'emitted', 1),
+      ...(job.again && { again: job.again }),
+    }));
     const { emitter_id, owner_id } = messages[0]!;
     const names = [...new Set(messages.flatMap(({ events }) => events.map(({ name }) => name)))];
     if (names.length === 0) return;

@@ -162,5 +162,5 @@ function decode(job: Job): RunsMessage {
   if (message.v !== 1 || (message.type !== 'run' && message.type !== 'record')) {
     throw new PoisonJob(job.id, `Unknown message on runs: ${String(message.type)}.`);
   }
-  return message;
+  return job.again && message.type === 'run' ? { ...message, again: true } : message;
 }
