@@ -151,10 +151,13 @@ await withPrograms(['mongodb'], () => {
       abort.abort(new Error('stopped'));
       await expect(given).rejects.toThrow('stopped');
 
+      const begun = performance.now();
       const waiting = open();
+      // Longer than the driver looks for a server by itself.
+      await eventually(() => performance.now() - begun > 5_000);
       await server.start();
       await (await waiting).ping();
-    });
+    }, 30_000);
 
     test('operations fail in bounded time, and go again within 5 s of the return', async () => {
       const { log, lines } = listLog();

@@ -113,7 +113,12 @@ export async function openMongo(target: MongoTarget): Promise<Mongo> {
     await answered(db.command({ ping: 1 }));
   };
   try {
-    await firstAnswer(ping, () => tooOld, signal);
+    const connect = async () => {
+      // What failed to connect once stays closed for operations: each attempt has to say that it is another one.
+      await client.connect();
+      await ping();
+    };
+    await firstAnswer(connect, () => tooOld, signal);
   } catch (error) {
     await client.close();
     throw error;
@@ -138,14 +143,14 @@ function clientOf(url: string): MongoClient {
 
 /** @throws Error that waiting does not mend */
 async function firstAnswer(
-  ping: () => Promise<void>,
+  connect: () => Promise<void>,
   tooOld: () => Error | undefined,
   signal: AbortSignal | undefined,
 ): Promise<void> {
   for (let wait = 50; ; wait = Math.min(LONGEST_WAIT_MS, wait * 2)) {
     signal?.throwIfAborted();
     try {
-      return await ping();
+      return await connect();
     } catch (error) {
       const { message, code } = error as { message: string; code?: number };
       if (REFUSED.has(code!)) throw new Error(`MongoDB refuses the connection: ${message}`);
