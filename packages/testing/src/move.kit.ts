@@ -1,10 +1,9 @@
-import { execFile } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { type Cluster, startCluster } from './cluster.ts';
 import { createLoad, type Load } from './crash.ts';
-import { ADMIN_KEY, type Platform, startPlatform } from './platform.ts';
+import { type Platform, startPlatform } from './platform.ts';
 import { checkRoad, deployRoad } from './road.kit.ts';
+import { runMove } from './run-move.ts';
 import { startMongo } from './servers/mongodb.ts';
 import { startRabbit } from './servers/rabbitmq.ts';
 import { startRedis } from './servers/redis.ts';
@@ -12,7 +11,6 @@ import type { TestServer } from './servers/server.ts';
 import { type TempDir, tempDir } from './temp-dir.ts';
 import { createWebhookSink, type WebhookSink } from './webhook-sink.ts';
 
-const MOVE = fileURLToPath(new URL('../../runtime/src/move-main.ts', import.meta.url));
 const SECRET_KEY = 'the root key of every platform under test';
 const env = { WELLSPRING_RETAIN_EVENTS: '1000000', WELLSPRING_SECRET_KEY: SECRET_KEY };
 
@@ -41,21 +39,7 @@ export function moveSuite(): void {
     await elsewhere?.remove();
   }, 60_000);
 
-  const move = (dataDir: string, secretKey = SECRET_KEY) =>
-    new Promise<{ code: number; output: string }>((resolve) => {
-      const own = {
-        PATH: process.env.PATH,
-        WELLSPRING_DATA_DIR: dataDir,
-        WELLSPRING_AMQP_URL: urls.amqp,
-        WELLSPRING_REDIS_URL: urls.redis,
-        WELLSPRING_MONGODB_URL: urls.mongodb,
-        WELLSPRING_SECRET_KEY: secretKey,
-        WELLSPRING_ADMIN_KEY: ADMIN_KEY,
-      };
-      execFile(process.execPath, [MOVE], { env: own }, (error, stdout, stderr) =>
-        resolve({ code: error ? Number(error.code) : 0, output: stdout + stderr }),
-      );
-    });
+  const move = (dataDir: string) => runMove(dataDir, { urls, secretKey: SECRET_KEY });
 
   test('one command takes everything from one process to many: nothing lost, nothing twice, the same keys', async () => {
     const road = await deployRoad(platform.client, sink);

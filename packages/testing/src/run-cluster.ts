@@ -1,6 +1,9 @@
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { startCluster } from './cluster.ts';
+import { runMove } from './run-move.ts';
 import { startMongo } from './servers/mongodb.ts';
 import { ensurePrograms } from './servers/programs.ts';
 import { startRabbit } from './servers/rabbitmq.ts';
@@ -12,6 +15,8 @@ import { startRedis } from './servers/redis.ts';
  * environment says of PASSED_ON holds for every process.
  *
  *     node packages/testing/src/run-cluster.ts --replicas 2 --durable DIRECTORY
+ *
+ * With `--moved`, it goes on with what an embedded platform left in that data directory.
  */
 const PASSED_ON = ['ISOLATION', 'MIN_INTERVAL_SECONDS', 'API_RATE', 'LOG_LEVEL'].map(
   (name) => `WELLSPRING_${name}`,
@@ -19,7 +24,11 @@ const PASSED_ON = ['ISOLATION', 'MIN_INTERVAL_SECONDS', 'API_RATE', 'LOG_LEVEL']
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { replicas: { type: 'string', default: '2' }, durable: { type: 'boolean', default: false } },
+  options: {
+    replicas: { type: 'string', default: '2' },
+    durable: { type: 'boolean', default: false },
+    moved: { type: 'string' },
+  },
 });
 const [dataDir] = positionals;
 if (!dataDir) throw new Error('A directory is needed.');
@@ -34,9 +43,17 @@ const servers = await Promise.all([startRabbit(), startRedis(), startMongo({ dur
 for (const server of servers) stack.defer(() => server.dispose());
 const [amqp, redis, mongodb] = servers.map(({ url }) => url) as [string, string, string];
 const own = Object.entries(process.env).filter(([name]) => PASSED_ON.includes(name));
+const urls = { amqp, redis, mongodb };
+if (values.moved !== undefined) {
+  const secretKey = readFileSync(join(values.moved, 'secret.key'), 'utf8').trim();
+  const { code, output } = await runMove(values.moved, { urls, secretKey });
+  process.stderr.write(output);
+  if (code !== 0) throw new Error('The data directory could not be moved.');
+  own.push(['WELLSPRING_SECRET_KEY', secretKey]);
+}
 const cluster = stack.use(
   await startCluster({
-    urls: { amqp, redis, mongodb },
+    urls,
     dataDir,
     replicas: Number(values.replicas),
     env: Object.fromEntries(own) as Record<string, string>,
