@@ -1,6 +1,5 @@
 import { openAmqp } from '@wellspring/amqp/client';
 import { createGridFsBlob } from '@wellspring/blob/gridfs';
-import { createS3Blob } from '@wellspring/blob/s3';
 import { createRabbitCall } from '@wellspring/call/rabbitmq';
 import { KEYED_CALLS } from '@wellspring/contract/calls';
 import type { Clock } from '@wellspring/core/clock';
@@ -50,6 +49,12 @@ export async function openDistributed(
     return one;
   };
   try {
+    const openBlob = async () => {
+      if (config.s3Url === null) return createGridFsBlob(mongo, { clock });
+      // Its client is large: only who uses it pays for it at the start.
+      const { createS3Blob } = await import('@wellspring/blob/s3');
+      return createS3Blob({ url: config.s3Url, clock });
+    };
     const mongo = opened(await openMongo({ url: config.mongodbUrl, log, metrics }));
     const redis = opened(await openRedis({ url: config.redisUrl, log }));
     const amqp = opened(await openAmqp({ url: config.amqpUrl, log }));
@@ -89,11 +94,7 @@ export async function openDistributed(
       queue: opened(queue),
       pubsub: opened(await createRedisPubSub(redis, { log })),
       call: opened(call),
-      blob: opened(
-        config.s3Url === null
-          ? createGridFsBlob(mongo, { clock })
-          : createS3Blob({ url: config.s3Url, clock }),
-      ),
+      blob: opened(await openBlob()),
       buckets: createSharedBuckets(redis, createTokenBuckets(clock)),
       close,
     };

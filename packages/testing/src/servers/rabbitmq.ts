@@ -1,11 +1,10 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join } from 'node:path';
-import { eventually } from '../eventually.ts';
 import { freePort } from '../free-port.ts';
 import { tempDir } from '../temp-dir.ts';
-import { type ProcessGroup, startGroup } from './process-group.ts';
 import type { TestServer } from './server.ts';
+import { startServer } from './start-server.ts';
 
 /** The wrapper of the same name in /usr/sbin changes the user. */
 const PROGRAM = '/usr/lib/rabbitmq/bin/rabbitmq-server';
@@ -34,38 +33,15 @@ export async function startRabbit(): Promise<TestServer> {
     RABBITMQ_ENABLED_PLUGINS_FILE: at('plugins'),
     RABBITMQ_PID_FILE: at('pid'),
   };
-  let group: ProcessGroup | undefined;
-
-  const server: TestServer = {
+  return startServer({
     name: 'RabbitMQ',
     url: `amqp://guest:guest@127.0.0.1:${port}`,
-    async start() {
-      if (group?.isRunning) return;
-      const started = startGroup(['/bin/sh', '-c', SCRIPT], { directory: directory.path, env });
-      group = started;
-      try {
-        await eventually(async () => !started.isRunning || (await answers(port)), { ms: 60_000, every: 50 });
-        if (!started.isRunning) throw new Error('it has ended');
-      } catch (error) {
-        await started.kill();
-        throw new Error(`RabbitMQ does not start: ${String(error)}\n${await started.output()}`);
-      }
-    },
-    async kill() {
-      await group?.kill();
-    },
-    async dispose() {
-      await group?.kill();
-      await directory.remove();
-    },
-  };
-  try {
-    await server.start();
-  } catch (error) {
-    await server.dispose();
-    throw error;
-  }
-  return server;
+    command: () => ['/bin/sh', '-c', SCRIPT],
+    directory,
+    env,
+    answers: () => answers(port),
+    patience: { ms: 60_000, every: 50 },
+  });
 }
 
 /** Whether what listens on the port greets as AMQP does: it listens when everything else has been started. */

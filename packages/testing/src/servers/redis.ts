@@ -1,9 +1,8 @@
 import { connect } from 'node:net';
-import { eventually } from '../eventually.ts';
 import { freePort } from '../free-port.ts';
 import { tempDir } from '../temp-dir.ts';
-import { type ProcessGroup, startGroup } from './process-group.ts';
 import type { TestServer } from './server.ts';
+import { startServer } from './start-server.ts';
 
 /** A Redis of one's own. It keeps nothing: after `kill` and `start` it is empty. @throws Error with its output when it does not start */
 export async function startRedis(): Promise<TestServer> {
@@ -20,38 +19,14 @@ export async function startRedis(): Promise<TestServer> {
     '--appendonly',
     'no',
   ];
-  let group: ProcessGroup | undefined;
-
-  const server: TestServer = {
+  return startServer({
     name: 'Redis',
     url: `redis://127.0.0.1:${port}`,
-    async start() {
-      if (group?.isRunning) return;
-      const started = startGroup(command, { directory: directory.path });
-      group = started;
-      try {
-        await eventually(async () => !started.isRunning || (await answers(port)), { ms: 20_000 });
-        if (!started.isRunning) throw new Error('it has ended');
-      } catch (error) {
-        await started.kill();
-        throw new Error(`Redis does not start: ${String(error)}\n${await started.output()}`);
-      }
-    },
-    async kill() {
-      await group?.kill();
-    },
-    async dispose() {
-      await group?.kill();
-      await directory.remove();
-    },
-  };
-  try {
-    await server.start();
-  } catch (error) {
-    await server.dispose();
-    throw error;
-  }
-  return server;
+    command: () => command,
+    directory,
+    answers: () => answers(port),
+    patience: { ms: 20_000 },
+  });
 }
 
 /** Whether the server on the port says PONG. */

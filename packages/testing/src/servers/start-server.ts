@@ -1,0 +1,53 @@
+import { eventually } from '../eventually.ts';
+import type { TempDir } from '../temp-dir.ts';
+import { type ProcessGroup, startGroup } from './process-group.ts';
+import type { TestServer } from './server.ts';
+
+export interface ServerProgram extends Pick<TestServer, 'name' | 'url'> {
+  /** Asked for at each start. */
+  command(): readonly string[];
+  /** Where it runs and what it may write to; removed with it. */
+  directory: TempDir;
+  /** All of it: nothing is inherited but PATH. */
+  env?: Record<string, string>;
+  /** Whether it serves what is asked of it. */
+  answers(): Promise<boolean>;
+  /** How long that may take, and how often it is asked, in ms. */
+  patience: { ms: number; every?: number };
+}
+
+/** Starts a server that can be killed and started again. @throws Error with its output when it does not start */
+export async function startServer(program: ServerProgram): Promise<TestServer> {
+  const { name, url, command, directory, env = {}, answers, patience } = program;
+  let group: ProcessGroup | undefined;
+  const server: TestServer = {
+    name,
+    url,
+    async start() {
+      if (group?.isRunning) return;
+      const started = startGroup(command(), { directory: directory.path, env });
+      group = started;
+      try {
+        await eventually(async () => !started.isRunning || (await answers()), patience);
+        if (!started.isRunning) throw new Error('it has ended');
+      } catch (error) {
+        await started.kill();
+        throw new Error(`${name} does not start: ${String(error)}\n${await started.output()}`);
+      }
+    },
+    async kill() {
+      await group?.kill();
+    },
+    async dispose() {
+      await group?.kill();
+      await directory.remove();
+    },
+  };
+  try {
+    await server.start();
+  } catch (error) {
+    await server.dispose();
+    throw error;
+  }
+  return server;
+}
