@@ -90,7 +90,7 @@ await withPrograms(['mongodb'], () => {
   const opened: Mongo[] = [];
 
   beforeAll(async () => {
-    server = await startMongo({ durable: true });
+    server = await startMongo();
   });
   afterEach(async () => {
     for (const mongo of opened.splice(0)) await mongo.close();
@@ -105,7 +105,7 @@ await withPrograms(['mongodb'], () => {
 
   test('the database is that of the URL, and has a name where the URL has none', async () => {
     expect((await open()).db.databaseName).toBe('wellspring');
-    expect((await open({ url: `${server.url}/named` })).db.databaseName).toBe('named');
+    expect((await open({ url: server.url.replace('/?', '/named?') })).db.databaseName).toBe('named');
     expect((await open({ database: 'other' })).db.databaseName).toBe('other');
   });
 

@@ -25,7 +25,7 @@ await withPrograms(['mongodb'], () => {
   let subject: MongoSubject;
 
   beforeAll(async () => {
-    server = await startMongo({ durable: true });
+    server = await startMongo();
   });
   afterAll(() => server.dispose());
   beforeEach(async () => {

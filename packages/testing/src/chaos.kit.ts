@@ -36,7 +36,7 @@ export function chaosSuite(): void {
   beforeAll(async () => {
     dir = await tempDir();
     sink = await createWebhookSink();
-    servers = await Promise.all([startRabbit(), startRedis(), startMongo({ durable: true })]);
+    servers = await Promise.all([startRabbit(), startRedis(), startMongo()]);
     const [amqp, redis, mongodb] = servers.map(({ url }) => url) as [string, string, string];
     cluster = await startCluster({
       urls: { amqp, redis, mongodb },

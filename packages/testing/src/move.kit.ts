@@ -25,7 +25,7 @@ export function moveSuite(): void {
 
   beforeAll(async () => {
     [dir, elsewhere, sink] = await Promise.all([tempDir(), tempDir(), createWebhookSink()]);
-    servers = await Promise.all([startRabbit(), startRedis(), startMongo({ durable: false })]);
+    servers = await Promise.all([startRabbit(), startRedis(), startMongo()]);
     const [amqp, redis, mongodb] = servers.map(({ url }) => url) as [string, string, string];
     urls = { amqp, redis, mongodb };
     platform = await startPlatform({ dataDir: dir.path, env });

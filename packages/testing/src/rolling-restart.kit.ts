@@ -19,7 +19,7 @@ export function rollingRestartSuite(): void {
   beforeAll(async () => {
     dir = await tempDir();
     sink = await createWebhookSink();
-    servers = await Promise.all([startRabbit(), startRedis(), startMongo({ durable: false })]);
+    servers = await Promise.all([startRabbit(), startRedis(), startMongo()]);
     const [amqp, redis, mongodb] = servers.map(({ url }) => url) as [string, string, string];
     cluster = await startCluster({
       urls: { amqp, redis, mongodb },

@@ -14,7 +14,7 @@ import { startRedis } from './servers/redis.ts';
  * HTTP. Writes where it is found as lines of `NAME=value` to the standard output once it is ready. What the
  * environment says of PASSED_ON holds for every process.
  *
- *     node packages/testing/src/run-cluster.ts --replicas 2 --durable DIRECTORY
+ *     node packages/testing/src/run-cluster.ts --replicas 2 DIRECTORY
  *
  * With `--moved`, it goes on with what an embedded platform left in that data directory.
  */
@@ -26,7 +26,6 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     replicas: { type: 'string', default: '2' },
-    durable: { type: 'boolean', default: false },
     moved: { type: 'string' },
   },
 });
@@ -39,7 +38,7 @@ for (const name of ['rabbitmq', 'redis', 'mongodb'] as const) {
 }
 const stopped = Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
 await using stack = new AsyncDisposableStack();
-const servers = await Promise.all([startRabbit(), startRedis(), startMongo({ durable: values.durable })]);
+const servers = await Promise.all([startRabbit(), startRedis(), startMongo()]);
 for (const server of servers) stack.defer(() => server.dispose());
 const [amqp, redis, mongodb] = servers.map(({ url }) => url) as [string, string, string];
 const own = Object.entries(process.env).filter(([name]) => PASSED_ON.includes(name));

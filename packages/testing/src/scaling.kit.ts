@@ -32,7 +32,7 @@ export function scalingSuite(): void {
 
   beforeAll(async () => {
     dir = await tempDir();
-    servers = await Promise.all([startRabbit(), startRedis(), startMongo({ durable: false })]);
+    servers = await Promise.all([startRabbit(), startRedis(), startMongo()]);
     const [amqp, redis, mongodb] = servers.map(({ url }) => url) as [string, string, string];
     cluster = await startCluster({
       urls: { amqp, redis, mongodb },

@@ -1,7 +1,13 @@
 import { existsSync } from 'node:fs';
 import type { ServerName } from './server.ts';
 
-const IMAGES: Record<ServerName, { image: string; port: number; url: (address: string) => string }> = {
+interface Image {
+  image: string;
+  port: number;
+  url(address: string): string;
+}
+
+const IMAGES: Partial<Record<ServerName, Image>> = {
   rabbitmq: { image: 'rabbitmq:3.13-alpine', port: 5672, url: (address) => `amqp://guest:guest@${address}` },
   redis: { image: 'redis:7-alpine', port: 6379, url: (address) => `redis://${address}` },
   s3: { image: 'motoserver/moto:5.2.5', port: 5000, url: (address) => `http://test:test@${address}/test` },
@@ -15,15 +21,17 @@ export interface Container {
 
 /**
  * Starts the server in a container, which ends with this process at the latest.
- * @returns undefined when no Docker engine answers
+ * @returns undefined when no Docker engine answers, or there is no image
  * @throws Error when one does, and the container does not start
  */
 export async function startContainer(name: ServerName): Promise<Container | undefined> {
+  const made = IMAGES[name];
+  if (!made) return undefined;
   // Asking without any socket would take seconds.
   if (!process.env.DOCKER_HOST && !existsSync('/var/run/docker.sock')) return undefined;
   const { GenericContainer, Wait, getContainerRuntimeClient } = await import('testcontainers');
   if (!(await getContainerRuntimeClient().catch(() => undefined))) return undefined;
-  const { image, port, url } = IMAGES[name];
+  const { image, port, url } = made;
   const container = await new GenericContainer(image)
     .withExposedPorts(port)
     .withWaitStrategy(Wait.forListeningPorts())

@@ -1,6 +1,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { startContainer } from './containers.ts';
+import { startMongoJavaServer } from './mongo-java-server.ts';
 import { startMongo } from './mongodb.ts';
 import { ensurePrograms } from './programs.ts';
 import { startRabbit } from './rabbitmq.ts';
@@ -22,7 +23,7 @@ interface Answer {
   missing?: string;
 }
 
-const VARIABLES: Record<ServerName, string> = {
+const VARIABLES: Partial<Record<ServerName, string>> = {
   rabbitmq: 'WELLSPRING_TEST_AMQP_URL',
   redis: 'WELLSPRING_TEST_REDIS_URL',
   mongodb: 'WELLSPRING_TEST_MONGODB_URL',
@@ -31,7 +32,8 @@ const VARIABLES: Record<ServerName, string> = {
 const LAUNCHERS: Record<ServerName, () => Promise<TestServer>> = {
   rabbitmq: startRabbit,
   redis: startRedis,
-  mongodb: () => startMongo({ durable: false }),
+  mongodb: startMongo,
+  'mongo-java-server': startMongoJavaServer,
   s3: startS3,
 };
 
@@ -40,7 +42,7 @@ const missing: Record<string, string> = {};
 const answers = new Map<string, Promise<Answer>>();
 
 async function serverOf(name: ServerName): Promise<Answer> {
-  const given = process.env[VARIABLES[name]];
+  const given = process.env[VARIABLES[name] ?? ''];
   if (given) return { url: given };
   const container = await startContainer(name);
   if (container) {
@@ -62,7 +64,7 @@ async function programsOf(name: ServerName): Promise<Answer> {
 /** Answers the same question once. */
 function answer(path: string): Promise<Answer> | undefined {
   const [, kind, name] = path.split('/') as [string, string, ServerName];
-  if (!Object.hasOwn(VARIABLES, name) || (kind !== 'servers' && kind !== 'programs')) return undefined;
+  if (!Object.hasOwn(LAUNCHERS, name) || (kind !== 'servers' && kind !== 'programs')) return undefined;
   let found = answers.get(path);
   if (!found) {
     found = kind === 'servers' ? serverOf(name) : programsOf(name);

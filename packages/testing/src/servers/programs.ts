@@ -13,10 +13,8 @@ const PYTHON = 'python3 -c "import ensurepip, venv"';
 const PROGRAMS: Record<ServerName, { needs: readonly string[]; packages: readonly string[] }> = {
   rabbitmq: { needs: ['/usr/lib/rabbitmq/bin/rabbitmq-server', 'epmd'], packages: ['rabbitmq-server'] },
   redis: { needs: ['redis-server'], packages: ['redis-server'] },
-  mongodb: {
-    needs: ['javac', 'mvn', PYTHON],
-    packages: ['default-jdk-headless', 'maven', 'python3-venv'],
-  },
+  mongodb: { needs: [PYTHON], packages: ['python3-venv'] },
+  'mongo-java-server': { needs: ['javac', 'mvn'], packages: ['default-jdk-headless', 'maven'] },
   s3: { needs: [PYTHON], packages: ['python3-venv'] },
 };
 
