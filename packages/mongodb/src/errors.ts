@@ -51,33 +51,43 @@ export async function answered<T>(work: Promise<T>): Promise<T> {
   }
 }
 
-/** A write of a batch that met a value which is there already. */
-export interface Duplicate {
+/** A write of a batch that the server refused. */
+export interface Refusal {
   /** Which write of the batch. */
   index: number;
-  /** The server's sentence, without the values: it names the index. */
+  /** It met a value which is there already. */
+  isDuplicate: boolean;
+  /** The server's sentence, without the values: of a duplicate, it names the index. */
   message: string;
 }
 
 /**
- * The writes that met a value which is there already, when nothing else went wrong with the write or batch of writes:
- * all others are done, up to the first one in a batch that is ordered.
- * @throws Unavailable when the others are not known to be durable; the error itself when it is another one
+ * The writes that the server refused, when it carried out the write or batch of writes: all others are done, up to the
+ * first refused one in a batch that is ordered.
+ * @throws Unavailable when the others are not known to be durable; the error itself when it says nothing of writes
  */
-export function duplicatesOf(error: unknown): Duplicate[] {
+export function refusalsOf(error: unknown): Refusal[] {
   const writeErrors =
     error instanceof MongoBulkWriteError
       ? [error.writeErrors].flat()
       : error instanceof MongoServerError && error.code === DUPLICATE_KEY
         ? [{ index: 0, code: error.code, errmsg: error.message }]
         : [];
-  if (writeErrors.length === 0 || writeErrors.some(({ code }) => code !== DUPLICATE_KEY)) throw error;
+  if (writeErrors.length === 0) throw error;
   if (error instanceof MongoBulkWriteError) {
     const late = error.result.getWriteConcernError();
     if (late) throw new Unavailable(`MongoDB does not answer: ${late.errmsg}`, { cause: error });
   }
-  return writeErrors.map(({ index, errmsg = '' }) => ({
+  return writeErrors.map(({ index, code, errmsg = '' }) => ({
     index,
+    isDuplicate: code === DUPLICATE_KEY,
     message: errmsg.replace(/ dup key: .*$/s, ''),
   }));
+}
+
+/** As refusalsOf, when all of them are duplicates. @throws also the error when one is not */
+export function duplicatesOf(error: unknown): Refusal[] {
+  const refusals = refusalsOf(error);
+  if (refusals.some(({ isDuplicate }) => !isDuplicate)) throw error;
+  return refusals;
 }

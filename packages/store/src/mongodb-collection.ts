@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Db, Document, Collection as Stored } from '@wellspring/mongodb/client';
-import { answered, duplicatesOf } from '@wellspring/mongodb/errors';
+import { answered, duplicatesOf, type Refusal } from '@wellspring/mongodb/errors';
+import { createBatches } from './mongodb-batches.ts';
 import { conflictingFields, makeIndexes } from './mongodb-indexes.ts';
 import { shareReads } from './mongodb-reads.ts';
 import { createCodec, decodeString, encodeString, type StoredRow } from './mongodb-row.ts';
@@ -45,13 +46,21 @@ export function createCollection<T extends Row>(
     return answered(work(stored));
   }
 
+  const batches = createBatches(ask);
+
+  /** Of what the server refused. @throws Error for what is no conflict */
+  function conflictOf({ isDuplicate, message }: Refusal): ConflictError {
+    if (!isDuplicate) throw new Error(`${name}: ${message}`);
+    return new ConflictError(name, conflictingFields(definition, message));
+  }
+
   /** @throws ConflictError */
   async function write<R>(work: (rows: Stored<StoredRow>) => Promise<R>): Promise<R> {
     try {
       return await ask(work);
     } catch (error) {
       const [duplicate] = duplicatesOf(error);
-      throw new ConflictError(name, conflictingFields(definition, duplicate!.message));
+      throw conflictOf(duplicate!);
     }
   }
 
@@ -168,15 +177,13 @@ export function createCollection<T extends Row>(
       return ask((all) => all.countDocuments(filter, atMost === undefined ? {} : { limit: atMost }));
     },
     async insert(row) {
-      await write((all) => all.insertOne(codec.document(row, 1)));
+      const [refused] = await batches.insert([codec.document(row, 1)]);
+      if (refused) throw conflictOf(refused);
     },
     async insertMany(rows) {
       if (rows.length === 0) return [];
-      const documents = rows.map((row) => codec.document(row, 1));
-      const taken = await ask((all) => all.insertMany(documents, { ordered: false })).then(
-        () => [],
-        duplicatesOf,
-      );
+      const taken = await batches.insert(rows.map((row) => codec.document(row, 1)));
+      for (const one of taken) conflictOf(one);
       const refused = new Set(taken.map(({ index }) => index));
       return rows.filter((_, index) => !refused.has(index)).map(({ id }) => id);
     },
@@ -188,11 +195,12 @@ export function createCollection<T extends Row>(
     async patch(id, fields, where) {
       const filter = filterOf(definition, where);
       const hidden = codec.uniques(id, fields);
+      const _id = encodeString(id);
+      await batches.inserted(_id);
       if (!hidden) return patchUnique(id, fields, filter);
-      const { matchedCount } = await write((all) =>
-        all.updateOne({ $and: [{ _id: encodeString(id) }, filter] }, changeOf(fields, hidden)),
-      );
-      return matchedCount === 1;
+      const result = await batches.update({ _id, filter, change: changeOf(fields, hidden) });
+      if (typeof result !== 'boolean') throw conflictOf(result);
+      return result;
     },
     async increment(id, by, initial) {
       for (;;) {

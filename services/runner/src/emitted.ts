@@ -6,6 +6,8 @@ import { type OutboxRow, outbox } from '@wellspring/store/collections/outbox';
 /** While the store is away, rows that were announced wait so long for their removal; the sweep finds them afterwards. */
 const TRIES = 20;
 const AGAIN_MS = 1_000;
+/** What is published within this time is removed together. */
+const TOGETHER_MS = 50;
 
 /** Announces committed runs to the fan-out. */
 export interface Announcer {
@@ -16,6 +18,8 @@ export interface Announcer {
   /** The row of a run that was committed before, when its announcement may have been cut off. */
   pending(runId: string): Promise<OutboxRow | undefined>;
   wake(emitterId: string): void;
+  /** Removes what has been published and is still there. */
+  close(): Promise<void>;
 }
 
 export function createAnnouncer({
@@ -27,15 +31,21 @@ export function createAnnouncer({
 }: Pick<Deps, 'store' | 'queue' | 'pubsub' | 'clock' | 'log'>): Announcer {
   const rows = store.collection(outbox);
   let published: string[] = [];
+  let removing: Promise<void> | undefined;
+  const closing = new AbortController();
 
-  /** One statement for all rows of a turn. Nobody waits for it: a row that stays is published once more by the sweep. */
+  /** One statement for many rows. Nobody waits for it: a row that stays is published once more by the sweep. */
   function removeSoon(id: string): void {
-    if (published.push(id) > 1) return;
-    setImmediate(() => {
-      const ids = published;
-      published = [];
-      void removeAll(ids);
-    });
+    published.push(id);
+    removing ??= (async () => {
+      while (published.length > 0) {
+        await clock.sleep(TOGETHER_MS, closing.signal);
+        const ids = published;
+        published = [];
+        await removeAll(ids);
+      }
+      removing = undefined;
+    })();
   }
 
   async function removeAll(ids: readonly string[]): Promise<void> {
@@ -46,8 +56,8 @@ export function createAnnouncer({
       } catch (error) {
         log.warn({ run_ids: ids, error: String(error) }, 'outbox.remove_failed');
       }
-      if (tries === TRIES) return;
-      await clock.sleep(AGAIN_MS);
+      if (tries === TRIES || closing.signal.aborted) return;
+      await clock.sleep(AGAIN_MS, closing.signal);
     }
   }
 
@@ -63,6 +73,10 @@ export function createAnnouncer({
       return publish(row, JSON.stringify(message));
     },
     pending: (runId) => rows.get(runId),
+    async close() {
+      closing.abort();
+      await removing;
+    },
     wake: (emitterId) => pubsub.publish(eventsTopic(emitterId)),
   };
 }

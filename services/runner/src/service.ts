@@ -46,6 +46,7 @@ export function createRunnerService(deps: RunnerDeps): Service {
     ],
     async dispose() {
       await executor.close();
+      await announcer.close();
       await meter.flush();
     },
   };

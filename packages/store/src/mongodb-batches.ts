@@ -1,0 +1,90 @@
+import { randomUUID } from 'node:crypto';
+import type { Document, Collection as Stored } from '@wellspring/mongodb/client';
+import { type Refusal, refusalsOf } from '@wellspring/mongodb/errors';
+import type { StoredRow } from './mongodb-row.ts';
+import { shareWrites } from './mongodb-writes.ts';
+
+interface Update {
+  _id: string;
+  filter: Document;
+  change: Document;
+}
+
+/** Writes of one collection that share their statements. */
+export interface Batches {
+  /** Gives what was refused, by the place in `documents`. @throws Unavailable */
+  insert(documents: readonly StoredRow[]): Promise<Refusal[]>;
+  /** Resolves when this document is not being inserted any more: what is asked for afterwards must not overtake that. */
+  inserted(_id: string): Promise<void>;
+  /** Whether the document was there and matched; or why the server refused to change it. @throws Unavailable */
+  update(update: Update): Promise<boolean | Refusal>;
+}
+
+/** @param ask carries out a statement. @throws Unavailable */
+export function createBatches(
+  ask: <R>(work: (rows: Stored<StoredRow>) => Promise<R>) => Promise<R>,
+): Batches {
+  async function insertAll(batch: readonly (readonly StoredRow[])[]): Promise<Refusal[][]> {
+    const refused = await ask((rows) => rows.insertMany(batch.flat(), { ordered: false })).then(
+      () => [],
+      refusalsOf,
+    );
+    let end = 0;
+    return batch.map(({ length }) => {
+      const begin = end;
+      end += length;
+      return refused
+        .filter(({ index }) => index >= begin && index < begin + length)
+        .map((one) => ({ ...one, index: one.index - begin }));
+    });
+  }
+
+  async function updateAll(batch: readonly Update[]): Promise<(boolean | Refusal)[]> {
+    // Tells afterwards which of several documents matched.
+    const claim = batch.length > 1 ? { _claim: randomUUID() } : undefined;
+    const operations = batch.map(({ _id, filter, change }) => ({
+      updateOne: {
+        filter: { $and: [{ _id }, filter] },
+        update: claim ? { ...change, $set: { ...change.$set, ...claim } } : change,
+      },
+    }));
+    const { matched, refused } = await ask((rows) => rows.bulkWrite(operations, { ordered: false })).then(
+      ({ matchedCount }) => ({ matched: matchedCount, refused: [] }),
+      (error) => ({ matched: undefined, refused: refusalsOf(error) }),
+    );
+    if (matched === batch.length) return batch.map(() => true);
+    const others = new Set<string>();
+    if (claim && matched !== 0) {
+      const ids = batch.map(({ _id }) => _id);
+      const projection = { _id: 1 };
+      const found = await ask((rows) =>
+        rows.find({ _id: { $in: ids }, ...claim }, { projection, batchSize: ids.length + 1 }).toArray(),
+      );
+      for (const { _id } of found) others.add(_id);
+    }
+    const byIndex = new Map(refused.map((one) => [one.index, one]));
+    return batch.map(({ _id }, index) => byIndex.get(index) ?? others.has(_id));
+  }
+
+  const insertShared = shareWrites(insertAll);
+  const updateShared = shareWrites(updateAll);
+  const inserting = new Map<string, Promise<unknown>>();
+
+  async function insert(documents: readonly StoredRow[]): Promise<Refusal[]> {
+    const inserted = insertShared(documents, { rows: documents.length });
+    for (const { _id } of documents) inserting.set(_id, inserted);
+    try {
+      return await inserted;
+    } finally {
+      for (const { _id } of documents) if (inserting.get(_id) === inserted) inserting.delete(_id);
+    }
+  }
+
+  return {
+    insert,
+    async inserted(_id) {
+      await inserting.get(_id)?.catch(() => {});
+    },
+    update: (one) => updateShared(one, { key: one._id, rows: 1 }),
+  };
+}
