@@ -4,6 +4,7 @@ import { notFound } from '@wellspring/core/problem';
 import { type Job, PoisonJob } from '@wellspring/queue/port';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { Worker } from '@wellspring/runtime/service';
+import type { SourceRow } from '@wellspring/store/collections/sources';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import type { Catalog, Deployed } from './catalog.ts';
 import { createLane, type Lane, type LaneDeps } from './lane.ts';
@@ -26,7 +27,7 @@ export function runsWorkers(
   catalog: Catalog,
 ): Worker[] {
   const { queue, call, store, executor } = deps;
-  const lanes = new Map<string, { lane: Lane; deploymentId: string }>();
+  const lanes = new Map<string, { lane: Lane; deploymentId: string; ownerId: string }>();
   const subscriptionRows = store.collection(subscriptions);
 
   /** The lane of a source; processes of its former code are ended. */
@@ -42,7 +43,7 @@ export function runsWorkers(
       return known.lane;
     }
     const lane = createLane(source.id, deps);
-    lanes.set(source.id, { lane, deploymentId: deployment.id });
+    lanes.set(source.id, { lane, deploymentId: deployment.id, ownerId: source.owner_id });
     if (lanes.size > KEPT_LANES) {
       for (const [id, old] of lanes) {
         if (old.lane.busy || id === source.id) continue;
@@ -53,11 +54,9 @@ export function runsWorkers(
     return lane;
   }
 
-  const logsWanted = async ({ source }: Deployed) =>
-    (await subscriptionRows.count(
-      { emitter_id: { in: [source.id, 'dc_*', source.owner_id] }, event_name: '$logs' },
-      1,
-    )) > 0;
+  const logsWanted = async ({ id, owner_id }: Pick<SourceRow, 'id' | 'owner_id'>) =>
+    (await subscriptionRows.count({ emitter_id: { in: [id, 'dc_*', owner_id] }, event_name: '$logs' }, 1)) >
+    0;
 
   /** Jobs of a source that is gone or inactive are dropped. */
   function refuse(messages: readonly RunsMessage[]): void {
@@ -69,9 +68,13 @@ export function runsWorkers(
 
   /** The source as it is now. */
   async function look(sourceId: string) {
-    const deployed = await catalog.load(sourceId);
+    // A source never changes its owner.
+    const owner_id = lanes.get(sourceId)?.ownerId;
+    const early = owner_id === undefined ? undefined : logsWanted({ id: sourceId, owner_id });
+    const [deployed, known] = await Promise.all([catalog.load(sourceId), early]);
     if (!deployed) return undefined;
-    return { at: performance.now(), deployed, lane: laneOf(deployed), wanted: await logsWanted(deployed) };
+    const wanted = known ?? (await logsWanted(deployed.source));
+    return { at: performance.now(), deployed, lane: laneOf(deployed), wanted };
   }
 
   async function handle(jobs: readonly [Job, ...Job[]]): Promise<void> {
@@ -136,7 +139,7 @@ export function runsWorkers(
             if (!deployed.deployment.definition.hooks.includes(hook)) return { ok: true };
             // The hook may be that of other code than what runs: the lane keeps its own.
             const lane = lanes.get(source_id)?.lane ?? laneOf(deployed);
-            const thrown = await lane.hook(hook, deployed, await logsWanted(deployed));
+            const thrown = await lane.hook(hook, deployed, await logsWanted(deployed.source));
             return thrown ? { ok: false, name: thrown.name, message: thrown.message } : { ok: true };
           },
           signal,
