@@ -6,7 +6,7 @@ import { tempDir } from '@wellspring/testing/temp-dir';
 import { Ledger, offer } from './load.ts';
 import { deployRoad } from './platform.ts';
 import { startModule } from './processes.ts';
-import { brokerLimit, storeLimit } from './server-limits.ts';
+import { brokerLimit, documentsWritten, storeLimit } from './server-limits.ts';
 
 const EVENTS = Number(process.env.BENCH_DISTRIBUTED_EVENTS ?? 2000);
 const SOURCES = 8;
@@ -63,21 +63,28 @@ export async function compareDistributed(): Promise<void> {
     let first = 0;
     const measure = async (what: { urls: string[]; perSecond?: number }) => {
       const before = await counted(admins, 'wellspring_store_statements_total');
+      const rowsBefore = await documentsWritten(urls.mongodb);
       const processorsBefore = await processors();
       const result = await offer(what, ledger, first, EVENTS);
       const processorsAfter = await processors();
       first += EVENTS;
+      const rows = (await documentsWritten(urls.mongodb)) - rowsBefore;
       const statements = (await counted(admins, 'wellspring_store_statements_total')) - before;
       const processor = busy.map((service, i) => {
         const ms = ((processorsAfter[i]! - processorsBefore[i]!) / EVENTS) * 1000;
         return `${service} ${ms.toFixed(2)}`;
       });
-      return { ...result, statements: statements / EVENTS, processor: processor.join(', ') };
+      return {
+        ...result,
+        statements: statements / EVENTS,
+        rows: rows / EVENTS,
+        processor: processor.join(', '),
+      };
     };
     // Warms up.
     await measure({ urls: several });
     const broker = await brokerLimit(urls.amqp, 10 * EVENTS);
-    const inserts = await storeLimit(urls.mongodb, 2 * EVENTS);
+    const inserts = await storeLimit(urls.mongodb, 2 * EVENTS, 1);
     console.log(
       `\ndistributed, every service once, ${EVENTS} events of 1 KB, MongoDB and RabbitMQ of one node each`,
     );
@@ -89,10 +96,20 @@ export async function compareDistributed(): Promise<void> {
     ] as const) {
       const full = await measure(what);
       // Two messages an event: the run, and what it emitted.
-      const limit = Math.min(broker / 2, inserts / full.statements);
+      const bound = (store: number) => Math.min(broker / 2, store);
+      const ratio = (limit: number) => (full.rate / limit).toFixed(2);
+      // What the server does is rows, and a statement may hold many.
+      const together = Math.max(1, Math.round(full.rows / full.statements));
+      const rows = await storeLimit(urls.mongodb, 5 * EVENTS, together);
       const quarter = await measure({ ...what, perSecond: Math.max(1, full.rate / 4) });
       console.log(
-        `  ${name.padEnd(12)} ${full.rate.toFixed(0)} events/s, ${full.statements.toFixed(2)} statements an event, ${(full.rate / limit).toFixed(2)} of the servers' limit; at a quarter of it p50 ${quarter.deliveredP50.toFixed(0)} ms, p99 ${quarter.deliveredP99.toFixed(0)} ms; lost ${full.lost + quarter.lost}, twice ${full.duplicated + quarter.duplicated}`,
+        `  ${name.padEnd(12)} ${full.rate.toFixed(0)} events/s, ${full.statements.toFixed(2)} statements and ${full.rows.toFixed(1)} rows an event; lost ${full.lost + quarter.lost}, twice ${full.duplicated + quarter.duplicated}`,
+      );
+      console.log(
+        `               ${ratio(bound(rows / full.rows))} of the servers' limit: by itself, the database writes ${rows.toFixed(0)} rows/s, ${together} together (${ratio(bound(inserts / full.statements))} if each statement were an insert of one row)`,
+      );
+      console.log(
+        `               at a quarter of that rate: p50 ${quarter.deliveredP50.toFixed(0)} ms, p99 ${quarter.deliveredP99.toFixed(0)} ms, ${quarter.statements.toFixed(2)} statements an event`,
       );
       console.log(`               ms of processor an event: ${full.processor}`);
     }

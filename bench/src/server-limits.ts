@@ -31,7 +31,7 @@ export async function brokerLimit(url: string, count: number): Promise<number> {
   await ready.promise;
   const publisher = amqp.openPublisher('bench');
   const begun = performance.now();
-  await together(count, UNDER_WAY, () =>
+  await inParallel(count, UNDER_WAY, () =>
     publisher.publish({
       routingKey: queue,
       content: PAYLOAD,
@@ -44,19 +44,34 @@ export async function brokerLimit(url: string, count: number): Promise<number> {
   return count / seconds;
 }
 
-/** Inserts a second of one document of 1 KB each. */
-export async function storeLimit(url: string, count: number): Promise<number> {
+/** Documents of 1 KB inserted a second, this many with each statement. */
+export async function storeLimit(url: string, count: number, together: number): Promise<number> {
   const mongo = await openMongo({ url, database: 'bench', log: silentLog });
-  const collection = mongo.db.collection<{ _id: string; text: string }>(`inserts${process.pid}`);
+  const collection = mongo.db.collection<{ _id: string; text: string }>(`inserts${process.pid}.${together}`);
   const text = PAYLOAD.toString();
   const begun = performance.now();
-  await together(count, INSERTS_UNDER_WAY, (n) => collection.insertOne({ _id: String(n), text }));
+  await inParallel(count / together, INSERTS_UNDER_WAY, (n) =>
+    collection.insertMany(
+      Array.from({ length: together }, (_, i) => ({ _id: `${n}/${i}`, text })),
+      { ordered: false },
+    ),
+  );
   const seconds = (performance.now() - begun) / 1000;
+  await collection.drop();
   await mongo.close();
   return count / seconds;
 }
 
-async function together(
+/** Documents that the database has inserted, changed or removed since it was started. */
+export async function documentsWritten(url: string): Promise<number> {
+  const mongo = await openMongo({ url, database: 'admin', log: silentLog });
+  const { metrics } = await mongo.db.command({ serverStatus: 1 });
+  await mongo.close();
+  const { inserted, updated, deleted } = metrics.document as Record<string, number>;
+  return Number(inserted) + Number(updated) + Number(deleted);
+}
+
+async function inParallel(
   count: number,
   underWay: number,
   work: (n: number) => Promise<unknown>,
