@@ -1,7 +1,5 @@
 import { startCluster } from '@wellspring/testing/cluster';
-import { startMongo } from '@wellspring/testing/servers/mongodb';
-import { startRabbit } from '@wellspring/testing/servers/rabbitmq';
-import { startRedis } from '@wellspring/testing/servers/redis';
+import { startServers } from '@wellspring/testing/servers/server-set';
 import { tempDir } from '@wellspring/testing/temp-dir';
 import { Ledger, offer } from './load.ts';
 import { deployRoad } from './platform.ts';
@@ -24,14 +22,12 @@ async function counted(urls: readonly string[], metric: string): Promise<number>
 
 /**
  * Accepted → delivered with every service as a process of its own, beside what the servers do by themselves: messages
- * through the same RabbitMQ, inserts through the same database, which WELLSPRING_TEST_MONGODB_URL may name.
+ * through the same RabbitMQ, inserts through the same database.
  */
 export async function compareDistributed(): Promise<void> {
   const dir = await tempDir();
-  const given = process.env.WELLSPRING_TEST_MONGODB_URL;
-  const [rabbit, redis] = await Promise.all([startRabbit(), startRedis()]);
-  const mongo = given ? undefined : await startMongo();
-  const urls = { amqp: rabbit.url, redis: redis.url, mongodb: given ?? mongo!.url };
+  const servers = await startServers();
+  const { urls } = servers;
   const ledger = new Ledger();
   const receiver = await startModule('./receiver.ts', [], ({ batch }: { batch: [number, number][] }) =>
     ledger.add(batch),
@@ -116,7 +112,7 @@ export async function compareDistributed(): Promise<void> {
   } finally {
     await cluster[Symbol.asyncDispose]();
     receiver.child.disconnect();
-    await Promise.all([rabbit.dispose(), redis.dispose(), mongo?.dispose()]);
+    await servers[Symbol.asyncDispose]();
     await dir.remove();
   }
 }

@@ -62,9 +62,14 @@ const networks = <F>(fallback: F) => {
   };
 };
 
+/** Of `mongodb://user:password@one,two,three/database?…`, the URL with the first of them. */
+const withOneHost = (value: string) =>
+  value.replace(/^(mongodb:\/\/(?:[^@/?]*@)?[^,@/?]+)(?:,[^,@/?]+)+/, '$1');
+
 const url = (protocols: readonly string[]) =>
   given((value) => {
-    const { protocol } = URL.canParse(value) ? new URL(value) : { protocol: '' };
+    const one = withOneHost(value);
+    const { protocol } = URL.canParse(one) ? new URL(one) : { protocol: '' };
     if (!protocols.includes(protocol)) throw new Error(`has to be a URL that starts with ${protocols[0]}//`);
     return value;
   }, null);
@@ -155,7 +160,7 @@ export const VARIABLES = {
   mongodbUrl: variable(
     'MONGODB_URL',
     'none',
-    'MongoDB, with the name of the database',
+    'MongoDB, with the name of the database: `mongodb://host1,host2,host3/name?replicaSet=…`',
     url(['mongodb:', 'mongodb+srv:']),
     true,
   ),

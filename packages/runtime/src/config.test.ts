@@ -106,6 +106,21 @@ describe('of the servers of the distributed mode', () => {
       allowNetworks: [],
     });
   });
+  test('MongoDB is one server, the members of a replica set, or a name', () => {
+    const readUrl = (url: string) =>
+      read({ ...AMQP, ...REST, ...SHARED, WELLSPRING_MONGODB_URL: url }, ['runner']).mongodbUrl;
+    for (const url of [
+      'mongodb://db',
+      'mongodb://one:27017,two,three:27019/name?replicaSet=rs',
+      'mongodb://user:pa%40ss@one,two/name',
+      'mongodb+srv://user:password@db.example/name',
+    ]) {
+      expect(readUrl(url)).toBe(url);
+    }
+    for (const bad of ['db', 'one:27017,two:27017', 'postgres://one:1,two:2/x']) {
+      expect(() => readUrl(bad)).toThrow('WELLSPRING_MONGODB_URL has to be a URL');
+    }
+  });
   test('files go to a bucket where one is named with its credentials, and only then', () => {
     const S3 = { WELLSPRING_S3_URL: 'https://key:secret@s3.example/bucket?region=eu-west-1' };
     expect(read({ ...AMQP, ...REST, ...SHARED, ...S3 }, ['runner']).s3Url).toBe(S3.WELLSPRING_S3_URL);

@@ -1,25 +1,21 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { type Healed, strike } from './chaos.ts';
-import { type Cluster, startCluster } from './cluster.ts';
-import { createLoad, type Load, seededRandom } from './crash.ts';
+import { useCluster } from './cluster.kit.ts';
+import { seededRandom } from './crash.ts';
 import { checkRoad, deployRoad } from './road.kit.ts';
-import { startMongo } from './servers/mongodb.ts';
-import { startRabbit } from './servers/rabbitmq.ts';
-import { startRedis } from './servers/redis.ts';
-import type { TestServer } from './servers/server.ts';
-import { type TempDir, tempDir } from './temp-dir.ts';
-import { createWebhookSink, type WebhookSink } from './webhook-sink.ts';
 
 /**
  * Nothing that was accepted is lost whatever dies: processes of every service, the broker, Redis and the database are
  * killed under load and come back. `CHAOS_SEED` repeats a run; `CHAOS_KILLS=200 CHAOS_OUTAGE_MS=60000` is the long
- * form.
+ * form, `CHAOS_MONGODB_MEMBERS=3` has MongoDB fail over.
  */
 
 /** At most eight die in three strikes, of which one hits a server: so many hit all of the servers. */
 const KILLS = Number(process.env.CHAOS_KILLS ?? 24);
 const SEED = Number(process.env.CHAOS_SEED ?? Date.now() % 1_000_000);
 const LONGEST_OUTAGE_MS = Number(process.env.CHAOS_OUTAGE_MS ?? 2_000);
+/** Of the replica set of MongoDB: with more than one, it is the primary that dies. */
+const MEMBERS = Number(process.env.CHAOS_MONGODB_MEMBERS ?? 1);
 /** Between two calls of a connection: what gathers in long outages has to be borne afterwards, and looked through. */
 const REST_MS = LONGEST_OUTAGE_MS > 10_000 ? 60 : 0;
 /** After so many strikes it is looked whether anything was lost. A database that stands in for another bears no more at a time. */
@@ -28,29 +24,7 @@ const ROUND = 10;
 const REPEATED = 2 * 64;
 
 export function chaosSuite(): void {
-  let dir: TempDir;
-  let servers: TestServer[] = [];
-  let cluster: Cluster;
-  let sink: WebhookSink;
-
-  beforeAll(async () => {
-    dir = await tempDir();
-    sink = await createWebhookSink();
-    servers = await Promise.all([startRabbit(), startRedis(), startMongo()]);
-    const [amqp, redis, mongodb] = servers.map(({ url }) => url) as [string, string, string];
-    cluster = await startCluster({
-      urls: { amqp, redis, mongodb },
-      dataDir: dir.path,
-      env: { WELLSPRING_RETAIN_EVENTS: '1000000' },
-    });
-  }, 180_000);
-
-  afterAll(async () => {
-    await cluster?.[Symbol.asyncDispose]();
-    await Promise.all(servers.map((server) => server.dispose()));
-    await sink?.close();
-    await dir?.remove();
-  }, 60_000);
+  const kit = useCluster({ members: MEMBERS });
 
   const percentile = (values: readonly number[], share: number) =>
     [...values].sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * share))]!;
@@ -70,21 +44,19 @@ export function chaosSuite(): void {
   }
 
   test(`what was accepted is emitted once and delivered, over ${KILLS} kills of anything (seed ${SEED})`, async () => {
+    const { cluster, sink } = kit;
+    const { rabbit, redis, mongo } = kit.servers;
     const random = seededRandom(SEED);
     const healed: Healed[] = [];
     const sum = { accepted: 0, unanswered: 0, emitted: 0, deliveredTwice: 0 };
     const killed = () => healed.reduce((all, { kills }) => all + kills, 0);
     while (killed() < KILLS) {
       const road = await deployRoad(cluster.client, sink);
-      const urls = (path: string) => cluster.of('gateway').map(({ url }) => url + path);
-      const loads: [Load, Load] = [
-        createLoad('p', urls(road.plain.path), 2, REST_MS),
-        createLoad('c', urls(road.counting.path).reverse(), 2, REST_MS),
-      ];
+      const loads = kit.load(road, { restMs: REST_MS });
       healed.push(
         ...(await strike({
           cluster,
-          servers,
+          servers: [rabbit, redis, mongo],
           loads,
           random,
           strikes: ROUND,

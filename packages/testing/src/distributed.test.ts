@@ -1,5 +1,6 @@
 import { describe } from '@jest/globals';
 import { chaosSuite } from './chaos.kit.ts';
+import { failoverSuite } from './failover.kit.ts';
 import { moveSuite } from './move.kit.ts';
 import { rollingRestartSuite } from './rolling-restart.kit.ts';
 import { scalingSuite } from './scaling.kit.ts';
@@ -10,5 +11,6 @@ await withPrograms(['rabbitmq', 'redis', 'mongodb'], () => {
   describe('moving', moveSuite);
   describe('scaling', scalingSuite);
   describe('rolling restart', rollingRestartSuite);
+  describe('failover of MongoDB', failoverSuite);
   describe('chaos', chaosSuite);
 });

@@ -4,10 +4,7 @@ import { createLoad, type Load } from './crash.ts';
 import { type Platform, startPlatform } from './platform.ts';
 import { checkRoad, deployRoad } from './road.kit.ts';
 import { runMove } from './run-move.ts';
-import { startMongo } from './servers/mongodb.ts';
-import { startRabbit } from './servers/rabbitmq.ts';
-import { startRedis } from './servers/redis.ts';
-import type { TestServer } from './servers/server.ts';
+import { type ServerSet, startServers } from './servers/server-set.ts';
 import { type TempDir, tempDir } from './temp-dir.ts';
 import { createWebhookSink, type WebhookSink } from './webhook-sink.ts';
 
@@ -17,29 +14,26 @@ const env = { WELLSPRING_RETAIN_EVENTS: '1000000', WELLSPRING_SECRET_KEY: SECRET
 export function moveSuite(): void {
   let dir: TempDir;
   let elsewhere: TempDir;
-  let servers: TestServer[] = [];
-  let urls: { amqp: string; redis: string; mongodb: string };
+  let servers: ServerSet;
   let platform: Platform;
   let cluster: Cluster | undefined;
   let sink: WebhookSink;
 
   beforeAll(async () => {
     [dir, elsewhere, sink] = await Promise.all([tempDir(), tempDir(), createWebhookSink()]);
-    servers = await Promise.all([startRabbit(), startRedis(), startMongo()]);
-    const [amqp, redis, mongodb] = servers.map(({ url }) => url) as [string, string, string];
-    urls = { amqp, redis, mongodb };
+    servers = await startServers();
     platform = await startPlatform({ dataDir: dir.path, env });
   }, 180_000);
   afterAll(async () => {
     await cluster?.[Symbol.asyncDispose]();
     await platform?.end('SIGKILL');
-    await Promise.all(servers.map((server) => server.dispose()));
+    await servers?.[Symbol.asyncDispose]();
     await sink?.close();
     await dir?.remove();
     await elsewhere?.remove();
   }, 60_000);
 
-  const move = (dataDir: string) => runMove(dataDir, { urls, secretKey: SECRET_KEY });
+  const move = (dataDir: string) => runMove(dataDir, { urls: servers.urls, secretKey: SECRET_KEY });
 
   test('one command takes everything from one process to many: nothing lost, nothing twice, the same keys', async () => {
     const road = await deployRoad(platform.client, sink);
@@ -64,7 +58,7 @@ export function moveSuite(): void {
     await expect(platform.start()).rejects.toThrow('was moved to other servers');
 
     sink.answer({ status: 200 });
-    cluster = await startCluster({ urls, dataDir: elsewhere.path, replicas: 1, env });
+    cluster = await startCluster({ urls: servers.urls, dataDir: elsewhere.path, replicas: 1, env });
     const { data } = await cluster.client.listWebhookDeliveries({ id: road.webhookId, limit: 100 });
     expect(data.length).toBeGreaterThan(0);
     for (const [i, load] of loads.entries()) load.moveTo([cluster.url + paths[i]!]);

@@ -1,46 +1,17 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { type Client, createClient } from '@wellspring/client/client';
-import { type Cluster, startCluster } from './cluster.ts';
-import { createLoad, type Load } from './crash.ts';
+import { useCluster } from './cluster.kit.ts';
 import { checkRoad, deployRoad } from './road.kit.ts';
-import { startMongo } from './servers/mongodb.ts';
-import { startRabbit } from './servers/rabbitmq.ts';
-import { startRedis } from './servers/redis.ts';
-import type { TestServer } from './servers/server.ts';
-import { type TempDir, tempDir } from './temp-dir.ts';
-import { createWebhookSink, type WebhookSink } from './webhook-sink.ts';
 
 export function rollingRestartSuite(): void {
-  let dir: TempDir;
-  let servers: TestServer[] = [];
-  let cluster: Cluster;
-  let sink: WebhookSink;
-
-  beforeAll(async () => {
-    dir = await tempDir();
-    sink = await createWebhookSink();
-    servers = await Promise.all([startRabbit(), startRedis(), startMongo()]);
-    const [amqp, redis, mongodb] = servers.map(({ url }) => url) as [string, string, string];
-    cluster = await startCluster({
-      urls: { amqp, redis, mongodb },
-      dataDir: dir.path,
-      env: { WELLSPRING_RETAIN_EVENTS: '1000000' },
-    });
-  }, 180_000);
-
-  afterAll(async () => {
-    await cluster?.[Symbol.asyncDispose]();
-    await Promise.all(servers.map((server) => server.dispose()));
-    await sink?.close();
-    await dir?.remove();
-  }, 60_000);
+  const kit = useCluster();
 
   /** Reads and writes through a gateway until told to stop; gives the answers that were no success. */
   async function useApi(client: Client, running: () => boolean): Promise<unknown[]> {
     const failures: unknown[] = [];
     while (running()) {
       try {
-        const { id } = await client.createWebhook({ url: sink.url, name: 'for a moment' });
+        const { id } = await client.createWebhook({ url: kit.sink.url, name: 'for a moment' });
         await client.listWebhookDeliveries({ id });
         await client.deleteWebhook({ id });
       } catch (error) {
@@ -53,12 +24,9 @@ export function rollingRestartSuite(): void {
   }
 
   test('every process is replaced under load: no 5xx, nothing lost, no stream has a gap', async () => {
+    const { cluster, sink } = kit;
     const road = await deployRoad(cluster.client, sink);
-    const urls = (path: string) => cluster.of('gateway').map(({ url }) => url + path);
-    const loads: [Load, Load] = [
-      createLoad('p', urls(road.plain.path), 2),
-      createLoad('c', urls(road.counting.path).reverse(), 2),
-    ];
+    const loads = kit.load(road);
     const clients = cluster.of('gateway').map(({ url }) => createClient({ url, key: cluster.apiKey }));
     let replacing = true;
     const apiUsers = clients.map((client) => useApi(client, () => replacing));

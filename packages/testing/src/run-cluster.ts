@@ -4,10 +4,8 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { startCluster } from './cluster.ts';
 import { runMove } from './run-move.ts';
-import { startMongo } from './servers/mongodb.ts';
 import { ensurePrograms } from './servers/programs.ts';
-import { startRabbit } from './servers/rabbitmq.ts';
-import { startRedis } from './servers/redis.ts';
+import { startServers } from './servers/server-set.ts';
 
 /**
  * Runs the platform in the distributed mode, with servers of its own, until it is told to end; for suites that speak
@@ -38,11 +36,8 @@ for (const name of ['rabbitmq', 'redis', 'mongodb'] as const) {
 }
 const stopped = Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
 await using stack = new AsyncDisposableStack();
-const servers = await Promise.all([startRabbit(), startRedis(), startMongo()]);
-for (const server of servers) stack.defer(() => server.dispose());
-const [amqp, redis, mongodb] = servers.map(({ url }) => url) as [string, string, string];
+const { urls } = stack.use(await startServers());
 const own = Object.entries(process.env).filter(([name]) => PASSED_ON.includes(name));
-const urls = { amqp, redis, mongodb };
 if (values.moved !== undefined) {
   const secretKey = readFileSync(join(values.moved, 'secret.key'), 'utf8').trim();
   const { code, output } = await runMove(values.moved, { urls, secretKey });

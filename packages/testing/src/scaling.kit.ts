@@ -1,14 +1,9 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { type Cluster, startCluster } from './cluster.ts';
+import { expect, test } from '@jest/globals';
+import { useCluster } from './cluster.kit.ts';
 import { createLoad, type Load } from './crash.ts';
 import { eventually } from './eventually.ts';
 import { emittedBy } from './road.kit.ts';
-import { startMongo } from './servers/mongodb.ts';
-import { startRabbit } from './servers/rabbitmq.ts';
-import { startRedis } from './servers/redis.ts';
-import type { TestServer } from './servers/server.ts';
 import type { ServiceProcess } from './service-process.ts';
-import { type TempDir, tempDir } from './temp-dir.ts';
 
 const SOURCES = 12;
 /** Of the queue `runs`. */
@@ -26,36 +21,16 @@ const COUNTING = `export default {
 };`;
 
 export function scalingSuite(): void {
-  let dir: TempDir;
-  let servers: TestServer[] = [];
-  let cluster: Cluster;
-
-  beforeAll(async () => {
-    dir = await tempDir();
-    servers = await Promise.all([startRabbit(), startRedis(), startMongo()]);
-    const [amqp, redis, mongodb] = servers.map(({ url }) => url) as [string, string, string];
-    cluster = await startCluster({
-      urls: { amqp, redis, mongodb },
-      dataDir: dir.path,
-      replicas: { runner: 4 },
-      env: { WELLSPRING_RETAIN_EVENTS: '1000000' },
-    });
-  }, 180_000);
-
-  afterAll(async () => {
-    await cluster?.[Symbol.asyncDispose]();
-    await Promise.all(servers.map((server) => server.dispose()));
-    await dir?.remove();
-  }, 60_000);
+  const kit = useCluster({ replicas: { runner: 4 } });
 
   /** How many partitions of `runs` a process has. */
   async function shareOf({ adminUrl }: ServiceProcess): Promise<number> {
-    const headers = { authorization: `Bearer ${cluster.adminKey}` };
+    const headers = { authorization: `Bearer ${kit.cluster.adminKey}` };
     const text = await (await fetch(`${adminUrl}/metrics`, { headers })).text();
     return Number(/^wellspring_queue_partitions\{.*queue="runs".*\} (\d+)$/m.exec(text)?.[1]);
   }
 
-  const running = () => cluster.of('runner').filter(({ pid }) => pid !== undefined);
+  const running = () => kit.cluster.of('runner').filter(({ pid }) => pid !== undefined);
 
   /** All partitions are shared by as many runners as they are to be, and evenly. */
   async function evenAmong(count: number): Promise<number[]> {
@@ -72,6 +47,7 @@ export function scalingSuite(): void {
   }
 
   test('1, 2 and 4 runners share the partitions evenly; whoever joins, leaves or dies, each source stays in order', async () => {
+    const { cluster } = kit;
     const [first, second, third, fourth] = cluster.of('runner') as [
       ServiceProcess,
       ServiceProcess,

@@ -1,66 +1,141 @@
 import { silentLog } from '@wellspring/core/log';
-import { openMongo } from '@wellspring/mongodb/client';
+import { type Mongo, openMongo } from '@wellspring/mongodb/client';
+import { eventually } from '../eventually.ts';
 import { freePort } from '../free-port.ts';
 import { tempDir } from '../temp-dir.ts';
-import { mongod } from './mongod.ts';
+import { type Mongod, mongod } from './mongod.ts';
 import type { TestServer } from './server.ts';
-import { startServer } from './start-server.ts';
+import { type StartedServer, startServer } from './start-server.ts';
 
-const REPLICA_SET = 'wellspring';
-const NOT_YET_INITIALIZED = 94;
+const NAME = 'wellspring';
+const PATIENCE_MS = 60_000;
+const ANSWER_MS = 3_000;
+/** Without an answer for so long, the others elect another primary; 10 s unless told. */
+const ELECTION_MS = 2_000;
 
-/**
- * A MongoDB of one's own: a replica set of one server. What it acknowledged outlives `kill`.
- * @throws Error with its output when it does not start
- */
-export async function startMongo(): Promise<TestServer> {
-  const { program, env } = await mongod();
+interface Member extends StartedServer {
+  host: string;
+}
+
+/** A replica set. What it acknowledged outlives the `kill` of less than half of its members, and of one that is alone. */
+export interface ReplicaSet extends TestServer {
+  /** SIGKILL to the primary; `start` brings it back, and resolves when the set takes writes. */
+  kill(): Promise<void>;
+  /** SIGSTOP to the primary, which answers nobody and keeps its connections; `resume` lets it go on. */
+  freeze(): Promise<void>;
+  resume(): void;
+  /** Tells the primary to make way for another one. */
+  stepDown(): Promise<void>;
+}
+
+/** A MongoDB of one's own. @throws Error with its output when it does not start */
+export async function startMongo({ members: count = 1 } = {}): Promise<ReplicaSet> {
+  const program = await mongod();
+  await using stack = new AsyncDisposableStack();
+  const members = await Promise.all(
+    Array.from({ length: count }, async () => {
+      const member = await startMember(program);
+      stack.defer(() => member.dispose());
+      return member;
+    }),
+  );
+  const hosts = members.map(({ host }) => host);
+  const url = `mongodb://${hosts.join()}/?replicaSet=${NAME}`;
+  await ask(members[0]!.url, (admin) =>
+    admin.command({
+      replSetInitiate: {
+        _id: NAME,
+        members: hosts.map((host, _id) => ({ _id, host })),
+        settings: { electionTimeoutMillis: ELECTION_MS, heartbeatIntervalMillis: ELECTION_MS / 4 },
+      },
+    }),
+  );
+  await takesWrites(url);
+  stack.move();
+
+  let hit: Member | undefined;
+  const primary = (): Promise<Member> =>
+    eventually(
+      async () => {
+        for (const member of members) if (count === 1 || (await isPrimary(member))) return member;
+        return false;
+      },
+      { ms: PATIENCE_MS },
+    );
+  return {
+    name: 'MongoDB',
+    url,
+    async kill() {
+      hit = await primary();
+      await hit.kill();
+    },
+    async start() {
+      await hit?.start();
+      hit = undefined;
+      await takesWrites(url);
+    },
+    async freeze() {
+      hit = await primary();
+      hit.signal('SIGSTOP');
+    },
+    resume() {
+      hit?.signal('SIGCONT');
+      hit = undefined;
+    },
+    async stepDown() {
+      const member = await primary();
+      // It does so only when another one has all that it has.
+      await eventually(
+        () => ask(member.url, (admin) => admin.command({ replSetStepDown: 10 })).then(() => true),
+        { ms: PATIENCE_MS },
+      );
+    },
+    async dispose() {
+      await Promise.all(members.map((member) => member.dispose()));
+    },
+  };
+}
+
+async function startMember({ program, env }: Mongod): Promise<Member> {
   const directory = await tempDir();
   const port = await freePort();
+  const host = `127.0.0.1:${port}`;
   const command = [
     program,
-    ...['--bind_ip', '127.0.0.1', '--port', `${port}`, '--nounixsocket'],
+    ...['--bind_ip', '127.0.0.1', '--port', `${port}`, '--nounixsocket', '--quiet'],
     ...['--dbpath', directory.path, '--wiredTigerCacheSizeGB', '0.5'],
-    ...[
-      '--replSet',
-      REPLICA_SET,
-      '--oplogSize',
-      '256',
-      '--setParameter',
-      'diagnosticDataCollectionEnabled=false',
-    ],
-    '--quiet',
+    ...['--replSet', NAME, '--oplogSize', '256', '--setParameter', 'diagnosticDataCollectionEnabled=false'],
   ];
-  return startServer({
+  const url = `mongodb://${host}/?directConnection=true`;
+  const server = await startServer({
     name: 'MongoDB',
-    url: `mongodb://127.0.0.1:${port}/?replicaSet=${REPLICA_SET}`,
+    url,
     command: () => command,
     directory,
     env,
-    answers: () => answers(port),
-    patience: { ms: 60_000, every: 50 },
+    answers: () => ask(url, async () => true).catch(() => false),
+    patience: { ms: PATIENCE_MS, every: 50 },
   });
+  return { ...server, host };
 }
 
-/** Whether it takes writes; a new one is told that it is a replica set by itself. */
-async function answers(port: number): Promise<boolean> {
-  const host = `127.0.0.1:${port}`;
-  const signal = AbortSignal.timeout(2_000);
-  const url = `mongodb://${host}/?directConnection=true`;
-  const mongo = await openMongo({ url, database: 'admin', log: silentLog, signal }).catch(() => undefined);
-  if (!mongo) return false;
+/** Asks a member, or the primary of a set. @throws when it does not answer soon */
+async function ask<T>(url: string, question: (admin: Mongo['db']) => Promise<T>): Promise<T> {
+  const signal = AbortSignal.timeout(ANSWER_MS);
+  const mongo = await openMongo({ url, database: 'admin', log: silentLog, signal });
   try {
-    const { isWritablePrimary } = await mongo.db.command({ hello: 1 });
-    if (isWritablePrimary) return true;
-    await mongo.db.command({ replSetGetStatus: 1 }).catch(async (error: { code?: number }) => {
-      if (error.code !== NOT_YET_INITIALIZED) return;
-      const config = { _id: REPLICA_SET, members: [{ _id: 0, host }] };
-      await mongo.db.command({ replSetInitiate: config });
-    });
-    return false;
-  } catch {
-    return false;
+    return await question(mongo.db);
   } finally {
     await mongo.close();
   }
+}
+
+const isPrimary = (member: Member): Promise<boolean> =>
+  ask(member.url, async (admin) => (await admin.command({ hello: 1 })).isWritablePrimary === true).catch(
+    () => false,
+  );
+
+/** Resolves when there is a primary. */
+async function takesWrites(url: string): Promise<void> {
+  await eventually(() => ask(url, async () => true), { ms: PATIENCE_MS });
 }

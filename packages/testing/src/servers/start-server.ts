@@ -16,11 +16,16 @@ export interface ServerProgram extends Pick<TestServer, 'name' | 'url'> {
   patience: { ms: number; every?: number };
 }
 
+export interface StartedServer extends TestServer {
+  /** To all that runs of it. */
+  signal(signal: NodeJS.Signals): void;
+}
+
 /** Starts a server that can be killed and started again. @throws Error with its output when it does not start */
-export async function startServer(program: ServerProgram): Promise<TestServer> {
+export async function startServer(program: ServerProgram): Promise<StartedServer> {
   const { name, url, command, directory, env = {}, answers, patience } = program;
   let group: ProcessGroup | undefined;
-  const server: TestServer = {
+  const server: StartedServer = {
     name,
     url,
     async start() {
@@ -37,6 +42,9 @@ export async function startServer(program: ServerProgram): Promise<TestServer> {
     },
     async kill() {
       await group?.kill();
+    },
+    signal(signal) {
+      group?.signal(signal);
     },
     async dispose() {
       await group?.kill();
