@@ -3,7 +3,7 @@ import { startServers } from '@wellspring/testing/servers/server-set';
 import { tempDir } from '@wellspring/testing/temp-dir';
 import { Ledger, offer } from './load.ts';
 import { deployRoad } from './platform.ts';
-import { startModule } from './processes.ts';
+import { cpuOf, cpuOfProgram, idleSeconds, startModule } from './processes.ts';
 import { brokerLimit, documentsWritten, storeLimit } from './server-limits.ts';
 
 const EVENTS = Number(process.env.BENCH_DISTRIBUTED_EVENTS ?? 2000);
@@ -45,30 +45,32 @@ export async function compareDistributed(): Promise<void> {
       Array.from({ length: SOURCES }, () => deployRoad(cluster.client, target)),
     );
     const admins = cluster.processes.map(({ adminUrl }) => adminUrl);
-    const busy = ['gateway', 'runner', 'delivery'] as const;
-    /** Seconds of processor so far, by service; without the processes that hold user code. */
-    const processors = () =>
-      Promise.all(
-        busy.map((service) =>
-          counted(
-            cluster.of(service).map(({ adminUrl }) => adminUrl),
-            'process_cpu_seconds_total',
-          ),
-        ),
-      );
+    /** Seconds of processor so far. */
+    const processors = (): Record<string, number> => {
+      const of = (service: 'gateway' | 'runner' | 'delivery') => cpuOf(cluster.of(service)[0]!.pid!);
+      return {
+        gateway: of('gateway').itself,
+        runner: of('runner').itself,
+        'user code': of('runner').below,
+        delivery: of('delivery').itself,
+        MongoDB: cpuOfProgram(process.pid, 'mongod'),
+        RabbitMQ: cpuOfProgram(process.pid, 'beam.smp'),
+        idle: idleSeconds(),
+      };
+    };
     let first = 0;
     const measure = async (what: { urls: string[]; perSecond?: number }) => {
       const before = await counted(admins, 'wellspring_store_statements_total');
       const rowsBefore = await documentsWritten(urls.mongodb);
-      const processorsBefore = await processors();
+      const processorsBefore = processors();
       const result = await offer(what, ledger, first, EVENTS);
-      const processorsAfter = await processors();
+      const processorsAfter = processors();
       first += EVENTS;
       const rows = (await documentsWritten(urls.mongodb)) - rowsBefore;
       const statements = (await counted(admins, 'wellspring_store_statements_total')) - before;
-      const processor = busy.map((service, i) => {
-        const ms = ((processorsAfter[i]! - processorsBefore[i]!) / EVENTS) * 1000;
-        return `${service} ${ms.toFixed(2)}`;
+      const processor = Object.entries(processorsAfter).map(([name, seconds]) => {
+        const ms = ((seconds - processorsBefore[name]!) / EVENTS) * 1000;
+        return `${name} ${ms.toFixed(2)}`;
       });
       return {
         ...result,

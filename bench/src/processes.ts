@@ -1,5 +1,6 @@
 import { fork } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
+import { cpus } from 'node:os';
 import { fileURLToPath } from 'node:url';
 
 const path = (name: string) => fileURLToPath(new URL(name, import.meta.url));
@@ -50,6 +51,16 @@ export function cpuOf(root: number): { itself: number; below: number } {
   }
   return sum;
 }
+
+/** Seconds of CPU of all processes below one that run this program, e.g. `mongod`. */
+export function cpuOfProgram(root: number, program: string): number {
+  return treeOf(root)
+    .filter((pid) => readIfThere(`/proc/${pid}/comm`)?.trim() === program)
+    .reduce((sum, pid) => sum + cpuOf(pid).itself, 0);
+}
+
+/** Seconds that the processors of the machine had nothing to do. */
+export const idleSeconds = (): number => cpus().reduce((sum, { times }) => sum + times.idle, 0) / 1000;
 
 /** Bytes that a process has sent to the disk; where that may not be read: 0. */
 export function writtenBy(pid: number): number {

@@ -79,14 +79,24 @@ await withServers(['mongodb'], ({ mongodb }) => {
     });
   });
 
-  test('what was deleted after its commit does not come back when the state is read', async () => {
-    const { store, mongo, another } = await open();
-    await store.commitRun(run('dc_1', 0, [1]));
-    await store.collection(events).removeWhere({ partition: 'dc_1/events' });
-    await eventually(async () => {
-      const state = await mongo.db.collection('states').findOne({});
-      return state !== null && !('_pending' in state) && !('_commit' in state);
-    });
+  test('what was deleted after its commit does not come back, also when the process that committed it died at once', async () => {
+    // It dies before it has taken the rows out of the state.
+    const { store, another } = await open({ fails: (one) => one === 'update states' });
+    await store.commitRun(run('dc_1', 0, [1, 2]));
+    const { store: deleting } = await another();
+    const ofOne = { partition: 'dc_1/events', sort_key: { lte: '00000001' } };
+    expect(await deleting.collection(events).removeWhere(ofOne, 500)).toBe(1);
+    expect(await deleting.collection(logs).removeWhere({ emitter_id: 'dc_1' })).toBe(1);
+    const { store: next } = await another();
+    expect(await next.collection(states).get('dc_1')).toBeDefined();
+    expect(await appended(next)).toEqual({ events: [2], logs: 0, outbox: 1 });
+  });
+
+  test('what is deleted before it was appended is appended first, so that nothing comes later', async () => {
+    const { store, another } = await open({ fails: (one) => one === 'insert events' });
+    await expect(store.commitRun(run('dc_1', 0, [1]))).rejects.toThrow('stopped');
+    const { store: deleting } = await another();
+    expect(await deleting.collection(events).removeWhere({ channel: 'dc_1/events/' })).toBe(1);
     const { store: next } = await another();
     expect(await next.collection(states).get('dc_1')).toBeDefined();
     expect((await appended(next)).events).toEqual([]);

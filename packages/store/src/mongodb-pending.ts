@@ -45,10 +45,21 @@ export interface Pending {
   clear(stateId: string, commit: string): void;
   /** Appends what these states were committed with, wherever the process is that should have done it. */
   complete(states: readonly StoredState[]): Promise<void>;
+  /**
+   * Appends what the state was committed with, and takes it out of the state at once: what is removed from the
+   * collections afterwards does not come back from there.
+   */
+  settle(stateId: string): Promise<void>;
   /** As complete, for all states that nobody can be working on any more. */
   completeAbandoned(): Promise<void>;
   /** Resolves when nothing is to be cleared any more. */
   close(): Promise<void>;
+}
+
+/** A state, and the commit whose rows are appended. */
+interface Committed {
+  _id: string;
+  _commit: string;
 }
 
 export function createPending(db: Db, clock: Clock): Pending {
@@ -59,7 +70,7 @@ export function createPending(db: Db, clock: Clock): Pending {
     logs: db.collection<StoredRow>('logs'),
     outbox: db.collection<StoredRow>('outbox'),
   };
-  let cleared: { _id: string; _commit: string }[] = [];
+  let cleared: Committed[] = [];
   let clearing: Promise<void> | undefined;
   let lookedAt = 0;
   let indexed: Promise<unknown> | undefined;
@@ -70,17 +81,12 @@ export function createPending(db: Db, clock: Clock): Pending {
     await Promise.all(kinds.map((kind) => insertInOrder(collections[kind], rows[kind])));
   }
 
-  async function clearNow(): Promise<void> {
-    const batch = cleared;
-    cleared = [];
+  async function clearAll(batch: readonly Committed[]): Promise<void> {
     const only = {
       _id: { $in: batch.map(({ _id }) => _id) },
       _commit: { $in: batch.map(({ _commit }) => _commit) },
     };
-    // Should this fail, whoever reads the state next finds that all of it is there already.
-    await answered(states.updateMany(only, { $unset: { _commit: '', _pending: '', _pending_at: '' } })).catch(
-      () => {},
-    );
+    await answered(states.updateMany(only, { $unset: { _commit: '', _pending: '', _pending_at: '' } }));
   }
 
   function clear(stateId: string, commit: string): void {
@@ -88,14 +94,18 @@ export function createPending(db: Db, clock: Clock): Pending {
     clearing ??= (async () => {
       do {
         await clock.sleep(CLEAR_MS, closing.signal);
-        await clearNow();
+        const batch = cleared;
+        cleared = [];
+        // Should this fail, whoever reads the state next finds that all of it is there already.
+        await clearAll(batch).catch(() => {});
       } while (cleared.length > 0);
       clearing = undefined;
     })();
   }
 
-  async function completeOne({ _id, _commit, _pending }: StoredState): Promise<void> {
-    if (_commit === undefined || _pending === undefined) return;
+  /** Appends what the state carries; undefined: nothing. */
+  async function appendOf({ _id, _commit, _pending }: StoredState): Promise<Committed | undefined> {
+    if (_commit === undefined || _pending === undefined) return undefined;
     if (typeof _pending === 'object') {
       await append(_pending);
     } else {
@@ -107,7 +117,12 @@ export function createPending(db: Db, clock: Clock): Pending {
       }
       await answered(parts.deleteMany({ _id: { $in: ids } }));
     }
-    clear(_id, _commit);
+    return { _id, _commit };
+  }
+
+  async function completeOne(state: StoredState): Promise<void> {
+    const done = await appendOf(state);
+    if (done) clear(done._id, done._commit);
   }
 
   async function removeLostParts(): Promise<void> {
@@ -138,6 +153,13 @@ export function createPending(db: Db, clock: Clock): Pending {
     },
     async complete(found) {
       for (const state of found) await completeOne(state);
+    },
+    async settle(stateId) {
+      const state = await answered(
+        states.findOne({ _id: stateId }, { projection: { _v: 1, _commit: 1, _pending: 1 } }),
+      );
+      const done = state && (await appendOf(state));
+      if (done) await clearAll([done]);
     },
     async completeAbandoned() {
       indexed ??= answered(states.createIndex({ _pending_at: 1 }, { name: 'pending_at', sparse: true }));

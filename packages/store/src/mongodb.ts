@@ -1,10 +1,12 @@
 import type { Clock } from '@wellspring/core/clock';
 import type { Mongo } from '@wellspring/mongodb/client';
+import { events, logs } from './collections/events.ts';
 import { outbox } from './collections/outbox.ts';
 import { states } from './collections/states.ts';
 import { createCollection } from './mongodb-collection.ts';
 import { createCommits } from './mongodb-commit.ts';
 import { createPending, type StoredState } from './mongodb-pending.ts';
+import { encodeString } from './mongodb-row.ts';
 import type { Collection, CollectionDefinition, Row, Store } from './port.ts';
 
 /**
@@ -24,6 +26,16 @@ export function createMongoStore({ db, ping }: Mongo, { clock }: { clock: Clock 
       });
     }
     const made = createCollection(db, definition);
+    if (definition.name === events.name || definition.name === logs.name) {
+      return {
+        ...made,
+        async removeWhere(where, ...rest) {
+          const emitter = emitterOf(where);
+          if (emitter !== undefined) await pending.settle(encodeString(emitter));
+          return made.removeWhere(where, ...rest);
+        },
+      };
+    }
     if (definition.name !== outbox.name) return made;
     return {
       ...made,
@@ -48,4 +60,10 @@ export function createMongoStore({ db, ping }: Mongo, { clock }: { clock: Clock 
     ping,
     close: pending.close,
   };
+}
+
+/** Whose events or logs are to be removed; undefined: those of many, by their age. */
+function emitterOf(where: Partial<Record<string, unknown>>): string | undefined {
+  const some = where.emitter_id ?? where.partition ?? where.channel;
+  return typeof some === 'string' ? some.split('/')[0] : undefined;
 }

@@ -2,6 +2,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { startContainer } from './containers.ts';
 import { startMongoJavaServer } from './mongo-java-server.ts';
+import { mongod } from './mongod.ts';
 import { startMongo } from './mongodb.ts';
 import { ensurePrograms } from './programs.ts';
 import { startRabbit } from './rabbitmq.ts';
@@ -36,6 +37,8 @@ const LAUNCHERS: Record<ServerName, () => Promise<TestServer>> = {
   'mongo-java-server': startMongoJavaServer,
   s3: startS3,
 };
+/** Programs that are there for some systems only. */
+const FETCHED: Partial<Record<ServerName, () => Promise<unknown>>> = { mongodb: mongod };
 
 const endings: (() => Promise<void>)[] = [];
 const missing: Record<string, string> = {};
@@ -57,7 +60,7 @@ async function serverOf(name: ServerName): Promise<Answer> {
 }
 
 async function programsOf(name: ServerName): Promise<Answer> {
-  const reason = await ensurePrograms(name);
+  const reason = (await ensurePrograms(name)) ?? (await FETCHED[name]?.().then(() => undefined, String));
   return reason ? { missing: reason } : {};
 }
 

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { readdir, symlink } from 'node:fs/promises';
+import { readdir, rm, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { made } from './cached.ts';
@@ -19,34 +19,29 @@ export interface Mongod {
   env: Record<string, string>;
 }
 
-/** MongoDB's server. Fetched by pip on first use. @throws Error where there is none for this system */
+/** MongoDB's server. Fetched by pip on first use. @throws Error where there is none that runs on this system */
 export async function mongod(): Promise<Mongod> {
   const path = await made('mongod', PACKAGES.join(), async (directory) => {
     const python = join(directory, 'python');
     await run('python3', ['-m', 'venv', python]);
-    const fetch = [
-      '-m',
-      'pip',
-      'install',
-      '-q',
-      '--no-deps',
-      '--only-binary',
-      ':all:',
-      '--target',
-      directory,
-    ];
-    await run(join(python, 'bin/python'), [...fetch, ...PACKAGES]);
+    const options = ['-q', '--no-deps', '--only-binary', ':all:', '--target', directory];
+    await run(join(python, 'bin/python'), ['-m', 'pip', 'install', ...options, ...PACKAGES]);
+    await rm(python, { recursive: true });
     await underTheirNames(join(directory, LIBRARIES));
+    const { program, env } = within(directory);
+    await run(program, ['--version'], { env });
   });
-  return {
-    program: join(path, 'fiftyone/db/bin/mongod'),
-    env: { LD_LIBRARY_PATH: join(path, LIBRARIES) },
-  };
+  return within(path);
 }
 
-/** In the package, `libssl.so.1.1` is called `libssl-3e69114b.so.1.1`. */
+const within = (directory: string): Mongod => ({
+  program: join(directory, 'fiftyone/db/bin/mongod'),
+  env: { LD_LIBRARY_PATH: join(directory, LIBRARIES) },
+});
+
+/** In the package, `libssl.so.1.1` is called `libssl-3e69114b.so.1.1`; where the server needs none, there is none. */
 async function underTheirNames(directory: string): Promise<void> {
-  for (const file of await readdir(directory)) {
+  for (const file of await readdir(directory).catch(() => [])) {
     const [, name] = /^(lib(?:ssl|crypto))-\w+(?=\.so\.1\.1$)/.exec(file) ?? [];
     if (name) await symlink(file, join(directory, `${name}.so.1.1`));
   }
