@@ -78,6 +78,8 @@ export function refusalsOf(error: unknown): Refusal[] {
     const late = error.result.getWriteConcernError();
     if (late) throw new Unavailable(`MongoDB does not answer: ${late.errmsg}`, { cause: error });
   }
+  const transient = writeErrors.find(({ code }) => TRANSIENT.has(Number(code)));
+  if (transient) throw new Unavailable(`MongoDB does not answer: ${transient.errmsg}`, { cause: error });
   return writeErrors.map(({ index, code, errmsg = '' }) => ({
     index,
     isDuplicate: code === DUPLICATE_KEY,

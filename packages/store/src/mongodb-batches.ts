@@ -2,7 +2,12 @@ import { randomUUID } from 'node:crypto';
 import type { Document, Collection as Stored } from '@wellspring/mongodb/client';
 import { type Refusal, refusalsOf } from '@wellspring/mongodb/errors';
 import type { StoredRow } from './mongodb-row.ts';
-import { shareWrites } from './mongodb-writes.ts';
+import { shareStatements } from './mongodb-share.ts';
+
+/** One batch at a time: what is asked for meanwhile is the next one. */
+const SHARING = { batches: 1, most: 8 * 1024 * 1024 };
+/** A row counts for so many bytes and those of its texts. */
+const LEAST_OF_A_ROW = 8 * 1024;
 
 interface Update {
   _id: string;
@@ -41,11 +46,11 @@ export function createBatches(
 
   async function updateAll(batch: readonly Update[]): Promise<(boolean | Refusal)[]> {
     // Tells afterwards which of several documents matched.
-    const claim = batch.length > 1 ? { _claim: randomUUID() } : undefined;
+    const mark = batch.length > 1 ? { _patched: randomUUID() } : undefined;
     const operations = batch.map(({ _id, filter, change }) => ({
       updateOne: {
         filter: { $and: [{ _id }, filter] },
-        update: claim ? { ...change, $set: { ...change.$set, ...claim } } : change,
+        update: mark ? { ...change, $set: { ...change.$set, ...mark } } : change,
       },
     }));
     const { matched, refused } = await ask((rows) => rows.bulkWrite(operations, { ordered: false })).then(
@@ -54,11 +59,11 @@ export function createBatches(
     );
     if (matched === batch.length) return batch.map(() => true);
     const others = new Set<string>();
-    if (claim && matched !== 0) {
+    if (mark && matched !== 0) {
       const ids = batch.map(({ _id }) => _id);
       const projection = { _id: 1 };
       const found = await ask((rows) =>
-        rows.find({ _id: { $in: ids }, ...claim }, { projection, batchSize: ids.length + 1 }).toArray(),
+        rows.find({ _id: { $in: ids }, ...mark }, { projection, batchSize: ids.length + 1 }).toArray(),
       );
       for (const { _id } of found) others.add(_id);
     }
@@ -66,12 +71,14 @@ export function createBatches(
     return batch.map(({ _id }, index) => byIndex.get(index) ?? others.has(_id));
   }
 
-  const insertShared = shareWrites(insertAll);
-  const updateShared = shareWrites(updateAll);
+  const insertShared = shareStatements(SHARING, insertAll);
+  const updateShared = shareStatements(SHARING, updateAll);
   const inserting = new Map<string, Promise<unknown>>();
 
   async function insert(documents: readonly StoredRow[]): Promise<Refusal[]> {
-    const inserted = insertShared(documents, { rows: documents.length });
+    const inserted = insertShared(documents, {
+      size: documents.reduce((sum, one) => sum + sizeOfTexts(one), 0),
+    });
     for (const { _id } of documents) inserting.set(_id, inserted);
     try {
       return await inserted;
@@ -85,6 +92,12 @@ export function createBatches(
     async inserted(_id) {
       await inserting.get(_id)?.catch(() => {});
     },
-    update: (one) => updateShared(one, { key: one._id, rows: 1 }),
+    update: (one) => updateShared(one, { key: one._id, size: sizeOfTexts(one.change.$set ?? {}) }),
   };
+}
+
+function sizeOfTexts(document: Document): number {
+  let size = LEAST_OF_A_ROW;
+  for (const value of Object.values(document)) size += Number(value?.length ?? 0);
+  return size;
 }

@@ -3,7 +3,7 @@ import type { Db, Document, Collection as Stored } from '@wellspring/mongodb/cli
 import { answered, duplicatesOf, type Refusal } from '@wellspring/mongodb/errors';
 import { createBatches } from './mongodb-batches.ts';
 import { conflictingFields, makeIndexes } from './mongodb-indexes.ts';
-import { shareReads } from './mongodb-reads.ts';
+import { canShare, createReads } from './mongodb-reads.ts';
 import { createCodec, decodeString, encodeString, type StoredRow } from './mongodb-row.ts';
 import { checkIndexed, filterOf, storedName } from './mongodb-where.ts';
 import {
@@ -83,18 +83,25 @@ export function createCollection<T extends Row>(
   }
 
   async function read(options: ListOptions<T>): Promise<T[]> {
-    const rows = await select(options);
+    const rows = await (sharedList(options) ?? select(options));
     await beforeReading(rows);
     return rows.map(codec.row);
   }
 
-  // One more than there can be: a batch that is full leaves a server waiting to be asked for the next.
-  const readById = shareReads((ids) =>
-    ask((all) => all.find({ _id: { $in: ids } }, { batchSize: ids.length + 1 }).toArray()),
+  const reads = createReads((filter) =>
+    ask((all) => all.find(filter, { sort: { _id: -1 }, batchSize: PAGE }).toArray()),
   );
 
+  /** Lists of the same time are one statement, where it can be told which rows are whose. */
+  function sharedList({ where, orderBy = 'id', order, limit }: ListOptions<T>) {
+    const filter = filterOf(definition, where);
+    if (orderBy !== 'id' || limit !== undefined || !canShare(filter)) return undefined;
+    const found = reads.matching(filter);
+    return order === 'asc' ? found.then((rows) => rows.toReversed()) : found;
+  }
+
   async function readOne(id: string): Promise<StoredRow | undefined> {
-    const found = await readById(encodeString(id));
+    const found = await reads.byId(encodeString(id));
     if (found) await beforeReading([found]);
     return found;
   }

@@ -7,11 +7,11 @@ import type { StoredRow } from './mongodb-row.ts';
 export type Appended = Record<'events' | 'logs' | 'outbox', StoredRow[]>;
 
 /**
- * A state with what its newest commit has not yet been seen to append. The fields are there from the commit until the
- * rows are in their collections, and a moment longer.
+ * A state with what its newest commit has not yet been seen to append: `_pending` and its time are there from the
+ * commit until the rows are in their collections, and a moment longer.
  */
 export interface StoredState extends StoredRow {
-  /** Names the commit. */
+  /** Names the newest commit. */
   _commit?: string;
   /** Epoch ms. */
   _pending_at?: number;
@@ -86,7 +86,8 @@ export function createPending(db: Db, clock: Clock): Pending {
       _id: { $in: batch.map(({ _id }) => _id) },
       _commit: { $in: batch.map(({ _commit }) => _commit) },
     };
-    await answered(states.updateMany(only, { $unset: { _commit: '', _pending: '', _pending_at: '' } }));
+    // Who has committed may still have to see that it was this commit.
+    await answered(states.updateMany(only, { $unset: { _pending: '', _pending_at: '' } }));
   }
 
   function clear(stateId: string, commit: string): void {
@@ -125,6 +126,14 @@ export function createPending(db: Db, clock: Clock): Pending {
     if (done) clear(done._id, done._commit);
   }
 
+  async function settle(stateId: string): Promise<void> {
+    const state = await answered(
+      states.findOne({ _id: stateId }, { projection: { _v: 1, _commit: 1, _pending: 1 } }),
+    );
+    const done = state && (await appendOf(state));
+    if (done) await clearAll([done]);
+  }
+
   async function removeLostParts(): Promise<void> {
     if (clock.now() - lookedAt < LOOK_MS) return;
     lookedAt = clock.now();
@@ -154,25 +163,21 @@ export function createPending(db: Db, clock: Clock): Pending {
     async complete(found) {
       for (const state of found) await completeOne(state);
     },
-    async settle(stateId) {
-      const state = await answered(
-        states.findOne({ _id: stateId }, { projection: { _v: 1, _commit: 1, _pending: 1 } }),
-      );
-      const done = state && (await appendOf(state));
-      if (done) await clearAll([done]);
-    },
+    settle,
     async completeAbandoned() {
       indexed ??= answered(states.createIndex({ _pending_at: 1 }, { name: 'pending_at', sparse: true }));
       await indexed.catch((error) => {
         indexed = undefined;
         throw error;
       });
-      const abandoned = states.find({ _pending_at: { $lte: clock.now() - YOUNG_MS } }, { batchSize: BATCH });
+      const old = { _pending_at: { $lte: clock.now() - YOUNG_MS } };
+      const abandoned = states.find(old, { projection: { _id: 1 }, batchSize: BATCH });
       try {
         for (;;) {
           const state = await answered(abandoned.next());
           if (!state) break;
-          await completeOne(state);
+          // Read anew: what it carried may have been appended and removed meanwhile.
+          await settle(state._id);
         }
       } finally {
         await abandoned.close();
@@ -199,11 +204,13 @@ async function insertInOrder(collection: Stored<StoredRow>, rows: readonly Store
       duplicatesOf,
     );
     if (taken.length === 0) return;
-    const ids = missing.map(({ _id }) => _id);
+    // Those before it are inserted now; somebody may have removed them since.
+    const rest = missing.slice(taken[0]!.index + 1);
+    const ids = rest.map(({ _id }) => _id);
     const there = await answered(
       collection.find({ _id: { $in: ids } }, { projection: { _id: 1 }, batchSize: ids.length + 1 }).toArray(),
     );
     const found = new Set(there.map(({ _id }) => _id));
-    missing = missing.filter(({ _id }) => !found.has(_id));
+    missing = rest.filter(({ _id }) => !found.has(_id));
   }
 }

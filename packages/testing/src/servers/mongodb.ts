@@ -5,7 +5,7 @@ import { freePort } from '../free-port.ts';
 import { tempDir } from '../temp-dir.ts';
 import { type Mongod, mongod } from './mongod.ts';
 import type { TestServer } from './server.ts';
-import { type StartedServer, startServer } from './start-server.ts';
+import { startServer } from './start-server.ts';
 
 const NAME = 'wellspring';
 const PATIENCE_MS = 60_000;
@@ -13,7 +13,7 @@ const ANSWER_MS = 3_000;
 /** Without an answer for so long, the others elect another primary; 10 s unless told. */
 const ELECTION_MS = 2_000;
 
-interface Member extends StartedServer {
+interface Member extends TestServer {
   host: string;
 }
 
@@ -32,13 +32,14 @@ export interface ReplicaSet extends TestServer {
 export async function startMongo({ members: count = 1 } = {}): Promise<ReplicaSet> {
   const program = await mongod();
   await using stack = new AsyncDisposableStack();
-  const members = await Promise.all(
-    Array.from({ length: count }, async () => {
-      const member = await startMember(program);
-      stack.defer(() => member.dispose());
-      return member;
-    }),
-  );
+  const starting = Array.from({ length: count }, async () => {
+    const member = await startMember(program);
+    stack.defer(() => member.dispose());
+    return member;
+  });
+  // Those that were started are ended when another one does not start.
+  await Promise.allSettled(starting);
+  const members = await Promise.all(starting);
   const hosts = members.map(({ host }) => host);
   const url = `mongodb://${hosts.join()}/?replicaSet=${NAME}`;
   await ask(members[0]!.url, (admin) =>
@@ -54,6 +55,7 @@ export async function startMongo({ members: count = 1 } = {}): Promise<ReplicaSe
   stack.move();
 
   let hit: Member | undefined;
+  let frozen: number | undefined;
   const primary = (): Promise<Member> =>
     eventually(
       async () => {
@@ -75,12 +77,13 @@ export async function startMongo({ members: count = 1 } = {}): Promise<ReplicaSe
       await takesWrites(url);
     },
     async freeze() {
-      hit = await primary();
-      hit.signal('SIGSTOP');
+      const { url: ofPrimary } = await primary();
+      frozen = await ask(ofPrimary, async (admin) => Number((await admin.command({ serverStatus: 1 })).pid));
+      process.kill(frozen, 'SIGSTOP');
     },
     resume() {
-      hit?.signal('SIGCONT');
-      hit = undefined;
+      if (frozen !== undefined) process.kill(frozen, 'SIGCONT');
+      frozen = undefined;
     },
     async stepDown() {
       const member = await primary();

@@ -9,7 +9,6 @@ export interface ProcessGroup {
   /** Resolves when all of it has ended, by itself or killed. */
   readonly ended: Promise<void>;
   readonly isRunning: boolean;
-  signal(signal: NodeJS.Signals): void;
   /** SIGKILL to all of the group. Resolves when they are gone. */
   kill(): Promise<void>;
   /** What it wrote so far, with what it wrote in the same directory before. */
@@ -61,9 +60,6 @@ export function startGroup(
     ended,
     get isRunning() {
       return isRunning;
-    },
-    signal(signal) {
-      if (isRunning) process.kill(-child.pid!, signal);
     },
     async kill() {
       if (isRunning) process.kill(-child.pid!, 'SIGKILL');

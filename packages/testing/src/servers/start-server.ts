@@ -16,16 +16,11 @@ export interface ServerProgram extends Pick<TestServer, 'name' | 'url'> {
   patience: { ms: number; every?: number };
 }
 
-export interface StartedServer extends TestServer {
-  /** To all that runs of it. */
-  signal(signal: NodeJS.Signals): void;
-}
-
 /** Starts a server that can be killed and started again. @throws Error with its output when it does not start */
-export async function startServer(program: ServerProgram): Promise<StartedServer> {
+export async function startServer(program: ServerProgram): Promise<TestServer> {
   const { name, url, command, directory, env = {}, answers, patience } = program;
   let group: ProcessGroup | undefined;
-  const server: StartedServer = {
+  const server: TestServer = {
     name,
     url,
     async start() {
@@ -42,9 +37,6 @@ export async function startServer(program: ServerProgram): Promise<StartedServer
     },
     async kill() {
       await group?.kill();
-    },
-    signal(signal) {
-      group?.signal(signal);
     },
     async dispose() {
       await group?.kill();
