@@ -5,6 +5,7 @@ import { Ledger, offer } from './load.ts';
 import { deployRoad } from './platform.ts';
 import { cpuOf, cpuOfProgram, idleSeconds, startModule } from './processes.ts';
 import { brokerLimit, documentsWritten, storeLimit } from './server-limits.ts';
+import { measureServices } from './services.ts';
 
 const EVENTS = Number(process.env.BENCH_DISTRIBUTED_EVENTS ?? 2000);
 const SOURCES = 8;
@@ -36,7 +37,7 @@ export async function compareDistributed(): Promise<void> {
     urls,
     dataDir: dir.path,
     replicas: 1,
-    env: { WELLSPRING_RETAIN_EVENTS: '1000000' },
+    env: { WELLSPRING_RETAIN_EVENTS: '1000000', WELLSPRING_MIN_INTERVAL_SECONDS: '1' },
   });
   try {
     const target = `http://127.0.0.1:${receiver.port}/`;
@@ -111,6 +112,7 @@ export async function compareDistributed(): Promise<void> {
       );
       console.log(`               ms of processor an event: ${full.processor}`);
     }
+    await measureServices(cluster);
   } finally {
     await cluster[Symbol.asyncDispose]();
     receiver.child.disconnect();

@@ -70,6 +70,19 @@ await withPrograms(['rabbitmq'], () => {
   };
   const newQueue = () => `test-${++queues}`;
 
+  test('of several nodes, those that are not there are passed over; an unknown vhost is refused as with one', async () => {
+    const { host } = new URL(server.url);
+    const hosts = [`127.0.0.1:${await freePort()}`, host, `127.0.0.1:${await freePort()}`].join();
+    for (let n = 0; n < 4; n++) {
+      const url = `amqp://guest:guest@${hosts}`;
+      const amqp = await openAmqp({ url, log: silentLog });
+      opened.push(amqp);
+      expect(amqp.isUp).toBe(true);
+    }
+    const nowhere = openAmqp({ url: `amqp://guest:guest@${hosts}/nowhere`, log: silentLog });
+    await expect(nowhere).rejects.toThrow(/refuses/);
+  });
+
   test('refused credentials, an unknown vhost and no broker at all end the start; the error holds no secret', async () => {
     const url = server.url.replace('guest:guest', 'someone:secret-password');
     for (const [refused, reason] of [

@@ -32,6 +32,7 @@ export const restMs = (failures: number): number =>
   Math.min(LONGEST_WAIT_MS, 50 * 2 ** Math.min(failures, 8)) - randomInt(25);
 
 export interface LinkTarget {
+  /** `amqp://user:password@host:port/vhost`; several hosts, separated by commas, are the nodes of a cluster. */
   url: string;
   /** Tells the connections of a process apart, in its log and in what the broker shows. */
   of: string;
@@ -41,12 +42,14 @@ export interface LinkTarget {
 }
 
 /**
- * Connects; a broker that is not there is waited for.
+ * Connects; a broker that is not there is waited for. Of several nodes, each attempt asks the next one.
  * @throws Error when the broker is too old, refuses the credentials or the vhost, or the signal is aborted
  */
 export async function openLink({ url, of, log, signal }: LinkTarget): Promise<Link> {
-  const target = withHeartbeat(url);
-  const fields = { server: 'rabbitmq', address: target.host, of };
+  const nodes = nodesOf(url);
+  // Not all processes ask the same one.
+  let next = randomInt(nodes.length);
+  const fields = { server: 'rabbitmq', address: nodes.map(({ host }) => host).join(), of };
   const closing = new AbortController();
   let model: ChannelModel | undefined;
   /** Of the present socket, which it destroys. */
@@ -67,7 +70,8 @@ export async function openLink({ url, of, log, signal }: LinkTarget): Promise<Li
     life = new AbortController();
     const { signal } = life;
     try {
-      const opened = await connect(target.href, {
+      const node = nodes[next++ % nodes.length]!;
+      const opened = await connect(node.href, {
         timeout: CONNECT_MS,
         noDelay: true,
         clientProperties: { connection_name: `wellspring ${of}` },
@@ -169,13 +173,18 @@ export async function before(ms: number, work: Promise<unknown>): Promise<void> 
   }
 }
 
-/** @throws Error for what is no URL of a broker; its credentials are not in it */
-function withHeartbeat(text: string): URL {
-  const url = URL.canParse(text) ? new URL(text) : undefined;
-  if (url?.protocol !== 'amqp:' && url?.protocol !== 'amqps:')
+/** A URL for each node. @throws Error for what is no URL of a broker; its credentials are not in it */
+function nodesOf(text: string): URL[] {
+  const [, before, hosts = '', after] = /^(amqps?:\/\/(?:[^@/?]*@)?)([^@/?]+)(.*)$/s.exec(text) ?? [];
+  const urls = hosts.split(',').map((host) => `${before}${host}${after}`);
+  if (before === undefined || !urls.every((one) => URL.canParse(one))) {
     throw new Error('The URL of RabbitMQ is none.');
-  if (!url.searchParams.has('heartbeat')) url.searchParams.set('heartbeat', `${HEARTBEAT_SECONDS}`);
-  return url;
+  }
+  return urls.map((one) => {
+    const url = new URL(one);
+    if (!url.searchParams.has('heartbeat')) url.searchParams.set('heartbeat', `${HEARTBEAT_SECONDS}`);
+    return url;
+  });
 }
 
 /** Quorum queues with a time limit for messages came with 3.10. */

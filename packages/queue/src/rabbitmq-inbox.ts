@@ -1,3 +1,4 @@
+import { Unavailable } from '@wellspring/core/unavailable';
 import type { Collection, Store } from '@wellspring/store/port';
 import { type AttemptsRow, attempts, type InboxRow, inbox } from './rabbitmq-rows.ts';
 
@@ -40,8 +41,11 @@ export interface Inbox {
    * their places; undefined: the partition was released first.
    */
   append(jobs: readonly Slow[]): Promise<number[] | undefined>;
-  /** All up to this place is in memory, of a key that was not behind before its jobs were appended. */
-  hasUpTo(key: string, seq: number): void;
+  /**
+   * All up to this place is in memory, of a key that was not behind before its jobs were appended.
+   * @param isWhole false: some of them are done, and leave the inbox again
+   */
+  hasUpTo(key: string, seq: number, isWhole: boolean): void;
   /** Loads what there is room for, now that jobs of the key are done or were appended. */
   refill(key: string): void;
   /** Finds keys with rows that nobody here knows of: after the partition was taken, and now and then. */
@@ -54,10 +58,14 @@ export interface Inbox {
 }
 
 const AT_ONCE = 500;
+/** At a page that should be longer: within a second and a half, the store has caught up. */
+const MOST_LOOKS = 4;
 
 interface Behind {
   /** Of the last row that is known to be in memory, or done. */
   after: number;
+  /** Of the last row that was appended here; what is read afterwards has to reach it. */
+  upTo: number;
   /** Jobs that are being appended. */
   appending: number;
   /** Rises when some have been. */
@@ -67,7 +75,7 @@ interface Behind {
 
 interface Append {
   rows: InboxRow[];
-  states: Behind[];
+  states: Map<string, Behind>;
   resolve(places: number[] | undefined): void;
 }
 
@@ -86,7 +94,7 @@ export function createInbox(
   function begin(key: string): Behind {
     let state = behind.get(key);
     if (!state) {
-      state = { after: 0, appending: 0, version: 0, loading: false };
+      state = { after: 0, upTo: 0, appending: 0, version: 0, loading: false };
       behind.set(key, state);
     }
     return state;
@@ -102,10 +110,11 @@ export function createInbox(
       return true;
     });
     for (const one of batch) {
-      for (const state of one.states) {
+      for (const state of one.states.values()) {
         state.appending -= 1;
         state.version += 1;
       }
+      if (done) for (const { key, seq } of one.rows) one.states.get(key)!.upTo = seq;
       one.resolve(done ? one.rows.map(({ seq }) => seq) : undefined);
     }
   }
@@ -113,6 +122,7 @@ export function createInbox(
   async function load(key: string, state: Behind): Promise<void> {
     const { version, after } = state;
     const limit = room();
+    let looks = 0;
     const page = await persist('a page of the inbox', async () => {
       const found = await rows.list({
         where: { partition: name, key, seq: { gt: after } },
@@ -120,6 +130,12 @@ export function createInbox(
         order: 'asc',
         limit,
       });
+      const last = found.at(-1)?.seq ?? after;
+      // A store that has just failed over may for a moment show what was there before.
+      const isOld = found.length < limit && last < state.upTo && behind.get(key) === state;
+      if (isOld && ++looks <= MOST_LOOKS) {
+        throw new Unavailable('The store shows less than what was appended.');
+      }
       return { found, failures: await failuresOf(attemptRows, found) };
     });
     // Purged or released meanwhile.
@@ -144,8 +160,8 @@ export function createInbox(
   return {
     isBehind: (key) => behind.has(key),
     append(jobs) {
-      const states = [...new Set(jobs.map(({ key }) => key))].map(begin);
-      for (const state of states) state.appending += 1;
+      const states = new Map(jobs.map(({ key }) => [key, begin(key)]));
+      for (const state of states.values()) state.appending += 1;
       const appended = jobs.map(({ id, key, payload, publishedAt, again }) => {
         const seq = nextSeq++;
         const row = { id, partition: name, key, seq, payload, published_at: publishedAt };
@@ -156,9 +172,11 @@ export function createInbox(
         if (buffer.length === 1) turn = turn.then(flush);
       });
     },
-    hasUpTo(key, seq) {
+    hasUpTo(key, seq, isWhole) {
       const state = behind.get(key);
-      if (state) state.after = Math.max(state.after, seq);
+      if (!state) return;
+      state.after = Math.max(state.after, seq);
+      if (!isWhole) state.upTo = 0;
     },
     refill,
     async find() {

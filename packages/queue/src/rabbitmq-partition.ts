@@ -334,7 +334,7 @@ export function openPartition(
         last = places[i]!;
       } else tail.add(job);
     }
-    inbox.hasUpTo(key, last);
+    inbox.hasUpTo(key, last, late.length === 0);
     for (const job of drop(key, (one) => tail.has(one))) leave(job);
     if (late.length > 0) write('jobs that are done', () => inbox.remove(late));
     inbox.refill(key);

@@ -64,7 +64,7 @@ const networks = <F>(fallback: F) => {
 
 /** Of `mongodb://user:password@one,two,three/database?…`, the URL with the first of them. */
 const withOneHost = (value: string) =>
-  value.replace(/^(mongodb:\/\/(?:[^@/?]*@)?[^,@/?]+)(?:,[^,@/?]+)+/, '$1');
+  value.replace(/^((?:mongodb|amqps?):\/\/(?:[^@/?]*@)?[^,@/?]+)(?:,[^,@/?]+)+/, '$1');
 
 const url = (protocols: readonly string[]) =>
   given((value) => {
@@ -152,7 +152,7 @@ export const VARIABLES = {
   amqpUrl: variable(
     'AMQP_URL',
     'none',
-    'RabbitMQ; with the other two: the distributed mode',
+    'RabbitMQ, or the nodes of a cluster, `amqp://user:password@host1,host2/vhost`; with the other two: the distributed mode',
     url(['amqp:', 'amqps:']),
     true,
   ),

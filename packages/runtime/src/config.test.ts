@@ -106,6 +106,15 @@ describe('of the servers of the distributed mode', () => {
       allowNetworks: [],
     });
   });
+  test('RabbitMQ is one node or several', () => {
+    for (const url of ['amqp://broker', 'amqps://user:pa%2Css@one:5671,two:5671,three/vhost?heartbeat=9']) {
+      const env = { ...AMQP, ...REST, ...SHARED, WELLSPRING_AMQP_URL: url };
+      expect(read(env, ['runner']).amqpUrl).toBe(url);
+    }
+    expect(() => read({ ...REST, ...SHARED, WELLSPRING_AMQP_URL: 'one:5672,two' }, ['runner'])).toThrow(
+      'WELLSPRING_AMQP_URL has to be a URL that starts with amqp://',
+    );
+  });
   test('MongoDB is one server, the members of a replica set, or a name', () => {
     const readUrl = (url: string) =>
       read({ ...AMQP, ...REST, ...SHARED, WELLSPRING_MONGODB_URL: url }, ['runner']).mongodbUrl;

@@ -7,6 +7,7 @@ import { events, logs } from './collections/events.ts';
 import { outbox } from './collections/outbox.ts';
 import { states } from './collections/states.ts';
 import { type MongoSubject, openMongoSubject, type ProcessOptions, run } from './mongodb.kit.ts';
+import { createMongoStore } from './mongodb.ts';
 import { ConflictError, type Store } from './port.ts';
 
 const appended = async (store: Store) => ({
@@ -77,6 +78,46 @@ await withServers(['mongodb'], ({ mongodb }) => {
       await working;
       expect(await appended(others[0]!.store)).toEqual({ events: [1, 2, 3], logs: 1, outbox: 1 });
     });
+  });
+
+  test('a read that is older than the state, as after an election, lets nothing be overwritten that is not appended', async () => {
+    const { mongo, another } = await open();
+    let next: Promise<boolean> | undefined;
+    let stale: object | undefined;
+    const fails = (statement: string) => {
+      if (statement !== 'insert events' || !stale || next) return false;
+      // What builds on the commit that is under way.
+      next = committing.commitRun(run('dc_1', 2, [3]));
+      return true;
+    };
+    const process = await another({ fails });
+    const reading = { find: () => ({ toArray: async () => [stale] }) };
+    const db = new Proxy(process.mongo.db, {
+      get(target, name) {
+        const value = Reflect.get(target, name);
+        if (name !== 'collection') return typeof value === 'function' ? value.bind(target) : value;
+        return (collection: string) => {
+          const real = target.collection(collection);
+          return new Proxy(real, {
+            get(own, method) {
+              if (collection === 'states' && method === 'find' && next) return reading.find;
+              const found = Reflect.get(own, method);
+              return typeof found === 'function' ? found.bind(own) : found;
+            },
+          });
+        };
+      },
+    });
+    const committing: Store = createMongoStore({ ...process.mongo, db }, { clock: systemClock });
+    await committing.commitRun(run('dc_1', 0, [1]));
+    stale = (await mongo.db.collection('states').findOne({}))!;
+
+    await expect(committing.commitRun(run('dc_1', 1, [2]))).rejects.toThrow('stopped');
+    expect(await next).toBe(false);
+    await committing.close();
+    const { store } = await another();
+    expect(await store.collection(states).getVersioned('dc_1')).toMatchObject({ version: 2 });
+    expect(await appended(store)).toEqual({ events: [1, 2], logs: 2, outbox: 2 });
   });
 
   test('what was deleted after its commit does not come back, also when the process that committed it died at once', async () => {

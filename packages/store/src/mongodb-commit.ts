@@ -85,14 +85,17 @@ export function createCommits(db: Db, pending: Pending, now: () => number): Comm
   /** Writes the batch and tells everybody. Never rejects. */
   async function writeAll(chains: readonly Chain[]): Promise<void> {
     try {
-      await completeUnknown(chains);
+      const overtaken = await completeUnknown(chains);
+      for (const chain of overtaken) refuse(chain, 'version');
+      const current = chains.filter((chain) => !overtaken.has(chain));
+      if (current.length === 0) return;
       const aside = new Map<Chain, number>();
-      for (const chain of chains) {
+      for (const chain of current) {
         if (chain.size <= MOST_BYTES) continue;
         aside.set(chain, await pending.putAside(chain.token, chain.id, splitRows(chain.rows)));
       }
-      const refused = await writeStates(chains, aside);
-      const written = chains.filter((chain) => !refused.has(chain));
+      const refused = await writeStates(current, aside);
+      const written = current.filter((chain) => !refused.has(chain));
       await pending.append(joinRows(written.filter((chain) => !aside.has(chain)).map(({ rows }) => rows)));
       for (const chain of written) {
         const { id, token, version } = chain;
@@ -113,10 +116,14 @@ export function createCommits(db: Db, pending: Pending, now: () => number): Comm
     }
   }
 
-  /** A state is only overwritten when all that it carries is appended. */
-  async function completeUnknown(chains: readonly Chain[]): Promise<void> {
+  /**
+   * A state is only overwritten when all that it carries is appended. Gives the chains for which this cannot be said: the
+   * state has another version, or what was read is older than it is. After an election, the new primary may for a
+   * moment show what a majority had before, while it already writes over what came later.
+   */
+  async function completeUnknown(chains: readonly Chain[]): Promise<ReadonlySet<Chain>> {
     const unknown = chains.filter(({ id, ifVersion }) => ifVersion > 0 && known.get(id) !== ifVersion);
-    if (unknown.length === 0) return;
+    if (unknown.length === 0) return new Set();
     const ids = unknown.map(({ id }) => id);
     const projection = { _v: 1, _commit: 1, _pending: 1 };
     const found = await answered(
@@ -124,6 +131,7 @@ export function createCommits(db: Db, pending: Pending, now: () => number): Comm
     );
     await pending.complete(found);
     completed(found);
+    return new Set(unknown.filter(({ id, ifVersion }) => known.get(id) !== ifVersion));
   }
 
   /** Gives the chains that could not be written, and why. */

@@ -7,15 +7,15 @@ import { checkRoad, deployRoad } from './road.kit.ts';
 /**
  * Nothing that was accepted is lost whatever dies: processes of every service, the broker, Redis and the database are
  * killed under load and come back. `CHAOS_SEED` repeats a run; `CHAOS_KILLS=200 CHAOS_OUTAGE_MS=60000` is the long
- * form, `CHAOS_MONGODB_MEMBERS=3` has MongoDB fail over.
+ * form, `CHAOS_NODES=3` has RabbitMQ and MongoDB fail over.
  */
 
 /** At most eight die in three strikes, of which one hits a server: so many hit all of the servers. */
 const KILLS = Number(process.env.CHAOS_KILLS ?? 24);
 const SEED = Number(process.env.CHAOS_SEED ?? Date.now() % 1_000_000);
 const LONGEST_OUTAGE_MS = Number(process.env.CHAOS_OUTAGE_MS ?? 2_000);
-/** Of the replica set of MongoDB: with more than one, it is the primary that dies. */
-const MEMBERS = Number(process.env.CHAOS_MONGODB_MEMBERS ?? 1);
+/** Of RabbitMQ and of MongoDB each: with three, one node of the cluster or the primary of the replica set dies. */
+const NODES = Number(process.env.CHAOS_NODES ?? 1);
 /** Between two calls of a connection: what gathers in long outages has to be borne afterwards, and looked through. */
 const REST_MS = LONGEST_OUTAGE_MS > 10_000 ? 60 : 0;
 /** After so many strikes it is looked whether anything was lost. A database that stands in for another bears no more at a time. */
@@ -24,7 +24,7 @@ const ROUND = 10;
 const REPEATED = 2 * 64;
 
 export function chaosSuite(): void {
-  const kit = useCluster({ members: MEMBERS });
+  const kit = useCluster({ rabbitNodes: NODES, mongoMembers: NODES });
 
   const percentile = (values: readonly number[], share: number) =>
     [...values].sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * share))]!;

@@ -2,7 +2,7 @@ import { afterAll, beforeAll } from '@jest/globals';
 import { type Cluster, type ClusterOptions, startCluster } from './cluster.ts';
 import { createLoad, type Load } from './crash.ts';
 import type { Road } from './road.kit.ts';
-import { type ServerSet, startServers } from './servers/server-set.ts';
+import { type ServerSet, type ServerSetOptions, startServers } from './servers/server-set.ts';
 import { type TempDir, tempDir } from './temp-dir.ts';
 import { createWebhookSink, type WebhookSink } from './webhook-sink.ts';
 
@@ -16,9 +16,7 @@ export interface ClusterKit {
 }
 
 /** The platform in the distributed mode for the tests of a suite, with servers of its own that may be killed. */
-export function useCluster(
-  options: Pick<ClusterOptions, 'replicas'> & { members?: number } = {},
-): ClusterKit {
+export function useCluster(options: Pick<ClusterOptions, 'replicas'> & ServerSetOptions = {}): ClusterKit {
   let dir: TempDir | undefined;
   const kit = {
     load({ plain, counting }, { connections = 2, restMs = 0 } = {}) {
@@ -33,7 +31,7 @@ export function useCluster(
   beforeAll(async () => {
     dir = await tempDir();
     kit.sink = await createWebhookSink();
-    kit.servers = await startServers(options.members);
+    kit.servers = await startServers(options);
     kit.cluster = await startCluster({
       urls: kit.servers.urls,
       dataDir: dir.path,

@@ -11,6 +11,6 @@ await withPrograms(['rabbitmq', 'redis', 'mongodb'], () => {
   describe('moving', moveSuite);
   describe('scaling', scalingSuite);
   describe('rolling restart', rollingRestartSuite);
-  describe('failover of MongoDB', failoverSuite);
+  describe('failover', failoverSuite);
   describe('chaos', chaosSuite);
 });

@@ -1,3 +1,5 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { silentLog } from '@wellspring/core/log';
 import { type Mongo, openMongo } from '@wellspring/mongodb/client';
 import { eventually } from '../eventually.ts';
@@ -28,12 +30,19 @@ export interface ReplicaSet extends TestServer {
   stepDown(): Promise<void>;
 }
 
+export interface MongoOptions {
+  /** Of the replica set; default 1. */
+  members?: number;
+  /** Asks for credentials; this is the one user, who may do everything, in the database `admin`. Otherwise nobody is asked. */
+  root?: { user: string; password: string };
+}
+
 /** A MongoDB of one's own. @throws Error with its output when it does not start */
-export async function startMongo({ members: count = 1 } = {}): Promise<ReplicaSet> {
+export async function startMongo({ members: count = 1, root }: MongoOptions = {}): Promise<ReplicaSet> {
   const program = await mongod();
   await using stack = new AsyncDisposableStack();
   const starting = Array.from({ length: count }, async () => {
-    const member = await startMember(program);
+    const member = await startMember(program, root !== undefined);
     stack.defer(() => member.dispose());
     return member;
   });
@@ -52,6 +61,11 @@ export async function startMongo({ members: count = 1 } = {}): Promise<ReplicaSe
     }),
   );
   await takesWrites(url);
+  if (root) {
+    const { user, password } = root;
+    // From this machine, the first user is made by whoever comes.
+    await ask(url, (admin) => admin.command({ createUser: user, pwd: password, roles: ['root'] }));
+  }
   stack.move();
 
   let hit: Member | undefined;
@@ -99,12 +113,15 @@ export async function startMongo({ members: count = 1 } = {}): Promise<ReplicaSe
   };
 }
 
-async function startMember({ program, env }: Mongod): Promise<Member> {
+async function startMember({ program, env }: Mongod, asksForCredentials: boolean): Promise<Member> {
   const directory = await tempDir();
+  const keyFile = join(directory.path, 'key');
+  if (asksForCredentials) await writeFile(keyFile, 'wellspring', { mode: 0o600 });
   const port = await freePort();
   const host = `127.0.0.1:${port}`;
   const command = [
     program,
+    ...(asksForCredentials ? ['--keyFile', keyFile] : []),
     ...['--bind_ip', '127.0.0.1', '--port', `${port}`, '--nounixsocket', '--quiet'],
     ...['--dbpath', directory.path, '--wiredTigerCacheSizeGB', '0.5'],
     ...['--replSet', NAME, '--oplogSize', '256', '--setParameter', 'diagnosticDataCollectionEnabled=false'],

@@ -3,26 +3,80 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { freePort } from '../free-port.ts';
 import { tempDir } from '../temp-dir.ts';
+import { startGroup } from './process-group.ts';
 import type { TestServer } from './server.ts';
 import { startServer } from './start-server.ts';
 
 /** The wrapper of the same name in /usr/sbin changes the user. */
 const PROGRAM = '/usr/lib/rabbitmq/bin/rabbitmq-server';
-/** It would fork its port mapper by itself, and that would outlive it. */
-const SCRIPT = `epmd -port "$ERL_EPMD_PORT" -address 127.0.0.1 & exec ${PROGRAM}`;
+const PATIENCE = { ms: 60_000, every: 50 };
 
-/** A RabbitMQ of one's own. Durable queues and what they hold outlive `kill`. @throws Error with its output when it does not start */
-export async function startRabbit(): Promise<TestServer> {
+/**
+ * A RabbitMQ of one's own: a node, or a cluster of several, of which `kill` takes one after the other. Durable queues and
+ * what they hold outlive the `kill` of less than half of the nodes, and of one that is alone.
+ * @throws Error with its output when it does not start
+ */
+export async function startRabbit({ nodes: count = 1 } = {}): Promise<TestServer> {
+  const mapper = await freePort();
+  const ports: number[] = [];
+  while (ports.length < count) ports.push(await freePort());
+  await using stack = new AsyncDisposableStack();
   const directory = await tempDir();
-  const [port, distribution, mapper] = [await freePort(), await freePort(), await freePort()];
+  stack.defer(() => directory.remove());
+  // A node would fork its port mapper by itself, and that would outlive it.
+  const epmd = startGroup(['epmd', '-port', `${mapper}`, '-address', '127.0.0.1'], {
+    directory: directory.path,
+  });
+  stack.defer(() => epmd.kill());
+  const nodes: TestServer[] = [];
+  // One after the other: those that come later join the first.
+  for (const port of ports) {
+    const node = await startNode(port, { mapper, ports });
+    stack.defer(() => node.dispose());
+    nodes.push(node);
+  }
+  const all = stack.move();
+  let turn = 0;
+  return {
+    name: 'RabbitMQ',
+    url: `amqp://guest:guest@${ports.map((port) => `127.0.0.1:${port}`).join()}`,
+    kill: () => nodes[turn]!.kill(),
+    async start() {
+      await nodes[turn]!.start();
+      turn = (turn + 1) % nodes.length;
+    },
+    dispose: () => all.disposeAsync(),
+  };
+}
+
+async function startNode(
+  port: number,
+  { mapper, ports }: { mapper: number; ports: readonly number[] },
+): Promise<TestServer> {
+  const directory = await tempDir();
+  const distribution = await freePort();
   const at = (name: string) => join(directory.path, name);
+  const nameOf = (one: number) => `t${one}@localhost`;
   await mkdir(at('log'));
-  await writeFile(at('rabbitmq.conf'), `listeners.tcp.1 = 127.0.0.1:${port}\nlog.file.level = warning\n`);
+  const config = [
+    `listeners.tcp.1 = 127.0.0.1:${port}`,
+    'log.file.level = warning',
+    ...(ports.length > 1
+      ? [
+          'cluster_partition_handling = pause_minority',
+          'cluster_formation.peer_discovery_backend = classic_config',
+          'cluster_formation.randomized_startup_delay_range.min = 0',
+          'cluster_formation.randomized_startup_delay_range.max = 1',
+          ...ports.map((one, n) => `cluster_formation.classic_config.nodes.${n + 1} = ${nameOf(one)}`),
+        ]
+      : []),
+  ];
+  await writeFile(at('rabbitmq.conf'), `${config.join('\n')}\n`);
   await writeFile(at('plugins'), '[].\n');
   await writeFile(at('.erlang.cookie'), 'wellspring', { mode: 0o600 });
   const env = {
     HOME: directory.path,
-    RABBITMQ_NODENAME: `t${port}@localhost`,
+    RABBITMQ_NODENAME: nameOf(port),
     RABBITMQ_DIST_PORT: `${distribution}`,
     ERL_EPMD_PORT: `${mapper}`,
     ERL_EPMD_ADDRESS: '127.0.0.1',
@@ -36,11 +90,11 @@ export async function startRabbit(): Promise<TestServer> {
   return startServer({
     name: 'RabbitMQ',
     url: `amqp://guest:guest@127.0.0.1:${port}`,
-    command: () => ['/bin/sh', '-c', SCRIPT],
+    command: () => [PROGRAM],
     directory,
     env,
     answers: () => answers(port),
-    patience: { ms: 60_000, every: 50 },
+    patience: PATIENCE,
   });
 }
 

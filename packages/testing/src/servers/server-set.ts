@@ -11,15 +11,28 @@ export interface ServerSet extends AsyncDisposable {
   urls: { amqp: string; redis: string; mongodb: string };
 }
 
-/** @param members of the replica set of MongoDB */
-export async function startServers(members = 1): Promise<ServerSet> {
+export interface ServerSetOptions {
+  /** Of the cluster of RabbitMQ; default 1. */
+  rabbitNodes?: number;
+  /** Of the replica set of MongoDB; default 1. */
+  mongoMembers?: number;
+}
+
+export async function startServers({
+  rabbitNodes = 1,
+  mongoMembers = 1,
+}: ServerSetOptions = {}): Promise<ServerSet> {
   await using stack = new AsyncDisposableStack();
   const started = async <T extends TestServer>(starting: Promise<T>): Promise<T> => {
     const server = await starting;
     stack.defer(() => server.dispose());
     return server;
   };
-  const starting = [started(startRabbit()), started(startRedis()), started(startMongo({ members }))] as const;
+  const starting = [
+    started(startRabbit({ nodes: rabbitNodes })),
+    started(startRedis()),
+    started(startMongo({ members: mongoMembers })),
+  ] as const;
   // Those that were started are ended when another one does not start.
   await Promise.allSettled(starting);
   const [rabbit, redis, mongo] = await Promise.all(starting);

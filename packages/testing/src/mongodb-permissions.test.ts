@@ -1,0 +1,54 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { createGridFsBlob } from '@wellspring/blob/gridfs';
+import { systemClock } from '@wellspring/core/clock';
+import { silentLog } from '@wellspring/core/log';
+import { type Mongo, openMongo } from '@wellspring/mongodb/client';
+import { collections } from '@wellspring/store/collections/all';
+import { events } from '@wellspring/store/collections/events';
+import { createMongoStore } from '@wellspring/store/mongodb';
+import { run } from '@wellspring/store/mongodb.kit';
+import { type ReplicaSet, startMongo } from './servers/mongodb.ts';
+import { withPrograms } from './servers/servers.ts';
+
+/** What docs/operations.md asks of MongoDB: a user who may read and write one database, and nothing else. */
+await withPrograms(['mongodb'], () => {
+  const ROOT = { user: 'root', password: 'of all/@:' };
+  let server: ReplicaSet;
+  const opened: Mongo[] = [];
+
+  beforeAll(async () => {
+    server = await startMongo({ root: ROOT });
+  }, 60_000);
+  afterAll(async () => {
+    for (const mongo of opened) await mongo.close();
+    await server?.dispose();
+  });
+
+  async function open(user: string, password: string, authSource: string): Promise<Mongo> {
+    const credentials = `${encodeURIComponent(user)}:${encodeURIComponent(password)}`;
+    const url = server.url
+      .replace('://', `://${credentials}@`)
+      .replace('/?', `/own?authSource=${authSource}&`);
+    const mongo = await openMongo({ url, log: silentLog });
+    opened.push(mongo);
+    return mongo;
+  }
+
+  test('collections, commits and files need no more than that; who has a wrong password is told', async () => {
+    const root = await open(ROOT.user, ROOT.password, 'admin');
+    await root.db.command({ createUser: 'platform', pwd: 'secret', roles: ['readWrite'] });
+    await expect(open('platform', 'wrong', 'own')).rejects.toThrow(/refuses the connection/);
+
+    const mongo = await open('platform', 'secret', 'own');
+    const store = createMongoStore(mongo, { clock: systemClock });
+    for (const definition of collections) expect(await store.collection(definition).list()).toEqual([]);
+    expect(await store.commitRun(run('dc_1', 0, [1, 2]))).toBe(true);
+    expect(await store.collection(events).removeWhere({ partition: 'dc_1/events' })).toBe(2);
+    await store.close();
+
+    const blob = createGridFsBlob(mongo, { clock: systemClock });
+    const id = await blob.put(Buffer.from('bytes'), { ttlMs: 60_000 });
+    expect(Buffer.from((await blob.get(id))!.bytes).toString()).toBe('bytes');
+    await blob.remove(id);
+  });
+});
