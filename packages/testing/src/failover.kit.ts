@@ -1,5 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { useCluster } from './cluster.kit.ts';
+import { keepEvidence } from './evidence.ts';
 import { checkRoad, deployRoad } from './road.kit.ts';
 
 /**
@@ -17,6 +18,8 @@ export function failoverSuite(): void {
     const loads = kit.load(road);
     const acceptedMore = () => Promise.all(loads.map((load) => load.acceptedMore(50)));
     const afterMs: Record<string, number> = {};
+    // To the times in the logs.
+    const taken: string[] = [];
     const steps: [name: string, step: () => Promise<void>, back?: () => Promise<void> | void][] = [
       ['primary told to step down', mongo.stepDown],
       ['first node killed', rabbit.kill, rabbit.start],
@@ -28,6 +31,7 @@ export function failoverSuite(): void {
     ];
     for (const [name, step, back] of steps) {
       await acceptedMore();
+      taken.push(`${new Date().toISOString()} ${name}`);
       await step();
       const gone = performance.now();
       // Without the one that is gone.
@@ -37,7 +41,12 @@ export function failoverSuite(): void {
       await acceptedMore();
     }
     await Promise.all(loads.map((load) => load.stop()));
-    const outcome = await checkRoad(cluster, road, loads, sink);
+    const outcome = await checkRoad(cluster, road, loads, sink).catch(async (error) => {
+      console.error(
+        `What there is now is kept in ${await keepEvidence(cluster, mongo.url)}\n${taken.join('\n')}`,
+      );
+      throw error;
+    });
     expect(outcome.accepted).toBeGreaterThan(steps.length * 100);
     console.info('Calls are accepted by every gateway, ms after the', afterMs, outcome);
   }, 600_000);

@@ -1,0 +1,33 @@
+import { mkdtemp, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { silentLog } from '@wellspring/core/log';
+import { openMongo } from '@wellspring/mongodb/client';
+import type { Cluster } from './cluster.ts';
+
+/**
+ * Keeps what a failed suite leaves behind, before it is cleaned up: every collection, the metrics and the logs of every
+ * process. Gives the directory.
+ */
+export async function keepEvidence(cluster: Cluster, mongodb: string): Promise<string> {
+  const directory = await mkdtemp(join(tmpdir(), 'wellspring-evidence-'));
+  const keep = (name: string, text: string) => writeFile(join(directory, name), text);
+  await keep('output.log', cluster.output());
+  for (const one of cluster.processes) {
+    const headers = { authorization: `Bearer ${cluster.adminKey}` };
+    const metrics = await fetch(`${one.adminUrl}/metrics`, { headers })
+      .then((answer) => answer.text())
+      .catch(String);
+    await keep(`${cluster.nameOf(one)}.metrics`, metrics);
+  }
+  const mongo = await openMongo({ url: mongodb, log: silentLog, signal: AbortSignal.timeout(30_000) });
+  try {
+    for (const { name } of await mongo.db.listCollections().toArray()) {
+      const rows = await mongo.db.collection(name).find({}).toArray();
+      await keep(`${name}.json`, rows.map((row) => JSON.stringify(row)).join('\n'));
+    }
+  } finally {
+    await mongo.close();
+  }
+  return directory;
+}
