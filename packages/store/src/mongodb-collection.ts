@@ -94,8 +94,9 @@ export function createCollection<T extends Row>(
 
   /** Lists of the same time are one statement, where it can be told which rows are whose. */
   function sharedList({ where, orderBy = 'id', order, limit }: ListOptions<T>) {
+    if (orderBy !== 'id' || limit !== undefined) return undefined;
     const filter = filterOf(definition, where);
-    if (orderBy !== 'id' || limit !== undefined || !canShare(filter)) return undefined;
+    if (!canShare(filter)) return undefined;
     const found = reads.matching(filter);
     return order === 'asc' ? found.then((rows) => rows.toReversed()) : found;
   }

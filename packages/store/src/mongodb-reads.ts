@@ -28,7 +28,7 @@ export function createReads(find: (filter: Document) => Promise<StoredRow[]>): R
       return filters.length === 1 ? [rows] : filters.map((filter) => rows.filter(matcherOf(filter)));
     },
   );
-  return { byId: (id) => byId(id), matching: (filter) => matching(filter) };
+  return { byId, matching };
 }
 
 const isText = (value: unknown) => typeof value === 'string';

@@ -35,7 +35,7 @@ export async function startMongoJavaServer(): Promise<TestServer> {
   return startServer({
     name: 'mongo-java-server',
     url: `mongodb://127.0.0.1:${port}`,
-    command: () => command,
+    command,
     directory,
     answers: () => listens(port),
     patience: { ms: 30_000 },

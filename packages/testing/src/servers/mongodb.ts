@@ -130,7 +130,7 @@ async function startMember({ program, env }: Mongod, asksForCredentials: boolean
   const server = await startServer({
     name: 'MongoDB',
     url,
-    command: () => command,
+    command,
     directory,
     env,
     answers: () => ask(url, async () => true).catch(() => false),

@@ -90,7 +90,7 @@ async function startNode(
   return startServer({
     name: 'RabbitMQ',
     url: `amqp://guest:guest@127.0.0.1:${port}`,
-    command: () => [PROGRAM],
+    command: [PROGRAM],
     directory,
     env,
     answers: () => answers(port),

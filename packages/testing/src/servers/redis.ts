@@ -22,7 +22,7 @@ export async function startRedis(): Promise<TestServer> {
   return startServer({
     name: 'Redis',
     url: `redis://127.0.0.1:${port}`,
-    command: () => command,
+    command,
     directory,
     answers: () => answers(port),
     patience: { ms: 20_000 },

@@ -18,7 +18,7 @@ export async function startS3(): Promise<TestServer> {
   return startServer({
     name: 'S3',
     url: `http://test:test@127.0.0.1:${port}/test`,
-    command: () => command,
+    command,
     directory,
     answers: () => fetch(`http://127.0.0.1:${port}/moto-api/`).then(({ ok }) => ok),
     patience: { ms: 60_000, every: 100 },

@@ -4,8 +4,7 @@ import { type ProcessGroup, startGroup } from './process-group.ts';
 import type { TestServer } from './server.ts';
 
 export interface ServerProgram extends Pick<TestServer, 'name' | 'url'> {
-  /** Asked for at each start. */
-  command(): readonly string[];
+  command: readonly string[];
   /** Where it runs and what it may write to; removed with it. */
   directory: TempDir;
   /** All of it: nothing is inherited but PATH. */
@@ -25,7 +24,7 @@ export async function startServer(program: ServerProgram): Promise<TestServer> {
     url,
     async start() {
       if (group?.isRunning) return;
-      const started = startGroup(command(), { directory: directory.path, env });
+      const started = startGroup(command, { directory: directory.path, env });
       group = started;
       try {
         await eventually(async () => !started.isRunning || (await answers()), patience);
