@@ -9,7 +9,8 @@ export interface BenchPlatform extends AsyncDisposable {
   deploy(receiver: string): Promise<string>;
 }
 
-const CODE = `export default {
+/** Emits the body of each call. */
+export const PASS_ON = `export default {
   name: 'bench',
   props: { http: '$.interface.http' },
   run(event) { this.$emit(event.body); },
@@ -17,7 +18,7 @@ const CODE = `export default {
 
 /** An HTTP source that emits the body it gets, subscribed to by a webhook; gives its endpoint. */
 export async function deployRoad(client: Client, receiver: string): Promise<string> {
-  const source = await client.createSource({ component_code: CODE });
+  const source = await client.createSource({ component_code: PASS_ON });
   const webhook = await client.createWebhook({ url: receiver });
   await client.createSubscription({ emitter_id: source.id, listener_id: webhook.id });
   return (source.configured_props.http as { endpoint_url: string }).endpoint_url;

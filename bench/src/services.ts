@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Cluster } from '@wellspring/testing/cluster';
+import { PASS_ON } from './platform.ts';
 import { cpuOf } from './processes.ts';
 
 const STREAMS = 200;
@@ -8,12 +9,8 @@ const PER_SECOND = 20;
 const TIMERS = 50;
 const TICKS_MS = 10_000;
 
-const PASS_ON = `export default {
-  props: { http: '$.interface.http' },
-  run(event) { this.$emit(event.body); },
-};`;
-
 const TICK = `export default {
+  name: 'tick',
   props: { timer: { type: '$.interface.timer', default: { intervalSeconds: 1 } } },
   run() {},
 };`;
