@@ -128,6 +128,33 @@ await withPrograms(['rabbitmq'], () => {
     expect(seen.map(({ length }) => length)).toEqual([MAX_MESSAGE_BYTES, 5]);
   });
 
+  test('what the broker refuses is sent again until it takes it, and what stands behind it arrives, too', async () => {
+    const { log, lines } = listLog();
+    const amqp = await open(log);
+    const queue = newQueue();
+    const full = amqp.openChannel({
+      name: queue,
+      async setup(channel) {
+        const options = { 'x-max-length': 1, 'x-overflow': 'reject-publish' };
+        await channel.assertQueue(queue, { durable: true, arguments: options });
+      },
+    });
+    await eventually(() => full.current !== undefined);
+    const publish = send(amqp, queue);
+    await publish('1');
+    const refused = [publish('2'), publish('3')];
+    await eventually(() => lines.filter((line) => line === 'rabbitmq.message_refused').length > 1);
+    const got: string[] = [];
+    await consume(full.current!, queue, (message) => {
+      got.push(message.content.toString());
+      ack(full.current!, message);
+    });
+    await Promise.all(refused);
+    await eventually(() => got.length >= 3);
+    expect([...new Set(got)].sort()).toEqual(['1', '2', '3']);
+    expect(lines).not.toContain('rabbitmq.down');
+  });
+
   test('a channel that the broker closes, and one whose queue is deleted, are made again', async () => {
     const { log, lines } = listLog();
     const amqp = await open(log);

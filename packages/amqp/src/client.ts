@@ -78,6 +78,7 @@ export async function openAmqp({ url, log, signal }: AmqpTarget): Promise<Amqp> 
       closable(
         createPublisher({
           name,
+          log,
           keep: (events) => keepChannel(publishing, (model) => model.createConfirmChannel(), events, log),
           isBlocked: () => publishing.blocked !== undefined,
         }),

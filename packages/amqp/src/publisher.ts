@@ -1,3 +1,4 @@
+import type { Log } from '@wellspring/core/log';
 import { Unavailable } from '@wellspring/core/unavailable';
 import type { ConfirmChannel, Options } from 'amqplib';
 import type { ChannelEvents, KeptChannel } from './channel.ts';
@@ -22,12 +23,16 @@ export class Unroutable extends Unavailable {
  * Publishes with confirms. Messages are sent in the order of the calls; those that were not confirmed when the
  * connection was lost are sent again before newer ones, so that one may arrive twice, and the order of first arrivals
  * is kept. The copy says that it is one, by the header AGAIN.
+ *
+ * What the broker refuses is sent again, too, on another channel: in a cluster, a channel that was made while the leader
+ * of a quorum queue died refuses all for that queue until the dead node is back, and a new one does not
+ * (`rabbit_fifo_client` of 3.10 asks the leader that it knows for its version).
  */
 export interface Publisher {
   /**
    * Resolves when the broker has confirmed the message: in a quorum queue it is durable then.
-   * @throws Unroutable at once when no queue took it; Unavailable when the broker refused it or did not confirm it in
-   * time (it may be there all the same); RangeError when it is larger than MAX_MESSAGE_BYTES
+   * @throws Unroutable at once when no queue took it; Unavailable when the broker did not take it in time (unconfirmed,
+   * it may be there all the same); RangeError when it is larger than MAX_MESSAGE_BYTES
    */
   publish(message: Message): Promise<void>;
   /** Waits for what was sent to be confirmed, for at most 2 seconds. */
@@ -52,6 +57,7 @@ interface Entry extends Message {
   id: string;
   deadline: number;
   returned: boolean;
+  wasRefused: boolean;
   isCopy: boolean;
   resolve(): void;
   reject(error: Error): void;
@@ -60,13 +66,14 @@ interface Entry extends Message {
 export interface PublisherOptions {
   /** For the log. */
   name: string;
+  log: Log;
   /** Makes the channel. */
   keep(events: ChannelEvents<ConfirmChannel>): KeptChannel<ConfirmChannel>;
   /** The broker takes no messages at the moment, and says so. */
   isBlocked(): boolean;
 }
 
-export function createPublisher({ name, keep, isBlocked }: PublisherOptions): Publisher {
+export function createPublisher({ name, log, keep, isBlocked }: PublisherOptions): Publisher {
   /** Both in the order of the calls; what is sent comes before what waits. */
   let sent = new Map<string, Entry>();
   let waiting: Entry[] = [];
@@ -75,6 +82,8 @@ export function createPublisher({ name, keep, isBlocked }: PublisherOptions): Pu
   let counter = 0;
   /** When something was confirmed, or began to wait for that. */
   let progress = 0;
+  /** A channel that is being closed, for another one. */
+  let renewing: ConfirmChannel | undefined;
   let isClosed = false;
   let emptied: (() => void) | undefined;
 
@@ -97,17 +106,29 @@ export function createPublisher({ name, keep, isBlocked }: PublisherOptions): Pu
   });
 
   function settle(entry: Entry, failure: Error | null): void {
-    // Other failures are the end of the channel, on which `lost` follows, and it is sent again.
-    if (failure && failure.message !== 'message nacked') return;
     if (sent.get(entry.id) !== entry) return;
+    // Other failures are the end of the channel; either way, `lost` follows, and it is sent again.
+    if (failure?.message === 'message nacked') refused(entry);
+    if (failure) return;
     sent.delete(entry.id);
     bytes -= entry.content.length;
     progress = performance.now();
     if (entry.returned) entry.reject(new Unroutable(`no queue takes messages for ${entry.routingKey}`));
-    else if (failure) entry.reject(new Unavailable('RabbitMQ refused a message'));
     else entry.resolve();
     if (sent.size === 0 && head === waiting.length) emptied?.();
     pump();
+  }
+
+  function refused(entry: Entry): void {
+    entry.wasRefused = true;
+    if (renewing === kept.current) return;
+    log.warn({ publisher: name, routing_key: entry.routingKey }, 'rabbitmq.message_refused');
+    renew();
+  }
+
+  function renew(): void {
+    renewing = kept.current;
+    renewing?.close().catch(() => {});
   }
 
   function pump(): void {
@@ -139,17 +160,19 @@ export function createPublisher({ name, keep, isBlocked }: PublisherOptions): Pu
     }
   }
 
+  const giveUp = ({ wasRefused, reject }: Entry) =>
+    reject(new Unavailable(`RabbitMQ ${wasRefused ? 'refused' : 'did not confirm'} a message in time`));
+
   /** Gives up what is overdue, and a channel that has stalled. */
   function look(): void {
     const now = performance.now();
-    const late = new Unavailable('RabbitMQ did not confirm a message in time');
     for (const entry of sent.values()) {
       if (entry.deadline > now) break;
       // Keeps its place in the window; settling it once more changes nothing.
-      entry.reject(late);
+      giveUp(entry);
     }
-    while (head < waiting.length && waiting[head]!.deadline <= now) waiting[head++]!.reject(late);
-    if (sent.size > 0 && now - progress > STALL_MS && !isBlocked()) kept.current?.close().catch(() => {});
+    while (head < waiting.length && waiting[head]!.deadline <= now) giveUp(waiting[head++]!);
+    if (sent.size > 0 && now - progress > STALL_MS && !isBlocked()) renew();
   }
   const timer = setInterval(look, LOOK_MS);
   timer.unref();
@@ -170,6 +193,7 @@ export function createPublisher({ name, keep, isBlocked }: PublisherOptions): Pu
           id,
           deadline: performance.now() + PUBLISH_MS,
           returned: false,
+          wasRefused: false,
           isCopy: false,
           resolve,
           reject,

@@ -4,12 +4,13 @@ import { join } from 'node:path';
 import { silentLog } from '@wellspring/core/log';
 import { openMongo } from '@wellspring/mongodb/client';
 import type { Cluster } from './cluster.ts';
+import type { ServerSet } from './servers/server-set.ts';
 
 /**
- * Keeps what a failed suite leaves behind, before it is cleaned up: every collection, the metrics and the logs of every
- * process. Gives the directory.
+ * Keeps what a failed suite leaves behind, before it is cleaned up: every collection and queue, the metrics and the
+ * logs of every process. Gives the directory.
  */
-export async function keepEvidence(cluster: Cluster, mongodb: string): Promise<string> {
+export async function keepEvidence(cluster: Cluster, servers: ServerSet): Promise<string> {
   const directory = await mkdtemp(join(tmpdir(), 'wellspring-evidence-'));
   const keep = (name: string, text: string) => writeFile(join(directory, name), text);
   await keep('output.log', cluster.output());
@@ -20,7 +21,12 @@ export async function keepEvidence(cluster: Cluster, mongodb: string): Promise<s
       .catch(String);
     await keep(`${cluster.nameOf(one)}.metrics`, metrics);
   }
-  const mongo = await openMongo({ url: mongodb, log: silentLog, signal: AbortSignal.timeout(30_000) });
+  await keep('queues.txt', await servers.rabbit.queues().catch(String));
+  const mongo = await openMongo({
+    url: servers.urls.mongodb,
+    log: silentLog,
+    signal: AbortSignal.timeout(30_000),
+  });
   try {
     for (const { name } of await mongo.db.listCollections().toArray()) {
       const rows = await mongo.db.collection(name).find({}).toArray();

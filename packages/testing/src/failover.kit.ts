@@ -29,24 +29,28 @@ export function failoverSuite(): void {
       ['third node killed', rabbit.kill, rabbit.start],
       ['primary killed once more', mongo.kill, mongo.start],
     ];
-    for (const [name, step, back] of steps) {
-      await acceptedMore();
-      taken.push(`${new Date().toISOString()} ${name}`);
-      await step();
-      const gone = performance.now();
-      // Without the one that is gone.
-      await acceptedMore();
-      afterMs[name] = Math.round(performance.now() - gone);
-      await back?.();
-      await acceptedMore();
-    }
-    await Promise.all(loads.map((load) => load.stop()));
-    const outcome = await checkRoad(cluster, road, loads, sink).catch(async (error) => {
-      console.error(
-        `What there is now is kept in ${await keepEvidence(cluster, mongo.url)}\n${taken.join('\n')}`,
-      );
-      throw error;
-    });
+    const go = async () => {
+      for (const [name, step, back] of steps) {
+        await acceptedMore();
+        taken.push(`${new Date().toISOString()} ${name}`);
+        await step();
+        const gone = performance.now();
+        // Without the one that is gone.
+        await acceptedMore();
+        afterMs[name] = Math.round(performance.now() - gone);
+        await back?.();
+        await acceptedMore();
+      }
+      await Promise.all(loads.map((load) => load.stop()));
+      return checkRoad(cluster, road, loads, sink);
+    };
+    const outcome = await go()
+      .catch(async (error) => {
+        const directory = await keepEvidence(cluster, kit.servers);
+        console.error(`What there is now is kept in ${directory}\n${taken.join('\n')}`);
+        throw error;
+      })
+      .finally(() => Promise.all(loads.map((load) => load.stop())));
     expect(outcome.accepted).toBeGreaterThan(steps.length * 100);
     console.info('Calls are accepted by every gateway, ms after the', afterMs, outcome);
   }, 600_000);

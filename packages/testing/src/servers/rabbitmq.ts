@@ -1,22 +1,42 @@
+import { execFile } from 'node:child_process';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { eventually } from '../eventually.ts';
 import { freePort } from '../free-port.ts';
 import { tempDir } from '../temp-dir.ts';
 import { startGroup } from './process-group.ts';
 import type { TestServer } from './server.ts';
 import { startServer } from './start-server.ts';
 
-/** The wrapper of the same name in /usr/sbin changes the user. */
-const PROGRAM = '/usr/lib/rabbitmq/bin/rabbitmq-server';
+/** The wrappers of the same names in /usr/sbin change the user. */
+const PROGRAMS = '/usr/lib/rabbitmq/bin';
+const COLUMNS = ['name', 'messages_ready', 'messages_unacknowledged', 'consumers', 'leader', 'online'];
+const run = promisify(execFile);
 const PATIENCE = { ms: 60_000, every: 50 };
 
+export interface RabbitCluster extends TestServer {
+  /**
+   * SIGKILL to a node, to one after the other. Of a cluster only when every queue has its majority without it, as
+   * operators wait for before they restart the next one.
+   */
+  kill(): Promise<void>;
+  /** Every queue with its messages, consumers and members, as a node tells them, for reports. */
+  queues(): Promise<string>;
+}
+
+interface Node extends TestServer {
+  /** Runs a program of RabbitMQ's against this node. @throws Error when it fails; with its output */
+  tell(program: string, ...args: string[]): Promise<string>;
+}
+
 /**
- * A RabbitMQ of one's own: a node, or a cluster of several, of which `kill` takes one after the other. Durable queues and
- * what they hold outlive the `kill` of less than half of the nodes, and of one that is alone.
+ * A RabbitMQ of one's own: a node, or a cluster of several. Durable queues and what they hold outlive the `kill` of less
+ * than half of the nodes, and of one that is alone.
  * @throws Error with its output when it does not start
  */
-export async function startRabbit({ nodes: count = 1 } = {}): Promise<TestServer> {
+export async function startRabbit({ nodes: count = 1 } = {}): Promise<RabbitCluster> {
   const mapper = await freePort();
   const ports: number[] = [];
   while (ports.length < count) ports.push(await freePort());
@@ -28,7 +48,7 @@ export async function startRabbit({ nodes: count = 1 } = {}): Promise<TestServer
     directory: directory.path,
   });
   stack.defer(() => epmd.kill());
-  const nodes: TestServer[] = [];
+  const nodes: Node[] = [];
   // One after the other: those that come later join the first.
   for (const port of ports) {
     const node = await startNode(port, { mapper, ports });
@@ -40,11 +60,22 @@ export async function startRabbit({ nodes: count = 1 } = {}): Promise<TestServer
   return {
     name: 'RabbitMQ',
     url: `amqp://guest:guest@${ports.map((port) => `127.0.0.1:${port}`).join()}`,
-    kill: () => nodes[turn]!.kill(),
+    async kill() {
+      const node = nodes[turn]!;
+      if (count > 1) {
+        await eventually(
+          () => node.tell('rabbitmq-diagnostics', 'check_if_node_is_quorum_critical').then(() => true),
+          PATIENCE,
+        );
+      }
+      await node.kill();
+    },
     async start() {
       await nodes[turn]!.start();
       turn = (turn + 1) % nodes.length;
     },
+    // Of those that run.
+    queues: () => Promise.any(nodes.map((node) => node.tell('rabbitmqctl', 'list_queues', ...COLUMNS))),
     dispose: () => all.disposeAsync(),
   };
 }
@@ -52,7 +83,7 @@ export async function startRabbit({ nodes: count = 1 } = {}): Promise<TestServer
 async function startNode(
   port: number,
   { mapper, ports }: { mapper: number; ports: readonly number[] },
-): Promise<TestServer> {
+): Promise<Node> {
   const directory = await tempDir();
   const distribution = await freePort();
   const at = (name: string) => join(directory.path, name);
@@ -87,15 +118,24 @@ async function startNode(
     RABBITMQ_ENABLED_PLUGINS_FILE: at('plugins'),
     RABBITMQ_PID_FILE: at('pid'),
   };
-  return startServer({
+  const server = await startServer({
     name: 'RabbitMQ',
     url: `amqp://guest:guest@127.0.0.1:${port}`,
-    command: [PROGRAM],
+    command: [join(PROGRAMS, 'rabbitmq-server')],
     directory,
     env,
     answers: () => answers(port),
     patience: PATIENCE,
   });
+  return {
+    ...server,
+    async tell(program, ...args) {
+      const { stdout } = await run(join(PROGRAMS, program), args, {
+        env: { PATH: process.env.PATH, ...env },
+      });
+      return stdout;
+    },
+  };
 }
 
 /** Whether what listens on the port greets as AMQP does: it listens when everything else has been started. */

@@ -1,11 +1,11 @@
 import { type ReplicaSet, startMongo } from './mongodb.ts';
-import { startRabbit } from './rabbitmq.ts';
+import { type RabbitCluster, startRabbit } from './rabbitmq.ts';
 import { startRedis } from './redis.ts';
 import type { TestServer } from './server.ts';
 
 /** All that the distributed mode stands on. */
 export interface ServerSet extends AsyncDisposable {
-  rabbit: TestServer;
+  rabbit: RabbitCluster;
   redis: TestServer;
   mongo: ReplicaSet;
   urls: { amqp: string; redis: string; mongodb: string };
