@@ -13,6 +13,8 @@ export interface ChannelEvents<C extends Channel = Channel> {
   setup(channel: C): Promise<void>;
   /** The channel is the current one from now on. */
   ready?(channel: C): void;
+  /** It consumes a quorum queue: see `renew`. */
+  isRenewed?: boolean;
   /** The channel is gone, and with it what was prepared: closed by the broker, cancelled, or the connection was lost. */
   lost?(): void;
 }
@@ -21,6 +23,8 @@ export interface ChannelEvents<C extends Channel = Channel> {
 export interface KeptChannel<C extends Channel = Channel> {
   /** The channel that is prepared now. */
   readonly current: C | undefined;
+  /** Ends the channel, so that another one is made: what was delivered and not confirmed comes again. */
+  renew(): void;
   /** Resolves when the broker has taken all that was sent on it, or after 2 seconds; what it has not is lost. */
   close(): Promise<void>;
 }
@@ -97,6 +101,9 @@ export function keepChannel<C extends Channel>(
   return {
     get current() {
       return current;
+    },
+    renew() {
+      current?.close().catch(() => {});
     },
     async close() {
       closing.abort();

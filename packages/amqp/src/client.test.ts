@@ -237,6 +237,42 @@ await withPrograms(['rabbitmq'], () => {
     await amqp.ping();
   }, 60_000);
 
+  test('when another node goes or comes, what was delivered and not confirmed comes again, though its channel lived', async () => {
+    const other = await startRabbit();
+    try {
+      await other.kill();
+      const url = `${server.url},${new URL(other.url).host}`;
+      const { log, lines } = listLog();
+      const amqp = await openAmqp({ url, log });
+      opened.push(amqp);
+      const queue = newQueue();
+      const seen: string[] = [];
+      const kept = amqp.openChannel({
+        name: queue,
+        isRenewed: true,
+        async setup(channel) {
+          await channel.assertQueue(queue, QUORUM);
+          await consume(channel, queue, ({ content, fields }) => {
+            seen.push(`${content}${fields.redelivered ? ' again' : ''}`);
+          });
+        },
+      });
+      await eventually(() => kept.current !== undefined);
+      await send(amqp, queue)('1');
+      await eventually(() => seen.length > 0);
+      const before = lines.length;
+      await other.start();
+      await eventually(() => seen.length > 1, { ms: 15_000 });
+      await other.kill();
+      await eventually(() => seen.length > 2, { ms: 15_000 });
+      expect(seen).toEqual(['1', '1 again', '1 again']);
+      // Nothing that was used was lost.
+      expect(lines.slice(before)).toEqual([]);
+    } finally {
+      await other.dispose();
+    }
+  }, 60_000);
+
   test('a broker that is missing at start is waited for', async () => {
     await server.kill();
     const { log, lines } = listLog();

@@ -2,6 +2,7 @@ import type { Log } from '@wellspring/core/log';
 import { Unavailable } from '@wellspring/core/unavailable';
 import { type Channel, type ChannelEvents, type KeptChannel, keepChannel } from './channel.ts';
 import { before, openLink } from './link.ts';
+import { watchNodes } from './nodes.ts';
 import { createPublisher, type Publisher } from './publisher.ts';
 
 /**
@@ -38,11 +39,17 @@ const PING_MS = 2_000;
  * @throws Error when the broker is too old, refuses the credentials or the vhost, or the signal is aborted
  */
 export async function openAmqp({ url, log, signal }: AmqpTarget): Promise<Amqp> {
-  const consuming = await openLink({ url, of: 'consumers', log, signal });
-  const publishing = await openLink({ url, of: 'publishers', log, signal }).catch(async (error) => {
-    await consuming.close();
-    throw error;
+  const renewed = new Set<KeptChannel>();
+  const nodes = watchNodes(url, () => {
+    for (const one of renewed) one.renew();
   });
+  const { changed } = nodes;
+  await using stack = new AsyncDisposableStack();
+  stack.defer(() => nodes.close());
+  const consuming = await openLink({ url, of: 'consumers', log, signal, changed });
+  stack.defer(() => consuming.close());
+  const publishing = await openLink({ url, of: 'publishers', log, signal, changed });
+  stack.move();
   const opened = new Set<{ close(): Promise<void> }>();
 
   function closable<T extends { close(): Promise<void> }>(one: T): T {
@@ -73,7 +80,17 @@ export async function openAmqp({ url, log, signal }: AmqpTarget): Promise<Amqp> 
     get isUp() {
       return consuming.isUp && publishing.isUp;
     },
-    openChannel: (events) => closable(keepChannel(consuming, (model) => model.createChannel(), events, log)),
+    openChannel(events) {
+      const kept = closable(keepChannel(consuming, (model) => model.createChannel(), events, log));
+      if (!events.isRenewed) return kept;
+      renewed.add(kept);
+      const { close } = kept;
+      kept.close = async () => {
+        renewed.delete(kept);
+        await close();
+      };
+      return kept;
+    },
     openPublisher: (name) =>
       closable(
         createPublisher({
@@ -99,7 +116,7 @@ export async function openAmqp({ url, log, signal }: AmqpTarget): Promise<Amqp> 
     },
     async close() {
       await Promise.all([...opened, probe].map((one) => one.close()));
-      await Promise.all([consuming.close(), publishing.close()]);
+      await Promise.all([consuming.close(), publishing.close(), nodes.close()]);
     },
   };
 }

@@ -39,13 +39,15 @@ export interface LinkTarget {
   log: Log;
   /** Ends the wait for a broker that is not there. */
   signal?: AbortSignal | undefined;
+  /** Called when what was there is gone, and when it is back. */
+  changed?(): void;
 }
 
 /**
  * Connects; a broker that is not there is waited for. Of several nodes, each attempt asks the next one.
  * @throws Error when the broker is too old, refuses the credentials or the vhost, or the signal is aborted
  */
-export async function openLink({ url, of, log, signal }: LinkTarget): Promise<Link> {
+export async function openLink({ url, of, log, signal, changed }: LinkTarget): Promise<Link> {
   const nodes = nodesOf(url);
   // Not all processes ask the same one.
   let next = randomInt(nodes.length);
@@ -63,6 +65,7 @@ export async function openLink({ url, of, log, signal }: LinkTarget): Promise<Li
     if (downSince !== undefined || closing.signal.aborted) return;
     downSince = performance.now();
     log.warn({ ...fields, error: reasonOf(error) }, 'rabbitmq.down');
+    changed?.();
   };
 
   /** From one attempt to connect to the end of that connection. */
@@ -96,6 +99,7 @@ export async function openLink({ url, of, log, signal }: LinkTarget): Promise<Li
       if (downSince !== undefined) {
         log.info({ ...fields, down_ms: Math.round(performance.now() - downSince) }, 'rabbitmq.up');
         downSince = undefined;
+        changed?.();
       }
       model = opened;
       first.resolve();
@@ -174,7 +178,7 @@ export async function before(ms: number, work: Promise<unknown>): Promise<void> 
 }
 
 /** A URL for each node. @throws Error for what is no URL of a broker; its credentials are not in it */
-function nodesOf(text: string): URL[] {
+export function nodesOf(text: string): URL[] {
   const [, before, hosts = '', after] = /^(amqps?:\/\/(?:[^@/?]*@)?)([^@/?]+)(.*)$/s.exec(text) ?? [];
   const urls = hosts.split(',').map((host) => `${before}${host}${after}`);
   if (before === undefined || !urls.every((one) => URL.canParse(one))) {

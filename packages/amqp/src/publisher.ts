@@ -128,7 +128,7 @@ export function createPublisher({ name, log, keep, isBlocked }: PublisherOptions
 
   function renew(): void {
     renewing = kept.current;
-    renewing?.close().catch(() => {});
+    kept.renew();
   }
 
   function pump(): void {

@@ -12,7 +12,7 @@ export interface JobMessage {
   /** Instead of a job: what is before it of this key, and of its lanes, is dropped. */
   purge: boolean;
   payload: string;
-  /** It is a copy of one that may have been handled, however long ago. */
+  /** It is a copy, or was delivered before: it may have been handled, however long ago. */
   again?: true;
 }
 
@@ -38,7 +38,7 @@ export function toMessage(queue: string, { id, key, at, purge, payload }: JobMes
 }
 
 /** @throws Error for what is none of ours */
-export function fromMessage({ properties, content }: ConsumeMessage): JobMessage {
+export function fromMessage({ fields, properties, content }: ConsumeMessage): JobMessage {
   const { messageId: id, headers, contentEncoding } = properties;
   const { key, at, purge, [AGAIN]: again } = (headers ?? {}) as Record<string, unknown>;
   if (typeof id !== 'string' || typeof key !== 'string' || typeof at !== 'number') {
@@ -46,5 +46,5 @@ export function fromMessage({ properties, content }: ConsumeMessage): JobMessage
   }
   const plain = contentEncoding === ENCODING ? zstdDecompressSync(content) : content;
   const job = { id, key, at, purge: purge === true, payload: plain.toString() };
-  return again === true ? { ...job, again } : job;
+  return again === true || fields.redelivered ? { ...job, again: true } : job;
 }

@@ -80,8 +80,8 @@ const HERE = 256;
 const HERE_TIGHT = 16;
 const FIRST_REST_MS = 100;
 const LONGEST_REST_MS = 2_000;
-/** Ids of jobs whose messages may come again, since the channel went before the broker had all that was sent on it. */
-const FINISHED = 4 * PREFETCH;
+/** Ids of jobs whose messages may come again, since the broker did not get all that was sent. */
+const FINISHED = 16 * PREFETCH;
 
 /** Whether a key is this one, or one of its lanes. */
 const isOf = (key: string, base: string) => key === base || key.startsWith(`${base}#`);
@@ -274,6 +274,7 @@ export function openPartition(
     if (!started) return;
     kept = amqp.openChannel({
       name: queue,
+      isRenewed: true,
       async setup(made) {
         await declare(made);
         await made.prefetch(PREFETCH);
