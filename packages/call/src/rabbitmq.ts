@@ -10,6 +10,7 @@ import { newSecret } from '@wellspring/core/ids';
 import type { Log } from '@wellspring/core/log';
 import { Problem } from '@wellspring/core/problem';
 import { type Call, CallFailed } from './port.ts';
+import { createDirectory } from './rabbitmq-directory.ts';
 import { decodeAnswer, encode, encodeAnswer, encodeFailure } from './wire.ts';
 
 type Serve = (message: never, key: string | undefined) => Promise<unknown>;
@@ -33,6 +34,8 @@ const LOOK_AGAIN_MS = 50;
 /** How often it is asked whether somebody still serves a request that is not answered. */
 const PROBE_MS = 1_000;
 const PROBE = 'probe';
+/** Asks who serves an address; with a colon and the address, the correlation of its answers. */
+const SEEK = 'seek';
 
 interface Waiting {
   address: string;
@@ -44,6 +47,10 @@ interface Waiting {
 /**
  * Requests and replies over RabbitMQ's direct reply-to: nothing of them is durable. A request that nobody can take
  * rests until its deadline; one whose server has died fails within about a second.
+ *
+ * Every server has a queue of its own, which goes and comes with its connection. One queue for all who serve an address
+ * would be on one node of a cluster, and out of reach while that is down. An exchange leads to all of them: it is asked
+ * who is there.
  */
 export function createRabbitCall({
   amqp,
@@ -59,6 +66,12 @@ export function createRabbitCall({
   /** Where replies to this process go; undefined while it is not known. */
   let own: string | undefined;
   let isClosed = false;
+  const exchange = `${prefix}call`;
+  const declare = (channel: Channel) => channel.assertExchange(exchange, 'direct', { durable: true });
+  const directory = createDirectory((address) => {
+    const correlationId = `${SEEK}:${address}`;
+    publish(exchange, address, Buffer.alloc(0), { correlationId, replyTo: REPLY_TO, type: SEEK });
+  });
 
   const kept = amqp.openChannel({
     name: 'call',
@@ -66,6 +79,7 @@ export function createRabbitCall({
       channel.on('return', ({ properties: { correlationId } }) =>
         waiting.get(correlationId)?.settle('returned'),
       );
+      await declare(channel);
       await consume(channel, REPLY_TO, onReply, { noAck: true });
       own = await ownAddress(channel);
     },
@@ -86,22 +100,26 @@ export function createRabbitCall({
   }
 
   function onReply({ content, properties: { correlationId } }: ConsumeMessage): void {
+    const [what, address = ''] = String(correlationId).split(':');
     const mailbox = mailboxes.get(correlationId);
-    if (mailbox) mailbox(JSON.parse(content.toString()));
+    if (what === SEEK) directory.found(address, content.toString());
+    else if (mailbox) mailbox(JSON.parse(content.toString()));
     else waiting.get(correlationId)?.settle({ content });
   }
 
   /** On the channel of now; what cannot be sent is lost, like what was sent to nobody. */
-  function send(to: string, content: Buffer, options: Options.Publish): void {
+  function publish(to: string, key: string, content: Buffer, options: Options.Publish): void {
     try {
-      kept.current?.publish('', to, content, options);
+      kept.current?.publish(to, key, content, options);
     } catch {
       // The channel has just ended, and `lost` follows.
     }
   }
 
-  const queueOf = (address: string, of?: string) =>
-    `${prefix}call.${address}${of === undefined ? '' : `@${of}`}`;
+  const send = (queue: string, content: Buffer, options: Options.Publish) =>
+    publish('', queue, content, options);
+
+  const queueOf = (address: string, of: string) => `${prefix}call.${address}@${of}`;
 
   const prober = setInterval(() => {
     const now = performance.now();
@@ -138,6 +156,7 @@ export function createRabbitCall({
         since,
         settle(how) {
           end();
+          if (how === 'returned') directory.gone(address, queue);
           if (how === 'lost') reject(new CallFailed('the connection to RabbitMQ was lost'));
           // A probe that came back: whoever had taken it is gone.
           else if (how === 'returned' && performance.now() - since >= PROBE_MS) {
@@ -152,7 +171,7 @@ export function createRabbitCall({
   /** The last known holder of a key, while it cannot be told. */
   const holders = new Map<string, string>();
   async function targetOf(address: string, key: string | undefined): Promise<string | undefined> {
-    if (!keyed.has(address)) return queueOf(address);
+    if (!keyed.has(address)) return directory.find(address);
     if (key === undefined) throw new Error(`a request to ${address} needs a key`);
     let holder: string | undefined;
     try {
@@ -183,6 +202,10 @@ export function createRabbitCall({
   ): Promise<void> {
     const { replyTo, correlationId, type } = properties;
     if (type === PROBE || typeof replyTo !== 'string') return;
+    if (type === SEEK) {
+      send(replyTo, Buffer.from(queueOf(address, member)), { correlationId });
+      return;
+    }
     let reply: Buffer;
     try {
       const { message, key } = JSON.parse(content.toString()) as { message: unknown; key?: string };
@@ -221,18 +244,20 @@ export function createRabbitCall({
       const known = served.get(address);
       if (known) known.handler = handler;
       else {
-        const isKeyed = keyed.has(address);
-        const queue = queueOf(address, isKeyed ? member : undefined);
+        const queue = queueOf(address, member);
         const opened = amqp.openChannel({
           name: `call.${address}`,
           async setup(channel) {
-            await channel.assertQueue(queue, { durable: !isKeyed, exclusive: isKeyed, autoDelete: true });
+            await channel.assertQueue(queue, { durable: false, exclusive: true, autoDelete: true });
             await consume(
               channel,
               queue,
               (one) => void answer(one, served.get(address)?.handler ?? handler, address),
               { noAck: true },
             );
+            if (keyed.has(address)) return;
+            await declare(channel);
+            await channel.bindQueue(queue, exchange, address);
           },
         });
         served.set(address, { handler, kept: opened });

@@ -1,7 +1,10 @@
 import { expect, test } from '@jest/globals';
 import { useCluster } from './cluster.kit.ts';
+import { eventually } from './eventually.ts';
 import { keepEvidence } from './evidence.ts';
 import { checkRoad, deployRoad } from './road.kit.ts';
+
+const SILENT = `export default { name: 'Silent', run() {} };`;
 
 /**
  * The servers as they are operated, three of each: nodes of RabbitMQ die under load, and the primary of MongoDB makes
@@ -38,11 +41,18 @@ export function failoverSuite(): void {
         // Without the one that is gone.
         await acceptedMore();
         afterMs[name] = Math.round(performance.now() - gone);
+        // The services reach each other.
+        await eventually(() => cluster.client.createSource({ component_code: SILENT }), { ms: 10_000 });
         await back?.();
         await acceptedMore();
       }
       await Promise.all(loads.map((load) => load.stop()));
-      return checkRoad(cluster, road, loads, sink);
+      const outcome = await checkRoad(cluster, road, loads, sink);
+      // Confirmations that RabbitMQ has lost with a leader were sent again.
+      const held = async () =>
+        (await rabbit.queues()).split('\n').filter((line) => line && !line.includes('\t0\t0\t'));
+      await eventually(async () => expect(await held()).toEqual([]), { ms: 20_000, every: 500 });
+      return outcome;
     };
     const outcome = await go()
       .catch(async (error) => {

@@ -12,7 +12,8 @@ import { startServer } from './start-server.ts';
 
 /** The wrappers of the same names in /usr/sbin change the user. */
 const PROGRAMS = '/usr/lib/rabbitmq/bin';
-const COLUMNS = ['name', 'messages_ready', 'messages_unacknowledged', 'consumers', 'leader', 'online'];
+const LIST = ['list_queues', '-q', '--no-table-headers', 'name', 'messages_ready', 'messages_unacknowledged'];
+const MORE = ['consumers', 'leader', 'online'];
 const run = promisify(execFile);
 const PATIENCE = { ms: 60_000, every: 50 };
 
@@ -22,7 +23,10 @@ export interface RabbitCluster extends TestServer {
    * operators wait for before they restart the next one.
    */
   kill(): Promise<void>;
-  /** Every queue with its messages, consumers and members, as a node tells them, for reports. */
+  /**
+   * A line for each queue, its columns separated by tabs: name, messages that wait, messages that are not confirmed,
+   * number of consumers, leader, members that run.
+   */
   queues(): Promise<string>;
 }
 
@@ -75,7 +79,7 @@ export async function startRabbit({ nodes: count = 1 } = {}): Promise<RabbitClus
       turn = (turn + 1) % nodes.length;
     },
     // Of those that run.
-    queues: () => Promise.any(nodes.map((node) => node.tell('rabbitmqctl', 'list_queues', ...COLUMNS))),
+    queues: () => Promise.any(nodes.map((node) => node.tell('rabbitmqctl', ...LIST, ...MORE))),
     dispose: () => all.disposeAsync(),
   };
 }
