@@ -84,8 +84,12 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
     const early = ask('hook', 'dc_3');
     holders.set('dc_3', 'one');
     expect(await early).toBe('one');
+    // Whoever is gone is passed over.
+    await two.close();
+    const others = await Promise.all(Array.from({ length: 20 }, () => ask('any', 'x')));
+    expect(new Set(others)).toEqual(new Set(['one']));
     stop.abort();
-    for (const call of calls) await call.close();
+    for (const call of [one, three]) await call.close();
   });
 
   test('a request whose server has died fails long before its deadline', async () => {

@@ -29,6 +29,8 @@ export interface Chain {
   /** Names the commit in the state. */
   token: string;
   ifVersion: number;
+  /** The token that the state must have, where this process wrote the commit before it and does not know its outcome. */
+  after: string | undefined;
   /** Of the state afterwards. */
   version: number;
   waiting: Waiting[];
@@ -36,6 +38,9 @@ export interface Chain {
   places: Places;
   size: number;
 }
+
+/** A commit that was written, or may have been. */
+export type Written = Pick<Chain, 'token' | 'version'>;
 
 /** Of the rows that a state carries, and of a part of those that it does not: a document has at most 16 MB. */
 export const MOST_BYTES = 8 * 1024 * 1024;
@@ -70,12 +75,14 @@ function addPlace(places: Places, stream: string, least: string, greatest: strin
   });
 }
 
-export function startChain(waiting: Waiting): Chain {
+/** @param before what this process wrote, or tried to, to the state */
+export function startChain(waiting: Waiting, before?: Written): Chain {
   const { commit, rows, places, size } = waiting;
   return {
     id: encodeString(commit.state.id),
     token: randomUUID(),
     ifVersion: commit.ifVersion,
+    after: before?.version === commit.ifVersion ? before.token : undefined,
     version: commit.ifVersion + 1,
     waiting: [waiting],
     rows,

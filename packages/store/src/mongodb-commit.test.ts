@@ -120,6 +120,28 @@ await withServers(['mongodb'], ({ mongodb }) => {
     expect(await appended(store)).toEqual({ events: [1, 2], logs: 2, outbox: 2 });
   });
 
+  test('what builds on a commit that was refused is refused, also when the version that it expects has been made by another', async () => {
+    let next: Promise<boolean> | undefined;
+    const { store, another } = await open({
+      fails(statement) {
+        // While it is under way.
+        if (refused && statement === 'update states') next ??= store.commitRun(run('dc_1', 2, [4]));
+        return false;
+      },
+    });
+    let refused: Promise<boolean> | undefined;
+    await store.commitRun(run('dc_1', 0, [1]));
+    const other = await another();
+    expect(await other.store.commitRun(run('dc_1', 1, [2]))).toBe(true);
+    refused = Promise.resolve().then(() => store.commitRun(run('dc_1', 1, [3])));
+    expect(await refused).toBe(false);
+    expect(await next).toBe(false);
+    expect(await appended(store)).toEqual({ events: [1, 2], logs: 2, outbox: 2 });
+    // What is read is built on.
+    expect(await store.collection(states).getVersioned('dc_1')).toMatchObject({ version: 2 });
+    expect(await store.commitRun(run('dc_1', 2, [5]))).toBe(true);
+  });
+
   test('what was deleted after its commit does not come back, also when the process that committed it died at once', async () => {
     // It dies before it has taken the rows out of the state.
     const { store, another } = await open({ fails: (one) => one === 'update states' });

@@ -11,6 +11,7 @@ import {
   splitRows,
   startChain,
   type Waiting,
+  type Written,
 } from './mongodb-chain.ts';
 import type { Pending, StoredState } from './mongodb-pending.ts';
 import { createCodec, encodeString } from './mongodb-row.ts';
@@ -33,6 +34,9 @@ export interface Commits {
  * whoever reads the state puts them if this process does not get to it (see Pending). What several emitters commit at
  * the same time is written together: one statement for the states, one for each of the collections.
  *
+ * The version of a state does not tell whose it is: when a commit was refused, since another one has made that version,
+ * the commits that this process has built on its own meanwhile would fit. They name the commit that they follow.
+ *
  * The places of rows rise with the commits of their stream, which the state's write checks. So a row that is there
  * when it is appended is the same row, and a reader who saw a row has seen all before it.
  */
@@ -41,6 +45,8 @@ export function createCommits(db: Db, pending: Pending, now: () => number): Comm
   const codec = createCodec(states);
   const queues = new Map<string, Waiting[]>();
   const busy = new Set<string>();
+  /** By state, while commits of it wait: the newest one that was begun. */
+  const begun = new Map<string, Written>();
   /** By state: the version up to which all rows are appended. */
   const known = new Map<string, number>();
   let batches = 0;
@@ -62,7 +68,10 @@ export function createCommits(db: Db, pending: Pending, now: () => number): Comm
       batches += 1;
       void writeAll(chains).then(() => {
         batches -= 1;
-        for (const { id } of chains) busy.delete(id);
+        for (const { id } of chains) {
+          busy.delete(id);
+          if (!queues.has(id)) begun.delete(id);
+        }
         schedule();
       });
     });
@@ -73,10 +82,11 @@ export function createCommits(db: Db, pending: Pending, now: () => number): Comm
     for (const [id, queue] of queues) {
       if (busy.has(id)) continue;
       if (chains.length === MOST_CHAINS) break;
-      const chain = startChain(queue.shift()!);
+      const chain = startChain(queue.shift()!, begun.get(id));
       while (queue.length > 0 && extend(chain, queue[0]!)) queue.shift();
       if (queue.length === 0) queues.delete(id);
       busy.add(id);
+      begun.set(id, chain);
       chains.push(chain);
     }
     return chains;
@@ -153,22 +163,26 @@ export function createCommits(db: Db, pending: Pending, now: () => number): Comm
     const refused = new Map<Chain, 'version' | 'place'>();
     if (allMatched) return refused;
     const ids = chains.map(({ id }) => id);
-    const found = await answered(
-      stored
-        .find({ _id: { $in: ids } }, { projection: { _v: 1, _commit: 1 }, batchSize: ids.length + 1 })
-        .toArray(),
-    );
+    const options = {
+      projection: { _v: 1, _commit: 1 },
+      batchSize: ids.length + 1,
+      // What a majority has may be older than what was just refused; and that answer has waited for the majority.
+      readConcern: { level: 'local' as const },
+    };
+    const found = await answered(stored.find({ _id: { $in: ids } }, options).toArray());
     const byId = new Map(found.map((state) => [state._id, state]));
     for (const chain of chains) {
+      const { token, ifVersion, after } = chain;
       const state = byId.get(chain.id);
-      if (state?._commit === chain.token) continue;
-      refused.set(chain, state && state._v === chain.ifVersion ? 'place' : 'version');
+      if (state?._commit === token) continue;
+      const fits = state?._v === ifVersion && (after === undefined || state._commit === after);
+      refused.set(chain, fits ? 'place' : 'version');
     }
     return refused;
   }
 
   function operationOf(chain: Chain, _pending: StoredState['_pending'], at: number) {
-    const { id, token, ifVersion, version, places } = chain;
+    const { id, token, ifVersion, after, version, places } = chain;
     const { _id, ...row } = codec.document(chain.waiting.at(-1)!.commit.state, version);
     const last: Document = {};
     const earlier: Document[] = [];
@@ -182,13 +196,13 @@ export function createCommits(db: Db, pending: Pending, now: () => number): Comm
       ? { insertOne: { document: { ...document, _id: id } } }
       : {
           updateOne: {
-            filter: { $and: [{ _id: id, _v: ifVersion }, ...earlier] },
+            filter: { $and: [{ _id: id, _v: ifVersion, ...(after && { _commit: after }) }, ...earlier] },
             update: { $set: document },
           },
         };
   }
 
-  function refuse({ id, waiting }: Chain, why: 'version' | 'place'): void {
+  function refuse({ id, ifVersion, after, waiting }: Chain, why: 'version' | 'place'): void {
     known.delete(id);
     if (why === 'version') {
       for (const { resolve } of waiting) resolve(false);
@@ -197,6 +211,8 @@ export function createCommits(db: Db, pending: Pending, now: () => number): Comm
     } else {
       // One of them is at fault, not those before it.
       for (const one of waiting) one.alone = true;
+      begun.delete(id);
+      if (after) begun.set(id, { token: after, version: ifVersion });
       queues.set(id, [...waiting, ...(queues.get(id) ?? [])]);
     }
   }
