@@ -11,7 +11,6 @@ await withPrograms(['rabbitmq', 'redis', 'mongodb'], () => {
   describe('moving', moveSuite);
   describe('scaling', scalingSuite);
   describe('rolling restart', rollingRestartSuite);
-  // By command, until what it found is mended; see docs/operations.md.
-  if (process.env.FAILOVER) describe('failover', failoverSuite);
+  describe('failover', failoverSuite);
   describe('chaos', chaosSuite);
 });
