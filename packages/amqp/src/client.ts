@@ -43,13 +43,16 @@ export async function openAmqp({ url, log, signal }: AmqpTarget): Promise<Amqp> 
   const nodes = watchNodes(url, () => {
     for (const one of renewed) one.renew();
   });
-  const { changed } = nodes;
+  let isOpen = false;
+  // Until then there is nothing to renew.
+  const changed = () => isOpen && nodes.changed();
   await using stack = new AsyncDisposableStack();
   stack.defer(() => nodes.close());
   const consuming = await openLink({ url, of: 'consumers', log, signal, changed });
   stack.defer(() => consuming.close());
   const publishing = await openLink({ url, of: 'publishers', log, signal, changed });
   stack.move();
+  isOpen = true;
   const opened = new Set<{ close(): Promise<void> }>();
 
   function closable<T extends { close(): Promise<void> }>(one: T): T {

@@ -40,7 +40,7 @@ export interface LinkTarget {
   /** Ends the wait for a broker that is not there. */
   signal?: AbortSignal | undefined;
   /** Called when what was there is gone, and when it is back. */
-  changed?(): void;
+  changed?(): unknown;
 }
 
 /**
@@ -65,7 +65,6 @@ export async function openLink({ url, of, log, signal, changed }: LinkTarget): P
     if (downSince !== undefined || closing.signal.aborted) return;
     downSince = performance.now();
     log.warn({ ...fields, error: reasonOf(error) }, 'rabbitmq.down');
-    changed?.();
   };
 
   /** From one attempt to connect to the end of that connection. */
@@ -106,6 +105,7 @@ export async function openLink({ url, of, log, signal, changed }: LinkTarget): P
       arrival.resolve();
       if (closing.signal.aborted) void goodbye();
       lost(await ended.promise);
+      changed?.();
     } finally {
       if (model) arrival = Promise.withResolvers();
       model = undefined;

@@ -21,12 +21,14 @@ const SOMETIME_MS = 300_000;
  */
 export function watchNodes(url: string, renew: () => void): Nodes {
   const nodes = nodesOf(url);
+  const closing = new AbortController();
   let settling: NodeJS.Timeout | undefined;
   let isLate = false;
   const sometime = setInterval(renew, SOMETIME_MS);
   sometime.unref();
 
   function changed(): void {
+    if (closing.signal.aborted) return;
     if (settling) isLate = true;
     else settling = setTimeout(settled, SETTLED_MS);
   }
@@ -38,7 +40,6 @@ export function watchNodes(url: string, renew: () => void): Nodes {
     isLate = false;
   }
 
-  const closing = new AbortController();
   const { signal } = closing;
   // The only node is that of the other connections.
   const watched = nodes.length > 1 ? nodes : [];
@@ -50,8 +51,8 @@ export function watchNodes(url: string, renew: () => void): Nodes {
     async close() {
       clearInterval(sometime);
       closing.abort();
-      await Promise.all(watches.map(async (watch) => (await watch)?.close()));
       clearTimeout(settling);
+      await Promise.all(watches.map(async (watch) => (await watch)?.close()));
     },
   };
 }
