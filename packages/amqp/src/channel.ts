@@ -103,14 +103,15 @@ export function keepChannel<C extends Channel>(
       return current;
     },
     renew() {
-      current?.close().catch(() => {});
+      (current ?? open)?.close().catch(() => {});
     },
     async close() {
       closing.abort();
       // One that is still being made ends by itself.
       const ended = open?.close().then(
         () => running,
-        () => {},
+        // It is being closed already.
+        () => running,
       );
       if (ended) await before(GOODBYE_MS, ended);
     },

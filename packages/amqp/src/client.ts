@@ -40,7 +40,7 @@ const PING_MS = 2_000;
  */
 export async function openAmqp({ url, log, signal }: AmqpTarget): Promise<Amqp> {
   const renewed = new Set<KeptChannel>();
-  const nodes = watchNodes(url, () => {
+  const nodes = watchNodes(url, log, () => {
     for (const one of renewed) one.renew();
   });
   let isOpen = false;

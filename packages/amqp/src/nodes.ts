@@ -1,4 +1,4 @@
-import { silentLog } from '@wellspring/core/log';
+import { type Log, silentLog } from '@wellspring/core/log';
 import { nodesOf, openLink } from './link.ts';
 
 /** Sees when a node of the broker goes or comes, also one to which nothing else of this process is connected. */
@@ -8,8 +8,9 @@ export interface Nodes {
   close(): Promise<void>;
 }
 
-/** By then the queues have their leaders. */
+/** By then the queues have their leaders, most of the time; and once more, for the sake of those that had not. */
 const SETTLED_MS = 2_000;
+const LATE_MS = 15_000;
 /** Leaders move without a node that goes or comes, too, and a balancer hides the nodes. */
 const SOMETIME_MS = 300_000;
 
@@ -19,39 +20,43 @@ const SOMETIME_MS = 300_000;
  * before the channel ends: the messages wait for ever, and what is not confirmed adds up until the consumer gets nothing
  * any more (seen with 3.10; https://github.com/rabbitmq/rabbitmq-server/issues/15473 tells of 4.x).
  */
-export function watchNodes(url: string, renew: () => void): Nodes {
+export function watchNodes(url: string, log: Log, renew: () => void): Nodes {
   const nodes = nodesOf(url);
   const closing = new AbortController();
-  let settling: NodeJS.Timeout | undefined;
-  let isLate = false;
+  const timers = new Map<number, NodeJS.Timeout>();
   const sometime = setInterval(renew, SOMETIME_MS);
   sometime.unref();
 
-  function changed(): void {
-    if (closing.signal.aborted) return;
-    if (settling) isLate = true;
-    else settling = setTimeout(settled, SETTLED_MS);
+  function renewAfter(ms: number): void {
+    if (timers.has(ms)) return;
+    const due = () => {
+      timers.delete(ms);
+      renew();
+    };
+    timers.set(ms, setTimeout(due, ms));
   }
 
-  function settled(): void {
-    settling = undefined;
-    renew();
-    if (isLate) changed();
-    isLate = false;
+  function changed(): void {
+    if (closing.signal.aborted) return;
+    renewAfter(SETTLED_MS);
+    renewAfter(LATE_MS);
   }
 
   const { signal } = closing;
   // The only node is that of the other connections.
   const watched = nodes.length > 1 ? nodes : [];
   const watches = watched.map(({ href }) =>
-    openLink({ url: href, of: 'watch', log: silentLog, signal, changed }).catch(() => undefined),
+    openLink({ url: href, of: 'watch', log: silentLog, signal, changed }).catch((error: unknown) => {
+      if (!signal.aborted) log.warn({ server: 'rabbitmq', error: String(error) }, 'rabbitmq.not_watched');
+      return undefined;
+    }),
   );
   return {
     changed,
     async close() {
       clearInterval(sometime);
       closing.abort();
-      clearTimeout(settling);
+      for (const timer of timers.values()) clearTimeout(timer);
       await Promise.all(watches.map(async (watch) => (await watch)?.close()));
     },
   };

@@ -84,6 +84,8 @@ export function createPublisher({ name, log, keep, isBlocked }: PublisherOptions
   let progress = 0;
   /** A channel that is being closed, for another one. */
   let renewing: ConfirmChannel | undefined;
+  /** Something was confirmed on this channel. Until then one message is sent at a time: what is behind one that is refused would come before it. */
+  let isProven = false;
   let isClosed = false;
   let emptied: (() => void) | undefined;
 
@@ -97,8 +99,13 @@ export function createPublisher({ name, log, keep, isBlocked }: PublisherOptions
     },
     ready: () => pump(),
     lost() {
+      isProven = false;
       for (const entry of sent.values()) entry.isCopy = true;
-      waiting = [...sent.values(), ...waiting.slice(head)];
+      const all = [...sent.values(), ...waiting.slice(head)];
+      const now = performance.now();
+      waiting = all.filter(({ deadline }) => deadline > now);
+      // Nobody waits for them, and they would fill the window again.
+      for (const entry of all) if (entry.deadline <= now) giveUp(entry);
       head = 0;
       sent = new Map();
       bytes = 0;
@@ -113,6 +120,7 @@ export function createPublisher({ name, log, keep, isBlocked }: PublisherOptions
     sent.delete(entry.id);
     bytes -= entry.content.length;
     progress = performance.now();
+    isProven = true;
     if (entry.returned) entry.reject(new Unroutable(`no queue takes messages for ${entry.routingKey}`));
     else entry.resolve();
     if (sent.size === 0 && head === waiting.length) emptied?.();
@@ -134,7 +142,8 @@ export function createPublisher({ name, log, keep, isBlocked }: PublisherOptions
   function pump(): void {
     const channel = kept.current;
     if (!channel) return;
-    while (head < waiting.length && sent.size < WINDOW && bytes < WINDOW_BYTES) {
+    const window = isProven ? WINDOW : 1;
+    while (head < waiting.length && sent.size < window && bytes < WINDOW_BYTES) {
       const entry = waiting[head]!;
       entry.returned = false;
       try {

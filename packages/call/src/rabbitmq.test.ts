@@ -3,6 +3,7 @@ import { type Amqp, openAmqp } from '@wellspring/amqp/client';
 import { newSecret } from '@wellspring/core/ids';
 import { silentLog } from '@wellspring/core/log';
 import { eventually } from '@wellspring/testing/eventually';
+import { openNetwork } from '@wellspring/testing/network';
 import { startRabbit } from '@wellspring/testing/servers/rabbitmq';
 import type { TestServer } from '@wellspring/testing/servers/server';
 import { withPrograms, withServers } from '@wellspring/testing/servers/servers';
@@ -92,6 +93,33 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
     for (const call of [one, three]) await call.close();
   });
 
+  test('an answer that is lost with a connection of its server fails the request soon; the next one is answered', async () => {
+    await using network = await openNetwork(rabbitmq);
+    const prefix = `t${newSecret()}.`;
+    const { call: caller } = await openCall(rabbitmq, { prefix });
+    const { call: server } = await openCall(network.url, { prefix });
+    const stop = new AbortController();
+    const [begun, held] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    server.serve(
+      'slow',
+      async () => {
+        begun.resolve();
+        await held.promise;
+        return 1;
+      },
+      stop.signal,
+    );
+    const failure = caller.request('slow', 1, { deadlineMs: 60_000 }).catch((error: unknown) => error);
+    await begun.promise;
+    network.cut();
+    held.resolve();
+    expect(await failure).toBeInstanceOf(CallFailed);
+    expect(await caller.request('slow', 1, { deadlineMs: 10_000 })).toBe(1);
+    stop.abort();
+    await server.close();
+    await caller.close();
+  }, 30_000);
+
   test('a request whose server has died fails long before its deadline', async () => {
     const prefix = `t${newSecret()}.`;
     const { call: caller } = await openCall(rabbitmq, { prefix });
@@ -128,9 +156,15 @@ await withPrograms(['rabbitmq'], () => {
     const { call } = await openCall(server.url);
     const stop = new AbortController();
     call.serve('echo', async (message) => message, stop.signal);
-    call.serve('never', () => new Promise(() => {}), stop.signal);
+    const begun = Promise.withResolvers<void>();
+    const never = () => {
+      begun.resolve();
+      return new Promise(() => {});
+    };
+    call.serve('never', never, stop.signal);
     expect(await call.request('echo', 1, { deadlineMs: 10_000 })).toBe(1);
     const failure = call.request('never', 1, { deadlineMs: 60_000 }).catch((error: unknown) => error);
+    await begun.promise;
     await server.kill();
     expect(await failure).toBeInstanceOf(CallFailed);
     const meanwhile = call.request('echo', 2, { deadlineMs: 60_000 });

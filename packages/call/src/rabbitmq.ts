@@ -34,6 +34,8 @@ const LOOK_AGAIN_MS = 50;
 /** How often it is asked whether somebody still serves a request that is not answered. */
 const PROBE_MS = 1_000;
 const PROBE = 'probe';
+/** Answers a probe: nothing is known of that request. */
+const UNKNOWN = 'unknown';
 /** Asks who serves an address; with a colon and the address, the correlation of its answers. */
 const SEEK = 'seek';
 
@@ -63,6 +65,8 @@ export function createRabbitCall({
   const waiting = new Map<string, Waiting>();
   const mailboxes = new Map<string, (message: unknown) => void>();
   const served = new Map<string, { handler: Serve; kept: KeptChannel }>();
+  /** Requests that are being answered here, by their correlation. */
+  const working = new Set<string>();
   /** Where replies to this process go; undefined while it is not known. */
   let own: string | undefined;
   let isClosed = false;
@@ -99,12 +103,16 @@ export function createRabbitCall({
     return address.promise;
   }
 
-  function onReply({ content, properties: { correlationId } }: ConsumeMessage): void {
+  function onReply({ content, properties: { correlationId, type } }: ConsumeMessage): void {
     const [what, address = ''] = String(correlationId).split(':');
     const mailbox = mailboxes.get(correlationId);
-    if (what === SEEK) directory.found(address, content.toString());
-    else if (mailbox) mailbox(JSON.parse(content.toString()));
-    else waiting.get(correlationId)?.settle({ content });
+    if (what === SEEK) {
+      directory.found(address, content.toString());
+      for (const wake of [...resting]) wake();
+      return;
+    }
+    if (mailbox) mailbox(JSON.parse(content.toString()));
+    else waiting.get(correlationId)?.settle(type === UNKNOWN ? 'lost' : { content });
   }
 
   /** On the channel of now; what cannot be sent is lost, like what was sent to nobody. */
@@ -125,7 +133,12 @@ export function createRabbitCall({
     const now = performance.now();
     for (const [id, { queue, since }] of waiting) {
       if (now - since < PROBE_MS) continue;
-      send(queue, Buffer.alloc(0), { mandatory: true, correlationId: id, type: PROBE });
+      send(queue, Buffer.alloc(0), {
+        mandatory: true,
+        correlationId: id,
+        replyTo: REPLY_TO,
+        type: PROBE,
+      });
     }
   }, PROBE_MS);
   prober.unref();
@@ -149,6 +162,7 @@ export function createRabbitCall({
         end();
         reject(new CallFailed(`${address} did not answer in time`));
       };
+      if (deadline.aborted) return late();
       deadline.addEventListener('abort', late, { once: true });
       waiting.set(id, {
         address,
@@ -157,7 +171,8 @@ export function createRabbitCall({
         settle(how) {
           end();
           if (how === 'returned') directory.gone(address, queue);
-          if (how === 'lost') reject(new CallFailed('the connection to RabbitMQ was lost'));
+          if (how === 'lost')
+            reject(new CallFailed(`a connection to RabbitMQ was lost before ${address} answered`));
           // A probe that came back: whoever had taken it is gone.
           else if (how === 'returned' && performance.now() - since >= PROBE_MS) {
             reject(new CallFailed(`whoever served ${address} is gone`));
@@ -184,14 +199,18 @@ export function createRabbitCall({
     return holder === undefined ? undefined : queueOf(address, holder);
   }
 
+  /** Until somebody was found, or another look is worth while. */
+  const resting = new Set<() => void>();
   const rest = (deadline: AbortSignal) =>
     new Promise<void>((resolve) => {
       const done = () => {
+        resting.delete(done);
         clearTimeout(timer);
         deadline.removeEventListener('abort', done);
         resolve();
       };
       const timer = setTimeout(done, LOOK_AGAIN_MS);
+      resting.add(done);
       deadline.addEventListener('abort', done, { once: true });
     });
 
@@ -201,11 +220,17 @@ export function createRabbitCall({
     address: string,
   ): Promise<void> {
     const { replyTo, correlationId, type } = properties;
-    if (type === PROBE || typeof replyTo !== 'string') return;
+    if (typeof replyTo !== 'string') return;
     if (type === SEEK) {
       send(replyTo, Buffer.from(queueOf(address, member)), { correlationId });
       return;
     }
+    if (type === PROBE) {
+      // It went down with a connection of this process, or its answer did.
+      if (!working.has(correlationId)) send(replyTo, Buffer.alloc(0), { correlationId, type: UNKNOWN });
+      return;
+    }
+    working.add(correlationId);
     let reply: Buffer;
     try {
       const { message, key } = JSON.parse(content.toString()) as { message: unknown; key?: string };
@@ -216,6 +241,7 @@ export function createRabbitCall({
       }
       reply = encodeFailure(error);
     }
+    working.delete(correlationId);
     // A caller whose connection was lost does not wait any more.
     send(replyTo, reply, { correlationId });
   }

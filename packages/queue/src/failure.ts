@@ -1,3 +1,4 @@
+import { Unavailable } from '@wellspring/core/unavailable';
 import type { Entry } from './lanes.ts';
 import { MAX_ATTEMPTS, type PoisonJob } from './port.ts';
 
@@ -19,6 +20,7 @@ export function verdictOn<E extends Entry>(
   entries: readonly E[],
   idOf: (entry: E) => string,
 ): Verdict<E> {
+  if (error instanceof Unavailable) return { dead: undefined, counts: false };
   // By name: an error may come from another realm or another copy of the module.
   const { name, jobId } = (error ?? {}) as Partial<PoisonJob>;
   if ((name as string) === 'Unavailable') return { dead: undefined, counts: false };

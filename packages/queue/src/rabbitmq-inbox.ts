@@ -66,6 +66,8 @@ interface Behind {
   after: number;
   /** Of the last row that was appended here; what is read afterwards has to reach it. */
   upTo: number;
+  /** Of the last row that was found: who had it before may have done some of them and not removed their rows. */
+  foundUpTo: number;
   /** Jobs that are being appended. */
   appending: number;
   /** Rises when some have been. */
@@ -94,7 +96,7 @@ export function createInbox(
   function begin(key: string): Behind {
     let state = behind.get(key);
     if (!state) {
-      state = { after: 0, upTo: 0, appending: 0, version: 0, loading: false };
+      state = { after: 0, upTo: 0, foundUpTo: 0, appending: 0, version: 0, loading: false };
       behind.set(key, state);
     }
     return state;
@@ -143,7 +145,9 @@ export function createInbox(
     state.loading = false;
     for (const row of page.found) {
       state.after = row.seq;
-      if (!isKnown(row.id)) loaded(row, page.failures.get(row.id) ?? 0);
+      if (isKnown(row.id)) continue;
+      const found = row.seq <= state.foundUpTo ? { ...row, again: true as const } : row;
+      loaded(found, page.failures.get(row.id) ?? 0);
     }
     const isAll = page.found.length < limit && state.version === version && state.appending === 0;
     if (isAll) behind.delete(key);
@@ -194,7 +198,7 @@ export function createInbox(
         nextSeq = Math.max(nextSeq, (last?.seq ?? 0) + 1);
         // What is in memory comes first; should these rows be others, they are found the next time.
         if (behind.has(after) || here(after) > 0 || isKnown(first.id)) continue;
-        begin(after);
+        begin(after).foundUpTo = last?.seq ?? 0;
         refill(after);
       }
     },

@@ -157,6 +157,8 @@ export function createLine(options: LineOptions): Line {
     const stays = (job: Arrived) =>
       partition?.jobs.get(job.id) === job && !partition.isLeaving && (job.stored || job.delivery);
     const back = left.filter(stays);
+    // A part of what they lead to may have been done.
+    for (const job of back) job.again = true;
     partition?.forget(left.filter((job) => partition.jobs.get(job.id) === job && !back.includes(job)));
     lanes.settle(jobs.length - back.length);
     lanes.giveBack(lane, back);

@@ -13,7 +13,7 @@ export interface JobMessage {
   purge: boolean;
   payload: string;
   /** It is a copy, or was delivered before: it may have been handled, however long ago. */
-  again?: true;
+  again?: true | undefined;
 }
 
 /** Larger ones are worth the time that it takes; what is close to the broker's limit gets below it. */

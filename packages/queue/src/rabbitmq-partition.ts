@@ -8,6 +8,11 @@ import { createInbox, failuresOf } from './rabbitmq-inbox.ts';
 import { fromMessage, type JobMessage } from './rabbitmq-message.ts';
 import { attempts, purges } from './rabbitmq-rows.ts';
 
+interface Delivery {
+  channel: Channel;
+  message: ConsumeMessage;
+}
+
 /** A job in memory, of a partition that this process has. */
 export interface Arrived extends Entry {
   id: string;
@@ -15,7 +20,9 @@ export interface Arrived extends Entry {
   /** See JobMessage. */
   again: true | undefined;
   /** Where it is confirmed; undefined: it is in the inbox, or its channel is gone and it will come again. */
-  delivery: { channel: Channel; message: ConsumeMessage } | undefined;
+  delivery: Delivery | undefined;
+  /** More of them on the same channel, confirmed with it. */
+  copies: Delivery[];
   /** It is a row of the inbox, and no message any more. */
   stored: boolean;
   /** It was handed out. */
@@ -96,6 +103,8 @@ export function openPartition(
   const counts = new Map<string, number>();
   let bytes = 0;
   const finished = new Set<string>();
+  /** Ids of jobs that came for the first time, and went with their channel before anybody had them. */
+  let untouched = new Set<string>();
   /** Purges that were under way when this process got the partition, by id of their message. */
   const purging = new Map<string, string>();
   const closing = new AbortController();
@@ -152,6 +161,7 @@ export function openPartition(
       again,
       stored: !delivery,
       delivery,
+      copies: [],
       out: false,
       outAt: 0,
       isDone: false,
@@ -169,6 +179,12 @@ export function openPartition(
     const left = counts.get(key)! - 1;
     if (left > 0) counts.set(key, left);
     else counts.delete(key);
+  }
+
+  function confirm(job: Arrived): void {
+    for (const { channel: from, message } of job.copies) ack(from, message);
+    if (job.delivery) ack(job.delivery.channel, job.delivery.message);
+    Object.assign(job, { delivery: undefined, copies: [] });
   }
 
   function finish(id: string): void {
@@ -216,6 +232,7 @@ export function openPartition(
       return;
     }
     const { id, key } = job;
+    if (untouched.delete(id)) job.again = undefined;
     if (job.purge) {
       purged(key, id);
       ack(from, message);
@@ -225,6 +242,8 @@ export function openPartition(
     if (known?.stored || (!known && finished.has(id)) || isPurging(key)) {
       ack(from, message);
     } else if (known) {
+      // On the same channel, it may be a copy, or the same message handed out again: then the former one is void.
+      if (known.delivery?.channel === from) known.copies.push(known.delivery);
       known.delivery = { channel: from, message };
     } else if (inbox.isBehind(key)) {
       const slow = { id, key, payload: job.payload, publishedAt: job.at, again: job.again };
@@ -252,8 +271,8 @@ export function openPartition(
       job.isDone = true;
       finish(job.id);
       if (job.attempts > 0) failed.push(job.id);
-      if (job.delivery) ack(job.delivery.channel, job.delivery.message);
-      else if (job.stored) rows.push(job.id);
+      if (!job.delivery && job.stored) rows.push(job.id);
+      confirm(job);
     }
     if (rows.length > 0) write('jobs that are done', () => inbox.remove(rows));
     if (failed.length > 0) write('failures', () => attemptRows.removeWhere({ id: { in: failed } }));
@@ -286,8 +305,10 @@ export function openPartition(
         again = [];
         // They come again, in the same order; what is out goes on.
         const isLost = (job: Arrived) => jobs.get(job.id) === job && !job.stored && !job.out;
-        for (const job of drop(undefined, isLost)) leave(job);
-        for (const job of jobs.values()) job.delivery = undefined;
+        const dropped = drop(undefined, isLost);
+        for (const job of dropped) leave(job);
+        untouched = new Set(dropped.filter((job) => !job.again).map((job) => job.id));
+        for (const job of jobs.values()) Object.assign(job, { delivery: undefined, copies: [] });
       },
     });
   });
@@ -328,8 +349,7 @@ export function openPartition(
       // Gone with its channel: it is in the inbox, and the message that comes again is one too many.
       if (jobs.get(job.id) !== job) continue;
       job.stored = true;
-      if (job.delivery) ack(job.delivery.channel, job.delivery.message);
-      job.delivery = undefined;
+      confirm(job);
       if (job.out || (tail.size === 0 && kept < most)) {
         kept += 1;
         last = places[i]!;

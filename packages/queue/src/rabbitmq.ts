@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Channel } from '@wellspring/amqp/channel';
 import type { Amqp } from '@wellspring/amqp/client';
-import { Unroutable } from '@wellspring/amqp/publisher';
+import { type Publisher, Unroutable } from '@wellspring/amqp/publisher';
 import type { Clock } from '@wellspring/core/clock';
 import { newSecret } from '@wellspring/core/ids';
 import type { Log } from '@wellspring/core/log';
@@ -70,7 +70,13 @@ export async function assertLayout(store: Store, partitions: number): Promise<vo
  */
 export function createRabbitQueue(options: RabbitQueueOptions): Queue {
   const { amqp, store, clock, log, ownershipOf, partitions, prefix = 'wellspring.' } = options;
-  const publisher = amqp.openPublisher('queue');
+  /** One for each of the broker's queues: while one of them takes nothing, the others do. */
+  const publishers = new Map<string, Publisher>();
+  function publisherOf(name: string): Publisher {
+    const found = publishers.get(name) ?? amqp.openPublisher(name);
+    publishers.set(name, found);
+    return found;
+  }
   const delayedRows = store.collection(delayed);
   const purgeRows = store.collection(purges);
   const inboxRows = store.collection(inbox);
@@ -112,6 +118,7 @@ export function createRabbitQueue(options: RabbitQueueOptions): Queue {
   ): Promise<void> {
     const name = nameOf(queue, partitionOf(key, partitions));
     const message = toMessage(prefix + name, { id, key, at: clock.now(), purge, payload });
+    const publisher = publisherOf(name);
     const isTaken = () =>
       publisher.publish(message).then(
         () => true,
@@ -239,7 +246,7 @@ export function createRabbitQueue(options: RabbitQueueOptions): Queue {
     ping: () => amqp.ping(),
     async close() {
       closing.abort();
-      await publisher.close();
+      await Promise.all([...publishers.values()].map((one) => one.close()));
       await topology.close();
     },
   };

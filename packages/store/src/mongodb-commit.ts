@@ -205,7 +205,10 @@ export function createCommits(db: Db, pending: Pending, now: () => number): Comm
   function refuse({ id, ifVersion, after, waiting }: Chain, why: 'version' | 'place'): void {
     known.delete(id);
     if (why === 'version') {
-      for (const { resolve } of waiting) resolve(false);
+      // Nobody knows of it yet: whatever waits was built on it.
+      for (const { resolve } of [...waiting, ...(queues.get(id) ?? [])]) resolve(false);
+      queues.delete(id);
+      begun.delete(id);
     } else if (waiting.length === 1) {
       waiting[0]!.reject(new ConflictError(events.name, ['id']));
     } else {

@@ -2,6 +2,7 @@ import type { ThrownError } from '@wellspring/component/child/program-types';
 import type { HookName } from '@wellspring/contract/definition';
 import type { HttpReply, RecordJob, RunJob } from '@wellspring/contract/messages';
 import { newId } from '@wellspring/core/ids';
+import { Unavailable } from '@wellspring/core/unavailable';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { Executor, Task } from '@wellspring/sandbox/port';
 import { type EmitterStateRow, states } from '@wellspring/store/collections/states';
@@ -69,8 +70,11 @@ export interface RunOptions {
   isRepeated: boolean;
 }
 
-/** Nothing can be committed on the state at hand: another runner has the source, or a write failed. */
-export class Fenced extends Error {
+/**
+ * Nothing can be committed on the state at hand: another runner has the source, or a write failed. No fault of the run,
+ * which is to be handed out again as often as it takes.
+ */
+export class Fenced extends Unavailable {
   override readonly name = 'Fenced';
 }
 

@@ -1,6 +1,6 @@
 import type { RunJob, RunsMessage } from '@wellspring/contract/messages';
 import { eventSortKey, parseEventId } from '@wellspring/core/event-id';
-import { events } from '@wellspring/store/collections/events';
+import { type EventRow, events } from '@wellspring/store/collections/events';
 import type { Store } from '@wellspring/store/port';
 
 /** By so much the clocks of processes may differ. */
@@ -22,17 +22,20 @@ export async function repeatedRuns(
   const ids = new Set(asked.map(({ run_id }) => run_id));
   const since = Math.min(...asked.map(earliest)) - SKEW_MS;
   const rows = store.collection(events);
-  for (let after = eventSortKey({ ms: Math.max(0, since), n: 0 }); ; ) {
-    const page = await rows.list({
-      where: { partition: `${sourceId}/events`, sort_key: { gt: after } },
-      orderBy: 'sort_key',
-      order: 'asc',
-      limit: PAGE,
-    });
-    for (const { run_id } of page) if (ids.has(run_id)) repeated.add(run_id);
-    if (page.length < PAGE) return repeated;
-    after = page.at(-1)!.sort_key;
+  for (const stream of ['events', '$errors'] as const) {
+    let after: string | undefined = eventSortKey({ ms: Math.max(0, since), n: 0 });
+    while (after !== undefined) {
+      const page: EventRow[] = await rows.list({
+        where: { partition: `${sourceId}/${stream}`, sort_key: { gt: after } },
+        orderBy: 'sort_key',
+        order: 'asc',
+        limit: PAGE,
+      });
+      for (const { run_id } of page) if (ids.has(run_id)) repeated.add(run_id);
+      after = page.length < PAGE ? undefined : page.at(-1)!.sort_key;
+    }
   }
+  return repeated;
 }
 
 /** Epoch ms before which it cannot have run; its `accepted_at` may be that of the repetition. */

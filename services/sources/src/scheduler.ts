@@ -13,6 +13,7 @@ const BATCH = 200;
 const BAD_SCHEDULE_MS = 24 * 3_600_000;
 /** By so much the clocks of schedulers, or one that is being adjusted, may differ. */
 const SKEW_MS = 5_000;
+const LATE_MS = 5_000;
 
 /**
  * Publishes a run for each timer that is due, then moves the timer on. A crash in between publishes the same run id
@@ -45,6 +46,8 @@ export function schedulerWorker({
       hop: 0,
       trace_id: tickRunId(row.id, due),
       accepted_at: clock.now(),
+      // It may have been published before, and its timer not set.
+      ...(clock.now() - due > LATE_MS && { again: true }),
     };
     await queue.publish('runs', { key: row.source_id, payload: JSON.stringify(job) });
     // Only if nobody set the timer meanwhile.

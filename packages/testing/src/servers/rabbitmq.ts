@@ -44,6 +44,8 @@ export async function startRabbit({ nodes: count = 1 } = {}): Promise<RabbitClus
   const mapper = await freePort();
   const ports: number[] = [];
   while (ports.length < count) ports.push(await freePort());
+  // The node whose name comes first founds the cluster.
+  ports.sort((a, b) => (`${a}` < `${b}` ? -1 : 1));
   await using stack = new AsyncDisposableStack();
   const directory = await tempDir();
   stack.defer(() => directory.remove());
