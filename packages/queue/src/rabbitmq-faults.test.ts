@@ -203,40 +203,6 @@ await withPrograms(['rabbitmq', 'redis'], () => {
     expect(ledger.overlaps).toEqual([]);
   }, 120_000);
 
-  test('a job that was out when its process was killed says so when it comes again; the others do not', async () => {
-    const installation = install();
-    const out = Promise.withResolvers<void>();
-    const first = await start(installation);
-    void first.queue.consume(
-      'runs',
-      () => {
-        out.resolve();
-        return new Promise(() => {});
-      },
-      { concurrency: 1, signal: new AbortController().signal },
-    );
-    await first.queue.publish('runs', { key: 'dc_1', payload: 'out' });
-    await out.promise;
-    await first.kill();
-    const second = await start(installation);
-    const stop = new AbortController();
-    stops.push(stop);
-    const seen: string[] = [];
-    const ended = second.queue.consume(
-      'runs',
-      async ([job]) => {
-        seen.push(`${job.payload} ${job.again}`);
-      },
-      { concurrency: 1, signal: stop.signal },
-    );
-    await eventually(() => seen.length === 1, { ms: 15_000 });
-    await second.queue.publish('runs', { key: 'dc_1', payload: 'new' });
-    await eventually(() => seen.length === 2);
-    expect(seen).toEqual(['out true', 'new undefined']);
-    stop.abort();
-    await ended;
-  });
-
   test('queues that were deleted are declared again by whoever consumes, and by whoever publishes', async () => {
     const installation = install(2);
     const ledger = createLedger();

@@ -5,8 +5,9 @@ import type { Collection } from '@wellspring/store/port';
 import { restAfter, verdictOn } from './failure.ts';
 import { createLanes, type Lane } from './lanes.ts';
 import type { ConsumeOptions, Handler, Job, QueueName } from './port.ts';
+import type { Arrived } from './rabbitmq-arrived.ts';
 import type { Burial } from './rabbitmq-dead-letters.ts';
-import type { Arrived, Partition, PartitionEvents } from './rabbitmq-partition.ts';
+import type { Partition, PartitionEvents } from './rabbitmq-partition.ts';
 import type { AttemptsRow } from './rabbitmq-rows.ts';
 
 export interface LineOptions {

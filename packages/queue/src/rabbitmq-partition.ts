@@ -3,36 +3,10 @@ import type { Amqp } from '@wellspring/amqp/client';
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
 import type { Store } from '@wellspring/store/port';
-import type { Entry } from './lanes.ts';
+import { type Arrived, PREFETCH, slowOf } from './rabbitmq-arrived.ts';
 import { createInbox, failuresOf } from './rabbitmq-inbox.ts';
 import { fromMessage, type JobMessage } from './rabbitmq-message.ts';
 import { attempts, purges } from './rabbitmq-rows.ts';
-
-interface Delivery {
-  channel: Channel;
-  message: ConsumeMessage;
-}
-
-/** A job in memory, of a partition that this process has. */
-export interface Arrived extends Entry {
-  id: string;
-  payload: string;
-  /** See JobMessage. */
-  again: true | undefined;
-  /** Where it is confirmed; undefined: it is in the inbox, or its channel is gone and it will come again. */
-  delivery: Delivery | undefined;
-  /** More of them on the same channel, confirmed with it. */
-  copies: Delivery[];
-  /** It is a row of the inbox, and no message any more. */
-  stored: boolean;
-  /** It was handed out. */
-  out: boolean;
-  /** performance.now() of that. */
-  outAt: number;
-  isDone: boolean;
-  /** performance.now() of its arrival. */
-  arrivedAt: number;
-}
 
 export interface Partition {
   /** Jobs in memory by id, in the order of their arrival. */
@@ -75,13 +49,6 @@ export interface PartitionOptions {
   name: string;
 }
 
-/** Messages at a time that are not confirmed; fewer cost throughput, more memory. */
-const PREFETCH = 256;
-/** With half of those taken, keys that have so many of them and are older than this go to the inbox. */
-const MANY = PREFETCH / 8;
-const SLOW_MS = 500;
-/** Jobs that are not done after this time go there in any case: the broker gives a consumer half an hour. */
-const VERY_SLOW_MS = 60_000;
 /** Jobs of a slow key in memory. */
 const HERE = 256;
 const HERE_TIGHT = 16;
@@ -313,30 +280,6 @@ export function openPartition(
     });
   });
 
-  /** Jobs of keys that are too slow for the broker, by key and in order. */
-  function slow(): Map<string, Arrived[]> {
-    const now = performance.now();
-    const byKey = new Map<string, Arrived[]>();
-    let held = 0;
-    for (const job of jobs.values()) {
-      if (!job.delivery) continue;
-      held += 1;
-      const own = byKey.get(job.key);
-      if (own) own.push(job);
-      else byKey.set(job.key, [job]);
-    }
-    const isFull = held >= PREFETCH / 2;
-    for (const [key, own] of byKey) {
-      const age = now - own[0]!.arrivedAt;
-      const isSlow =
-        age > VERY_SLOW_MS ||
-        (isFull && age > SLOW_MS && own.length >= MANY) ||
-        (isTight() && own.length > 1);
-      if (!isSlow || inbox.isBehind(key)) byKey.delete(key);
-    }
-    return byKey;
-  }
-
   async function toInbox(key: string, chosen: readonly Arrived[]): Promise<void> {
     const places = await inbox.append(chosen);
     if (!places) return;
@@ -375,7 +318,9 @@ export function openPartition(
     },
     spill() {
       if (!channel || isLeaving) return;
-      for (const [key, chosen] of slow()) void toInbox(key, chosen);
+      for (const [key, chosen] of slowOf(jobs.values(), isTight())) {
+        if (!inbox.isBehind(key)) void toInbox(key, chosen);
+      }
     },
     async find() {
       await taking;

@@ -1,7 +1,49 @@
+import { expect, test } from '@jest/globals';
+import { newSecret } from '@wellspring/core/ids';
+import { openDatabase } from '@wellspring/sqlite/database';
+import { createEmbeddedStore } from '@wellspring/store/embedded';
+import { eventually } from '@wellspring/testing/eventually';
 import { withServers } from '@wellspring/testing/servers/servers';
 import { queueContract } from './contract.ts';
-import { openRabbitSubject } from './rabbitmq.kit.ts';
+import { openRabbitSubject, startProcess } from './rabbitmq.kit.ts';
 
 await withServers(['rabbitmq', 'redis'], ({ rabbitmq, redis }) => {
   queueContract('RabbitMQ', () => openRabbitSubject({ amqp: rabbitmq, redis }));
+
+  test('a job that was out when its process was killed says so when it comes again; the others do not', async () => {
+    const db = openDatabase(':memory:');
+    const store = createEmbeddedStore(db);
+    const installation = { amqp: rabbitmq, redis, store, prefix: `t${newSecret()}.`, partitions: 8 };
+    const stop = new AbortController();
+    const out = Promise.withResolvers<void>();
+    const first = await startProcess({ ...installation, heartbeatMs: 100, mortal: true });
+    void first.queue.consume(
+      'runs',
+      () => {
+        out.resolve();
+        return new Promise(() => {});
+      },
+      { concurrency: 1, signal: new AbortController().signal },
+    );
+    await first.queue.publish('runs', { key: 'dc_1', payload: 'out' });
+    await out.promise;
+    await first.kill();
+    const second = await startProcess({ ...installation, heartbeatMs: 100, mortal: true });
+    const seen: string[] = [];
+    const ended = second.queue.consume(
+      'runs',
+      async ([job]) => {
+        seen.push(`${job.payload} ${job.again}`);
+      },
+      { concurrency: 1, signal: stop.signal },
+    );
+    await eventually(() => seen.length === 1, { ms: 15_000 });
+    await second.queue.publish('runs', { key: 'dc_1', payload: 'new' });
+    await eventually(() => seen.length === 2);
+    expect(seen).toEqual(['out true', 'new undefined']);
+    stop.abort();
+    await ended;
+    await second.close();
+    await db.close();
+  });
 });

@@ -1,0 +1,58 @@
+import type { Channel, ConsumeMessage } from '@wellspring/amqp/channel';
+import type { Entry } from './lanes.ts';
+
+interface Delivery {
+  channel: Channel;
+  message: ConsumeMessage;
+}
+
+/** A job in memory, of a partition that this process has. */
+export interface Arrived extends Entry {
+  id: string;
+  payload: string;
+  /** See JobMessage. */
+  again: true | undefined;
+  /** Where it is confirmed; undefined: it is in the inbox, or its channel is gone and it will come again. */
+  delivery: Delivery | undefined;
+  /** More of them on the same channel, confirmed with it. */
+  copies: Delivery[];
+  /** It is a row of the inbox, and no message any more. */
+  stored: boolean;
+  /** It was handed out. */
+  out: boolean;
+  /** performance.now() of that. */
+  outAt: number;
+  isDone: boolean;
+  /** performance.now() of its arrival. */
+  arrivedAt: number;
+}
+
+/** Messages at a time that are not confirmed; fewer cost throughput, more memory. */
+export const PREFETCH = 256;
+/** With half of those taken, keys that have so many of them and are older than this go to the inbox. */
+const MANY = PREFETCH / 8;
+const SLOW_MS = 500;
+/** Jobs that are not done after this time go there in any case: the broker gives a consumer half an hour. */
+const VERY_SLOW_MS = 60_000;
+
+/** Jobs of keys that are too slow for the broker, by key and in order. @param isTight memory is short */
+export function slowOf(jobs: Iterable<Arrived>, isTight: boolean): Map<string, Arrived[]> {
+  const now = performance.now();
+  const byKey = new Map<string, Arrived[]>();
+  let held = 0;
+  for (const job of jobs) {
+    if (!job.delivery) continue;
+    held += 1;
+    const own = byKey.get(job.key);
+    if (own) own.push(job);
+    else byKey.set(job.key, [job]);
+  }
+  const isFull = held >= PREFETCH / 2;
+  for (const [key, own] of byKey) {
+    const age = now - own[0]!.arrivedAt;
+    const isSlow =
+      age > VERY_SLOW_MS || (isFull && age > SLOW_MS && own.length >= MANY) || (isTight && own.length > 1);
+    if (!isSlow) byKey.delete(key);
+  }
+  return byKey;
+}
