@@ -6,16 +6,19 @@ export interface Directory {
   find(address: string): string | undefined;
   /** Somebody has answered. */
   found(address: string, queue: string): void;
-  /** There is no such queue any more. */
+  /** Nobody is at that queue any more. */
   gone(address: string, queue: string): void;
 }
 
-/** Those that came since are found after this time. */
+/** Those that came since are found after this time, and those that do not answer any more are left out after two. */
 const FRESH_MS = 5_000;
 const UNKNOWN_MS = 50;
+/** Members come and go. */
+const MOST_ADDRESSES = 10_000;
 
 interface Entry {
-  queues: Set<string>;
+  /** With the performance.now() of their last answers. */
+  queues: Map<string, number>;
   /** performance.now(). */
   soughtAt: number;
 }
@@ -25,18 +28,20 @@ export function createDirectory(seek: (address: string) => void): Directory {
   const known = new Map<string, Entry>();
   return {
     find(address) {
-      const entry = known.get(address) ?? { queues: new Set(), soughtAt: Number.NEGATIVE_INFINITY };
+      const entry = known.get(address) ?? { queues: new Map(), soughtAt: Number.NEGATIVE_INFINITY };
+      if (known.size > MOST_ADDRESSES) known.clear();
       known.set(address, entry);
-      const queues = [...entry.queues];
+      const { queues } = entry;
       const now = performance.now();
-      if (now - entry.soughtAt >= (queues.length > 0 ? FRESH_MS : UNKNOWN_MS)) {
+      if (now - entry.soughtAt >= (queues.size > 0 ? FRESH_MS : UNKNOWN_MS)) {
+        for (const [queue, answeredAt] of queues) if (answeredAt < entry.soughtAt) queues.delete(queue);
         entry.soughtAt = now;
         seek(address);
       }
-      return queues.length > 0 ? queues[randomInt(queues.length)] : undefined;
+      return queues.size > 0 ? [...queues.keys()][randomInt(queues.size)] : undefined;
     },
     found(address, queue) {
-      known.get(address)?.queues.add(queue);
+      known.get(address)?.queues.set(queue, performance.now());
     },
     gone(address, queue) {
       known.get(address)?.queues.delete(queue);

@@ -34,15 +34,19 @@ const LOOK_AGAIN_MS = 50;
 /** How often it is asked whether somebody still serves a request that is not answered. */
 const PROBE_MS = 1_000;
 const PROBE = 'probe';
-/** Answers a probe: nothing is known of that request. */
+/** Answer a probe: nothing is known of that request, or it is being worked on. */
 const UNKNOWN = 'unknown';
-/** Asks who serves an address; with a colon and the address, the correlation of its answers. */
+const WORKING = 'working';
+/** A server that answers no probe for so long is gone, with the node of the broker that had its queue. */
+const SILENT_MS = 5_000;
+/** Asks who serves an address; with a colon and the address, or that of one member, the correlation of its answers. */
 const SEEK = 'seek';
 
 interface Waiting {
-  address: string;
   queue: string;
   since: number;
+  /** performance.now() at which the server has last answered a probe. */
+  heardAt: number;
   settle(how: { content: Buffer } | 'returned' | 'lost'): void;
 }
 
@@ -50,9 +54,8 @@ interface Waiting {
  * Requests and replies over RabbitMQ's direct reply-to: nothing of them is durable. A request that nobody can take
  * rests until its deadline; one whose server has died fails within about a second.
  *
- * Every server has a queue of its own, which goes and comes with its connection. One queue for all who serve an address
- * would be on one node of a cluster, and out of reach while that is down. An exchange leads to all of them: it is asked
- * who is there.
+ * Every connection of a server has a queue of its own, with a new name: it is on one node of a cluster, and while that is
+ * down, out of reach and locked. An exchange leads to all of them: it is asked who is there.
  */
 export function createRabbitCall({
   amqp,
@@ -112,6 +115,7 @@ export function createRabbitCall({
       return;
     }
     if (mailbox) mailbox(JSON.parse(content.toString()));
+    else if (type === WORKING) heard(correlationId);
     else waiting.get(correlationId)?.settle(type === UNKNOWN ? 'lost' : { content });
   }
 
@@ -127,12 +131,22 @@ export function createRabbitCall({
   const send = (queue: string, content: Buffer, options: Options.Publish) =>
     publish('', queue, content, options);
 
-  const queueOf = (address: string, of: string) => `${prefix}call.${address}@${of}`;
+  function heard(correlationId: string): void {
+    const one = waiting.get(correlationId);
+    if (one) one.heardAt = performance.now();
+  }
+
+  /** Where a server is found: all who serve an address, or the one that holds the key. */
+  const placeOf = (address: string, of: string) => (keyed.has(address) ? `${address}@${of}` : address);
 
   const prober = setInterval(() => {
     const now = performance.now();
-    for (const [id, { queue, since }] of waiting) {
+    for (const [id, { queue, since, heardAt, settle }] of waiting) {
       if (now - since < PROBE_MS) continue;
+      if (now - heardAt > SILENT_MS) {
+        settle('returned');
+        continue;
+      }
       send(queue, Buffer.alloc(0), {
         mandatory: true,
         correlationId: id,
@@ -145,7 +159,7 @@ export function createRabbitCall({
 
   /** Makes a request once. Gives the answer; undefined: nobody was there to take it. */
   function ask(
-    queue: string,
+    { place, queue }: { place: string; queue: string },
     address: string,
     content: Buffer,
     deadline: AbortSignal,
@@ -165,12 +179,12 @@ export function createRabbitCall({
       if (deadline.aborted) return late();
       deadline.addEventListener('abort', late, { once: true });
       waiting.set(id, {
-        address,
         queue,
         since,
+        heardAt: since,
         settle(how) {
           end();
-          if (how === 'returned') directory.gone(address, queue);
+          if (how === 'returned') directory.gone(place, queue);
           if (how === 'lost')
             reject(new CallFailed(`a connection to RabbitMQ was lost before ${address} answered`));
           // A probe that came back: whoever had taken it is gone.
@@ -185,8 +199,8 @@ export function createRabbitCall({
 
   /** The last known holder of a key, while it cannot be told. */
   const holders = new Map<string, string>();
-  async function targetOf(address: string, key: string | undefined): Promise<string | undefined> {
-    if (!keyed.has(address)) return directory.find(address);
+  async function placeFor(address: string, key: string | undefined): Promise<string | undefined> {
+    if (!keyed.has(address)) return address;
     if (key === undefined) throw new Error(`a request to ${address} needs a key`);
     let holder: string | undefined;
     try {
@@ -196,7 +210,7 @@ export function createRabbitCall({
     } catch {
       holder = holders.get(key);
     }
-    return holder === undefined ? undefined : queueOf(address, holder);
+    return holder === undefined ? undefined : placeOf(address, holder);
   }
 
   /** Until somebody was found, or another look is worth while. */
@@ -218,16 +232,17 @@ export function createRabbitCall({
     { content, properties }: ConsumeMessage,
     handler: Serve,
     address: string,
+    queue: string,
   ): Promise<void> {
     const { replyTo, correlationId, type } = properties;
     if (typeof replyTo !== 'string') return;
     if (type === SEEK) {
-      send(replyTo, Buffer.from(queueOf(address, member)), { correlationId });
+      send(replyTo, Buffer.from(queue), { correlationId });
       return;
     }
     if (type === PROBE) {
-      // It went down with a connection of this process, or its answer did.
-      if (!working.has(correlationId)) send(replyTo, Buffer.alloc(0), { correlationId, type: UNKNOWN });
+      // Unknown: it went down with a connection of this process, or its answer did.
+      send(replyTo, Buffer.alloc(0), { correlationId, type: working.has(correlationId) ? WORKING : UNKNOWN });
       return;
     }
     working.add(correlationId);
@@ -257,8 +272,9 @@ export function createRabbitCall({
         throw new CallFailed(`${address} failed`);
       }
       while (!deadline.aborted && !isClosed) {
-        const queue = await targetOf(address, key);
-        const reply = queue && (await ask(queue, address, content, deadline));
+        const place = await placeFor(address, key);
+        const queue = place && directory.find(place);
+        const reply = queue && (await ask({ place, queue }, address, content, deadline));
         if (reply) return decodeAnswer(reply, address);
         await rest(deadline);
       }
@@ -270,20 +286,18 @@ export function createRabbitCall({
       const known = served.get(address);
       if (known) known.handler = handler;
       else {
-        const queue = queueOf(address, member);
         const opened = amqp.openChannel({
           name: `call.${address}`,
           async setup(channel) {
-            await channel.assertQueue(queue, { durable: false, exclusive: true, autoDelete: true });
+            await declare(channel);
+            const { queue } = await channel.assertQueue('', { exclusive: true, autoDelete: true });
             await consume(
               channel,
               queue,
-              (one) => void answer(one, served.get(address)?.handler ?? handler, address),
+              (one) => void answer(one, served.get(address)?.handler ?? handler, address, queue),
               { noAck: true },
             );
-            if (keyed.has(address)) return;
-            await declare(channel);
-            await channel.bindQueue(queue, exchange, address);
+            await channel.bindQueue(queue, exchange, placeOf(address, member));
           },
         });
         served.set(address, { handler, kept: opened });
