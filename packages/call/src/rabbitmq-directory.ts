@@ -1,8 +1,8 @@
 import { randomInt } from 'node:crypto';
 
-/** The queues of those who serve an address, as they have told it. */
+/** The queues of those who serve an address, as they have just told it. */
 export interface Directory {
-  /** One of them; undefined: nobody has answered yet, and another look is worth while in a moment. */
+  /** One of them; undefined: they were asked, and nobody has answered yet. */
   find(address: string): string | undefined;
   /** Somebody has answered. */
   found(address: string, queue: string): void;
@@ -10,15 +10,14 @@ export interface Directory {
   gone(address: string, queue: string): void;
 }
 
-/** Those that came since are found after this time, and those that do not answer any more are left out after two. */
-const FRESH_MS = 5_000;
+/** They are asked again after this time: what is sent to a node that went since is lost without a word. */
+const FRESH_MS = 1_000;
 const UNKNOWN_MS = 50;
 /** Members come and go. */
 const MOST_ADDRESSES = 10_000;
 
 interface Entry {
-  /** With the performance.now() of their last answers. */
-  queues: Map<string, number>;
+  queues: Set<string>;
   /** performance.now(). */
   soughtAt: number;
 }
@@ -28,20 +27,19 @@ export function createDirectory(seek: (address: string) => void): Directory {
   const known = new Map<string, Entry>();
   return {
     find(address) {
-      const entry = known.get(address) ?? { queues: new Map(), soughtAt: Number.NEGATIVE_INFINITY };
-      if (known.size > MOST_ADDRESSES) known.clear();
-      known.set(address, entry);
-      const { queues } = entry;
+      let entry = known.get(address);
       const now = performance.now();
-      if (now - entry.soughtAt >= (queues.size > 0 ? FRESH_MS : UNKNOWN_MS)) {
-        for (const [queue, answeredAt] of queues) if (answeredAt < entry.soughtAt) queues.delete(queue);
-        entry.soughtAt = now;
+      if (!entry || now - entry.soughtAt >= (entry.queues.size > 0 ? FRESH_MS : UNKNOWN_MS)) {
+        if (known.size > MOST_ADDRESSES) known.clear();
+        entry = { queues: new Set(), soughtAt: now };
+        known.set(address, entry);
         seek(address);
       }
-      return queues.size > 0 ? [...queues.keys()][randomInt(queues.size)] : undefined;
+      const queues = [...entry.queues];
+      return queues.length > 0 ? queues[randomInt(queues.length)] : undefined;
     },
     found(address, queue) {
-      known.get(address)?.queues.set(queue, performance.now());
+      known.get(address)?.queues.add(queue);
     },
     gone(address, queue) {
       known.get(address)?.queues.delete(queue);
