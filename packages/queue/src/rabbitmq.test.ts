@@ -1,5 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { newSecret } from '@wellspring/core/ids';
+import { Unavailable } from '@wellspring/core/unavailable';
 import { openDatabase } from '@wellspring/sqlite/database';
 import { createEmbeddedStore } from '@wellspring/store/embedded';
 import { eventually } from '@wellspring/testing/eventually';
@@ -45,5 +46,27 @@ await withServers(['rabbitmq', 'redis'], ({ rabbitmq, redis }) => {
     await ended;
     await second.close();
     await db.close();
+  });
+
+  test('a job that is handed out again after a failure says so: a part of it may have been done', async () => {
+    const { queue, advance, close } = await openRabbitSubject({ amqp: rabbitmq, redis });
+    const stop = new AbortController();
+    const seen: (true | undefined)[] = [];
+    const ended = queue.consume(
+      'emitted',
+      async ([job]) => {
+        if (seen.push(job.again) === 1) throw new Unavailable('at the moment');
+      },
+      { concurrency: 1, signal: stop.signal },
+    );
+    await queue.publish('emitted', { key: 'dc_1', payload: 'x' });
+    await eventually(async () => {
+      await advance(1_000);
+      return seen.length === 2;
+    });
+    expect(seen).toEqual([undefined, true]);
+    stop.abort();
+    await ended;
+    await close();
   });
 });
