@@ -39,9 +39,10 @@ const PING_MS = 2_000;
  * @throws Error when the broker is too old, refuses the credentials or the vhost, or the signal is aborted
  */
 export async function openAmqp({ url, log, signal }: AmqpTarget): Promise<Amqp> {
-  const renewed = new Set<KeptChannel>();
+  /** What is to be closed, and how it is renewed where it has to be. */
+  const opened = new Map<{ close(): Promise<void> }, (() => void) | undefined>();
   const nodes = watchNodes(url, log, () => {
-    for (const one of renewed) one.renew();
+    for (const renew of opened.values()) renew?.();
   });
   let isOpen = false;
   // Until then there is nothing to renew.
@@ -53,15 +54,14 @@ export async function openAmqp({ url, log, signal }: AmqpTarget): Promise<Amqp> 
   const publishing = await openLink({ url, of: 'publishers', log, signal, changed });
   stack.move();
   isOpen = true;
-  const opened = new Set<{ close(): Promise<void> }>();
 
-  function closable<T extends { close(): Promise<void> }>(one: T): T {
+  function closable<T extends { close(): Promise<void> }>(one: T, renew?: () => void): T {
     const close = one.close;
     one.close = async () => {
       opened.delete(one);
       await close();
     };
-    opened.add(one);
+    opened.set(one, renew);
     return one;
   }
   let answering = Promise.withResolvers<Channel>();
@@ -84,15 +84,8 @@ export async function openAmqp({ url, log, signal }: AmqpTarget): Promise<Amqp> 
       return consuming.isUp && publishing.isUp;
     },
     openChannel(events) {
-      const kept = closable(keepChannel(consuming, (model) => model.createChannel(), events, log));
-      if (!events.isRenewed) return kept;
-      renewed.add(kept);
-      const { close } = kept;
-      kept.close = async () => {
-        renewed.delete(kept);
-        await close();
-      };
-      return kept;
+      const kept = keepChannel(consuming, (model) => model.createChannel(), events, log);
+      return closable(kept, events.isRenewed ? kept.renew : undefined);
     },
     openPublisher: (name) =>
       closable(
@@ -118,7 +111,7 @@ export async function openAmqp({ url, log, signal }: AmqpTarget): Promise<Amqp> 
       if (!answered) throw new Unavailable('RabbitMQ does not answer');
     },
     async close() {
-      await Promise.all([...opened, probe].map((one) => one.close()));
+      await Promise.all([...opened.keys(), probe].map((one) => one.close()));
       await Promise.all([consuming.close(), publishing.close(), nodes.close()]);
     },
   };

@@ -84,7 +84,10 @@ export function createPublisher({ name, log, keep, isBlocked }: PublisherOptions
   let progress = 0;
   /** A channel that is being closed, for another one. */
   let renewing: ConfirmChannel | undefined;
-  /** Something was confirmed on this channel. Until then one message is sent at a time: what is behind one that is refused would come before it. */
+  /**
+   * Something was confirmed on this channel. Until then one message is sent at a time: what is behind one that is refused
+   * would come before it.
+   */
   let isProven = false;
   let isClosed = false;
   let emptied: (() => void) | undefined;

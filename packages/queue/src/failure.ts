@@ -20,10 +20,11 @@ export function verdictOn<E extends Entry>(
   entries: readonly E[],
   idOf: (entry: E) => string,
 ): Verdict<E> {
-  if (error instanceof Unavailable) return { dead: undefined, counts: false };
-  // By name: an error may come from another realm or another copy of the module.
+  // By name, too: an error may come from another realm or another copy of the module.
   const { name, jobId } = (error ?? {}) as Partial<PoisonJob>;
-  if ((name as string) === 'Unavailable') return { dead: undefined, counts: false };
+  if (error instanceof Unavailable || (name as string) === 'Unavailable') {
+    return { dead: undefined, counts: false };
+  }
   const poisoned = name === 'PoisonJob' ? entries.find((entry) => idOf(entry) === jobId) : undefined;
   const [first] = entries;
   return { dead: poisoned ?? (first!.attempts + 1 >= MAX_ATTEMPTS ? first : undefined), counts: true };

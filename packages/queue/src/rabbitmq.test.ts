@@ -44,6 +44,7 @@ await withServers(['rabbitmq', 'redis'], ({ rabbitmq, redis }) => {
     expect(seen).toEqual(['out true', 'new undefined']);
     stop.abort();
     await ended;
+    await first.close();
     await second.close();
     await db.close();
   });

@@ -73,9 +73,12 @@ export function createRabbitQueue(options: RabbitQueueOptions): Queue {
   /** One for each of the broker's queues: while one of them takes nothing, the others do. */
   const publishers = new Map<string, Publisher>();
   function publisherOf(name: string): Publisher {
-    const found = publishers.get(name) ?? amqp.openPublisher(name);
-    publishers.set(name, found);
-    return found;
+    let publisher = publishers.get(name);
+    if (!publisher) {
+      publisher = amqp.openPublisher(name);
+      publishers.set(name, publisher);
+    }
+    return publisher;
   }
   const delayedRows = store.collection(delayed);
   const purgeRows = store.collection(purges);

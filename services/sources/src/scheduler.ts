@@ -30,7 +30,7 @@ export function schedulerWorker({
   const rows = store.collection(timers);
 
   async function tick(row: TimerRow): Promise<void> {
-    const due = row.due_at!;
+    const [due, now] = [row.due_at!, clock.now()];
     const job: RunJob = {
       v: 1,
       type: 'run',
@@ -45,9 +45,9 @@ export function schedulerWorker({
       },
       hop: 0,
       trace_id: tickRunId(row.id, due),
-      accepted_at: clock.now(),
+      accepted_at: now,
       // It may have been published before, and its timer not set.
-      ...(clock.now() - due > LATE_MS && { again: true }),
+      ...(now - due > LATE_MS && { again: true }),
     };
     await queue.publish('runs', { key: row.source_id, payload: JSON.stringify(job) });
     // Only if nobody set the timer meanwhile.
