@@ -16,6 +16,7 @@ import {
   ProtocolError,
 } from './protocol.ts';
 import { type ChildSays, readFrame } from './read-frames.ts';
+import type { Slot } from './slots.ts';
 import type { Tier } from './tiers/tier.ts';
 
 type Reason = Extract<Result, { ok: false }>['reason'];
@@ -75,7 +76,7 @@ interface Call {
   end(result: Result | undefined): void;
 }
 
-export function startChild(tier: Tier, slot: string, clock: Clock): Child {
+export function startChild(tier: Tier, slot: Slot, clock: Clock): Child {
   const started = tier.spawn(slot);
   const frames = started.stdio[3] as Socket;
   /** In the order in which the process carries them out; the first one is under way. */

@@ -1,10 +1,11 @@
 import type { Log } from '@wellspring/core/log';
 import type { Child } from './child-process.ts';
+import type { Slot } from './slots.ts';
 
 /** A process that nobody has used yet, in a slot of its own. */
 export interface Fresh {
   child: Child;
-  slot: string;
+  slot: Slot;
 }
 
 /** Processes started ahead of their use. They know nothing of any tenant; each is used for one source only. */

@@ -21,17 +21,17 @@ test('the same relative data directory in two working directories: neither empti
     const slots = createSlots('.wellspring');
     return { slots, slot: slots.create() };
   });
-  expect(existsSync(first!.slot)).toBe(true);
+  expect(existsSync(first!.slot.app)).toBe(true);
   second!.slots.close();
-  expect(existsSync(first!.slot)).toBe(true);
-  expect(existsSync(first!.slots.create())).toBe(true);
+  expect(existsSync(first!.slot.app)).toBe(true);
+  expect(existsSync(first!.slots.create().tmp)).toBe(true);
   first!.slots.close();
-  expect(existsSync(first!.slot)).toBe(false);
+  expect(existsSync(first!.slot.app)).toBe(false);
 });
 
 test('what a crash left behind is gone at the next start on the same data', () => {
   const left = createSlots(dirs[0]!.path).create();
   const next = createSlots(dirs[0]!.path);
-  expect(existsSync(left)).toBe(false);
+  expect(existsSync(left.path)).toBe(false);
   next.close();
 });

@@ -5,22 +5,33 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { Files } from './packages/materialise.ts';
 
-/**
- * The directories of processes: one each, with the code and the packages that it runs, never used again. They lie
- * outside of the data directory, which only the platform may enter.
- */
+/** The directories of one process. They are never used again. */
+export interface Slot {
+  /** Random; names the slot in logs. */
+  id: string;
+  /** Holds the directories below. */
+  path: string;
+  /** The code, and a link to its packages. Read-only for the process. */
+  app: string;
+  /** Holds the socket through which the process reaches the network. Read-only for the process. */
+  egress: string;
+  /** TMPDIR of the process in tiers that cannot give it a tmpfs. */
+  tmp: string;
+}
+
+/** The slots of all processes. They lie outside of the data directory, which only the platform may enter. */
 export interface Slots {
   /** For programs and the like that all processes share. */
   shared: string;
   /** Sets of packages, under names that cannot be guessed; nobody may list it, so a source reads only its own. */
   packages: string;
-  create(): string;
+  create(): Slot;
   /**
    * Puts the code and its packages into a slot.
    * @param visiblePackages `packages` as the process sees it
    */
-  fill(slot: string, files: Files, visiblePackages: string): Promise<void>;
-  remove(slot: string): void;
+  fill(slot: Slot, files: Files, visiblePackages: string): Promise<void>;
+  remove(slot: Slot): void;
   close(): void;
 }
 
@@ -102,20 +113,25 @@ export function createSlots(dataDir: string): Slots {
     shared,
     packages,
     create() {
-      const slot = join(base, randomBytes(12).toString('hex'));
-      mkdirSync(slot, { mode: 0o755 });
+      const id = randomBytes(12).toString('hex');
+      const path = join(base, id);
+      const slot = { id, path, app: join(path, 'app'), egress: join(path, 'egress'), tmp: join(path, 'tmp') };
+      mkdirSync(path, { mode: 0o711 });
+      mkdirSync(slot.app, { mode: 0o755 });
+      mkdirSync(slot.egress, { mode: 0o755 });
+      mkdirSync(slot.tmp, { mode: 0o700 });
       return slot;
     },
     async fill(slot, { path, name, nodeModules }, visiblePackages) {
-      await linkFile(path, join(slot, name));
+      await linkFile(path, join(slot.app, name));
       if (nodeModules === undefined) return;
       await symlink(
         join(visiblePackages, await share(nodeModules), 'node_modules'),
-        join(slot, 'node_modules'),
+        join(slot.app, 'node_modules'),
       );
     },
     remove(slot) {
-      rm(slot, { recursive: true, force: true }).catch(() => {});
+      rm(slot.path, { recursive: true, force: true }).catch(() => {});
     },
     close: () => empty(base),
   };

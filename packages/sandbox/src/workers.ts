@@ -179,7 +179,7 @@ export function createWorkers({
         usedAt: performance.now(),
         last: Promise.resolve(),
         retired: false,
-        load: { path: `${tier.visibleSlot(slot)}/${files.name}`, format: bundle.format },
+        load: { path: `${tier.visible(slot).app}/${files.name}`, format: bundle.format },
         started: false,
         dbRevision: -1,
       };

@@ -116,15 +116,18 @@ export function createBubblewrapTier(
 
   return {
     name: 'bubblewrap',
-    visibleSlot: () => '/app',
+    visible: () => ({ app: '/app', egress: '/run/eg' }),
     visiblePackages: PACKAGES,
     spawn(slot) {
       const seccomp = openSync(filter, 'r');
       const args = [
         ...root,
         '--ro-bind',
-        slot,
+        slot.app,
         '/app',
+        '--ro-bind',
+        slot.egress,
+        '/run/eg',
         '--remount-ro',
         '/',
         '--chdir',

@@ -1,6 +1,5 @@
 import { spawn } from 'node:child_process';
-import { chownSync, existsSync, mkdirSync, realpathSync } from 'node:fs';
-import { join } from 'node:path';
+import { chownSync, existsSync, realpathSync } from 'node:fs';
 import { childEnvironment, nodeFlags, type Tier, type TierOptions } from './tier.ts';
 
 /** Of util-linux: lets the kernel end a child with its parent, which a child that is in an endless loop needs. */
@@ -14,18 +13,17 @@ export function createPlainTier({ program, packages, codeAllowNetworks, heapMb, 
   const realProgram = realpathSync(program);
   return {
     name: 'none',
-    visibleSlot: (slot) => slot,
+    visible: ({ app, egress }) => ({ app, egress }),
     visiblePackages: packages,
-    spawn(slot) {
-      const temporary = join(slot, 'tmp');
-      mkdirSync(temporary, { recursive: true, mode: 0o700 });
-      if (user) chownSync(temporary, user.uid, user.gid);
+    spawn({ app, tmp }) {
+      if (user) chownSync(tmp, user.uid, user.gid);
       const flags = [
         ...nodeFlags(heapMb),
         `--allow-fs-read=${realProgram}`,
-        `--allow-fs-read=${slot}/*`,
+        `--allow-fs-read=${app}/*`,
+        `--allow-fs-read=${tmp}/*`,
         `--allow-fs-read=${packages}/*`,
-        `--allow-fs-write=${temporary}/*`,
+        `--allow-fs-write=${tmp}/*`,
       ];
       const node = [process.execPath, ...flags, realProgram, JSON.stringify(codeAllowNetworks)];
       const [file = '', ...args] =
@@ -34,8 +32,8 @@ export function createPlainTier({ program, packages, codeAllowNetworks, heapMb, 
         ...user,
         // A group of its own: Ctrl-C in a terminal, meant for the platform, does not end runs under way.
         detached: true,
-        cwd: slot,
-        env: childEnvironment(slot, temporary),
+        cwd: app,
+        env: childEnvironment(app, tmp),
         stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
       });
     },

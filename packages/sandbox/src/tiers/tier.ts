@@ -1,15 +1,16 @@
 import type { ChildProcess } from 'node:child_process';
+import type { Slot } from '../slots.ts';
 
 /** One way to keep a child in. */
 export interface Tier {
   readonly name: 'bubblewrap' | 'launcher' | 'none';
   /**
-   * Starts a child that speaks frames on stdio[3]. Its code will lie in `slot`, which it sees as `visibleSlot`.
+   * Starts a child that speaks frames on stdio[3]. Its code is put into `slot.app` later.
    * Descriptors: 0 nothing, 1 and 2 pipes, 3 the frames.
    */
-  spawn(slot: string): ChildProcess;
-  /** Path of the slot as the child sees it. */
-  visibleSlot(slot: string): string;
+  spawn(slot: Slot): ChildProcess;
+  /** Paths of the slot's directories as the child sees them. */
+  visible(slot: Slot): Pick<Slot, 'app' | 'egress'>;
   /** The same of the directory of packages. */
   visiblePackages: string;
 }
