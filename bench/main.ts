@@ -1,7 +1,18 @@
 import { compareDistributed } from './src/distributed.ts';
 import { compareRoad } from './src/road.ts';
+import { compareSandbox } from './src/sandbox.ts';
 
-/** `pnpm bench`: both; `pnpm bench embedded` or `pnpm bench distributed`: one of them. */
+/** `pnpm bench` runs all benches, `pnpm bench NAME` one of them. */
+const BENCHES: Record<string, () => Promise<void>> = {
+  embedded: compareRoad,
+  distributed: compareDistributed,
+  sandbox: compareSandbox,
+};
+
 const [only] = process.argv.slice(2);
-if (only !== 'distributed') await compareRoad();
-if (only !== 'embedded') await compareDistributed();
+if (only !== undefined && !Object.hasOwn(BENCHES, only)) {
+  console.error(`Unknown bench ${only}. Choose one of ${Object.keys(BENCHES).join(', ')}.`);
+  process.exitCode = 1;
+} else {
+  for (const [name, run] of Object.entries(BENCHES)) if (only === undefined || only === name) await run();
+}

@@ -23,7 +23,7 @@ export async function startModule(
 }
 
 /** Processes below a process, and itself. */
-function treeOf(root: number): number[] {
+export function treeOf(root: number): number[] {
   const parents = new Map<number, number>();
   for (const name of readdirSync('/proc')) {
     const stat = /^\d+$/.test(name) ? statOf(Number(name)) : undefined;
@@ -78,6 +78,14 @@ export function memoryOf(root: number): number {
 function proportional(pid: number): number | undefined {
   const kilobytes = /^Pss:\s+(\d+) kB/m.exec(readIfThere(`/proc/${pid}/smaps_rollup`) ?? '')?.[1];
   return kilobytes === undefined ? undefined : Number(kilobytes) * 1024;
+}
+
+/** Bytes that only this process holds; where that may not be read: the resident size. */
+export function usedMemory(pid: number): number {
+  const rollup = readIfThere(`/proc/${pid}/smaps_rollup`);
+  const kilobytes =
+    rollup && [...rollup.matchAll(/^Private_\w+:\s+(\d+) kB/gm)].map(([, size]) => Number(size));
+  return kilobytes ? kilobytes.reduce((sum, size) => sum + size, 0) * 1024 : resident(pid);
 }
 
 function resident(pid: number): number {

@@ -1,0 +1,98 @@
+import { now } from '../load.ts';
+import { echoTimes, endBareNode, startBareNode } from './bare-node.ts';
+import { type BenchSandbox, openBenchSandbox } from './bench-sandbox.ts';
+import { ms, p50, percentileOf, type Row } from './goals.ts';
+
+const CALLS = Number(process.env.BENCH_CALLS ?? 4000);
+/** Bytes of an event. */
+const EVENT = { n: 0, text: 'x'.repeat(380) };
+const EMIT = `export default { name: 'emit', props: { db: '$.service.db' }, run(event) {
+  this.$emit(event); this.db.set('n', event.n);
+} };`;
+
+async function serialCalls(sandbox: BenchSandbox, process: string, calls: number): Promise<number[]> {
+  const component = await sandbox.component(EMIT);
+  const times: number[] = [];
+  for (let n = 0; n < calls; n += 1) {
+    const began = now();
+    await component.call(process, { ...EVENT, n });
+    times.push(now() - began);
+  }
+  return times;
+}
+
+/** @returns calls a second with so many under way in one process */
+async function rate(sandbox: BenchSandbox, process: string, together: number): Promise<number> {
+  const component = await sandbox.component(EMIT);
+  let next = 0;
+  const began = now();
+  await Promise.all(
+    Array.from({ length: together }, async () => {
+      while (next < CALLS) {
+        next += 1;
+        await component.call(process, { ...EVENT, n: next });
+      }
+    }),
+  );
+  return (CALLS / (now() - began)) * 1000;
+}
+
+/** A warm call beside a raw echo over a socket pair, and beside a child without isolation; turns alternate. */
+export async function callRows(sandbox: BenchSandbox): Promise<Row[]> {
+  await using plain = await openBenchSandbox('none');
+  const node = await startBareNode();
+  const times = { echo: [] as number[], warm: [] as number[], plain: [] as number[] };
+  // The first round warms up.
+  for (let round = 0; round < 5; round += 1) {
+    const echo = await echoTimes(node, CALLS / 4, 500);
+    const warm = await serialCalls(sandbox, 'calls/warm', CALLS / 4);
+    const bare = await serialCalls(plain, 'calls/warm', CALLS / 4);
+    if (round === 0) continue;
+    times.echo.push(...echo);
+    times.warm.push(...warm);
+    times.plain.push(...bare);
+  }
+  await endBareNode(node);
+  const serial = await rate(sandbox, 'calls/rate', 1);
+  const many = await rate(sandbox, 'calls/rate', 64);
+  const [echo, warm, bare] = [p50(times.echo), p50(times.warm), p50(times.plain)];
+  return [
+    {
+      what: 'warm call : raw echo over a socket pair (p50)',
+      measured: warm / echo,
+      goal: 3,
+      unit: '×',
+      behind: `${ms(warm)} : ${ms(echo)}`,
+    },
+    {
+      what: 'warm call, p99',
+      measured: percentileOf(times.warm, 99),
+      goal: 1,
+      unit: ' ms',
+      behind: `echo ${ms(percentileOf(times.echo, 99))}`,
+    },
+    {
+      what: 'warm call : the same in tier none (p50)',
+      measured: warm / bare,
+      goal: 1.15,
+      unit: '×',
+      behind: `${ms(warm)} : ${ms(bare)}`,
+    },
+    {
+      what: 'serial calls a second : echoes a second',
+      measured: serial / (1000 / echo),
+      goal: 0.4,
+      atLeast: true,
+      unit: '×',
+      behind: `${serial.toFixed(0)} : ${(1000 / echo).toFixed(0)}`,
+    },
+    {
+      what: '64 calls under way : serial (calls a second)',
+      measured: many / serial,
+      goal: 1.6,
+      atLeast: true,
+      unit: '×',
+      behind: `${many.toFixed(0)} : ${serial.toFixed(0)}`,
+    },
+  ];
+}

@@ -1,0 +1,64 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { BenchSandbox } from './bench-sandbox.ts';
+import { ms, p50, type Row } from './goals.ts';
+
+const REQUESTS = Number(process.env.BENCH_REQUESTS ?? 400);
+
+/** Times of GET requests, ms: each over a connection of its own, and over one that is kept. */
+const MEASURE = `async (url, requests) => {
+  const times = { fresh: [], kept: [] };
+  const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
+  const get = (using) => new Promise((resolve, reject) => {
+    const began = process.hrtime.bigint();
+    http.get(url, { agent: using }, (response) => {
+      response.resume().on('end', () => resolve(Number(process.hrtime.bigint() - began) / 1e6));
+    }).on('error', reject);
+  });
+  for (let n = 0; n < requests; n += 1) {
+    times.fresh.push(await get(new http.Agent({ keepAlive: false })));
+    times.kept.push(await get(agent));
+    // Below the limit of new connections a second.
+    await new Promise((resolve) => setTimeout(resolve, 25));
+  }
+  agent.destroy();
+  return times;
+}`;
+
+interface Times {
+  fresh: number[];
+  kept: number[];
+}
+
+/** Requests of a sandbox through the relay, beside the same code in this process. */
+export async function networkRows(sandbox: BenchSandbox): Promise<Row[]> {
+  const server = createServer((_request, response) => response.end('ok'));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  try {
+    const component = await sandbox.component(
+      `import http from 'node:http'; const measure = ${MEASURE};
+       export default { name: 'get', async run({ url, requests }) { this.$emit(await measure(url, requests)); } };`,
+    );
+    await component.call('network/1', { url, requests: 20 });
+    const { emits } = await component.call('network/1', { url, requests: REQUESTS }, 120_000);
+    const relayed = JSON.parse(emits[0]!) as Times;
+    const measure = new Function('http', `return ${MEASURE}`)(await import('node:http')) as (
+      url: string,
+      requests: number,
+    ) => Promise<Times>;
+    await measure(url, 20);
+    const direct = await measure(url, REQUESTS);
+    const row = (what: string, kind: keyof Times, goal: number): Row => ({
+      what: `${what}: relay − direct (p50)`,
+      measured: p50(relayed[kind]) - p50(direct[kind]),
+      goal,
+      unit: ' ms',
+      behind: `${ms(p50(relayed[kind]))} − ${ms(p50(direct[kind]))}`,
+    });
+    return [row('request, new connection', 'fresh', 0.6), row('request, kept connection', 'kept', 0.2)];
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
+}
