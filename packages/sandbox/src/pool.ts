@@ -20,6 +20,8 @@ export interface Pool {
 const AT_A_TIME = 2;
 /** A process that is not ready by then never will be. */
 const READY_MS = 30_000;
+/** The start of a process blocks for milliseconds: the first call of the one that was taken comes first. */
+const REFILL_DELAY_MS = 30;
 
 export function createPool(spawn: () => Fresh, target: number, log: Log): Pool {
   const waiting: Fresh[] = [];
@@ -51,18 +53,26 @@ export function createPool(spawn: () => Fresh, target: number, log: Log): Pool {
     }
   }
 
+  let refilling: NodeJS.Timeout | undefined;
+  function refillLater(): void {
+    refilling ??= setTimeout(() => {
+      refilling = undefined;
+      refill();
+    }, REFILL_DELAY_MS);
+    refilling.unref();
+  }
+
   refill();
   return {
     async take() {
       for (let fresh = waiting.shift(); fresh; fresh = waiting.shift()) {
         if (!fresh.child.usable) continue;
-        // The refill must not compete with what the process was taken for.
-        setImmediate(refill);
+        refillLater();
         return fresh;
       }
       const fresh = start();
       await fresh.child.ready;
-      setImmediate(refill);
+      refillLater();
       return fresh;
     },
     get size() {
@@ -70,6 +80,7 @@ export function createPool(spawn: () => Fresh, target: number, log: Log): Pool {
     },
     close() {
       closed = true;
+      clearTimeout(refilling);
     },
   };
 }

@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { chmodSync, existsSync, lstatSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, copyFileSync, existsSync, linkSync, lstatSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { copyFile, link, mkdir, readdir, readlink, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -63,6 +63,15 @@ function empty(base: string): void {
   rmSync(base, { recursive: true, force: true });
 }
 
+/** As linkFile, at once. */
+function placeFile(from: string, to: string): void {
+  try {
+    linkSync(from, to);
+  } catch {
+    copyFileSync(from, to);
+  }
+}
+
 async function linkFile(from: string, to: string): Promise<void> {
   await link(from, to).catch((error: { code?: string }) => {
     if (error.code === 'EXDEV' || error.code === 'EPERM' || error.code === 'EMLINK')
@@ -123,7 +132,8 @@ export function createSlots(dataDir: string): Slots {
       return slot;
     },
     async fill(slot, { path, name, nodeModules }, visiblePackages) {
-      await linkFile(path, join(slot.app, name));
+      // Without a thread of the pool, which may be busy: the first call of a process waits for this.
+      placeFile(path, join(slot.app, name));
       if (nodeModules === undefined) return;
       await symlink(
         join(visiblePackages, await share(nodeModules), 'node_modules'),
