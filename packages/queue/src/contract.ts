@@ -1,8 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
+import { admissionContract } from './contract-admission.ts';
 import { failuresContract, job, values } from './contract-failures.ts';
 import { keptInOrder } from './contract-order.ts';
-import type { Handler, Job, Queue } from './port.ts';
+import type { ConsumeOptions, Handler, Job, Queue } from './port.ts';
 
 /** A queue under test, and the time it lives in. */
 export interface QueueSubject {
@@ -37,9 +38,16 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
 
     const consume = (
       handler: Handler,
-      { concurrency = 8, batch = 1, of = queue, signal = stop.signal } = {},
+      {
+        concurrency = 8,
+        batch = 1,
+        of = queue,
+        signal = stop.signal,
+        admit,
+      }: Partial<ConsumeOptions> & { of?: Queue } = {},
     ) => {
-      const ended = of.consume('runs', handler, { concurrency, batch, signal });
+      const options = { concurrency, batch, signal, ...(admit && { admit }) };
+      const ended = of.consume('runs', handler, options);
       consumers.push(ended);
       return ended;
     };
@@ -282,6 +290,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       expect(seen[0]!.attempt).toBeGreaterThanOrEqual(2);
     });
 
+    admissionContract(() => ({ queue, stop, consume, until }));
     failuresContract(() => ({ queue, now: () => subject.now(), consume, until, drain }));
 
     test('whatever fails and however it is batched, the jobs of a key are done in order', async () => {

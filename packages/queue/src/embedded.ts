@@ -1,45 +1,21 @@
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
 import type { Database } from '@wellspring/sqlite/database';
+import { createDispatcher, type Dispatcher } from './dispatcher.ts';
 import { createJobTable, type StoredJob } from './embedded-table.ts';
 import { restAfter, verdictOn } from './failure.ts';
 import { createLanes, type Entry, type Lane, type Lanes } from './lanes.ts';
-import {
-  type ConsumeOptions,
-  type Handler,
-  type Job,
-  type JobInput,
-  QUEUES,
-  type Queue,
-  type QueueName,
-} from './port.ts';
+import { type Handler, type Job, type JobInput, QUEUES, type Queue, type QueueName } from './port.ts';
 
 const FIRST_BACKOFF_MS = 100;
 const LONGEST_BACKOFF_MS = 30_000;
 /** Payloads beyond are read from the file when their turn comes. */
 const CACHED_BYTES = 64 * 1024 * 1024;
 
-interface Consumer {
-  handler: Handler;
-  options: ConsumeOptions;
-  running: number;
-  stopped: () => void;
-}
-
 interface Line {
   lanes: Lanes;
-  consumers: Consumer[];
+  dispatcher: Dispatcher;
   delayed: number;
-}
-
-/** The consumer with a free place that has the least to do. */
-function leastBusy({ consumers }: Line): Consumer | undefined {
-  let found: Consumer | undefined;
-  for (const one of consumers) {
-    if (one.options.signal.aborted || one.running >= one.options.concurrency) continue;
-    if (!found || one.running < found.running) found = one;
-  }
-  return found;
 }
 
 /** A queue in a SQLite file: a job is durable when its row is; see sqlite/database. */
@@ -50,7 +26,15 @@ export function createEmbeddedQueue(db: Database, { clock, log }: { clock: Clock
   let cachedBytes = 0;
 
   for (const queue of QUEUES) {
-    lines.set(queue, { lanes: createLanes(), consumers: [], delayed: 0 });
+    const lanes = createLanes();
+    const dispatcher = createDispatcher({
+      lanes,
+      handle: (handler, lane, entries) => handOut(queue, handler, lane, entries),
+      clock,
+      log,
+      closing: closing.signal,
+    });
+    lines.set(queue, { lanes, dispatcher, delayed: 0 });
   }
   const lineOf = (queue: QueueName) => lines.get(queue)!;
 
@@ -73,7 +57,7 @@ export function createEmbeddedQueue(db: Database, { clock, log }: { clock: Clock
       if (cachedBytes > CACHED_BYTES) forget(entry);
     }
     line.lanes.add(entry);
-    dispatch(queue);
+    line.dispatcher.dispatch();
   }
 
   function forget(entry: Entry): void {
@@ -85,17 +69,6 @@ export function createEmbeddedQueue(db: Database, { clock, log }: { clock: Clock
     // Rows of a queue that this version does not know stay where they are.
     if (!lines.has(queue)) continue;
     admit(queue, { seq, key, attempts, publishedAt: published_at, payload: undefined }, not_before);
-  }
-
-  function dispatch(queue: QueueName): void {
-    const line = lineOf(queue);
-    while (!closing.signal.aborted) {
-      const consumer = leastBusy(line);
-      const taken = consumer && line.lanes.take(consumer.options.batch ?? 1);
-      if (!taken) return;
-      consumer.running += 1;
-      handOut(queue, line, consumer, taken.lane, taken.entries);
-    }
   }
 
   function toJob(entry: Entry): Job | undefined {
@@ -110,28 +83,18 @@ export function createEmbeddedQueue(db: Database, { clock, log }: { clock: Clock
     };
   }
 
-  async function handOut(
-    queue: QueueName,
-    line: Line,
-    consumer: Consumer,
-    lane: Lane,
-    entries: Entry[],
-  ): Promise<void> {
-    let rest = 0;
+  async function handOut(queue: QueueName, handler: Handler, lane: Lane, entries: Entry[]): Promise<number> {
+    const line = lineOf(queue);
     try {
       // A job whose row is gone was purged meanwhile.
       const jobs = entries.map(toJob).filter((job) => job !== undefined);
       const [first, ...others] = jobs;
-      if (first) await consumer.handler([first, ...others]);
+      if (first) await handler([first, ...others]);
       acknowledge(line, entries);
+      return 0;
     } catch (error) {
-      rest = await failed(queue, line, lane, entries, error);
+      return failed(queue, line, lane, entries, error);
     }
-    consumer.running -= 1;
-    if (consumer.options.signal.aborted && consumer.running === 0) consumer.stopped();
-    if (rest > 0) await clock.sleep(rest, closing.signal);
-    line.lanes.release(lane);
-    dispatch(queue);
   }
 
   /**
@@ -211,24 +174,10 @@ export function createEmbeddedQueue(db: Database, { clock, log }: { clock: Clock
     publish: (queue, job) => publishMany(queue, [job]),
     publishMany,
     consume(queue, handler, options) {
-      if (options.signal.aborted) return Promise.resolve();
-      const line = lineOf(queue);
-      return new Promise<void>((resolve) => {
-        const consumer: Consumer = {
-          handler,
-          options,
-          running: 0,
-          stopped: () => {
-            line.consumers = line.consumers.filter((other) => other !== consumer);
-            resolve();
-          },
-        };
-        line.consumers.push(consumer);
-        options.signal.addEventListener('abort', () => consumer.running === 0 && consumer.stopped(), {
-          once: true,
-        });
-        dispatch(queue);
-      });
+      const { dispatcher } = lineOf(queue);
+      const gone = dispatcher.consume(handler, options);
+      dispatcher.dispatch();
+      return gone;
     },
     depth: async (queue) => lineOf(queue).lanes.size + lineOf(queue).delayed,
     async purgeKey(queue, key) {

@@ -25,12 +25,16 @@ export interface Lane<E extends Entry = Entry> {
   held: boolean;
   /** So many of the first go out alone, so that a failure is that of the job which fails. */
   alone: number;
+  /** performance.now() since when it waits for its admission, see ConsumeOptions; undefined: it does not. */
+  admission: number | undefined;
 }
 
 export interface Lanes<E extends Entry = Entry> {
   add(entry: E): void;
-  /** Gives a lane and its first entries, and holds it. */
-  take(batch: number): { lane: Lane<E>; entries: E[] } | undefined;
+  /** Gives the lane whose turn it is, and holds it. */
+  next(): Lane<E> | undefined;
+  /** Takes the first entries of a lane that is held; none when they were purged. */
+  take(lane: Lane<E>, batch: number): E[];
   /** Says that entries that were out are done. */
   settle(count: number): void;
   /** Puts entries that were out back to the front, in this order. */
@@ -40,6 +44,7 @@ export interface Lanes<E extends Entry = Entry> {
   /** Drops what waits in a lane and is chosen; what is out stays with whoever has it. */
   purge(name: string, chosen: (entry: E) => boolean): E[];
   names(): Iterable<string>;
+  get(name: string): Lane<E> | undefined;
   /** Entries that wait or are out. */
   readonly size: number;
 }
@@ -68,19 +73,22 @@ export function createLanes<E extends Entry = Entry>(): Lanes<E> {
     add(entry) {
       let lane = lanes.get(entry.key);
       if (!lane) {
-        lane = { name: entry.key, waiting: [], head: 0, held: false, alone: 0 };
+        lane = { name: entry.key, waiting: [], head: 0, held: false, alone: 0, admission: undefined };
         lanes.set(entry.key, lane);
       }
       lane.waiting.push(entry);
       size += 1;
       offer(lane);
     },
-    take(batch) {
+    next() {
       const [name] = turn;
       if (name === undefined) return undefined;
       turn.delete(name);
       const lane = lanes.get(name)!;
       lane.held = true;
+      return lane;
+    },
+    take(lane, batch) {
       const entries = lane.waiting.slice(lane.head, lane.head + (lane.alone > 0 ? 1 : batch));
       lane.alone = Math.max(0, lane.alone - 1);
       lane.head += entries.length;
@@ -88,7 +96,7 @@ export function createLanes<E extends Entry = Entry>(): Lanes<E> {
         lane.waiting = lane.waiting.slice(lane.head);
         lane.head = 0;
       }
-      return { lane, entries };
+      return entries;
     },
     settle(count) {
       size -= count;
@@ -115,6 +123,7 @@ export function createLanes<E extends Entry = Entry>(): Lanes<E> {
       return dropped;
     },
     names: () => lanes.keys(),
+    get: (name) => lanes.get(name),
     get size() {
       return size;
     },

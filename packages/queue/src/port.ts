@@ -53,8 +53,16 @@ export class PoisonJob extends Error {
 }
 
 export interface ConsumeOptions {
-  /** Batches handled at a time by this consumer. */
-  concurrency: number;
+  /** Batches handled at a time by this consumer; default: as many as there are, or as `admit` admits. */
+  concurrency?: number;
+  /**
+   * Waits until a batch of this key may be handled. Every key with jobs waits for its own admission; meanwhile its jobs
+   * stay in the queue, and cost this process what waiting jobs cost.
+   * @param signal that of the consumer; when it is aborted, nobody waits for the admission any more
+   * @returns a function that is called when the batch is over
+   * @throws anything: the key asks again after a second
+   */
+  admit?(key: string, signal: AbortSignal): Promise<() => void>;
   /** Most jobs in a batch; default 1. */
   batch?: number;
   signal: AbortSignal;

@@ -35,8 +35,21 @@ const SLOW_MS = 500;
 /** Jobs that are not done after this time go there in any case: the broker gives a consumer half an hour. */
 const VERY_SLOW_MS = 60_000;
 
-/** Jobs of keys that are too slow for the broker, by key and in order. @param isTight memory is short */
-export function slowOf(jobs: Iterable<Arrived>, isTight: boolean): Map<string, Arrived[]> {
+export interface SlowOptions {
+  /** Memory is short. */
+  isTight: boolean;
+  /** performance.now() since when the key waits for its admission (see ConsumeOptions); undefined: it does not. */
+  admissionOf(key: string): number | undefined;
+}
+
+/**
+ * Jobs of keys that are too slow for the broker, by key and in order. Keys that wait for their admission count as slow
+ * however few jobs they have: thousands of them would take all of PREFETCH, and stop the jobs of every other key.
+ */
+export function slowOf(
+  jobs: Iterable<Arrived>,
+  { isTight, admissionOf }: SlowOptions,
+): Map<string, Arrived[]> {
   const now = performance.now();
   const byKey = new Map<string, Arrived[]>();
   let held = 0;
@@ -50,8 +63,12 @@ export function slowOf(jobs: Iterable<Arrived>, isTight: boolean): Map<string, A
   const isFull = held >= PREFETCH / 2;
   for (const [key, own] of byKey) {
     const age = now - own[0]!.arrivedAt;
+    const isHeldUp = now - (admissionOf(key) ?? now) > SLOW_MS;
     const isSlow =
-      age > VERY_SLOW_MS || (isFull && age > SLOW_MS && own.length >= MANY) || (isTight && own.length > 1);
+      age > VERY_SLOW_MS ||
+      (isFull && isHeldUp) ||
+      (isFull && age > SLOW_MS && own.length >= MANY) ||
+      (isTight && own.length > 1);
     if (!isSlow) byKey.delete(key);
   }
   return byKey;

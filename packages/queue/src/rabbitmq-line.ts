@@ -2,6 +2,7 @@ import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
 import type { Ownership } from '@wellspring/redis/ownership';
 import type { Collection } from '@wellspring/store/port';
+import { createDispatcher } from './dispatcher.ts';
 import { restAfter, verdictOn } from './failure.ts';
 import { createLanes, type Lane } from './lanes.ts';
 import type { ConsumeOptions, Handler, Job, QueueName } from './port.ts';
@@ -40,13 +41,6 @@ const LOOK_AGAIN_MS = 100;
 /** Of payloads in memory; beyond, what waits goes to the inbox. */
 const BYTES = 128 * 1024 * 1024;
 
-interface Consumer {
-  handler: Handler;
-  options: ConsumeOptions;
-  running: number;
-  gone(): void;
-}
-
 const toJob = ({ id, key, payload, attempts: failures, publishedAt, again }: Arrived): Job => ({
   id,
   key,
@@ -60,21 +54,12 @@ export function createLine(options: LineOptions): Line {
   const { queue, clock, log, ownership, attemptRows, partitionOf, open, bury, closing } = options;
   const lanes = createLanes<Arrived>();
   const held = new Map<number, Partition>();
-  const consumers = new Set<Consumer>();
+  const dispatcher = createDispatcher({ lanes, handle: handOut, clock, log, closing });
   let sharing: { stop: AbortController; ended: Promise<void> } | undefined;
   /** performance.now() from which jobs are handed out: those of partitions taken together come together. */
   let settledAt = 0;
   let planned = false;
   let isTight = false;
-
-  function leastBusy(): Consumer | undefined {
-    let found: Consumer | undefined;
-    for (const one of consumers) {
-      if (one.options.signal.aborted || one.running >= one.options.concurrency) continue;
-      if (!found || one.running < found.running) found = one;
-    }
-    return found;
-  }
 
   /** At the end of the turn: what arrives together goes out together. */
   function plan(): void {
@@ -84,42 +69,27 @@ export function createLine(options: LineOptions): Line {
     const run = () => {
       planned = false;
       if (performance.now() < settledAt) plan();
-      else dispatch();
+      else dispatcher.dispatch();
     };
     if (settling > 0) setTimeout(run, settling);
     else setImmediate(run);
   }
 
-  function dispatch(): void {
-    while (!closing.aborted) {
-      const consumer = leastBusy();
-      const taken = consumer && lanes.take(consumer.options.batch ?? 1);
-      if (!taken) return;
-      consumer.running += 1;
-      const outAt = performance.now();
-      for (const job of taken.entries) Object.assign(job, { out: true, outAt });
-      void handOut(consumer, taken.lane, taken.entries);
-    }
-  }
-
-  async function handOut(consumer: Consumer, lane: Lane<Arrived>, jobs: Arrived[]): Promise<void> {
+  async function handOut(handler: Handler, lane: Lane<Arrived>, jobs: Arrived[]): Promise<number> {
+    const outAt = performance.now();
+    for (const job of jobs) Object.assign(job, { out: true, outAt });
     const [first, ...others] = jobs as [Arrived, ...Arrived[]];
     // The partition that it came from: what has it later is not concerned.
     const partition = held.get(partitionOf(first.key));
-    let rest = 0;
     try {
-      await consumer.handler([toJob(first), ...others.map(toJob)]);
+      await handler([toJob(first), ...others.map(toJob)]);
       for (const job of jobs) job.out = false;
       lanes.settle(jobs.length);
       partition?.done(jobs);
+      return 0;
     } catch (error) {
-      rest = await failed(partition, lane, jobs, error);
+      return failed(partition, lane, jobs, error);
     }
-    consumer.running -= 1;
-    settle(consumer);
-    if (rest > 0) await clock.sleep(rest, closing);
-    lanes.release(lane);
-    dispatch();
   }
 
   /** Gives the jobs back, except one that is dead now. Gives the ms for which the lane rests. */
@@ -182,6 +152,7 @@ export function createLine(options: LineOptions): Line {
         return names.flatMap((name) => lanes.purge(name, chosen));
       },
       isTight: () => isTight,
+      admissionOf: (key) => lanes.get(key)?.admission,
     });
     held.set(partition, one);
   }
@@ -198,18 +169,10 @@ export function createLine(options: LineOptions): Line {
     if (held.get(partition) === one) held.delete(partition);
   }
 
-  /** An aborted consumer is gone when nothing of its work is left; with the last one the partitions go. */
-  function settle(consumer: Consumer): void {
-    if (!consumer.options.signal.aborted || consumer.running > 0) return;
-    if (!consumers.delete(consumer)) return;
-    consumer.gone();
-    if (consumers.size === 0) sharing?.stop.abort();
-  }
-
   return {
     held,
     get isConsumed() {
-      return consumers.size > 0;
+      return dispatcher.size > 0;
     },
     look() {
       let bytes = 0;
@@ -223,9 +186,6 @@ export function createLine(options: LineOptions): Line {
       // The partitions of the consumers before are let go of first.
       while (sharing?.stop.signal.aborted) await sharing.ended;
       if (signal.aborted) return;
-      const gone = Promise.withResolvers<void>();
-      const consumer: Consumer = { handler, options: consumeOptions, running: 0, gone: gone.resolve };
-      consumers.add(consumer);
       if (!sharing) {
         const stop = new AbortController();
         const ended = ownership.run({ take, release }, stop.signal).finally(() => {
@@ -234,9 +194,11 @@ export function createLine(options: LineOptions): Line {
         sharing = { stop, ended };
       }
       const current = sharing;
-      signal.addEventListener('abort', () => settle(consumer), { once: true });
+      const gone = dispatcher.consume(handler, consumeOptions);
       plan();
-      await gone.promise;
+      await gone;
+      // With the last consumer the partitions go.
+      if (dispatcher.size === 0) current.stop.abort();
       if (current.stop.signal.aborted) await current.ended;
     },
   };

@@ -34,6 +34,8 @@ export interface PartitionEvents {
   drop(key: string | undefined, chosen: (job: Arrived) => boolean): Arrived[];
   /** Memory is short. */
   isTight(): boolean;
+  /** performance.now() since when the key waits for its admission; undefined: it does not. */
+  admissionOf(key: string): number | undefined;
 }
 
 export interface PartitionOptions {
@@ -62,7 +64,7 @@ const isOf = (key: string, base: string) => key === base || key.startsWith(`${ba
 
 export function openPartition(
   { amqp, store, clock, log, queue, declare, name }: PartitionOptions,
-  { admit, drop, isTight }: PartitionEvents,
+  { admit, drop, isTight, admissionOf }: PartitionEvents,
 ): Partition {
   const attemptRows = store.collection(attempts);
   const purgeRows = store.collection(purges);
@@ -318,7 +320,7 @@ export function openPartition(
     },
     spill() {
       if (!channel || isLeaving) return;
-      for (const [key, chosen] of slowOf(jobs.values(), isTight())) {
+      for (const [key, chosen] of slowOf(jobs.values(), { isTight: isTight(), admissionOf })) {
         if (!inbox.isBehind(key)) void toInbox(key, chosen);
       }
     },

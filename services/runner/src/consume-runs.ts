@@ -1,4 +1,4 @@
-import { CALLS, type ForgetCall, type HookCall } from '@wellspring/contract/calls';
+import { CALLS, type ForgetCall, HOOK_DEADLINE_MS, type HookCall } from '@wellspring/contract/calls';
 import type { HttpReply, RunsMessage } from '@wellspring/contract/messages';
 import { notFound } from '@wellspring/core/problem';
 import { type Job, PoisonJob } from '@wellspring/queue/port';
@@ -9,9 +9,8 @@ import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import type { Catalog, Deployed } from './catalog.ts';
 import { createLane, type Lane, type LaneDeps } from './lane.ts';
 import { repeatedRuns } from './repeated.ts';
+import type { RunSlots } from './run-slots.ts';
 
-/** Sources that run at a time in one runner. */
-const CONCURRENCY = 256;
 /** Runs of one source handed over at a time. */
 const BATCH = 64;
 /** Runs of one source handed to its process ahead; it carries them out one after the other. */
@@ -25,6 +24,7 @@ const KEPT_LANES = 5000;
 export function runsWorkers(
   deps: Pick<Deps, 'store' | 'queue' | 'call' | 'log' | 'clock'> & LaneDeps,
   catalog: Catalog,
+  slots: RunSlots,
 ): Worker[] {
   const { queue, call, store, executor } = deps;
   const lanes = new Map<string, { lane: Lane; deploymentId: string; ownerId: string }>();
@@ -126,7 +126,7 @@ export function runsWorkers(
   return [
     {
       name: 'runner.runs',
-      run: (signal) => queue.consume('runs', handle, { concurrency: CONCURRENCY, batch: BATCH, signal }),
+      run: (signal) => queue.consume('runs', handle, { admit: slots.admit, batch: BATCH, signal }),
     },
     {
       name: 'runner.hooks',
@@ -137,10 +137,19 @@ export function runsWorkers(
             const deployed = await catalog.load(source_id, deployment_id);
             if (!deployed) throw notFound('source', source_id);
             if (!deployed.deployment.definition.hooks.includes(hook)) return { ok: true };
-            // The hook may be that of other code than what runs: the lane keeps its own.
-            const lane = lanes.get(source_id)?.lane ?? laneOf(deployed);
-            const thrown = await lane.hook(hook, deployed, await logsWanted(deployed.source));
-            return thrown ? { ok: false, name: thrown.name, message: thrown.message } : { ok: true };
+            // After the deadline nobody waits for the answer any more.
+            const until = AbortSignal.any([signal, AbortSignal.timeout(HOOK_DEADLINE_MS)]);
+            const release = await slots.hook(deployed.source.owner_id, until);
+            try {
+              // It may have been deleted while it waited.
+              if (!(await catalog.load(source_id, deployment_id))) throw notFound('source', source_id);
+              // The hook may be that of other code than what runs: the lane keeps its own.
+              const lane = lanes.get(source_id)?.lane ?? laneOf(deployed);
+              const thrown = await lane.hook(hook, deployed, await logsWanted(deployed.source));
+              return thrown ? { ok: false, name: thrown.name, message: thrown.message } : { ok: true };
+            } finally {
+              release();
+            }
           },
           signal,
         );

@@ -8,7 +8,7 @@ import type { EmittedMessage, RecordJob, RunJob, Trigger } from '@wellspring/con
 import { systemClock } from '@wellspring/core/clock';
 import { newId } from '@wellspring/core/ids';
 import { silentLog } from '@wellspring/core/log';
-import { noMetrics } from '@wellspring/core/metrics';
+import { type Metrics, noMetrics } from '@wellspring/core/metrics';
 import { createSeal } from '@wellspring/core/seal';
 import { createEmbeddedPubSub } from '@wellspring/pubsub/embedded';
 import { createEmbeddedQueue } from '@wellspring/queue/embedded';
@@ -24,6 +24,7 @@ import type { Store } from '@wellspring/store/port';
 import { eventually } from '@wellspring/testing/eventually';
 import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
 import type { LogRecord } from './records.ts';
+import type { SlotCounts } from './run-slots.ts';
 import { createRunnerService } from './service.ts';
 
 /** What the tests of this service stand on: the whole runner on embedded adapters and real processes. */
@@ -64,18 +65,29 @@ export interface Platform {
   /** Parsed payloads, oldest first. */
   events(sourceId: string, stream?: 'events' | '$errors'): Promise<unknown[]>;
   logs(sourceId: string): Promise<LogRecord[]>;
+  /** The value of a gauge of the service. */
+  gauge(name: string): Promise<number>;
+  /** Processes of code that carry something out. */
+  busy(): number;
+  /** Ends the processes of a source, and the calls that they carry out. */
+  killCode(sourceId: string): void;
   /** What was announced so far, in the order of the announcements. */
   announced: EmittedMessage[];
 }
 
 /** A platform for each test of the file; its processes for code are shared. */
-export function usePlatform(): Platform {
+export function usePlatform({ slots }: { slots?: SlotCounts } = {}): Platform {
   const t = {} as Platform;
   let home: TempDir;
   let sandbox: Sandbox;
   let directory: TempDir;
   let database: Database;
   let running: { stop(): Promise<void> } | undefined;
+  const gauges = new Map<string, () => number | Promise<number>>();
+  const metrics: Metrics = { ...noMetrics, gauge: (name, _help, read) => void gauges.set(name, read) };
+  t.gauge = async (name) => gauges.get(name)!();
+  t.killCode = (sourceId) => sandbox.executor.retire(`${sourceId}/`, { atOnce: true });
+  t.busy = () => sandbox.executor.stats().busy;
   const seal = createSeal(['a root key of the tests']);
 
   beforeAll(async () => {
@@ -145,7 +157,7 @@ export function usePlatform(): Platform {
       pubsub: createEmbeddedPubSub({ log: silentLog }),
       clock: { ...systemClock, now: () => systemClock.now() + t.ahead },
       log: silentLog,
-      metrics: noMetrics,
+      metrics,
       seal,
       config: { mode: 'embedded', publicUrl: 'http://127.0.0.1:3000', endpointDomain: null } as Config,
       executor: {
@@ -157,6 +169,7 @@ export function usePlatform(): Platform {
         close: async () => {},
       },
       packager: sandbox.packager,
+      ...(slots && { slots }),
     });
     const workers = service.workers!.map((worker) => worker.run(stop.signal));
     workers.push(

@@ -5,6 +5,7 @@ import { createCatalog } from './catalog.ts';
 import { runsWorkers } from './consume-runs.ts';
 import { createAnnouncer } from './emitted.ts';
 import { prepareWorker } from './prepare.ts';
+import { createRunSlots, SLOT_COUNTS, type SlotCounts } from './run-slots.ts';
 import { outboxSweep } from './sweep.ts';
 import { createUsageMeter } from './usage.ts';
 
@@ -15,6 +16,8 @@ export interface RunnerDeps
   > {
   executor: Executor;
   packager: Packager;
+  /** Default: SLOT_COUNTS. */
+  slots?: SlotCounts;
 }
 
 /** Runs user code: the runs of sources in their order, their hooks, and the reading of definitions. */
@@ -30,6 +33,13 @@ export function createRunnerService(deps: RunnerDeps): Service {
   metrics.gauge('wellspring_sandbox_tier', 'How user code is kept in: 1 for the tier in use', () => 1, {
     tier: executor.tier,
   });
+  const slots = createRunSlots(deps, deps.slots ?? SLOT_COUNTS);
+  metrics.gauge('wellspring_run_slots_held', 'Run slots in use', () => slots.stats().held);
+  metrics.gauge(
+    'wellspring_run_slots_waiting',
+    'Sources whose runs wait for a run slot',
+    () => slots.stats().waiting,
+  );
   const announcer = createAnnouncer(deps);
   const meter = createUsageMeter(deps);
   const observe = (result: string, duration: number) => {
@@ -40,7 +50,7 @@ export function createRunnerService(deps: RunnerDeps): Service {
     name: 'runner',
     workers: [
       prepareWorker(deps, deps),
-      ...runsWorkers({ ...deps, announcer, meter, observe }, createCatalog(deps)),
+      ...runsWorkers({ ...deps, announcer, meter, observe }, createCatalog(deps), slots),
       outboxSweep(deps, announcer, deps.config.mode === 'embedded'),
       meter.worker,
     ],

@@ -1,0 +1,103 @@
+import { describe, expect, test } from '@jest/globals';
+import { CALLS } from '@wellspring/contract/calls';
+import { deleteSourceRows } from '@wellspring/store/collections/delete-source';
+import { eventually } from '@wellspring/testing/eventually';
+import { OWNER, usePlatform } from './platform.kit.ts';
+
+const t = usePlatform({ slots: { runs: 4, hooks: 4 } });
+
+const ATTACKER = 'u_attacker01';
+const NEVER = `export default { name: 'Never', async run(event) {
+  this.$emit({ began: event });
+  console.log('began');
+  await new Promise(() => setInterval(() => {}, 60_000));
+} };`;
+const ECHO = `export default { name: 'Echo', run(event) { this.$emit(event); } };`;
+
+const held = () => t.gauge('wellspring_run_slots_held');
+const waiting = () => t.gauge('wellspring_run_slots_waiting');
+
+/** So many sources of one owner whose runs never end, each with two jobs. */
+async function neverSettling(count: number): Promise<string[]> {
+  const ids: string[] = [];
+  for (let n = 0; n < count; n++) ids.push(await t.deploy(NEVER, { owner_id: ATTACKER, user_id: ATTACKER }));
+  for (const id of ids) await t.runAll(id, [1, 2]);
+  return ids;
+}
+
+/** Deletes the sources, which ends what never ends by itself. */
+const forget = async (ids: readonly string[]) => {
+  for (const id of ids) await deleteSourceRows(t.store, id);
+  for (const id of ids) await t.queue.purgeKey('runs', id);
+  for (const id of ids) await t.call.request(CALLS.forget, { source_id: id }, { deadlineMs: 5_000 });
+};
+
+describe('an owner whose runs never end', () => {
+  test('holds half of the run slots, and the runs of another owner are executed in their order meanwhile', async () => {
+    const attacking = await neverSettling(8);
+    // Positive control: the attack has the share that one owner may have, and waits for more.
+    await eventually(async () => (await held()) === 2, { ms: 20_000 });
+    expect(await waiting()).toBe(6);
+
+    const id = await t.deploy(ECHO);
+    const values = Array.from({ length: 100 }, (_, n) => n);
+    await t.runAll(id, values);
+    await eventually(async () => (await t.events(id)).length === values.length, { ms: 20_000 });
+    expect(await t.events(id)).toEqual(values);
+    await eventually(async () => (await held()) === 2 && (await t.queue.depth('runs')) === 16);
+    await forget(attacking);
+    await t.quiet();
+  });
+
+  test('loses none of the runs that wait for a slot', async () => {
+    const attacking = await neverSettling(2);
+    await eventually(async () => (await held()) === 2, { ms: 20_000 });
+    const ids: string[] = [];
+    for (let n = 0; n < 3; n++) ids.push(await t.deploy(ECHO, { owner_id: ATTACKER, user_id: ATTACKER }));
+    for (const id of ids) await t.runAll(id, ['first', 'second']);
+    await eventually(async () => (await waiting()) === 3);
+    await forget(attacking);
+    await t.quiet();
+    for (const id of ids) expect(await t.events(id)).toEqual(['first', 'second']);
+  });
+
+  test('leaves its waiting runs to the next start of the runner', async () => {
+    const attacking = await neverSettling(2);
+    await eventually(async () => (await held()) === 2, { ms: 20_000 });
+    const id = await t.deploy(ECHO, { owner_id: ATTACKER, user_id: ATTACKER });
+    await t.runAll(id, ['first', 'second']);
+    await eventually(async () => (await waiting()) === 1);
+    const restarted = t.restart();
+    // A runner that stops ends its processes, too.
+    for (const one of attacking) t.killCode(one);
+    await restarted;
+    await t.quiet();
+    expect(await t.events(id)).toEqual(['first', 'second']);
+  });
+});
+
+test('hooks that never end hold half of the hook slots, and a hook of another owner is run', async () => {
+  const hook = `hooks: { async activate() { this.$emit('began'); await new Promise(() => setInterval(() => {}, 60_000)); } }`;
+  const attacking: string[] = [];
+  for (let n = 0; n < 4; n++) {
+    attacking.push(
+      await t.deploy(`export default { name: 'Never', ${hook}, run() {} };`, { owner_id: ATTACKER }),
+    );
+  }
+  const ended: string[] = [];
+  for (const id of attacking)
+    t.hook(id, 'activate').then(
+      () => ended.push(id),
+      () => ended.push(id),
+    );
+  await eventually(() => t.busy() === 2, { ms: 20_000 });
+  const id = await t.deploy(
+    `export default { name: 'Quick', hooks: { activate() { this.$emit('done'); } }, run() {} };`,
+    { owner_id: OWNER },
+  );
+  expect(await t.hook(id, 'activate')).toEqual({ ok: true });
+  expect(t.busy()).toBe(2);
+  expect(ended).toEqual([]);
+  // Those that wait are gone with their sources, those that run are ended.
+  await forget(attacking);
+});
