@@ -134,7 +134,7 @@ export function startChild(tier: Tier, slot: Slot, clock: Clock): Child {
   function kill(reason: Reason, message: string): void {
     usable = false;
     killed ??= { reason, message };
-    started.kill('SIGKILL');
+    tier.kill(started);
     // Killed while it starts, bubblewrap may leave a child that does not know of its death yet: it ends by this.
     frames.destroy();
     fail(reason, message);
@@ -222,17 +222,19 @@ export function startChild(tier: Tier, slot: Slot, clock: Clock): Child {
   hear(started.stderr, 'error');
 
   const ended = new Promise<void>((resolve) => {
-    const over = (how: string) => {
+    const over = (how: string, exitCode: number | null = null) => {
       usable = false;
       failReady(new Error(`the sandbox ended before it was ready (${how}): ${lastWords.trim()}`));
       const memory = /heap out of memory|Allocation failed/.test(lastWords);
-      if (memory) fail('memory', `The code used more memory than ${LIMITS.memoryMb} MB.`);
+      const limit = tier.endedFor?.(exitCode);
+      if (limit !== undefined) fail('memory', limit);
+      else if (memory) fail('memory', `The code used more memory than ${LIMITS.memoryMb} MB.`);
       else if (killed) fail(killed.reason, killed.message);
       else fail('crash', `The process of the code ended (${how}).`);
       resolve();
     };
     started.on('error', (error) => over(error.message));
-    started.on('close', (code, signal) => over(signal ?? `exit code ${code}`));
+    started.on('close', (code, signal) => over(signal ?? `exit code ${code}`, code));
   });
 
   return {

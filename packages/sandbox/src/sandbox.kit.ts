@@ -11,12 +11,20 @@ import { tempDir } from '@wellspring/testing/temp-dir';
 import type { Host, Packager, Result, Task } from './port.ts';
 import { createSandbox, type Sandbox, type SandboxOptions } from './sandbox.ts';
 import { findBubblewrap } from './tiers/bubblewrap.ts';
+import { findCompiler } from './tiers/compile-launcher.ts';
+import type { TierName } from './tiers/tier.ts';
 
 /** What the tests of this package stand on: real processes, in the tiers that this machine has. */
 
-/** Tiers to test; a machine without bubblewrap says so in the names of its tests. */
-export const TIERS: readonly ('bubblewrap' | 'none')[] =
-  findBubblewrap() === undefined ? ['none'] : ['bubblewrap', 'none'];
+/** Tiers that this machine has, by which their tests are named. The launcher needs root and a C compiler. */
+export const TIERS: readonly TierName[] = [
+  ...(findBubblewrap() === undefined ? [] : (['bubblewrap'] as const)),
+  ...(process.getuid?.() === 0 && findCompiler() !== undefined ? (['launcher'] as const) : []),
+  'none',
+];
+
+/** Tiers in which the kernel isolates the code. */
+export const KERNEL_TIERS = TIERS.filter((tier) => tier !== 'none');
 
 /** The package manager of a test reaches the registry as that of the developer does. */
 const environment = Object.fromEntries(

@@ -6,18 +6,19 @@ import { createPackageStore } from './packages/install.ts';
 import { createMaterialise } from './packages/materialise.ts';
 import { createPackager } from './packages/packager.ts';
 import type { Executor, Packager } from './port.ts';
+import { createReadableFiles } from './readable-files.ts';
 import { writeChildProgram } from './runtime-files.ts';
 import { selfTest } from './self-test.ts';
 import { createSlots } from './slots.ts';
 import { createSupervisor } from './supervisor.ts';
-import { createBubblewrapTier, findBubblewrap } from './tiers/bubblewrap.ts';
-import { createPlainTier } from './tiers/none.ts';
-import { NOBODY, type Tier, type TierOptions } from './tiers/tier.ts';
+import { chooseTier, type Isolation, IsolationUnavailable } from './tiers/choose.ts';
+
+export { IsolationUnavailable };
 
 export interface SandboxOptions {
   dataDir: string;
   /** WELLSPRING_ISOLATION */
-  isolation: 'auto' | 'required' | 'bubblewrap' | 'launcher' | 'none';
+  isolation: Isolation;
   codeAllowNetworks: readonly string[];
   /** For the package manager. */
   packageEnvironment: Record<string, string>;
@@ -32,38 +33,9 @@ export interface Sandbox {
   packager: Packager;
 }
 
-/** The isolation that was asked for cannot be had on this machine. */
-export class IsolationUnavailable extends Error {
-  override readonly name = 'IsolationUnavailable';
-}
-
-const INSTALL_HINT =
-  'Install bubblewrap (Debian, Ubuntu: apt-get install bubblewrap; Fedora: dnf install bubblewrap).';
-
-/** Tiers to try, strongest first. */
-function candidates(
-  isolation: SandboxOptions['isolation'],
-  options: Omit<TierOptions, 'user'>,
-): (() => Tier)[] {
-  if (isolation === 'launcher')
-    throw new IsolationUnavailable('WELLSPRING_ISOLATION=launcher is not available in this version.');
-  const bwrap = findBubblewrap();
-  // A platform that runs as root starts the code as nobody, where nobody may read what Node needs.
-  const users: TierOptions['user'][] =
-    process.getuid?.() === 0 ? [{ uid: NOBODY, gid: NOBODY }, undefined] : [undefined];
-  const strong =
-    bwrap === undefined ? [] : users.map((user) => () => createBubblewrapTier(bwrap, { ...options, user }));
-  const plain = users.map((user) => () => createPlainTier({ ...options, user }));
-  if (isolation === 'none') return plain;
-  if (isolation === 'auto') return [...strong, ...plain];
-  if (strong.length === 0)
-    throw new IsolationUnavailable(`WELLSPRING_ISOLATION=${isolation} needs bubblewrap. ${INSTALL_HINT}`);
-  return strong;
-}
-
 /**
  * Picks the strongest isolation that proves itself by the self-test.
- * @throws IsolationUnavailable when what was asked for does not
+ * @throws IsolationUnavailable when no tier that was asked for does
  */
 export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
   const { dataDir, isolation, codeAllowNetworks, packageEnvironment, clock, log, pool = 4 } = options;
@@ -74,26 +46,27 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
   const tierOptions = {
     program,
     directory: join(slots.shared, 'tier'),
+    readable: createReadableFiles(slots.shared),
+    cache: join(dataDir, 'cache'),
     packages: slots.packages,
     codeAllowNetworks,
     heapMb: LIMITS.memoryMb - 64,
   };
-  const failures: string[] = [];
-  for (const create of candidates(isolation, tierOptions)) {
-    const tier = create();
-    const executor = createSupervisor({ tier, slots, materialise, clock, log, pool });
-    const failure = await selfTest(executor, codeAllowNetworks);
-    if (failure === undefined) {
-      const close = async () => {
-        await executor.close();
-        slots.close();
-      };
-      return { executor: { ...executor, close }, packager: createPackager(packages) };
-    }
-    await executor.close();
-    failures.push(`${tier.name}: ${failure}`);
-    log.warn({ tier: tier.name, failure }, 'sandbox.tier_refused');
+  try {
+    const executor = await chooseTier(isolation, tierOptions, log, async (tier) => {
+      const tried = createSupervisor({ tier, slots, materialise, clock, log, pool });
+      const failure = await selfTest(tried, codeAllowNetworks);
+      if (failure === undefined) return { executor: tried };
+      await tried.close();
+      return { failure };
+    });
+    const close = async () => {
+      await executor.close();
+      slots.close();
+    };
+    return { executor: { ...executor, close }, packager: createPackager(packages) };
+  } catch (error) {
+    slots.close();
+    throw error;
   }
-  slots.close();
-  throw new IsolationUnavailable(`No isolation passes its self-test (${failures.join('; ')}).`);
 }

@@ -22,7 +22,9 @@ function judge(filter: Buffer, arch: number, number: number, args: number[] = []
           ? accumulator === value
           : code === 0x35
             ? accumulator >= value
-            : (accumulator & value) !== 0;
+            : code === 0x25
+              ? accumulator > value
+              : (accumulator & value) !== 0;
       at += holds ? jumpTrue : jumpFalse;
     }
   }

@@ -12,13 +12,35 @@ describe.each(TIERS)('code in tier %s', (tier) => {
     await sandbox[Symbol.asyncDispose]();
   });
 
-  test('opens no files as databases: SQLite asks nobody whether it may', async () => {
-    const outcome = await sandbox.run(`
-      const said = [typeof process.getBuiltinModule('node:sqlite')];
-      await import('node:' + 'sqlite').then(() => said.push('loaded'), ({ code }) => said.push(code));
-      return said`);
-    expect(values(outcome)).toEqual([['undefined', 'ERR_UNKNOWN_BUILTIN_MODULE']]);
-  });
+  test(
+    tier === 'none'
+      ? 'opens no files as databases: SQLite asks nobody whether it may'
+      : 'opens databases in its temporary directory and nowhere else',
+    async () => {
+      const outcome = await sandbox.run(`
+        const said = [];
+        const sqlite = await import('node:' + 'sqlite').catch(({ code }) => void said.push(code));
+        if (sqlite) for (const directory of [os.tmpdir(), '/app', '/run/eg'])
+          try { new sqlite.DatabaseSync(directory + '/x.db').exec('CREATE TABLE t (a)'); said.push(directory) } catch {}
+        return said`);
+      expect(values(outcome)).toEqual([[tier === 'none' ? 'ERR_UNKNOWN_BUILTIN_MODULE' : '/tmp']]);
+    },
+  );
+
+  test(
+    tier === 'none' ? 'has neither workers nor internal bindings' : 'has workers and internal bindings',
+    async () => {
+      const outcome = await sandbox.run(`const { Worker } = await import('node:worker_threads');
+        const done = [];
+        const attempt = async (name, act) => { try { await act(); done.push(name) } catch {} };
+        await attempt('worker', () => new Promise((resolve, reject) =>
+          new Worker('require("node:worker_threads").parentPort.postMessage(1)', { eval: true })
+            .on('message', resolve).on('error', reject)));
+        await attempt('binding', () => process.binding('natives'));
+        return done`);
+      expect(values(outcome)).toEqual([tier === 'none' ? [] : ['worker', 'binding']]);
+    },
+  );
 
   test('puts no questions to name servers that are not public', async () => {
     const listener = createSocket('udp4');

@@ -9,10 +9,11 @@ import {
   mkdtempSync,
   rmSync,
 } from 'node:fs';
-import { copyFile, link, mkdir, readdir, readlink, rm, symlink } from 'node:fs/promises';
+import { chmod, copyFile, link, mkdir, readdir, readlink, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { Files } from './packages/materialise.ts';
+import { createUserIds } from './user-ids.ts';
 
 /** The directories of one process. They are never used again. */
 export interface Slot {
@@ -26,6 +27,8 @@ export interface Slot {
   egress: string;
   /** TMPDIR of the process in tiers that cannot give it a tmpfs. */
   tmp: string;
+  /** User and group id that no other slot has; undefined where there are none to give. */
+  uid: number | undefined;
 }
 
 /** The slots of all processes. They lie outside of the data directory, which only the platform may enter. */
@@ -37,9 +40,9 @@ export interface Slots {
   create(): Slot;
   /**
    * Puts the code and its packages into a slot.
-   * @param visiblePackages `packages` as the process sees it
+   * @param visiblePackages `packages` as the process sees it; undefined: it sees its slot only, which gets the packages
    */
-  fill(slot: Slot, files: Files, visiblePackages: string): Promise<void>;
+  fill(slot: Slot, files: Files, visiblePackages: string | undefined): Promise<void>;
   remove(slot: Slot): void;
   close(): void;
 }
@@ -62,6 +65,13 @@ function baseFor(dataDir: string): string {
     empty(path);
     mkdirSync(path, { mode: 0o711 });
   }
+  return path;
+}
+
+/** A directory with exactly these permissions, whatever the umask. */
+function makeDirectory(path: string, mode: number): string {
+  mkdirSync(path, { recursive: true });
+  chmodSync(path, mode);
   return path;
 }
 
@@ -90,7 +100,8 @@ async function linkFile(from: string, to: string): Promise<void> {
 }
 
 async function linkTree(from: string, to: string): Promise<void> {
-  await mkdir(to, { mode: 0o755 });
+  await mkdir(to);
+  await chmod(to, 0o755);
   await Promise.all(
     (await readdir(from, { withFileTypes: true })).map(async (entry) => {
       const [source, target] = [join(from, entry.name), join(to, entry.name)];
@@ -105,12 +116,10 @@ async function linkTree(from: string, to: string): Promise<void> {
 }
 
 export function createSlots(dataDir: string): Slots {
-  const base = baseFor(dataDir);
-  chmodSync(base, 0o711);
-  const shared = join(base, 'shared');
-  mkdirSync(shared, { mode: 0o755 });
-  const packages = join(base, 'packages');
-  mkdirSync(packages, { mode: 0o311 });
+  const base = makeDirectory(baseFor(dataDir), 0o711);
+  const shared = makeDirectory(join(base, 'shared'), 0o755);
+  const packages = makeDirectory(join(base, 'packages'), 0o311);
+  const userIds = createUserIds();
   const sets = new Map<string, Promise<string>>();
 
   /** Links a set of packages once, for all slots that use it. @returns its name below `packages` */
@@ -118,7 +127,8 @@ export function createSlots(dataDir: string): Slots {
     let sharing = sets.get(nodeModules);
     if (!sharing) {
       const name = randomBytes(16).toString('hex');
-      sharing = mkdir(join(packages, name), { mode: 0o755 })
+      sharing = mkdir(join(packages, name))
+        .then(() => chmod(join(packages, name), 0o755))
         .then(() => linkTree(nodeModules, join(packages, name, 'node_modules')))
         .then(() => name);
       sets.set(nodeModules, sharing);
@@ -132,25 +142,31 @@ export function createSlots(dataDir: string): Slots {
     packages,
     create() {
       const id = randomBytes(12).toString('hex');
-      const path = join(base, id);
-      const slot = { id, path, app: join(path, 'app'), egress: join(path, 'egress'), tmp: join(path, 'tmp') };
-      mkdirSync(path, { mode: 0o711 });
-      mkdirSync(slot.app, { mode: 0o755 });
-      mkdirSync(slot.egress, { mode: 0o755 });
-      mkdirSync(slot.tmp, { mode: 0o700 });
-      return slot;
+      // The slot is the root directory of the process in tiers that change it: what the process sees there is set here.
+      const path = makeDirectory(join(base, id), 0o711);
+      makeDirectory(join(path, 'run'), 0o755);
+      return {
+        id,
+        path,
+        app: makeDirectory(join(path, 'app'), 0o755),
+        egress: makeDirectory(join(path, 'run', 'eg'), 0o755),
+        tmp: makeDirectory(join(path, 'tmp'), 0o700),
+        uid: userIds?.allocate(),
+      };
     },
     async fill(slot, { path, name, nodeModules }, visiblePackages) {
       // Without a thread of the pool, which may be busy: the first call of a process waits for this.
       placeFile(path, join(slot.app, name));
       if (nodeModules === undefined) return;
-      await symlink(
-        join(visiblePackages, await share(nodeModules), 'node_modules'),
-        join(slot.app, 'node_modules'),
-      );
+      const target = join(slot.app, 'node_modules');
+      if (visiblePackages === undefined) await linkTree(nodeModules, target);
+      else await symlink(join(visiblePackages, await share(nodeModules), 'node_modules'), target);
     },
-    remove(slot) {
-      rm(slot.path, { recursive: true, force: true }).catch(() => {});
+    remove({ path, uid }) {
+      rm(path, { recursive: true, force: true })
+        // The id must not meet files of the one who had it before.
+        .then(() => uid !== undefined && userIds?.release(uid))
+        .catch(() => {});
     },
     close: () => empty(base),
   };

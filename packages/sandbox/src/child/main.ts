@@ -85,14 +85,15 @@ let exported: unknown;
 let directory = '';
 
 /**
- * Where only Node's permission model keeps code in, signals and internal bindings would be a way out. Where a real
- * boundary stands, this costs nothing.
+ * Where only Node's permission model keeps code in, signals and internal bindings would be a way out. Where the kernel
+ * does, they are of use: native addons need them.
  */
-function closeDoors(): void {
+function restrictProcess(): void {
+  if (process.permission === undefined) return;
   const refuse = (name: string) => () => {
     throw Object.assign(new Error(`EPERM: process.${name} is not allowed`), { code: 'EPERM' });
   };
-  const doors = [
+  const names = [
     'kill',
     '_kill',
     'binding',
@@ -104,7 +105,7 @@ function closeDoors(): void {
     'setuid',
     'setgid',
   ];
-  for (const name of doors) {
+  for (const name of names) {
     Object.defineProperty(process, name, { value: refuse(name), writable: false, configurable: false });
   }
 }
@@ -191,7 +192,7 @@ socket.on('error', () => exit(0));
 
 process.setSourceMapsEnabled(true);
 captureConsole();
-closeDoors();
+restrictProcess();
 installGlobals();
 guardSockets(parse(process.argv[2] ?? '[]') as string[]);
 preload();

@@ -1,14 +1,22 @@
-import { execFileSync, spawn } from 'node:child_process';
-import { closeSync, existsSync, mkdirSync, openSync, writeFileSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { chmodSync, closeSync, existsSync, openSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { LIMITS } from '@wellspring/contract/limits';
+import { isEnterable } from '../readable-files.ts';
 import { seccompFilter } from '../seccomp.ts';
-import { childEnvironment, NOBODY, nodeFlags, type Tier, type TierOptions } from './tier.ts';
+import { libraries, NOBODY, ROOT, rootFiles } from './root-files.ts';
+import {
+  CHILD_LIMITS,
+  childEnvironment,
+  nodeFlags,
+  type Tier,
+  type TierOptions,
+  TierUnavailable,
+  userOf,
+} from './tier.ts';
 
 /** Where the packages lie inside. */
 const PACKAGES = '/packages';
-/** Bytes of the private /tmp. */
-const TMP_BYTES = 64 * 1024 * 1024;
+const PRLIMIT = '/rt/prlimit';
 
 /** Read by the C library when a name is resolved; loaded at run time, so ldd does not list them. */
 const RESOLVER_LIBRARIES = ['libnss_files.so.2', 'libnss_dns.so.2', 'libresolv.so.2'];
@@ -20,49 +28,52 @@ const RESOLVER_FILES = [
   '/etc/localtime',
 ];
 
-/** The shared libraries of the Node binary, with the loader. */
-function libraries(): string[] {
-  const listed = execFileSync('ldd', [process.execPath], { encoding: 'utf8' });
-  const found = [...listed.matchAll(/(\/\S+) \(0x/g)].map(([, path]) => path!);
-  const folders = new Set(found.map((path) => dirname(path)));
-  const resolvers = [...folders].flatMap((folder) => RESOLVER_LIBRARIES.map((name) => join(folder, name)));
-  return [...new Set([...found, ...resolvers])].filter(existsSync);
+function resolverLibraries(): string[] {
+  const folders = new Set(libraries(process.execPath).map((path) => dirname(path)));
+  return [...folders].flatMap((folder) => RESOLVER_LIBRARIES.map((name) => join(folder, name)));
 }
 
-/**
- * There is no /proc inside, since it tells of the host; these files stand for what Node reads in it, without which
- * process.memoryUsage() and os.cpus() would throw. The resident size is what an empty process has.
- */
-const PROC: Record<string, string> = {
-  'self/stat': `1 (node) S 0 1 1 0 -1 ${Array.from({ length: 44 }, (_, at) => (at === 15 ? 16_384 : 0)).join(' ')}\n`,
-  meminfo: `MemTotal: ${LIMITS.memoryMb * 1024} kB\nMemFree: ${LIMITS.memoryMb * 512} kB\nMemAvailable: ${LIMITS.memoryMb * 512} kB\n`,
-  stat: 'cpu 0 0 0 0 0 0 0 0 0 0\ncpu0 0 0 0 0 0 0 0 0 0 0\n',
-  cpuinfo: 'processor : 0\nmodel name : virtual\ncpu MHz : 2000.000\n',
-};
+const find = (...paths: string[]): string | undefined => paths.find(existsSync);
 
 /** @returns the path of bubblewrap, or undefined when it is not installed */
-export function findBubblewrap(): string | undefined {
-  return ['/usr/bin/bwrap', '/usr/local/bin/bwrap', '/bin/bwrap'].find(existsSync);
-}
+export const findBubblewrap = (): string | undefined =>
+  find('/usr/bin/bwrap', '/usr/local/bin/bwrap', '/bin/bwrap');
 
 /**
- * Tier A: namespaces of its own for everything but the network (which the socket guard narrows until the relay does),
- * a root that holds Node and its libraries and nothing else, an unprivileged user, and a seccomp filter.
+ * Tier A: namespaces of its own for everything, a root that holds Node.js and its libraries and nothing else, an
+ * unprivileged user, limits of the kernel and a seccomp filter.
+ * @throws TierUnavailable when a program that it needs is missing
  */
-export function createBubblewrapTier(
-  bwrap: string,
-  { program, directory, packages, codeAllowNetworks, heapMb, user }: TierOptions,
-): Tier {
-  mkdirSync(directory, { recursive: true, mode: 0o755 });
+export function createBubblewrapTier({
+  program,
+  directory,
+  readable,
+  packages,
+  codeAllowNetworks,
+  heapMb,
+}: TierOptions): Tier {
+  const bwrap = findBubblewrap();
+  if (bwrap === undefined) {
+    throw new TierUnavailable(
+      'bubblewrap is not installed. Install it (Debian, Ubuntu: apt-get install bubblewrap; Fedora: dnf install bubblewrap).',
+    );
+  }
+  const prlimit = find('/usr/bin/prlimit', '/bin/prlimit');
+  if (prlimit === undefined) throw new TierUnavailable('prlimit is not installed. Install util-linux.');
+  const files = rootFiles(program, directory);
+  if (!isEnterable(directory)) {
+    throw new TierUnavailable(
+      `Other users may not enter ${directory}. Set TMPDIR to a directory that every user may enter.`,
+    );
+  }
   const filter = join(directory, 'seccomp.bpf');
   writeFileSync(filter, seccompFilter(process.arch));
-  const passwd = join(directory, 'passwd');
-  writeFileSync(passwd, 'nobody:x:65534:65534:nobody:/app:/bin/false\n');
-  const proc = Object.entries(PROC).flatMap(([name, content]) => {
-    const path = join(directory, name.replaceAll('/', '-'));
-    writeFileSync(path, content);
-    return ['--ro-bind', path, `/proc/${name}`];
-  });
+  chmodSync(filter, 0o644);
+  const bound = new Map([
+    [PRLIMIT, prlimit],
+    ...libraries(prlimit).map((path): [string, string] => [path, path]),
+    ...files.map(({ source, target }): [string, string] => [target, source]),
+  ]);
 
   const root = [
     '--unshare-user',
@@ -80,65 +91,44 @@ export function createBubblewrapTier(
     '--die-with-parent',
     '--new-session',
     '--clearenv',
-    '--ro-bind',
-    process.execPath,
-    '/rt/node',
-    '--ro-bind',
-    program,
-    '/rt/child.mjs',
+    ...[...bound].flatMap(([target, source]) => ['--ro-bind', readable.provide(source), target]),
+    ...[...resolverLibraries(), ...RESOLVER_FILES].flatMap((path) => ['--ro-bind-try', path, path]),
     '--ro-bind',
     packages,
     PACKAGES,
-    ...libraries().flatMap((path) => ['--ro-bind', path, path]),
-    ...RESOLVER_FILES.flatMap((path) => ['--ro-bind-try', path, path]),
-    '--ro-bind',
-    passwd,
-    '/etc/passwd',
-    ...proc,
     '--dev',
     '/dev',
     '--remount-ro',
     '/dev',
     '--size',
-    String(TMP_BYTES),
+    String(CHILD_LIMITS.tmpBytes),
     '--tmpfs',
-    '/tmp',
-    ...Object.entries(childEnvironment('/app', '/tmp')).flatMap(([name, value]) => ['--setenv', name, value]),
+    ROOT.tmp,
+    ...Object.entries(childEnvironment(ROOT.app, ROOT.tmp)).flatMap(([name, value]) => [
+      '--setenv',
+      name,
+      value,
+    ]),
   ];
+  const { nofile, nproc, fsize } = CHILD_LIMITS;
+  // Within the user namespace, where the threads of this sandbox alone are counted.
+  const limits = [`--nofile=${nofile}`, `--nproc=${nproc}`, `--fsize=${fsize}`, '--core=0'];
   const command = [
-    '/rt/node',
-    ...nodeFlags(heapMb),
-    '--allow-fs-read=*',
-    '--allow-fs-write=/tmp/*',
-    '/rt/child.mjs',
-    JSON.stringify(codeAllowNetworks),
+    ...[PRLIMIT, ...limits, '--'],
+    ...[ROOT.node, ...nodeFlags(heapMb), ROOT.program, JSON.stringify(codeAllowNetworks)],
   ];
 
   return {
     name: 'bubblewrap',
-    visible: () => ({ app: '/app', egress: '/run/eg' }),
+    visible: () => ({ app: ROOT.app, egress: ROOT.egress }),
     visiblePackages: PACKAGES,
+    kill: (child) => void child.kill('SIGKILL'),
     spawn(slot) {
       const seccomp = openSync(filter, 'r');
-      const args = [
-        ...root,
-        '--ro-bind',
-        slot.app,
-        '/app',
-        '--ro-bind',
-        slot.egress,
-        '/run/eg',
-        '--remount-ro',
-        '/',
-        '--chdir',
-        '/app',
-        '--seccomp',
-        '4',
-        '--',
-        ...command,
-      ];
-      const child = spawn(bwrap, args, {
-        ...user,
+      const binds = ['--ro-bind', slot.app, ROOT.app, '--ro-bind', slot.egress, ROOT.egress];
+      const args = [...root, ...binds, '--remount-ro', '/', '--chdir', ROOT.app, '--seccomp', '4', '--'];
+      const child = spawn(bwrap, [...args, ...command], {
+        ...userOf(slot),
         // A group of its own: Ctrl-C in a terminal, meant for the platform, does not end runs under way.
         detached: true,
         env: {},

@@ -1,33 +1,61 @@
 import { spawn } from 'node:child_process';
-import { chownSync, existsSync, realpathSync } from 'node:fs';
-import { childEnvironment, nodeFlags, type Tier, type TierOptions } from './tier.ts';
+import { chownSync, existsSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { isEnterable } from '../readable-files.ts';
+import { childEnvironment, nodeFlags, type Tier, type TierOptions, TierUnavailable, userOf } from './tier.ts';
 
 /** Of util-linux: lets the kernel end a child with its parent, which a child that is in an endless loop needs. */
 const SETPRIV = ['/usr/bin/setpriv', '/bin/setpriv'].find(existsSync);
 
+/** Node's permission model: no processes, workers, addons, nor SQLite, which opens files that are not allowed. */
+const PERMISSION_FLAGS = [
+  '--permission',
+  '--allow-net',
+  '--disable-warning=SecurityWarning',
+  '--no-addons',
+  '--no-experimental-sqlite',
+];
+
 /**
- * Tier C: a plain child with Node's permission model. Keeps honest code honest; it is no boundary, so it is never
- * chosen silently.
+ * Tier C: a plain child with Node's permission model. It keeps honest code from mistakes; it is no boundary, so it is
+ * never chosen silently.
+ * @throws TierUnavailable when the user of a child could not read what it needs
  */
-export function createPlainTier({ program, packages, codeAllowNetworks, heapMb, user }: TierOptions): Tier {
-  const realProgram = realpathSync(program);
+export function createPlainTier({
+  program,
+  readable,
+  packages,
+  codeAllowNetworks,
+  heapMb,
+}: TierOptions): Tier {
+  const isRoot = process.getuid?.() === 0;
+  if (isRoot && !isEnterable(dirname(packages))) {
+    throw new TierUnavailable(
+      `Other users may not enter ${dirname(packages)}. Set TMPDIR to a directory that every user may enter.`,
+    );
+  }
+  const node = isRoot ? readable.provide(process.execPath) : process.execPath;
+  const readableProgram = readable.provide(program);
   return {
     name: 'none',
     visible: ({ app, egress }) => ({ app, egress }),
     visiblePackages: packages,
-    spawn({ app, tmp }) {
+    kill: (child) => void child.kill('SIGKILL'),
+    spawn(slot) {
+      const { app, tmp } = slot;
+      const user = userOf(slot);
       if (user) chownSync(tmp, user.uid, user.gid);
       const flags = [
         ...nodeFlags(heapMb),
-        `--allow-fs-read=${realProgram}`,
-        `--allow-fs-read=${app}/*`,
-        `--allow-fs-read=${tmp}/*`,
-        `--allow-fs-read=${packages}/*`,
+        ...PERMISSION_FLAGS,
+        ...[readableProgram, `${app}/*`, `${tmp}/*`, `${packages}/*`].map(
+          (path) => `--allow-fs-read=${path}`,
+        ),
         `--allow-fs-write=${tmp}/*`,
       ];
-      const node = [process.execPath, ...flags, realProgram, JSON.stringify(codeAllowNetworks)];
+      const command = [node, ...flags, readableProgram, JSON.stringify(codeAllowNetworks)];
       const [file = '', ...args] =
-        SETPRIV === undefined ? node : [SETPRIV, '--pdeathsig', 'KILL', '--', ...node];
+        SETPRIV === undefined ? command : [SETPRIV, '--pdeathsig', 'KILL', '--', ...command];
       return spawn(file, args, {
         ...user,
         // A group of its own: Ctrl-C in a terminal, meant for the platform, does not end runs under way.

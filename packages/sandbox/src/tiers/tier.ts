@@ -1,36 +1,70 @@
 import type { ChildProcess } from 'node:child_process';
+import type { ReadableFiles } from '../readable-files.ts';
 import type { Slot } from '../slots.ts';
 
-/** One way to keep a child in. */
+export type TierName = 'bubblewrap' | 'launcher' | 'none';
+
+/** One way to isolate a child. */
 export interface Tier {
-  readonly name: 'bubblewrap' | 'launcher' | 'none';
+  readonly name: TierName;
   /**
    * Starts a child that speaks frames on stdio[3]. Its code is put into `slot.app` later.
    * Descriptors: 0 nothing, 1 and 2 pipes, 3 the frames.
    */
   spawn(slot: Slot): ChildProcess;
+  /** Ends a child and everything that belongs to it, at once. */
+  kill(child: ChildProcess): void;
+  /** Why the tier ended a child by itself, from the child's exit code; undefined when it did not. */
+  endedFor?(exitCode: number | null): string | undefined;
   /** Paths of the slot's directories as the child sees them. */
   visible(slot: Slot): Pick<Slot, 'app' | 'egress'>;
-  /** The same of the directory of packages. */
-  visiblePackages: string;
+  /** The directory of packages as the child sees it; undefined: packages are linked into each slot. */
+  visiblePackages: string | undefined;
 }
 
 export interface TierOptions {
   /** The child's program. */
   program: string;
-  /** Directory for what a tier has to prepare. */
+  /** Directory for what a tier has to prepare; every user may enter it. */
   directory: string;
+  readable: ReadableFiles;
   codeAllowNetworks: readonly string[];
   /** Directory of packages, read-only for the child. */
   packages: string;
   /** Of the V8 heap, in MB. */
   heapMb: number;
-  /** The unprivileged user to start processes as; undefined: the platform's own. */
-  user: { uid: number; gid: number } | undefined;
 }
 
-/** Of `nobody` on every common system. */
-export const NOBODY = 65534;
+/** A tier does not work on this machine. The message says why and what to do. */
+export class TierUnavailable extends Error {
+  override readonly name = 'TierUnavailable';
+}
+
+/** Limits of one process that the kernel enforces. */
+export const CHILD_LIMITS = {
+  /** Open descriptors. */
+  nofile: 256,
+  /** Threads: an idle process has 11. */
+  nproc: 32,
+  /** Bytes of one file. */
+  fsize: 64 * 1024 * 1024,
+  /** Bytes and inodes of /tmp. */
+  tmpBytes: 64 * 1024 * 1024,
+  tmpInodes: 4096,
+} as const;
+
+const isRoot = process.getuid?.() === 0;
+
+/**
+ * The user as which a child is started: a platform that runs as root uses the slot's own; another one cannot change
+ * users, so its children run as itself.
+ * @throws Error when the platform is root and the slot has no user
+ */
+export function userOf({ uid }: Slot): { uid: number; gid: number } | undefined {
+  if (!isRoot) return undefined;
+  if (uid === undefined) throw new Error('A slot without a user id cannot be used by root.');
+  return { uid, gid: uid };
+}
 
 /** What user code finds in process.env; nothing in it tells of the host. */
 export const childEnvironment = (home: string, temporary: string): Record<string, string> => ({
@@ -42,13 +76,8 @@ export const childEnvironment = (home: string, temporary: string): Record<string
   NODE_ENV: 'production',
 });
 
-/** Flags of Node: no processes, workers, addons, nor SQLite, which opens files that are not allowed; files as far as the tier says; the heap is bounded. */
+/** Flags of Node in every tier: the heap is bounded. */
 export const nodeFlags = (heapMb: number): string[] => [
-  '--permission',
-  '--allow-net',
   `--max-old-space-size=${heapMb}`,
   '--max-semi-space-size=4',
-  '--disable-warning=SecurityWarning',
-  '--no-addons',
-  '--no-experimental-sqlite',
 ];

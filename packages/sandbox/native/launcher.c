@@ -1,0 +1,410 @@
+/*
+ * Starts one program in a sandbox made of chroot, an own user id, Landlock and seccomp. It needs no namespace, so it
+ * works in a container without any privilege. It is started by root, or as a file with the capabilities sys_chroot,
+ * setuid and setgid.
+ *
+ *   launcher check
+ *     Prints "landlock <ABI> capable <0|1>".
+ *   launcher run root=DIR uid=N seccomp=FILE cwd=DIR nofile=N nproc=N fsize=BYTES tmp-bytes=N tmp-inodes=N \
+ *       exec=FILE... -- PROGRAM ARGUMENT...
+ *     Runs PROGRAM (a path below root) with the environment and the descriptors 0 to 3 of the launcher.
+ *     Writable is DIR/tmp only; executable are the files named by exec=.
+ *   launcher clean root=DIR uid=N
+ *     Removes everything below DIR/tmp as user N.
+ *
+ * The launcher stays as the parent of the program, outside of its sandbox: it limits the size of /tmp, passes on
+ * SIGTERM (as SIGKILL), SIGTSTP (as SIGSTOP) and SIGCONT, empties /tmp when the program has ended, and ends with the
+ * program's status, or with 122 when /tmp exceeded its limit. Each dies when its parent dies. A launcher that the
+ * caller may signal is needed because a caller that is not root may not signal another user's program.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { EXIT_FAILED = 121, EXIT_TMP_LIMIT = 122 };
+enum { MAX_EXECUTABLES = 8, MAX_FILTER = 4096, MAX_DESCENTS = 1000000, TMP_INTERVAL_MS = 100, FRAMES_FD = 3 };
+#define MIN_USER_ID 1000u
+
+/* Landlock, ABI 6. Declared here because the headers of older distributions lack parts of it. */
+#define SYS_LANDLOCK_CREATE_RULESET 444
+#define SYS_LANDLOCK_ADD_RULE 445
+#define SYS_LANDLOCK_RESTRICT_SELF 446
+#define SYS_CLOSE_RANGE 436
+#define RULE_PATH_BENEATH 1
+#define FS_EXECUTE (1ULL << 0)
+#define FS_WRITE_FILE (1ULL << 1)
+#define FS_READ_FILE (1ULL << 2)
+#define FS_READ_DIR (1ULL << 3)
+#define FS_REMOVE_DIR (1ULL << 4)
+#define FS_REMOVE_FILE (1ULL << 5)
+#define FS_MAKE_DIR (1ULL << 7)
+#define FS_MAKE_REG (1ULL << 8)
+#define FS_MAKE_SOCK (1ULL << 9)
+#define FS_MAKE_FIFO (1ULL << 10)
+#define FS_MAKE_SYM (1ULL << 12)
+#define FS_REFER (1ULL << 13)
+#define FS_TRUNCATE (1ULL << 14)
+#define FS_ALL ((1ULL << 16) - 1)
+#define NET_TCP 3ULL /* bind and connect */
+#define SCOPE_ALL 3ULL /* abstract unix sockets and signals */
+
+struct ruleset_attr {
+  uint64_t handled_access_fs;
+  uint64_t handled_access_net;
+  uint64_t scoped;
+};
+
+struct path_beneath_attr {
+  uint64_t allowed_access;
+  int32_t parent_fd;
+} __attribute__((packed));
+
+struct options {
+  const char *root, *seccomp, *cwd;
+  const char *executables[MAX_EXECUTABLES];
+  int executable_count;
+  uid_t uid;
+  unsigned long long nofile, nproc, fsize, tmp_bytes, tmp_inodes;
+  char **program;
+};
+
+static void fail(const char *what) {
+  dprintf(2, "launcher: %s: %s\n", what, strerror(errno));
+  _exit(EXIT_FAILED);
+}
+
+static void refuse(const char *why, const char *what) {
+  dprintf(2, "launcher: %s%s\n", why, what);
+  _exit(EXIT_FAILED);
+}
+
+static unsigned long long number(const char *text) {
+  char *end;
+  errno = 0;
+  unsigned long long value = strtoull(text, &end, 10);
+  if (errno != 0 || end == text || *end != '\0' || *text == '-') refuse("not a number: ", text);
+  return value;
+}
+
+/* ---- Start ---------------------------------------------------------------------------------------------------- */
+
+static struct options parse(int argc, char **argv) {
+  struct options options = {0};
+  int at = 2;
+  for (; at < argc && strcmp(argv[at], "--") != 0; at++) {
+    char *value = strchr(argv[at], '=');
+    if (!value) refuse("not an option: ", argv[at]);
+    *value++ = '\0';
+    const char *name = argv[at];
+    if (!strcmp(name, "root")) options.root = value;
+    else if (!strcmp(name, "seccomp")) options.seccomp = value;
+    else if (!strcmp(name, "cwd")) options.cwd = value;
+    else if (!strcmp(name, "uid")) {
+      unsigned long long uid = number(value);
+      /* The highest one means "unchanged" to the kernel; the low ones belong to the system. */
+      if (uid < MIN_USER_ID || uid >= UINT32_MAX) refuse("not a user id for a sandbox: ", value);
+      options.uid = (uid_t)uid;
+    } else if (!strcmp(name, "nofile")) options.nofile = number(value);
+    else if (!strcmp(name, "nproc")) options.nproc = number(value);
+    else if (!strcmp(name, "fsize")) options.fsize = number(value);
+    else if (!strcmp(name, "tmp-bytes")) options.tmp_bytes = number(value);
+    else if (!strcmp(name, "tmp-inodes")) options.tmp_inodes = number(value);
+    else if (!strcmp(name, "exec")) {
+      if (options.executable_count == MAX_EXECUTABLES) refuse("too many of exec=", "");
+      options.executables[options.executable_count++] = value;
+    } else refuse("unknown option: ", name);
+  }
+  options.program = at + 1 < argc ? &argv[at + 1] : NULL;
+  if (!options.root || !options.uid) refuse("missing option: ", "root= or uid=");
+  return options;
+}
+
+static struct sock_fprog read_filter(const char *path) {
+  static struct sock_filter filter[MAX_FILTER];
+  int file = open(path, O_RDONLY | O_CLOEXEC);
+  ssize_t size = file < 0 ? -1 : read(file, filter, sizeof(filter));
+  if (size < 0) fail(path);
+  if (size == 0 || size % (ssize_t)sizeof(filter[0]) != 0 || size == (ssize_t)sizeof(filter))
+    refuse("not a seccomp filter: ", path);
+  close(file);
+  return (struct sock_fprog){.len = (unsigned short)(size / (ssize_t)sizeof(filter[0])), .filter = filter};
+}
+
+static void allow(int ruleset, const char *path, uint64_t access) {
+  struct path_beneath_attr rule = {.allowed_access = access};
+  rule.parent_fd = open(path, O_PATH | O_CLOEXEC);
+  if (rule.parent_fd < 0) fail(path);
+  if (syscall(SYS_LANDLOCK_ADD_RULE, ruleset, RULE_PATH_BENEATH, &rule, 0)) fail("landlock_add_rule");
+  close(rule.parent_fd);
+}
+
+/* Called in the new root. */
+static int create_ruleset(const struct options *options) {
+  struct ruleset_attr attr = {.handled_access_fs = FS_ALL, .handled_access_net = NET_TCP, .scoped = SCOPE_ALL};
+  int ruleset = (int)syscall(SYS_LANDLOCK_CREATE_RULESET, &attr, sizeof(attr), 0);
+  if (ruleset < 0) fail("landlock_create_ruleset (Linux 6.12 or newer with Landlock is needed)");
+  allow(ruleset, "/", FS_READ_FILE | FS_READ_DIR);
+  allow(ruleset, "/tmp",
+        FS_READ_FILE | FS_READ_DIR | FS_WRITE_FILE | FS_TRUNCATE | FS_REMOVE_DIR | FS_REMOVE_FILE | FS_MAKE_DIR |
+            FS_MAKE_REG | FS_MAKE_SOCK | FS_MAKE_FIFO | FS_MAKE_SYM | FS_REFER);
+  for (int at = 0; at < options->executable_count; at++)
+    allow(ruleset, options->executables[at], FS_READ_FILE | FS_EXECUTE);
+  return ruleset;
+}
+
+static void limit(int resource, rlim_t value) {
+  struct rlimit both = {.rlim_cur = value, .rlim_max = value};
+  if (setrlimit(resource, &both)) fail("setrlimit");
+}
+
+static void drop_capabilities(void) {
+  struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+  struct __user_cap_data_struct none[2] = {{0}};
+  if (syscall(SYS_capset, &header, none)) fail("capset");
+}
+
+static void enter_root(const char *root) {
+  if (chroot(root) || chdir("/")) fail("chroot");
+}
+
+static void become(uid_t real, uid_t uid) {
+  if (setgroups(0, NULL)) fail("setgroups");
+  if (setresgid(uid, uid, uid)) fail("setresgid");
+  if (setresuid(real, uid, uid)) fail("setresuid");
+  drop_capabilities();
+}
+
+/* Ends this process by the signal when its parent ends, or has ended already. */
+static void die_with(pid_t parent, int sent) {
+  if (prctl(PR_SET_PDEATHSIG, sent, 0, 0, 0)) fail("prctl(PR_SET_PDEATHSIG)");
+  if (getppid() != parent) _exit(EXIT_FAILED);
+}
+
+static void run_program(const struct options *options, struct sock_fprog *filter, int ruleset, pid_t parent) {
+  sigset_t none;
+  sigemptyset(&none);
+  become(options->uid, options->uid);
+  die_with(parent, SIGKILL);
+  if (setsid() < 0) fail("setsid");
+  limit(RLIMIT_NOFILE, options->nofile);
+  limit(RLIMIT_NPROC, options->nproc);
+  limit(RLIMIT_FSIZE, options->fsize);
+  limit(RLIMIT_CORE, 0);
+  if (options->cwd && chdir(options->cwd)) fail(options->cwd);
+  if (sigprocmask(SIG_SETMASK, &none, NULL)) fail("sigprocmask");
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) fail("prctl(PR_SET_NO_NEW_PRIVS)");
+  if (syscall(SYS_LANDLOCK_RESTRICT_SELF, ruleset, 0)) fail("landlock_restrict_self");
+  if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, filter, 0, 0)) fail("prctl(PR_SET_SECCOMP)");
+  execve(options->program[0], options->program, environ);
+  fail(options->program[0]);
+}
+
+/* ---- The size of /tmp ----------------------------------------------------------------------------------------- */
+
+struct usage {
+  unsigned long long bytes, inodes;
+};
+
+/*
+ * Adds up what lies below the working directory, which the program may change meanwhile; stops above the limit of
+ * inodes, so that it always ends. Returns false when it cannot look into a directory.
+ */
+static int measure(struct usage *usage, unsigned long long max_inodes) {
+  DIR *directory = opendir(".");
+  if (!directory) return 0;
+  int ok = 1;
+  for (struct dirent *entry; ok && usage->inodes <= max_inodes && (entry = readdir(directory));) {
+    struct stat info;
+    if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..")) continue;
+    if (fstatat(dirfd(directory), entry->d_name, &info, AT_SYMLINK_NOFOLLOW)) continue;
+    usage->inodes++;
+    usage->bytes += (unsigned long long)info.st_blocks * 512;
+    if (!S_ISDIR(info.st_mode)) continue;
+    const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+    int below = openat(dirfd(directory), entry->d_name, flags);
+    /* The owner of an unreadable directory may make it readable. */
+    if (below < 0 && errno == EACCES && !fchmodat(dirfd(directory), entry->d_name, 0700, 0))
+      below = openat(dirfd(directory), entry->d_name, flags);
+    if (below < 0) {
+      ok = errno != EMFILE && errno != EACCES;
+      continue;
+    }
+    ok = !fchdir(below) && measure(usage, max_inodes);
+    close(below);
+  }
+  closedir(directory);
+  return ok;
+}
+
+/* Files that are open, or mapped, but have no name any more. */
+static void measure_unnamed(struct usage *usage, int process) {
+  int table = openat(process, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR *directory = table < 0 ? NULL : fdopendir(table);
+  for (struct dirent *entry; directory && (entry = readdir(directory));) {
+    struct stat info;
+    if (fstatat(dirfd(directory), entry->d_name, &info, 0) || !S_ISREG(info.st_mode) || info.st_nlink > 0) continue;
+    usage->inodes++;
+    usage->bytes += (unsigned long long)info.st_blocks * 512;
+  }
+  if (directory) closedir(directory);
+
+  int maps = openat(process, "maps", O_RDONLY | O_CLOEXEC);
+  FILE *lines = maps < 0 ? NULL : fdopen(maps, "r");
+  char *line = NULL;
+  size_t capacity = 0;
+  while (lines && getline(&line, &capacity, lines) > 0) {
+    unsigned long long from, to;
+    if (strstr(line, " (deleted)") && sscanf(line, "%llx-%llx", &from, &to) == 2) usage->bytes += to - from;
+  }
+  free(line);
+  if (lines) fclose(lines);
+}
+
+static int exceeds(const struct options *options, int process) {
+  struct usage usage = {0};
+  /* A tree too deep to look into is too large. */
+  if (chdir("/tmp") || !measure(&usage, options->tmp_inodes)) return 1;
+  measure_unnamed(&usage, process);
+  return usage.bytes > options->tmp_bytes || usage.inodes > options->tmp_inodes;
+}
+
+/* Empties the working directory. Nobody else changes it any more. Goes down by chdir, so that no depth is too much. */
+static void empty(void) {
+  unsigned depth = 0;
+  for (int descents = 0; descents < MAX_DESCENTS; descents++) {
+    int went_down = 0;
+    DIR *directory = opendir(".");
+    for (struct dirent *entry; directory && (entry = readdir(directory));) {
+      if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..")) continue;
+      if (!unlinkat(dirfd(directory), entry->d_name, 0)) continue;
+      if (!unlinkat(dirfd(directory), entry->d_name, AT_REMOVEDIR)) continue;
+      if (errno != ENOTEMPTY) continue;
+      fchmodat(dirfd(directory), entry->d_name, 0700, 0);
+      if (chdir(entry->d_name)) continue;
+      went_down = 1;
+      break;
+    }
+    if (directory) closedir(directory);
+    if (went_down) depth++;
+    else if (depth == 0) return;
+    else {
+      depth--;
+      if (chdir("..")) return;
+    }
+  }
+}
+
+/* ---- The parent of the program -------------------------------------------------------------------------------- */
+
+static int64_t processor_time(pid_t pid) {
+  clockid_t clock;
+  struct timespec time;
+  if (clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &time)) return -1;
+  return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+static void supervise(const struct options *options, pid_t program, const sigset_t *signals, int process) {
+  const struct timespec interval = {.tv_nsec = TMP_INTERVAL_MS * 1000000L};
+  int frozen = 0, too_large = 0, status = 0;
+  int64_t measured = -1;
+  for (;;) {
+    int sent = frozen ? sigwaitinfo(signals, NULL) : sigtimedwait(signals, NULL, &interval);
+    if (sent == SIGTERM) kill(program, SIGKILL);
+    if (sent == SIGTSTP) frozen = !kill(program, SIGSTOP);
+    if (sent == SIGCONT) frozen = kill(program, SIGCONT) != 0;
+    if (waitpid(program, &status, WNOHANG) == program) break;
+    int64_t now = processor_time(program);
+    if (sent >= 0 || now == measured) continue;
+    measured = now;
+    if (exceeds(options, process)) {
+      too_large = 1;
+      kill(program, SIGKILL);
+    }
+  }
+  if (!chdir("/tmp")) empty();
+  if (too_large) _exit(EXIT_TMP_LIMIT);
+  if (!WIFSIGNALED(status)) _exit(WEXITSTATUS(status));
+  sigset_t none;
+  sigemptyset(&none);
+  limit(RLIMIT_CORE, 0);
+  signal(WTERMSIG(status), SIG_DFL);
+  sigprocmask(SIG_SETMASK, &none, NULL);
+  raise(WTERMSIG(status));
+  _exit(EXIT_FAILED);
+}
+
+static void run(int argc, char **argv) {
+  pid_t caller = getppid();
+  uid_t own = getuid();
+  sigset_t signals;
+  syscall(SYS_CLOSE_RANGE, FRAMES_FD + 1, ~0U, 0);
+  struct options options = parse(argc, argv);
+  if (!options.seccomp || !options.program || !options.nofile || !options.nproc || !options.fsize)
+    refuse("missing option: ", "seccomp=, nofile=, nproc=, fsize= or a program");
+  struct sock_fprog filter = read_filter(options.seccomp);
+  int processes = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (processes < 0) fail("/proc");
+  enter_root(options.root);
+  int ruleset = create_ruleset(&options);
+
+  sigemptyset(&signals);
+  for (const int *one = (const int[]){SIGTERM, SIGTSTP, SIGCONT, SIGCHLD, SIGHUP, SIGINT, 0}; *one; one++)
+    sigaddset(&signals, *one);
+  if (sigprocmask(SIG_BLOCK, &signals, NULL)) fail("sigprocmask");
+  pid_t self = getpid();
+  pid_t program = fork();
+  if (program < 0) fail("fork");
+  if (program == 0) {
+    /* Only root keeps it open: it is no part of the new root. */
+    close(processes);
+    run_program(&options, &filter, ruleset, self);
+  }
+  char name[16];
+  snprintf(name, sizeof(name), "%d", program);
+  int process = openat(processes, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  close(processes);
+  close(ruleset);
+  /* The caller may signal it by the real user id, the kernel lets it signal the program by the effective one. */
+  become(own == 0 ? options.uid : own, options.uid);
+  die_with(caller, SIGTERM);
+  for (int fd = 0; fd <= FRAMES_FD; fd++) close(fd);
+  supervise(&options, program, &signals, process);
+}
+
+static void check(void) {
+  struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+  struct __user_cap_data_struct has[2] = {{0}};
+  const uint32_t needed = 1u << CAP_SYS_CHROOT | 1u << CAP_SETUID | 1u << CAP_SETGID;
+  long abi = syscall(SYS_LANDLOCK_CREATE_RULESET, NULL, 0, 1);
+  int known = !syscall(SYS_capget, &header, has);
+  printf("landlock %ld capable %d\n", abi < 0 ? 0 : abi, known && (has[0].effective & needed) == needed);
+}
+
+int main(int argc, char **argv) {
+  if (argc == 2 && !strcmp(argv[1], "check")) check();
+  else if (argc > 2 && !strcmp(argv[1], "run")) run(argc, argv);
+  else if (argc > 2 && !strcmp(argv[1], "clean")) {
+    struct options options = parse(argc, argv);
+    enter_root(options.root);
+    become(options.uid, options.uid);
+    if (!chdir("/tmp")) empty();
+  } else refuse("usage: launcher check | run … | clean …", "");
+  return 0;
+}

@@ -1,0 +1,82 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readdirSync, readFileSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+
+/** What tests see of processes from the host, and a platform of its own that they may kill. */
+
+/** All processes below this one. */
+export function descendants(pid: number): number[] {
+  const parents = new Map<number, number>();
+  for (const name of readdirSync('/proc')) {
+    if (!/^\d+$/.test(name)) continue;
+    try {
+      const stat = readFileSync(`/proc/${name}/stat`, 'utf8');
+      parents.set(Number(name), Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]));
+    } catch {
+      // It has ended meanwhile.
+    }
+  }
+  const found = [pid];
+  for (const parent of found) {
+    for (const [child, of] of parents) if (of === parent) found.push(child);
+  }
+  return found.slice(1);
+}
+
+export function isAlive(pid: number): boolean {
+  try {
+    return !/^State:\s+[ZX]/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
+  } catch {
+    return false;
+  }
+}
+
+/** Real, effective, saved and file system user ids, as the host sees them. */
+export const uidsOf = (pid: number): number[] =>
+  /^Uid:\s+(.*)$/m
+    .exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]!
+    .split('\t')
+    .map(Number);
+
+/** Whether this process runs the program of the children, by its arguments. */
+export const isSandboxed = (pid: number): boolean => {
+  const args = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
+  return /node$/.test(args[0] ?? '') && args.some((arg) => arg.endsWith('child.mjs'));
+};
+
+/** Opens a sandbox, starts an endless loop in it and says so. */
+const PLATFORM = (tier: string, dataDir: string) => `
+  import { systemClock } from '@wellspring/core/clock';
+  import { silentLog } from '@wellspring/core/log';
+  import { createSandbox } from '@wellspring/sandbox/sandbox';
+  const { executor } = await createSandbox({ dataDir: ${JSON.stringify(dataDir)}, isolation: '${tier}', pool: 2,
+    codeAllowNetworks: [], packageEnvironment: {}, clock: systemClock, log: silentLog });
+  const bundle = { format: 'esm', packages: {}, lockfile: null,
+    code: 'export default { name: "x", run() { console.log("in"); setTimeout(() => { for (;;); }, 1); return new Promise(() => {}) } }' };
+  const instance = { source_id: 'dc_x', props: [], values: {}, endpoints: {}, db: {}, dbRevision: 0 };
+  executor.execute(
+    { process: 'a/1', bundle, bundleId: 'endless', instance,
+      call: { kind: 'run', trigger: { kind: 'value', json: '{}' }, emitTrigger: false } },
+    { emit() {}, fault() {}, respond() {}, dbSet: () => 0, log: () => console.log('running') },
+    { timeoutMs: 300_000 },
+  );
+`;
+
+/**
+ * A platform in a process of its own, in which user code runs.
+ * @param node the Node.js binary that it is started with
+ */
+export async function startPlatform(
+  tier: string,
+  dataDir: string,
+  node = process.execPath,
+): Promise<ChildProcess> {
+  const platform = spawn(
+    node,
+    ['--input-type=module', '--disable-warning=ExperimentalWarning', '-e', PLATFORM(tier, dataDir)],
+    { cwd: import.meta.dirname, stdio: ['ignore', 'pipe', 'inherit'] },
+  );
+  await once(createInterface(platform.stdout!), 'line');
+  return platform;
+}

@@ -1,0 +1,48 @@
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { TierUnavailable } from './tier.ts';
+
+const SOURCE = fileURLToPath(new URL('../../native/launcher.c', import.meta.url));
+/** Where an image has it, with its file capabilities. */
+const INSTALLED = '/usr/local/lib/wellspring/launcher';
+const COMPILERS = ['cc', 'gcc', 'clang'].flatMap((name) => [`/usr/bin/${name}`, `/usr/local/bin/${name}`]);
+
+/** @returns the first C compiler of this machine */
+export const findCompiler = (): string | undefined => COMPILERS.find(existsSync);
+
+/**
+ * Gives the native launcher: that of the image, or one that is compiled once from its source.
+ * @param cache directory that keeps what was compiled
+ * @throws TierUnavailable when it is not installed and cannot be compiled
+ */
+export function provideLauncher(cache: string): string {
+  if (existsSync(INSTALLED)) return INSTALLED;
+  const compiler = findCompiler();
+  if (compiler === undefined) {
+    throw new TierUnavailable(
+      'The launcher is not installed, and there is no C compiler to build it. Install one (Debian, Ubuntu: apt-get install gcc libc6-dev), or bubblewrap.',
+    );
+  }
+  const version = createHash('sha256').update(readFileSync(SOURCE)).digest('hex').slice(0, 16);
+  const path = join(cache, `launcher-${version}-${process.arch}`);
+  if (existsSync(path)) return path;
+  mkdirSync(cache, { recursive: true, mode: 0o700 });
+  const work = mkdtempSync(join(cache, 'compile-'));
+  try {
+    const output = join(work, 'launcher');
+    execFileSync(compiler, ['-O2', '-o', output, SOURCE], {
+      env: { PATH: '/usr/bin:/bin' },
+      stdio: ['ignore', 'ignore', 'pipe'],
+      timeout: 60_000,
+    });
+    renameSync(output, path);
+  } catch (error) {
+    throw new TierUnavailable(`The launcher could not be compiled: ${(error as Error).message}`);
+  } finally {
+    rmSync(work, { recursive: true, force: true });
+  }
+  return path;
+}

@@ -1,0 +1,125 @@
+import { execFileSync, spawn } from 'node:child_process';
+import { chmodSync, chownSync, linkSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { seccompFilter } from '../seccomp.ts';
+import type { Slot } from '../slots.ts';
+import { provideLauncher } from './compile-launcher.ts';
+import { directoriesOf, isLoader, ROOT, rootFiles } from './root-files.ts';
+import {
+  CHILD_LIMITS,
+  childEnvironment,
+  nodeFlags,
+  type Tier,
+  type TierOptions,
+  TierUnavailable,
+} from './tier.ts';
+
+/** The ABI of Landlock that can keep signals and abstract unix sockets in: Linux 6.12. */
+const LANDLOCK_ABI = 6;
+/** Exit codes of native/launcher.c. */
+const EXIT_TMP_LIMIT = 122;
+
+/** @throws TierUnavailable when the kernel or the privileges do not suffice */
+function checkLauncher(launcher: string): void {
+  let answer: string;
+  try {
+    answer = execFileSync(launcher, ['check'], { encoding: 'utf8', env: {}, timeout: 10_000 });
+  } catch (error) {
+    throw new TierUnavailable(`The launcher does not start: ${(error as Error).message}`);
+  }
+  const [, abi, capable] = /^landlock (\d+) capable (\d)/.exec(answer) ?? [];
+  if (Number(abi) < LANDLOCK_ABI) {
+    throw new TierUnavailable(
+      `The launcher needs Landlock with ABI ${LANDLOCK_ABI} (Linux 6.12 or newer with Landlock enabled); this kernel has ABI ${abi}.`,
+    );
+  }
+  if (capable !== '1') {
+    throw new TierUnavailable(
+      `The launcher needs to be started by root or to have capabilities: setcap cap_sys_chroot,cap_setuid,cap_setgid=ep ${launcher}; a container must not set no-new-privileges or drop these capabilities.`,
+    );
+  }
+}
+
+export interface LauncherOptions extends TierOptions {
+  /** Directory that keeps the compiled launcher. */
+  cache: string;
+}
+
+/**
+ * Tier B: a root of its own (chroot into the slot), a user id of its own, Landlock, seccomp and limits of the kernel,
+ * set up by a native program. It needs no namespaces, so plain `docker run` suffices.
+ * @throws TierUnavailable when it cannot work on this machine
+ */
+export function createLauncherTier({
+  program,
+  directory,
+  readable,
+  codeAllowNetworks,
+  heapMb,
+  cache,
+}: LauncherOptions): Tier {
+  const launcher = provideLauncher(cache);
+  checkLauncher(launcher);
+  // Links into slots need one file system and, where the platform is not root, files of its own.
+  const files = rootFiles(program, directory).map(({ source, target }) => ({
+    source: readable.link(source),
+    target,
+  }));
+  const directories = directoriesOf(files);
+  const filter = join(directory, 'seccomp.bpf');
+  writeFileSync(filter, seccompFilter(process.arch));
+  const executables = files
+    .map(({ target }) => target)
+    .filter((path) => path === ROOT.node || isLoader(path));
+  const { nofile, nproc, fsize, tmpBytes, tmpInodes } = CHILD_LIMITS;
+  const constant = [
+    `seccomp=${filter}`,
+    `cwd=${ROOT.app}`,
+    `nofile=${nofile}`,
+    `nproc=${nproc}`,
+    `fsize=${fsize}`,
+    `tmp-bytes=${tmpBytes}`,
+    `tmp-inodes=${tmpInodes}`,
+    ...executables.map((path) => `exec=${path}`),
+  ];
+  const command = [ROOT.node, ...nodeFlags(heapMb), ROOT.program, JSON.stringify(codeAllowNetworks)];
+
+  /** Makes the slot the root of a sandbox. */
+  function furnish({ path, tmp, uid }: Slot): void {
+    chmodSync(path, 0o755);
+    for (const name of directories) {
+      mkdirSync(join(path, name), { recursive: true });
+      chmodSync(join(path, name), 0o755);
+    }
+    for (const { source, target } of files) linkSync(source, join(path, target));
+    // A platform that is not root cannot give the directory away; other users do not know the name of the slot.
+    if (process.getuid?.() === 0) chownSync(tmp, uid!, uid!);
+    else chmodSync(tmp, 0o777);
+  }
+
+  return {
+    name: 'launcher',
+    visible: () => ({ app: ROOT.app, egress: ROOT.egress }),
+    visiblePackages: undefined,
+    // The launcher ends the child, whom only root may signal, and removes its files.
+    kill: (child) => void child.kill('SIGTERM'),
+    endedFor: (exitCode) =>
+      exitCode === EXIT_TMP_LIMIT
+        ? `The code put more than ${tmpBytes / 1024 / 1024} MB or ${tmpInodes} files into its temporary directory.`
+        : undefined,
+    spawn(slot) {
+      if (slot.uid === undefined) {
+        throw new TierUnavailable('The launcher needs user ids that this user namespace does not map.');
+      }
+      furnish(slot);
+      const args = ['run', `root=${slot.path}`, `uid=${slot.uid}`, ...constant, '--', ...command];
+      return spawn(launcher, args, {
+        // A group of its own: Ctrl-C in a terminal, meant for the platform, does not end runs under way.
+        detached: true,
+        env: childEnvironment(ROOT.app, ROOT.tmp),
+        cwd: '/',
+        stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
+      });
+    },
+  };
+}

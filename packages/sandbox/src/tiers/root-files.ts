@@ -1,0 +1,76 @@
+import { execFileSync } from 'node:child_process';
+import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { LIMITS } from '@wellspring/contract/limits';
+
+/** A file in the root of a sandbox. */
+export interface RootFile {
+  /** On the host. */
+  source: string;
+  /** In the sandbox. */
+  target: string;
+}
+
+/** Paths in the sandbox. */
+export const ROOT = {
+  node: '/rt/node',
+  program: '/rt/child.mjs',
+  app: '/app',
+  egress: '/run/eg',
+  tmp: '/tmp',
+};
+
+/** User and group `nobody` of every common system; the name of a sandbox's user inside. */
+export const NOBODY = 65534;
+
+/**
+ * There is no /proc inside, since it tells of the host; these files stand for what Node reads in it, without which
+ * process.memoryUsage() and os.cpus() would throw. The resident size is what an empty process has.
+ */
+const SYNTHETIC: Record<string, string> = {
+  '/proc/self/stat': `1 (node) S 0 1 1 0 -1 ${Array.from({ length: 44 }, (_, at) => (at === 15 ? 16_384 : 0)).join(' ')}\n`,
+  '/proc/meminfo': `MemTotal: ${LIMITS.memoryMb * 1024} kB\nMemFree: ${LIMITS.memoryMb * 512} kB\nMemAvailable: ${LIMITS.memoryMb * 512} kB\n`,
+  '/proc/stat': 'cpu 0 0 0 0 0 0 0 0 0 0\ncpu0 0 0 0 0 0 0 0 0 0 0\n',
+  '/proc/cpuinfo': 'processor : 0\nmodel name : virtual\ncpu MHz : 2000.000\n',
+  '/etc/passwd': `nobody:x:${NOBODY}:${NOBODY}:nobody:/app:/bin/false\n`,
+};
+
+/** The shared libraries of a program with the loader, at the paths at which the loader looks for them. */
+export function libraries(program: string): string[] {
+  const listed = execFileSync('ldd', [program], { encoding: 'utf8', env: {} });
+  return [...listed.matchAll(/(\/\S+) \(0x/g)].map(([, path]) => path!).filter(existsSync);
+}
+
+/** The loader among the libraries: the only one that the kernel executes. */
+export const isLoader = (path: string): boolean => /\/ld-[^/]*\.so[^/]*$/.test(path);
+
+/**
+ * What the root of a sandbox holds: Node.js, its libraries, the program of the children, and synthetic files.
+ * @param directory for the synthetic files
+ */
+export function rootFiles(program: string, directory: string): RootFile[] {
+  mkdirSync(directory, { recursive: true });
+  chmodSync(directory, 0o755);
+  const synthetic = Object.entries(SYNTHETIC).map(([target, content]) => {
+    const source = join(directory, target.slice(1).replaceAll('/', '-'));
+    writeFileSync(source, content);
+    chmodSync(source, 0o644);
+    return { source, target };
+  });
+  return [
+    { source: process.execPath, target: ROOT.node },
+    { source: program, target: ROOT.program },
+    ...libraries(process.execPath).map((path) => ({ source: path, target: path })),
+    ...synthetic,
+  ];
+}
+
+/** The directories that the files need, parents first. */
+export function directoriesOf(files: readonly RootFile[]): string[] {
+  const found = new Set<string>();
+  for (const { target } of files) {
+    const parts = dirname(target).split('/').filter(Boolean);
+    for (let depth = 1; depth <= parts.length; depth += 1) found.add(`/${parts.slice(0, depth).join('/')}`);
+  }
+  return [...found];
+}

@@ -1,0 +1,40 @@
+import type { ChildProcess } from 'node:child_process';
+import { copyFile, link, mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterEach, expect, test } from '@jest/globals';
+import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
+import { descendants, isSandboxed, startPlatform, uidsOf } from '../processes.kit.ts';
+import { isEnterable } from '../readable-files.ts';
+import { TIERS } from '../sandbox.kit.ts';
+
+let platform: ChildProcess | undefined;
+let directory: TempDir | undefined;
+afterEach(async () => {
+  platform?.kill('SIGKILL');
+  await directory?.remove();
+});
+
+test.each(['bubblewrap', 'launcher'] as const)('this machine has %s, so that it is tested', (tier) => {
+  expect(TIERS).toContain(tier);
+});
+
+test.each(TIERS)(
+  'a platform that root installed where nobody else may enter runs code in tier %s, never as root',
+  async (tier) => {
+    directory = await tempDir();
+    const node = join(directory.path, 'root', 'node');
+    await mkdir(join(directory.path, 'root'), { mode: 0o700 });
+    await link(process.execPath, node).catch(() => copyFile(process.execPath, node));
+    expect(isEnterable(join(directory.path, 'root'))).toBe(false);
+    platform = await startPlatform(tier, join(directory.path, 'data'), node);
+    expect(uidsOf(platform.pid!)).toEqual([0, 0, 0, 0]);
+    const sandboxed = descendants(platform.pid!).filter(isSandboxed);
+    // The one that runs and those of the pool: each has a user of its own.
+    expect(sandboxed.length).toBeGreaterThanOrEqual(2);
+    const users = sandboxed.map((pid) => new Set(uidsOf(pid)));
+    for (const ids of users) expect([...ids]).toEqual([expect.any(Number)]);
+    const ids = users.flatMap((one) => [...one]);
+    expect(Math.min(...ids)).toBeGreaterThan(60_000);
+    expect(new Set(ids).size).toBe(ids.length);
+  },
+);
