@@ -39,7 +39,7 @@ export async function openBenchSandbox(
   return {
     executor,
     async component(code) {
-      const { id, bundle } = await packager.bundle({ code });
+      const { id, bundle } = await packager.bundle({ code }, { ownerId: 'u_bench' });
       return {
         async call(process, event = {}, timeoutMs = 60_000) {
           const emits: string[] = [];

@@ -4,7 +4,10 @@ import type { Bundle, ComponentCode, Definition, HookName } from './definition.t
 
 /** `runner.prepare`: compile code, resolve its packages, read its definition. Problem 400 `invalid_component`. */
 export interface PrepareCall {
-  message: ComponentCode;
+  message: ComponentCode & {
+    /** Whose share of compilations and installations it uses. */
+    owner_id: string;
+  };
   answer: { bundle_id: string; bundle: Bundle; definition: Definition };
 }
 

@@ -38,6 +38,8 @@ export interface Task {
   bundle: Bundle;
   /** Sha256 of the bundle: names its files on disk. */
   bundleId: string;
+  /** Who the code belongs to; absent for the platform's own. */
+  owner?: { id: string; allowNetworks: readonly string[] };
   instance?: Instance;
   call:
     | { kind: 'define' }
@@ -72,7 +74,9 @@ export type Result = { durationMs: number; cpuMs: number } & (
 export interface Packager {
   /**
    * Compiles code (ESM, CommonJS, TypeScript) to a bundle and resolves its packages. Scripts of packages never run.
-   * @throws Problem 400 `invalid_component`: it does not parse, or names a package that cannot be had
+   * @param ownerId the owner of the component, whose share of compilations and installations it uses
+   * @throws Problem 400 `invalid_component`: it does not parse, or names a package that cannot be used; 503: the
+   * registry does not answer
    */
-  bundle(code: ComponentCode): Promise<{ id: string; bundle: Bundle }>;
+  bundle(code: ComponentCode, options: { ownerId: string }): Promise<{ id: string; bundle: Bundle }>;
 }

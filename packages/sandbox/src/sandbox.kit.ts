@@ -105,7 +105,7 @@ export async function openSandbox(
   const compiling = new Map<string, ReturnType<Packager['bundle']>>();
 
   function bundleOf(code: string): ReturnType<Packager['bundle']> {
-    const bundling = compiling.get(code) ?? sandbox.packager.bundle({ code });
+    const bundling = compiling.get(code) ?? sandbox.packager.bundle({ code }, { ownerId: 'u_test' });
     compiling.set(code, bundling);
     return bundling;
   }

@@ -2,16 +2,16 @@ import { join } from 'node:path';
 import { LIMITS } from '@wellspring/contract/limits';
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
-import { createPackageStore } from './packages/install.ts';
-import { createMaterialise } from './packages/materialise.ts';
-import { createPackager } from './packages/packager.ts';
+import { type OpenPackager, openPackager } from './packages/open-packager.ts';
 import type { Executor, Packager } from './port.ts';
 import { createReadableFiles } from './readable-files.ts';
 import { writeChildProgram } from './runtime-files.ts';
 import { selfTest } from './self-test.ts';
 import { createSlots } from './slots.ts';
 import { createSupervisor } from './supervisor.ts';
+import { findBubblewrap } from './tiers/bubblewrap.ts';
 import { chooseTier, type Isolation, IsolationUnavailable } from './tiers/choose.ts';
+import { NOBODY } from './tiers/root-files.ts';
 
 export { IsolationUnavailable };
 
@@ -41,8 +41,6 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
   const { dataDir, isolation, codeAllowNetworks, packageEnvironment, clock, log, pool = 4 } = options;
   const slots = createSlots(dataDir);
   const program = await writeChildProgram(slots.shared);
-  const packages = createPackageStore(join(dataDir, 'packages'), packageEnvironment, log);
-  const materialise = createMaterialise(join(dataDir, 'bundles'), packages);
   const tierOptions = {
     program,
     directory: join(slots.shared, 'tier'),
@@ -52,19 +50,32 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
     codeAllowNetworks,
     heapMb: LIMITS.memoryMb - 64,
   };
+  let opened: OpenPackager | undefined;
   try {
     const executor = await chooseTier(isolation, tierOptions, log, async (tier) => {
+      const packager = await openPackager({
+        dataDir,
+        shared: slots.shared,
+        bwrap: tier.name === 'bubblewrap' ? findBubblewrap() : undefined,
+        user: process.getuid?.() === 0 ? { uid: NOBODY, gid: NOBODY } : undefined,
+        packageEnvironment,
+      });
+      opened = packager;
+      const { materialise } = packager;
       const tried = createSupervisor({ tier, slots, materialise, clock, log, pool });
       const failure = await selfTest(tried, codeAllowNetworks);
       if (failure === undefined) return { executor: tried };
       await tried.close();
+      await packager.close();
       return { failure };
     });
+    const { packager, close: closePackager } = opened!;
     const close = async () => {
       await executor.close();
+      await closePackager();
       slots.close();
     };
-    return { executor: { ...executor, close }, packager: createPackager(packages) };
+    return { executor: { ...executor, close }, packager };
   } catch (error) {
     slots.close();
     throw error;

@@ -159,11 +159,14 @@ export function createWorkers({
   return {
     get: (key) => workers.get(key),
 
-    async start({ process: key, bundle, bundleId }) {
+    async start({ process: key, bundle, bundleId, owner }) {
       if (closed) throw new Error('the sandbox is closed');
       const old = key === undefined ? undefined : workers.get(key);
       if (old) drop(key!, old);
-      const [files, { child, slot }] = await Promise.all([materialise(bundleId, bundle), pool.take()]);
+      const [files, { child, slot }] = await Promise.all([
+        materialise(bundleId, bundle, owner?.id ?? ''),
+        pool.take(),
+      ]);
       try {
         await slots.fill(slot, files, tier.visiblePackages);
         if (closed) throw new Error('the sandbox is closed');

@@ -17,7 +17,7 @@ export function registryRoutes({ deps, library }: ComponentsContext): Route[] {
   const rows = deps.store.collection(registry);
   return [
     route(operatorPublish, async ({ input }) => {
-      const prepared = await library.prepare({ code: input.component_code });
+      const prepared = await library.prepare({ code: input.component_code }, REGISTRY);
       const { key, version } = prepared.definition;
       if (key === null) throw invalidComponent('A component of the registry needs a key.', 'component_code');
       if (!isSemver(version))

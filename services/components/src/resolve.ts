@@ -26,12 +26,12 @@ export async function saveGiven(
 ): Promise<ComponentRow> {
   if (component_code != null) {
     const code = nonEmpty(component_code, 'component_code');
-    return library.save(ownerId, await library.prepare({ code }), saidUrl(component_url));
+    return library.save(ownerId, await library.prepare({ code }, ownerId), saidUrl(component_url));
   }
   const url = nonEmpty(component_url, 'component_url');
   if (url.length > LONGEST_URL)
     throw invalidParameter('component_url', `component_url has more than ${LONGEST_URL} characters.`);
-  return library.save(ownerId, await library.prepare(await fetchCode(url)), url);
+  return library.save(ownerId, await library.prepare(await fetchCode(url), ownerId), url);
 }
 
 /** Serves `components.resolve`: component_id, then component_code, then key, then component_url. */

@@ -21,9 +21,10 @@ export interface Library {
   /**
    * Compiles code and reads its definition; the bundle is stored. Code that anybody saved before is not evaluated
    * again.
+   * @param ownerId the owner that waits for it
    * @throws Problem 400 `invalid_component`
    */
-  prepare(source: ComponentCode): Promise<Prepared>;
+  prepare(source: ComponentCode, ownerId: string): Promise<Prepared>;
   /** Makes it a component of the owner: the same content is the same component. */
   save(ownerId: string, prepared: Prepared, sourceUrl: string | null): Promise<ComponentRow>;
   /** Makes it what its key, and its key@version, mean for its owner. */
@@ -37,8 +38,9 @@ export function createLibrary({ store, call, clock }: Pick<Deps, 'store' | 'call
   /** What is being prepared, by content: posted twice at once, code is still compiled once. */
   const underWay = new Map<string, Promise<Prepared>>();
 
-  async function evaluate(source: ComponentCode, content_hash: string): Promise<Prepared> {
-    const answer = (await call.request(CALLS.prepare, source, {
+  async function evaluate(source: ComponentCode, content_hash: string, owner_id: string): Promise<Prepared> {
+    const message: PrepareCall['message'] = { ...source, owner_id };
+    const answer = (await call.request(CALLS.prepare, message, {
       deadlineMs: PREPARE_DEADLINE_MS,
     })) as PrepareCall['answer'];
     const { bundle_id, bundle, definition } = answer;
@@ -55,13 +57,13 @@ export function createLibrary({ store, call, clock }: Pick<Deps, 'store' | 'call
   }
 
   return {
-    async prepare(source) {
+    async prepare(source, ownerId) {
       const content_hash = hashOf(source);
       const known = await componentRows.find({ content_hash });
       if (known) return { source, content_hash, bundle_id: known.bundle_id, definition: known.definition };
       let preparing = underWay.get(content_hash);
       if (!preparing) {
-        preparing = evaluate(source, content_hash).finally(() => underWay.delete(content_hash));
+        preparing = evaluate(source, content_hash, ownerId).finally(() => underWay.delete(content_hash));
         underWay.set(content_hash, preparing);
       }
       return preparing;

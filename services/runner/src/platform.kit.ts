@@ -192,7 +192,8 @@ export function usePlatform({ slots }: { slots?: SlotCounts } = {}): Platform {
     openPorts();
     t.start();
   };
-  t.prepare = (code) => t.call.request(CALLS.prepare, { code }, { deadlineMs: 30_000 }) as never;
+  t.prepare = (code) =>
+    t.call.request(CALLS.prepare, { code, owner_id: OWNER }, { deadlineMs: 30_000 }) as never;
 
   async function deployment(sourceId: string, code: string) {
     const { bundle_id, bundle, definition } = await t.prepare(code);

@@ -19,8 +19,8 @@ export function prepareWorker(
     async run(signal) {
       call.serve(
         CALLS.prepare,
-        async (code: PrepareCall['message']): Promise<PrepareCall['answer']> => {
-          const { id, bundle } = await packager.bundle(code);
+        async ({ owner_id, ...code }: PrepareCall['message']): Promise<PrepareCall['answer']> => {
+          const { id, bundle } = await packager.bundle(code, { ownerId: owner_id });
           const result = await executor.execute({ bundle, bundleId: id, call: { kind: 'define' } }, ignore, {
             timeoutMs: DEFINE_MS,
           });

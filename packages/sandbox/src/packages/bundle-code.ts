@@ -1,5 +1,5 @@
 import type { ComponentCode } from '@wellspring/contract/definition';
-import { build, type Loader, type Message, type Plugin } from 'esbuild-wasm/esm/browser.js';
+import type { BuildOptions, BuildResult, Loader, Message, Plugin } from 'esbuild';
 import { aliasOf, parseSpecifier } from './specifier.ts';
 
 /** Code in one file, and the packages that it imports by their alias. */
@@ -54,7 +54,10 @@ function resolver(
   };
 }
 
-async function attempt(code: ComponentCode, loader: Loader, format: 'esm' | 'cjs') {
+/** `build` of esbuild, native or in WebAssembly. */
+export type Build = (options: BuildOptions) => Promise<BuildResult>;
+
+async function attempt(build: Build, code: ComponentCode, loader: Loader, format: 'esm' | 'cjs') {
   const packages: Compiled['packages'] = Object.create(null);
   const { outputFiles, metafile } = await build({
     stdin: { contents: code.code, sourcefile: ENTRY, loader },
@@ -72,7 +75,7 @@ async function attempt(code: ComponentCode, loader: Loader, format: 'esm' | 'cjs
     sourcesContent: false,
     tsconfigRaw: {},
   });
-  return { text: outputFiles[0]!.text, form: metafile.inputs[ENTRY]?.format, packages };
+  return { text: outputFiles![0]!.text, form: metafile!.inputs[ENTRY]?.format, packages };
 }
 
 /** Those with a place tell the author more than others. */
@@ -89,23 +92,25 @@ function sentence(message: Message | undefined): string {
   return location ? `${text} (line ${location.line}, column ${location.column + 1})` : text;
 }
 
-/** Bundles code, or tells why it is none. @throws Error when the compiler itself broke, which then is of no more use */
-export async function bundleCode(code: ComponentCode): Promise<Compiled | { refused: string }> {
-  const build = async (loader: Loader): Promise<Compiled> => {
-    const first = await attempt(code, loader, 'esm');
+/** @returns a function that bundles code, or says why the code is refused; it throws when the compiler itself fails */
+export function createBundleCode(build: Build) {
+  async function bundle(code: ComponentCode, loader: Loader): Promise<Compiled> {
+    const first = await attempt(build, code, loader, 'esm');
     if (first.form !== 'cjs') return { format: 'esm', code: first.text, packages: { ...first.packages } };
-    const second = await attempt(code, loader, 'cjs');
+    const second = await attempt(build, code, loader, 'cjs');
     return { format: 'cjs', code: second.text, packages: { ...second.packages } };
-  };
-  try {
-    return await build('js');
-  } catch (error) {
-    const [js] = messagesOf(error);
-    // TypeScript does not parse as JavaScript; when it is neither, the message that got further helps more.
-    const asTypeScript = await build('ts').catch(messagesOf);
-    if (!Array.isArray(asTypeScript)) return asTypeScript;
-    const [ts] = asTypeScript;
-    const further = (ts?.location?.line ?? 0) > (js?.location?.line ?? 0) ? ts : js;
-    return { refused: sentence(further ?? js ?? ts) };
   }
+  return async (code: ComponentCode): Promise<Compiled | { refused: string }> => {
+    try {
+      return await bundle(code, 'js');
+    } catch (error) {
+      const [js] = messagesOf(error);
+      // TypeScript does not parse as JavaScript; when it is neither, the message that got further helps more.
+      const asTypeScript = await bundle(code, 'ts').catch(messagesOf);
+      if (!Array.isArray(asTypeScript)) return asTypeScript;
+      const [ts] = asTypeScript;
+      const further = (ts?.location?.line ?? 0) > (js?.location?.line ?? 0) ? ts : js;
+      return { refused: sentence(further ?? js ?? ts) };
+    }
+  };
 }

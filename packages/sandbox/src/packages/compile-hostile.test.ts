@@ -1,66 +1,78 @@
 import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, test } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import type { ComponentCode } from '@wellspring/contract/definition';
 import { tempDir } from '@wellspring/testing/temp-dir';
-import { compile } from './compile.ts';
+import { JAILS, openJail, type TestJail } from './jail.kit.ts';
 
-const refusal = (code: string, more: object = {}) =>
-  compile({ code, ...more }).then(
-    () => 'compiled',
-    ({ status, code, message }) => `${status} ${code}: ${message}`,
-  );
+describe.each(JAILS)('the compiler in jail %s', (name) => {
+  let jail: TestJail;
+  beforeAll(async () => {
+    jail = await openJail(name);
+  });
+  afterAll(async () => {
+    await jail[Symbol.asyncDispose]();
+  });
 
-describe('files of the host', () => {
-  test('are not found by an import whose name is put together at run time', async () => {
-    await using directory = await tempDir();
-    writeFileSync(join(directory.path, 'credentials.json'), '{"admin_key":"do not tell"}');
-    const url = `https://example.com${directory.path}/source.mjs`;
-    for (const start of [`.${directory.path}`, `../..${directory.path}`]) {
-      for (const code of [
-        `export default { name: 'x', read: (n) => import(\`${start}/\${n}.json\`) }`,
-        `module.exports = { name: 'x', read: (n) => require('${start}/' + n + '.json') }`,
-        `module.exports = { name: 'x', read: (n) => require('${start}/' + n) }`,
-      ]) {
-        expect(await refusal(code)).toMatch(/^400 invalid_component: Could not resolve/);
-        const modules = { [`https://example.com${directory.path}/lib.mjs`]: code };
-        expect(await refusal(`import './lib.mjs'`, { modules, url })).toMatch(
-          /^400 invalid_component: Could not resolve/,
-        );
+  const compile = (code: ComponentCode) => jail.compiler.compile(code);
+  const refusal = (code: string, more: object = {}) =>
+    compile({ code, ...more }).then(
+      () => 'compiled',
+      ({ status, code, message }) => `${status} ${code}: ${message}`,
+    );
+
+  describe('files of the host', () => {
+    test('are not found by an import whose name is put together at run time', async () => {
+      await using directory = await tempDir();
+      writeFileSync(join(directory.path, 'credentials.json'), '{"admin_key":"do not tell"}');
+      const url = `https://example.com${directory.path}/source.mjs`;
+      for (const start of [`.${directory.path}`, `../..${directory.path}`]) {
+        for (const code of [
+          `export default { name: 'x', read: (n) => import(\`${start}/\${n}.json\`) }`,
+          `module.exports = { name: 'x', read: (n) => require('${start}/' + n + '.json') }`,
+          `module.exports = { name: 'x', read: (n) => require('${start}/' + n) }`,
+        ]) {
+          expect(await refusal(code)).toMatch(/^400 invalid_component: Could not resolve/);
+          const modules = { [`https://example.com${directory.path}/lib.mjs`]: code };
+          expect(await refusal(`import './lib.mjs'`, { modules, url })).toMatch(
+            /^400 invalid_component: Could not resolve/,
+          );
+        }
       }
-    }
+    });
+
+    test('are not read as source maps', async () => {
+      await using directory = await tempDir();
+      // Whoever opened it would wait for ever.
+      const pipe = join(directory.path, 'pipe');
+      execFileSync('mkfifo', [pipe]);
+      for (const path of [pipe, pipe.slice(1), `file://${pipe}`]) {
+        const { code } = await compile({
+          code: `export default { name: 'x' }\n//# sourceMappingURL=${path}\n`,
+        });
+        expect(code).toContain('name: "x"');
+      }
+    });
   });
 
-  test('are not read as source maps', async () => {
-    await using directory = await tempDir();
-    // Whoever opened it would wait for ever.
-    const pipe = join(directory.path, 'pipe');
-    execFileSync('mkfifo', [pipe]);
-    for (const path of [pipe, pipe.slice(1), `file://${pipe}`]) {
-      const { code } = await compile({
-        code: `export default { name: 'x' }\n//# sourceMappingURL=${path}\n`,
-      });
-      expect(code).toContain('name: "x"');
-    }
-  });
-});
+  describe('code that no compiler can take', () => {
+    test.each(['(', '[', 'a=>', '!'])(
+      'as %s a million times is refused, and costs nobody else anything',
+      async (nested) => {
+        const bomb = refusal(`export default ${nested.repeat(1_000_000)}`);
+        const others = Array.from({ length: 4 }, (_, n) =>
+          compile({ code: `export default { name: "x${n}" }` }),
+        );
+        expect(await bomb).toMatch(/^400 invalid_component: /);
+        for (const [n, other] of (await Promise.all(others)).entries()) expect(other.code).toContain(`x${n}`);
+        expect((await compile({ code: 'export default { name: "after" }' })).code).toContain('after');
+      },
+    );
 
-describe('code that no compiler can take', () => {
-  test.each(['(', '[', 'a=>', '!'])(
-    'as %s a million times is refused, and costs nobody else anything',
-    async (nested) => {
-      const bomb = refusal(`export default ${nested.repeat(1_000_000)}`);
-      const others = Array.from({ length: 4 }, (_, n) =>
-        compile({ code: `export default { name: "x${n}" }` }),
-      );
-      expect(await bomb).toMatch(/^400 invalid_component: /);
-      for (const [n, other] of (await Promise.all(others)).entries()) expect(other.code).toContain(`x${n}`);
-      expect((await compile({ code: 'export default { name: "after" }' })).code).toContain('after');
-    },
-  );
-
-  test('is not what a long list, or code as deep as people and generators write it, is', async () => {
-    const code = `export default { name: "x", list: [${'{ a: [1, "b"] },'.repeat(20_000)}], deep: ${'['.repeat(500)}${']'.repeat(500)} }`;
-    expect((await compile({ code })).format).toBe('esm');
+    test('is not what a long list, or code as deep as people and generators write it, is', async () => {
+      const code = `export default { name: "x", list: [${'{ a: [1, "b"] },'.repeat(20_000)}], deep: ${'['.repeat(500)}${']'.repeat(500)} }`;
+      expect((await compile({ code })).format).toBe('esm');
+    });
   });
 });

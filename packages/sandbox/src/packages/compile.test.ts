@@ -1,6 +1,16 @@
-import { describe, expect, test } from '@jest/globals';
-import { compile } from './compile.ts';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import type { ComponentCode } from '@wellspring/contract/definition';
+import { JAILS, openJail, type TestJail } from './jail.kit.ts';
 
+let jail: TestJail;
+beforeAll(async () => {
+  jail = await openJail(JAILS[0]!);
+});
+afterAll(async () => {
+  await jail[Symbol.asyncDispose]();
+});
+
+const compile = (code: ComponentCode) => jail.compiler.compile(code);
 const refusal = async (code: string, more: object = {}) =>
   compile({ code, ...more }).then(
     () => 'compiled',

@@ -1,94 +1,113 @@
-import { Worker } from 'node:worker_threads';
 import type { ComponentCode } from '@wellspring/contract/definition';
 import { invalidComponent } from '@wellspring/core/problem';
 import type { Compiled } from './bundle-code.ts';
+import type { Jail, Jailed } from './jail/jail.ts';
+import { jsonLines } from './jailed/lines.ts';
+import { aliasOf, parseSpecifier } from './specifier.ts';
 
-/**
- * Compiles code in threads of their own, with a compiler that knows no file system: code could otherwise name files
- * of the host, end the compiler for everybody (nested a million deep), or keep it busy for ever.
- */
+/** Compiles code in the jail. */
+export interface Compiler {
+  /** @throws Problem 400 with the message of the parser, or when the code is more than the compiler can take */
+  compile(code: ComponentCode): Promise<Compiled>;
+  close(): Promise<void>;
+}
 
-/** Compilers at a time: each takes some 100 MB. */
-const MOST_THREADS = 2;
-const COMPILE_MS = 30_000;
-/** A compiler that nobody needs for so long is ended. */
+const COMPILE_MS = 20_000;
+const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
+/** A compiler that is used again, but not needed for so long, is ended. */
 const IDLE_MS = 60_000;
-/** Of its stack: deeper code is refused. */
-const STACK_MB = 32;
-const HEAP_MB = 512;
 
-const THREAD = new URL('./compile-thread.ts', import.meta.url);
-
-interface Thread {
-  worker: Worker;
+interface Process {
+  jailed: Jailed;
+  answers: AsyncGenerator<unknown>;
   retirement: NodeJS.Timeout | undefined;
 }
 
-const idle: Thread[] = [];
-const line: (() => void)[] = [];
-let busy = 0;
-
-function start(): Thread {
-  const worker = new Worker(THREAD, {
-    // Nothing of the host but the program: its own flags, no environment.
-    env: {},
-    execArgv: [],
-    resourceLimits: { stackSizeMb: STACK_MB, maxOldGenerationSizeMb: HEAP_MB },
-  });
-  const thread: Thread = { worker, retirement: undefined };
-  worker.on('error', () => {});
-  worker.once('exit', () => {
-    clearTimeout(thread.retirement);
-    const at = idle.indexOf(thread);
-    if (at >= 0) idle.splice(at, 1);
-  });
-  return thread;
+/** Counts what the compiler answers, so that it does not fill the memory of the platform. */
+async function* limited(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  let bytes = 0;
+  for await (const chunk of chunks) {
+    bytes += chunk.length;
+    if (bytes > MAX_ANSWER_BYTES) throw new Error('the compiler answers too much');
+    yield chunk;
+  }
 }
 
-function rest(thread: Thread): void {
-  thread.worker.unref();
-  thread.retirement = setTimeout(() => thread.worker.terminate(), IDLE_MS);
-  thread.retirement.unref();
-  idle.push(thread);
-}
+export function createCompiler(jail: Jail): Compiler {
+  const idle: Process[] = [];
+  const all = new Set<Jailed>();
 
-function takeThread(): Thread {
-  const thread = idle.pop();
-  if (!thread) return start();
-  clearTimeout(thread.retirement);
-  thread.worker.ref();
-  return thread;
-}
+  function start(): Process {
+    const jailed = jail.spawn('compile');
+    all.add(jailed);
+    jailed.child.on('error', () => {});
+    jailed.child.stdin.on('error', () => {});
+    jailed.child.stderr.resume();
+    return { jailed, answers: jsonLines(limited(jailed.child.stdout)), retirement: undefined };
+  }
 
-/** Undefined: the compiler did not survive it, or took too long. */
-function ask({ worker }: Thread, code: ComponentCode): Promise<Compiled | { refused: string } | undefined> {
-  return new Promise((resolve) => {
-    const settle = (answer?: Compiled | { refused: string }) => {
+  async function end({ jailed, retirement }: Process): Promise<void> {
+    clearTimeout(retirement);
+    all.delete(jailed);
+    await jailed.end();
+  }
+
+  function rest(process: Process): void {
+    process.retirement = setTimeout(() => {
+      idle.splice(idle.indexOf(process), 1);
+      void end(process);
+    }, IDLE_MS);
+    process.retirement.unref();
+    idle.push(process);
+  }
+
+  /** Undefined: the compiler did not survive it, or took too long. */
+  async function ask({ jailed, answers }: Process, code: ComponentCode): Promise<unknown> {
+    const timer = setTimeout(() => void jailed.end(), COMPILE_MS);
+    try {
+      jailed.child.stdin.write(`${JSON.stringify(code)}\n`);
+      return (await answers.next()).value;
+    } catch {
+      return undefined;
+    } finally {
       clearTimeout(timer);
-      worker.off('message', settle);
-      worker.off('exit', gone);
-      resolve(answer);
-    };
-    const gone = () => settle();
-    const timer = setTimeout(gone, COMPILE_MS);
-    worker.once('message', settle).once('exit', gone);
-    worker.postMessage(code);
-  });
+    }
+  }
+
+  return {
+    async compile(code) {
+      const running = idle.pop() ?? start();
+      clearTimeout(running.retirement);
+      const answer = await ask(running, code);
+      if (answer === undefined || jail.singleUse) await end(running);
+      else rest(running);
+      return checked(answer);
+    },
+    async close() {
+      await Promise.all([...all].map((jailed) => jailed.end()));
+    },
+  };
 }
 
-/** @throws Problem 400 with the parser's message, or when the code is more than the compiler can take */
-export async function compile(code: ComponentCode): Promise<Compiled> {
-  if (busy === MOST_THREADS) await new Promise<void>((turn) => line.push(turn));
-  else busy += 1;
-  const thread = takeThread();
-  const answer = await ask(thread, code);
-  if (answer) rest(thread);
-  else await thread.worker.terminate();
-  // Whoever waits takes over the place.
-  const next = line.shift();
-  if (next) next();
-  else busy -= 1;
-  if (!answer) throw invalidComponent('The code is too large, or nested too deeply, to be compiled.');
-  if ('refused' in answer) throw invalidComponent(answer.refused);
-  return answer;
+/** The compiler is not trusted after it has read the code: its answer has to be one. */
+function checked(answer: unknown): Compiled {
+  const { refused, format, code, packages } = (answer ?? {}) as Record<string, unknown>;
+  if (typeof refused === 'string') throw invalidComponent(refused.slice(0, 2000));
+  const isPackage = ([alias, value]: [string, unknown]) => {
+    const { name, version } = (value ?? {}) as Record<string, unknown>;
+    if (typeof name !== 'string' || typeof version !== 'string') return false;
+    const { kind } = parseSpecifier(`${name}@${version}`);
+    return (
+      kind === 'package' && (alias === aliasOf(name, version) || (version === 'latest' && alias === name))
+    );
+  };
+  if (
+    typeof code !== 'string' ||
+    (format !== 'esm' && format !== 'cjs') ||
+    typeof packages !== 'object' ||
+    packages === null ||
+    !Object.entries(packages).every(isPackage)
+  )
+    throw invalidComponent('The code is too large or nested too deeply to be compiled.');
+  return { format, code, packages: packages as Compiled['packages'] };
 }

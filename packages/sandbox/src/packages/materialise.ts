@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Bundle } from '@wellspring/contract/definition';
-import type { PackageStore } from './install.ts';
+import type { Packages } from './packager.ts';
 
 /** What a slot is filled with. */
 export interface Files {
@@ -14,15 +14,15 @@ export interface Files {
   nodeModules: string | undefined;
 }
 
-/** Brings a bundle to disk, once. */
-export type Materialise = (bundleId: string, bundle: Bundle) => Promise<Files>;
+/** Brings a bundle to disk, once. @param ownerId who waits when packages have to be installed */
+export type Materialise = (bundleId: string, bundle: Bundle, ownerId: string) => Promise<Files>;
 
 const KEPT = 1000;
 
-export function createMaterialise(directory: string, packages: PackageStore): Materialise {
+export function createMaterialise(directory: string, packages: Packages): Materialise {
   const kept = new Map<string, Promise<Files>>();
 
-  async function write(bundleId: string, bundle: Bundle): Promise<Files> {
+  async function write(bundleId: string, bundle: Bundle, ownerId: string): Promise<Files> {
     const name = bundle.format === 'esm' ? 'component.mjs' : 'component.cjs';
     const path = join(directory, `${bundleId}.${bundle.format === 'esm' ? 'mjs' : 'cjs'}`);
     if (!existsSync(path)) {
@@ -31,13 +31,13 @@ export function createMaterialise(directory: string, packages: PackageStore): Ma
       await writeFile(temporary, bundle.code, { mode: 0o644 });
       await rename(temporary, path);
     }
-    return { path, name, nodeModules: await packages.provide(bundle) };
+    return { path, name, nodeModules: await packages.provide(bundle, ownerId) };
   }
 
-  return (bundleId, bundle) => {
+  return (bundleId, bundle, ownerId) => {
     let files = kept.get(bundleId);
     if (!files) {
-      files = write(bundleId, bundle);
+      files = write(bundleId, bundle, ownerId);
       kept.set(bundleId, files);
       files.catch(() => kept.delete(bundleId));
       if (kept.size > KEPT) kept.delete(kept.keys().next().value!);

@@ -1,27 +1,62 @@
 import { createHash } from 'node:crypto';
 import type { Bundle } from '@wellspring/contract/definition';
 import { LIMITS } from '@wellspring/contract/limits';
+import { createFairPermits } from '@wellspring/core/fair-permits';
 import { invalidComponent } from '@wellspring/core/problem';
 import type { Packager } from '../port.ts';
-import { compile } from './compile.ts';
-import type { PackageStore } from './install.ts';
+import type { PackagerClient } from './packager-client.ts';
 
-/** Makes bundles of code. The same code and versions give the same id. */
-export function createPackager(packages: PackageStore): Packager {
+/** Brings the packages of a bundle to disk. */
+export interface Packages {
+  /** @returns the node_modules directory; undefined: the bundle has no packages */
+  provide(bundle: Pick<Bundle, 'packages' | 'lockfile'>, ownerId: string): Promise<string | undefined>;
+}
+
+/** Compilations at a time. One owner has at most half of them. */
+const COMPILATIONS = 4;
+/** Installations at a time: each may hold 512 MB of unpacked packages in memory. */
+const INSTALLATIONS = 4;
+
+/** Makes bundles of code. The same code and versions give the same id. Permits are shared fairly between owners. */
+export function createPackager(client: PackagerClient): Packager & Packages {
+  const compilations = createFairPermits({ total: COMPILATIONS });
+  const installations = createFairPermits({ total: INSTALLATIONS });
+
+  async function withPermit<T>(
+    permits: typeof compilations,
+    ownerId: string,
+    work: () => Promise<T>,
+  ): Promise<T> {
+    const release = await permits.acquire(ownerId);
+    try {
+      return await work();
+    } finally {
+      release();
+    }
+  }
+
   return {
-    async bundle(code) {
+    async bundle(code, { ownerId }) {
       const size = [code.code, ...Object.values(code.modules ?? {})].reduce(
         (sum, text) => sum + Buffer.byteLength(text),
         0,
       );
       if (size > LIMITS.apiBody) throw invalidComponent('The code has more than 6 MB.');
-      const compiled = await compile(code);
-      const lockfile = await packages.resolve(compiled.packages);
+      const compiled = await withPermit(compilations, ownerId, () => client.compile(code));
+      // Packages are installed now, so that a deployment does not wait for them, and a fault is reported at once.
+      const lockfile =
+        Object.keys(compiled.packages).length === 0
+          ? null
+          : await withPermit(installations, ownerId, () => client.settle(compiled.packages));
       const bundle: Bundle = { ...compiled, lockfile };
       const id = createHash('sha256').update(JSON.stringify(bundle)).digest('hex');
-      // Installed now, so that a deployment does not wait for it, and what cannot be installed is known at once.
-      await packages.provide(bundle);
       return { id, bundle };
+    },
+    async provide(bundle, ownerId) {
+      if (Object.keys(bundle.packages).length === 0) return undefined;
+      // A set that is installed already waits for nobody's installation.
+      const found = await client.find(bundle);
+      return found ?? withPermit(installations, ownerId, () => client.provide(bundle));
     },
   };
 }

@@ -44,9 +44,10 @@ describe.each(TIERS)('packages in tier %s', (tier) => {
   });
 
   test('are installed again as the bundle says', async () => {
-    const { id, bundle } = await sandbox.packager.bundle({
-      code: `import ms from 'ms@^2.0.0'; export default { name: 'x', run() { this.$emit(ms('1s')) } }`,
-    });
+    const { id, bundle } = await sandbox.packager.bundle(
+      { code: `import ms from 'ms@^2.0.0'; export default { name: 'x', run() { this.$emit(ms('1s')) } }` },
+      { ownerId: 'u_test' },
+    );
     expect(bundle.lockfile).toMatch(/ms@2\.\d+\.\d+/);
     await using other = await openSandbox(tier);
     const emits: string[] = [];
@@ -90,7 +91,10 @@ describe('packages that cannot be had', () => {
     ['an unknown tag', 'ms@no-such-tag', 'ms@no-such-tag'],
   ])('by %s are named', async (_why, specifier, named) => {
     await expect(
-      sandbox.packager.bundle({ code: `import x from '${specifier}'; export default { name: 'x', x }` }),
+      sandbox.packager.bundle(
+        { code: `import x from '${specifier}'; export default { name: 'x', x }` },
+        { ownerId: 'u_test' },
+      ),
     ).rejects.toMatchObject({
       status: 400,
       code: 'invalid_component',
@@ -108,7 +112,10 @@ describe('packages that cannot be had', () => {
       },
     });
     await expect(
-      cut.packager.bundle({ code: `import x from 'ms'; export default { name: 'x', x }` }),
+      cut.packager.bundle(
+        { code: `import x from 'ms'; export default { name: 'x', x }` },
+        { ownerId: 'u_test' },
+      ),
     ).rejects.toMatchObject({ status: 503 });
   });
 });

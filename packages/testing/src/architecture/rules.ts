@@ -114,6 +114,8 @@ export const DOORS: Record<string, string> = {
   'prom-client': 'packages/runtime/src/metrics.ts',
   esbuild: 'packages/sandbox/src/',
   'esbuild-wasm': 'packages/sandbox/src/packages/',
+  semver: 'packages/sandbox/src/packages/registry/packument.ts',
+  yaml: 'packages/sandbox/src/packages/lockfile.ts',
   busboy: 'services/gateway/src/multipart.ts',
   amqplib: 'packages/amqp/src/',
   ioredis: 'packages/redis/src/',

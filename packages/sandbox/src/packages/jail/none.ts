@@ -1,0 +1,78 @@
+import { spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { chownSync, existsSync, mkdirSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { lowerPriority, packageManagerPath } from './bubblewrap.ts';
+import type { Jail, JailOptions } from './jail.ts';
+import { withLimits } from './jail.ts';
+
+/** Of util-linux: lets the kernel end a child with its parent. */
+const SETPRIV = ['/usr/bin/setpriv', '/bin/setpriv'].find(existsSync);
+
+/**
+ * Plain processes, for tier none. The compiler is the one in WebAssembly, which has no file system, under the
+ * permission model of Node.js. The package manager is confined by nothing but the user it runs as; that its input
+ * names only tarballs of the registry is checked before.
+ */
+export function createPlainJail(options: JailOptions): Jail {
+  const { programs, directory, gatewaySocket, user, readable } = options;
+  const wasm = createRequire(import.meta.url).resolve('esbuild-wasm/esbuild.wasm');
+  const manager = readable(packageManagerPath());
+  const node = readable(process.execPath);
+
+  return {
+    name: 'none',
+    singleUse: false,
+    spawn(program) {
+      const work = join(directory, randomBytes(12).toString('hex'));
+      mkdirSync(work, { mode: 0o700 });
+      if (user) chownSync(work, user.uid, user.gid);
+      const visibleWasm = readable(wasm);
+      const command =
+        program === 'compile'
+          ? [
+              node,
+              '--permission',
+              `--allow-fs-read=${programs.compileWasm}`,
+              `--allow-fs-read=${visibleWasm}`,
+              '--max-old-space-size=512',
+              '--stack-size=32000',
+              '--disable-warning=SecurityWarning',
+              programs.compileWasm,
+              visibleWasm,
+            ]
+          : [
+              node,
+              '--max-old-space-size=512',
+              '--experimental-vm-modules',
+              '--disable-warning=ExperimentalWarning',
+              programs.install,
+            ];
+      const lasting = SETPRIV === undefined ? command : [SETPRIV, '--pdeathsig', 'KILL', '--', ...command];
+      const [file, args] = withLimits(program, lasting);
+      const child = spawn(file, args, {
+        ...user,
+        // A group of its own, which ends as a whole.
+        detached: true,
+        cwd: work,
+        env: {},
+        stdio: ['pipe', 'pipe', 'pipe'],
+      });
+      lowerPriority(child.pid);
+      return {
+        child,
+        view: { directory: work, packageManager: manager, gatewaySocket },
+        async end() {
+          try {
+            if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
+          } catch {
+            // All of them have ended.
+          }
+          await rm(work, { recursive: true, force: true, maxRetries: 5 });
+        },
+      };
+    },
+  };
+}

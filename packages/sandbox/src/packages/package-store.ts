@@ -1,0 +1,197 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { mkdir, rename, rm, utimes } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Bundle } from '@wellspring/contract/definition';
+import { invalidComponent, type Problem, unavailable } from '@wellspring/core/problem';
+import { InstallFailed, runInstaller } from './installer.ts';
+import type { Jail } from './jail/jail.ts';
+import { type VerifiedLockfile, verifyLockfile } from './lockfile.ts';
+import type { Gateway } from './registry/gateway.ts';
+import type { Session } from './registry/session.ts';
+
+type Locked = Pick<Bundle, 'packages' | 'lockfile'>;
+
+/** npm packages of components: one directory below `sets/` for every set of them. */
+export interface PackageStore {
+  /**
+   * Chooses the versions now, and installs them. A version that cannot be installed is left out, and the next one is
+   * tried.
+   * @returns the lockfile that says which versions were chosen; null: there are no packages
+   * @throws Problem 400 naming the package that cannot be used, 503 when the registry does not answer
+   */
+  settle(packages: Bundle['packages']): Promise<string | null>;
+  /** The node_modules directory with these packages; undefined: it is not installed. Marks the set as used now. */
+  find(bundle: Locked): Promise<string | undefined>;
+  /**
+   * The same, installed when it does not exist.
+   * @throws Problem 400 when the lockfile names anything but tarballs of the registry, 503 as above
+   */
+  provide(bundle: Locked): Promise<string>;
+  /** Ends installations. */
+  close(): Promise<void>;
+}
+
+/** Resolutions, each without the versions that were found unusable before. */
+const MAX_ATTEMPTS = 12;
+
+export interface PackageStoreOptions {
+  /** Holds `sets/` and `tarballs/`. */
+  directory: string;
+  jail: Jail;
+  gateway: Gateway;
+  now(): number;
+}
+
+export function createPackageStore({ directory, jail, gateway, now }: PackageStoreOptions): PackageStore {
+  const sets = join(directory, 'sets');
+  const installing = new Map<string, Promise<string>>();
+  const stop = new AbortController();
+
+  /** Also names the layout, so that sets of earlier versions are not used. */
+  const keyOf = ({ packages, lockfile }: Locked) =>
+    createHash('sha256')
+      .update(
+        JSON.stringify([
+          2,
+          Object.entries(packages).sort(),
+          lockfile,
+          process.versions.modules,
+          process.arch,
+        ]),
+      )
+      .digest('hex')
+      .slice(0, 32);
+
+  const manifestOf = (packages: Bundle['packages']) =>
+    JSON.stringify({
+      name: 'component',
+      private: true,
+      dependencies: Object.fromEntries(
+        Object.entries(packages).map(([alias, { name, version }]) => [
+          alias,
+          alias === name ? version : `npm:${name}@${version}`,
+        ]),
+      ),
+    });
+
+  async function resolve(packages: Bundle['packages'], session: Session): Promise<string> {
+    const open = gateway.open({ session });
+    try {
+      const request = { stage: 'resolve', manifest: manifestOf(packages), lockfile: null } as const;
+      return await runInstaller(jail, { ...request, token: open.token }, undefined, stop.signal);
+    } finally {
+      open.close();
+    }
+  }
+
+  /** What the package manager wrote is not trusted: the lockfile is checked before anything is fetched. */
+  function verify(text: string, packages: Bundle['packages'], session: Session): VerifiedLockfile {
+    const verified = verifyLockfile(text, packages);
+    for (const id of verified.tarballs.keys()) {
+      const at = id.lastIndexOf('@');
+      const foreign = session.foreignDependency(id.slice(0, at), id.slice(at + 1));
+      if (foreign)
+        throw invalidComponent(
+          `The package ${id} depends on ${foreign.name}@${foreign.specifier}; only packages of the registry can be used.`,
+        );
+    }
+    return verified;
+  }
+
+  async function find(bundle: Locked): Promise<string | undefined> {
+    const home = join(sets, keyOf(bundle));
+    if (!existsSync(home)) return undefined;
+    // The collection of old sets goes by the time of their last use.
+    await utimes(home, now() / 1000, now() / 1000);
+    return join(home, 'node_modules');
+  }
+
+  async function install(bundle: Locked, verified: VerifiedLockfile, session?: Session): Promise<string> {
+    const found = await find(bundle);
+    if (found !== undefined) return found;
+    const home = join(sets, keyOf(bundle));
+    const temporary = join(sets, `${randomBytes(8).toString('hex')}.part`);
+    await mkdir(join(temporary, 'node_modules'), { recursive: true });
+    const open = gateway.open({ tarballs: verified.tarballs, ...(session ? { session } : {}) });
+    try {
+      const request = {
+        stage: 'install',
+        manifest: manifestOf(bundle.packages),
+        lockfile: verified.text,
+      } as const;
+      await runInstaller(
+        jail,
+        { ...request, token: open.token },
+        join(temporary, 'node_modules'),
+        stop.signal,
+      );
+      await rename(temporary, home).catch((error: unknown) => {
+        // Another process of the platform was faster.
+        if (!existsSync(home)) throw error;
+      });
+      return join(home, 'node_modules');
+    } catch (error) {
+      throw error instanceof InstallFailed && open.session.unreachable ? unreachable() : error;
+    } finally {
+      open.close();
+      await rm(temporary, { recursive: true, force: true });
+    }
+  }
+
+  /** One installation of a set at a time. */
+  function installOnce(bundle: Locked, verified: VerifiedLockfile, session?: Session): Promise<string> {
+    const key = keyOf(bundle);
+    let running = installing.get(key);
+    if (!running) {
+      running = install(bundle, verified, session).finally(() => installing.delete(key));
+      installing.set(key, running);
+    }
+    return running;
+  }
+
+  function explain(packages: Bundle['packages'], session: Session, failure: InstallFailed): Problem {
+    for (const { name, version } of Object.values(packages)) {
+      const sentence = session.explain(name, version);
+      if (sentence !== undefined) return invalidComponent(sentence);
+    }
+    if (/ENOSPC|No space left/.test(failure.output)) return invalidComponent('The packages are too large.');
+    const names = Object.values(packages).map(({ name, version }) =>
+      version === 'latest' ? name : `${name}@${version}`,
+    );
+    return invalidComponent(`The packages ${names.join(', ')} could not be installed: ${failure.reason}`);
+  }
+
+  return {
+    async settle(packages) {
+      if (Object.keys(packages).length === 0) return null;
+      const first = gateway.open({});
+      const { session } = first;
+      first.close();
+      for (let attempt = 1; ; attempt += 1) {
+        try {
+          const lockfile = await resolve(packages, session);
+          const verified = verify(lockfile, packages, session);
+          await installOnce({ packages, lockfile }, verified, session);
+          return lockfile;
+        } catch (error) {
+          if (!(error instanceof InstallFailed)) throw error;
+          if (session.unreachable) throw unreachable();
+          if (attempt >= MAX_ATTEMPTS || !session.mayResolveOtherwise())
+            throw explain(packages, session, error);
+        }
+      }
+    },
+    find,
+    async provide(bundle) {
+      if (bundle.lockfile === null) throw new Error('the bundle has packages, but no lockfile');
+      return (await find(bundle)) ?? installOnce(bundle, verifyLockfile(bundle.lockfile, bundle.packages));
+    },
+    async close() {
+      stop.abort();
+      await Promise.allSettled(installing.values());
+    },
+  };
+}
+
+const unreachable = () => unavailable('The npm registry cannot be reached at the moment.');

@@ -1,0 +1,68 @@
+import { chmodSync, closeSync, fchmodSync, mkdirSync, openSync, writeSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { invalidComponent } from '@wellspring/core/problem';
+import { JAIL_LIMITS } from './jail/jail.ts';
+import type { InstallFrame } from './jailed/install.ts';
+import type { FrameSink } from './read-frames.ts';
+
+const MAX_FILES = 100_000;
+const MAX_PATH_BYTES = 1024;
+const MAX_DEPTH = 64;
+
+const isSafePath = (path: unknown): path is string =>
+  typeof path === 'string' &&
+  Buffer.byteLength(path) <= MAX_PATH_BYTES &&
+  path.split('/').length <= MAX_DEPTH &&
+  path.split('/').every((part) => part !== '' && part !== '.' && part !== '..' && !part.includes('\0'));
+
+/**
+ * Writes the files that come out of the jail below a directory that is empty and that nobody else writes to. There are
+ * only regular files and directories, each file new, so no link can lead a write elsewhere. Synchronous: it runs in a
+ * thread of its own.
+ */
+export function receiveTree(directory: string): FrameSink & { close(): void } {
+  const made = new Set<string>();
+  let files = 0;
+  let bytes = 0;
+  let file: number | undefined;
+
+  /** Readable for every user, whatever the umask is. */
+  function makeDirectory(path: string): void {
+    if (made.has(path) || path === directory) return;
+    makeDirectory(dirname(path));
+    mkdirSync(path);
+    chmodSync(path, 0o755);
+    made.add(path);
+  }
+
+  function close(): void {
+    if (file !== undefined) closeSync(file);
+    file = undefined;
+  }
+
+  return {
+    close,
+    header(frame: InstallFrame) {
+      close();
+      if (frame.type !== 'file') return;
+      if (!isSafePath(frame.path)) throw new Error('the installation contains a path that is not allowed');
+      files += 1;
+      bytes += frame.size;
+      if (files > MAX_FILES) throw invalidComponent(`The packages have more than ${MAX_FILES} files.`);
+      if (bytes > JAIL_LIMITS.diskBytes) throw tooLarge();
+      const path = join(directory, frame.path);
+      makeDirectory(dirname(path));
+      file = openSync(path, 'wx');
+      fchmodSync(file, 0o644);
+    },
+    content(part) {
+      if (file === undefined) throw new Error('content without a file');
+      for (let at = 0; at < part.length; ) at += writeSync(file, part, at);
+    },
+  };
+}
+
+export const tooLarge = () =>
+  invalidComponent(
+    `The packages have more than ${JAIL_LIMITS.diskBytes / 2 ** 20} MB when they are unpacked.`,
+  );

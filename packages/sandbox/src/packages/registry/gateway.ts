@@ -1,0 +1,144 @@
+import { randomBytes } from 'node:crypto';
+import { chmodSync, rmSync } from 'node:fs';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { pipeline } from 'node:stream/promises';
+import { PACKAGE_NAME } from './packument.ts';
+import { createSession, type Session } from './session.ts';
+import type { RegistrySettings } from './settings.ts';
+import type { Tarballs } from './tarballs.ts';
+import { RegistryRefused, RegistryStatus, type Upstream } from './upstream.ts';
+
+/**
+ * The registry as the package manager in the jail sees it: packuments and tarballs of the configured registries, and
+ * nothing else. Credentials and proxies stay on this side.
+ */
+export interface Gateway {
+  /** Path of the unix socket on which it listens. */
+  socket: string;
+  /** Opens the gateway to one run of the package manager. */
+  open(options: OpenOptions): OpenSession;
+  close(): Promise<void>;
+}
+
+export interface OpenOptions {
+  /** Tarballs that may be fetched, by `name@version`, with their integrity; undefined: none. */
+  tarballs?: ReadonlyMap<string, string>;
+  /** Of an earlier run: what it learned of the registry counts for this one, too. */
+  session?: Session;
+}
+
+export interface OpenSession {
+  /** First segment of the path of every request; whoever does not know it gets 404. */
+  token: string;
+  session: Session;
+  close(): void;
+}
+
+interface Open {
+  session: Session;
+  tarballs: ReadonlyMap<string, string>;
+  bytes: number;
+}
+
+/** All tarballs of one installation. */
+const MAX_SESSION_BYTES = 512 * 1024 * 1024;
+
+export interface GatewayOptions {
+  socket: string;
+  settings: RegistrySettings;
+  upstream: Upstream;
+  tarballs: Tarballs;
+  now(): number;
+}
+
+/** `/token/@scope%2fname` and `/token/@scope/name/-/name-1.0.0.tgz` */
+function parsePath(url: string): { token: string; name: string; version?: string } | undefined {
+  const [, token = '', ...rest] = (url.split('?')[0] ?? '').split('/');
+  const path = decodeURIComponent(rest.join('/'));
+  const [name = '', file, ...more] = path.split('/-/');
+  if (!PACKAGE_NAME.test(name) || more.length > 0) return undefined;
+  if (file === undefined) return { token, name };
+  const start = `${name.split('/').at(-1)}-`;
+  if (!file.startsWith(start) || !file.endsWith('.tgz')) return undefined;
+  return { token, name, version: file.slice(start.length, -4) };
+}
+
+export async function createGateway(options: GatewayOptions): Promise<Gateway> {
+  const { socket, settings, upstream, tarballs, now } = options;
+  const sessions = new Map<string, Open>();
+
+  async function sendPackument({ session }: Open, base: string, name: string, response: ServerResponse) {
+    const body = JSON.stringify(await session.packument(name, base));
+    response.writeHead(200, { 'content-type': 'application/json' }).end(body);
+  }
+
+  async function sendTarball(open: Open, name: string, version: string, response: ServerResponse) {
+    const { session } = open;
+    const integrity = open.tarballs.get(`${name}@${version}`);
+    if (integrity === undefined) throw new RegistryStatus(404);
+    try {
+      const file = await tarballs.read(integrity, now(), async () => {
+        const { url } = await session.tarball(name, version);
+        return upstream.get(url, { accept: '*/*' });
+      });
+      response.writeHead(200, { 'content-type': 'application/octet-stream' });
+      file.on('data', (chunk) => {
+        open.bytes += chunk.length;
+        if (open.bytes > MAX_SESSION_BYTES) file.destroy(new Error('the installation is too large'));
+      });
+      await pipeline(file, response);
+    } catch (error) {
+      if (error instanceof RegistryStatus && error.status < 500)
+        session.exclude(name, version, `its tarball was not found (status ${error.status})`);
+      else if (error instanceof RegistryRefused) session.exclude(name, version, error.message);
+      throw error;
+    }
+  }
+
+  async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const path = request.method === 'GET' ? parsePath(request.url ?? '') : undefined;
+    const open = path && sessions.get(path.token);
+    if (!path || !open) throw new RegistryStatus(404);
+    if (path.version !== undefined) return sendTarball(open, path.name, path.version, response);
+    // The port is that of the forwarder inside the jail.
+    return sendPackument(open, `http://${request.headers.host}/${path.token}/`, path.name, response);
+  }
+
+  const server = createServer((request, response) => {
+    handle(request, response).catch((error: unknown) => {
+      if (response.headersSent) return response.destroy();
+      const status = error instanceof RegistryStatus && error.status < 500 ? error.status : 502;
+      // A status that the package manager does not repeat: the gateway has repeated the request already.
+      response.writeHead(error instanceof RegistryRefused ? 404 : status).end();
+    });
+  });
+  server.maxHeadersCount = 50;
+  rmSync(socket, { force: true });
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject).listen(socket, resolve);
+  });
+  // The jail runs as another user; the token keeps others out.
+  chmodSync(socket, 0o666);
+
+  return {
+    socket,
+    open({ tarballs: allowed = new Map(), session: earlier }) {
+      const token = randomBytes(16).toString('hex');
+      const session = earlier ?? createSession({ settings, upstream, now: now() });
+      sessions.set(token, { session, tarballs: allowed, bytes: 0 });
+      return {
+        token,
+        session,
+        close() {
+          sessions.delete(token);
+        },
+      };
+    },
+    async close() {
+      server.closeAllConnections();
+      await new Promise<void>((resolve) => server.close(() => resolve()));
+      upstream.close();
+      rmSync(socket, { force: true });
+    },
+  };
+}

@@ -1,0 +1,226 @@
+import { matching, newestUpTo, type Packument, readPackument, targetOf, type Version } from './packument.ts';
+import type { RegistrySettings } from './settings.ts';
+import { RegistryRefused, RegistryStatus, readBody, type Upstream } from './upstream.ts';
+
+/** One resolution or installation: what the registry answered during it, and which versions may not be chosen. */
+export interface Session {
+  /** The packument to resolve with, with every tarball below `base`. @throws RegistryStatus, RegistryRefused, Error */
+  packument(name: string, base: string): Promise<object>;
+  /** @returns the version, with the URL that its tarball is fetched from */
+  tarball(name: string, version: string): Promise<{ version: Version; url: string }>;
+  /** Marks a version as one that cannot be installed. */
+  exclude(name: string, version: string, reason: string): void;
+  /**
+   * Excludes versions whose dependencies do not exist as far as this session has seen; without any, admits versions
+   * that are too young where the settings do not forbid them.
+   * @returns whether another resolution may have another result: something was excluded or admitted since the last call
+   */
+  mayResolveOtherwise(): boolean;
+  foreignDependency(name: string, version: string): Version['foreign'];
+  /** Why no version of this package can be used, as a sentence; undefined: a version can be. */
+  explain(name: string, range: string): string | undefined;
+  /** A request to the registry got no answer. */
+  readonly unreachable: boolean;
+}
+
+/** The largest packuments of the npm registry have some 30 MB. */
+const MAX_PACKUMENT_BYTES = 64 * 1024 * 1024;
+const MAX_PACKUMENTS = 3000;
+const MAX_NAMED_VERSIONS = 5;
+const ABBREVIATED = 'application/vnd.npm.install-v1+json; q=1.0, application/json; q=0.8';
+const FULL = 'application/json';
+const NPM_HOST = 'registry.npmjs.org';
+
+export interface SessionOptions {
+  settings: RegistrySettings;
+  upstream: Upstream;
+  now: number;
+}
+
+export function createSession({ settings, upstream, now }: SessionOptions): Session {
+  const requested = new Map<string, Promise<Packument>>();
+  const known = new Map<string, Packument>();
+  const missing = new Map<string, string>();
+  let unreachable = false;
+  let admitYoung = false;
+  /** Versions that were excluded since the last resolution. */
+  let excluded = 0;
+  const cutoff = Math.min(now - settings.minimumAgeMs, settings.before ?? Number.POSITIVE_INFINITY);
+  const hasCutoff = settings.minimumAgeMs > 0 || settings.before !== undefined;
+
+  const urlOf = (name: string) => settings.registryOf(name) + name.replace('/', '%2f');
+
+  async function fetchPackument(name: string): Promise<Packument> {
+    if (requested.size > MAX_PACKUMENTS) throw new RegistryRefused('too many packages are requested');
+    const read = async (accept: string) => {
+      const body = await upstream.get(urlOf(name), { accept });
+      return readPackument(name, (await readBody(body, MAX_PACKUMENT_BYTES)).toString('utf8'));
+    };
+    try {
+      let packument = await read(ABBREVIATED);
+      const maybeYoung = packument.modifiedAt === undefined || packument.modifiedAt > cutoff;
+      if (hasCutoff && maybeYoung && !packument.hasTimes) packument = await read(FULL);
+      for (const { version, tarball } of packument.versions.values())
+        if (tarballUrl(name, tarball) === undefined)
+          packument.unusable.set(version, `its tarball is on another host, ${new URL(tarball).host}`);
+      known.set(name, packument);
+      return packument;
+    } catch (error) {
+      if (error instanceof RegistryStatus && error.status < 500)
+        missing.set(
+          name,
+          [404, 405, 410].includes(error.status)
+            ? 'was not found in the npm registry'
+            : `was refused by the npm registry (status ${error.status})`,
+        );
+      else if (error instanceof RegistryRefused) missing.set(name, `cannot be used: ${error.message}`);
+      else unreachable = true;
+      throw error;
+    }
+  }
+
+  function packumentOf(name: string): Promise<Packument> {
+    let request = requested.get(name);
+    if (!request) {
+      request = fetchPackument(name);
+      requested.set(name, request);
+      request.catch(() => {});
+    }
+    return request;
+  }
+
+  /** Only the host of the registry is asked for tarballs; undefined: it is another one. */
+  function tarballUrl(name: string, tarball: string): string | undefined {
+    const registry = new URL(settings.registryOf(name));
+    const url = new URL(tarball);
+    if (url.host === registry.host) url.protocol = registry.protocol;
+    // A mirror often passes on the packuments of the npm registry unchanged, as npm and pnpm expect.
+    else if (url.host === NPM_HOST) return new URL(url.pathname.slice(1), registry).href;
+    else return undefined;
+    return url.href;
+  }
+
+  function whyNot({ unusable }: Packument, { version, publishedAt }: Version): string | undefined {
+    const reason = unusable.get(version);
+    if (reason !== undefined) return reason;
+    if (!hasCutoff || admitYoung || publishedAt === undefined || publishedAt <= cutoff) return undefined;
+    return `it was published on ${new Date(publishedAt).toISOString()}, which the minimum release age forbids`;
+  }
+
+  const usable = (packument: Packument) =>
+    [...packument.versions.values()].filter((version) => whyNot(packument, version) === undefined);
+
+  function hasMatch(packument: Packument, range: string, versions: readonly Version[]): boolean {
+    const names = new Set(versions.map(({ version }) => version));
+    // A tag moves to the newest version that is left.
+    if (packument.tags.has(range)) return names.size > 0;
+    return matching(packument, range).some((version) => names.has(version));
+  }
+
+  /** The dependency that keeps this version from being resolved. `matches` remembers answers of one pass. */
+  function brokenDependency(version: Version, matches: Map<string, boolean>): string | undefined {
+    const { dependencies, optionalDependencies, peerDependencies, peerDependenciesMeta } = version;
+    const peers = Object.entries(peerDependencies).filter(([name]) => !peerDependenciesMeta[name]?.optional);
+    for (const [alias, specifier] of [...Object.entries(dependencies), ...peers]) {
+      if (alias in optionalDependencies) continue;
+      const { name, range } = targetOf(alias, specifier);
+      const reason = missing.get(name);
+      if (reason !== undefined) return `it depends on ${name}, which ${reason}`;
+      const target = known.get(name);
+      if (!target) continue;
+      const key = `${name}@${range}`;
+      const found = matches.get(key) ?? hasMatch(target, range, usable(target));
+      matches.set(key, found);
+      if (!found) return `it depends on ${name}@${range}, of which no version can be used`;
+    }
+    return undefined;
+  }
+
+  return {
+    async packument(name, base) {
+      const packument = await packumentOf(name);
+      const versions = usable(packument);
+      const names = versions.map(({ version }) => version);
+      const tags: [string, string][] = [];
+      for (const [tag, version] of packument.tags) {
+        const target = names.includes(version) ? version : newestUpTo(names, version);
+        if (target !== undefined) tags.push([tag, target]);
+      }
+      const basename = name.split('/').at(-1);
+      return {
+        name,
+        'dist-tags': Object.fromEntries(tags),
+        versions: Object.fromEntries(
+          versions.map(({ version, rest, integrity, ...lists }) => [
+            version,
+            {
+              ...rest,
+              name,
+              version,
+              dependencies: lists.dependencies,
+              optionalDependencies: lists.optionalDependencies,
+              peerDependencies: lists.peerDependencies,
+              peerDependenciesMeta: lists.peerDependenciesMeta,
+              dist: { integrity, tarball: `${base}${name}/-/${basename}-${version}.tgz` },
+            },
+          ]),
+        ),
+      };
+    },
+    async tarball(name, version) {
+      const packument = await packumentOf(name);
+      const found = packument.versions.get(version);
+      const url = found && tarballUrl(name, found.tarball);
+      if (!found || url === undefined) throw new RegistryStatus(404);
+      return { version: found, url };
+    },
+    exclude(name, version, reason) {
+      const packument = known.get(name);
+      if (!packument || packument.unusable.has(version)) return;
+      packument.unusable.set(version, reason);
+      excluded += 1;
+    },
+    mayResolveOtherwise() {
+      for (let before = -1; before !== excluded; ) {
+        before = excluded;
+        const matches = new Map<string, boolean>();
+        for (const packument of known.values()) {
+          for (const version of usable(packument)) {
+            const reason = brokenDependency(version, matches);
+            if (reason === undefined) continue;
+            packument.unusable.set(version.version, reason);
+            excluded += 1;
+          }
+        }
+      }
+      const hasExcluded = excluded > 0;
+      excluded = 0;
+      if (hasExcluded) return true;
+      const admits = hasCutoff && !settings.strictAge && settings.before === undefined && !admitYoung;
+      admitYoung ||= admits;
+      return admits;
+    },
+    foreignDependency: (name, version) => known.get(name)?.versions.get(version)?.foreign,
+    explain(name, range) {
+      const reason = missing.get(name);
+      if (reason !== undefined) return `The package ${name} ${reason}.`;
+      const packument = known.get(name);
+      if (!packument || hasMatch(packument, range, usable(packument))) return undefined;
+      const asked = range === '' || range === 'latest' ? name : `${name}@${range}`;
+      // A tag would have moved to any version that can be used.
+      const names = packument.tags.has(range) ? matching(packument, '*') : matching(packument, range);
+      const tried = names.flatMap((version) => {
+        const found = packument.versions.get(version);
+        const why = packument.unusable.get(version) ?? (found && whyNot(packument, found));
+        return why === undefined ? [] : [`${version} (${why})`];
+      });
+      if (tried.length === 0) return `No version of ${asked} was found in the npm registry.`;
+      const more = tried.length - MAX_NAMED_VERSIONS;
+      const list = tried.slice(0, MAX_NAMED_VERSIONS).join('; ') + (more > 0 ? `; and ${more} more` : '');
+      return `No version of ${asked} can be used. Tried: ${list}.`;
+    },
+    get unreachable() {
+      return unreachable;
+    },
+  };
+}

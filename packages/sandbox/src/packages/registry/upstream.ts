@@ -1,0 +1,150 @@
+import { lookup as resolveName } from 'node:dns';
+import http, { type IncomingMessage } from 'node:http';
+import https from 'node:https';
+import { isIP, type LookupFunction } from 'node:net';
+import type { Readable } from 'node:stream';
+import { setTimeout as pause } from 'node:timers/promises';
+import { getCACertificates } from 'node:tls';
+import { createGunzip } from 'node:zlib';
+import { createAddressGuard } from '@wellspring/core/addresses';
+import type { RegistrySettings } from './settings.ts';
+
+/** The registry answered with this status, other than 200. */
+export class RegistryStatus extends Error {
+  override readonly name = 'RegistryStatus';
+  readonly status: number;
+  constructor(status: number) {
+    super(`the registry answered with status ${status}`);
+    this.status = status;
+  }
+}
+
+/** What the registry answered cannot be used; repeating the request does not help. */
+export class RegistryRefused extends Error {
+  override readonly name = 'RegistryRefused';
+}
+
+/** Requests to the configured registries. */
+export interface Upstream {
+  /**
+   * Sends a GET request with the credentials of the URL.
+   * @returns the decoded body. The caller reads or destroys it.
+   * @throws RegistryStatus, RegistryRefused (a redirect to a refused address), Error (the registry was not reached)
+   */
+  get(url: string, options: { accept: string }): Promise<Readable>;
+  close(): void;
+}
+
+const MAX_REDIRECTS = 3;
+/** Without a byte for so long, a connection is given up. */
+const IDLE_MS = 30_000;
+const RETRY_PAUSE_MS = 300;
+
+const isPublic = createAddressGuard([]);
+
+/** Resolves a name to its public addresses, so that a redirect does not lead into a network of the host. */
+const publicLookup: LookupFunction = (hostname, options, callback) => {
+  resolveName(hostname, { ...options, all: true }, (error, found) => {
+    if (error) return callback(error, '');
+    const addresses = found.filter(({ address }) => isPublic(address));
+    const [first] = addresses;
+    if (!first) return callback(new RegistryRefused(`${hostname} is not a public address`), '');
+    if (options.all) callback(null, addresses);
+    else callback(null, first.address, first.family);
+  });
+};
+
+export function createUpstream(settings: RegistrySettings): Upstream {
+  const { proxy, certificates, strictSsl } = settings;
+  const options = {
+    keepAlive: true,
+    maxSockets: 24,
+    proxyEnv: proxy,
+    ...(certificates.length > 0 ? { ca: [...getCACertificates('default'), ...certificates] } : {}),
+    ...(strictSsl ? {} : { rejectUnauthorized: false }),
+  };
+  const agents = { 'http:': new http.Agent(options), 'https:': new https.Agent(options) };
+  const hasProxy = proxy.HTTP_PROXY !== undefined || proxy.HTTPS_PROXY !== undefined;
+
+  function request(url: URL, accept: string, isOwn: boolean) {
+    return new Promise<IncomingMessage>((resolve, reject) => {
+      const { protocol, hostname } = url;
+      if (protocol !== 'http:' && protocol !== 'https:')
+        throw new RegistryRefused(`the registry redirects to a URL with the scheme ${protocol}`);
+      const literal = hostname.replace(/^\[|\]$/g, '');
+      if (!isOwn && isIP(literal) !== 0 && !isPublic(literal))
+        throw new RegistryRefused(`the registry redirects to ${literal}, which is not a public address`);
+      const authorization = isOwn ? settings.authorizationFor(url.href) : undefined;
+      const sent = (protocol === 'https:' ? https : http).get(url, {
+        agent: agents[protocol],
+        timeout: IDLE_MS,
+        headers: {
+          accept,
+          'accept-encoding': 'gzip',
+          'user-agent': 'wellspring',
+          ...(authorization === undefined ? {} : { authorization }),
+        },
+        // The proxy resolves the name of the target, so the lookup would see only the name of the proxy.
+        ...(isOwn || hasProxy ? {} : { lookup: publicLookup }),
+      });
+      sent.on('response', resolve);
+      sent.on('timeout', () => sent.destroy(new Error('the registry does not answer')));
+      sent.on('error', reject);
+    });
+  }
+
+  async function follow(first: string, accept: string): Promise<Readable> {
+    const { host } = new URL(first);
+    let url = new URL(first);
+    for (let redirects = 0; redirects <= MAX_REDIRECTS; redirects += 1) {
+      const response = await request(url, accept, url.host === host);
+      const { statusCode = 0, headers } = response;
+      if (statusCode === 200) {
+        if (headers['content-encoding'] !== 'gzip') return response;
+        const plain = createGunzip();
+        response.on('error', (error) => plain.destroy(error));
+        plain.on('close', () => response.destroy());
+        return response.pipe(plain);
+      }
+      response.destroy();
+      if (![301, 302, 303, 307, 308].includes(statusCode) || headers.location === undefined)
+        throw new RegistryStatus(statusCode);
+      if (!URL.canParse(headers.location, url)) throw new RegistryRefused('the registry redirects to no URL');
+      url = new URL(headers.location, url);
+    }
+    throw new RegistryRefused('the registry redirects too often');
+  }
+
+  return {
+    async get(url, { accept }) {
+      for (let attempt = 0; ; attempt += 1) {
+        try {
+          return await follow(url, accept);
+        } catch (error) {
+          const permanent =
+            error instanceof RegistryRefused || (error instanceof RegistryStatus && error.status < 500);
+          if (permanent || attempt >= settings.retries) throw error;
+          await pause(RETRY_PAUSE_MS * 2 ** attempt);
+        }
+      }
+    },
+    close() {
+      for (const agent of Object.values(agents)) agent.destroy();
+    },
+  };
+}
+
+/** Reads a body into memory. @throws RegistryRefused when it has more than `maxBytes` */
+export async function readBody(body: Readable, maxBytes: number): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of body as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > maxBytes) {
+      body.destroy();
+      throw new RegistryRefused(`the answer of the registry has more than ${maxBytes} bytes`);
+    }
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
