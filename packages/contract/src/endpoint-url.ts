@@ -1,7 +1,25 @@
+interface EndpointConfig {
+  publicUrl: string;
+  endpointDomain: string | null;
+}
+
 /** The address of an HTTP interface: a host of its own below the endpoint domain, else a path. No trailing slash. */
-export function endpointUrl(
-  { publicUrl, endpointDomain }: { publicUrl: string; endpointDomain: string | null },
-  key: string,
-): string {
+export function endpointUrl({ publicUrl, endpointDomain }: EndpointConfig, key: string): string {
   return endpointDomain === null ? `${publicUrl}/e/${key}` : `https://${key}.${endpointDomain}`;
 }
+
+/**
+ * Reads the Host header of a request: the host, in lower case and without port, and the key when it is that of a single
+ * endpoint; undefined on the origin that all of them share with the API.
+ */
+export function ownHostOf(
+  { endpointDomain }: Pick<EndpointConfig, 'endpointDomain'>,
+  hostHeader: string | undefined,
+): { host: string; key: string } | undefined {
+  if (endpointDomain === null) return undefined;
+  const host = withoutPort(hostHeader ?? '').toLowerCase();
+  const end = `.${withoutPort(endpointDomain)}`;
+  return host.endsWith(end) ? { host, key: host.slice(0, -end.length) } : undefined;
+}
+
+const withoutPort = (host: string) => host.split(':', 1)[0]!;

@@ -256,7 +256,6 @@ describe('a custom response', () => {
     const bytes = randomBytes(1000);
     const headers = {
       'x-custom': 'yes',
-      'set-cookie': ['a=1', 'b=2'],
       'content-length': '3',
       'Transfer-Encoding': 'chunked',
       connection: 'upgrade',
@@ -265,7 +264,6 @@ describe('a custom response', () => {
     expect([answer.status, answer.body.equals(bytes)]).toEqual([201, true]);
     expect(answer.headers).toMatchObject({
       'x-custom': 'yes',
-      'set-cookie': ['a=1', 'b=2'],
       'content-length': '1000',
     });
   });
@@ -277,6 +275,10 @@ describe('a custom response', () => {
     [response(599, {}, 'odd'), 599, 'odd'],
     [response(200, { 'x-bad\r\n': 'a' }, 'x'), 500, 'The run failed'],
     [response(200, { 'x-bad': 'a\r\nx-injected: 1' }, 'x'), 500, 'The run failed'],
+    [response(200, { 'x-bad': ['a', 'b\nx-injected: 1'] }, 'x'), 500, 'The run failed'],
+    [response(200, { 'x-injected: 1': 'a' }, 'x'), 500, 'The run failed'],
+    [response(200, { '': 'a' }, 'x'), 500, 'The run failed'],
+    [response(200, { 'x-large': 'a'.repeat(40_000) }, 'x'), 500, 'The run failed'],
     [{ kind: 'none' } as const, 400, 'No response'],
     [{ kind: 'failed' } as const, 500, 'The run failed'],
     [{ kind: 'refused' } as const, 404, 'Not Found'],
@@ -284,6 +286,45 @@ describe('a custom response', () => {
     const answer = await answered(given);
     expect([answer.status, answer.text]).toEqual([status, text]);
     expect(answer.headers['x-injected']).toBeUndefined();
+  });
+
+  test('sets nothing for the whole origin of the API; on its own host it sets that for itself', async () => {
+    const headers = {
+      'Set-Cookie': 'session=forged; Path=/',
+      'Clear-Site-Data': '"*"',
+      'Alt-Svc': 'h2="elsewhere.example:443"',
+      'Strict-Transport-Security': 'max-age=31536000; includeSubDomains',
+      'Access-Control-Allow-Origin': 'https://elsewhere.example',
+      'Access-Control-Allow-Credentials': 'true',
+      'Service-Worker-Allowed': '/',
+      'X-Accel-Redirect': '/etc/passwd',
+      Date: 'yesterday',
+      'X-Custom': 'kept',
+    };
+    const shared = await answered(response(200, headers, 'x'));
+    expect(shared.status).toBe(200);
+    for (const name of ['set-cookie', 'clear-site-data', 'alt-svc', 'strict-transport-security']) {
+      expect([name, shared.headers[name]]).toEqual([name, undefined]);
+    }
+    expect(shared.headers).toMatchObject({
+      'x-custom': 'kept',
+      'access-control-allow-origin': 'https://elsewhere.example',
+      date: expect.stringContaining('GMT'),
+    });
+    expect(shared.headers['access-control-allow-credentials']).toBeUndefined();
+
+    const { id } = await platform.endpoint({ custom_response: true });
+    const own = await platform.call('GET', '/', { headers: { host: `${id}.hooks.example.com:3000` } });
+    expect(own.headers).toMatchObject({
+      'set-cookie': ['session=forged; Path=/'],
+      'strict-transport-security': headers['Strict-Transport-Security'],
+      'access-control-allow-credentials': 'true',
+      'service-worker-allowed': '/',
+      'x-custom': 'kept',
+    });
+    for (const name of ['clear-site-data', 'alt-svc', 'x-accel-redirect']) {
+      expect([name, own.headers[name]]).toEqual([name, undefined]);
+    }
   });
 
   test('is shown by browsers in an origin of its own, unless it has one, whatever policy it names', async () => {

@@ -1,7 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { endpointUrl } from '@wellspring/contract/endpoint-url';
+import { endpointUrl, ownHostOf } from '@wellspring/contract/endpoint-url';
 import { LIMITS } from '@wellspring/contract/limits';
 import { type HttpReply, type HttpRequestRecord, MAX_HOPS, type RunJob } from '@wellspring/contract/messages';
+import { allowedHeaders, type ResponseHeaders } from '@wellspring/contract/response-headers';
 import { newId } from '@wellspring/core/ids';
 import { Problem } from '@wellspring/core/problem';
 import { Unavailable } from '@wellspring/core/unavailable';
@@ -33,7 +34,6 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
   const { store, queue, call, clock, log, config, metrics } = deps;
   const rows = store.collection(endpoints);
   const clientIp = createClientIp(config.trustProxy);
-  const domain = config.endpointDomain === null ? undefined : `.${withoutPort(config.endpointDomain)}`;
   const limit = createRateLimit('endpoint', config.endpointRate, deps.buckets);
   const accepted = metrics.counter('wellspring_endpoint_calls_total', 'Calls of source endpoints by status', [
     'status',
@@ -43,21 +43,21 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
     'Time in which calls of source endpoints become durable, once their bodies are there',
   );
 
-  /** The key and the rest of the path, when the request is for an endpoint; and whether its host has only this one. */
-  function locate(req: IncomingMessage): { key: string; rest: string; apart: boolean } | undefined {
+  /** The key and the rest of the path, when the request is for an endpoint; and the host when it has only this one. */
+  function locate(
+    req: IncomingMessage,
+  ): { key: string; rest: string; ownHost: string | undefined } | undefined {
     const url = req.url ?? '/';
-    if (domain !== undefined) {
-      const host = withoutPort(req.headers.host ?? '').toLowerCase();
-      if (host.endsWith(domain)) return { key: host.slice(0, -domain.length), rest: url, apart: true };
-    }
+    const own = ownHostOf(config, req.headers.host);
+    if (own) return { key: own.key, rest: url, ownHost: own.host };
     const match = PATH.exec(url);
-    return match ? { key: match[1]!, rest: url.slice(match[0].length), apart: false } : undefined;
+    return match ? { key: match[1]!, rest: url.slice(match[0].length), ownHost: undefined } : undefined;
   }
 
   function answer(
     res: ServerResponse,
     status: number,
-    headers: Record<string, string | string[]> = {},
+    headers: ResponseHeaders = {},
     body?: Buffer | string,
   ) {
     accepted.inc({ status: String(status) });
@@ -74,7 +74,7 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
   async function take(
     req: IncomingMessage,
     res: ServerResponse,
-    { key, rest, apart }: NonNullable<ReturnType<typeof locate>>,
+    { key, rest, ownHost }: NonNullable<ReturnType<typeof locate>>,
   ): Promise<void> {
     const endpoint = KEY.test(key) ? await rows.get(key) : undefined;
     if (!endpoint?.active) {
@@ -115,13 +115,13 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
       seconds.observe((performance.now() - complete) / 1000);
       if (!mailbox) return answer(res, 200);
       const reply = (await mailbox.receive(LIMITS.replyMs)) as HttpReply | undefined;
-      answerWith(res, reply ?? { kind: 'none' }, apart);
+      answerWith(res, reply ?? { kind: 'none' }, ownHost);
     } finally {
       mailbox?.close();
     }
   }
 
-  function answerWith(res: ServerResponse, reply: HttpReply, apart: boolean): void {
+  function answerWith(res: ServerResponse, reply: HttpReply, ownHost: string | undefined): void {
     switch (reply.kind) {
       case 'none':
         text(res, 400, 'No response');
@@ -137,12 +137,9 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
         const status = Math.max(200, reply.status);
         const body = BODILESS.has(status) ? undefined : Buffer.from(reply.body, 'base64');
         try {
-          answer(
-            res,
-            status,
-            apart ? safeHeaders(reply.headers) : sandboxed(safeHeaders(reply.headers)),
-            body,
-          );
+          const { sent } = allowedHeaders(reply.headers, ownHost);
+          assertSize(sent);
+          answer(res, status, ownHost === undefined ? sandboxed(sent) : sent, body);
         } catch (error) {
           log.debug({ error: String(error) }, 'endpoint.bad_reply');
           if (!res.headersSent) text(res, 500, 'The run failed');
@@ -202,8 +199,6 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
   };
 }
 
-const withoutPort = (host: string) => host.split(':', 1)[0]!;
-
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 function decodeUtf8(bytes: Buffer): string | undefined {
@@ -228,18 +223,19 @@ function hopOf(req: IncomingMessage): number {
   return Number.isInteger(given) && given > 0 ? Math.min(given, MAX_HOPS) : 0;
 }
 
-/** Headers that belong to the connection stay ours. */
-const OWN = new Set([
-  'connection',
-  'keep-alive',
-  'transfer-encoding',
-  'content-length',
-  'upgrade',
-  'trailer',
-]);
+/** Of a response; many clients refuse more. */
+const MAX_HEADER_BYTES = 32 * 1024;
 
-const safeHeaders = (headers: Record<string, string | string[]>) =>
-  Object.fromEntries(Object.entries(headers).filter(([name]) => !OWN.has(name.toLowerCase())));
+/** @throws RangeError when the headers of a response are too large to be sent */
+function assertSize(headers: ResponseHeaders): void {
+  let bytes = 0;
+  for (const [name, value] of Object.entries(headers)) {
+    for (const one of [value].flat()) bytes += name.length + one.length + 4;
+  }
+  if (bytes > MAX_HEADER_BYTES) {
+    throw new RangeError(`The headers of the response have ${bytes} bytes, more than ${MAX_HEADER_BYTES}.`);
+  }
+}
 
 /**
  * A page of user code at the address of the API is shown in an origin of its own: it may run scripts, but neither
@@ -248,12 +244,8 @@ const safeHeaders = (headers: Record<string, string | string[]>) =>
 const SANDBOX =
   'sandbox allow-downloads allow-forms allow-modals allow-popups allow-popups-to-escape-sandbox allow-scripts allow-top-navigation';
 
-function sandboxed(headers: Record<string, string | string[]>): Record<string, string | string[]> {
-  // Of several policies each holds, so that code can only narrow this one.
-  const policies = Object.entries(headers).filter(([name]) => /^content-security-policy$/i.test(name));
-  const others = Object.entries(headers).filter(([name]) => !/^content-security-policy$/i.test(name));
-  return {
-    ...Object.fromEntries(others),
-    'content-security-policy': [...policies.flatMap(([, value]) => value), SANDBOX],
-  };
-}
+/** Of several policies each holds, so that code can only narrow this one. */
+const sandboxed = (headers: ResponseHeaders): ResponseHeaders => ({
+  ...headers,
+  'content-security-policy': [headers['content-security-policy'] ?? [], SANDBOX].flat(),
+});

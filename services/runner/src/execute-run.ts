@@ -1,11 +1,12 @@
 import type { Emit, ThrownError } from '@wellspring/component/child/program-types';
 import { LIMITS } from '@wellspring/contract/limits';
 import type { HttpReply } from '@wellspring/contract/messages';
+import { allowedHeaders } from '@wellspring/contract/response-headers';
 import type { Clock } from '@wellspring/core/clock';
 import type { Executor, Host, Result, Task } from '@wellspring/sandbox/port';
 import type { Outcome } from './commit.ts';
 import { type DbSet, type Live, setDb } from './live-state.ts';
-import { type LogRecord, logRecord, type RunContext } from './records.ts';
+import { droppedHeaders, type LogRecord, logRecord, type RunContext } from './records.ts';
 
 export interface Execution {
   outcome: Outcome;
@@ -20,7 +21,7 @@ export interface Execution {
  */
 export async function executeRun(
   { executor, clock }: { executor: Executor; clock: Clock },
-  { task, live, run }: { task: Task; live: Live; run: RunContext },
+  { task, live, run, ownHost }: { task: Task; live: Live; run: RunContext; ownHost?: string | undefined },
   respond: (reply: HttpReply) => void,
 ): Promise<Execution> {
   const emits: Emit[] = [];
@@ -44,6 +45,8 @@ export async function executeRun(
     respond(reply) {
       respond({ kind: 'response', ...reply });
       logs.push({ ...record('respond', clock.now()), msg: String(reply.status) });
+      const { dropped } = allowedHeaders(reply.headers, ownHost);
+      if (dropped.length > 0) logs.push(droppedHeaders(run, dropped, ownHost, clock.now()));
     },
     dbSet(key, json) {
       const set = setDb(live, key, json);

@@ -1,5 +1,6 @@
 import type { ThrownError } from '@wellspring/component/child/program-types';
 import type { HookName } from '@wellspring/contract/definition';
+import { ownHostOf } from '@wellspring/contract/endpoint-url';
 import type { HttpReply, RecordJob, RunJob } from '@wellspring/contract/messages';
 import { newId } from '@wellspring/core/ids';
 import { Unavailable } from '@wellspring/core/unavailable';
@@ -25,7 +26,7 @@ import {
 import type { UsageMeter } from './usage.ts';
 
 /** What the lanes of a runner share. */
-export interface LaneDeps extends Pick<Deps, 'store' | 'call' | 'clock' | 'log'> {
+export interface LaneDeps extends Pick<Deps, 'store' | 'call' | 'clock' | 'log' | 'config'> {
   executor: Executor;
   announcer: Announcer;
   meter: UsageMeter;
@@ -263,7 +264,9 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
     }
     const emitTrigger = !deployed.deployment.definition.has_run;
     const task = taskOf(deployed, live, `run${slot}`, { kind: 'run', trigger: runTrigger(job), emitTrigger });
-    const { outcome, result, sets } = await executeRun(deps, { task, live, run }, respond);
+    const ownHost =
+      trigger.kind === 'http' ? ownHostOf(deps.config, trigger.request.headers.host)?.host : undefined;
+    const { outcome, result, sets } = await executeRun(deps, { task, live, run, ownHost }, respond);
     live.runEndedAt = clock.now();
     if (trigger.kind === 'timer') live.tickEndedAt = live.runEndedAt;
     respond({ kind: result.ok && outcome.errors.length === 0 ? 'none' : 'failed' });

@@ -53,6 +53,26 @@ export const errorLogRecord = (run: RunContext, error: ThrownError, ts: number):
   err: { name: error.name, message: cut(error.message), stack: cut(error.stack) },
 });
 
+/** A response had headers that do not reach the client; see contract/response-headers. */
+export const droppedHeaders = (
+  run: RunContext,
+  names: readonly string[],
+  ownHost: string | undefined,
+  ts: number,
+): LogRecord => ({
+  ts,
+  k: 'log',
+  level: 'warn',
+  execution_id: run.run_id,
+  msg: cut(
+    `The response was sent without ${names.join(', ')}: ${
+      ownHost === undefined
+        ? 'at this address a component must not set what concerns the whole origin or the connection.'
+        : 'a component must not set what concerns other hosts or the connection.'
+    }`,
+  ),
+});
+
 /** A tick that fell due while the previous run was still going is not made up for, but told. */
 export const skippedTick = (run: RunContext, trigger: Trigger, ts: number): LogRecord => ({
   ts,

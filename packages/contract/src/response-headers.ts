@@ -1,0 +1,108 @@
+/**
+ * Which headers of a component's response reach the client. At `{publicUrl}/e/{key}` a component shares its origin with
+ * the API, its documentation and the components of other owners: it must not set what browsers keep for a whole
+ * origin. At a host of its own it may, for that host only.
+ *
+ * Content-Security-Policy is not here: the gateway adds a sandboxing policy on the shared origin. Location, Refresh and
+ * WWW-Authenticate stay: they concern the one request, and are what webhooks and browsers are answered with.
+ */
+
+/** They belong to the connection, or to servers between the platform and the client. */
+const CONNECTION = [
+  'connection',
+  'content-length',
+  'date',
+  'keep-alive',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'proxy-connection',
+  'server',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'via',
+  // Where the whole host is found: a matter of whoever operates it.
+  'alt-svc',
+  // Reverse proxies carry out what these say: they read files, or ask other servers.
+  'x-accel-buffering',
+  'x-accel-charset',
+  'x-accel-expires',
+  'x-accel-limit-rate',
+  'x-accel-redirect',
+  'x-lighttpd-send-file',
+  'x-litespeed-location',
+  'x-reproxy-file',
+  'x-reproxy-url',
+  'x-sendfile',
+  'x-sendfile2',
+];
+
+/** They reach beyond a host even when it is the component's own: cookies are cleared up to the registrable domain. */
+const BEYOND_HOST = ['clear-site-data', 'public-key-pins', 'public-key-pins-report-only', 'set-cookie2'];
+
+/** Browsers keep them for the whole origin. */
+const ORIGIN_WIDE = [
+  'accept-ch',
+  'access-control-allow-credentials',
+  'attribution-reporting-register-source',
+  'attribution-reporting-register-trigger',
+  'critical-ch',
+  'expect-ct',
+  'nel',
+  'origin-agent-cluster',
+  'report-to',
+  'reporting-endpoints',
+  'service-worker-allowed',
+  'set-cookie',
+  'set-login',
+  'shared-storage-write',
+  'strict-transport-security',
+  'use-as-dictionary',
+  // The platform's own, of every answer at this origin.
+  'x-request-id',
+];
+
+const NEVER = new Set([...CONNECTION, ...BEYOND_HOST]);
+const NOT_SHARED = new Set([...NEVER, ...ORIGIN_WIDE]);
+
+export type ResponseHeaders = Record<string, string | string[]>;
+
+/** Whether a cookie names a domain other than this host, such as one above it that other components share. */
+function isForeignCookie(cookie: string, ownHost: string): boolean {
+  return cookie
+    .split(';')
+    .slice(1)
+    .some((attribute) => {
+      const [name = '', value = ''] = attribute.split('=', 2).map((text) => text.trim().toLowerCase());
+      const domain = value.replace(/^\./, '');
+      return name === 'domain' && domain !== '' && domain !== ownHost;
+    });
+}
+
+/**
+ * Splits the headers of a component's response.
+ * @param ownHost the host, in lower case and without port, when only this component answers there
+ * @returns names in lower case: of those that are sent with their values, and of those that are not
+ */
+export function allowedHeaders(
+  headers: ResponseHeaders,
+  ownHost: string | undefined,
+): { sent: ResponseHeaders; dropped: string[] } {
+  const refused = ownHost === undefined ? NOT_SHARED : NEVER;
+  // Without a prototype: a name may be any text.
+  const sent: ResponseHeaders = Object.create(null);
+  const dropped = new Set<string>();
+  for (const [given, value] of Object.entries(headers)) {
+    const name = given.toLowerCase();
+    if (refused.has(name)) dropped.add(name);
+    else if (name !== 'set-cookie' || ownHost === undefined) sent[name] = value;
+    else {
+      const cookies = [value].flat();
+      const own = cookies.filter((cookie) => !isForeignCookie(cookie, ownHost));
+      if (own.length < cookies.length) dropped.add(name);
+      if (own.length > 0) sent[name] = [sent[name] ?? [], own].flat();
+    }
+  }
+  return { sent, dropped: [...dropped].sort() };
+}
