@@ -331,7 +331,8 @@ static void supervise(const struct options *options, pid_t program, const sigset
     if (sent == SIGCONT) frozen = kill(program, SIGCONT) != 0;
     if (waitpid(program, &status, WNOHANG) == program) break;
     int64_t now = processor_time(program);
-    if (sent >= 0 || now == measured) continue;
+    /* A program that stops now is looked at once more: it may have written a lot since the last time. */
+    if ((sent >= 0 && sent != SIGTSTP) || now == measured) continue;
     measured = now;
     if (exceeds(options, process)) {
       too_large = 1;

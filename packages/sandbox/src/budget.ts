@@ -1,14 +1,14 @@
 import { LIMITS } from '@wellspring/contract/limits';
 
-const MOST_LOG_LINES = 2000;
-const MOST_FAULTS = 100;
+const MAX_LOG_LINES = 2000;
+const MAX_FAULTS = 100;
 
 /** What one call may do. Everything is counted before it is done. */
 export interface Budget {
   /** @returns what was exceeded, for which the process has to end */
   spend(bytes: number): string | undefined;
   emit(): string | undefined;
-  /** Whether a line is taken; with `last` no further one will be. */
+  /** Whether a log line is taken; with `last` no further one will be. */
   line(): 'take' | 'last' | 'drop';
   fault(): boolean;
   /** The first reply counts. */
@@ -30,11 +30,11 @@ export function createBudget(): Budget {
     },
     line() {
       lines += 1;
-      return lines < MOST_LOG_LINES ? 'take' : lines === MOST_LOG_LINES ? 'last' : 'drop';
+      return lines < MAX_LOG_LINES ? 'take' : lines === MAX_LOG_LINES ? 'last' : 'drop';
     },
     fault() {
       faults += 1;
-      return faults <= MOST_FAULTS;
+      return faults <= MAX_FAULTS;
     },
     reply() {
       replies += 1;

@@ -17,9 +17,9 @@ export interface Pool {
   close(): void;
 }
 
-const AT_A_TIME = 2;
+const MAX_STARTING = 2;
 /** A process that is not ready by then never will be. */
-const READY_MS = 30_000;
+const MAX_START_MS = 30_000;
 /** The start of a process blocks for milliseconds: the first call of the one that was taken comes first. */
 const REFILL_DELAY_MS = 30;
 
@@ -31,14 +31,14 @@ export function createPool(spawn: () => Fresh, target: number, log: Log): Pool {
   function start(): Fresh {
     const fresh = spawn();
     const { child } = fresh;
-    const late = setTimeout(() => child.kill('crash', 'It was not ready in time.'), READY_MS);
+    const late = setTimeout(() => child.kill('crash', 'It was not ready in time.'), MAX_START_MS);
     child.ready.catch(() => {}).finally(() => clearTimeout(late));
     return fresh;
   }
 
   /** Keeps the pool full; failures are tried again when the next one is taken. */
   function refill(): void {
-    while (!closed && starting < AT_A_TIME && waiting.length + starting < target) {
+    while (!closed && starting < MAX_STARTING && waiting.length + starting < target) {
       starting += 1;
       const fresh = start();
       fresh.child.ready

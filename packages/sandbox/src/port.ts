@@ -61,13 +61,17 @@ export interface Host {
   dbSet(key: string, json: string | undefined): number;
 }
 
+/** `cpuMs` is what the kernel counted, with what the process used since its last call. */
 export type Result = { durationMs: number; cpuMs: number } & (
   | { ok: true /** Of `define`. */; definition?: Definition }
   | {
       ok: false;
       error: ThrownError;
-      /** thrown: by the code · load: it could not be loaded or defines no component · the rest: limits and crashes. */
-      reason: 'thrown' | 'load' | 'timeout' | 'memory' | 'crash' | 'protocol' | 'aborted';
+      /**
+       * thrown: by the code · load: it could not be loaded or defines no component · limit: too many threads or files ·
+       * the rest: other limits and crashes.
+       */
+      reason: 'thrown' | 'load' | 'timeout' | 'memory' | 'limit' | 'crash' | 'protocol' | 'aborted';
     }
 );
 

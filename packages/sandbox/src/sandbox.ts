@@ -26,6 +26,9 @@ export interface SandboxOptions {
   log: Log;
   /** Processes kept ready; default 4. */
   pool?: number;
+  /** See WorkersOptions. */
+  idleMemoryBytes?: number;
+  freezeAfterMs?: number;
 }
 
 export interface Sandbox {
@@ -38,7 +41,7 @@ export interface Sandbox {
  * @throws IsolationUnavailable when no tier that was asked for does
  */
 export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
-  const { dataDir, isolation, codeAllowNetworks, packageEnvironment, clock, log, pool = 4 } = options;
+  const { dataDir, isolation, codeAllowNetworks, packageEnvironment, log, pool = 4 } = options;
   const slots = createSlots(dataDir);
   const program = await writeChildProgram(slots.shared);
   const tierOptions = {
@@ -62,7 +65,7 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
       });
       opened = packager;
       const { materialise } = packager;
-      const tried = createSupervisor({ tier, slots, materialise, clock, log, pool });
+      const tried = createSupervisor({ ...options, tier, slots, materialise, pool });
       const failure = await selfTest(tried, codeAllowNetworks);
       if (failure === undefined) return { executor: tried };
       await tried.close();

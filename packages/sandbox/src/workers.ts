@@ -1,14 +1,16 @@
 import { totalmem } from 'node:os';
-import { LIMITS } from '@wellspring/contract/limits';
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
 import { type Child, startChild } from './child-process.ts';
+import { createFrameParser } from './frame-parser.ts';
+import { createIdleProcesses } from './idle-processes.ts';
 import type { Materialise } from './packages/materialise.ts';
 import { createPool } from './pool.ts';
 import type { Host, Result, Task } from './port.ts';
 import type { CallFrame } from './protocol.ts';
 import type { Slots } from './slots.ts';
 import type { Tier } from './tiers/tier.ts';
+import { createTurns } from './turns.ts';
 
 export interface WorkersOptions {
   tier: Tier;
@@ -18,6 +20,10 @@ export interface WorkersOptions {
   log: Log;
   /** Processes kept ready ahead of their use. */
   pool: number;
+  /** For the memory of processes that wait for their next call; default: half of the machine's or container's. */
+  idleMemoryBytes?: number;
+  /** See IdleOptions. */
+  freezeAfterMs?: number;
 }
 
 /** A process with the code of one deployment. */
@@ -36,6 +42,8 @@ export interface Worker {
   load: CallFrame['load'] | undefined;
   started: boolean;
   dbRevision: number;
+  /** Memory of its own, as of its last idle moment; an estimate until then. */
+  bytes: number;
 }
 
 /** The processes at work and those that wait for more, by process key. */
@@ -56,22 +64,20 @@ export interface Workers {
   close(): Promise<void>;
 }
 
-/** A process is given up after so many calls, so that what leaks goes. */
-const MOST_CALLS = 100_000;
-const IDLE_MS = 10 * 60_000;
-const SAMPLE_MS = 100;
-/** An idle process is looked at each time so many samples were taken: there may be hundreds. */
-const IDLE_SAMPLES = 3;
-/** What an empty process holds, about. */
-const BASE_BYTES = 80 * 1024 * 1024;
+/** A process is replaced after so many calls, so that what leaks goes. */
+const MAX_CALLS = 100_000;
+const MAX_IDLE_MS = 10 * 60_000;
+const SAMPLE_INTERVAL_MS = 100;
+const EXPIRY_INTERVAL_MS = 5000;
+const FREEZE_AFTER_MS = 50;
+/** About what a process holds that has loaded a source with a package or two. */
+const ESTIMATED_BYTES = 24 * 1024 * 1024;
 /** Of the machine, or of the container when that may use less. */
 const MEMORY_BYTES = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY);
-/** Idle processes: half of the memory at what one holds, about. */
-const MOST_IDLE = Math.max(8, Math.floor(MEMORY_BYTES / 2 / (64 * 1024 * 1024)));
 
 /** It can take this task. */
 export const suits = (worker: Worker, { bundleId }: Task): boolean =>
-  worker.child.usable && !worker.retired && worker.bundleId === bundleId && worker.calls < MOST_CALLS;
+  worker.child.usable && !worker.retired && worker.bundleId === bundleId && worker.calls < MAX_CALLS;
 
 /** Somebody else changed the map of `$service.db`. */
 export const isOutdated = (worker: Worker, { instance }: Task): boolean =>
@@ -96,20 +102,39 @@ export function createWorkers({
   clock,
   log,
   pool: target,
+  idleMemoryBytes = MEMORY_BYTES / 2,
+  freezeAfterMs = FREEZE_AFTER_MS,
 }: WorkersOptions): Workers {
   const workers = new Map<string, Worker>();
   const busy = new Set<Worker>();
   /** Processes that have not ended yet, used or not. */
   const alive = new Set<Child>();
+  const byChild = new WeakMap<Child, Worker>();
   let closed = false;
+
+  const turns = createTurns();
+  const parser = createFrameParser();
+  const idle = createIdleProcesses({
+    freezeAfterMs,
+    onFrozen(child) {
+      const worker = byChild.get(child);
+      if (worker) worker.bytes = child.privateBytes() ?? worker.bytes;
+      evict();
+    },
+  });
 
   const pool = createPool(
     () => {
       const slot = slots.create();
-      const child = startChild(tier, slot, clock);
+      const child = startChild({ tier, slot, clock, turns, parser });
       alive.add(child);
+      child.ready.then(
+        () => byChild.has(child) || idle.add(child),
+        () => {},
+      );
       child.ended.then(() => {
         alive.delete(child);
+        idle.remove(child);
         slots.remove(slot);
       });
       return { child, slot };
@@ -118,42 +143,36 @@ export function createWorkers({
     log,
   );
 
-  /** Memory that V8's own limit does not see: buffers, WebAssembly, native code. */
-  function checkMemory({ child }: Worker): void {
-    const bytes = child.residentBytes();
-    if (bytes !== undefined && bytes > BASE_BYTES + LIMITS.memoryMb * 1024 * 1024)
-      child.kill('memory', `The code used more memory than ${LIMITS.memoryMb} MB.`);
-  }
-
-  let samples = 0;
   const sampler = setInterval(() => {
-    samples += 1;
-    for (const worker of busy) checkMemory(worker);
+    for (const { child } of busy) void child.check();
+  }, SAMPLE_INTERVAL_MS).unref();
+
+  const expiry = setInterval(() => {
     const now = performance.now();
     for (const [key, worker] of workers) {
-      if (worker.busy > 0) continue;
-      if (now - worker.usedAt > IDLE_MS) drop(key, worker);
-      // What code has begun goes on after the end of its run.
-      else if (samples % IDLE_SAMPLES === 0) checkMemory(worker);
+      if (worker.busy === 0 && now - worker.usedAt > MAX_IDLE_MS) drop(key, worker);
     }
-  }, SAMPLE_MS);
-  sampler.unref();
+  }, EXPIRY_INTERVAL_MS).unref();
 
   function drop(key: string, worker: Worker): void {
     if (workers.get(key) === worker) workers.delete(key);
     worker.child.kill('aborted', 'The process was retired.');
   }
 
-  /** Makes room for one more: the idle process that was not used for the longest time goes. */
-  function evict(): void {
-    let idle = 0;
-    let oldest: [string, Worker] | undefined;
-    for (const entry of workers) {
-      if (entry[1].busy > 0) continue;
-      idle += 1;
-      if (!oldest || entry[1].usedAt < oldest[1].usedAt) oldest = entry;
+  /** While all of them hold more than they may, the idle process that was not used for the longest time goes. */
+  function evict(fresh?: Worker): void {
+    let bytes = 0;
+    for (const worker of workers.values()) bytes += worker.bytes;
+    while (bytes > idleMemoryBytes) {
+      let oldest: [string, Worker] | undefined;
+      for (const entry of workers) {
+        if (entry[1].busy > 0 || entry[1] === fresh) continue;
+        if (!oldest || entry[1].usedAt < oldest[1].usedAt) oldest = entry;
+      }
+      if (!oldest) return;
+      bytes -= oldest[1].bytes;
+      drop(...oldest);
     }
-    if (oldest && idle > MOST_IDLE) drop(...oldest);
   }
 
   return {
@@ -185,16 +204,22 @@ export function createWorkers({
         load: { path: `${tier.visible(slot).app}/${files.name}`, format: bundle.format },
         started: false,
         dbRevision: -1,
+        bytes: ESTIMATED_BYTES,
       };
+      byChild.set(child, worker);
+      child.owner = key?.split('/')[0] ?? bundleId;
+      // It gets its call now.
+      idle.remove(child);
       if (key !== undefined) {
         workers.set(key, worker);
         child.ended.then(() => workers.get(key) === worker && workers.delete(key));
-        evict();
+        evict(worker);
       }
       return worker;
     },
 
     call(worker, task, host, options) {
+      if (worker.busy === 0) idle.remove(worker.child);
       worker.busy += 1;
       worker.calls += 1;
       busy.add(worker);
@@ -214,7 +239,7 @@ export function createWorkers({
         busy.delete(worker);
         if (task.process === undefined || worker.retired || closed) {
           worker.child.kill('aborted', 'The process was used once.');
-        }
+        } else if (worker.child.usable) idle.add(worker.child);
       });
       worker.last = made;
       return made;
@@ -238,6 +263,8 @@ export function createWorkers({
     async close() {
       closed = true;
       clearInterval(sampler);
+      clearInterval(expiry);
+      idle.close();
       pool.close();
       workers.clear();
       // One may have been on its way when this began.
@@ -245,6 +272,7 @@ export function createWorkers({
         for (const child of alive) child.kill('aborted', 'The platform is stopping.');
         await Promise.all([...alive].map(({ ended }) => ended));
       }
+      await parser.close();
     },
   };
 }

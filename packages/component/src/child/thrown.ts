@@ -1,12 +1,14 @@
+import { LIMITS } from '@wellspring/contract/limits';
 import type { ThrownError } from './program-types.ts';
 
-const LONGEST = 64 * 1024;
+/** More is kept nowhere. */
+const MAX_CHARS = LIMITS.logLine;
 
 const text = (value: unknown, fallback: string): string => {
   try {
     return (typeof value === 'string' ? value : value === undefined ? fallback : String(value)).slice(
       0,
-      LONGEST,
+      MAX_CHARS,
     );
   } catch {
     return fallback;

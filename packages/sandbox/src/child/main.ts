@@ -1,3 +1,4 @@
+import { writeSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import net from 'node:net';
 import { pathToFileURL } from 'node:url';
@@ -5,7 +6,8 @@ import { format } from 'node:util';
 import { createProgram, installGlobals } from '@wellspring/component/child/program';
 import type { Instance, LogLine } from '@wellspring/component/child/program-types';
 import { systemClock } from '@wellspring/core/clock';
-import { type CallFrame, createFrameReader, FRAME, type FrameType } from '../protocol.ts';
+import { createFrameReader } from '../frame-reader.ts';
+import { type CallFrame, FRAME, type FrameType } from '../protocol.ts';
 import { guardSockets } from './guard-sockets.ts';
 import { preload } from './preload.ts';
 
@@ -14,25 +16,43 @@ import { preload } from './preload.ts';
  * when the platform starts. What it needs is captured before any user code is loaded.
  */
 
-const LARGEST_CALL = 64 * 1024 * 1024;
-const LONGEST_LINE = 17 * 1024;
+const MAX_CALL_BYTES = 64 * 1024 * 1024;
+const MAX_LINE_CHARS = 17 * 1024;
+/** What was sent within a tick leaves in one write, and before that when it is so much. */
+const MAX_PENDING_BYTES = 64 * 1024;
 
-const socket = new net.Socket({ fd: 3 });
-const write = socket.write.bind(socket);
+const FRAMES_FD = 3;
+const socket = new net.Socket({ fd: FRAMES_FD });
 const { stringify, parse } = JSON;
 const bufferFrom = Buffer.from;
 const concat = Buffer.concat;
 const nextTick = process.nextTick;
 const exit = process.exit.bind(process);
-const cpuUsage = process.cpuUsage.bind(process);
+const wait = Atomics.wait;
+const never = new Int32Array(new SharedArrayBuffer(4));
 
 let out: Buffer[] = [];
+let outBytes = 0;
 
-/** Everything said within a tick leaves in one write. */
+/**
+ * Frames are written synchronously, so a frame is never left half written while code keeps the event loop busy, and
+ * code that sends more than the platform takes is slowed down.
+ */
 function flush(): void {
   const all = out;
   out = [];
-  if (all.length > 0) write(all.length === 1 ? all[0]! : concat(all));
+  outBytes = 0;
+  if (all.length === 0) return;
+  const bytes = all.length === 1 ? all[0]! : concat(all);
+  for (let at = 0; at < bytes.length; ) {
+    try {
+      at += writeSync(FRAMES_FD, bytes, at, bytes.length - at);
+    } catch (error) {
+      // The supervisor is gone, or code has closed the descriptor.
+      if ((error as { code?: string }).code !== 'EAGAIN') exit(0);
+      wait(never, 0, 0, 1);
+    }
+  }
 }
 
 function send(type: FrameType, ...parts: Buffer[]): void {
@@ -43,12 +63,14 @@ function send(type: FrameType, ...parts: Buffer[]): void {
   head[4] = type;
   if (out.length === 0) nextTick(flush);
   out.push(head, ...parts);
+  outBytes += length;
+  if (outBytes > MAX_PENDING_BYTES) flush();
 }
 
 const json = (value: unknown) => bufferFrom(stringify(value));
 const sendJson = (type: FrameType, value: unknown) => send(type, json(value));
 
-const log = (line: LogLine) => sendJson(FRAME.log, { ...line, msg: line.msg.slice(0, LONGEST_LINE) });
+const log = (line: LogLine) => sendJson(FRAME.log, { ...line, msg: line.msg.slice(0, MAX_LINE_CHARS) });
 
 const program = createProgram({
   emit({ payload, ...head }) {
@@ -132,11 +154,6 @@ async function load({ path, format: form }: NonNullable<CallFrame['load']>): Pro
 }
 
 async function answer({ load: code, instance, db, call }: CallFrame): Promise<void> {
-  const before = cpuUsage();
-  const cpuMs = () => {
-    const { user, system } = cpuUsage(before);
-    return (user + system) / 1000;
-  };
   let loaded = code === undefined;
   try {
     if (instance) process.env.PD_COMPONENT = instance.source_id;
@@ -150,16 +167,15 @@ async function answer({ load: code, instance, db, call }: CallFrame): Promise<vo
     if (call.kind === 'define') {
       loaded = false;
       const definition = program.define(exported);
-      sendJson(FRAME.end, { ok: true, cpuMs: cpuMs(), definition });
+      sendJson(FRAME.end, { ok: true, definition });
       return;
     }
     if (call.kind === 'run') await program.run(call.trigger, call.emitTrigger);
     else await program.hook(call.hook);
-    sendJson(FRAME.end, { ok: true, cpuMs: cpuMs() });
+    sendJson(FRAME.end, { ok: true });
   } catch (error) {
     sendJson(FRAME.end, {
       ok: false,
-      cpuMs: cpuMs(),
       error: shown(error),
       reason: loaded ? 'thrown' : 'load',
     });
@@ -168,14 +184,19 @@ async function answer({ load: code, instance, db, call }: CallFrame): Promise<vo
 
 /** Calls are carried out one after the other, in the order in which they came. */
 let last: Promise<void> = Promise.resolve();
-const readCalls = createFrameReader(LARGEST_CALL, (_type, content) => {
-  const frame = parse(content.toString('utf8')) as CallFrame;
-  last = last.then(async () => {
-    await answer(frame);
-    // The next call may never give the event loop a turn, or end the process: this one's end must not wait for it.
-    flush();
-  });
-});
+const calls = createFrameReader((type) => (type === FRAME.call ? MAX_CALL_BYTES : undefined));
+
+function readCalls(chunk: Buffer): void {
+  calls.push(chunk);
+  for (let call = calls.next(); call; call = calls.next()) {
+    const frame = parse(call.content.toString('utf8')) as CallFrame;
+    last = last.then(async () => {
+      await answer(frame);
+      // The next call may never give the event loop a turn, or end the process: this one's end must not wait for it.
+      flush();
+    });
+  }
+}
 
 // What escapes from the code's own promises and timers is told, and costs the process its further use.
 const escaped = (error: unknown) => {

@@ -103,6 +103,7 @@ export function createLauncherTier({
     visiblePackages: undefined,
     // The launcher ends the child, whom only root may signal, and removes its files.
     kill: (child) => void child.kill('SIGTERM'),
+    relaysStops: true,
     endedFor: (exitCode) =>
       exitCode === EXIT_TMP_LIMIT
         ? `The code put more than ${tmpBytes / 1024 / 1024} MB or ${tmpInodes} files into its temporary directory.`

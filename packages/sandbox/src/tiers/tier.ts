@@ -14,6 +14,11 @@ export interface Tier {
   spawn(slot: Slot): ChildProcess;
   /** Ends a child and everything that belongs to it, at once. */
   kill(child: ChildProcess): void;
+  /**
+   * The tier stops and continues the process that runs Node itself, when the process that it started gets SIGTSTP and
+   * SIGCONT; otherwise the platform signals that process.
+   */
+  readonly relaysStops?: true;
   /** Why the tier ended a child by itself, from the child's exit code; undefined when it did not. */
   endedFor?(exitCode: number | null): string | undefined;
   /** Paths of the slot's directories as the child sees them. */

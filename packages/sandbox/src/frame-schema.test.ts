@@ -1,9 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import { LIMITS } from '@wellspring/contract/limits';
 import fc from 'fast-check';
+import { type ChildMessage, maxFrameBytes, readFrame } from './frame-schema.ts';
 import { FRAME, ProtocolError } from './protocol.ts';
-import { readFrame } from './read-frames.ts';
-import { createRecorder } from './sandbox.kit.ts';
 
 const bytes = (value: unknown) => Buffer.from(typeof value === 'string' ? value : JSON.stringify(value));
 
@@ -28,22 +27,31 @@ const DEFINITION = {
   additional_props: false,
 };
 
-function apply(type: number, content: Buffer) {
-  const host = createRecorder();
-  const says = readFrame(type, content);
-  if (says.type === 'act') says.apply(host);
-  return host;
+/** As the channel does: the size is checked before the content is read. */
+function read(type: number, content: Buffer, isDefine = true): ChildMessage {
+  const max = maxFrameBytes(type, isDefine);
+  if (max === undefined || content.length > max) throw new ProtocolError('too large');
+  return readFrame(type, content);
 }
 
-describe('what a child says', () => {
-  test('reaches the host as it was said', () => {
-    expect(apply(FRAME.emit, emitFrame({ ...HEAD, id: 7, name: 'n' }, '{"a":"ü"}')).emits).toEqual([
-      { ...HEAD, id: 7, name: 'n', payload: '{"a":"ü"}' },
-    ]);
-    expect(apply(FRAME.dbSet, bytes({ key: 'k', json: '[1]' })).db).toEqual({ k: '[1]' });
-    expect(apply(FRAME.respond, bytes({ status: 200, headers: { a: ['b'] }, body: '' })).replies).toEqual([
-      { status: 200, headers: { a: ['b'] }, body: '' },
-    ]);
+describe('a frame of a child', () => {
+  test('gives what was sent', () => {
+    expect(read(FRAME.emit, emitFrame({ ...HEAD, id: 7, name: 'n' }, '{"a":"ü"}'))).toEqual({
+      type: 'emit',
+      emit: { ...HEAD, id: 7, name: 'n', payload: '{"a":"ü"}' },
+    });
+    expect(read(FRAME.dbSet, bytes({ key: 'k', json: '[1]' }))).toEqual({
+      type: 'dbSet',
+      set: { key: 'k', json: '[1]' },
+    });
+    expect(read(FRAME.respond, bytes({ status: 200, headers: { a: ['b'] }, body: '' }))).toEqual({
+      type: 'respond',
+      reply: { status: 200, headers: { a: ['b'] }, body: '' },
+    });
+    expect(read(FRAME.end, bytes({ ok: true, definition: DEFINITION }))).toEqual({
+      type: 'end',
+      end: { ok: true, definition: DEFINITION },
+    });
   });
 
   test.each<[string, number, Buffer]>([
@@ -63,7 +71,31 @@ describe('what a child says', () => {
       Buffer.concat([emitFrame(HEAD, '"'), Buffer.alloc(LIMITS.emit - 10, 0xff), Buffer.from('"')]),
     ],
     ['a log line of a megabyte', FRAME.log, bytes({ ts: 1, level: 'info', msg: 'x'.repeat(1e6) })],
-    ['a db value of many megabytes', FRAME.dbSet, bytes({ key: 'k', json: JSON.stringify('x'.repeat(3e6)) })],
+    ['a db value of many kilobytes', FRAME.dbSet, bytes({ key: 'k', json: JSON.stringify('x'.repeat(2e5)) })],
+    [
+      'a response with too many headers',
+      FRAME.respond,
+      bytes({ status: 200, headers: { a: Array(1000).fill('b') }, body: '' }),
+    ],
+    ['a response with a list as headers', FRAME.respond, bytes({ status: 200, headers: ['a'], body: '' })],
+    [
+      'a definition nested too deeply',
+      FRAME.end,
+      Buffer.from(`{"ok":true,"definition":${'['.repeat(300)}${']'.repeat(300)}}`),
+    ],
+    [
+      'a definition with very many values',
+      FRAME.end,
+      bytes({
+        ok: true,
+        definition: { ...DEFINITION, props: [{ name: 'p', type: 'string', options: Array(30_000).fill(1) }] },
+      }),
+    ],
+    [
+      'a definition whose prop has a label that is no text',
+      FRAME.end,
+      bytes({ ok: true, definition: { ...DEFINITION, props: [{ name: 'p', type: 'string', label: {} }] } }),
+    ],
     ['a definition of many megabytes', FRAME.end, bytes({ ok: true, definition: { a: 'x'.repeat(3e6) } })],
     ['a word more than ready', FRAME.ready, Buffer.alloc(1000)],
     [
@@ -94,34 +126,57 @@ describe('what a child says', () => {
     ['a frame of an unknown type', 99, bytes({})],
     ['a frame that only the platform sends', FRAME.call, bytes({})],
   ])('%s is refused', (_name, type, content) => {
-    expect(() => readFrame(type, content)).toThrow(ProtocolError);
+    expect(() => read(type, content)).toThrow(ProtocolError);
   });
 
-  test('carries no __proto__, however it is written, and no fields that nobody asked for', () => {
+  test('that ends a run has no room for a list of a million elements', () => {
+    const list = bytes({ ok: true, definition: { a: Array(1_000_000).fill(1) } });
+    expect(() => read(FRAME.end, list, false)).toThrow(ProtocolError);
+    expect(read(FRAME.end, bytes({ ok: true }), false)).toEqual({ type: 'end', end: { ok: true } });
+  });
+
+  test('carries no __proto__, however it is written, and no fields that the schema does not name', () => {
     const written = JSON.stringify({
       ok: true,
       definition: {
         ...DEFINITION,
-        props: [{ name: 'p', type: 'string', PROTO: { polluted: true } }],
+        props: [
+          {
+            name: 'p',
+            type: 'string',
+            PROTO: { polluted: true },
+            default: { a: 1, PROTO: { b: 1 } },
+            more: 1,
+          },
+        ],
         extra: 1,
       },
     });
     for (const key of ['__proto__', '\\u005f_proto__']) {
-      const says = readFrame(FRAME.end, bytes(written.replace('PROTO', key)));
+      const says = read(FRAME.end, bytes(written.replaceAll('PROTO', key)));
       if (says.type !== 'end') throw new Error('not an end');
-      expect(says.end.definition).toEqual({ ...DEFINITION, props: [{ name: 'p', type: 'string' }] });
-      expect(Object.keys(says.end.definition!.props[0]!)).toEqual(['name', 'type']);
+      expect(says.end.definition).toEqual({
+        ...DEFINITION,
+        props: [{ name: 'p', type: 'string', default: { a: 1 } }],
+      });
+      const [prop] = says.end.definition!.props;
+      expect(Object.keys(prop!)).toEqual(['name', 'type', 'default']);
+      expect(Object.keys(prop!.default as object)).toEqual(['a']);
     }
+    const reply = '{"status":200,"headers":{"__proto__":{"x":1},"a":"b"},"body":""}';
+    expect(read(FRAME.respond, bytes(reply))).toMatchObject({ reply: { headers: { a: 'b' } } });
   });
 
-  test('is one line, however an emit was written', () => {
-    const { emits } = apply(FRAME.emit, emitFrame(HEAD, '{\r\n"a":\n\n1}'));
-    expect(emits.map(({ payload }) => payload)).toEqual(['{"a":1}']);
+  test('gives an event as one line, however it was written', () => {
+    expect(read(FRAME.emit, emitFrame(HEAD, '{\r\n"a":\n\n1}'))).toMatchObject({
+      emit: { payload: '{  "a":  1}' },
+    });
   });
 
-  test('is cut where a line is too long', () => {
-    const { logs } = apply(FRAME.log, bytes({ ts: 1, level: 'info', msg: 'x'.repeat(LIMITS.logLine + 100) }));
-    expect(Buffer.byteLength(logs[0]!.msg)).toBeLessThanOrEqual(LIMITS.logLine);
+  test('gives a log line cut where it is too long', () => {
+    const message = read(FRAME.log, bytes({ ts: 1, level: 'info', msg: 'x'.repeat(LIMITS.logLine + 100) }));
+    if (message.type !== 'log') throw new Error('not a log line');
+    expect(Buffer.byteLength(message.line.msg)).toBeLessThanOrEqual(LIMITS.logLine);
   });
 
   test('is understood or refused, whatever it is', () => {
@@ -134,7 +189,7 @@ describe('what a child says', () => {
         ),
         (type, content) => {
           try {
-            apply(type, content);
+            read(type, content);
           } catch (error) {
             expect(error).toBeInstanceOf(ProtocolError);
           }

@@ -1,0 +1,148 @@
+import { once } from 'node:events';
+import net, { type AddressInfo } from 'node:net';
+import { afterEach, expect, test } from '@jest/globals';
+import { eventually } from '@wellspring/testing/eventually';
+import { createFrameChannel, type FrameChannel, type FrameChannelOptions } from './frame-channel.ts';
+import { createFrameParser, type FrameParser } from './frame-parser.ts';
+import { type ChildMessage, maxFrameBytes } from './frame-schema.ts';
+import { encodeFrame, FRAME } from './protocol.ts';
+import { createTurns } from './turns.ts';
+
+interface Wire {
+  child: net.Socket;
+  channel: FrameChannel;
+  messages: ChildMessage[];
+  violations: string[];
+  bytes: number;
+}
+
+const cleanups: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+});
+
+function openParser(): FrameParser {
+  const parser = createFrameParser();
+  cleanups.push(() => parser.close());
+  return parser;
+}
+
+/** A channel over a real connection. */
+async function connect(options: Partial<FrameChannelOptions> = {}): Promise<Wire> {
+  const server = net.createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const child = net.connect((server.address() as AddressInfo).port, '127.0.0.1');
+  child.on('error', () => {});
+  const [socket] = (await once(server, 'connection')) as [net.Socket];
+  server.close();
+  const wire: Omit<Wire, 'channel'> = { child, messages: [], violations: [], bytes: 0 };
+  const channel = createFrameChannel({
+    socket,
+    turns: createTurns(),
+    parser: options.parser ?? openParser(),
+    owner: () => 'u_1',
+    maxBytes: (type) => maxFrameBytes(type, false),
+    onBytes(count) {
+      wire.bytes += count;
+    },
+    onMessage: (message) => void wire.messages.push(message),
+    onViolation: (what) => void wire.violations.push(what),
+    ...options,
+  });
+  cleanups.push(() => {
+    channel.close();
+    child.destroy();
+    socket.destroy();
+  });
+  return Object.assign(wire, { channel });
+}
+
+const line = (msg: string) => encodeFrame(FRAME.log, { ts: 1, level: 'info', msg });
+
+function emit(payload: string): Buffer {
+  const head = Buffer.from(
+    JSON.stringify({ id: null, name: '', summary: null, ts: null, at: 1, delivery_ts: null }),
+  );
+  const frame = Buffer.alloc(9);
+  frame.writeUInt32LE(5 + head.length + Buffer.byteLength(payload), 0);
+  frame[4] = FRAME.emit;
+  frame.writeUInt32LE(head.length, 5);
+  return Buffer.concat([frame, head, Buffer.from(payload)]);
+}
+
+const texts = ({ messages }: Wire) =>
+  messages.map((message) =>
+    message.type === 'log' ? message.line.msg : message.type === 'emit' ? message.emit.payload.length : '',
+  );
+
+test('large frames are read in their order among small ones, and the connection stands still meanwhile', async () => {
+  const wire = await connect();
+  const payload = JSON.stringify('x'.repeat(3_000_000));
+  wire.child.write(Buffer.concat([line('a'), emit(payload), line('b'), emit('1'), emit(payload), line('c')]));
+  const size = payload.length;
+  await eventually(() => expect(texts(wire)).toEqual(['a', size, 'b', 1, size, 'c']));
+  expect(wire.violations).toEqual([]);
+});
+
+test('very many small frames arrive, all and in their order, and leave turns to everybody else', async () => {
+  const wire = await connect();
+  let turns = 0;
+  const count = setInterval(() => {
+    turns += 1;
+  }, 0);
+  cleanups.push(() => clearInterval(count));
+  const lines = Array.from({ length: 30_000 }, (_, n) => String(n));
+  wire.child.write(Buffer.concat(lines.map(line)));
+  await eventually(() => expect(wire.messages).toHaveLength(lines.length));
+  expect(texts(wire)).toEqual(lines);
+  expect(turns).toBeGreaterThan(5);
+});
+
+test('half a frame, and then silence, is refused; the whole one is not', async () => {
+  const wire = await connect({ maxPartialMs: 200 });
+  const frame = line('a');
+  for (const byte of frame) wire.child.write(Buffer.of(byte));
+  await eventually(() => expect(texts(wire)).toEqual(['a']));
+  wire.child.write(frame.subarray(0, 10));
+  await eventually(() => expect(wire.violations).toEqual(['half a frame']));
+  expect(wire.bytes).toBe(frame.length + 10);
+});
+
+test.each([
+  ['a large frame that is not JSON', Buffer.concat([emit('"x'.repeat(100_000))])],
+  ['a large frame that is nested too deeply', emit(`${'['.repeat(50_000)}${']'.repeat(50_000)}`)],
+  ['a small frame that is not JSON', emit('{')],
+  [
+    'a frame whose end is not small',
+    Buffer.concat([Buffer.from([0, 0, 32, 0, FRAME.end]), Buffer.alloc(10)]),
+  ],
+])('%s is refused, and nothing behind it is read', async (_name, bytes) => {
+  const wire = await connect();
+  wire.child.write(Buffer.concat([line('before'), bytes, line('behind')]));
+  await eventually(() => expect(wire.violations).toHaveLength(1));
+  await wire.channel.drained();
+  expect(texts(wire)).toEqual(['before']);
+});
+
+test('a frame that takes more memory than the thread has costs its sender only', async () => {
+  const parser = openParser();
+  const first = await connect({ parser, maxBytes: () => 2 ** 31 });
+  const second = await connect({ parser });
+  // Each pair of brackets becomes an object.
+  first.child.write(emit(`[${'[],'.repeat(15_000_000)}[]]`));
+  second.child.write(emit(JSON.stringify('x'.repeat(100_000))));
+  await eventually(() => expect(first.violations).toHaveLength(1));
+  await eventually(() => expect(texts(second)).toEqual([100_002]));
+  second.child.write(line('after'));
+  await eventually(() => expect(texts(second)).toEqual([100_002, 'after']));
+});
+
+test('a fault of the platform while it handles a message ends that channel only', async () => {
+  const failing = await connect({
+    onMessage() {
+      throw new Error('a bug');
+    },
+  });
+  failing.child.write(line('a'));
+  await eventually(() => expect(failing.violations).toEqual([expect.stringContaining('a bug')]));
+});

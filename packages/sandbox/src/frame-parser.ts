@@ -1,0 +1,98 @@
+import { Worker } from 'node:worker_threads';
+import { createFairQueue } from './fair-queue.ts';
+import type { Frame } from './frame-reader.ts';
+import type { ChildMessage } from './frame-schema.ts';
+import { ProtocolError } from './protocol.ts';
+
+/** Reads large frames in a worker thread: parsing megabytes of JSON would stall everybody on the main thread. */
+export interface FrameParser {
+  /**
+   * Each process has at most one frame here, so the queue is bounded by the number of processes; owners take turns.
+   * @throws ProtocolError when the content breaks its schema, or cannot be read within the memory of the thread
+   */
+  parse(owner: string, frame: Frame): Promise<ChildMessage>;
+  close(): Promise<void>;
+}
+
+interface Job {
+  frame: Frame;
+  resolve(message: ChildMessage): void;
+  reject(error: Error): void;
+}
+
+type Answer = { message: ChildMessage } | { violation: string };
+
+/** The most that 6 MB of JSON takes when it is parsed, and the message beside it. */
+const MAX_HEAP_MB = 768;
+
+export function createFrameParser(): FrameParser {
+  const queue = createFairQueue<Job>();
+  let worker: Worker | undefined;
+  let current: Job | undefined;
+  let closed = false;
+
+  function settle(finish: (job: Job) => void): void {
+    const job = current;
+    current = undefined;
+    if (job) finish(job);
+    next();
+  }
+
+  function start(): Worker {
+    const started = new Worker(new URL('./frame-worker.ts', import.meta.url), {
+      // Nothing of the platform's environment or arguments is needed in there.
+      env: {},
+      argv: [],
+      execArgv: [],
+      resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MB },
+    });
+    started.on('message', (answer: Answer) =>
+      settle(({ resolve, reject }) =>
+        'message' in answer ? resolve(answer.message) : reject(new ProtocolError(answer.violation)),
+      ),
+    );
+    const lost = (why: string) => {
+      if (worker !== started) return;
+      worker = undefined;
+      settle(({ reject }) => reject(new ProtocolError(`a frame that could not be read (${why})`)));
+    };
+    started.on('error', (error) => lost(String(error)));
+    started.on('exit', () => lost('the thread ended'));
+    started.unref();
+    return started;
+  }
+
+  function next(): void {
+    if (closed || current) return;
+    current = queue.shift();
+    if (!current) return;
+    worker ??= start();
+    const { type, content } = current.frame;
+    worker.postMessage({ type, content }, [content.buffer as ArrayBuffer]);
+  }
+
+  return {
+    parse: (owner, frame) =>
+      new Promise((resolve, reject) => {
+        if (closed) return reject(new ProtocolError('a frame after the end'));
+        queue.push(owner, { frame: frame.owned ? frame : copied(frame), resolve, reject });
+        next();
+      }),
+    async close() {
+      closed = true;
+      const running = worker;
+      worker = undefined;
+      const over = new ProtocolError('a frame after the end');
+      current?.reject(over);
+      for (let job = queue.shift(); job; job = queue.shift()) job.reject(over);
+      await running?.terminate();
+    },
+  };
+}
+
+/** What is transferred to the thread is gone here, so it must not be shared with other frames. */
+function copied({ type, content }: Frame): Frame {
+  const own = Buffer.allocUnsafeSlow(content.length);
+  content.copy(own);
+  return { type, content: own, owned: true };
+}

@@ -1,0 +1,133 @@
+import { describe, expect, test } from '@jest/globals';
+import fc from 'fast-check';
+import { createFrameReader, type FrameReader } from './frame-reader.ts';
+import { encodeFrame, FRAME, ProtocolError } from './protocol.ts';
+
+const frame = fc.record({
+  type: fc.constantFrom(...Object.values(FRAME)),
+  content: fc.oneof(fc.jsonValue({ maxDepth: 2 }), fc.string({ minLength: 4000, maxLength: 20_000 })),
+});
+
+/** The bytes cut at these places. */
+function cut(bytes: Buffer, places: readonly number[]): Buffer[] {
+  const at = [...new Set([0, ...places.map((place) => place % (bytes.length + 1)), bytes.length])].sort(
+    (a, b) => a - b,
+  );
+  return at.slice(1).map((end, index) => bytes.subarray(at[index], end));
+}
+
+function readAll(reader: FrameReader): { type: number; content: string }[] {
+  const frames = [];
+  for (let next = reader.next(); next; next = reader.next())
+    frames.push({ type: next.type, content: next.content.toString('utf8') });
+  return frames;
+}
+
+const header = (length: number, type: number) => {
+  const bytes = Buffer.alloc(5);
+  bytes.writeUInt32LE(length, 0);
+  bytes[4] = type;
+  return bytes;
+};
+
+describe('the frame reader', () => {
+  test('gives the frames that were sent, however the stream is cut, and charges each byte once', () => {
+    fc.assert(
+      fc.property(fc.array(frame, { maxLength: 6 }), fc.array(fc.nat(40_000)), (frames, places) => {
+        const bytes = Buffer.concat(frames.map(({ type, content }) => encodeFrame(type, content)));
+        let charged = 0;
+        const reader = createFrameReader(
+          () => 1_000_000,
+          (count) => {
+            charged += count;
+          },
+        );
+        const received = cut(bytes, places).flatMap((chunk) => {
+          reader.push(chunk);
+          return readAll(reader);
+        });
+        expect(received).toEqual(
+          frames.map(({ type, content }) => ({ type, content: JSON.stringify(content) })),
+        );
+        expect(charged).toBe(bytes.length);
+        expect(reader.partial).toBe(false);
+      }),
+    );
+  });
+
+  test('gives the same frames byte by byte, and when all is pushed before the first is read', () => {
+    const frames = [0, 1, 5000].map((length) => encodeFrame(FRAME.log, 'x'.repeat(length)));
+    const bytes = Buffer.concat(frames);
+    const single = createFrameReader(() => 10_000);
+    const several = createFrameReader(() => 10_000);
+    const received = [];
+    for (const byte of bytes) {
+      single.push(Buffer.of(byte));
+      several.push(Buffer.of(byte));
+      received.push(...readAll(single));
+    }
+    expect(received).toHaveLength(3);
+    expect(readAll(several)).toEqual(received);
+  });
+
+  test('charges the bytes of an incomplete frame as they arrive, and holds little more than them', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 2, max: 300_000 }), fc.array(fc.nat(20_000)), (size, lengths) => {
+        let charged = 0;
+        const reader = createFrameReader(
+          () => size,
+          (count) => {
+            charged += count;
+          },
+        );
+        let sent = 5;
+        reader.push(header(size + 1, FRAME.emit));
+        expect(reader.next()).toBeUndefined();
+        for (const length of lengths) {
+          if (sent + length >= size + 5) break;
+          reader.push(Buffer.alloc(length));
+          expect(reader.next()).toBeUndefined();
+          sent += length;
+          expect(charged).toBe(sent);
+          expect(reader.partial).toBe(true);
+          expect(reader.heldBytes).toBeLessThanOrEqual(Math.min(size, Math.max(4096, 2 * sent)));
+        }
+      }),
+    );
+  });
+
+  test.each([
+    ['longer than its type may be', header(102, FRAME.emit)],
+    ['of length 0', header(0, FRAME.emit)],
+    ['of length 0xFFFFFFFF', header(0xffffffff, FRAME.emit)],
+    ['of a type that a child does not send', header(2, FRAME.call)],
+  ])('refuses a frame %s as soon as its header is there, whole or in parts', (_name, bytes) => {
+    const create = () => createFrameReader((type) => (type === FRAME.emit ? 100 : undefined));
+    const whole = create();
+    whole.push(bytes);
+    expect(() => whole.next()).toThrow(ProtocolError);
+    const parts = create();
+    for (const byte of bytes.subarray(0, 4)) {
+      parts.push(Buffer.of(byte));
+      expect(parts.next()).toBeUndefined();
+    }
+    parts.push(bytes.subarray(4));
+    expect(() => parts.next()).toThrow(ProtocolError);
+  });
+
+  test('gives frames or a ProtocolError for any bytes', () => {
+    fc.assert(
+      fc.property(fc.array(fc.uint8Array({ maxLength: 64 })), (chunks) => {
+        const reader = createFrameReader((type) => (type < 100 ? 1000 : undefined));
+        try {
+          for (const chunk of chunks) {
+            reader.push(Buffer.from(chunk));
+            readAll(reader);
+          }
+        } catch (error) {
+          expect(error).toBeInstanceOf(ProtocolError);
+        }
+      }),
+    );
+  });
+});

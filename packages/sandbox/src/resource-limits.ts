@@ -1,0 +1,42 @@
+import { join } from 'node:path';
+import { LIMITS } from '@wellspring/contract/limits';
+import type { Account, Sample } from './accounting.ts';
+import type { Slot } from './slots.ts';
+import { CHILD_LIMITS, type Tier } from './tiers/tier.ts';
+import { type TmpUsage, usageOfDirectory, usageOfFileSystem } from './tmp-usage.ts';
+
+/** Why a process has to end, as a reason of a result and a sentence for the author of the code. */
+export interface Excess {
+  reason: 'memory' | 'limit';
+  message: string;
+}
+
+const MB = 1024 * 1024;
+/** About what an empty process holds, with the program of Node, which all of them share. */
+const BASE_BYTES = 80 * MB;
+/** Of the temporary directory. */
+const MAX_TMP: TmpUsage = { inodes: CHILD_LIMITS.tmpInodes, bytes: CHILD_LIMITS.tmpBytes };
+
+/** Memory that V8's own limit does not see (buffers, WebAssembly, native code), and threads. */
+export function exceeded({ residentBytes, threads }: Sample): Excess | undefined {
+  if (residentBytes > BASE_BYTES + LIMITS.memoryMb * MB)
+    return { reason: 'memory', message: `The code used more memory than ${LIMITS.memoryMb} MB.` };
+  if (threads > CHILD_LIMITS.nproc)
+    return { reason: 'limit', message: `The code started more than ${CHILD_LIMITS.nproc} threads.` };
+  return undefined;
+}
+
+/**
+ * What the code has put into its temporary directory; the launcher looks at that of its child itself. Undefined also
+ * when the process has ended meanwhile.
+ */
+export async function tmpExceeded(tier: Tier, slot: Slot, { pid }: Account): Promise<Excess | undefined> {
+  if (tier.name === 'launcher') return undefined;
+  const usage = await (tier.name === 'bubblewrap'
+    ? usageOfFileSystem(join('/proc', String(pid), 'root/tmp')).catch(() => undefined)
+    : usageOfDirectory(slot.tmp, MAX_TMP));
+  if (!usage) return undefined;
+  if (usage.inodes <= MAX_TMP.inodes && usage.bytes <= MAX_TMP.bytes) return undefined;
+  const message = `The code put more than ${MAX_TMP.bytes / MB} MB or ${MAX_TMP.inodes} files into its temporary directory.`;
+  return { reason: 'limit', message };
+}

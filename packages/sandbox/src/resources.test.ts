@@ -1,0 +1,171 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import os from 'node:os';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { eventually } from '@wellspring/testing/eventually';
+import { descendants, isSandboxed } from './processes.kit.ts';
+import { openSandbox, type TestSandbox, TIERS, values } from './sandbox.kit.ts';
+
+interface Stat {
+  pid: number;
+  /** R: runs · S: sleeps · T: is stopped */
+  state: string;
+  ticks: number;
+}
+
+function statOf(pid: number): Stat | undefined {
+  try {
+    const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+    const [state = ''] = fields;
+    return { pid, state, ticks: Number(fields[11]) + Number(fields[12]) };
+  } catch {
+    return undefined;
+  }
+}
+
+/** The processes below this one that run user code. */
+/** The processes below this one that run user code. */
+const codeProcesses = (): Stat[] =>
+  descendants(process.pid).flatMap((pid) => {
+    try {
+      return isSandboxed(pid) ? (statOf(pid) ?? []) : [];
+    } catch {
+      // It has ended.
+      return [];
+    }
+  });
+
+/** Uses so much processor time, as the kernel counts it inside. */
+const BURN = `const burn = (ms) => { const from = process.cpuUsage(); for (;;) {
+  const { user, system } = process.cpuUsage(from); if (user + system > ms * 1000) return; } };`;
+
+describe.each(TIERS)('the kernel figures of code in tier %s', (tier) => {
+  let sandbox: TestSandbox;
+  beforeAll(async () => {
+    sandbox = await openSandbox(tier);
+  });
+  afterAll(async () => {
+    await sandbox[Symbol.asyncDispose]();
+  });
+
+  test('give the processor time of a run', async () => {
+    const code = `${BURN} export default { name: 'x', run(event) { burn(event.ms) } }`;
+    await sandbox.runModule(code, { process: 'cpu/1', event: { ms: 0 } });
+    const idle = await sandbox.runModule(code, { process: 'cpu/1', event: { ms: 0 } });
+    const busy = await sandbox.runModule(code, { process: 'cpu/1', event: { ms: 300 } });
+    expect(busy.cpuMs).toBeGreaterThan(250);
+    expect(idle.cpuMs).toBeLessThan(busy.cpuMs / 3);
+  });
+
+  test('give the processor time of a run that claims to have used none, and that of one that is killed', async () => {
+    const end = Buffer.from([23, 0, 0, 0, 16, ...Buffer.from('{"ok":true,"cpuMs":0} ')]);
+    const code = `${BURN} import fs from 'node:fs'; export default { name: 'x', run(event) {
+      if (event.forge) { fs.writeSync(3, Buffer.from(${JSON.stringify([...end])})); burn(300); }
+      if (event.spin) for (;;) {}
+    } }`;
+    const run = (event: object, process = 'forge/1', timeoutMs = 20_000) =>
+      sandbox.runModule(code, { process, event, timeoutMs });
+    await run({});
+    const honest = await run({});
+    const forged = await run({ forge: true });
+    expect(forged.ok).toBe(true);
+    // What a run uses behind a forged end is charged to the next one.
+    const next = await run({});
+    expect(forged.cpuMs + next.cpuMs).toBeGreaterThan(250);
+    expect(honest.cpuMs).toBeLessThan((forged.cpuMs + next.cpuMs) / 3);
+    const killed = await run({ spin: true }, 'spin/1', 1500);
+    expect(killed).toMatchObject({ ok: false, reason: 'timeout' });
+    expect(killed.cpuMs).toBeGreaterThan(honest.cpuMs * 2);
+  });
+
+  test('show that code which goes on after its run is stopped until its next one, and waiting processes are, too', async () => {
+    const code = `let n = 0, spins = 0; export default { name: 'x', run() {
+      const spin = () => { spins++; setImmediate(spin) };
+      if (n === 0) spin();
+      this.$emit({ n: ++n, spins });
+    } }`;
+    const process = 'spin/1';
+    expect(values(await sandbox.runModule(code, { process }))).toEqual([{ n: 1, spins: 1 }]);
+    await eventually(() => {
+      const processes = codeProcesses();
+      expect(processes.length).toBeGreaterThanOrEqual(2);
+      expect(processes.filter(({ state }) => state !== 'T')).toEqual([]);
+    });
+    const before = codeProcesses();
+    const [second] = values(await sandbox.runModule(code, { process })) as { n: number; spins: number }[];
+    // It was going on before it was stopped, and goes on now.
+    expect(second).toMatchObject({ n: 2 });
+    expect(second!.spins).toBeGreaterThan(1);
+    expect(before.length).toBeGreaterThan(0);
+    await eventually(() => expect(codeProcesses().filter(({ state }) => state !== 'T')).toEqual([]));
+    // Those that are stopped can still be ended.
+    sandbox.executor.retire('spin/');
+    await eventually(() => expect(codeProcesses().length).toBeLessThan(before.length));
+  });
+
+  test('show that user code has a lower priority than the platform', async () => {
+    await sandbox.run('return 1', { process: 'nice/1' });
+    await eventually(() => {
+      const priorities = codeProcesses().flatMap(({ pid }) =>
+        readdirSync(`/proc/${pid}/task`).map((thread) => os.getPriority(Number(thread))),
+      );
+      expect(priorities.length).toBeGreaterThan(1);
+      expect(Math.min(...priorities)).toBeGreaterThan(os.getPriority());
+    });
+  });
+
+  const MAKE = `import fs from 'node:fs'; import os from 'node:os'; export default { name: 'x', run(event) {
+    for (let n = 0; n < event.count; n++) fs.mkdirSync(os.tmpdir() + '/' + n);
+    this.$emit(fs.readdirSync(os.tmpdir()).length);
+  } }`;
+
+  test('end a run that makes very many files, and let one that makes some go on', async () => {
+    expect(values(await sandbox.runModule(MAKE, { event: { count: 1000 } }))).toEqual([1000]);
+    expect(await sandbox.runModule(MAKE, { event: { count: 3_000_000 } })).toMatchObject({
+      ok: false,
+      reason: 'limit',
+      error: { message: expect.stringContaining('temporary directory') },
+    });
+  });
+
+  test('end a process that has left very many files behind when its run is over', async () => {
+    const { idle } = sandbox.executor.stats();
+    await sandbox.runModule(MAKE, { event: { count: 6000 }, process: 'files/1' });
+    await eventually(() => expect(sandbox.executor.stats().idle).toBe(idle));
+    expect(values(await sandbox.runModule(MAKE, { event: { count: 5 }, process: 'files/1' }))).toEqual([5]);
+  });
+
+  test('bound the bytes of the temporary directory', async () => {
+    const outcome = await sandbox.run(`const file = os.tmpdir() + '/x'; const block = Buffer.alloc(1e6, 1);
+      for (let n = 0; n < 3000; n++) { fs.appendFileSync(file, block); await new Promise(setImmediate); }
+      return 'all'`);
+    expect(outcome.ok).toBe(false);
+    expect(outcome.emits).toEqual([]);
+  });
+});
+
+test('a process that goes on after its run is not stopped when freezing is turned off, so the tests above can tell', async () => {
+  const sandbox = await openSandbox('none', { freezeAfterMs: Number.POSITIVE_INFINITY });
+  try {
+    await sandbox.run('const spin = () => setImmediate(spin); spin()', { process: 'spin/1' });
+    const ticks = () => Math.max(...codeProcesses().map((one) => one.ticks));
+    const before = ticks();
+    await eventually(() => expect(ticks()).toBeGreaterThan(before + 20));
+  } finally {
+    await sandbox[Symbol.asyncDispose]();
+  }
+});
+
+test('idle processes are ended, those that wait longest first, before they hold more memory than they may', async () => {
+  const sandbox = await openSandbox('none', { idleMemoryBytes: 200 * 1024 * 1024 });
+  try {
+    const code = `let n = 0; const held = Buffer.alloc(40e6, 1); export default { name: 'x', run() { this.$emit(++n) } }`;
+    for (let n = 0; n < 8; n++)
+      expect(values(await sandbox.runModule(code, { process: `s${n}/1` }))).toEqual([1]);
+    await eventually(() => expect(sandbox.executor.stats().idle).toBeLessThanOrEqual(4));
+    expect(values(await sandbox.runModule(code, { process: 's7/1' }))).toEqual([2]);
+    expect(values(await sandbox.runModule(code, { process: 's0/1' }))).toEqual([1]);
+  } finally {
+    await sandbox[Symbol.asyncDispose]();
+  }
+});

@@ -1,0 +1,54 @@
+import { createFairQueue } from './fair-queue.ts';
+
+/**
+ * Shares the main thread among processes that have much to say: a piece of work gets a slice at a time, all of them
+ * together a part of each turn of the event loop, and owners take turns.
+ */
+export interface Turns {
+  /**
+   * Runs `work` now when this turn has time left, otherwise later.
+   * @param work gets the time (performance.now()) at which it should stop; returns whether there is more to do
+   * @returns whether it was done at once
+   */
+  run(owner: string, work: (deadline: number) => boolean): boolean;
+}
+
+const SLICE_MS = 2;
+const TURN_MS = 6;
+
+export function createTurns({ sliceMs = SLICE_MS, turnMs = TURN_MS } = {}): Turns {
+  const waiting = createFairQueue<{ owner: string; work: (deadline: number) => boolean }>();
+  let spentMs = 0;
+  let scheduled = false;
+
+  function slice(owner: string, work: (deadline: number) => boolean): boolean {
+    const begun = performance.now();
+    const hasMore = work(begun + sliceMs);
+    spentMs += performance.now() - begun;
+    if (hasMore) waiting.push(owner, { owner, work });
+    return !hasMore;
+  }
+
+  function schedule(): void {
+    if (scheduled) return;
+    scheduled = true;
+    setImmediate(() => {
+      scheduled = false;
+      spentMs = 0;
+      for (let next = waiting.shift(); next; next = spentMs < turnMs ? waiting.shift() : undefined) {
+        slice(next.owner, next.work);
+      }
+      // Once more, so that the next turn begins with nothing spent.
+      if (waiting.size > 0 || spentMs > 0) schedule();
+    });
+  }
+
+  return {
+    run(owner, work) {
+      schedule();
+      if (spentMs < turnMs && waiting.size === 0) return slice(owner, work);
+      waiting.push(owner, { owner, work });
+      return false;
+    },
+  };
+}
