@@ -1,4 +1,5 @@
 import { type Config, ConfigError, printConfig, readConfig } from './config.ts';
+import { setPrivateUmask } from './data-directory.ts';
 import { createLog } from './log.ts';
 import { type Factories, type Running, runServices } from './run.ts';
 
@@ -12,6 +13,7 @@ export async function main(
   factories: Factories,
   args: readonly string[] = process.argv.slice(2),
 ): Promise<void> {
+  setPrivateUmask();
   const flags = args.filter((arg) => arg.startsWith('-'));
   const services = args.filter((arg) => !arg.startsWith('-') && arg !== 'start');
   const unknown = flags.find((flag) => flag !== '--check-config' && flag !== '--print-config');

@@ -1,8 +1,10 @@
 import { ConfigError, readConfig } from './config.ts';
+import { setPrivateUmask } from './data-directory.ts';
 import { createLog } from './log.ts';
 import { move } from './move.ts';
 
 /** `npx -y pnpm@12 move`: the data directory of one process to the servers of many, both as the environment names them. */
+setPrivateUmask();
 try {
   const config = readConfig();
   const say = (text: string) => process.stdout.write(`${text}\n`);

@@ -9,6 +9,7 @@ import { users } from '@wellspring/store/collections/users';
 import { copyStore } from '@wellspring/store/copy';
 import type { CollectionDefinition, Store } from '@wellspring/store/port';
 import type { Config } from './config.ts';
+import { prepareDataDirectory } from './data-directory.ts';
 import type { Ports } from './infra.ts';
 import { openDistributed } from './infra-distributed.ts';
 import { MOVED, openEmbedded } from './infra-embedded.ts';
@@ -55,6 +56,7 @@ export async function move({ config, clock = systemClock, log, say }: MoveOption
     say('It was moved before.');
     return;
   }
+  prepareDataDirectory(dataDir, log);
   const from = openEmbedded(config, { clock, log });
   try {
     const caches = join(dataDir, 'move');

@@ -5,6 +5,7 @@ import { createRouter, type Route } from '@wellspring/http/bind';
 import { createProxy } from '@wellspring/http/proxy';
 import type { Config } from './config.ts';
 import type { Credentials } from './credentials.ts';
+import { prepareDataDirectory } from './data-directory.ts';
 import type { Deps } from './deps.ts';
 import { createHealthListener, dependencyMetrics, starting } from './health.ts';
 import { housekeepingWorker } from './housekeeping.ts';
@@ -83,6 +84,7 @@ export async function runServices(config: Config, factories: Factories, log: Log
         answerOperator(req, res),
       ),
     );
+    prepareDataDirectory(config.dataDir, log);
     infra = await openInfra(config, log);
     const { keys, exposition } = infra;
     const deps = { ...infra.deps, queue: measuredQueue(infra.deps.queue, infra.deps) };

@@ -1,4 +1,4 @@
-import { mkdir, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
@@ -17,8 +17,11 @@ export async function writeChildProgram(directory: string): Promise<string> {
     write: false,
     logLevel: 'silent',
   });
-  await mkdir(directory, { recursive: true, mode: 0o755 });
+  // Modes are set apart: the umask of the platform takes them from what is created.
+  await mkdir(directory, { recursive: true });
+  await chmod(directory, 0o755);
   const path = join(directory, 'child.mjs');
-  await writeFile(path, outputFiles[0]!.contents, { mode: 0o644 });
+  await writeFile(path, outputFiles[0]!.contents);
+  await chmod(path, 0o644);
   return path;
 }

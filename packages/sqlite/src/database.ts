@@ -55,7 +55,11 @@ interface Pending {
 /** Opens or makes the file and its directory; `:memory:` keeps nothing. @throws Error when the file is no database, or not ours to write */
 export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions = {}): Database {
   const inMemory = path === ':memory:';
-  if (!inMemory) mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  if (!inMemory) {
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+    // SQLite would make it readable to everybody; the files beside it get the mode of this one.
+    closeSync(openSync(path, 'a', 0o600));
+  }
   const db = new DatabaseSync(path, { enableForeignKeyConstraints: false });
   db.exec('PRAGMA busy_timeout = 5000');
   db.exec('PRAGMA journal_mode = WAL');

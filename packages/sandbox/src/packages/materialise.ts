@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir, rename, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Bundle } from '@wellspring/contract/definition';
 import type { Packages } from './packager.ts';
@@ -26,9 +26,11 @@ export function createMaterialise(directory: string, packages: Packages): Materi
     const name = bundle.format === 'esm' ? 'component.mjs' : 'component.cjs';
     const path = join(directory, `${bundleId}.${bundle.format === 'esm' ? 'mjs' : 'cjs'}`);
     if (!existsSync(path)) {
-      await mkdir(directory, { recursive: true, mode: 0o711 });
+      await mkdir(directory, { recursive: true, mode: 0o700 });
       const temporary = `${path}.${randomBytes(6).toString('hex')}`;
-      await writeFile(temporary, bundle.code, { mode: 0o644 });
+      await writeFile(temporary, bundle.code);
+      // Slots link to it, and another user reads it there; the umask would take that from a mode given above.
+      await chmod(temporary, 0o644);
       await rename(temporary, path);
     }
     return { path, name, nodeModules: await packages.provide(bundle, ownerId) };

@@ -1,4 +1,4 @@
-import { mkdirSync } from 'node:fs';
+import { chmodSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { parentPort, workerData } from 'node:worker_threads';
 import type { Bundle, ComponentCode } from '@wellspring/contract/definition';
@@ -54,7 +54,8 @@ export type PackagerAnswer =
 
 const { bwrap, programs, work, packages, environment, user } = workerData as PackagerThreadData;
 const socket = join(work, 'gateway', 's');
-mkdirSync(join(work, 'gateway'), { mode: 0o755 });
+mkdirSync(join(work, 'gateway'));
+chmodSync(join(work, 'gateway'), 0o755);
 const settings = readRegistrySettings(environment);
 const gateway = await createGateway({
   socket,

@@ -1,0 +1,69 @@
+import { chmod, chown, mkdir, stat, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { silentLog } from '@wellspring/core/log';
+import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
+import { prepareDataDirectory } from './data-directory.ts';
+
+const isRoot = process.getuid?.() === 0;
+let home: TempDir;
+let data: string;
+const warnings: string[] = [];
+const log = { ...silentLog, warn: (_fields: object, event: string) => void warnings.push(event) };
+
+beforeEach(async () => {
+  home = await tempDir();
+  data = join(home.path, 'a', 'data');
+  warnings.length = 0;
+});
+afterEach(() => home.remove());
+
+const modeOf = async (...path: string[]) => ((await stat(join(data, ...path))).mode & 0o777).toString(8);
+
+test('a data directory that is missing is made for this user only', async () => {
+  prepareDataDirectory(data, log);
+  expect(await modeOf()).toBe('700');
+});
+
+test('a directory and files that others may read become private', async () => {
+  await mkdir(join(data, 'blobs'), { recursive: true });
+  await chmod(data, 0o755);
+  await chmod(join(data, 'blobs'), 0o755);
+  for (const name of ['wellspring.db', 'wellspring.db-wal', 'secret.key']) {
+    await writeFile(join(data, name), '');
+    await chmod(join(data, name), 0o644);
+  }
+  const outside = join(home.path, 'outside');
+  await writeFile(outside, '');
+  await chmod(outside, 0o644);
+  await symlink(outside, join(data, 'link'));
+  prepareDataDirectory(data, log);
+  expect(await modeOf()).toBe('700');
+  expect(await modeOf('blobs')).toBe('700');
+  for (const name of ['wellspring.db', 'wellspring.db-wal', 'secret.key']) {
+    expect([name, await modeOf(name)]).toEqual([name, '600']);
+  }
+  expect(await modeOf('link')).toBe('644');
+  expect(warnings).toEqual([]);
+});
+
+(isRoot ? describe : describe.skip)('a directory of another user', () => {
+  beforeEach(async () => {
+    await mkdir(data, { recursive: true });
+    await chown(data, 12_345, 12_345);
+  });
+
+  test('is used as it is, and reported', async () => {
+    await chmod(data, 0o775);
+    prepareDataDirectory(data, log);
+    expect(await modeOf()).toBe('775');
+    expect(warnings).toEqual(['data_directory.foreign_owner']);
+  });
+
+  test('is refused when everybody may write to it', async () => {
+    await chmod(data, 0o777);
+    expect(() => prepareDataDirectory(data, log)).toThrow(
+      /belongs to user 12345 and everybody may write to it: run chown 0 /,
+    );
+  });
+});
