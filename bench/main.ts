@@ -1,4 +1,5 @@
 import { compareDistributed } from './src/distributed.ts';
+import { compareManySources } from './src/many-sources.ts';
 import { compareRoad } from './src/road.ts';
 import { compareSandbox } from './src/sandbox.ts';
 
@@ -7,6 +8,7 @@ const BENCHES: Record<string, () => Promise<void>> = {
   embedded: compareRoad,
   distributed: compareDistributed,
   sandbox: compareSandbox,
+  'many-sources': compareManySources,
 };
 
 const [only] = process.argv.slice(2);

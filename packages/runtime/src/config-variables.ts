@@ -29,7 +29,7 @@ const given = <T, F>(parse: (text: string) => T, fallback: F) => {
 
 const text = <F>(fallback: F) => given((value) => value, fallback);
 
-const integer = (fallback: number, least: number, most: number = Number.MAX_SAFE_INTEGER) =>
+const integer = <F>(fallback: F, least: number, most: number = Number.MAX_SAFE_INTEGER) =>
   given((value) => {
     const number = /^\d{1,15}$/.test(value) ? Number(value) : Number.NaN;
     if (!(number >= least && number <= most)) {
@@ -201,6 +201,12 @@ export const VARIABLES = {
     '`auto`',
     '`auto`, `required` (refuses to start without isolation), or one tier: `bubblewrap`, `launcher`, `none`',
     oneOf(['auto', 'required', 'bubblewrap', 'launcher', 'none'], 'auto' as const),
+  ),
+  memoryMb: variable(
+    'MEMORY_MB',
+    'of the container or machine',
+    'Memory of a runner in MB: sources that wait for their next run keep their processes in half of it',
+    integer(null, 256),
   ),
   minIntervalSeconds: variable(
     'MIN_INTERVAL_SECONDS',

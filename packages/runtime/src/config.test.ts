@@ -36,6 +36,7 @@ test('nothing set gives an embedded platform on loopback', () => {
     allowNetworks: ['127.0.0.0/8', '::1/128'],
     codeAllowNetworks: [],
     isolation: 'auto',
+    memoryMb: null,
     minIntervalSeconds: 15,
     apiRate: 100,
     endpointRate: 0,

@@ -29,6 +29,8 @@ export interface Config {
   /** The same for user code. */
   codeAllowNetworks: readonly string[];
   isolation: 'auto' | 'required' | 'bubblewrap' | 'launcher' | 'none';
+  /** Memory of a runner, in MB; null: that of the container or machine. */
+  memoryMb: number | null;
   minIntervalSeconds: number;
   /** API requests a second and key; 0: unlimited. */
   apiRate: number;

@@ -11,6 +11,7 @@ export function openSandbox({ config, clock, log }: Deps): Promise<Sandbox> {
     isolation: config.isolation,
     codeAllowNetworks: config.codeAllowNetworks,
     packageEnvironment: packageEnvironment(),
+    ...(config.memoryMb === null ? {} : { idleMemoryBytes: (config.memoryMb / 2) * 1024 * 1024 }),
     clock,
     log,
   });
