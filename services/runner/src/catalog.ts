@@ -4,6 +4,7 @@ import { endpointUrl } from '@wellspring/contract/endpoint-url';
 import type { Deps } from '@wellspring/runtime/deps';
 import { bundles } from '@wellspring/store/collections/components';
 import { deployments, endpoints, type SourceRow, sources } from '@wellspring/store/collections/sources';
+import { createMask, type Mask } from './mask-secrets.ts';
 
 /** What never changes about a deployment, ready to be run. */
 export interface Deployment {
@@ -12,6 +13,8 @@ export interface Deployment {
   bundle: Bundle;
   definition: Definition;
   instance: Omit<Instance, 'db' | 'dbRevision'>;
+  /** Hides the values of its secret props in logs and errors. */
+  mask: Mask;
 }
 
 export interface Deployed {
@@ -44,9 +47,13 @@ export function createCatalog({ store, seal, config }: Pick<Deps, 'store' | 'sea
     if (!bundle) throw new Error(`the bundle ${row.bundle_id} of ${id} is missing`);
     const { definition } = row;
     const values: Record<string, unknown> = { ...row.configured_props };
+    const secrets: string[] = [];
     for (const { name, secret } of definition.props) {
       const value = values[name];
-      if (secret && typeof value === 'string') values[name] = seal.open(value, source.id);
+      if (!secret || typeof value !== 'string') continue;
+      const opened = seal.open(value, source.id);
+      values[name] = opened;
+      secrets.push(opened);
     }
     const customResponse = new Map(definition.props.map((prop) => [prop.name, prop.customResponse === true]));
     return {
@@ -54,6 +61,7 @@ export function createCatalog({ store, seal, config }: Pick<Deps, 'store' | 'sea
       bundleId: row.bundle_id,
       bundle: JSON.parse(bundle.content) as Bundle,
       definition,
+      mask: createMask(secrets),
       instance: {
         source_id: source.id,
         props: definition.props,

@@ -6,6 +6,7 @@ import type { Clock } from '@wellspring/core/clock';
 import type { Executor, Host, Result, Task } from '@wellspring/sandbox/port';
 import type { Outcome } from './commit.ts';
 import { type DbSet, type Live, setDb } from './live-state.ts';
+import type { Mask } from './mask-secrets.ts';
 import { droppedHeaders, type LogRecord, logRecord, type RunContext } from './records.ts';
 
 export interface Execution {
@@ -15,13 +16,23 @@ export interface Execution {
   sets: DbSet[];
 }
 
+export interface ExecuteOptions {
+  task: Task;
+  live: Live;
+  run: RunContext;
+  /** Goes over all that becomes a log or an error. What is emitted is the user's data, and stays as it is. */
+  mask: Mask;
+  /** The host at which an HTTP call came in, when it is that of a single endpoint. */
+  ownHost?: string | undefined;
+}
+
 /**
  * Runs code and collects what it does, in the order in which it does it. Two things do not wait for the end: a reply,
  * and changes of `$service.db`, which the hooks and runs beside this one see at once.
  */
 export async function executeRun(
   { executor, clock }: { executor: Executor; clock: Clock },
-  { task, live, run, ownHost }: { task: Task; live: Live; run: RunContext; ownHost?: string | undefined },
+  { task, live, run, mask, ownHost }: ExecuteOptions,
   respond: (reply: HttpReply) => void,
 ): Promise<Execution> {
   const emits: Emit[] = [];
@@ -37,11 +48,11 @@ export async function executeRun(
   const host: Host = {
     emit(emit) {
       emits.push(emit);
-      const summary = emit.summary === null ? {} : { msg: emit.summary };
+      const summary = emit.summary === null ? {} : { msg: mask(emit.summary) };
       logs.push({ ...record('emit', emit.at), en: emit.name, ...summary });
     },
-    fault: (error) => errors.push(error),
-    log: (line) => logs.push(logRecord(run, line)),
+    fault: (error) => errors.push(maskError(error, mask)),
+    log: (line) => logs.push(logRecord(run, { ...line, msg: mask(line.msg) })),
     respond(reply) {
       respond({ kind: 'response', ...reply });
       logs.push({ ...record('respond', clock.now()), msg: String(reply.status) });
@@ -55,11 +66,18 @@ export async function executeRun(
       return live.dbRevision;
     },
   };
-  const result = await executor.execute(task, host, { timeoutMs: LIMITS.runMs }).catch((error: unknown) => {
+  const given = await executor.execute(task, host, { timeoutMs: LIMITS.runMs }).catch((error: unknown) => {
     // What the code has set will be set again when the run is repeated: the map is read anew.
     live.stale = true;
     throw error;
   });
+  const result = given.ok ? given : { ...given, error: maskError(given.error, mask) };
   if (!result.ok) errors.push(result.error);
   return { outcome: { emits, errors, logs }, result, sets };
 }
+
+const maskError = ({ name, message, stack }: ThrownError, mask: Mask): ThrownError => ({
+  name: mask(name),
+  message: mask(message),
+  stack: mask(stack),
+});

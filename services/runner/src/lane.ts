@@ -264,9 +264,10 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
     }
     const emitTrigger = !deployed.deployment.definition.has_run;
     const task = taskOf(deployed, live, `run${slot}`, { kind: 'run', trigger: runTrigger(job), emitTrigger });
+    const { mask } = deployed.deployment;
     const ownHost =
       trigger.kind === 'http' ? ownHostOf(deps.config, trigger.request.headers.host)?.host : undefined;
-    const { outcome, result, sets } = await executeRun(deps, { task, live, run, ownHost }, respond);
+    const { outcome, result, sets } = await executeRun(deps, { task, live, run, mask, ownHost }, respond);
     live.runEndedAt = clock.now();
     if (trigger.kind === 'timer') live.tickEndedAt = live.runEndedAt;
     respond({ kind: result.ok && outcome.errors.length === 0 ? 'none' : 'failed' });
@@ -336,7 +337,8 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
         const live = await load();
         const run: RunContext = { ...contextOf(newId('run'), deployed, 'HOOK', clock.now()), hook };
         const task = taskOf(deployed, live, 'hook', { kind: 'hook', hook });
-        const { outcome, result, sets } = await executeRun(deps, { task, live, run }, () => {});
+        const { mask } = deployed.deployment;
+        const { outcome, result, sets } = await executeRun(deps, { task, live, run, mask }, () => {});
         // Hooks are rare: their process is not worth keeping.
         executor.retire(task.process!);
         for (let attempt = 1; ; attempt++) {

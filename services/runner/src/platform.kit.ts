@@ -52,7 +52,7 @@ export interface Platform {
   restart(): Promise<void>;
   prepare(code: string): Promise<PrepareCall['answer']>;
   /** A source with this code, live. */
-  deploy(code: string, fields?: Partial<SourceRow>): Promise<string>;
+  deploy(code: string, fields?: Partial<SourceRow>, props?: Record<string, string>): Promise<string>;
   /** Gives a source other code. */
   replaceCode(sourceId: string, code: string): Promise<void>;
   hook(sourceId: string, hook: HookName): Promise<HookCall['answer']>;
@@ -195,9 +195,13 @@ export function usePlatform({ slots }: { slots?: SlotCounts } = {}): Platform {
   t.prepare = (code) =>
     t.call.request(CALLS.prepare, { code, owner_id: OWNER }, { deadlineMs: 30_000 }) as never;
 
-  async function deployment(sourceId: string, code: string) {
+  async function deployment(sourceId: string, code: string, props: Record<string, string> = {}) {
     const { bundle_id, bundle, definition } = await t.prepare(code);
     await t.store.collection(bundles).insertMany([{ id: bundle_id, content: JSON.stringify(bundle) }]);
+    const stored = { ...props };
+    for (const { name, secret } of definition.props) {
+      if (secret && stored[name] !== undefined) stored[name] = seal.seal(stored[name], sourceId);
+    }
     const id = newId('d');
     await t.store.collection(deployments).insert({
       id,
@@ -205,15 +209,15 @@ export function usePlatform({ slots }: { slots?: SlotCounts } = {}): Platform {
       component_id: 'sc_0000000000',
       bundle_id,
       definition,
-      configured_props: {},
+      configured_props: stored,
       created_at: 0,
     });
     return { id, definition };
   }
 
-  t.deploy = async (code, fields = {}) => {
+  t.deploy = async (code, fields = {}, props = {}) => {
     const id = newId('dc');
-    const deployed = await deployment(id, code);
+    const deployed = await deployment(id, code, props);
     for (const { name, type, customResponse = false } of deployed.definition.props) {
       if (type !== '$.interface.http') continue;
       await t.store.collection(endpoints).insert({

@@ -1,0 +1,73 @@
+import { describe, expect, test } from '@jest/globals';
+import fc from 'fast-check';
+import { createMask, noMask } from './mask-secrets.ts';
+
+const SECRET = 'sk_live "quoted"/äö+ 42';
+
+describe('a secret', () => {
+  test.each([
+    ['as it is', SECRET],
+    ['in JSON', JSON.stringify({ key: SECRET }).slice(8, -2)],
+    ['in a URL', encodeURIComponent(SECRET)],
+    ['in a form', new URLSearchParams([['', SECRET]]).toString().slice(1)],
+    ['in Base64', Buffer.from(SECRET).toString('base64')],
+    ['in Base64 for URLs', Buffer.from(SECRET).toString('base64url')],
+  ])('%s is masked within a larger text', (_how, printed) => {
+    const masked = createMask(['something else', SECRET])(`before ${printed}, after ${printed}`);
+    expect(masked).toMatch(/^before \*{8}=*, after \*{8}=*$/);
+  });
+
+  test('of several lines is masked line by line', () => {
+    const key = '-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nAQEFAASC\n-----END KEY-----\n';
+    const printed = `[\n  '-----BEGIN KEY-----\\n' +\n 'MIIEvQIBADANBgkqhkiG9w0B\\n' + 'AQEFAASC\\n' ]`;
+    expect(createMask([key])(printed)).toBe(`[\n  '********\\n' +\n '********\\n' + '********\\n' ]`);
+    expect(createMask([key])(`x${key}y`)).toBe('x********y');
+  });
+
+  test('with fewer than four characters is not masked, with four it is', () => {
+    expect(createMask(['abc'])('abc')).toBe('abc');
+    expect(createMask(['abcd', ''])('abcde')).toBe('********e');
+  });
+
+  test('that contains, starts or overlaps another one leaves nothing of either', () => {
+    const mask = createMask(['1234', 'abcd1234', 'abcd1234efgh', '34xyzw']);
+    expect(mask('-abcd1234efgh-')).toBe('-********-');
+    expect(mask('-abcd1234-')).toBe('-********-');
+    expect(mask('-abcd1234xyzw-')).toBe('-********-');
+    expect(mask('1234.1234')).toBe('********.********');
+  });
+});
+
+test('a text without a secret stays as it is, and so does every text when there are none', () => {
+  expect(createMask([SECRET])('nothing of it')).toBe('nothing of it');
+  expect(createMask([])).toBe(noMask);
+});
+
+test('whatever surrounds it, no secret is left, and nothing else is lost', () => {
+  const anySecret = fc.string({
+    minLength: 4,
+    maxLength: 12,
+    unit: fc.constantFrom('a', 'b', '1', '"', 'é'),
+  });
+  fc.assert(
+    fc.property(
+      fc.array(anySecret, { minLength: 1, maxLength: 5 }),
+      fc.array(fc.oneof(fc.nat({ max: 4 }), fc.string({ unit: fc.constantFrom('a', 'b', '.', ' ') })), {
+        maxLength: 12,
+      }),
+      (secrets, parts) => {
+        const text = parts.map((part) => (typeof part === 'string' ? part : (secrets[part] ?? ''))).join('');
+        const masked = createMask(secrets)(text);
+        for (const secret of secrets) expect(masked).not.toContain(secret);
+        if (!secrets.some((secret) => text.includes(secret) || text.includes(btoa(encodeURI(secret))))) {
+          expect(masked.replaceAll('*', '')).toBe(masked);
+        }
+      },
+    ),
+  );
+});
+
+test('values that are made to be slow hide the text instead of holding up the process', () => {
+  const secrets = Array.from({ length: 500 }, (_, n) => `${'a'.repeat(10_000)}${n}`);
+  expect(createMask(secrets)('a'.repeat(16_000))).toMatch(/^\(not shown/);
+});

@@ -1,0 +1,59 @@
+import { expect, test } from '@jest/globals';
+import { usePlatform } from './platform.kit.ts';
+
+const t = usePlatform();
+
+const SECRET = 'tok-3f9a "x"';
+const PLAIN = 'visible-42';
+
+const CODE = `export default {
+  name: 'Printer',
+  props: { token: { type: 'string', secret: true }, plain: 'string' },
+  run() {
+    const { token, plain } = this;
+    console.log('got ' + token + ' and ' + plain);
+    console.log({ headers: { authorization: token, other: plain } });
+    console.log(JSON.stringify({ token, plain }));
+    console.log('https://x.example/?k=' + encodeURIComponent(token) + '&p=' + plain);
+    console.log(Buffer.from(token).toString('base64') + ' ' + plain);
+    this.$emit({ token, plain }, { summary: token + plain });
+    this.$emit(() => {}, { summary: 'x' });
+    const error = new TypeError('refused ' + token + ' for ' + plain);
+    error.name = 'Error of ' + token;
+    throw error;
+  },
+  hooks: { activate() { throw new Error('hook saw ' + this.token + ' ' + this.plain); } },
+};`;
+
+test('values of secret props are masked in logs and errors, others are shown; what is emitted stays as it is', async () => {
+  const id = await t.deploy(CODE, {}, { token: SECRET, plain: PLAIN });
+  await t.runAll(id, [1]);
+  await t.quiet();
+
+  const logs = await t.logs(id);
+  const lines = logs.filter(({ k }) => k === 'log').map(({ msg }) => msg);
+  expect(lines).toEqual([
+    `got ******** and ${PLAIN}`,
+    expect.stringContaining(PLAIN),
+    `{"token":"********","plain":"${PLAIN}"}`,
+    `https://x.example/?k=********&p=${PLAIN}`,
+    `******** ${PLAIN}`,
+  ]);
+  const errors = (await t.events(id, '$errors')) as { error: { code: string; msg: string; stack: string } }[];
+  expect(errors.at(-1)!.error).toMatchObject({
+    code: 'Error of ********',
+    msg: `refused ******** for ${PLAIN}`,
+    stack: expect.stringContaining(PLAIN),
+  });
+  for (const text of [JSON.stringify(logs), JSON.stringify(errors)]) {
+    expect(text).toContain(PLAIN);
+    expect(text).not.toContain('3f9a');
+    expect(text).not.toContain(Buffer.from(SECRET).toString('base64').slice(0, 12));
+  }
+  expect((await t.events(id))[0]).toEqual({ token: SECRET, plain: PLAIN });
+});
+
+test('a hook that throws tells its caller no secret', async () => {
+  const id = await t.deploy(CODE, {}, { token: SECRET, plain: PLAIN });
+  expect(await t.hook(id, 'activate')).toMatchObject({ ok: false, message: `hook saw ******** ${PLAIN}` });
+});
