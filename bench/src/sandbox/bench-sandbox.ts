@@ -31,6 +31,7 @@ export async function openBenchSandbox(
     dataDir: directory.path,
     isolation,
     codeAllowNetworks: ['127.0.0.0/8'],
+    platform: { names: [], listenerPorts: [], endpoints: [] },
     packageEnvironment: environment,
     clock: systemClock,
     log: silentLog,

@@ -1,4 +1,4 @@
-import { BlockList, isIP } from 'node:net';
+import { BlockList, isIP, SocketAddress } from 'node:net';
 
 /**
  * Ranges that lead to the machine itself, to its networks, to a cloud's metadata, or nowhere. Also those that carry
@@ -56,11 +56,19 @@ export function cidrList(cidrs: readonly string[]): (address: string) => boolean
   };
 }
 
-/** By no method of texts: the guard of user code works where that code may have replaced them. */
-function withoutZone(address: string): string {
-  let plain = '';
-  for (let at = 0; at < address.length && address[at] !== '%'; at += 1) plain += address[at];
-  return plain;
+const withoutZone = (address: string) => address.replace(/%.*$/, '');
+
+/**
+ * One text for all notations of an address: IPv6 shortened, without zone; an IPv4 address mapped into IPv6 as IPv4.
+ * @returns undefined for anything else than an address
+ */
+export function canonicalAddress(address: string): string | undefined {
+  const version = isIP(address);
+  if (version === 0) return undefined;
+  if (version === 4) return address;
+  const { address: short } = new SocketAddress({ address: withoutZone(address), family: 'ipv6' });
+  const [, mapped] = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/.exec(short) ?? [];
+  return mapped ?? short;
 }
 
 const isRefused = cidrList(REFUSED);

@@ -1,6 +1,7 @@
 import { createSandbox, IsolationUnavailable, type Sandbox } from '@wellspring/sandbox/sandbox';
 import { packageEnvironment } from './config.ts';
 import type { Deps } from './deps.ts';
+import { platformAddresses } from './platform-addresses.ts';
 
 export { IsolationUnavailable, type Sandbox };
 
@@ -10,6 +11,7 @@ export function openSandbox({ config, clock, log }: Deps): Promise<Sandbox> {
     dataDir: config.dataDir,
     isolation: config.isolation,
     codeAllowNetworks: config.codeAllowNetworks,
+    platform: platformAddresses(config),
     packageEnvironment: packageEnvironment(),
     ...(config.memoryMb === null ? {} : { idleMemoryBytes: (config.memoryMb / 2) * 1024 * 1024 }),
     clock,

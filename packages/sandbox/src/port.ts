@@ -8,6 +8,18 @@ import type {
 } from '@wellspring/component/child/program-types';
 import type { Bundle, ComponentCode, Definition, HookName } from '@wellspring/contract/definition';
 
+/** What all code did on the network since the start. */
+export interface EgressCounts {
+  /** Connections that were made. */
+  connections: number;
+  /** Connections that were refused or failed. */
+  refused: number;
+  /** Limits that a process exceeded during a run. */
+  limits: number;
+  /** In both directions. */
+  bytes: number;
+}
+
 /**
  * Port `executor`: runs user code in processes that can do no harm. A dead child, a throw and an exceeded limit are
  * results, not exceptions; only a fault of the platform itself rejects.
@@ -27,7 +39,9 @@ export interface Executor {
    * way, or at once, too (a source was deleted).
    */
   retire(keyPrefix: string, options?: { atOnce?: boolean }): void;
-  stats(): { processes: number; idle: number; busy: number; pool: number };
+  /** Changes which private networks (CIDRs) the code of an owner may reach, also that of runs under way. */
+  allowNetworks(owner: { id: string; allowNetworks: readonly string[] }): void;
+  stats(): { processes: number; idle: number; busy: number; pool: number; egress: EgressCounts };
   /** Breaks off what is under way and what waits: such calls reject, since nobody knows what would have come of them. */
   close(): Promise<void>;
 }
@@ -35,11 +49,11 @@ export interface Executor {
 export interface Task {
   /** Process key: `<source id>/<deployment id>/<lane>`; a fresh process is used once when absent. */
   process?: string;
+  /** Who the code belongs to, and the private networks (CIDRs) that it may reach; absent for the platform's own. */
+  owner?: { id: string; allowNetworks: readonly string[] };
   bundle: Bundle;
   /** Sha256 of the bundle: names its files on disk. */
   bundleId: string;
-  /** Who the code belongs to; absent for the platform's own. */
-  owner?: { id: string; allowNetworks: readonly string[] };
   instance?: Instance;
   call:
     | { kind: 'define' }

@@ -51,7 +51,7 @@ const PLATFORM = (tier: string, dataDir: string) => `
   import { silentLog } from '@wellspring/core/log';
   import { createSandbox } from '@wellspring/sandbox/sandbox';
   const { executor } = await createSandbox({ dataDir: ${JSON.stringify(dataDir)}, isolation: '${tier}', pool: 2,
-    codeAllowNetworks: [], packageEnvironment: {}, clock: systemClock, log: silentLog });
+    codeAllowNetworks: [], platform: { names: [], listenerPorts: [], endpoints: [] }, packageEnvironment: {}, clock: systemClock, log: silentLog });
   const bundle = { format: 'esm', packages: {}, lockfile: null,
     code: 'export default { name: "x", run() { console.log("in"); setTimeout(() => { for (;;); }, 1); return new Promise(() => {}) } }' };
   const instance = { source_id: 'dc_x', props: [], values: {}, endpoints: {}, db: {}, dbRevision: 0 };

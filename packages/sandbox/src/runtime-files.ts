@@ -3,25 +3,41 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 
-/**
- * Writes the program of the children as one plain file, so that a child neither strips types nor reads the workspace.
- * @returns its path
- */
-export async function writeChildProgram(directory: string): Promise<string> {
-  const { outputFiles } = await build({
-    entryPoints: [fileURLToPath(new URL('./child/main.ts', import.meta.url))],
-    bundle: true,
-    format: 'esm',
-    platform: 'node',
-    target: 'esnext',
-    write: false,
-    logLevel: 'silent',
-  });
+/** Programs that run in processes of their own, each as one plain file. */
+export interface Programs {
+  /** What a child runs. */
+  child: string;
+  /** What each thread of a child loads first: its network. */
+  network: string;
+  /** The relay between sandboxes and the network. */
+  relay: string;
+}
+
+const SOURCES = {
+  child: ['./child/main.ts', 'child.mjs', 'esm'],
+  network: ['./child/network/network.ts', 'network.cjs', 'cjs'],
+  relay: ['./egress/relay-main.ts', 'relay.mjs', 'esm'],
+} as const;
+
+/** Writes the programs, so that their processes neither strip types nor read the workspace. @returns their paths */
+export async function writePrograms(directory: string): Promise<Programs> {
   // Modes are set apart: the umask of the platform takes them from what is created.
   await mkdir(directory, { recursive: true });
   await chmod(directory, 0o755);
-  const path = join(directory, 'child.mjs');
-  await writeFile(path, outputFiles[0]!.contents);
-  await chmod(path, 0o644);
-  return path;
+  const written = Object.entries(SOURCES).map(async ([name, [source, file, format]]) => {
+    const { outputFiles } = await build({
+      entryPoints: [fileURLToPath(new URL(source, import.meta.url))],
+      bundle: true,
+      format,
+      platform: 'node',
+      target: 'esnext',
+      write: false,
+      logLevel: 'silent',
+    });
+    const path = join(directory, file);
+    await writeFile(path, outputFiles[0]!.contents);
+    await chmod(path, 0o644);
+    return [name, path];
+  });
+  return Object.fromEntries(await Promise.all(written)) as Programs;
 }

@@ -72,6 +72,7 @@ export interface RunOptions {
   timeoutMs?: number;
   signal?: AbortSignal;
   instance?: Partial<Instance>;
+  owner?: Task['owner'];
   call?: Task['call'];
 }
 
@@ -92,6 +93,7 @@ export async function openSandbox(
     dataDir: directory.path,
     isolation,
     codeAllowNetworks: [],
+    platform: { names: [], listenerPorts: [], endpoints: [] },
     packageEnvironment: environment,
     clock: systemClock,
     log: silentLog,
@@ -112,7 +114,7 @@ export async function openSandbox(
 
   async function runModule(
     code: string,
-    { event = {}, process, timeoutMs = 20_000, signal, instance, call }: RunOptions = {},
+    { event = {}, process, timeoutMs = 20_000, signal, instance, call, owner }: RunOptions = {},
   ): Promise<Outcome> {
     const { id, bundle } = compiled.get(code) ?? (await bundleOf(code));
     compiled.set(code, { id, bundle });
@@ -122,6 +124,7 @@ export async function openSandbox(
         bundle,
         bundleId: id,
         ...(process === undefined ? {} : { process }),
+        ...(owner === undefined ? {} : { owner }),
         instance: {
           source_id: 'dc_test',
           props: [],

@@ -1,5 +1,3 @@
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { LIMITS } from '@wellspring/contract/limits';
 import { eventually } from '@wellspring/testing/eventually';
@@ -293,95 +291,6 @@ describe.each(TIERS)('code in tier %s', (tier) => {
       await eventually(() => sandbox.executor.stats().busy === 1);
       sandbox.executor.retire('deleted/', { atOnce: true });
       for (const call of calls) expect(await call).toMatchObject({ ok: false, reason: 'aborted' });
-    });
-  });
-
-  // The launcher gives no network of the host.
-  const ofNetwork = tier === 'launcher' ? describe.skip : describe;
-  ofNetwork('and the network', () => {
-    const dial = `return Promise.all(event.map((host) => new Promise((resolve) => {
-      const socket = net.connect({ host, port: event.port ?? 9 }, () => resolve('connected'));
-      socket.on('error', ({ code }) => resolve(code));
-    })))`;
-    const PRIVATE = [
-      '127.0.0.1',
-      'localhost',
-      '127.1',
-      '2130706433',
-      '0x7f.1',
-      '0.0.0.0',
-      '10.1.2.3',
-      '172.16.0.1',
-      '192.168.1.1',
-      '100.64.0.1',
-      '169.254.169.254',
-      '100.100.100.200',
-      '168.63.129.16',
-      '::',
-      '::1',
-      '::ffff:127.0.0.1',
-      '::ffff:7f00:1',
-      '64:ff9b::a9fe:a9fe',
-      'fd00:ec2::254',
-      'fe80::1',
-    ];
-
-    test('reaches no address that is not public, however it is written', async () => {
-      expect(values(await run(dial, { event: PRIVATE }))).toEqual([PRIVATE.map(() => 'EACCES')]);
-    });
-
-    test('is not talked into it by getters, patched checks or unix sockets', async () => {
-      const outcome = await run(
-        `
-        const said = [];
-        const attempt = (...args) => new Promise((resolve) => {
-          try { net.connect(...args).on('connect', () => resolve('connected')).on('error', ({ code }) => resolve(code)) }
-          catch ({ code, name }) { resolve(code ?? name) }
-        });
-        let reads = 0;
-        said.push(await attempt({ get host() { return reads++ === 0 ? '1.1.1.1' : '127.0.0.1' }, port: 9, timeout: 1 })
-          .then((code) => code === 'ECONNREFUSED' ? 'local' : 'public'));
-        said.push(await attempt({ get path() { return reads++ > 3 ? '/tmp/x' : undefined }, host: '127.0.0.1', port: 9 }));
-        said.push(await attempt('/var/run/docker.sock'));
-        try { net.BlockList.prototype.check = () => false } catch {}
-        net.isIP = () => 0;
-        const { split } = String.prototype;
-        String.prototype.split = function (mark, ...rest) { return mark === '%' ? ['1.1.1.1'] : split.call(this, mark, ...rest) };
-        Array.prototype.filter = function () { return this };
-        said.push(await attempt({ host: '127.0.0.1', port: 9 }), await attempt({ host: 'localhost', port: 9 }));
-        said.push(await attempt({ host: '127.0.0.1', port: 9, lookup: (h, o, done) => done(null, '127.0.0.1', 4) }));
-        return said`,
-        { timeoutMs: 15_000 },
-      );
-      const [[getter, ...others]] = values(outcome) as [string[]];
-      expect(getter).toBe('public');
-      expect(others).toEqual(['EACCES', 'EACCES', 'EACCES', 'EACCES', 'EACCES']);
-    });
-
-    test('is refused to http and fetch as well', async () => {
-      const outcome = await run(`
-        const viaHttp = await new Promise((resolve) => http.get('http://localhost:8080', () => resolve('connected'))
-          .on('error', ({ code }) => resolve(code)));
-        const viaFetch = await fetch('http://127.0.0.1:8080').then(() => 'connected', (e) => e.cause.code);
-        return [viaHttp, viaFetch]`);
-      expect(values(outcome)).toEqual([['EACCES', 'EACCES']]);
-    });
-
-    test('is given where the operator allows it', async () => {
-      const server = createServer((_request, response) => response.end('hello'));
-      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-      const url = `http://localhost:${(server.address() as AddressInfo).port}`;
-      await using open = await openSandbox(tier, { codeAllowNetworks: ['127.0.0.0/8', '::1/128'] });
-      const outcome = await open.run(
-        `const text = await (await fetch(event)).text();
-         const got = await new Promise((resolve, reject) => http.get(event, (r) => resolve(r.statusCode)).on('error', reject));
-         return [text, got]`,
-        { event: url },
-      );
-      server.close();
-      server.closeAllConnections();
-      expect(outcome).toMatchObject({ ok: true });
-      expect(values(outcome)).toEqual([['hello', 200]]);
     });
   });
 });

@@ -2,10 +2,13 @@ import { join } from 'node:path';
 import { LIMITS } from '@wellspring/contract/limits';
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
+import type { EgressLimits } from './egress/limits.ts';
+import type { PlatformAddresses } from './egress/policy.ts';
+import { startEgress } from './egress/relay-process.ts';
 import { type OpenPackager, openPackager } from './packages/open-packager.ts';
 import type { Executor, Packager } from './port.ts';
 import { createReadableFiles } from './readable-files.ts';
-import { writeChildProgram } from './runtime-files.ts';
+import { writePrograms } from './runtime-files.ts';
 import { selfTest } from './self-test.ts';
 import { createSlots } from './slots.ts';
 import { createSupervisor } from './supervisor.ts';
@@ -19,7 +22,12 @@ export interface SandboxOptions {
   dataDir: string;
   /** WELLSPRING_ISOLATION */
   isolation: Isolation;
+  /** WELLSPRING_CODE_ALLOW_NETWORKS: CIDRs that all code may reach. */
   codeAllowNetworks: readonly string[];
+  /** What no code may reach, whatever is allowed. */
+  platform: PlatformAddresses;
+  /** For tests. */
+  egressLimits?: Partial<EgressLimits>;
   /** For the package manager. */
   packageEnvironment: Record<string, string>;
   clock: Clock;
@@ -41,18 +49,25 @@ export interface Sandbox {
  * @throws IsolationUnavailable when no tier that was asked for does
  */
 export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
-  const { dataDir, isolation, codeAllowNetworks, packageEnvironment, log, pool = 4 } = options;
+  const { dataDir, isolation, codeAllowNetworks, platform, egressLimits } = options;
+  const { packageEnvironment, log, pool = 4 } = options;
   const slots = createSlots(dataDir);
-  const program = await writeChildProgram(slots.shared);
+  const programs = await writePrograms(slots.shared);
+  const readable = createReadableFiles(slots.shared);
   const tierOptions = {
-    program,
+    programs,
     directory: join(slots.shared, 'tier'),
-    readable: createReadableFiles(slots.shared),
+    readable,
     cache: join(dataDir, 'cache'),
     packages: slots.packages,
-    codeAllowNetworks,
     heapMb: LIMITS.memoryMb - 64,
   };
+  const egress = startEgress({
+    node: readable.provide(process.execPath),
+    program: readable.provide(programs.relay),
+    config: { allowNetworks: codeAllowNetworks, platform, ...(egressLimits ? { limits: egressLimits } : {}) },
+    log,
+  });
   let opened: OpenPackager | undefined;
   try {
     const executor = await chooseTier(isolation, tierOptions, log, async (tier) => {
@@ -65,7 +80,7 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
       });
       opened = packager;
       const { materialise } = packager;
-      const tried = createSupervisor({ ...options, tier, slots, materialise, pool });
+      const tried = createSupervisor({ ...options, tier, slots, egress, materialise, pool });
       const failure = await selfTest(tried, codeAllowNetworks);
       if (failure === undefined) return { executor: tried };
       await tried.close();
@@ -76,10 +91,12 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
     const close = async () => {
       await executor.close();
       await closePackager();
+      await egress.dispose();
       slots.close();
     };
     return { executor: { ...executor, close }, packager };
   } catch (error) {
+    await egress.dispose();
     slots.close();
     throw error;
   }

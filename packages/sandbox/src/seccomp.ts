@@ -13,7 +13,7 @@ const X32 = 0x40000000;
 const CLONE_THREAD = 0x00010000;
 /** All CLONE_NEW* flags that clone takes. */
 const CLONE_NAMESPACES = 0x7e020000;
-const [AF_UNIX, AF_INET, AF_INET6] = [1, 2, 10];
+const AF_UNIX = 1;
 
 /** Of files, pipes and sockets: FIOCLEX, FIONCLEX, FIONBIO, FIONREAD; of terminals: TCGETS, TIOCGWINSZ. */
 const IOCTLS = [0x5451, 0x5450, 0x5421, 0x541b, 0x5401, 0x5413];
@@ -58,7 +58,7 @@ const CONDITIONS: Record<keyof typeof CONDITIONAL, Instruction[]> = {
     statement(RETURN, ALLOW),
     statement(RETURN, refuse(EPERM)),
   ],
-  socket: oneOf(ARG0, [AF_UNIX, AF_INET, AF_INET6], EAFNOSUPPORT),
+  socket: oneOf(ARG0, [AF_UNIX], EAFNOSUPPORT),
   socketpair: oneOf(ARG0, [AF_UNIX], EAFNOSUPPORT),
   ioctl: oneOf(ARG1, IOCTLS, EPERM),
   prctl: oneOf(ARG0, PRCTLS, EPERM),

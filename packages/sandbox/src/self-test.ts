@@ -11,10 +11,18 @@ const PRIVATE: [written: string, address: string][] = [
   ['100.100.100.200', '100.100.100.200'],
 ];
 
+/** Below the layer that leads to the relay. @see child/network */
+const RAW_SOCKETS = `
+const { TLSSocket } = process.getBuiltinModule('node:tls');
+const raw = () => new (new TLSSocket()._handle._parent.constructor)(0);
+attempt('a raw socket', () => raw().bind('127.0.0.1', 0) === 0);
+attempt('a raw IPv6 socket', () => raw().bind6('::1', 0, 0) === 0);
+`;
+
 /**
  * What a tier has to keep in before it is trusted. The code names whatever it reached; nothing is what it should.
  */
-const probe = (unreachable: readonly string[]) => `
+const probe = (unreachable: readonly string[], hasNoNetwork: boolean) => `
 import fs from 'node:fs';
 import { spawnSync } from 'node:child_process';
 import { Worker } from 'node:worker_threads';
@@ -40,6 +48,7 @@ const dial = (host) => new Promise((resolve) => {
 });
 for (const host of ${JSON.stringify(unreachable)}) if (await dial(host)) reached.push(host);
 attempt('listening', () => net.createServer().listen(0));
+${hasNoNetwork ? RAW_SOCKETS : ''}
 attempt('the environment', () => Object.keys(process.env).some((name) => !/^(HOME|PATH|PWD|TMPDIR|TZ|NODE_ENV)$/.test(name)));
 export default { name: reached.length === 0 ? 'contained' : reached.join(', ') };
 `;
@@ -56,7 +65,12 @@ export async function selfTest(
 ): Promise<string | undefined> {
   const isAllowed = cidrList(codeAllowNetworks);
   const unreachable = PRIVATE.filter(([, address]) => !isAllowed(address)).map(([written]) => written);
-  const bundle: Bundle = { format: 'esm', code: probe(unreachable), packages: {}, lockfile: null };
+  const bundle: Bundle = {
+    format: 'esm',
+    code: probe(unreachable, executor.tier !== 'none'),
+    packages: {},
+    lockfile: null,
+  };
   // Bundles are kept under their id: another probe has to have another one.
   const bundleId = `self-test-${createHash('sha256').update(bundle.code).digest('hex').slice(0, 16)}`;
   try {

@@ -130,7 +130,8 @@ export function createSupervisor(options: WorkersOptions): Executor {
       }
       workers.retire(prefix, atOnce);
     },
-    stats: workers.stats,
+    allowNetworks: options.egress.allowNetworks,
+    stats: () => ({ ...workers.stats(), egress: options.egress.stats() }),
     async close() {
       closed = true;
       await workers.close();

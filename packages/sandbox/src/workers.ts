@@ -2,19 +2,21 @@ import { totalmem } from 'node:os';
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
 import { type Child, startChild } from './child-process.ts';
+import type { Egress } from './egress/relay-process.ts';
 import { createFrameParser } from './frame-parser.ts';
 import { createIdleProcesses } from './idle-processes.ts';
 import type { Materialise } from './packages/materialise.ts';
 import { createPool } from './pool.ts';
 import type { Host, Result, Task } from './port.ts';
 import type { CallFrame } from './protocol.ts';
-import type { Slots } from './slots.ts';
+import type { Slot, Slots } from './slots.ts';
 import type { Tier } from './tiers/tier.ts';
 import { createTurns } from './turns.ts';
 
 export interface WorkersOptions {
   tier: Tier;
   slots: Slots;
+  egress: Egress;
   materialise: Materialise;
   clock: Clock;
   log: Log;
@@ -29,6 +31,7 @@ export interface WorkersOptions {
 /** A process with the code of one deployment. */
 export interface Worker {
   readonly child: Child;
+  readonly slot: Slot;
   readonly bundleId: string;
   calls: number;
   /** Calls under way or waiting in it. */
@@ -98,6 +101,7 @@ function frameOf(worker: Worker, task: Task): CallFrame {
 export function createWorkers({
   tier,
   slots,
+  egress,
   materialise,
   clock,
   log,
@@ -126,6 +130,7 @@ export function createWorkers({
   const pool = createPool(
     () => {
       const slot = slots.create();
+      egress.open(slot);
       const child = startChild({ tier, slot, clock, turns, parser });
       alive.add(child);
       child.ready.then(
@@ -135,6 +140,7 @@ export function createWorkers({
       child.ended.then(() => {
         alive.delete(child);
         idle.remove(child);
+        egress.close(slot);
         slots.remove(slot);
       });
       return { child, slot };
@@ -186,6 +192,7 @@ export function createWorkers({
         materialise(bundleId, bundle, owner?.id ?? ''),
         pool.take(),
       ]);
+      egress.assign(slot, key ?? bundleId, owner);
       try {
         await slots.fill(slot, files, tier.visiblePackages);
         if (closed) throw new Error('the sandbox is closed');
@@ -195,6 +202,7 @@ export function createWorkers({
       }
       const worker: Worker = {
         child,
+        slot,
         bundleId,
         calls: 0,
         busy: 0,
@@ -220,6 +228,7 @@ export function createWorkers({
 
     call(worker, task, host, options) {
       if (worker.busy === 0) idle.remove(worker.child);
+      if (task.owner) egress.allowNetworks(task.owner);
       worker.busy += 1;
       worker.calls += 1;
       busy.add(worker);
@@ -233,6 +242,7 @@ export function createWorkers({
         },
       };
       const made = worker.child.call(frameOf(worker, task), counted, options).finally(() => {
+        egress.endRun(worker.slot);
         worker.busy -= 1;
         worker.usedAt = performance.now();
         if (worker.busy > 0) return;

@@ -96,6 +96,7 @@ export function usePlatform({ slots }: { slots?: SlotCounts } = {}): Platform {
       dataDir: home.path,
       isolation: 'auto',
       codeAllowNetworks: [],
+      platform: { names: [], listenerPorts: [], endpoints: [] },
       packageEnvironment: {},
       clock: systemClock,
       log: silentLog,

@@ -8,7 +8,6 @@ import type { Instance, LogLine } from '@wellspring/component/child/program-type
 import { systemClock } from '@wellspring/core/clock';
 import { createFrameReader } from '../frame-reader.ts';
 import { type CallFrame, FRAME, type FrameType } from '../protocol.ts';
-import { guardSockets } from './guard-sockets.ts';
 import { preload } from './preload.ts';
 
 /**
@@ -215,6 +214,9 @@ process.setSourceMapsEnabled(true);
 captureConsole();
 restrictProcess();
 installGlobals();
-guardSockets(parse(process.argv[2] ?? '[]') as string[]);
 preload();
+// The same module that was loaded before this one.
+const network = process.execArgv.find((flag) => flag.startsWith('--require='))!.slice('--require='.length);
+const { warmUp } = createRequire(import.meta.url)(network) as typeof import('./network/network.ts');
+await warmUp();
 sendJson(FRAME.ready, {});

@@ -1,9 +1,9 @@
 import { spawn } from 'node:child_process';
 import { chmodSync, closeSync, existsSync, openSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { isEnterable } from '../readable-files.ts';
 import { seccompFilter } from '../seccomp.ts';
-import { libraries, NOBODY, ROOT, rootFiles } from './root-files.ts';
+import { libraries, NOBODY, ROOT, ROOT_COMMAND, rootFiles } from './root-files.ts';
 import {
   CHILD_LIMITS,
   childEnvironment,
@@ -18,21 +18,6 @@ import {
 const PACKAGES = '/packages';
 const PRLIMIT = '/rt/prlimit';
 
-/** Read by the C library when a name is resolved; loaded at run time, so ldd does not list them. */
-const RESOLVER_LIBRARIES = ['libnss_files.so.2', 'libnss_dns.so.2', 'libresolv.so.2'];
-const RESOLVER_FILES = [
-  '/etc/resolv.conf',
-  '/etc/hosts',
-  '/etc/nsswitch.conf',
-  '/etc/ssl/certs',
-  '/etc/localtime',
-];
-
-function resolverLibraries(): string[] {
-  const folders = new Set(libraries(process.execPath).map((path) => dirname(path)));
-  return [...folders].flatMap((folder) => RESOLVER_LIBRARIES.map((name) => join(folder, name)));
-}
-
 const find = (...paths: string[]): string | undefined => paths.find(existsSync);
 
 /** @returns the path of bubblewrap, or undefined when it is not installed */
@@ -40,18 +25,11 @@ export const findBubblewrap = (): string | undefined =>
   find('/usr/bin/bwrap', '/usr/local/bin/bwrap', '/bin/bwrap');
 
 /**
- * Tier A: namespaces of its own for everything, a root that holds Node.js and its libraries and nothing else, an
+ * Tier A: namespaces of its own for everything, also for the network, which stays empty, a root that holds Node.js and its libraries and nothing else, an
  * unprivileged user, limits of the kernel and a seccomp filter.
  * @throws TierUnavailable when a program that it needs is missing
  */
-export function createBubblewrapTier({
-  program,
-  directory,
-  readable,
-  packages,
-  codeAllowNetworks,
-  heapMb,
-}: TierOptions): Tier {
+export function createBubblewrapTier({ programs, directory, readable, packages, heapMb }: TierOptions): Tier {
   const bwrap = findBubblewrap();
   if (bwrap === undefined) {
     throw new TierUnavailable(
@@ -60,7 +38,7 @@ export function createBubblewrapTier({
   }
   const prlimit = find('/usr/bin/prlimit', '/bin/prlimit');
   if (prlimit === undefined) throw new TierUnavailable('prlimit is not installed. Install util-linux.');
-  const files = rootFiles(program, directory);
+  const files = rootFiles(programs, directory);
   if (!isEnterable(directory)) {
     throw new TierUnavailable(
       `Other users may not enter ${directory}. Set TMPDIR to a directory that every user may enter.`,
@@ -80,6 +58,7 @@ export function createBubblewrapTier({
     '--unshare-pid',
     '--unshare-ipc',
     '--unshare-uts',
+    '--unshare-net',
     '--unshare-cgroup-try',
     '--uid',
     String(NOBODY),
@@ -92,7 +71,6 @@ export function createBubblewrapTier({
     '--new-session',
     '--clearenv',
     ...[...bound].flatMap(([target, source]) => ['--ro-bind', readable.provide(source), target]),
-    ...[...resolverLibraries(), ...RESOLVER_FILES].flatMap((path) => ['--ro-bind-try', path, path]),
     '--ro-bind',
     packages,
     PACKAGES,
@@ -113,10 +91,7 @@ export function createBubblewrapTier({
   const { nofile, nproc, fsize } = CHILD_LIMITS;
   // Within the user namespace, where the threads of this sandbox alone are counted.
   const limits = [`--nofile=${nofile}`, `--nproc=${nproc}`, `--fsize=${fsize}`, '--core=0'];
-  const command = [
-    ...[PRLIMIT, ...limits, '--'],
-    ...[ROOT.node, ...nodeFlags(heapMb), ROOT.program, JSON.stringify(codeAllowNetworks)],
-  ];
+  const command = [...[PRLIMIT, ...limits, '--'], ...[ROOT.node, ...nodeFlags(heapMb), ...ROOT_COMMAND]];
 
   return {
     name: 'bubblewrap',

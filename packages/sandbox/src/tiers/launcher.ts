@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { seccompFilter } from '../seccomp.ts';
 import type { Slot } from '../slots.ts';
 import { provideLauncher } from './compile-launcher.ts';
-import { directoriesOf, isLoader, ROOT, rootFiles } from './root-files.ts';
+import { directoriesOf, isLoader, ROOT, ROOT_COMMAND, rootFiles } from './root-files.ts';
 import {
   CHILD_LIMITS,
   childEnvironment,
@@ -50,18 +50,11 @@ export interface LauncherOptions extends TierOptions {
  * set up by a native program. It needs no namespaces, so plain `docker run` suffices.
  * @throws TierUnavailable when it cannot work on this machine
  */
-export function createLauncherTier({
-  program,
-  directory,
-  readable,
-  codeAllowNetworks,
-  heapMb,
-  cache,
-}: LauncherOptions): Tier {
+export function createLauncherTier({ programs, directory, readable, heapMb, cache }: LauncherOptions): Tier {
   const launcher = provideLauncher(cache);
   checkLauncher(launcher);
   // Links into slots need one file system and, where the platform is not root, files of its own.
-  const files = rootFiles(program, directory).map(({ source, target }) => ({
+  const files = rootFiles(programs, directory).map(({ source, target }) => ({
     source: readable.link(source),
     target,
   }));
@@ -82,7 +75,7 @@ export function createLauncherTier({
     `tmp-inodes=${tmpInodes}`,
     ...executables.map((path) => `exec=${path}`),
   ];
-  const command = [ROOT.node, ...nodeFlags(heapMb), ROOT.program, JSON.stringify(codeAllowNetworks)];
+  const command = [ROOT.node, ...nodeFlags(heapMb), ...ROOT_COMMAND];
 
   /** Makes the slot the root of a sandbox. */
   function furnish({ path, tmp, uid }: Slot): void {

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { chownSync, existsSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
+import { SOCKET_NAME } from '../egress/relay-process.ts';
 import { isEnterable } from '../readable-files.ts';
 import { childEnvironment, nodeFlags, type Tier, type TierOptions, TierUnavailable, userOf } from './tier.ts';
 
@@ -21,13 +22,7 @@ const PERMISSION_FLAGS = [
  * never chosen silently.
  * @throws TierUnavailable when the user of a child could not read what it needs
  */
-export function createPlainTier({
-  program,
-  readable,
-  packages,
-  codeAllowNetworks,
-  heapMb,
-}: TierOptions): Tier {
+export function createPlainTier({ programs, readable, packages, heapMb }: TierOptions): Tier {
   const isRoot = process.getuid?.() === 0;
   if (isRoot && !isEnterable(dirname(packages))) {
     throw new TierUnavailable(
@@ -35,25 +30,26 @@ export function createPlainTier({
     );
   }
   const node = isRoot ? readable.provide(process.execPath) : process.execPath;
-  const readableProgram = readable.provide(program);
+  const program = readable.provide(programs.child);
+  const network = readable.provide(programs.network);
   return {
     name: 'none',
     visible: ({ app, egress }) => ({ app, egress }),
     visiblePackages: packages,
     kill: (child) => void child.kill('SIGKILL'),
     spawn(slot) {
-      const { app, tmp } = slot;
+      const { app, egress, tmp } = slot;
       const user = userOf(slot);
       if (user) chownSync(tmp, user.uid, user.gid);
       const flags = [
         ...nodeFlags(heapMb),
         ...PERMISSION_FLAGS,
-        ...[readableProgram, `${app}/*`, `${tmp}/*`, `${packages}/*`].map(
+        ...[program, network, `${app}/*`, `${tmp}/*`, `${packages}/*`].map(
           (path) => `--allow-fs-read=${path}`,
         ),
         `--allow-fs-write=${tmp}/*`,
       ];
-      const command = [node, ...flags, readableProgram, JSON.stringify(codeAllowNetworks)];
+      const command = [node, ...flags, `--require=${network}`, program, join(egress, SOCKET_NAME)];
       const [file = '', ...args] =
         SETPRIV === undefined ? command : [SETPRIV, '--pdeathsig', 'KILL', '--', ...command];
       return spawn(file, args, {

@@ -2,6 +2,8 @@ import { execFileSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { LIMITS } from '@wellspring/contract/limits';
+import { SOCKET_NAME } from '../egress/relay-process.ts';
+import type { Programs } from '../runtime-files.ts';
 
 /** A file in the root of a sandbox. */
 export interface RootFile {
@@ -15,10 +17,18 @@ export interface RootFile {
 export const ROOT = {
   node: '/rt/node',
   program: '/rt/child.mjs',
+  network: '/rt/network.cjs',
   app: '/app',
   egress: '/run/eg',
   tmp: '/tmp',
 };
+
+/** What Node runs in the root of a sandbox, with its arguments. */
+export const ROOT_COMMAND: readonly string[] = [
+  `--require=${ROOT.network}`,
+  ROOT.program,
+  `${ROOT.egress}/${SOCKET_NAME}`,
+];
 
 /** User and group `nobody` of every common system; the name of a sandbox's user inside. */
 export const NOBODY = 65534;
@@ -48,7 +58,7 @@ export const isLoader = (path: string): boolean => /\/ld-[^/]*\.so[^/]*$/.test(p
  * What the root of a sandbox holds: Node.js, its libraries, the program of the children, and synthetic files.
  * @param directory for the synthetic files
  */
-export function rootFiles(program: string, directory: string): RootFile[] {
+export function rootFiles({ child, network }: Programs, directory: string): RootFile[] {
   mkdirSync(directory, { recursive: true });
   chmodSync(directory, 0o755);
   const synthetic = Object.entries(SYNTHETIC).map(([target, content]) => {
@@ -59,7 +69,8 @@ export function rootFiles(program: string, directory: string): RootFile[] {
   });
   return [
     { source: process.execPath, target: ROOT.node },
-    { source: program, target: ROOT.program },
+    { source: child, target: ROOT.program },
+    { source: network, target: ROOT.network },
     ...libraries(process.execPath).map((path) => ({ source: path, target: path })),
     ...synthetic,
   ];

@@ -1,5 +1,6 @@
 import type { ChildProcess } from 'node:child_process';
 import type { ReadableFiles } from '../readable-files.ts';
+import type { Programs } from '../runtime-files.ts';
 import type { Slot } from '../slots.ts';
 
 export type TierName = 'bubblewrap' | 'launcher' | 'none';
@@ -28,12 +29,10 @@ export interface Tier {
 }
 
 export interface TierOptions {
-  /** The child's program. */
-  program: string;
+  programs: Programs;
   /** Directory for what a tier has to prepare; every user may enter it. */
   directory: string;
   readable: ReadableFiles;
-  codeAllowNetworks: readonly string[];
   /** Directory of packages, read-only for the child. */
   packages: string;
   /** Of the V8 heap, in MB. */

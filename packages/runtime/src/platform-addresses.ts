@@ -1,0 +1,59 @@
+import type { PlatformAddresses, PlatformEndpoint } from '@wellspring/sandbox/egress/policy';
+import type { Config } from './config.ts';
+
+const DEFAULT_PORTS: Record<string, number> = {
+  'amqp:': 5672,
+  'amqps:': 5671,
+  'redis:': 6379,
+  'rediss:': 6379,
+  'mongodb:': 27017,
+  'http:': 80,
+  'https:': 443,
+};
+/** Below a domain of endpoints every name leads to the platform; this one stands for all of them. */
+const ANY_ENDPOINT = 'wellspring-endpoint';
+
+/** Host and port of a URL, also of one with several hosts (`mongodb://one:1,two:2/name`). */
+export function endpointsOf(url: string): PlatformEndpoint[] {
+  const [, protocol = '', authority = ''] = /^([a-z+]+:)\/\/(?:[^@/?#]*@)?([^/?#]*)/i.exec(url) ?? [];
+  return authority.split(',').flatMap((one) => {
+    const [, host = '', port] = /^(\[[^\]]*\]|[^:]*)(?::(\d+))?$/.exec(one.trim()) ?? [];
+    if (host === '') return [];
+    return [
+      {
+        host: host.replace(/^\[|\]$/g, '').toLowerCase(),
+        port: Number(port ?? DEFAULT_PORTS[protocol] ?? 0),
+      },
+    ];
+  });
+}
+
+/** What user code never reaches, whatever is allowed: own listeners, own public names, and the servers behind them. */
+export function platformAddresses(config: Config): PlatformAddresses {
+  const { port, adminPort, publicUrl, endpointDomain, services } = config;
+  const [open] = endpointsOf(publicUrl);
+  const names = open ? [{ name: open.host, below: false }] : [];
+  const endpoints: PlatformEndpoint[] = open ? [open] : [];
+  if (endpointDomain !== null) {
+    const [domain, domainPort] = endpointDomain.split(':') as [string, string | undefined];
+    names.push({ name: domain, below: true });
+    for (const host of [domain, `${ANY_ENDPOINT}.${domain}`]) {
+      for (const one of domainPort === undefined ? [80, 443, open?.port ?? 443] : [Number(domainPort)])
+        endpoints.push({ host, port: one });
+    }
+  }
+  for (const url of [config.amqpUrl, config.redisUrl, config.mongodbUrl]) {
+    if (url !== null) endpoints.push(...endpointsOf(url));
+  }
+  // An object store of a cloud is one that code may use with keys of its own.
+  if (config.s3Url !== null) {
+    endpoints.push(...endpointsOf(config.s3Url).map((one) => ({ ...one, onlyPrivate: true })));
+  }
+  // Where services run elsewhere, their addresses are known from these.
+  if (config.mode === 'distributed') {
+    for (const name of ['components', 'sources', 'subscriptions', 'webhooks', 'events'] as const) {
+      if (!services.includes(name)) endpoints.push(...config[`${name}Url`].flatMap(endpointsOf));
+    }
+  }
+  return { names, listenerPorts: [port, adminPort], endpoints };
+}

@@ -1,0 +1,56 @@
+import dgram from 'node:dgram';
+import http from 'node:http';
+import { syncBuiltinESMExports } from 'node:module';
+import net from 'node:net';
+import os from 'node:os';
+import { isMainThread } from 'node:worker_threads';
+import { createChannel } from './channel.ts';
+import { patchConnect, WARM_HOST } from './connect.ts';
+import { patchDns } from './dns.ts';
+import { notAllowed } from './errors.ts';
+
+/**
+ * The network of user code, loaded by `--require` in every thread before anything else: sockets and look-ups of Node go
+ * to the relay of the runner. It is a convenience and no boundary. In a sandbox there is neither a socket family but
+ * AF_UNIX nor a network interface, so that code which goes past it finds nothing.
+ */
+
+/** In tiers with a root of their own, where only they have worker threads. */
+const DEFAULT_PATH = '/run/eg/s';
+const WARM_UP_MS = 1000;
+
+const path = isMainThread ? (process.argv[2] ?? DEFAULT_PATH) : DEFAULT_PATH;
+const channel = createChannel(path);
+patchConnect(path, channel, patchDns(channel));
+
+const refuse = (what: string, syscall: string) => () => {
+  throw notAllowed(what, syscall);
+};
+net.Server.prototype.listen = refuse(
+  'code may not listen; use an HTTP interface of the component',
+  'listen',
+) as never;
+dgram.createSocket = refuse('code has no UDP', 'socket') as never;
+dgram.Socket.prototype.bind = refuse('code has no UDP', 'bind') as never;
+dgram.Socket.prototype.send = refuse('code has no UDP', 'send') as never;
+os.networkInterfaces = () => ({});
+syncBuiltinESMExports();
+
+channel.open().catch(() => {});
+
+/** Makes one request in each of the two ways, so that the first one of the code finds everything loaded and compiled. */
+export async function warmUp(): Promise<void> {
+  const url = `http://${WARM_HOST}/`;
+  const late = new AbortController();
+  const timer = setTimeout(() => late.abort(), WARM_UP_MS);
+  const viaHttp = new Promise<void>((resolve) => {
+    http
+      .get(url, { agent: false, signal: late.signal }, (response) => response.on('end', resolve).resume())
+      .on('error', () => resolve());
+  });
+  await Promise.allSettled([
+    viaHttp,
+    fetch(url, { signal: late.signal, headers: { connection: 'close' } }).then((response) => response.text()),
+  ]);
+  clearTimeout(timer);
+}

@@ -1,0 +1,64 @@
+import type { Socket } from 'node:net';
+import { createRateLimit } from './limits.ts';
+import { type Answer, createLineReader, MAX_LINE_BYTES, type Question } from './wire.ts';
+
+/** The relay's side of the channel of one thread. Everything that comes from the other side is hostile. */
+export interface Channel {
+  /** Dropped when the thread has ended, and destroys the channel of one that does not read. */
+  send(answer: Answer): void;
+  close(): void;
+}
+
+/** Answers that a thread has not read. */
+const MAX_UNREAD_BYTES = 1024 * 1024;
+const MAX_NAME = 255;
+const LINES_PER_SECOND = 500;
+const LINE_BURST = 2000;
+
+const isId = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
+const isName = (value: unknown): value is string =>
+  typeof value === 'string' && value.length <= MAX_NAME && /^[\x21-\x7e]+$/.test(value);
+
+/** @returns undefined for anything that is not a question */
+export function parseQuestion(line: string): Question | undefined {
+  let value: Record<string, unknown>;
+  try {
+    value = JSON.parse(line) as Record<string, unknown>;
+  } catch {
+    return undefined;
+  }
+  if (typeof value !== 'object' || value === null) return undefined;
+  const { id, lookup, resolve, type, acknowledge, close } = value;
+  if (isId(acknowledge)) return { acknowledge };
+  if (isId(close)) return { close };
+  if (!isId(id)) return undefined;
+  if (isName(lookup)) return { id, lookup };
+  if (isName(resolve) && isName(type)) return { id, resolve, type };
+  return undefined;
+}
+
+export function createChannel(socket: Socket, onQuestion: (question: Question) => void): Channel {
+  const mayTalk = createRateLimit(LINES_PER_SECOND, LINE_BURST);
+  const read = createLineReader(MAX_LINE_BYTES, (line) => {
+    const question = mayTalk(performance.now()) ? parseQuestion(line) : undefined;
+    if (question) onQuestion(question);
+    else socket.destroy();
+  });
+  socket.on('data', (chunk: Buffer) => {
+    try {
+      read(chunk);
+    } catch {
+      socket.destroy();
+    }
+  });
+  socket.on('end', () => socket.destroy());
+  socket.resume();
+  return {
+    send(answer) {
+      if (socket.destroyed) return;
+      socket.write(`${JSON.stringify(answer)}\n`);
+      if (socket.writableLength > MAX_UNREAD_BYTES) socket.destroy();
+    },
+    close: () => void socket.destroy(),
+  };
+}

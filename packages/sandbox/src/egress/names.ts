@@ -1,0 +1,32 @@
+import dns from 'node:dns';
+import { isIP } from 'node:net';
+import { RelayError } from './relay-error.ts';
+import type { Found } from './wire.ts';
+
+/** How the relay asks for names. Replaced in tests of hostile name servers. */
+export interface Names {
+  /** All addresses of a name, as the system finds them. */
+  lookup(host: string): Promise<Found[]>;
+  /** Records as `dns.resolve` gives them. @throws Error for a type that is not served */
+  records(host: string, type: string): Promise<unknown>;
+}
+
+const TYPES = ['CAA', 'CNAME', 'MX', 'NAPTR', 'NS', 'PTR', 'SOA', 'SRV', 'TXT'];
+
+export const systemNames: Names = {
+  lookup: async (host) =>
+    (await dns.promises.lookup(host, { all: true })).map(({ address, family }) => ({
+      address,
+      family: family === 6 ? 6 : 4,
+    })),
+  async records(host, type) {
+    if (!TYPES.includes(type) || isIP(host) !== 0)
+      throw new RelayError({
+        code: 'EACCES',
+        syscall: `query${type}`,
+        hostname: host,
+        message: `query${type} EACCES ${host}: code may ask for ${TYPES.join(', ')} of names`,
+      });
+    return dns.promises.resolve(host, type);
+  },
+};

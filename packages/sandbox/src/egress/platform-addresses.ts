@@ -1,0 +1,93 @@
+import { isIP } from 'node:net';
+import { networkInterfaces } from 'node:os';
+import { canonicalAddress, createAddressGuard } from '@wellspring/core/addresses';
+import type { PlatformAddresses, PlatformEndpoint } from './policy.ts';
+import type { Found } from './wire.ts';
+
+/** Names of the platform's servers are resolved again so often, and sooner after a failure. */
+const REFRESH_MS = 30_000;
+const RETRY_MS = 5_000;
+/** An address that a name once had counts for so long: servers behind one name take turns. */
+const REMEMBER_MS = 3_600_000;
+const INTERFACES_MS = 5_000;
+const isLoopback = (address: string) => /^(127|0)\./.test(address) || address === '::1' || address === '::';
+
+export interface OwnAddresses {
+  /** Resolves when every name was resolved, or failed to be, once. */
+  ready: Promise<void>;
+  /** @param address canonical */
+  isPlatform(address: string, port: number): boolean;
+  close(): void;
+}
+
+/**
+ * Knows the addresses at which the platform and its servers are reached, whatever name code uses for them: names are
+ * resolved again and again, and the addresses of this machine are read from its interfaces.
+ */
+export function createOwnAddresses(
+  { listenerPorts, endpoints }: PlatformAddresses,
+  lookup: (host: string) => Promise<Found[]>,
+): OwnAddresses {
+  const isPublic = createAddressGuard([]);
+  /** By `address port`: performance.now() when it was seen last. */
+  const seen = new Map<string, number>();
+  const fixed = new Set<string>();
+  const localPorts = new Set(listenerPorts);
+  let local = new Set<string>();
+  let localReadAt = Number.NEGATIVE_INFINITY;
+  let timer: NodeJS.Timeout | undefined;
+  let closed = false;
+
+  function isLocal(address: string): boolean {
+    if (isLoopback(address)) return true;
+    const now = performance.now();
+    if (now - localReadAt > INTERFACES_MS) {
+      localReadAt = now;
+      const found = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
+      local = new Set(found.map((one) => canonicalAddress(one.address) ?? one.address));
+    }
+    return local.has(address);
+  }
+
+  function add(address: string, { port, onlyPrivate }: PlatformEndpoint, permanent: boolean): void {
+    const canonical = canonicalAddress(address);
+    if (canonical === undefined || (onlyPrivate === true && isPublic(canonical))) return;
+    // A server of this machine may listen on any of its addresses.
+    if (isLocal(canonical)) localPorts.add(port);
+    if (permanent) fixed.add(`${canonical} ${port}`);
+    else seen.set(`${canonical} ${port}`, performance.now());
+  }
+
+  const named = endpoints.filter((endpoint) => {
+    const host = endpoint.host.replace(/^\[|\]$/g, '');
+    if (isIP(host) === 0) return true;
+    add(host, endpoint, true);
+    return false;
+  });
+
+  async function refresh(): Promise<void> {
+    const results = await Promise.allSettled(
+      named.map(async (endpoint) => {
+        for (const { address } of await lookup(endpoint.host)) add(address, endpoint, false);
+      }),
+    );
+    const now = performance.now();
+    for (const [key, at] of seen) if (now - at > REMEMBER_MS) seen.delete(key);
+    if (closed || named.length === 0) return;
+    const failed = results.some(({ status }) => status === 'rejected');
+    timer = setTimeout(refresh, failed ? RETRY_MS : REFRESH_MS);
+    timer.unref();
+  }
+
+  return {
+    ready: refresh(),
+    isPlatform: (address, port) =>
+      (localPorts.has(port) && isLocal(address)) ||
+      fixed.has(`${address} ${port}`) ||
+      seen.has(`${address} ${port}`),
+    close() {
+      closed = true;
+      clearTimeout(timer);
+    },
+  };
+}

@@ -1,0 +1,211 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { chownSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Log } from '@wellspring/core/log';
+import type { EgressCounts } from '../port.ts';
+import type { Slot } from '../slots.ts';
+import type { Order, RelayConfig, Report } from './relay.ts';
+import type { Destination } from './traffic.ts';
+import { createLineReader } from './wire.ts';
+
+/** Name of the socket in the directory `egress` of a slot. */
+export const SOCKET_NAME = 's';
+
+/** Who the code of a sandbox belongs to, and what it may reach beyond public addresses. */
+export interface EgressOwner {
+  id: string;
+  /** CIDRs */
+  allowNetworks: readonly string[];
+}
+
+/** The network of sandboxes: the relay, a process of its own, which this starts, feeds and starts again when it dies. */
+export interface Egress {
+  /** Listens on the socket of the slot. Connections wait until it is assigned. */
+  open(slot: Slot): void;
+  /**
+   * @param process key of the process, for the log
+   * @param owner undefined: only what all code may reach
+   */
+  assign(slot: Slot, process: string, owner: EgressOwner | undefined): void;
+  /** Changes what the code of an owner may reach; new connections of its running sandboxes follow at once. */
+  allowNetworks(owner: EgressOwner): void;
+  /** Logs what the sandbox did on the network, and starts its byte limit anew. Free where nothing was done. */
+  endRun(slot: Slot): void;
+  /** The sandbox is gone. */
+  close(slot: Slot): void;
+  stats(): EgressCounts;
+  dispose(): Promise<void>;
+}
+
+export interface EgressOptions {
+  /** Paths of Node.js and of the relay's program; every user may read them. */
+  node: string;
+  program: string;
+  config: RelayConfig;
+  log: Log;
+}
+
+interface Assignment {
+  slot: Slot;
+  process: string;
+  owner: string | null;
+  isAssigned: boolean;
+  /** It did something since the last report. */
+  isUsed: boolean;
+}
+
+/** Of no sandbox: none may signal or trace the relay. */
+const RELAY_USER = { uid: 65_533, gid: 65_533 };
+const MAX_REPORT_BYTES = 1024 * 1024;
+const MAX_LEAVING = 256;
+const RESTART_MS = 50;
+const MAX_RESTART_MS = 5_000;
+/** After so long, the next failure counts as the first one. */
+const STABLE_MS = 60_000;
+const HEAP_MB = 256;
+/** Threads for look-ups, so that one slow name server does not hold up all sandboxes. */
+const LOOKUP_THREADS = '32';
+
+export function startEgress({ node, program, config, log }: EgressOptions): Egress {
+  const slots = new Map<string, Assignment>();
+  /** Closed slots whose last report may be on its way. */
+  const leaving = new Map<string, Assignment>();
+  /** By owner, where there are any. */
+  const networks = new Map<string, readonly string[]>();
+  const counts: EgressCounts = { connections: 0, refused: 0, limits: 0, bytes: 0 };
+  let user = process.getuid?.() === 0 ? RELAY_USER : undefined;
+  let relay: ChildProcess | undefined;
+  let failures = 0;
+  let timer: NodeJS.Timeout | undefined;
+  let ended: Promise<void> = Promise.resolve();
+  let disposed = false;
+
+  const send = (order: Order | RelayConfig) => void relay?.stdin?.write(`${JSON.stringify(order)}\n`);
+  const pathOf = (slot: Slot) => join(slot.egress, SOCKET_NAME);
+
+  /** A user namespace may lack the other user. The relay runs no code of others; it loses a second fence. */
+  function stayPlatformUser(error: Error): void {
+    log.warn({ uid: user?.uid, error: error.message }, 'egress.relay_runs_as_platform_user');
+    user = undefined;
+  }
+
+  function sendSlot({ slot, owner, isAssigned }: Assignment): void {
+    send({ type: 'open', slot: slot.id, path: pathOf(slot) });
+    if (isAssigned) send({ type: 'assign', slot: slot.id, owner });
+  }
+
+  function logTraffic({ process, owner }: Assignment, destinations: Destination[]): void {
+    for (const { host, port, connections, refused, sent, received } of destinations) {
+      counts.connections += connections;
+      counts.refused += refused;
+      counts.bytes += sent + received;
+      const fields = { process, owner, host, port, connections, refused, sent, received };
+      if (refused > 0) log.info(fields, 'egress.refused');
+      else log.debug(fields, 'egress.destination');
+    }
+  }
+
+  function hear(report: Report): void {
+    const assignment = slots.get(report.slot) ?? leaving.get(report.slot);
+    if (!assignment) return;
+    if (report.type === 'used') assignment.isUsed = true;
+    else if (report.type === 'traffic') logTraffic(assignment, report.destinations);
+    else {
+      counts.limits += 1;
+      const { process, owner } = assignment;
+      log.warn({ process, owner, limit: report.limit }, 'egress.limit_exceeded');
+    }
+  }
+
+  function start(): void {
+    const startedAt = performance.now();
+    const child = spawn(node, [`--max-old-space-size=${HEAP_MB}`, program], {
+      ...user,
+      detached: true,
+      cwd: '/',
+      env: { UV_THREADPOOL_SIZE: LOOKUP_THREADS },
+      stdio: ['pipe', 'pipe', 'pipe'],
+    });
+    relay = child;
+    let lastWords = '';
+    child.stdin.on('error', () => {});
+    child.stdout.on(
+      'data',
+      createLineReader(MAX_REPORT_BYTES, (line) => hear(JSON.parse(line) as Report)),
+    );
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      lastWords = (lastWords + text).slice(-2048);
+    });
+    ended = new Promise((resolve) => {
+      let isOver = false;
+      const over = (error?: NodeJS.ErrnoException) => {
+        if (isOver) return;
+        isOver = true;
+        if (relay === child) relay = undefined;
+        resolve();
+        if (disposed) return;
+        if (error && user) stayPlatformUser(error);
+        failures = performance.now() - startedAt > STABLE_MS ? 1 : failures + 1;
+        log.error({ error: error?.message ?? lastWords.trim() }, 'egress.relay_ended');
+        timer = setTimeout(start, Math.min(RESTART_MS * 2 ** (failures - 1), MAX_RESTART_MS));
+      };
+      child.once('error', over);
+      child.once('close', () => over());
+    });
+    send(config);
+    for (const [id, list] of networks) send({ type: 'owner', owner: id, networks: list });
+    for (const assignment of slots.values()) sendSlot(assignment);
+  }
+  start();
+
+  function allowNetworks({ id, allowNetworks: list }: EgressOwner): void {
+    const known = networks.get(id) ?? [];
+    if (known === list || known.join() === list.join()) return;
+    if (list.length === 0) networks.delete(id);
+    else networks.set(id, list);
+    send({ type: 'owner', owner: id, networks: list });
+  }
+
+  return {
+    open(slot) {
+      // The relay makes the socket; the sandbox can neither replace nor remove it.
+      try {
+        if (user) chownSync(slot.egress, user.uid, user.gid);
+      } catch (error) {
+        stayPlatformUser(error as Error);
+      }
+      const assignment: Assignment = { slot, process: '', owner: null, isAssigned: false, isUsed: false };
+      slots.set(slot.id, assignment);
+      sendSlot(assignment);
+    },
+    assign(slot, processKey, owner) {
+      const assignment = slots.get(slot.id);
+      if (!assignment) return;
+      if (owner) allowNetworks(owner);
+      Object.assign(assignment, { process: processKey, owner: owner?.id ?? null, isAssigned: true });
+      send({ type: 'assign', slot: slot.id, owner: assignment.owner });
+    },
+    allowNetworks,
+    endRun(slot) {
+      const assignment = slots.get(slot.id);
+      if (!assignment?.isUsed) return;
+      assignment.isUsed = false;
+      send({ type: 'endRun', slot: slot.id });
+    },
+    close(slot) {
+      const assignment = slots.get(slot.id);
+      if (!assignment) return;
+      slots.delete(slot.id);
+      leaving.set(slot.id, assignment);
+      if (leaving.size > MAX_LEAVING) leaving.delete(leaving.keys().next().value!);
+      send({ type: 'close', slot: slot.id });
+    },
+    stats: () => ({ ...counts }),
+    async dispose() {
+      disposed = true;
+      clearTimeout(timer);
+      relay?.stdin?.end();
+      await ended;
+    },
+  };
+}

@@ -1,0 +1,154 @@
+import { connect, createServer, type Server, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { tempDir } from '@wellspring/testing/temp-dir';
+import type { EgressLimits } from './limits.ts';
+import type { Names } from './names.ts';
+import type { PlatformAddresses } from './policy.ts';
+import { createRelay, type Relay, type Report } from './relay.ts';
+import { type Answer, createLineReader, encodePreamble, OPERATION, type Question } from './wire.ts';
+
+/** What the tests of the relay stand on: a relay in this process, and the sandbox's side of its protocol. */
+
+export const NO_PLATFORM: PlatformAddresses = { names: [], listenerPorts: [], endpoints: [] };
+
+export interface Client {
+  /** Opens a connection; the answer comes by `answerTo`. */
+  connect(host: string, port: number): { id: number; socket: Socket; text: Promise<string> };
+  ask(question: { lookup: string } | { resolve: string; type: string }): Promise<Answer>;
+  answerTo(id: number): Promise<Answer>;
+  send(question: Question): void;
+  channel: Socket;
+}
+
+export interface TestRelay extends AsyncDisposable {
+  relay: Relay;
+  reports: Report[];
+  path(slot: string): string;
+  /** Opens a slot, assigned to this owner unless that is `unassigned`, and the channel of one thread in it. */
+  client(slot: string, owner?: string | null | 'unassigned'): Promise<Client>;
+}
+
+export async function openRelay(
+  options: {
+    allowNetworks?: string[];
+    platform?: PlatformAddresses;
+    limits?: Partial<EgressLimits>;
+    names?: Names;
+  } = {},
+): Promise<TestRelay> {
+  const directory = await tempDir();
+  const reports: Report[] = [];
+  const relay = createRelay(
+    {
+      allowNetworks: options.allowNetworks ?? ['127.0.0.0/8', '::1/128'],
+      platform: options.platform ?? NO_PLATFORM,
+      ...(options.limits ? { limits: options.limits } : {}),
+    },
+    (report) => void reports.push(report),
+    options.names,
+  );
+  const path = (slot: string) => join(directory.path, slot);
+  const sockets: Socket[] = [];
+
+  async function dial(slot: string): Promise<Socket> {
+    const socket = connect({ path: path(slot), allowHalfOpen: true });
+    sockets.push(socket);
+    await new Promise((resolve, reject) => socket.once('connect', resolve).once('error', reject));
+    socket.on('error', () => {});
+    return socket;
+  }
+
+  return {
+    relay,
+    reports,
+    path,
+    async client(slot, owner = null) {
+      relay.order({ type: 'open', slot, path: path(slot) });
+      if (owner !== 'unassigned') relay.order({ type: 'assign', slot, owner });
+      const channel = await dial(slot);
+      channel.write(encodePreamble({ operation: OPERATION.control, channel: 7, id: 0, port: 0, host: '' }));
+      const answers = new Map<number, Answer[]>();
+      const waiting = new Map<number, (answer: Answer) => void>();
+      channel.on(
+        'data',
+        createLineReader(1e6, (line) => {
+          const answer = JSON.parse(line) as Answer;
+          const hear = waiting.get(answer.id);
+          waiting.delete(answer.id);
+          if (hear) hear(answer);
+          else answers.set(answer.id, [...(answers.get(answer.id) ?? []), answer]);
+        }),
+      );
+      const answerTo = (id: number) =>
+        new Promise<Answer>((resolve) => {
+          const [first, ...rest] = answers.get(id) ?? [];
+          answers.set(id, rest);
+          if (first) resolve(first);
+          else waiting.set(id, resolve);
+        });
+      const send = (question: Question) => void channel.write(`${JSON.stringify(question)}\n`);
+      let last = 0;
+      return {
+        channel,
+        send,
+        answerTo,
+        connect(host, port) {
+          last += 1;
+          const socket = connect({ path: path(slot), allowHalfOpen: true });
+          sockets.push(socket);
+          socket.on('error', () => {});
+          socket.write(encodePreamble({ operation: OPERATION.connect, channel: 7, id: last, port, host }));
+          const text = (async () => {
+            let all = '';
+            for await (const chunk of socket.iterator({ destroyOnReturn: false })) all += String(chunk);
+            return all;
+          })().catch((error: NodeJS.ErrnoException) => `failed: ${error.code}`);
+          return { id: last, socket, text };
+        },
+        ask(question) {
+          last += 1;
+          send({ id: last, ...question });
+          return answerTo(last);
+        },
+      };
+    },
+    async [Symbol.asyncDispose]() {
+      for (const socket of sockets) socket.destroy();
+      relay.close();
+      await directory.remove();
+    },
+  };
+}
+
+export interface TestServer extends AsyncDisposable {
+  port: number;
+  connections: Socket[];
+  server: Server;
+}
+
+/** A TCP server of this test on loopback. */
+export async function serve(
+  handle: (socket: Socket) => void,
+  host = '127.0.0.1',
+  port = 0,
+): Promise<TestServer> {
+  const connections: Socket[] = [];
+  const server = createServer({ allowHalfOpen: true }, (socket) => {
+    connections.push(socket);
+    socket.on('error', () => {});
+    handle(socket);
+  });
+  await new Promise<void>((resolve, reject) => server.once('error', reject).listen(port, host, resolve));
+  const address = server.address();
+  return {
+    server,
+    connections,
+    port: typeof address === 'object' && address ? address.port : 0,
+    async [Symbol.asyncDispose]() {
+      for (const socket of connections) socket.destroy();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+export const echo = (socket: Socket): void => void socket.pipe(socket);

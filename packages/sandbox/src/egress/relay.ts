@@ -1,0 +1,158 @@
+import { isIP } from 'node:net';
+import { canonicalAddress, createAddressGuard } from '@wellspring/core/addresses';
+import { EGRESS_LIMITS, type EgressLimits } from './limits.ts';
+import { type Names, systemNames } from './names.ts';
+import { createOwnAddresses } from './platform-addresses.ts';
+import {
+  type PlatformAddresses,
+  type Refusal,
+  refusalText,
+  refuseAddress,
+  refusePort,
+  refuseTarget,
+  type Target,
+} from './policy.ts';
+import { RelayError } from './relay-error.ts';
+import { createSandboxRelay, type Rules, type SandboxRelay } from './sandbox-relay.ts';
+import type { Destination } from './traffic.ts';
+
+export interface RelayConfig {
+  /** CIDRs that all code may reach. */
+  allowNetworks: readonly string[];
+  platform: PlatformAddresses;
+  limits?: Partial<EgressLimits>;
+}
+
+/** What the relay tells the runner. */
+export type Report =
+  | { type: 'used'; slot: string }
+  | { type: 'limit'; slot: string; limit: string }
+  | { type: 'traffic'; slot: string; destinations: Destination[] };
+
+/** What the runner tells the relay. */
+export type Order =
+  | { type: 'open'; slot: string; path: string }
+  | { type: 'assign'; slot: string; owner: string | null }
+  | { type: 'owner'; owner: string; networks: readonly string[] }
+  | { type: 'endRun'; slot: string }
+  | { type: 'close'; slot: string };
+
+/** Connects sandboxes with the network. All of its state comes from orders, so that a new one can take its place. */
+export interface Relay {
+  order(order: Order): void;
+  close(): void;
+}
+
+interface Slot {
+  owner: string | null;
+  relay: SandboxRelay;
+}
+
+const refuse = (refusal: Refusal, target: Target) =>
+  new RelayError({
+    code: 'EACCES',
+    syscall: 'connect',
+    message: refusalText(refusal, target),
+    address: target.host,
+    port: target.port,
+  });
+
+/** @param names for tests of name servers that lie */
+export function createRelay(
+  config: RelayConfig,
+  report: (report: Report) => void,
+  names: Names = systemNames,
+): Relay {
+  const limits = { ...EGRESS_LIMITS, ...config.limits };
+  const own = createOwnAddresses(config.platform, names.lookup);
+  const forAll = createAddressGuard(config.allowNetworks);
+  const owners = new Map<string, (address: string) => boolean>();
+  const slots = new Map<string, Slot>();
+
+  function rulesOf(slot: () => Slot | undefined): Rules {
+    const isReachable = (address: string) => {
+      if (forAll(address)) return true;
+      const owner = slot()?.owner;
+      return typeof owner === 'string' && owners.get(owner)?.(address) === true;
+    };
+    return {
+      async resolve(target) {
+        await own.ready;
+        const { host, port } = target;
+        // A look-up of the code's own gives several addresses.
+        const literals = host.split(',');
+        const isLiteral = literals.every((one) => isIP(one) !== 0);
+        const refused = isLiteral ? refusePort(port) : refuseTarget(target, config.platform);
+        if (refused) throw refuse(refused, target);
+        const found = isLiteral ? literals : (await names.lookup(host)).map(({ address }) => address);
+        const refusals = found.map((address) =>
+          refuseAddress(address, port, { isReachable, isPlatform: own.isPlatform }),
+        );
+        const dialled = found.filter((_, index) => refusals[index] === undefined);
+        if (dialled.length === 0) throw refuse(refusals[0] ?? 'address', target);
+        return dialled.map((address) => canonicalAddress(address)!);
+      },
+      async ask(question) {
+        if ('resolve' in question) {
+          return { records: await names.records(question.resolve, question.type) };
+        }
+        const host = question.lookup;
+        const found = await names.lookup(host);
+        // Addresses inside of the operator's network are nobody's business who may not reach them.
+        const shown = found.filter(({ address }) => isReachable(canonicalAddress(address) ?? ''));
+        if (shown.length === 0) {
+          throw new RelayError({
+            code: 'EACCES',
+            syscall: 'getaddrinfo',
+            hostname: host,
+            message: `getaddrinfo EACCES ${host}: the name has no public address; WELLSPRING_CODE_ALLOW_NETWORKS, or code_allow_networks of the organization, names the private networks that code may reach`,
+          });
+        }
+        return { found: shown };
+      },
+    };
+  }
+
+  function send(slot: string, { relay }: Slot): void {
+    const destinations = relay.report();
+    if (destinations.length > 0) report({ type: 'traffic', slot, destinations });
+  }
+
+  return {
+    order(order) {
+      if (order.type === 'owner') {
+        owners.set(order.owner, createAddressGuard(order.networks));
+        return;
+      }
+      const { slot: id } = order;
+      if (order.type === 'open') {
+        const relay = createSandboxRelay({
+          path: order.path,
+          limits,
+          rules: rulesOf(() => slots.get(id)),
+          onUsed: () => report({ type: 'used', slot: id }),
+          onLimit: (limit) => report({ type: 'limit', slot: id, limit }),
+        });
+        slots.set(id, { owner: null, relay });
+        return;
+      }
+      const slot = slots.get(id);
+      if (!slot) return;
+      if (order.type === 'assign') {
+        slot.owner = order.owner;
+        slot.relay.assign();
+      } else {
+        send(id, slot);
+        if (order.type === 'close') {
+          slots.delete(id);
+          slot.relay.close();
+        }
+      }
+    },
+    close() {
+      own.close();
+      for (const { relay } of slots.values()) relay.close();
+      slots.clear();
+    },
+  };
+}

@@ -1,0 +1,294 @@
+import { chmodSync, rmSync } from 'node:fs';
+import { createServer, type Server, type Socket } from 'node:net';
+import { type Channel, createChannel } from './channel.ts';
+import { dial } from './dial.ts';
+import { createRateLimit, type EgressLimits } from './limits.ts';
+import type { Target } from './policy.ts';
+import { readPreamble } from './preamble-reader.ts';
+import { type Pump, pump } from './pump.ts';
+import { RelayError, toWire } from './relay-error.ts';
+import { createTraffic, type Destination } from './traffic.ts';
+import { type Answer, OPERATION, type Preamble, type Question, type WireError } from './wire.ts';
+
+/** What the relay decides for the owner of a sandbox. */
+export interface Rules {
+  /** The addresses of the target that may be dialled. @throws RelayError when there is none, or an error of the look-up */
+  resolve(target: Target): Promise<string[]>;
+  /** The answer to a look-up, in the shape of the channel. @throws the same */
+  ask(question: Extract<Question, { lookup: string } | { resolve: string }>): Promise<Omit<Answer, 'id'>>;
+}
+
+export interface SandboxRelayOptions {
+  /** Of the unix socket; whoever can connect to it is the sandbox. */
+  path: string;
+  limits: EgressLimits;
+  rules: Rules;
+  /** The first byte or connection since the last report. */
+  onUsed(): void;
+  /** A limit was exceeded: the name of it. At most once for each limit and report. */
+  onLimit(limit: string): void;
+}
+
+/** The relay of one sandbox. */
+export interface SandboxRelay {
+  /** Connections wait until the sandbox belongs to somebody. */
+  assign(): void;
+  report(): Destination[];
+  close(): void;
+}
+
+/** Connections accepted beyond those that carry bytes: channels of threads, and those whose preamble is on its way. */
+const EXTRA_ACCEPTED = 64;
+const MAX_CHANNELS = 32;
+/** A sandbox that connects more often than this within a second is not listened to for the next one. */
+const FLOOD = 1000;
+const SECOND_MS = 1000;
+/** A thread that does not acknowledge a reset by then has ended. */
+const ACKNOWLEDGE_MS = 1000;
+const WARM_RESPONSE = 'HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 2\r\n\r\nok';
+
+interface Connection {
+  inside: Socket;
+  abort: AbortController;
+  /** Answers what `reset` waits for. */
+  acknowledged?: () => void;
+  /** There from the moment in which the connection is made. */
+  pump?: Pump;
+}
+
+const exceeded = (code: string, limit: string, { host, port }: Target): WireError => ({
+  code,
+  syscall: 'connect',
+  message: `connect ${code} ${host}:${port}: the limit of ${limit} is reached`,
+  address: host,
+  port,
+});
+
+export function createSandboxRelay({
+  path,
+  limits,
+  rules,
+  onUsed,
+  onLimit,
+}: SandboxRelayOptions): SandboxRelay {
+  const channels = new Map<number, Channel>();
+  const connections = new Map<string, Connection>();
+  const accepted = new Set<Socket>();
+  const traffic = createTraffic();
+  const mayConnect = createRateLimit(limits.connectionsPerSecond, limits.connectionBurst);
+  const mayAsk = createRateLimit(limits.lookupsPerSecond, limits.lookupBurst);
+  let told = new Set<string>();
+  let server: Server | undefined;
+  let pause: NodeJS.Timeout | undefined;
+  let closed = false;
+  let assign: () => void = () => {};
+  const assigned = new Promise<void>((resolve) => {
+    assign = resolve;
+  });
+
+  function use(): void {
+    if (traffic.isEmpty) onUsed();
+  }
+
+  function limitReached(code: string, limit: string, target: Target): RelayError {
+    if (!told.has(limit)) {
+      told.add(limit);
+      onLimit(limit);
+    }
+    return new RelayError(exceeded(code, limit, target));
+  }
+
+  const bytesLimit = `${Math.round(limits.bytesPerRun / 1024 / 1024)} MB of network traffic per run`;
+
+  function checkLimits(target: Target): void {
+    if (connections.size >= limits.connections)
+      throw limitReached('EMFILE', `${limits.connections} connections at the same time`, target);
+    if (!mayConnect(performance.now()))
+      throw limitReached('EAGAIN', `${limits.connectionsPerSecond} new connections per second`, target);
+    if (traffic.bytes >= limits.bytesPerRun) throw limitReached('EDQUOT', bytesLimit, target);
+  }
+
+  async function connectTo(inside: Socket, { channel: number, id, host, port }: Preamble): Promise<void> {
+    const channel = channels.get(number);
+    const key = `${number} ${id}`;
+    if (!channel || connections.has(key)) {
+      inside.destroy();
+      return;
+    }
+    const target = { host, port };
+    use();
+    const destination = traffic.at(target);
+    const connection: Connection = { inside, abort: new AbortController() };
+    const { signal } = connection.abort;
+    const gone = () => connection.abort.abort(new Error('the sandbox closed the connection'));
+    inside.on('error', gone).on('close', gone);
+    let outside: Socket;
+    try {
+      checkLimits(target);
+      connections.set(key, connection);
+      const addresses = await rules.resolve(target);
+      signal.throwIfAborted();
+      outside = await dial(addresses, port, { timeoutMs: limits.connectMs, signal });
+    } catch (error) {
+      if (connections.get(key) === connection) connections.delete(key);
+      destination.refused += 1;
+      channel.send({ id, failed: toWire(error, { syscall: 'connect', address: host, port }) });
+      inside.destroy();
+      return;
+    }
+    destination.connections += 1;
+    inside.off('error', gone).off('close', gone);
+    const close = () => {
+      if (connections.get(key) === connection) connections.delete(key);
+      inside.destroy();
+      outside.destroy();
+    };
+    const address = outside.remoteAddress ?? '';
+    channel.send({ id, connected: { address, family: address.includes(':') ? 6 : 4, port } });
+    signal.addEventListener('abort', () => {
+      outside.resetAndDestroy();
+      close();
+    });
+    outside.setTimeout(limits.idleMs, () => {
+      const error = { code: 'ETIMEDOUT', syscall: 'read' };
+      outside.destroy(
+        new RelayError({
+          ...error,
+          message: `read ETIMEDOUT: the limit of ${limits.idleMs / 1000} s without a byte is reached`,
+        }),
+      );
+    });
+    connection.pump = pump(inside, outside, {
+      count(direction, bytes) {
+        use();
+        traffic.add(destination, direction, bytes);
+        return traffic.bytes <= limits.bytesPerRun;
+      },
+      onBroken(error) {
+        const cause = error ?? limitReached('EDQUOT', bytesLimit, target);
+        // The sandbox reads what came before, and then this instead of an end.
+        const late = setTimeout(close, ACKNOWLEDGE_MS);
+        connection.acknowledged = () => {
+          clearTimeout(late);
+          inside.end();
+          close();
+        };
+        if (error === undefined) outside.resetAndDestroy();
+        channel.send({ id, reset: toWire(cause, { syscall: 'read' }) });
+      },
+      onClose: close,
+    });
+  }
+
+  async function answer(channel: Channel, question: Extract<Question, { id: number }>): Promise<void> {
+    const { id } = question;
+    const hostname = 'lookup' in question ? question.lookup : question.resolve;
+    const fallback = { syscall: 'lookup' in question ? 'getaddrinfo' : `query${question.type}` };
+    try {
+      if (!mayAsk(performance.now()))
+        throw new RelayError({
+          ...fallback,
+          code: 'EAGAIN',
+          hostname,
+          message: `${fallback.syscall} EAGAIN ${hostname}: the limit of ${limits.lookupsPerSecond} look-ups per second is reached`,
+        });
+      channel.send({ id, ...(await rules.ask(question)) } as Answer);
+    } catch (error) {
+      channel.send({ id, failed: { ...toWire(error, fallback), hostname } });
+    }
+  }
+
+  function openChannel(socket: Socket, { channel: number }: Preamble): void {
+    if (channels.size >= MAX_CHANNELS && !channels.has(number)) {
+      socket.destroy();
+      return;
+    }
+    const channel = createChannel(socket, (question) => {
+      if ('acknowledge' in question) connections.get(`${number} ${question.acknowledge}`)?.acknowledged?.();
+      else if ('close' in question) {
+        const { pump, abort } = connections.get(`${number} ${question.close}`) ?? {};
+        if (pump) pump.insideIsClosed();
+        else abort?.abort(new Error('the sandbox closed the connection'));
+      } else void assigned.then(() => answer(channel, question));
+    });
+    channels.get(number)?.close();
+    channels.set(number, channel);
+    socket.once('close', () => {
+      if (channels.get(number) !== channel) return;
+      channels.delete(number);
+      // The thread has ended.
+      for (const [key, { abort }] of connections) if (key.startsWith(`${number} `)) abort.abort();
+    });
+  }
+
+  function warm(socket: Socket, { channel, id }: Preamble): void {
+    channels.get(channel)?.send({ id, connected: { address: '0.0.0.0', family: 4, port: 80 } });
+    socket.on('error', () => socket.destroy());
+    socket.once('data', () => socket.end(WARM_RESPONSE));
+    socket.on('end', () => socket.destroy());
+    socket.resume();
+  }
+
+  let second = 0;
+  let inSecond = 0;
+  function isFlooding(): boolean {
+    const now = Math.floor(performance.now() / SECOND_MS);
+    inSecond = now === second ? inSecond + 1 : 1;
+    second = now;
+    return inSecond > FLOOD;
+  }
+
+  function accept(socket: Socket): void {
+    if (isFlooding()) {
+      socket.destroy();
+      stopListening();
+      pause ??= setTimeout(listen, SECOND_MS);
+      return;
+    }
+    if (accepted.size >= limits.connections + EXTRA_ACCEPTED) {
+      socket.destroy();
+      return;
+    }
+    accepted.add(socket);
+    socket.once('close', () => accepted.delete(socket));
+    socket.on('error', () => {});
+    readPreamble(socket, limits.preambleMs, (preamble) => {
+      if (preamble.operation === OPERATION.control) openChannel(socket, preamble);
+      else if (preamble.operation === OPERATION.warm) warm(socket, preamble);
+      else void assigned.then(() => connectTo(socket, preamble));
+    });
+  }
+
+  function stopListening(): void {
+    server?.close();
+    server = undefined;
+  }
+
+  function listen(): void {
+    pause = undefined;
+    if (closed) return;
+    rmSync(path, { force: true });
+    server = createServer({ allowHalfOpen: true }, accept);
+    server.listen(path, () => chmodSync(path, 0o777));
+    server.on('error', () => {
+      stopListening();
+      if (!closed) pause ??= setTimeout(listen, SECOND_MS);
+    });
+  }
+  listen();
+
+  return {
+    assign: () => assign(),
+    report() {
+      told = new Set();
+      return traffic.report();
+    },
+    close() {
+      closed = true;
+      clearTimeout(pause);
+      stopListening();
+      for (const { abort } of connections.values()) abort.abort();
+      for (const socket of accepted) socket.destroy();
+    },
+  };
+}

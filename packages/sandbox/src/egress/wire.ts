@@ -1,0 +1,125 @@
+/**
+ * What a sandbox and the relay say to each other. A sandbox reaches the relay through one unix socket, and every
+ * connection to that socket starts with a preamble:
+ *
+ *     u8 operation, u32 channel, u32 id, u16 port, u8 length of the host, host (all numbers big endian)
+ *
+ * `control` opens the channel of a thread: lines of JSON in both directions, which carry the outcome of connections and
+ * the answers to look-ups. `connect` asks for a TCP connection; its outcome comes over the channel, and the bytes after
+ * the preamble belong to the TCP connection from the first one on, so that TLS can be started on the native handle.
+ * `warm` answers any request with a fixed HTTP response and leads nowhere; processes of the pool use it to warm up.
+ */
+export const OPERATION = { control: 0, connect: 1, warm: 2 } as const;
+export type Operation = (typeof OPERATION)[keyof typeof OPERATION];
+
+export interface Preamble {
+  operation: Operation;
+  /** Chosen by the thread; unique within the sandbox. */
+  channel: number;
+  /** Chosen by the thread; names the connection on its channel. */
+  id: number;
+  /** 0 for operations without a target. */
+  port: number;
+  /** A name or an address literal without brackets; at most 255 bytes. */
+  host: string;
+}
+
+const HEAD_BYTES = 12;
+/** Longer host names do not exist. */
+export const MAX_HOST_BYTES = 255;
+export const MAX_PREAMBLE_BYTES = HEAD_BYTES + MAX_HOST_BYTES;
+/** Of a line on a channel, towards the relay. */
+export const MAX_LINE_BYTES = 2048;
+
+export function encodePreamble({ operation, channel, id, port, host }: Preamble): Buffer {
+  const name = Buffer.from(host, 'utf8');
+  const bytes = Buffer.allocUnsafe(HEAD_BYTES + name.length);
+  bytes[0] = operation;
+  bytes.writeUInt32BE(channel, 1);
+  bytes.writeUInt32BE(id, 5);
+  bytes.writeUInt16BE(port, 9);
+  bytes[11] = name.length;
+  name.copy(bytes, HEAD_BYTES);
+  return bytes;
+}
+
+/**
+ * @returns the preamble and the number of its bytes; undefined when bytes are missing
+ * @throws RangeError for an unknown operation or a host that is not printable ASCII
+ */
+export function decodePreamble(bytes: Buffer): { preamble: Preamble; length: number } | undefined {
+  const operation = bytes[0] as Operation | undefined;
+  if (operation === undefined) return undefined;
+  if (operation > OPERATION.warm) throw new RangeError('the operation is unknown');
+  if (bytes.length < HEAD_BYTES) return undefined;
+  const length = HEAD_BYTES + bytes[11]!;
+  if (bytes.length < length) return undefined;
+  const host = bytes.toString('latin1', HEAD_BYTES, length);
+  if (!/^[\x21-\x7e]*$/.test(host)) throw new RangeError('the host has characters that no host has');
+  return {
+    preamble: {
+      operation,
+      channel: bytes.readUInt32BE(1),
+      id: bytes.readUInt32BE(5),
+      port: bytes.readUInt16BE(9),
+      host,
+    },
+    length,
+  };
+}
+
+/** An error as Node's own sockets and look-ups give it. */
+export interface WireError {
+  code: string;
+  message: string;
+  syscall: string;
+  address?: string;
+  port?: number;
+  hostname?: string;
+}
+
+export interface Found {
+  address: string;
+  family: 4 | 6;
+}
+
+/** From the relay. */
+export type Answer = { id: number } & (
+  | { connected: Found & { port: number } }
+  /** There is no connection. */
+  | { failed: WireError }
+  /** The connection ended by an error; its remaining bytes follow once this is acknowledged. */
+  | { reset: WireError }
+  | { found: Found[] }
+  /** As `dns.resolve` gives them. */
+  | { records: unknown }
+);
+
+/** From a thread of the sandbox. */
+export type Question =
+  | { id: number; lookup: string }
+  | { id: number; resolve: string; type: string }
+  /** The `reset` of this connection was heard. */
+  | { acknowledge: number }
+  /** The connection is closed for good. */
+  | { close: number };
+
+/**
+ * Cuts a stream of bytes into lines.
+ * @param maxBytes of a line; the stream is not read on after a longer one
+ * @throws RangeError for a longer line
+ */
+export function createLineReader(maxBytes: number, onLine: (line: string) => void): (chunk: Buffer) => void {
+  let rest: Buffer = Buffer.alloc(0);
+  return (chunk) => {
+    rest = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
+    let from = 0;
+    for (let end = rest.indexOf(10); end >= 0; end = rest.indexOf(10, from)) {
+      if (end - from > maxBytes) break;
+      onLine(rest.toString('utf8', from, end));
+      from = end + 1;
+    }
+    rest = rest.subarray(from);
+    if (rest.length > maxBytes) throw new RangeError(`a line is longer than ${maxBytes} bytes`);
+  };
+}
