@@ -3,7 +3,7 @@ import type { Emit, ThrownError } from '@wellspring/component/child/program-type
 import type { DedupeStrategy } from '@wellspring/contract/definition';
 import { type EmittedEvent, MAX_HOPS } from '@wellspring/contract/messages';
 import { dedupe } from '@wellspring/core/dedupe';
-import { eventIdOfSortKey, parseEventId } from '@wellspring/core/event-id';
+import { eventIdOfSortKey, eventSortKey, parseEventId } from '@wellspring/core/event-id';
 import type { EventRow, EventStream, LogRow } from '@wellspring/store/collections/events';
 import { COMMITTED_RUNS, type EmitterStateRow } from '@wellspring/store/collections/states';
 import { withCommitted } from './committed.ts';
@@ -60,7 +60,12 @@ export function prepareCommit(input: CommitInput): Prepared {
   const kept = sorted.filter((_, index) => verdicts[index] === 'keep');
   const deduped = verdicts.filter((verdict) => verdict === 'known').length;
 
-  const events = kept.map((emit) => eventRow(run, 'events', emit.name, allocate('events', 1), now, emit));
+  // One allocation for all of them: there may be thousands.
+  const first =
+    kept.length > 0 ? parseEventId(eventIdOfSortKey(allocate('events', kept.length)))! : undefined;
+  const events = kept.map((emit, index) =>
+    eventRow(run, 'events', emit.name, eventSortKey({ ms: first!.ms, n: first!.n + index }), now, emit),
+  );
   const records = [...outcome.logs];
   for (const verdict of verdicts) if (verdict === 'no-id') records.push(missingId(run, now));
   let triggerEvent: unknown;
