@@ -173,7 +173,7 @@ export function startChild({ tier, slot, clock, turns, parser }: ChildOptions): 
 
   function log({ level, msg, ts }: LogLine): void {
     if (!call) return;
-    const line = call.budget.line();
+    const line = call.budget.line(msg.length);
     if (line === 'take') call.host.log({ ts, level, msg });
     if (line === 'last') {
       call.host.log({ ts, level: 'warn', msg: 'Further lines of this run were dropped.' });

@@ -186,6 +186,13 @@ describe.each(TIERS)('code in tier %s', (tier) => {
       expect(outcome.logs).toHaveLength(2000);
       expect(outcome.logs.at(-1)).toMatchObject({ level: 'warn', msg: expect.stringContaining('dropped') });
     });
+
+    test('of log text goes on without it', async () => {
+      const outcome = await run(`for (let i = 0; i < 500; i++) console.log('x'.repeat(16_000)); return 1`);
+      expect(values(outcome)).toEqual([1]);
+      expect(outcome.logs.length).toBeLessThan(140);
+      expect(outcome.logs.at(-1)).toMatchObject({ level: 'warn', msg: expect.stringContaining('dropped') });
+    });
   });
 
   describe('that breaks out of its call', () => {

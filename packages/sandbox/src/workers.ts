@@ -215,7 +215,7 @@ export function createWorkers({
         bytes: ESTIMATED_BYTES,
       };
       byChild.set(child, worker);
-      child.owner = key?.split('/')[0] ?? bundleId;
+      child.owner = owner?.id ?? bundleId;
       // It gets its call now.
       idle.remove(child);
       if (key !== undefined) {
