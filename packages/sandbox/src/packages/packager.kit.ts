@@ -1,0 +1,78 @@
+import { chmodSync, existsSync, readdirSync, readFileSync } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Bundle } from '@wellspring/contract/definition';
+import { tempDir } from '@wellspring/testing/temp-dir';
+import { findBubblewrap } from '../tiers/bubblewrap.ts';
+import type { Jail } from './jail/jail.ts';
+import type { Materialise } from './materialise.ts';
+import { openPackager } from './open-packager.ts';
+
+/** The packager of a platform, without its sandboxes. */
+export interface TestPackager extends AsyncDisposable {
+  dataDir: string;
+  /** Bundles code that imports these packages; gives the error as `status code: message`. */
+  install(...specifiers: string[]): Promise<Bundle | string>;
+  materialise: Materialise;
+  /** Content of all installed files, by path below the set's node_modules. */
+  installed(): Record<string, string>;
+}
+
+export async function openTestPackager(
+  jail: Jail['name'],
+  packageEnvironment: Record<string, string>,
+): Promise<TestPackager> {
+  const directory = await tempDir();
+  chmodSync(directory.path, 0o711);
+  const [dataDir, shared] = [join(directory.path, 'data'), join(directory.path, 'shared')];
+  await mkdir(dataDir, { mode: 0o700 });
+  await mkdir(shared);
+  chmodSync(shared, 0o711);
+  const { packager, materialise, close } = await openPackager({
+    dataDir,
+    shared,
+    bwrap: jail === 'none' ? undefined : findBubblewrap(),
+    user: process.getuid?.() === 0 ? { uid: 65534, gid: 65534 } : undefined,
+    packageEnvironment: {
+      npm_config_userconfig: '/dev/null',
+      npm_config_globalconfig: '/dev/null',
+      npm_config_fetch_retries: '0',
+      ...packageEnvironment,
+    },
+  });
+  return {
+    dataDir,
+    materialise,
+    async install(...specifiers) {
+      const code = `${specifiers.map((one, n) => `import p${n} from '${one}';`).join('\n')}
+        export default { name: 'x', list: [${specifiers.map((_, n) => `p${n}`).join()}] }`;
+      try {
+        return (await packager.bundle({ code }, { ownerId: 'u_test' })).bundle;
+      } catch (error) {
+        const {
+          status,
+          code: problem,
+          message,
+        } = error as { status?: number; code?: string; message: string };
+        return `${status} ${problem}: ${message}`;
+      }
+    },
+    installed() {
+      const found: Record<string, string> = {};
+      const sets = join(dataDir, 'packages', 'sets');
+      for (const set of existsSync(sets) ? readdirSync(sets) : []) {
+        const root = join(sets, set, 'node_modules');
+        for (const entry of readdirSync(root, { recursive: true, withFileTypes: true })) {
+          if (entry.isDirectory()) continue;
+          const path = join(entry.parentPath, entry.name);
+          found[path.slice(root.length + 1)] = entry.isFile() ? readFileSync(path, 'utf8') : 'not a file';
+        }
+      }
+      return found;
+    },
+    async [Symbol.asyncDispose]() {
+      await close();
+      await directory.remove();
+    },
+  };
+}

@@ -1,0 +1,106 @@
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { type TarEntry, tarball } from './tar.kit.ts';
+
+/** A version of a package in the test's registry. */
+export interface TestVersion {
+  /** Fields of the packument's version, and of package.json unless there is a `tarballManifest`. */
+  manifest?: Record<string, unknown>;
+  /** package.json in the tarball, when it differs. */
+  tarballManifest?: Record<string, unknown>;
+  /** Files beside package.json. Default: an index.js that exports the name and version. */
+  files?: readonly TarEntry[];
+  dist?: Record<string, unknown>;
+  publishedAt?: string;
+}
+
+export interface TestRegistry extends AsyncDisposable {
+  url: string;
+  /** Paths that were requested. */
+  requests: { path: string; authorization: string | undefined }[];
+  publish(name: string, versions: Record<string, TestVersion>, more?: Record<string, unknown>): void;
+  /** Answers requests for this path in another way. */
+  answer(path: string, handler: (request: IncomingMessage, response: ServerResponse) => void): void;
+}
+
+/** A server that counts the requests it gets: none of the attacks may reach it. */
+export interface Canary extends AsyncDisposable {
+  host: string;
+  requests: string[];
+}
+
+async function listen(handler: (request: IncomingMessage, response: ServerResponse) => void) {
+  const server = createServer(handler).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    host: `127.0.0.1:${(server.address() as AddressInfo).port}`,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
+
+export async function openCanary(): Promise<Canary> {
+  const requests: string[] = [];
+  const server = await listen((request, response) => {
+    requests.push(request.url ?? '');
+    response.end('canary');
+  });
+  return { ...server, requests };
+}
+
+export async function openRegistry(): Promise<TestRegistry> {
+  const requests: TestRegistry['requests'] = [];
+  const handlers = new Map<string, (request: IncomingMessage, response: ServerResponse) => void>();
+  const server = await listen((request, response) => {
+    const path = decodeURIComponent(request.url ?? '');
+    requests.push({ path, authorization: request.headers.authorization });
+    const handler = handlers.get(path);
+    if (handler) handler(request, response);
+    else response.writeHead(404).end('{"error":"Not found"}');
+  });
+  const url = `http://${server.host}/`;
+  return {
+    ...server,
+    url,
+    requests,
+    answer: (path, handler) => void handlers.set(path, handler),
+    publish(name, versions, more = {}) {
+      const base = name.split('/').at(-1);
+      const time: Record<string, string> = {};
+      const list = Object.entries(versions).map(([version, one]) => {
+        const manifest = { name, version, ...one.manifest };
+        const bytes = tarball([
+          { path: 'package/package.json', content: JSON.stringify(one.tarballManifest ?? manifest) },
+          ...(one.files ?? [
+            {
+              path: 'package/index.js',
+              content: `module.exports = ${JSON.stringify(`${name}@${version}`)};\n`,
+            },
+          ]),
+        ]);
+        const path = `/${name}/-/${base}-${version}.tgz`;
+        handlers.set(path, (_, response) => void response.end(bytes));
+        const dist = {
+          tarball: `http://${server.host}${path}`,
+          integrity: `sha512-${createHash('sha512').update(bytes).digest('base64')}`,
+          ...one.dist,
+        };
+        time[version] = one.publishedAt ?? '2020-01-01T00:00:00.000Z';
+        return [version, { ...manifest, dist }] as const;
+      });
+      const packument = {
+        name,
+        'dist-tags': { latest: list.at(-1)?.[0] },
+        versions: Object.fromEntries(list),
+        time,
+        ...more,
+      };
+      handlers.set(`/${name}`, (_, response) => void response.end(JSON.stringify(packument)));
+    },
+  };
+}
