@@ -1,11 +1,11 @@
-import { chmodSync, mkdirSync } from 'node:fs';
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { tempDir } from '@wellspring/testing/temp-dir';
 import { createReadableFiles } from '../readable-files.ts';
 import { findBubblewrap } from '../tiers/bubblewrap.ts';
 import { type Compiler, createCompiler } from './compile.ts';
 import { createBubblewrapJail } from './jail/bubblewrap.ts';
-import type { Jail, JailOptions } from './jail/jail.ts';
+import type { Jail, JailOptions, JailPrograms } from './jail/jail.ts';
 import { createPlainJail } from './jail/none.ts';
 import { writeJailPrograms } from './jail/programs.ts';
 
@@ -20,13 +20,17 @@ export interface TestJail extends AsyncDisposable {
   gatewaySocket: string;
 }
 
-export async function openJail(name: Jail['name']): Promise<TestJail> {
+/** @param sources programs that run in the jail instead of the real ones */
+export async function openJail(name: Jail['name'], sources: Partial<JailPrograms> = {}): Promise<TestJail> {
   const directory = await tempDir();
   chmodSync(directory.path, 0o711);
   const gatewaySocket = join(directory.path, 'gateway', 's');
   mkdirSync(join(directory.path, 'gateway'));
+  const programs = await writeJailPrograms(directory.path);
+  for (const [key, source] of Object.entries(sources))
+    writeFileSync(programs[key as keyof JailPrograms], source);
   const options: JailOptions = {
-    programs: await writeJailPrograms(directory.path),
+    programs,
     directory: directory.path,
     gatewaySocket,
     user: process.getuid?.() === 0 ? { uid: 65534, gid: 65534 } : undefined,
