@@ -50,7 +50,7 @@ export interface Sandbox {
  */
 export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
   const { dataDir, isolation, codeAllowNetworks, platform, egressLimits } = options;
-  const { packageEnvironment, log, pool = 4 } = options;
+  const { packageEnvironment, clock, log, pool = 4 } = options;
   const slots = createSlots(dataDir);
   const programs = await writePrograms(slots.shared);
   const readable = createReadableFiles(slots.shared);
@@ -68,7 +68,8 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
     config: { allowNetworks: codeAllowNetworks, platform, ...(egressLimits ? { limits: egressLimits } : {}) },
     log,
   });
-  let opened: OpenPackager | undefined;
+  /** Of the tiers that were tried. */
+  const opened: OpenPackager[] = [];
   try {
     const executor = await chooseTier(isolation, tierOptions, log, async (tier) => {
       const packager = await openPackager({
@@ -77,8 +78,10 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
         bwrap: tier.name === 'bubblewrap' ? findBubblewrap() : undefined,
         user: process.getuid?.() === 0 ? { uid: NOBODY, gid: NOBODY } : undefined,
         packageEnvironment,
+        clock,
+        log,
       });
-      opened = packager;
+      opened.push(packager);
       const { materialise } = packager;
       const tried = createSupervisor({ ...options, tier, slots, egress, materialise, pool });
       const failure = await selfTest(tried, codeAllowNetworks);
@@ -87,7 +90,7 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
       await packager.close();
       return { failure };
     });
-    const { packager, close: closePackager } = opened!;
+    const { packager, close: closePackager } = opened.at(-1)!;
     const close = async () => {
       await executor.close();
       await closePackager();
@@ -96,6 +99,7 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
     };
     return { executor: { ...executor, close }, packager };
   } catch (error) {
+    for (const { close } of opened) await close();
     await egress.dispose();
     slots.close();
     throw error;

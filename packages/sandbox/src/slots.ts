@@ -9,10 +9,11 @@ import {
   mkdtempSync,
   rmSync,
 } from 'node:fs';
-import { chmod, copyFile, link, mkdir, readdir, readlink, rm, symlink } from 'node:fs/promises';
+import { chmod, copyFile, link, mkdir, readdir, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { Files } from './packages/materialise.ts';
+import { createSharedSets } from './shared-sets.ts';
 import { createUserIds } from './user-ids.ts';
 
 /** The directories of one process. They are never used again. */
@@ -106,11 +107,8 @@ async function linkTree(from: string, to: string): Promise<void> {
     (await readdir(from, { withFileTypes: true })).map(async (entry) => {
       const [source, target] = [join(from, entry.name), join(to, entry.name)];
       if (entry.isDirectory()) await linkTree(source, target);
-      else if (entry.isSymbolicLink()) {
-        const path = await readlink(source);
-        // A link that leads out of the packages leads nowhere.
-        if (!path.startsWith('/')) await symlink(path, target);
-      } else if (entry.isFile()) await linkFile(source, target);
+      // There are no links in a set of packages; one that is there in spite of that is not followed.
+      else if (entry.isFile()) await linkFile(source, target);
     }),
   );
 }
@@ -120,22 +118,17 @@ export function createSlots(dataDir: string): Slots {
   const shared = makeDirectory(join(base, 'shared'), 0o755);
   const packages = makeDirectory(join(base, 'packages'), 0o311);
   const userIds = createUserIds();
-  const sets = new Map<string, Promise<string>>();
-
-  /** Links a set of packages once, for all slots that use it. @returns its name below `packages` */
-  function share(nodeModules: string): Promise<string> {
-    let sharing = sets.get(nodeModules);
-    if (!sharing) {
+  /** Sets of packages, each linked once for all slots that use it. */
+  const sets = createSharedSets(
+    async (nodeModules) => {
       const name = randomBytes(16).toString('hex');
-      sharing = mkdir(join(packages, name))
-        .then(() => chmod(join(packages, name), 0o755))
-        .then(() => linkTree(nodeModules, join(packages, name, 'node_modules')))
-        .then(() => name);
-      sets.set(nodeModules, sharing);
-      sharing.catch(() => sets.delete(nodeModules));
-    }
-    return sharing;
-  }
+      await mkdir(join(packages, name));
+      await chmod(join(packages, name), 0o755);
+      await linkTree(nodeModules, join(packages, name, 'node_modules'));
+      return name;
+    },
+    (name) => void rm(join(packages, name), { recursive: true, force: true }).catch(() => {}),
+  );
 
   return {
     shared,
@@ -160,9 +153,13 @@ export function createSlots(dataDir: string): Slots {
       if (nodeModules === undefined) return;
       const target = join(slot.app, 'node_modules');
       if (visiblePackages === undefined) await linkTree(nodeModules, target);
-      else await symlink(join(visiblePackages, await share(nodeModules), 'node_modules'), target);
+      else {
+        const name = await sets.use(slot.id, nodeModules);
+        await symlink(join(visiblePackages, name, 'node_modules'), target);
+      }
     },
-    remove({ path, uid }) {
+    remove({ id, path, uid }) {
+      sets.release(id);
       rm(path, { recursive: true, force: true })
         // The id must not meet files of the one who had it before.
         .then(() => uid !== undefined && userIds?.release(uid))

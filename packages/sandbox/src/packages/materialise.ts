@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { existsSync } from 'node:fs';
+import { existsSync, utimesSync } from 'node:fs';
 import { chmod, mkdir, rename, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { Bundle } from '@wellspring/contract/definition';
 import type { Packages } from './packager.ts';
 
@@ -17,33 +17,66 @@ export interface Files {
 /** Brings a bundle to disk, once. @param ownerId who waits when packages have to be installed */
 export type Materialise = (bundleId: string, bundle: Bundle, ownerId: string) => Promise<Files>;
 
-const KEPT = 1000;
+interface Entry {
+  files: Promise<Files>;
+  /** Epoch milliseconds of the last time at which the files were marked as used. */
+  markedAt: number;
+}
 
-export function createMaterialise(directory: string, packages: Packages): Materialise {
-  const kept = new Map<string, Promise<Files>>();
+const MAX_ENTRIES = 1000;
+/** Files are marked as used once in this time. The collection spares what was marked in a much longer one. */
+export const MARK_INTERVAL_MS = 10 * 60_000;
+
+export function createMaterialise(directory: string, packages: Packages, now: () => number): Materialise {
+  const entries = new Map<string, Entry>();
 
   async function write(bundleId: string, bundle: Bundle, ownerId: string): Promise<Files> {
     const name = bundle.format === 'esm' ? 'component.mjs' : 'component.cjs';
     const path = join(directory, `${bundleId}.${bundle.format === 'esm' ? 'mjs' : 'cjs'}`);
     if (!existsSync(path)) {
       await mkdir(directory, { recursive: true, mode: 0o700 });
-      const temporary = `${path}.${randomBytes(6).toString('hex')}`;
+      const temporary = `${path}.${randomBytes(6).toString('hex')}.part`;
       await writeFile(temporary, bundle.code);
       // Slots link to it, and another user reads it there; the umask would take that from a mode given above.
       await chmod(temporary, 0o644);
       await rename(temporary, path);
     }
-    return { path, name, nodeModules: await packages.provide(bundle, ownerId) };
+    const files = { path, name, nodeModules: await packages.provide(bundle, ownerId) };
+    mark(files);
+    return files;
   }
 
-  return (bundleId, bundle, ownerId) => {
-    let files = kept.get(bundleId);
-    if (!files) {
-      files = write(bundleId, bundle, ownerId);
-      kept.set(bundleId, files);
-      files.catch(() => kept.delete(bundleId));
-      if (kept.size > KEPT) kept.delete(kept.keys().next().value!);
+  /** @throws Error when the files are gone */
+  function mark({ path, nodeModules }: Files): void {
+    const seconds = now() / 1000;
+    utimesSync(path, seconds, seconds);
+    if (nodeModules !== undefined) utimesSync(dirname(nodeModules), seconds, seconds);
+  }
+
+  /** False: the files have to be written again. */
+  async function isPresent(entry: Entry): Promise<boolean> {
+    if (now() - entry.markedAt < MARK_INTERVAL_MS) return true;
+    try {
+      mark(await entry.files);
+      entry.markedAt = now();
+      return true;
+    } catch {
+      return false;
     }
-    return files;
+  }
+
+  return async (bundleId, bundle, ownerId) => {
+    const known = entries.get(bundleId);
+    if (known && (await isPresent(known))) return known.files;
+    if (known && entries.get(bundleId) === known) entries.delete(bundleId);
+    let entry = entries.get(bundleId);
+    if (!entry) {
+      const files = write(bundleId, bundle, ownerId);
+      entry = { files, markedAt: now() };
+      entries.set(bundleId, entry);
+      files.catch(() => entries.delete(bundleId));
+      if (entries.size > MAX_ENTRIES) entries.delete(entries.keys().next().value!);
+    }
+    return entry.files;
   };
 }

@@ -1,6 +1,9 @@
 import { chmodSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Clock } from '@wellspring/core/clock';
+import type { Log } from '@wellspring/core/log';
 import type { Packager } from '../port.ts';
+import { collect } from './collect.ts';
 import { writeJailPrograms } from './jail/programs.ts';
 import { createMaterialise, type Materialise } from './materialise.ts';
 import { createPackager } from './packager.ts';
@@ -15,6 +18,8 @@ export interface OpenPackagerOptions {
   /** The unprivileged user of the jail; undefined: the platform's own. */
   user: { uid: number; gid: number } | undefined;
   packageEnvironment: Record<string, string>;
+  clock: Clock;
+  log: Log;
 }
 
 export interface OpenPackager {
@@ -23,9 +28,12 @@ export interface OpenPackager {
   close(): Promise<void>;
 }
 
+const COLLECT_INTERVAL_MS = 60 * 60_000;
+
 /** Prepares the packager. Its thread and its processes start with the first piece of code. */
 export async function openPackager(options: OpenPackagerOptions): Promise<OpenPackager> {
-  const { dataDir, shared, bwrap, user, packageEnvironment: environment } = options;
+  const { dataDir, shared, bwrap, user, packageEnvironment: environment, clock, log } = options;
+  const [bundles, packages] = [join(dataDir, 'bundles'), join(dataDir, 'packages')];
   const work = join(shared, 'packager');
   mkdirSync(work, { recursive: true });
   chmodSync(work, 0o711);
@@ -33,14 +41,32 @@ export async function openPackager(options: OpenPackagerOptions): Promise<OpenPa
     bwrap,
     programs: await writeJailPrograms(work),
     work,
-    packages: join(dataDir, 'packages'),
+    packages,
     environment,
     user,
   });
   const packager = createPackager(client);
+
+  const stop = new AbortController();
+  async function collectRepeatedly(): Promise<void> {
+    while (!stop.signal.aborted) {
+      try {
+        const removed = await collect({ bundles, packages, now: clock.now() });
+        if (removed > 0) log.info({ removed }, 'packages.collected');
+      } catch (error) {
+        log.warn({ message: (error as Error).message }, 'packages.not_collected');
+      }
+      await clock.sleep(COLLECT_INTERVAL_MS, stop.signal);
+    }
+  }
+  const collecting = collectRepeatedly();
   return {
     packager,
-    materialise: createMaterialise(join(dataDir, 'bundles'), packager),
-    close: client.close,
+    materialise: createMaterialise(bundles, packager, clock.now),
+    async close() {
+      stop.abort();
+      await collecting;
+      await client.close();
+    },
   };
 }

@@ -2,6 +2,8 @@ import { chmodSync, existsSync, readdirSync, readFileSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Bundle } from '@wellspring/contract/definition';
+import { systemClock } from '@wellspring/core/clock';
+import { silentLog } from '@wellspring/core/log';
 import { tempDir } from '@wellspring/testing/temp-dir';
 import { findBubblewrap } from '../tiers/bubblewrap.ts';
 import type { Jail } from './jail/jail.ts';
@@ -39,6 +41,8 @@ export async function openTestPackager(
       npm_config_fetch_retries: '0',
       ...packageEnvironment,
     },
+    clock: systemClock,
+    log: silentLog,
   });
   return {
     dataDir,

@@ -1,0 +1,87 @@
+import { existsSync, mkdirSync, utimesSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { expect, test } from '@jest/globals';
+import { tempDir } from '@wellspring/testing/temp-dir';
+import { collect } from './collect.ts';
+import { createMaterialise } from './materialise.ts';
+
+const HOUR_MS = 3_600_000;
+const NOW = 1_800_000_000_000;
+const limits = { unusedMs: 100 * HOUR_MS, protectedMs: 6 * HOUR_MS, maxBytes: 2500 };
+
+async function openData() {
+  const directory = await tempDir();
+  const [bundles, packages] = [join(directory.path, 'bundles'), join(directory.path, 'packages')];
+  const paths = new Map<string, string>();
+  return {
+    ...directory,
+    bundles,
+    packages,
+    /** Writes 1000 bytes that were used so many hours ago. */
+    put(path: string, hoursAgo: number) {
+      const [full, seconds] = [join(directory.path, path), (NOW - hoursAgo * HOUR_MS) / 1000];
+      const isSet = path.includes('/sets/');
+      const file = isSet ? join(full, 'node_modules', 'ms', 'index.js') : full;
+      mkdirSync(dirname(file), { recursive: true });
+      writeFileSync(file, Buffer.alloc(1000));
+      utimesSync(full, seconds, seconds);
+      paths.set(path, full);
+    },
+    left: () => [...paths].filter(([, full]) => existsSync(full)).map(([path]) => path),
+    collect: () => collect({ bundles, packages, now: NOW, limits }),
+  };
+}
+
+test('what was not used for long is removed, the rest stays', async () => {
+  await using data = await openData();
+  data.put('bundles/old.mjs', 101);
+  data.put('bundles/new.mjs', 99);
+  data.put('packages/sets/old', 101);
+  data.put('packages/sets/new', 1);
+  data.put('packages/tarballs/old.tgz', 101);
+  data.put('packages/tarballs/new.tgz', 99);
+  expect(await data.collect()).toBe(3);
+  expect(data.left()).toEqual(['bundles/new.mjs', 'packages/sets/new', 'packages/tarballs/new.tgz']);
+});
+
+test('beyond the budget, the least recently used goes first, but nothing that was used lately', async () => {
+  await using data = await openData();
+  for (const hours of [20, 10, 30, 9]) data.put(`packages/sets/used-${hours}`, hours);
+  for (const hours of [1, 2, 3, 4]) data.put(`packages/tarballs/used-${hours}.tgz`, hours);
+  await data.collect();
+  expect(data.left()).toEqual([
+    'packages/sets/used-10',
+    'packages/sets/used-9',
+    ...[1, 2, 3, 4].map((hours) => `packages/tarballs/used-${hours}.tgz`),
+  ]);
+});
+
+test('what interrupted installations and former versions left behind is removed', async () => {
+  await using data = await openData();
+  data.put('packages/sets/a.part', 7);
+  data.put('packages/sets/b.part', 1);
+  data.put('packages/store/index.db', 0);
+  await data.collect();
+  expect(data.left()).toEqual(['packages/sets/b.part']);
+});
+
+test('a bundle that was collected while it was known is written again', async () => {
+  await using data = await openData();
+  let now = NOW;
+  const packages = { provide: async () => undefined };
+  const materialise = createMaterialise(data.bundles, packages, () => now);
+  const bundle = { format: 'esm', code: 'export default {}', packages: {}, lockfile: null } as const;
+  const { path } = await materialise('id', bundle, 'u_test');
+  now += 200 * HOUR_MS;
+  await collect({ bundles: data.bundles, packages: data.packages, now, limits });
+  expect(existsSync(path)).toBe(false);
+  expect((await materialise('id', bundle, 'u_test')).path).toBe(path);
+  expect(existsSync(path)).toBe(true);
+
+  // Each use protects it for some time.
+  now += 90 * HOUR_MS;
+  await materialise('id', bundle, 'u_test');
+  now += 90 * HOUR_MS;
+  await collect({ bundles: data.bundles, packages: data.packages, now, limits });
+  expect(existsSync(path)).toBe(true);
+});

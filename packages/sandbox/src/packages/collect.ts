@@ -1,0 +1,85 @@
+import type { Dirent } from 'node:fs';
+import { readdir, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+
+/** Removes bundles, sets of packages and tarballs that were not used for long. All can be made again. */
+export interface CollectOptions {
+  /** Directory of bundles. */
+  bundles: string;
+  /** Directory of `sets/` and `tarballs/`. */
+  packages: string;
+  now: number;
+  limits?: CollectLimits;
+}
+
+export interface CollectLimits {
+  /** What was not used for so long goes. */
+  unusedMs: number;
+  /** What was used within this time stays, however much there is. */
+  protectedMs: number;
+  /** Beyond so many bytes in one directory, what was not used for the longest time goes. */
+  maxBytes: number;
+}
+
+const DAY_MS = 24 * 60 * 60_000;
+export const COLLECT_LIMITS: CollectLimits = {
+  unusedMs: 30 * DAY_MS,
+  protectedMs: DAY_MS / 4,
+  maxBytes: 4 * 1024 ** 3,
+};
+/** Of a version that shared one store between all installations. */
+const FORMER = ['store', 'work'];
+
+interface Item {
+  path: string;
+  usedAt: number;
+  bytes: number;
+}
+
+async function list(directory: string): Promise<Dirent[]> {
+  return readdir(directory, { withFileTypes: true }).catch(() => []);
+}
+
+/** Bytes of a directory with all it holds; one file after the other, since nobody waits for it. */
+async function sizeOf(directory: string): Promise<number> {
+  let bytes = 0;
+  for (const entry of await list(directory)) {
+    const path = join(directory, entry.name);
+    if (entry.isDirectory()) bytes += await sizeOf(path);
+    else if (entry.isFile()) bytes += (await stat(path).catch(() => ({ size: 0 }))).size;
+  }
+  return bytes;
+}
+
+async function itemsOf(directory: string): Promise<Item[]> {
+  const items: Item[] = [];
+  for (const entry of await list(directory)) {
+    const path = join(directory, entry.name);
+    const found = await stat(path).catch(() => undefined);
+    if (!found) continue;
+    const bytes = entry.isDirectory() ? await sizeOf(path) : found.size;
+    items.push({ path, usedAt: found.mtimeMs, bytes });
+  }
+  return items.sort((a, b) => a.usedAt - b.usedAt);
+}
+
+/** @returns the number of bundles, sets and tarballs that were removed */
+export async function collect({ bundles, packages, now, limits }: CollectOptions): Promise<number> {
+  const { unusedMs, protectedMs, maxBytes } = limits ?? COLLECT_LIMITS;
+  for (const name of FORMER) await rm(join(packages, name), { recursive: true, force: true });
+  let removed = 0;
+  for (const directory of [bundles, join(packages, 'sets'), join(packages, 'tarballs')]) {
+    const items = await itemsOf(directory);
+    let total = items.reduce((sum, { bytes }) => sum + bytes, 0);
+    for (const { path, usedAt, bytes } of items) {
+      const age = now - usedAt;
+      // A part is what an interrupted installation left behind: none takes as long as the protected time.
+      const goes = age > protectedMs && (age > unusedMs || total > maxBytes || path.endsWith('.part'));
+      if (!goes) continue;
+      await rm(path, { recursive: true, force: true });
+      total -= bytes;
+      removed += 1;
+    }
+  }
+  return removed;
+}

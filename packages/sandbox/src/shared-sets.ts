@@ -1,0 +1,64 @@
+/** Directories that processes share, made when one needs them, removed when none did for long. */
+export interface SharedSets {
+  /** @returns the name of the directory for this source, which stays at least until `release` */
+  use(user: string, source: string): Promise<string>;
+  /** The user needs its directory no more. */
+  release(user: string): void;
+}
+
+interface Shared {
+  source: string;
+  name: Promise<string>;
+  users: number;
+}
+
+/** Directories that are kept though no process uses them. */
+const MAX_UNUSED = 64;
+
+/**
+ * @param make makes the directory for a source and gives its name
+ * @param remove removes it
+ */
+export function createSharedSets(
+  make: (source: string) => Promise<string>,
+  remove: (name: string) => void,
+): SharedSets {
+  const bySource = new Map<string, Shared>();
+  const byUser = new Map<string, Shared>();
+  /** Least recently used first. */
+  const unused = new Set<Shared>();
+
+  function forget(shared: Shared): void {
+    if (bySource.get(shared.source) === shared) bySource.delete(shared.source);
+    unused.delete(shared);
+  }
+
+  return {
+    use(user, source) {
+      let shared = bySource.get(source);
+      if (!shared) {
+        const made: Shared = { source, name: make(source), users: 0 };
+        made.name.catch(() => forget(made));
+        bySource.set(source, made);
+        shared = made;
+      }
+      shared.users += 1;
+      unused.delete(shared);
+      byUser.set(user, shared);
+      return shared.name;
+    },
+    release(user) {
+      const shared = byUser.get(user);
+      if (!shared) return;
+      byUser.delete(user);
+      shared.users -= 1;
+      if (shared.users > 0 || bySource.get(shared.source) !== shared) return;
+      unused.add(shared);
+      for (const oldest of unused) {
+        if (unused.size <= MAX_UNUSED) break;
+        forget(oldest);
+        oldest.name.then(remove, () => {});
+      }
+    },
+  };
+}
