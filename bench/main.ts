@@ -1,4 +1,5 @@
 import { compareDistributed } from './src/distributed.ts';
+import { compareHostile } from './src/hostile.ts';
 import { compareManySources } from './src/many-sources.ts';
 import { compareRoad } from './src/road.ts';
 import { compareSandbox } from './src/sandbox.ts';
@@ -9,6 +10,7 @@ const BENCHES: Record<string, () => Promise<void>> = {
   distributed: compareDistributed,
   sandbox: compareSandbox,
   'many-sources': compareManySources,
+  hostile: compareHostile,
 };
 
 const [only] = process.argv.slice(2);

@@ -1,3 +1,4 @@
+import { createFairPermits } from '@wellspring/core/fair-permits';
 import type { Log } from '@wellspring/core/log';
 import type { Child } from './child-process.ts';
 import type { Slot } from './slots.ts';
@@ -10,14 +11,20 @@ export interface Fresh {
 
 /** Processes started ahead of their use. They know nothing of any tenant; each is used for one source only. */
 export interface Pool {
-  /** A process that can take calls: one from the pool, or a new one when it is empty. */
-  take(): Promise<Fresh>;
+  /**
+   * A process that can take calls: one from the pool, or a new one when it is empty. Those that are asked for at the same
+   * time are started by fair shares of the owners, so that one of them with many sources does not hold up the others.
+   * @throws Error when the pool was closed meanwhile
+   */
+  take(ownerId: string): Promise<Fresh>;
   readonly size: number;
   /** Starts no more; those that wait are the caller's to end. */
   close(): void;
 }
 
 const MAX_STARTING = 2;
+/** Processes that are asked for and not ready; an owner alone has half of them. */
+const MAX_TAKING = 8;
 /** A process that is not ready by then never will be. */
 const MAX_START_MS = 30_000;
 /** The start of a process blocks for milliseconds: the first call of the one that was taken comes first. */
@@ -25,6 +32,8 @@ const REFILL_DELAY_MS = 30;
 
 export function createPool(spawn: () => Fresh, target: number, log: Log): Pool {
   const waiting: Fresh[] = [];
+  const permits = createFairPermits({ total: MAX_TAKING });
+  const closing = new AbortController();
   let starting = 0;
   let closed = false;
 
@@ -64,22 +73,26 @@ export function createPool(spawn: () => Fresh, target: number, log: Log): Pool {
 
   refill();
   return {
-    async take() {
-      for (let fresh = waiting.shift(); fresh; fresh = waiting.shift()) {
-        if (!fresh.child.usable) continue;
-        refillLater();
+    async take(ownerId) {
+      const release = await permits.acquire(ownerId, closing.signal);
+      try {
+        for (let fresh = waiting.shift(); fresh; fresh = waiting.shift()) {
+          if (fresh.child.usable) return fresh;
+        }
+        const fresh = start();
+        await fresh.child.ready;
         return fresh;
+      } finally {
+        release();
+        refillLater();
       }
-      const fresh = start();
-      await fresh.child.ready;
-      refillLater();
-      return fresh;
     },
     get size() {
       return waiting.length;
     },
     close() {
       closed = true;
+      closing.abort(new Error('the sandbox is closed'));
       clearTimeout(refilling);
     },
   };

@@ -33,6 +33,7 @@ export interface Worker {
   readonly child: Child;
   readonly slot: Slot;
   readonly bundleId: string;
+  readonly ownerId: string;
   calls: number;
   /** Calls under way or waiting in it. */
   busy: number;
@@ -165,19 +166,29 @@ export function createWorkers({
     worker.child.kill('aborted', 'The process was retired.');
   }
 
-  /** While all of them hold more than they may, the idle process that was not used for the longest time goes. */
+  /**
+   * While all of them hold more than they may, idle processes go: of the owner whose processes hold the most, the one
+   * that was not used for the longest time. So an owner with many sources does not push out those of the others.
+   */
   function evict(fresh?: Worker): void {
     let bytes = 0;
-    for (const worker of workers.values()) bytes += worker.bytes;
+    const byOwner = new Map<string, number>();
+    const count = (worker: Worker, change: number) => {
+      bytes += change;
+      byOwner.set(worker.ownerId, (byOwner.get(worker.ownerId) ?? 0) + change);
+    };
+    for (const worker of workers.values()) count(worker, worker.bytes);
     while (bytes > idleMemoryBytes) {
-      let oldest: [string, Worker] | undefined;
+      let chosen: [string, Worker] | undefined;
       for (const entry of workers) {
-        if (entry[1].busy > 0 || entry[1] === fresh) continue;
-        if (!oldest || entry[1].usedAt < oldest[1].usedAt) oldest = entry;
+        const [, worker] = entry;
+        if (worker.busy > 0 || worker === fresh) continue;
+        const more = chosen ? byOwner.get(worker.ownerId)! - byOwner.get(chosen[1].ownerId)! : 1;
+        if (!chosen || more > 0 || (more === 0 && worker.usedAt < chosen[1].usedAt)) chosen = entry;
       }
-      if (!oldest) return;
-      bytes -= oldest[1].bytes;
-      drop(...oldest);
+      if (!chosen) return;
+      count(chosen[1], -chosen[1].bytes);
+      drop(...chosen);
     }
   }
 
@@ -190,7 +201,7 @@ export function createWorkers({
       if (old) drop(key!, old);
       const [files, { child, slot }] = await Promise.all([
         materialise(bundleId, bundle, owner?.id ?? ''),
-        pool.take(),
+        pool.take(owner?.id ?? ''),
       ]);
       egress.assign(slot, key ?? bundleId, owner);
       try {
@@ -204,6 +215,7 @@ export function createWorkers({
         child,
         slot,
         bundleId,
+        ownerId: owner?.id ?? '',
         calls: 0,
         busy: 0,
         usedAt: performance.now(),

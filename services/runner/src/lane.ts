@@ -198,10 +198,11 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
   /** As commit; resolves when it is announced, too. */
   const commitRun = async (...args: Parameters<typeof commit>): Promise<void> => commit(...args)?.announced;
 
-  const taskOf = ({ deployment }: Deployed, live: Live, lane: string, what: Task['call']): Task => ({
+  const taskOf = ({ source, deployment }: Deployed, live: Live, lane: string, what: Task['call']): Task => ({
     process: `${sourceId}/${deployment.id}/${lane}`,
     bundle: deployment.bundle,
     bundleId: deployment.bundleId,
+    owner: { id: source.owner_id, allowNetworks: [] },
     instance: { ...deployment.instance, db: live.db, dbRevision: live.dbRevision },
     call: what,
   });

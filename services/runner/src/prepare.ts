@@ -1,4 +1,5 @@
 import { CALLS, type PrepareCall } from '@wellspring/contract/calls';
+import { createFairPermits } from '@wellspring/core/fair-permits';
 import { invalidComponent } from '@wellspring/core/problem';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { Worker } from '@wellspring/runtime/service';
@@ -6,6 +7,8 @@ import type { Executor, Host, Packager } from '@wellspring/sandbox/port';
 
 /** Evaluating the top level of a module and reading its definition. */
 const DEFINE_MS = 10_000;
+/** Definitions that are read at a time, by fair shares of the owners. */
+const MAX_DEFINITIONS = 16;
 
 const ignore: Host = { emit() {}, fault() {}, log() {}, respond() {}, dbSet: () => 0 };
 
@@ -14,6 +17,7 @@ export function prepareWorker(
   { call }: Pick<Deps, 'call'>,
   { executor, packager }: { executor: Executor; packager: Packager },
 ): Worker {
+  const permits = createFairPermits({ total: MAX_DEFINITIONS });
   return {
     name: 'runner.prepare',
     async run(signal) {
@@ -21,9 +25,10 @@ export function prepareWorker(
         CALLS.prepare,
         async ({ owner_id, ...code }: PrepareCall['message']): Promise<PrepareCall['answer']> => {
           const { id, bundle } = await packager.bundle(code, { ownerId: owner_id });
-          const result = await executor.execute({ bundle, bundleId: id, call: { kind: 'define' } }, ignore, {
-            timeoutMs: DEFINE_MS,
-          });
+          const owner = { id: owner_id, allowNetworks: [] };
+          const release = await permits.acquire(owner_id, signal);
+          const task = { bundle, bundleId: id, owner, call: { kind: 'define' } } as const;
+          const result = await executor.execute(task, ignore, { timeoutMs: DEFINE_MS }).finally(release);
           if (!result.ok)
             throw invalidComponent(result.error.message || `The code failed with ${result.error.name}.`);
           if (!result.definition) throw new Error('the sandbox gave no definition');

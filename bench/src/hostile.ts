@@ -1,0 +1,127 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { type Client, createClient } from '@wellspring/client/client';
+import { startPlatform } from '@wellspring/testing/platform';
+import { tempDir } from '@wellspring/testing/temp-dir';
+import { Agent, request } from 'undici';
+import { ATTACKS, type Attack, ECHO } from './hostile-code.ts';
+import { now } from './load.ts';
+import { ms, p50, percentileOf } from './sandbox/goals.ts';
+
+const SECONDS = Number(process.env.BENCH_SECONDS ?? 10);
+/** Calls of the victim a second, whatever becomes of those before. */
+const RATE = Number(process.env.BENCH_RATE ?? 25);
+/** Names of attacks, separated by commas; default: all. */
+const ONLY = process.env.BENCH_ATTACKS?.split(',');
+const GOAL = 2;
+const SETTLE_MS = 3_000;
+
+interface Endpoint {
+  id: string;
+  url: string;
+}
+
+async function deploy(client: Client, code: string): Promise<Endpoint> {
+  const source = await client.createSource({ component_code: code });
+  return { id: source.id, url: (source.configured_props.http as { endpoint_url: string }).endpoint_url };
+}
+
+/** Calls the victim at a steady rate; times count from when a call was due, so that a stall is felt by all it held up. */
+async function measure(url: string, agent: Agent, seconds: number) {
+  const times: number[] = [];
+  let failed = 0;
+  const began = now();
+  await Promise.all(
+    Array.from({ length: seconds * RATE }, async (_, n) => {
+      const due = began + (n / RATE) * 1000;
+      await pause(Math.max(0, due - now()));
+      const { statusCode, body } = await request(url, {
+        method: 'POST',
+        body: String(n),
+        dispatcher: agent,
+      });
+      if ((await body.text()) !== String(n) || statusCode !== 200) failed += 1;
+      times.push(now() - due);
+    }),
+  );
+  return { times, failed };
+}
+
+/** Deploys the sources of an attack, and calls them again and again until the signal is aborted. */
+async function startAttack(client: Client, attack: Attack, agent: Agent, stop: AbortSignal) {
+  const ids: string[] = [];
+  const running: Promise<unknown>[] = [];
+  const again = async (work: () => Promise<unknown>) => {
+    while (!stop.aborted) {
+      await work().catch(() => {});
+      await pause(attack.everyMs);
+    }
+  };
+  if (attack.code === undefined) {
+    let n = 0;
+    running.push(again(() => client.createComponent({ component_code: attack.upload!(n++) })));
+  } else {
+    const endpoints: Endpoint[] = [];
+    for (let at = 0; at < attack.sources; at++) endpoints.push(await deploy(client, attack.code));
+    for (const { id, url } of endpoints) {
+      ids.push(id);
+      running.push(
+        again(async () => (await request(url, { method: 'POST', dispatcher: agent })).body.dump()),
+      );
+    }
+  }
+  return async () => {
+    await Promise.allSettled(running);
+    for (const id of ids) await client.deleteSource({ id });
+  };
+}
+
+/** What one tenant's attacks do to the latency of another tenant's endpoint: ratios to the baseline of the same run. */
+export async function compareHostile(): Promise<void> {
+  const dir = await tempDir();
+  const platform = await startPlatform({
+    dataDir: dir.path,
+    env: {
+      WELLSPRING_API_RATE: '0',
+      WELLSPRING_LOG_LEVEL: 'error',
+      WELLSPRING_ISOLATION: process.env.BENCH_TIER ?? 'auto',
+    },
+  });
+  // Those of the victim and of the attacker wait in queues of their own.
+  const [mine, theirs] = [new Agent({ connections: 64 }), new Agent({ connections: 64 })];
+  try {
+    const attacker = await platform.operator.operatorCreateUser({ email: 'attacker@example.com' });
+    const client = createClient({ url: platform.url, key: attacker.api_key });
+    const victim = await deploy(platform.client, ECHO);
+    await measure(victim.url, mine, 3);
+    const baseline = await measure(victim.url, mine, SECONDS);
+    const describe = ({ times, failed }: typeof baseline) =>
+      `p50 ${ms(p50(times))}, p95 ${ms(percentileOf(times, 95))}, p99 ${ms(percentileOf(times, 99))}, failed ${failed}`;
+    console.log(`\nA tenant's endpoint called ${RATE} times a second while another tenant attacks\n`);
+    console.log(`baseline: ${describe(baseline)}\n`);
+    for (const attack of ATTACKS) {
+      if (ONLY && !ONLY.includes(attack.name)) continue;
+      const stop = new AbortController();
+      const ended = await startAttack(client, attack, theirs, stop.signal);
+      await pause(1_000);
+      const during = await measure(victim.url, mine, SECONDS);
+      stop.abort();
+      const ratio = (p: number) => percentileOf(during.times, p) / percentileOf(baseline.times, p);
+      const isMet = ratio(50) <= GOAL && ratio(99) <= GOAL && during.failed === 0;
+      console.log(
+        [
+          isMet ? 'met   ' : 'missed',
+          `(${attack.number}) ${attack.name}`.padEnd(28),
+          ...[50, 95, 99].map((p) => `p${p} ${ratio(p).toFixed(2)}x`.padStart(12)),
+          `  ${describe(during)}`,
+        ].join(' '),
+      );
+      await ended();
+      await pause(SETTLE_MS);
+    }
+    console.log(`\ngoal: p50 and p99 ≤ ${GOAL}x, no call fails`);
+  } finally {
+    await Promise.all([mine.destroy(), theirs.destroy()]);
+    await platform.end('SIGTERM');
+    await dir.remove();
+  }
+}
