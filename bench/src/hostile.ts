@@ -89,7 +89,10 @@ export async function compareHostile(): Promise<void> {
   // Those of the victim and of the attacker wait in queues of their own.
   const [mine, theirs] = [new Agent({ connections: 64 }), new Agent({ connections: 64 })];
   try {
-    const attacker = await platform.operator.operatorCreateUser({ email: 'attacker@example.com' });
+    const attacker = await platform.operator.operatorCreateUser({
+      username: 'attacker',
+      email: 'attacker@example.com',
+    });
     const client = createClient({ url: platform.url, key: attacker.api_key });
     const victim = await deploy(platform.client, ECHO);
     await measure(victim.url, mine, 3);
