@@ -63,19 +63,32 @@ const PLATFORM = (tier: string, dataDir: string) => `
   );
 `;
 
-/**
- * A platform in a process of its own, in which user code runs.
- * @param node the Node.js binary that it is started with
- */
+/** A platform in a process of its own, in which user code runs. */
 export async function startPlatform(
   tier: string,
   dataDir: string,
-  node = process.execPath,
+  {
+    node = process.execPath,
+    temporary,
+    ...user
+  }: {
+    /** The Node.js binary that it is started with. */
+    node?: string;
+    uid?: number;
+    gid?: number;
+    /** Its TMPDIR. */
+    temporary?: string;
+  } = {},
 ): Promise<ChildProcess> {
   const platform = spawn(
     node,
     ['--input-type=module', '--disable-warning=ExperimentalWarning', '-e', PLATFORM(tier, dataDir)],
-    { cwd: import.meta.dirname, stdio: ['ignore', 'pipe', 'inherit'] },
+    {
+      ...user,
+      cwd: import.meta.dirname,
+      stdio: ['ignore', 'pipe', 'inherit'],
+      env: { ...process.env, ...(temporary === undefined ? {} : { TMPDIR: temporary }) },
+    },
   );
   await once(createInterface(platform.stdout!), 'line');
   return platform;

@@ -26,7 +26,7 @@ test.each(TIERS)(
     await mkdir(join(directory.path, 'root'), { mode: 0o700 });
     await link(process.execPath, node).catch(() => copyFile(process.execPath, node));
     expect(isEnterable(join(directory.path, 'root'))).toBe(false);
-    platform = await startPlatform(tier, join(directory.path, 'data'), node);
+    platform = await startPlatform(tier, join(directory.path, 'data'), { node });
     expect(uidsOf(platform.pid!)).toEqual([0, 0, 0, 0]);
     const sandboxed = descendants(platform.pid!).filter(isSandboxed);
     // The one that runs and those of the pool: each has a user of its own.

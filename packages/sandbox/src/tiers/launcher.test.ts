@@ -1,0 +1,127 @@
+import { type ChildProcess, execFileSync } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { chmod, chown, mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { eventually } from '@wellspring/testing/eventually';
+import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
+import { descendants, isAlive, isSandboxed, startPlatform, uidsOf } from '../processes.kit.ts';
+import { openSandbox, TIERS, values } from '../sandbox.kit.ts';
+import { provideLauncher } from './compile-launcher.ts';
+
+const SETCAP = ['/usr/sbin/setcap', '/sbin/setcap'].find(existsSync);
+const USER = 54_321;
+
+let platform: ChildProcess | undefined;
+let directory: TempDir | undefined;
+afterEach(async () => {
+  platform?.kill('SIGKILL');
+  platform = undefined;
+  await directory?.remove();
+});
+
+const onLauncher = TIERS.includes('launcher') ? describe : describe.skip;
+
+onLauncher('the temporary directory of tier launcher', () => {
+  const fill = [
+    ['4,096 files', `for (let i = 0; ; i++) fs.writeFileSync(os.tmpdir() + '/' + i, '')`],
+    [
+      '4,096 directories deep in each other',
+      `for (let i = 0; ; i++) { process.chdir(os.tmpdir());
+         for (let depth = 0; depth < 1000; depth++) { fs.mkdirSync('' + i); process.chdir('' + i) } }`,
+    ],
+    [
+      '64 MB',
+      `const much = Buffer.alloc(16e6, 1); for (let i = 0; i < 9; i++) { fs.writeFileSync(os.tmpdir() + '/' + i, much) } for (;;);`,
+    ],
+    [
+      '64 MB in files without a name',
+      `const much = Buffer.alloc(16e6, 1); for (let i = 0; i < 9; i++) {
+         const file = os.tmpdir() + '/' + i; const fd = fs.openSync(file, 'w'); fs.unlinkSync(file); fs.writeSync(fd, much) }
+       for (;;);`,
+    ],
+    [
+      '4,096 files behind permissions',
+      `fs.mkdirSync(os.tmpdir() + '/d'); process.chdir(os.tmpdir() + '/d'); fs.chmodSync('.', 0o300);
+       for (let i = 0; ; i++) fs.writeFileSync('' + i, '')`,
+    ],
+  ] as const;
+
+  test.each(fill)('holds no more than %s', async (_name, body) => {
+    await using sandbox = await openSandbox('launcher');
+    const outcome = await sandbox.run(body, { timeoutMs: 25_000 });
+    expect(outcome).toMatchObject({
+      ok: false,
+      reason: 'limit',
+      error: { message: expect.stringContaining('temporary directory') },
+    });
+  });
+
+  test('takes less than that, in files that come and go', async () => {
+    await using sandbox = await openSandbox('launcher');
+    const outcome = await sandbox.run(`
+      for (let i = 0; i < 3000; i++) fs.writeFileSync(os.tmpdir() + '/' + i, 'x');
+      const end = performance.now() + 400;
+      while (performance.now() < end) { fs.writeFileSync(os.tmpdir() + '/x', Buffer.alloc(8e6)); fs.unlinkSync(os.tmpdir() + '/x') }
+      return fs.readdirSync(os.tmpdir()).length`);
+    expect(values(outcome)).toEqual([3000]);
+  });
+
+  test('can be written by one call and read by the next one', async () => {
+    await using sandbox = await openSandbox('launcher');
+    const code = (body: string) => `const n = fs.existsSync(os.tmpdir() + '/x'); ${body} return n`;
+    const body = code(`fs.writeFileSync(os.tmpdir() + '/x', 'x');`);
+    expect(values(await sandbox.run(body, { process: 'a/1' }))).toEqual([false]);
+    expect(values(await sandbox.run(body, { process: 'a/1' }))).toEqual([true]);
+    expect(values(await sandbox.run(body, { process: 'b/1' }))).toEqual([false]);
+  });
+});
+
+const childrenOf = (pid: number) => readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').map(Number);
+const state = (pid: number) => /^State:\s+(\w)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1];
+
+(SETCAP && TIERS.includes('launcher') ? test : test.skip)(
+  'a platform that is not root uses the launcher by its file capabilities: it signals and cleans up what it may not touch itself',
+  async () => {
+    directory = await tempDir();
+    await chmod(directory.path, 0o755);
+    const data = join(directory.path, 'data');
+    const temporary = join(directory.path, 'tmp');
+    const launcher = provideLauncher(join(data, 'cache'));
+    execFileSync(SETCAP!, ['cap_sys_chroot,cap_setuid,cap_setgid=ep', launcher]);
+    await mkdir(temporary);
+    await chmod(launcher, 0o755);
+    for (const path of [data, temporary, join(data, 'cache')]) await chown(path, USER, USER);
+    platform = await startPlatform('launcher', data, { uid: USER, gid: USER, temporary });
+    const below = descendants(platform.pid!);
+    const sandboxed = below.filter(isSandboxed);
+    expect(sandboxed.length).toBeGreaterThanOrEqual(2);
+    for (const pid of sandboxed) {
+      expect(new Set(uidsOf(pid)).size).toBe(1);
+      expect(uidsOf(pid)[0]).toBeGreaterThan(60_000);
+    }
+    // What the platform sends to the launcher, which it may signal, reaches the code, which it may not.
+    const codePid = sandboxed.find((pid) => state(pid) === 'R')!;
+    const launcherPid = below.find((pid) => childrenOf(pid).includes(codePid))!;
+    const asPlatform = (signal: string, pid: number) =>
+      execFileSync('/usr/bin/setpriv', [
+        `--reuid=${USER}`,
+        `--regid=${USER}`,
+        '--clear-groups',
+        'kill',
+        signal,
+        String(pid),
+      ]);
+    expect(() => asPlatform('-STOP', codePid)).toThrow();
+    asPlatform('-TSTP', launcherPid);
+    await eventually(() => state(codePid) === 'T');
+    asPlatform('-CONT', launcherPid);
+    await eventually(() => state(codePid) === 'R');
+    platform.kill('SIGKILL');
+    await eventually(() => below.every((pid) => !isAlive(pid)));
+    const [base] = readdirSync(temporary);
+    const left = readdirSync(join(temporary, base!)).filter((name) => /^[0-9a-f]{24}$/.test(name));
+    for (const slot of left) expect(readdirSync(join(temporary, base!, slot, 'tmp'))).toEqual([]);
+    expect(left.length).toBeGreaterThan(0);
+  },
+);
