@@ -339,6 +339,8 @@ static void supervise(const struct options *options, pid_t program, const sigset
       kill(program, SIGKILL);
     }
   }
+  /* Much may have to be removed: the caller is told of the end at once, and a process of its own removes it. */
+  if (too_large && fork() > 0) _exit(EXIT_TMP_LIMIT);
   if (!chdir("/tmp")) empty();
   if (too_large) _exit(EXIT_TMP_LIMIT);
   if (!WIFSIGNALED(status)) _exit(WEXITSTATUS(status));

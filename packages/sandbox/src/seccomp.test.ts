@@ -1,5 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
+import fc from 'fast-check';
 import { seccompFilter } from './seccomp.ts';
+import { ALLOWED, CLONE3, CONDITIONAL, NEWEST_KNOWN } from './seccomp-calls.ts';
 
 /** What the kernel does with a filter: classic BPF over {nr, arch, ip, args}. */
 function judge(filter: Buffer, arch: number, number: number, args: number[] = []): number {
@@ -77,6 +79,59 @@ describe.each(PROCESSORS)('the filter for $arch', ({ arch, audit, other, calls, 
 
   test('ends what calls the kernel in the way of another processor', () => {
     expect(judge(filter, other, calls.read)).toBe(0x80000000);
+  });
+});
+
+describe.each(['x64', 'arm64'] as const)('the filter for %s', (arch) => {
+  const filter = seccompFilter(arch);
+  const audit = arch === 'x64' ? 0xc000003e : 0xc00000b7;
+  const column = arch === 'x64' ? 0 : 1;
+  const allowed = new Set<number | undefined>(Object.values(ALLOWED).map((numbers) => numbers[column]));
+  const conditional = new Map<number, string>(
+    Object.entries(CONDITIONAL).map(([name, numbers]) => [numbers[column], name]),
+  );
+
+  test('allows no call that is not in the list, whatever its arguments', () => {
+    fc.assert(
+      fc.property(fc.nat(0x3fffffff), fc.array(fc.nat(), { maxLength: 6 }), (number, args) => {
+        fc.pre(!conditional.has(number));
+        const verdict = judge(filter, audit, number, args);
+        if (allowed.has(number)) return verdict === ALLOW;
+        return verdict === (number === CLONE3 || number > NEWEST_KNOWN ? ENOSYS : EPERM);
+      }),
+    );
+    for (let number = 0; number <= NEWEST_KNOWN; number += 1) {
+      if (conditional.has(number)) continue;
+      const verdict = judge(filter, audit, number);
+      expect([number, verdict]).toEqual([
+        number,
+        allowed.has(number) ? ALLOW : number === CLONE3 ? ENOSYS : EPERM,
+      ]);
+    }
+  });
+
+  test('lists no number twice', () => {
+    const numbers = [...Object.values(ALLOWED), ...Object.values(CONDITIONAL)].map((entry) => entry[column]);
+    const given = numbers.filter((number) => number !== undefined);
+    expect(new Set(given).size).toBe(given.length);
+  });
+
+  test('looks at the arguments of clone, ioctl, prctl and prlimit64', () => {
+    const of = (name: keyof typeof CONDITIONAL, ...args: number[]) =>
+      judge(filter, audit, CONDITIONAL[name][column], args);
+    // A thread in a namespace of its own.
+    expect(of('clone', THREAD | 0x10000000)).toBe(EPERM);
+    expect(of('socketpair', 1)).toBe(ALLOW);
+    expect(of('socketpair', 16)).toBe(EAFNOSUPPORT);
+    // FIONBIO and TIOCSTI.
+    expect(of('ioctl', 0, 0x5421)).toBe(ALLOW);
+    expect(of('ioctl', 0, 0x5412)).toBe(EPERM);
+    // PR_SET_NAME, PR_SET_PDEATHSIG, PR_SET_DUMPABLE.
+    expect(of('prctl', 15)).toBe(ALLOW);
+    expect(of('prctl', 1)).toBe(EPERM);
+    expect(of('prctl', 4)).toBe(EPERM);
+    expect(of('prlimit64', 0)).toBe(ALLOW);
+    expect(of('prlimit64', 4711)).toBe(EPERM);
   });
 });
 

@@ -160,7 +160,8 @@ export function createSlots(dataDir: string): Slots {
     },
     remove({ id, path, uid }) {
       sets.release(id);
-      rm(path, { recursive: true, force: true })
+      // The launcher may be removing files of its own accord.
+      rm(path, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 })
         // The id must not meet files of the one who had it before.
         .then(() => uid !== undefined && userIds?.release(uid))
         .catch(() => {});
