@@ -179,6 +179,10 @@ export const Org = Type.Object({
   orgname: Type.String(),
   name: Type.String(),
   email: Type.String(),
+  code_allow_networks: Type.Array(Type.String(), {
+    description:
+      'Private networks (CIDRs) that its code may reach, besides those of WELLSPRING_CODE_ALLOW_NETWORKS',
+  }),
   ...dates,
 });
 

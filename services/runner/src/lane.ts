@@ -15,6 +15,7 @@ import { isCommitted } from './committed.ts';
 import type { Announcer } from './emitted.ts';
 import { executeRun } from './execute-run.ts';
 import { commitSets, type DbSet, type Live, liveState, setDb } from './live-state.ts';
+import type { OwnerNetworks } from './owner-networks.ts';
 import {
   type RunContext,
   SOURCE_TYPES,
@@ -30,6 +31,7 @@ export interface LaneDeps extends Pick<Deps, 'store' | 'call' | 'clock' | 'log' 
   executor: Executor;
   announcer: Announcer;
   meter: UsageMeter;
+  networks: Pick<OwnerNetworks, 'of'>;
   /** Called for each run: result and seconds. */
   observe(result: string, seconds: number): void;
 }
@@ -95,7 +97,7 @@ interface CommitOptions {
 }
 
 export function createLane(sourceId: string, deps: LaneDeps): Lane {
-  const { store, executor, clock, call, announcer, meter, log } = deps;
+  const { store, executor, clock, call, announcer, meter, networks, log } = deps;
   const stateRows = store.collection(states);
   let loading: Promise<Live> | undefined;
   let active = 0;
@@ -198,11 +200,17 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
   /** As commit; resolves when it is announced, too. */
   const commitRun = async (...args: Parameters<typeof commit>): Promise<void> => commit(...args)?.announced;
 
-  const taskOf = ({ source, deployment }: Deployed, live: Live, lane: string, what: Task['call']): Task => ({
+  const taskOf = (
+    { deployment }: Deployed,
+    owner: NonNullable<Task['owner']>,
+    live: Live,
+    lane: string,
+    what: Task['call'],
+  ): Task => ({
     process: `${sourceId}/${deployment.id}/${lane}`,
     bundle: deployment.bundle,
     bundleId: deployment.bundleId,
-    owner: { id: source.owner_id, allowNetworks: [] },
+    owner,
     instance: { ...deployment.instance, db: live.db, dbRevision: live.dbRevision },
     call: what,
   });
@@ -264,7 +272,12 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
       return { committed: commitRun(live, run, outcome, [], options) };
     }
     const emitTrigger = !deployed.deployment.definition.has_run;
-    const task = taskOf(deployed, live, `run${slot}`, { kind: 'run', trigger: runTrigger(job), emitTrigger });
+    const owner = await networks.of(deployed.source.owner_id);
+    const task = taskOf(deployed, owner, live, `run${slot}`, {
+      kind: 'run',
+      trigger: runTrigger(job),
+      emitTrigger,
+    });
     const { mask } = deployed.deployment;
     const ownHost =
       trigger.kind === 'http' ? ownHostOf(deps.config, trigger.request.headers.host)?.host : undefined;
@@ -337,7 +350,8 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
       working(async () => {
         const live = await load();
         const run: RunContext = { ...contextOf(newId('run'), deployed, 'HOOK', clock.now()), hook };
-        const task = taskOf(deployed, live, 'hook', { kind: 'hook', hook });
+        const owner = await networks.of(deployed.source.owner_id);
+        const task = taskOf(deployed, owner, live, 'hook', { kind: 'hook', hook });
         const { mask } = deployed.deployment;
         const { outcome, result, sets } = await executeRun(deps, { task, live, run, mask }, () => {});
         // Hooks are rare: their process is not worth keeping.

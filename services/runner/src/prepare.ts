@@ -4,6 +4,7 @@ import { invalidComponent } from '@wellspring/core/problem';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { Worker } from '@wellspring/runtime/service';
 import type { Executor, Host, Packager } from '@wellspring/sandbox/port';
+import type { OwnerNetworks } from './owner-networks.ts';
 
 /** Evaluating the top level of a module and reading its definition. */
 const DEFINE_MS = 10_000;
@@ -15,7 +16,11 @@ const ignore: Host = { emit() {}, fault() {}, log() {}, respond() {}, dbSet: () 
 /** Serves `runner.prepare`: compiles code, resolves its packages, reads its definition in the sandbox. */
 export function prepareWorker(
   { call }: Pick<Deps, 'call'>,
-  { executor, packager }: { executor: Executor; packager: Packager },
+  {
+    executor,
+    packager,
+    networks,
+  }: { executor: Executor; packager: Packager; networks: Pick<OwnerNetworks, 'of'> },
 ): Worker {
   const permits = createFairPermits({ total: MAX_DEFINITIONS });
   return {
@@ -25,7 +30,7 @@ export function prepareWorker(
         CALLS.prepare,
         async ({ owner_id, ...code }: PrepareCall['message']): Promise<PrepareCall['answer']> => {
           const { id, bundle } = await packager.bundle(code, { ownerId: owner_id });
-          const owner = { id: owner_id, allowNetworks: [] };
+          const owner = await networks.of(owner_id);
           const release = await permits.acquire(owner_id, signal);
           const task = { bundle, bundleId: id, owner, call: { kind: 'define' } } as const;
           const result = await executor.execute(task, ignore, { timeoutMs: DEFINE_MS }).finally(release);

@@ -4,6 +4,7 @@ import type { Executor, Packager } from '@wellspring/sandbox/port';
 import { createCatalog } from './catalog.ts';
 import { runsWorkers } from './consume-runs.ts';
 import { createAnnouncer } from './emitted.ts';
+import { createOwnerNetworks } from './owner-networks.ts';
 import { prepareWorker } from './prepare.ts';
 import { createRunSlots, SLOT_COUNTS, type SlotCounts } from './run-slots.ts';
 import { outboxSweep } from './sweep.ts';
@@ -55,6 +56,7 @@ export function createRunnerService(deps: RunnerDeps): Service {
     'Sources whose runs wait for a run slot',
     () => slots.stats().waiting,
   );
+  const networks = createOwnerNetworks(deps, executor);
   const announcer = createAnnouncer(deps);
   const meter = createUsageMeter(deps);
   const observe = (result: string, duration: number) => {
@@ -64,10 +66,11 @@ export function createRunnerService(deps: RunnerDeps): Service {
   return {
     name: 'runner',
     workers: [
-      prepareWorker(deps, deps),
-      ...runsWorkers({ ...deps, announcer, meter, observe }, createCatalog(deps), slots),
+      prepareWorker(deps, { ...deps, networks }),
+      ...runsWorkers({ ...deps, announcer, meter, networks, observe }, createCatalog(deps), slots),
       outboxSweep(deps, announcer, deps.config.mode === 'embedded'),
       meter.worker,
+      networks.worker,
     ],
     async dispose() {
       await executor.close();

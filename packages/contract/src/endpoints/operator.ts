@@ -19,6 +19,11 @@ const gateway = { ...operator, service: 'gateway' } as const;
 const none = { output: Nothing, envelope: 'none', status: 204 } as const;
 const bare = Type.Object(fields);
 const page = Type.Object({ ...paging, ...fields });
+const networks = Type.Array(Type.String({ maxLength: 64 }), {
+  maxItems: 100,
+  description:
+    'Private networks (CIDRs) that its code may reach; new connections follow a change within a few seconds',
+});
 const name = (description: string) => Type.String({ minLength: 1, maxLength: 200, description });
 
 export const operatorCreateUser = defineEndpoint({
@@ -123,6 +128,7 @@ export const operatorCreateOrg = defineEndpoint({
     orgname: name('Unique'),
     name: name('For people'),
     email: name('Address'),
+    code_allow_networks: Type.Optional(networks),
     ...fields,
   }),
   output: Org,
@@ -163,6 +169,7 @@ export const operatorUpdateOrg = defineEndpoint({
     orgname: Type.Optional(name('Unique')),
     name: Type.Optional(name('For people')),
     email: Type.Optional(name('Address')),
+    code_allow_networks: Type.Optional(networks),
     ...fields,
   }),
   output: Org,

@@ -32,6 +32,8 @@ export interface OrgRow {
   orgname: string;
   name: string;
   email: string;
+  /** CIDRs of private networks that the code of the organization may reach; absent: none. */
+  code_allow_networks?: string[];
   created_at: number;
   updated_at: number;
 }

@@ -217,6 +217,24 @@ describe('organizations', () => {
     });
   });
 
+  test('have networks that their code may reach; what is no network is refused by its name', async () => {
+    const org = await newOrg();
+    expect(org.code_allow_networks).toEqual([]);
+    const change = { code_allow_networks: ['10.0.0.0/8', 'fd00::1'] };
+    expect((await admin('PUT', `/orgs/${org.id}`, change)).json.data).toMatchObject(change);
+    expect((await admin('PUT', `/orgs/${org.id}`, { name: 'New' })).json.data).toMatchObject(change);
+    expect((await admin('GET', `/orgs/${org.id}`)).json.data).toMatchObject(change);
+    for (const wrong of ['10.0.0.0/33', 'example.com', '', '10.0.0.0/8,11.0.0.0/8']) {
+      const refused = await admin('PUT', `/orgs/${org.id}`, { code_allow_networks: [wrong] });
+      expect(refused).toMatchObject({
+        status: 400,
+        json: { code: 'invalid_parameter', param: 'code_allow_networks' },
+      });
+    }
+    const created = { orgname: newSecret(), name: 'Org', email: 'o@example.com', code_allow_networks: ['x'] };
+    expect((await admin('POST', '/orgs', created)).json.param).toBe('code_allow_networks');
+  });
+
   test('are deleted with their memberships', async () => {
     const [org, user] = [await newOrg(), await newUser()];
     await admin('PUT', `/orgs/${org.id}/members/${user.id}`);

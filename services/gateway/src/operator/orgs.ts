@@ -7,14 +7,27 @@ import {
   operatorPutMember,
   operatorUpdateOrg,
 } from '@wellspring/contract/endpoints/operator';
+import { cidrList } from '@wellspring/core/addresses';
 import { newId } from '@wellspring/core/ids';
-import { conflict, notFound } from '@wellspring/core/problem';
+import { conflict, invalidParameter, notFound } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
 import { listPage } from '@wellspring/http/paging';
 import { removeLostSubscriptions } from '@wellspring/store/collections/subscription-reach';
 import { members, type OrgRow, orgs, users } from '@wellspring/store/collections/users';
 import { ConflictError, modify } from '@wellspring/store/port';
 import { deleteOwner, type OwnerDeps } from './delete-owner.ts';
+
+/** @throws Problem 400 for something else than CIDRs */
+function checkNetworks(networks: readonly string[] | undefined): void {
+  try {
+    cidrList(networks ?? []);
+  } catch (error) {
+    throw invalidParameter('code_allow_networks', `code_allow_networks: ${(error as Error).message}.`);
+  }
+}
+
+/** As the API shows it; organizations of earlier versions have no networks. */
+const shown = (org: OrgRow) => ({ ...org, code_allow_networks: org.code_allow_networks ?? [] });
 
 export function operatorOrgRoutes(deps: OwnerDeps): Route[] {
   const { store, clock } = deps;
@@ -32,31 +45,38 @@ export function operatorOrgRoutes(deps: OwnerDeps): Route[] {
   };
   return [
     route(operatorCreateOrg, async ({ input }) => {
-      const { orgname, name, email } = input;
+      const { orgname, name, email, code_allow_networks = [] } = input;
+      checkNetworks(code_allow_networks);
       const row: OrgRow = {
         id: newId('o'),
         orgname,
         name,
         email,
+        code_allow_networks,
         created_at: seconds(),
         updated_at: seconds(),
       };
       await rows.insert(row).catch(taken(orgname));
-      return row;
+      return shown(row);
     }),
-    route(operatorListOrgs, ({ input }) => listPage(rows, {}, input)),
-    route(operatorGetOrg, ({ params }) => find(params.id)),
+    route(operatorListOrgs, async ({ input }) => {
+      const page = await listPage(rows, {}, input);
+      return { ...page, data: page.data.map(shown) };
+    }),
+    route(operatorGetOrg, async ({ params }) => shown(await find(params.id))),
     route(operatorUpdateOrg, async ({ params, input }) => {
-      const { name, email, orgname } = input;
+      const { name, email, orgname, code_allow_networks } = input;
+      checkNetworks(code_allow_networks);
       const row = await modify(rows, params.id, (org) => ({
         ...org,
         name: name ?? org.name,
         email: email ?? org.email,
         orgname: orgname ?? org.orgname,
+        code_allow_networks: code_allow_networks ?? org.code_allow_networks ?? [],
         updated_at: seconds(),
       })).catch(taken(orgname ?? ''));
       if (!row) throw notFound('organization', params.id);
-      return row;
+      return shown(row);
     }),
     route(operatorDeleteOrg, async ({ params }) => {
       await find(params.id);

@@ -1,0 +1,33 @@
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { expect, test } from '@jest/globals';
+import { orgs } from '@wellspring/store/collections/users';
+import { eventually } from '@wellspring/testing/eventually';
+import { usePlatform } from './platform.kit.ts';
+
+const t = usePlatform();
+
+test('the code of an organization reaches its networks, within seconds of a change, and nobody else’s does', async () => {
+  const server = createServer((socket) => socket.end()).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  const port = typeof address === 'object' && address ? address.port : 0;
+  const row = { orgname: 'o', name: 'O', email: 'o@example.com', created_at: 0, updated_at: 0 };
+  await t.store.collection(orgs).insert({ ...row, id: 'o_0000000001' });
+  const code = `import net from 'node:net'; export default { name: 'x', async run() {
+    this.$emit(await new Promise((resolve) => net.connect(${port}, '127.0.0.1', () => resolve('connected'))
+      .on('error', ({ code }) => resolve(code)))) } }`;
+  const [own, foreign] = [await t.deploy(code, { owner_id: 'o_0000000001' }), await t.deploy(code)];
+  const run = async (source: string) => {
+    await t.runAll(source, [{}]);
+    await t.quiet();
+    return (await t.events(source)).at(-1);
+  };
+  expect([await run(own), await run(foreign)]).toEqual(['EACCES', 'EACCES']);
+  await t.store.collection(orgs).patch('o_0000000001', { code_allow_networks: ['127.0.0.1/32'] });
+  await eventually(async () => (await run(own)) === 'connected', { every: 100 });
+  expect(await run(foreign)).toBe('EACCES');
+  await t.store.collection(orgs).patch('o_0000000001', { code_allow_networks: [] });
+  await eventually(async () => (await run(own)) === 'EACCES', { every: 100 });
+  await new Promise((resolve) => server.close(resolve));
+});
