@@ -84,7 +84,8 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
       opened.push(packager);
       const { materialise } = packager;
       const tried = createSupervisor({ ...options, tier, slots, egress, materialise, pool });
-      const failure = await selfTest(tried, codeAllowNetworks);
+      const [failed, jailFailed] = await Promise.all([selfTest(tried, codeAllowNetworks), packager.check()]);
+      const failure = failed ?? jailFailed;
       if (failure === undefined) return { executor: tried };
       await tried.close();
       await packager.close();

@@ -12,7 +12,7 @@ export interface Compiler {
   close(): Promise<void>;
 }
 
-const COMPILE_MS = 20_000;
+const COMPILE_MS = 30_000;
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 /** A compiler that is used again, but not needed for so long, is ended. */
 const IDLE_MS = 60_000;

@@ -39,7 +39,7 @@ export async function runInstaller(
   target: string | undefined,
   signal: AbortSignal,
 ): Promise<string> {
-  signal.throwIfAborted();
+  if (signal.aborted) throw new InstallFailed('');
   const { child, view, end } = jail.spawn('install');
   const timer = setTimeout(() => void end(), INSTALL_MS);
   const abort = () => void end();

@@ -25,6 +25,8 @@ export interface OpenPackagerOptions {
 export interface OpenPackager {
   packager: Packager;
   materialise: Materialise;
+  /** Compiles a piece of code. @returns why the jail does not work; undefined: it does */
+  check(): Promise<string | undefined>;
   close(): Promise<void>;
 }
 
@@ -63,6 +65,14 @@ export async function openPackager(options: OpenPackagerOptions): Promise<OpenPa
   return {
     packager,
     materialise: createMaterialise(bundles, packager, clock.now),
+    async check() {
+      try {
+        await client.compile({ code: 'export default {}' });
+        return undefined;
+      } catch (error) {
+        return `The jail of the packager does not work: ${(error as Error).message}`;
+      }
+    },
     async close() {
       stop.abort();
       await collecting;

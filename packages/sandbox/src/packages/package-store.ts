@@ -34,6 +34,8 @@ export interface PackageStore {
 
 /** Resolutions, each without the versions that were found unusable before. */
 const MAX_ATTEMPTS = 12;
+/** All resolutions together. An installation that has begun may end. */
+const SETTLE_MS = 60_000;
 
 export interface PackageStoreOptions {
   /** Holds `sets/` and `tarballs/`. */
@@ -75,11 +77,15 @@ export function createPackageStore({ directory, jail, gateway, now }: PackageSto
       ),
     });
 
-  async function resolve(packages: Bundle['packages'], session: Session): Promise<string> {
+  async function resolve(
+    packages: Bundle['packages'],
+    session: Session,
+    signal: AbortSignal,
+  ): Promise<string> {
     const open = gateway.open({ session });
     try {
       const request = { stage: 'resolve', manifest: manifestOf(packages), lockfile: null } as const;
-      return await runInstaller(jail, { ...request, token: open.token }, undefined, stop.signal);
+      return await runInstaller(jail, { ...request, token: open.token }, undefined, signal);
     } finally {
       open.close();
     }
@@ -168,16 +174,18 @@ export function createPackageStore({ directory, jail, gateway, now }: PackageSto
       const first = gateway.open({});
       const { session } = first;
       first.close();
+      const tooLate = AbortSignal.timeout(SETTLE_MS);
+      const signal = AbortSignal.any([stop.signal, tooLate]);
       for (let attempt = 1; ; attempt += 1) {
         try {
-          const lockfile = await resolve(packages, session);
+          const lockfile = await resolve(packages, session, signal);
           const verified = verify(lockfile, packages, session);
           await installOnce({ packages, lockfile }, verified, session);
           return lockfile;
         } catch (error) {
           if (!(error instanceof InstallFailed)) throw error;
           if (session.unreachable) throw unreachable();
-          if (attempt >= MAX_ATTEMPTS || !session.mayResolveOtherwise())
+          if (attempt >= MAX_ATTEMPTS || signal.aborted || !session.mayResolveOtherwise())
             throw explain(packages, session, error);
         }
       }
