@@ -53,7 +53,7 @@ async function startAttack(client: Client, attack: Attack, agent: Agent, stop: A
   const again = async (work: () => Promise<unknown>) => {
     while (!stop.aborted) {
       await work().catch(() => {});
-      await pause(attack.everyMs);
+      await pause(attack.everyMs, undefined, { signal: stop }).catch(() => {});
     }
   };
   if (attack.code === undefined) {

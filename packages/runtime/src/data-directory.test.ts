@@ -21,7 +21,7 @@ afterEach(() => home.remove());
 const modeOf = async (...path: string[]) => ((await stat(join(data, ...path))).mode & 0o777).toString(8);
 
 test('a data directory that is missing is made for this user only', async () => {
-  prepareDataDirectory(data, log);
+  prepareDataDirectory(data, log, true);
   expect(await modeOf()).toBe('700');
 });
 
@@ -37,7 +37,7 @@ test('a directory and files that others may read become private', async () => {
   await writeFile(outside, '');
   await chmod(outside, 0o644);
   await symlink(outside, join(data, 'link'));
-  prepareDataDirectory(data, log);
+  prepareDataDirectory(data, log, true);
   expect(await modeOf()).toBe('700');
   expect(await modeOf('blobs')).toBe('700');
   for (const name of ['wellspring.db', 'wellspring.db-wal', 'secret.key']) {
@@ -55,14 +55,20 @@ test('a directory and files that others may read become private', async () => {
 
   test('is used as it is, and reported', async () => {
     await chmod(data, 0o775);
-    prepareDataDirectory(data, log);
+    prepareDataDirectory(data, log, true);
     expect(await modeOf()).toBe('775');
+    expect(warnings).toEqual(['data_directory.foreign_owner']);
+  });
+
+  test('that holds only caches is used even when everybody may write to it', async () => {
+    await chmod(data, 0o777);
+    prepareDataDirectory(data, log, false);
     expect(warnings).toEqual(['data_directory.foreign_owner']);
   });
 
   test('is refused when everybody may write to it', async () => {
     await chmod(data, 0o777);
-    expect(() => prepareDataDirectory(data, log)).toThrow(
+    expect(() => prepareDataDirectory(data, log, true)).toThrow(
       /belongs to user 12345 and everybody may write to it: run chown 0 /,
     );
   });

@@ -14,13 +14,15 @@ export function setPrivateUmask(): void {
 /**
  * Makes the data directory when it is missing, and takes away what other users may do with it and with the files in
  * it. A directory of another user, such as a volume that was mounted, is used as it is and reported.
- * @throws Error when anybody may write to a directory of another user: its database and keys could be replaced
+ * @param holdsData false: only caches are in it (distributed mode), such as in an `emptyDir` of Kubernetes
+ * @throws Error when anybody may write to a directory of another user that holds data: its database and keys could be
+ * replaced
  */
-export function prepareDataDirectory(directory: string, log: Log): void {
+export function prepareDataDirectory(directory: string, log: Log, holdsData: boolean): void {
   mkdirSync(directory, { recursive: true, mode: PRIVATE_DIRECTORY });
   const found = statSync(directory);
   if (!isOwn(found)) {
-    if ((found.mode & WRITABLE_BY_OTHERS) !== 0) {
+    if (holdsData && (found.mode & WRITABLE_BY_OTHERS) !== 0) {
       throw new Error(
         `The data directory ${directory} belongs to user ${found.uid} and everybody may write to it: ` +
           `run chown ${process.getuid?.()} ${directory}, or set WELLSPRING_DATA_DIR to another directory.`,

@@ -56,7 +56,7 @@ export async function move({ config, clock = systemClock, log, say }: MoveOption
     say('It was moved before.');
     return;
   }
-  prepareDataDirectory(dataDir, log);
+  prepareDataDirectory(dataDir, log, true);
   const from = openEmbedded(config, { clock, log });
   try {
     const caches = join(dataDir, 'move');

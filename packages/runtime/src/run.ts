@@ -84,7 +84,7 @@ export async function runServices(config: Config, factories: Factories, log: Log
         answerOperator(req, res),
       ),
     );
-    prepareDataDirectory(config.dataDir, log);
+    prepareDataDirectory(config.dataDir, log, config.mode === 'embedded');
     infra = await openInfra(config, log);
     const { keys, exposition } = infra;
     const deps = { ...infra.deps, queue: measuredQueue(infra.deps.queue, infra.deps) };

@@ -19,7 +19,7 @@ const settled = () => new Promise((resolve) => setImmediate(resolve));
 
 test('an owner that asks for hundreds of processes has half of the starts, and another owner starts at once', async () => {
   const { begun, spawn } = starts();
-  const pool = createPool(spawn, 0, silentLog);
+  const pool = createPool(spawn, 0, silentLog, 8);
   const taken: string[] = [];
   const take = (owner: string) => pool.take(owner).then(() => taken.push(owner));
   const all = Array.from({ length: 200 }, () => take('attacker'));
@@ -42,7 +42,7 @@ test('an owner that asks for hundreds of processes has half of the starts, and a
 
 test('a process that does not start gives its place to the next one; closing rejects those that wait', async () => {
   const { begun, spawn } = starts();
-  const pool = createPool(spawn, 0, silentLog);
+  const pool = createPool(spawn, 0, silentLog, 8);
   const outcomes = Array.from({ length: 6 }, () => pool.take('one').then(() => 'ready', String));
   await settled();
   begun[0]!.reject(new Error('no memory'));

@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os';
 import { createFairPermits } from '@wellspring/core/fair-permits';
 import type { Log } from '@wellspring/core/log';
 import type { Child } from './child-process.ts';
@@ -23,16 +24,25 @@ export interface Pool {
 }
 
 const MAX_STARTING = 2;
-/** Processes that are asked for and not ready; an owner alone has half of them. */
-const MAX_TAKING = 8;
+/**
+ * Processes that are asked for and not ready; an owner alone has half of them. To start one takes a processor for tens
+ * of milliseconds: so that is half of the processors, and the code that runs has the others.
+ */
+const MAX_TAKING = Math.max(2, availableParallelism());
 /** A process that is not ready by then never will be. */
 const MAX_START_MS = 30_000;
 /** The start of a process blocks for milliseconds: the first call of the one that was taken comes first. */
 const REFILL_DELAY_MS = 30;
 
-export function createPool(spawn: () => Fresh, target: number, log: Log): Pool {
+/** @param target processes to keep ready */
+export function createPool(
+  spawn: () => Fresh,
+  target: number,
+  log: Log,
+  maxTaking: number = MAX_TAKING,
+): Pool {
   const waiting: Fresh[] = [];
-  const permits = createFairPermits({ total: MAX_TAKING });
+  const permits = createFairPermits({ total: maxTaking });
   const closing = new AbortController();
   let starting = 0;
   let closed = false;
@@ -47,7 +57,13 @@ export function createPool(spawn: () => Fresh, target: number, log: Log): Pool {
 
   /** Keeps the pool full; failures are tried again when the next one is taken. */
   function refill(): void {
-    while (!closed && starting < MAX_STARTING && waiting.length + starting < target) {
+    // Those that are asked for come first; the last of them calls this again.
+    while (
+      !closed &&
+      permits.stats().held === 0 &&
+      starting < MAX_STARTING &&
+      waiting.length + starting < target
+    ) {
       starting += 1;
       const fresh = start();
       fresh.child.ready
