@@ -165,11 +165,11 @@ export function printConfig(config: Config): string {
     .join('\n');
 }
 
-/** Settings of npm and of proxies, under the names that package managers read; never keys of the platform. */
+/** Settings of npm, pnpm and proxies, and tokens that .npmrc files name; never keys of the platform. */
 const PACKAGE_VARIABLES =
-  /^(HOME|PATH|npm_config_\w+|NPM_CONFIG_\w+|https?_proxy|HTTPS?_PROXY|no_proxy|NO_PROXY|NODE_EXTRA_CA_CERTS|SSL_CERT_(FILE|DIR))$/;
+  /^(HOME|p?npm_config_\S+|P?NPM_CONFIG_\S+|NPM_TOKEN|NODE_AUTH_TOKEN|https?_proxy|HTTPS?_PROXY|no_proxy|NO_PROXY|NODE_EXTRA_CA_CERTS|SSL_CERT_FILE)$/;
 
-/** What the package manager gets of the environment to reach its registry. */
+/** What the gateway to the npm registry gets of the environment. The package manager itself gets none of it. */
 export function packageEnvironment(
   env: Record<string, string | undefined> = process.env,
 ): Record<string, string> {

@@ -74,7 +74,7 @@ describe.each(TIERS)('packages in tier %s', (tier) => {
   });
 });
 
-describe('packages that cannot be had', () => {
+describe('packages that cannot be installed', () => {
   let sandbox: TestSandbox;
   beforeAll(async () => {
     sandbox = await openSandbox('none');
@@ -104,7 +104,7 @@ describe('packages that cannot be had', () => {
     });
   });
 
-  test('because nobody answers are not the fault of the code', async () => {
+  test('because the registry does not answer are not the fault of the code', async () => {
     await using cut = await openSandbox('none', {
       packageEnvironment: {
         npm_config_registry: 'http://127.0.0.1:9/',
