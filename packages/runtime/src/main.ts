@@ -78,7 +78,7 @@ function say(text: string): void {
 const ISOLATION = {
   bubblewrap: 'bubblewrap (namespaces and seccomp)',
   launcher: 'launcher (chroot, Landlock and seccomp)',
-  none: 'NONE: user code runs as plain child processes. Run only code that you trust, or install bubblewrap.',
+  none: 'NONE: user code runs as plain child processes. Run only code that you trust, or install the package bubblewrap.',
 };
 
 /** The API key is shown when it was made, later only where it is kept. */
