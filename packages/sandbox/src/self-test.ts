@@ -11,8 +11,19 @@ const PRIVATE: [written: string, address: string][] = [
   ['100.100.100.200', '100.100.100.200'],
 ];
 
-/** Below the layer that leads to the relay. @see child/network */
-const RAW_SOCKETS = `
+/**
+ * What only the kernel can refuse. Sockets: below the layer that leads to the relay, see child/network. The system calls
+ * are harmless ones that any user may make where no filter forbids them.
+ */
+const KERNEL = `
+attempt('a file above its root', () => fs.statSync('/../../../usr/bin'));
+attempt('writing beside the socket of its relay', () => fs.writeFileSync('/run/eg/x', ''));
+attempt('changing the socket of its relay', () => fs.chmodSync('/run/eg', 0o777));
+attempt('writing the program of the children', () => fs.openSync('/rt/child.mjs', 'r+'));
+attempt('a system call that is not allowed', () => os.setPriority(0, 19));
+attempt('another system call that is not allowed', () => process.setuid(process.getuid()));
+attempt('the user root', () => process.getuid() === 0 || process.getgroups().includes(0));
+attempt('a signal to a process of the host', () => HOST_PIDS.some((pid) => { try { return process.kill(pid, 0); } catch { return false; } }));
 const { TLSSocket } = process.getBuiltinModule('node:tls');
 const raw = () => new (new TLSSocket()._handle._parent.constructor)(0);
 attempt('a raw socket', () => raw().bind('127.0.0.1', 0) === 0);
@@ -22,7 +33,7 @@ attempt('a raw IPv6 socket', () => raw().bind6('::1', 0, 0) === 0);
 /**
  * What a tier has to keep in before it is trusted. The code names whatever it reached; nothing is what it should.
  */
-const probe = (unreachable: readonly string[], hasNoNetwork: boolean) => `
+const probe = (unreachable: readonly string[], isKernelTier: boolean) => `
 import fs from 'node:fs';
 import { spawnSync } from 'node:child_process';
 import { Worker } from 'node:worker_threads';
@@ -48,7 +59,7 @@ const dial = (host) => new Promise((resolve) => {
 });
 for (const host of ${JSON.stringify(unreachable)}) if (await dial(host)) reached.push(host);
 attempt('listening', () => net.createServer().listen(0));
-${hasNoNetwork ? RAW_SOCKETS : ''}
+${isKernelTier ? KERNEL.replace('HOST_PIDS', JSON.stringify([process.pid, process.ppid])) : ''}
 attempt('the environment', () => Object.keys(process.env).some((name) => !/^(HOME|PATH|PWD|TMPDIR|TZ|NODE_ENV)$/.test(name)));
 export default { name: reached.length === 0 ? 'contained' : reached.join(', ') };
 `;
