@@ -97,6 +97,8 @@ export function startChild({ tier, slot, clock, turns, parser }: ChildOptions): 
   let spoiled = false;
   let frozen = false;
   let checking = false;
+  /** Asked for while a look was under way, which may have seen less than there is now. */
+  let checkAgain = false;
   let lateBytes = 0;
   let stderrTail = '';
   let account: Account | undefined;
@@ -288,6 +290,14 @@ export function startChild({ tier, slot, clock, turns, parser }: ChildOptions): 
       kill('timeout', `It used more than ${call.timeoutMs / 1000} s of processor time.`);
   }
 
+  async function look(): Promise<void> {
+    const sample = usable && account?.sample();
+    if (!sample) return;
+    checkProcessorTime();
+    const excess = exceeded(sample) ?? (await tmpExceeded(tier, slot, account!));
+    if (excess) kill(excess.reason, excess.message);
+  }
+
   const child: Child = {
     ready: ready.promise,
     ended,
@@ -302,13 +312,14 @@ export function startChild({ tier, slot, clock, turns, parser }: ChildOptions): 
       return frozen;
     },
     async check() {
-      const sample = usable && !checking && account?.sample();
-      if (!sample) return;
-      checkProcessorTime();
+      checkAgain = checking;
+      if (checking) return;
       checking = true;
-      const excess = exceeded(sample) ?? (await tmpExceeded(tier, slot, account!));
+      do {
+        checkAgain = false;
+        await look();
+      } while (checkAgain);
       checking = false;
-      if (excess) kill(excess.reason, excess.message);
     },
     call(frame, host, { timeoutMs, signal }) {
       return new Promise<Result | undefined>((resolve) => {
