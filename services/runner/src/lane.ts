@@ -14,16 +14,10 @@ import { prepareRecord } from './commit-record.ts';
 import { isCommitted } from './committed.ts';
 import type { Announcer } from './emitted.ts';
 import { executeRun } from './execute-run.ts';
+import { isOvertaken, runTrigger } from './job-trigger.ts';
 import { commitSets, type DbSet, type Live, liveState, setDb } from './live-state.ts';
 import type { OwnerNetworks } from './owner-networks.ts';
-import {
-  type RunContext,
-  SOURCE_TYPES,
-  type SourceType,
-  skippedTick,
-  timerEvent,
-  triggerEvent,
-} from './records.ts';
+import { type RunContext, SOURCE_TYPES, type SourceType, skippedTick, triggerEvent } from './records.ts';
 import type { UsageMeter } from './usage.ts';
 
 /** What the lanes of a runner share. */
@@ -384,25 +378,4 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
 function setAgain(live: Live, key: string, json: string | undefined): DbSet[] {
   const set = setDb(live, key, json);
   return typeof set === 'string' ? [] : [set];
-}
-
-/**
- * A tick that fell due while the source was running is not made up for; one that comes late, after a downtime, fell due
- * when it was seen. An end in the future is that of a clock which was put back since.
- */
-function isOvertaken(
-  { trigger, accepted_at }: RunJob,
-  { source }: Deployed,
-  live: Live,
-  now: number,
-): boolean {
-  if (trigger.kind !== 'timer') return false;
-  const endedAt = source.concurrency > 1 ? live.tickEndedAt : live.runEndedAt;
-  return Math.max(trigger.due_at, accepted_at) < endedAt && endedAt <= now;
-}
-
-function runTrigger({ trigger }: RunJob): Extract<Task['call'], { kind: 'run' }>['trigger'] {
-  if (trigger.kind === 'http') return { kind: 'http', request: trigger.request };
-  const json = trigger.kind === 'timer' ? JSON.stringify(timerEvent(trigger)) : (trigger.payload ?? '{}');
-  return { kind: 'value', json };
 }
