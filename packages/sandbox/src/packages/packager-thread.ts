@@ -54,7 +54,7 @@ export type PackagerAnswer =
 
 const { bwrap, programs, work, packages, environment, user } = workerData as PackagerThreadData;
 const socket = join(work, 'gateway', 's');
-mkdirSync(join(work, 'gateway'));
+mkdirSync(join(work, 'gateway'), { recursive: true });
 chmodSync(join(work, 'gateway'), 0o755);
 const settings = readRegistrySettings(environment);
 const gateway = await createGateway({
