@@ -43,8 +43,9 @@ export async function main(
     running = await runServices(config, factories, log);
   } catch (error) {
     log.debug({ error: (error as Error).stack }, 'process.start_failed');
-    fail((error as Error).message);
-    process.exit(1);
+    const { name, message } = error as Error;
+    fail(message);
+    process.exit(name === 'IsolationUnavailable' ? EXIT_CONFIG : 1);
   }
   if (config.logFormat === 'pretty') say(banner(running));
   log.info(
@@ -65,6 +66,9 @@ export async function main(
     });
   }
 }
+
+/** EX_CONFIG of sysexits.h: starting again does not help. */
+const EXIT_CONFIG = 78;
 
 function fail(message: string): void {
   process.stderr.write(`${message}\n`);

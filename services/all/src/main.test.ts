@@ -48,6 +48,16 @@ test('a faulty configuration is refused with all that is wrong with it', async (
   expect(stderr).not.toContain('    at ');
 });
 
+(process.getuid?.() === 0 ? test : test.skip)(
+  'isolation that does not work here ends the start with code 78, the reason and what to do',
+  async () => {
+    // Of mode 0700: the users of sandboxes may not enter it.
+    const { code, stderr } = await run([], { WELLSPRING_ISOLATION: 'bubblewrap', TMPDIR: dir.path });
+    expect(code).toBe(78);
+    expect(stderr).toMatch(/bubblewrap: .*Set TMPDIR/);
+  },
+);
+
 test('the configuration can be checked and printed, without its secrets', async () => {
   expect(await run(['--check-config'])).toEqual({
     code: 0,
