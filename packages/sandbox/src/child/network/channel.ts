@@ -75,7 +75,7 @@ export function createChannel(path: string): Channel {
       made.once('connect', () => {
         made.off('error', reject);
         made.on('error', () => {});
-        made.on('close', () => socket === made && lost());
+        for (const name of ['end', 'close']) made.on(name, () => socket === made && lost());
         made.on('data', read());
         made.write(
           encodePreamble({ operation: OPERATION.control, channel: threadId, id: 0, port: 0, host: '' }),

@@ -84,6 +84,7 @@ export function patchConnect(path: string, channel: Channel, systemLookup: () =>
     const resolved = targetOf(socket, host, options);
     resolved.catch((error: Error) => socket.destroy(error));
     let isAsked = false;
+    let failure: Error | undefined;
 
     const restoreEmit = () => {
       if (hasOwnEmit) socket.emit = emit as typeof socket.emit;
@@ -117,6 +118,7 @@ export function patchConnect(path: string, channel: Channel, systemLookup: () =>
       channel.settled(id);
       if (socket.destroyed) return;
       restoreEmit();
+      guardEnd();
       self._peername = { address, family: `IPv${family}`, port: remotePort };
       if (net.isIP(host) === 0 && options.lookup === undefined)
         socket.emit('lookup', null, address, family, host);
@@ -126,15 +128,28 @@ export function patchConnect(path: string, channel: Channel, systemLookup: () =>
       if (!socket.destroyed && socket.readable && !socket.isPaused()) socket.read(0);
     }
 
-    function reset(error: Error): void {
+    /** What came before a reset is read first; then there is its error, and no end. */
+    function guardEnd(): void {
       const reader = readers.get(socket) ?? socket;
-      const { push } = reader;
-      // What came before is read first; then there is this error, and no end.
+      const { push, _destroy: destroy } = reader;
+      // A write that fails meanwhile fails by the same cause.
+      reader._destroy = (error, done) => destroy.call(reader, error && (failure ?? error), done);
       reader.push = function pushOrFail(chunk: unknown, encoding?: BufferEncoding) {
         if (chunk !== null) return push.call(reader, chunk, encoding);
-        reader.destroy(error);
+        // The news of a reset comes another way, perhaps within this turn.
+        setImmediate(() => {
+          if (failure) reader.destroy(failure);
+          else if (!reader.destroyed) {
+            push.call(reader, null);
+            reader.read(0);
+          }
+        });
         return false;
       };
+    }
+
+    function reset(error: Error): void {
+      failure = error;
       channel.send({ acknowledge: id });
     }
 

@@ -1,0 +1,112 @@
+import { readFileSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { type Log, silentLog } from '@wellspring/core/log';
+import { eventually } from '@wellspring/testing/eventually';
+import { descendants, isAlive, uidsOf } from '../processes.kit.ts';
+import { openSandbox, type TestSandbox, TIERS, values } from '../sandbox.kit.ts';
+import { echo, serve, type TestServer } from './relay.kit.ts';
+
+const isRelay = (pid: number) => {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('relay.mjs');
+  } catch {
+    return false;
+  }
+};
+const relays = () => descendants(process.pid).filter((pid) => isRelay(pid) && isAlive(pid));
+
+const DIAL = `return await new Promise((resolve) => {
+  const socket = net.connect(event, '127.0.0.1', () => socket.end('hello')); let text = '';
+  socket.on('data', (chunk) => text += chunk).on('end', () => resolve(text)).on('error', ({ code }) => resolve(code));
+})`;
+
+describe.each(TIERS)('the relay of tier %s', (tier) => {
+  const lines: { event: string; fields: Record<string, unknown> }[] = [];
+  const remember = (fields: object, event: string) => void lines.push({ event, fields: { ...fields } });
+  const log: Log = { ...silentLog, debug: remember, info: remember, warn: remember, error: remember };
+  let sandbox: TestSandbox;
+  let server: TestServer;
+  beforeAll(async () => {
+    server = await serve(echo);
+    sandbox = await openSandbox(tier, {
+      codeAllowNetworks: ['127.0.0.0/8'],
+      egressLimits: { bytesPerRun: 1024 * 1024 },
+      log,
+    });
+  });
+  afterAll(async () => {
+    await sandbox[Symbol.asyncDispose]();
+    await server[Symbol.asyncDispose]();
+    expect(relays()).toEqual([]);
+  });
+  const dial = async (process: string) => values(await sandbox.run(DIAL, { event: server.port, process }))[0];
+
+  test('is one process, of an unprivileged user with an empty environment', () => {
+    const [pid, ...others] = relays();
+    expect(others).toEqual([]);
+    if (process.getuid?.() === 0) expect(uidsOf(pid!)).toEqual([65_533, 65_533, 65_533, 65_533]);
+    expect(readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0').filter(Boolean)).toEqual([
+      'UV_THREADPOOL_SIZE=32',
+    ]);
+  });
+
+  test('that dies is started again, for the processes that run, too', async () => {
+    expect(await dial('restart/1')).toBe('hello');
+    const [before] = relays();
+    process.kill(before!, 'SIGKILL');
+    await eventually(() => !isAlive(before!));
+    await eventually(async () => (await dial('restart/1')) === 'hello');
+    expect(await dial('restart/2')).toBe('hello');
+    expect(relays()).not.toContain(before);
+    expect(lines.some(({ event }) => event === 'egress.relay_ended')).toBe(true);
+  });
+
+  test('that dies resets connections: none of them seems to have ended', async () => {
+    const running = sandbox.run(
+      `const socket = net.connect(event, '127.0.0.1'); const said = [];
+       await new Promise((resolve) => socket.on('connect', () => console.log('up')).on('end', () => said.push('end'))
+         .on('error', ({ code }) => said.push(code)).on('close', resolve).resume());
+       return said`,
+      { event: server.port, process: 'reset/1' },
+    );
+    const connections = server.connections.length;
+    await eventually(() => server.connections.length > connections);
+    const [pid] = relays();
+    process.kill(pid!, 'SIGKILL');
+    expect(values(await running)).toEqual([['ECONNRESET']]);
+  });
+
+  test('logs one line for each destination of a run, with its process and its bytes', async () => {
+    lines.length = 0;
+    expect(await dial('logged/1')).toBe('hello');
+    await eventually(() => lines.some(({ event }) => event === 'egress.destination'));
+    expect(lines.filter(({ event }) => event === 'egress.destination')).toEqual([
+      {
+        event: 'egress.destination',
+        fields: {
+          process: 'logged/1',
+          owner: null,
+          host: '127.0.0.1',
+          port: server.port,
+          connections: 1,
+          refused: 0,
+          sent: 5,
+          received: 5,
+        },
+      },
+    ]);
+  });
+
+  test('limits the bytes of a run, says so, and not those of the next run', async () => {
+    const much = `const socket = net.connect(event, '127.0.0.1'); socket.resume();
+      socket.write(Buffer.alloc(3_000_000));
+      return await new Promise((resolve) => socket.on('error', ({ code, message }) => resolve([code, message])))`;
+    const outcome = await sandbox.run(much, { event: server.port, process: 'bytes/1' });
+    expect(values(outcome)).toEqual([
+      ['EDQUOT', expect.stringContaining('the limit of 1 MB of network traffic per run is reached')],
+    ]);
+    expect(await dial('bytes/2')).toBe('hello');
+    await eventually(async () => (await dial('bytes/1')) === 'hello');
+    expect(sandbox.executor.stats().egress.limits).toBeGreaterThan(0);
+  });
+});
