@@ -1,6 +1,7 @@
 import { afterEach, expect, test } from '@jest/globals';
 import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
 import { openSandbox, TIERS } from './sandbox.kit.ts';
+import { selfTest } from './self-test.ts';
 
 let dir: TempDir | undefined;
 afterEach(async () => {
@@ -18,3 +19,19 @@ test.each(TIERS)(
     }
   },
 );
+
+test.each(TIERS)('%s: a platform whose process numbers also exist inside passes', async (tier) => {
+  dir = await tempDir();
+  await using sandbox = await openSandbox(tier, { dataDir: dir.path });
+  // As process 1 of a container, below an init process, and as a child of the init process of the machine.
+  const platforms =
+    tier === 'bubblewrap'
+      ? [
+          [1, 0],
+          [7, 1],
+          [process.pid, 1],
+        ]
+      : [[process.pid, 0]];
+  for (const pids of platforms)
+    expect(await selfTest(sandbox.executor, ['127.0.0.0/8'], pids)).toBeUndefined();
+});

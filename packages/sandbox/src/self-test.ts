@@ -23,7 +23,9 @@ attempt('writing the program of the children', () => fs.openSync('/rt/child.mjs'
 attempt('a system call that is not allowed', () => os.setPriority(0, 19));
 attempt('another system call that is not allowed', () => process.setuid(process.getuid()));
 attempt('the user root', () => process.getuid() === 0 || process.getgroups().includes(0));
-attempt('a signal to a process of the host', () => HOST_PIDS.some((pid) => { try { return process.kill(pid, 0); } catch { return false; } }));
+// In a PID namespace of its own, this process is 1 and its threads have the next numbers.
+const isForeign = (pid) => pid > 0 && (process.pid !== 1 || pid > 100);
+attempt('a signal to a process of the host', () => HOST_PIDS.filter(isForeign).some((pid) => { try { return process.kill(pid, 0); } catch { return false; } }));
 const { TLSSocket } = process.getBuiltinModule('node:tls');
 const raw = () => new (new TLSSocket()._handle._parent.constructor)(0);
 attempt('a raw socket', () => raw().bind('127.0.0.1', 0) === 0);
@@ -31,9 +33,9 @@ attempt('a raw IPv6 socket', () => raw().bind6('::1', 0, 0) === 0);
 `;
 
 /**
- * What a tier has to keep in before it is trusted. The code names whatever it reached; nothing is what it should.
+ * What a tier has to keep in before it is trusted. Without `hostPids` only what a tier without the kernel's help can do. The code names whatever it reached; nothing is what it should.
  */
-const probe = (unreachable: readonly string[], isKernelTier: boolean) => `
+const probe = (unreachable: readonly string[], hostPids: readonly number[] | undefined) => `
 import fs from 'node:fs';
 import { spawnSync } from 'node:child_process';
 import { Worker } from 'node:worker_threads';
@@ -59,7 +61,7 @@ const dial = (host) => new Promise((resolve) => {
 });
 for (const host of ${JSON.stringify(unreachable)}) if (await dial(host)) reached.push(host);
 attempt('listening', () => net.createServer().listen(0));
-${isKernelTier ? KERNEL.replace('HOST_PIDS', JSON.stringify([process.pid, process.ppid])) : ''}
+${hostPids ? KERNEL.replace('HOST_PIDS', JSON.stringify(hostPids)) : ''}
 attempt('the environment', () => Object.keys(process.env).some((name) => !/^(HOME|PATH|PWD|TMPDIR|TZ|NODE_ENV)$/.test(name)));
 export default { name: reached.length === 0 ? 'contained' : reached.join(', ') };
 `;
@@ -68,17 +70,19 @@ const ignore: Host = { emit() {}, fault() {}, log() {}, respond() {}, dbSet: () 
 
 /**
  * @param codeAllowNetworks CIDRs that code may reach, so that reaching them is no fault
+ * @param hostPids processes outside that code must not be able to signal
  * @returns undefined when the tier keeps everything in, else what is wrong with it
  */
 export async function selfTest(
   executor: Executor,
   codeAllowNetworks: readonly string[],
+  hostPids: readonly number[] = [process.pid, process.ppid],
 ): Promise<string | undefined> {
   const isAllowed = cidrList(codeAllowNetworks);
   const unreachable = PRIVATE.filter(([, address]) => !isAllowed(address)).map(([written]) => written);
   const bundle: Bundle = {
     format: 'esm',
-    code: probe(unreachable, executor.tier !== 'none'),
+    code: probe(unreachable, executor.tier === 'none' ? undefined : hostPids),
     packages: {},
     lockfile: null,
   };
