@@ -47,56 +47,6 @@ test('a reader never sees what is not committed', async () => {
   await other.close();
 });
 
-test('work in steps is one commit that leaves turns to others, and other writes wait for its end', async () => {
-  const before = db.commits;
-  let turns = 0;
-  const turn = setInterval(() => {
-    turns += 1;
-  }, 0);
-  const order: string[] = [];
-  const first = db.writeOne(() => insert(-1)).then(() => order.push('first'));
-  const steps = db
-    .writeInSteps(function* () {
-      for (let n = 0; n < 20_000; n++) {
-        insert(n);
-        yield;
-      }
-      return numbers().length;
-    })
-    .finally(() => order.push('steps'));
-  const last = db.writeOne(() => insert(-2)).then(() => order.push('last'));
-  expect(await steps).toBe(20_001);
-  clearInterval(turn);
-  await Promise.all([first, last]);
-  expect(order).toEqual(['first', 'steps', 'last']);
-  expect(turns).toBeGreaterThan(1);
-  expect(db.commits - before).toBe(3);
-});
-
-test('work in steps that throws leaves nothing behind, and the database waits for it when it closes', async () => {
-  function* failing(): Generator<void, void> {
-    for (let n = 0; n < 2000; n++) {
-      insert(n);
-      yield;
-    }
-    throw new RangeError('changed its mind');
-  }
-  const steps = db.writeInSteps(failing);
-  const after = db.writeOne(() => insert(1));
-  await expect(steps).rejects.toThrow('changed its mind');
-  await after;
-  expect(numbers()).toEqual([1]);
-  const long = db.writeInSteps(function* () {
-    for (let n = 2; n < 5000; n++) {
-      insert(n);
-      yield;
-    }
-  });
-  await new Promise(setImmediate);
-  await db.close();
-  await long;
-});
-
 test('a write that throws leaves nothing behind, and those around it are done', async () => {
   const results = await Promise.allSettled([
     db.write(() => insert(1)),

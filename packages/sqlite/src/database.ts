@@ -22,11 +22,6 @@ export interface Database {
    * A throw of `work` rolls back what it did, and nothing else.
    */
   write<T>(work: () => T): Promise<T>;
-  /**
-   * As write, for work of very many statements: a transaction of its own, which leaves turns of the event loop to others
-   * where `work` yields. Other writes wait for its end; reads see what it has done so far.
-   */
-  writeInSteps<T>(work: () => Generator<void, T>): Promise<T>;
   /** As write; `work` is a single statement, which is atomic by itself. */
   writeOne<T>(work: () => T): Promise<T>;
   /** Runs statements at once, outside of any group: for schema changes at start. */
@@ -49,12 +44,10 @@ export interface DatabaseOptions {
 /** After a commit of so many works the next one begins this many ms after it did, at the earliest. */
 const BUSY_WORKS = 16;
 const DISTANCE_MS = 4;
-/** Work in steps takes so long of a turn of the event loop. */
-const STEP_MS = 5;
 
 interface Pending {
   work: () => unknown;
-  kind: 'many' | 'single' | 'steps';
+  single: boolean;
   resolve(value: unknown): void;
   reject(error: unknown): void;
 }
@@ -75,7 +68,7 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
   db.exec('PRAGMA temp_store = MEMORY');
   db.exec('PRAGMA wal_autocheckpoint = 4000');
   const statements = new Map<string, StatementSync>();
-  const pending: Pending[] = [];
+  let pending: Pending[] = [];
   let scheduled = false;
   /** The earliest begin of the next commit, by performance.now(). */
   let nextAt = 0;
@@ -84,8 +77,6 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
   /** Of the write-ahead log, which is there from the first commit on and stays the same file. */
   let logFile: number | undefined;
   let syncing: Promise<void> | undefined;
-  /** The transaction of work in steps is open. */
-  let stepping: Promise<void> | undefined;
   /** An fsync of the log failed: what it holds may not be on the disk, whatever a later fsync says. */
   let doubtful = false;
 
@@ -99,8 +90,8 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
   }
 
   /** Runs one piece of work within the open transaction. @throws what it throws, its own writes undone */
-  function runOne({ work, kind }: Pending): unknown {
-    if (kind === 'single') return work();
+  function runOne({ work, single }: Pending): unknown {
+    if (single) return work();
     statement('SAVEPOINT work').run();
     try {
       const value = work();
@@ -159,59 +150,26 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
   /** Commits what is asked for, and makes it durable while the event loop goes on. */
   function flush(): void {
     scheduled = false;
-    const steps = pending.findIndex(({ kind }) => kind === 'steps');
-    const group = pending.splice(0, steps > 0 ? steps : steps === 0 ? 1 : pending.length);
+    const group = pending;
     if (group.length === 0) return;
+    pending = [];
     nextAt = group.length < BUSY_WORKS ? 0 : performance.now() + DISTANCE_MS;
+    let settle: (() => void)[];
+    let log: number | undefined;
     try {
       if (doubtful) checkpoint();
-      if (steps === 0) {
-        stepping = commitInSteps(group[0]!).finally(() => {
-          stepping = undefined;
-          if (pending.length > 0) schedule();
-        });
-        return;
-      }
-      const settle = commit(group);
-      makeDurable(group, settle);
+      settle = commit(group);
+      log = inMemory ? undefined : openLog();
     } catch (error) {
       for (const { reject } of group) reject(error);
       if (pending.length > 0) schedule();
-    }
-  }
-
-  /** Never rejects: the work is told. */
-  async function commitInSteps(one: Pending): Promise<void> {
-    try {
-      statement('BEGIN IMMEDIATE').run();
-      const steps = one.work() as Generator<void, unknown>;
-      for (;;) {
-        const until = performance.now() + STEP_MS;
-        let step = steps.next();
-        while (!step.done && performance.now() < until) step = steps.next();
-        if (step.done) {
-          statement('COMMIT').run();
-          commits += 1;
-          const { value } = step;
-          makeDurable([one], [() => one.resolve(value)]);
-          return;
-        }
-        await new Promise(setImmediate);
-      }
-    } catch (error) {
-      if (db.isTransaction) statement('ROLLBACK').run();
-      one.reject(error);
-    }
-  }
-
-  /** Tells the group what came of it when it is durable. */
-  function makeDurable(group: readonly Pending[], settle: readonly (() => void)[]): void {
-    if (inMemory) {
-      for (const tell of settle) tell();
-      if (pending.length > 0) schedule();
       return;
     }
-    const file = openLog();
+    if (log === undefined) {
+      for (const tell of settle) tell();
+      return;
+    }
+    const file = log;
     syncing = new Promise((resolve) => {
       sync(file, (error) => {
         syncing = undefined;
@@ -229,26 +187,25 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
 
   /** One commit for all that comes up within a turn, and while the one before is being made durable. */
   function schedule(): void {
-    if (scheduled || syncing || stepping) return;
+    if (scheduled || syncing) return;
     scheduled = true;
     const rest = nextAt === 0 ? 0 : nextAt - performance.now();
     if (rest > 0) setTimeout(flush, Math.ceil(rest));
     else setImmediate(flush);
   }
 
-  function enqueue<T>(work: () => unknown, kind: Pending['kind']): Promise<T> {
+  function enqueue<T>(work: () => T, single: boolean): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       if (closed) return reject(new Error('the database is closed'));
-      pending.push({ work, kind, resolve: resolve as (value: unknown) => void, reject });
+      pending.push({ work, single, resolve: resolve as (value: unknown) => void, reject });
       schedule();
     });
   }
 
   return {
     statement,
-    write: (work) => enqueue(work, 'many'),
-    writeInSteps: (work) => enqueue(work, 'steps'),
-    writeOne: (work) => enqueue(work, 'single'),
+    write: (work) => enqueue(work, false),
+    writeOne: (work) => enqueue(work, true),
     exec: (sql) => db.exec(sql),
     transaction(work) {
       db.exec('BEGIN IMMEDIATE');
@@ -268,7 +225,6 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
       if (closed) return;
       closed = true;
       for (;;) {
-        await stepping;
         await syncing;
         if (pending.length === 0) break;
         flush();

@@ -1,6 +1,6 @@
 import type { Database, SQLInputValue } from '@wellspring/sqlite/database';
 import { columnValue, createCodec, placeOf, type StoredRow } from './embedded-row.ts';
-import { columnOf, indexedFields, tableOf, textColumnOf } from './embedded-schema.ts';
+import { columnOf, indexedFields, stagingTableOf, tableOf, textColumnOf } from './embedded-schema.ts';
 import { checkIndexed, compileWhere } from './embedded-where.ts';
 import {
   type Collection,
@@ -17,6 +17,14 @@ export interface EmbeddedCollection<T extends Row> extends Collection<T> {
   insertNow(row: T): void;
   /** Within a write: gives false when the version is another one. Version 0: inserts. */
   putNow(row: T, ifVersion: number): boolean;
+  /**
+   * Prepares a row for insertStagedNow outside of the database file: nobody sees it, and a restart forgets it.
+   * @param batch names the rows that belong together
+   */
+  stage(row: T, batch: number): void;
+  /** Within a write: inserts all rows of a batch by one statement. @throws ConflictError */
+  insertStagedNow(batch: number): void;
+  unstage(batch: number): void;
 }
 
 /** SQLite's message names the columns: `UNIQUE constraint failed: c_users.f_username`. */
@@ -39,6 +47,10 @@ export function createCollection<T extends Row>(
   const all = ['rowid', 'id', 'version', 'doc', ...textFields.map(textColumnOf)].join(', ');
   const inserted = ['id', 'version', 'doc', ...textFields.map(textColumnOf), ...fields.map(columnOf)].join(
     ', ',
+  );
+  const staged = stagingTableOf(definition);
+  db.exec(
+    `CREATE TEMP TABLE IF NOT EXISTS ${staged} AS SELECT 0 AS batch, ${inserted} FROM main.${table} LIMIT 0`,
   );
   const GET = `SELECT ${all} FROM ${table} WHERE id = ?`;
 
@@ -67,11 +79,17 @@ export function createCollection<T extends Row>(
     }
   }
 
-  /** Gives the number of rows inserted. */
-  function insertRow(verb: string, row: T): number {
+  /** Gives the values of the columns `inserted`, and the places for them in a statement. */
+  function columnsOf(row: T): { values: SQLInputValue[]; places: string } {
     const values: SQLInputValue[] = [row.id, codec.doc(row), ...codec.texts(row)];
     let places = `?, 1, ?${', ?'.repeat(textFields.length)}`;
     for (const field of fields) places += `, ${placeOf(columnValue(row[field]), values)}`;
+    return { values, places };
+  }
+
+  /** Gives the number of rows inserted. */
+  function insertRow(verb: string, row: T): number {
+    const { values, places } = columnsOf(row);
     const sql = `${verb} INTO ${table} (${inserted}) VALUES (${places})`;
     return Number(db.statement(sql).run(...values).changes);
   }
@@ -116,6 +134,17 @@ export function createCollection<T extends Row>(
 
   return {
     insertNow,
+    stage(row, batch) {
+      const { values, places } = columnsOf(row);
+      db.statement(`INSERT INTO ${staged} VALUES (?, ${places})`).run(batch, ...values);
+    },
+    insertStagedNow(batch) {
+      const sql = `INSERT INTO ${table} (${inserted}) SELECT ${inserted} FROM ${staged} WHERE batch = ? ORDER BY rowid`;
+      guarded(() => db.statement(sql).run(batch));
+    },
+    unstage(batch) {
+      db.statement(`DELETE FROM ${staged} WHERE batch = ?`).run(batch);
+    },
     putNow: (row, ifVersion) => (ifVersion === 0 ? insertNewNow(row) : replaceNow(row, ifVersion)),
     async get(id) {
       const stored = getStored(id);

@@ -9,6 +9,8 @@ const BATCH = 200;
 
 const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;
 export const tableOf = ({ name }: { name: string }) => quoted(`c_${name}`);
+/** Of this connection only; see EmbeddedCollection.stage. */
+export const stagingTableOf = ({ name }: { name: string }) => `temp.${quoted(`staged_${name}`)}`;
 /** The column of an indexed field: a copy of what the document has, null when that has none. */
 export const columnOf = (field: string) => quoted(field === 'id' ? 'id' : `f_${field}`);
 /** The indexed fields that have a column. */

@@ -1,8 +1,9 @@
 import { join } from 'node:path';
 import { expect, test } from '@jest/globals';
 import { openDatabase } from '@wellspring/sqlite/database';
+import { events } from './collections/events.ts';
 import { collectionContract } from './contract.ts';
-import { commitRunContract } from './contract-runs.ts';
+import { commitRunContract, eventRow } from './contract-runs.ts';
 import { openEmbedded } from './embedded.kit.ts';
 import { createEmbeddedStore } from './embedded.ts';
 import type { CollectionDefinition } from './port.ts';
@@ -131,4 +132,46 @@ test('lists walk an index: none of the queries of the collections sorts or scans
     expect(plan(sql)).not.toContain('TEMP B-TREE');
   }
   await close();
+});
+
+test('writes of others do not wait for a commit of thousands of events', async () => {
+  const subject = await openEmbedded();
+  const state = { id: 'dc_large', db: {}, dedupe: {}, last_ids: {}, committed: [] };
+  const many = Array.from({ length: 5000 }, (_, n) => eventRow(n));
+  const order: string[] = [];
+  const large = subject.store
+    .commitRun({ state, ifVersion: 0, events: many, logs: [] })
+    .then(() => order.push('large'));
+  const small = subject.store
+    .commitRun({ state: { ...state, id: 'dc_small' }, ifVersion: 0, events: [], logs: [] })
+    .then(() => order.push('small'));
+  await Promise.all([large, small]);
+  expect(order).toEqual(['small', 'large']);
+  expect(await subject.store.collection(events).count({})).toBe(5000);
+  await subject.close();
+});
+
+test('a commit of thousands of events is seen whole or not at all, and keeps its place among those of its state', async () => {
+  const subject = await openEmbedded();
+  const state = { id: 'dc_large', db: {}, dedupe: {}, last_ids: {}, committed: [] };
+  const rows = subject.store.collection(events);
+  const from = (first: number) => Array.from({ length: 2000 }, (_, n) => eventRow(first + n));
+  const commit = (ifVersion: number, written: ReturnType<typeof from>) =>
+    subject.store.commitRun({ state, ifVersion, events: written, logs: [] });
+  const commits = [commit(0, from(0)), commit(1, [eventRow(5000)]), commit(1, from(9000))];
+  let done = false;
+  const all = Promise.all(commits).finally(() => {
+    done = true;
+  });
+  const seen = new Set<number>();
+  while (!done) {
+    seen.add(await rows.count({}));
+    await new Promise(setImmediate);
+  }
+  expect(await all).toEqual([true, true, false]);
+  expect([...seen].filter((count) => ![0, 2000, 2001].includes(count))).toEqual([]);
+  expect(await rows.count({})).toBe(2001);
+  await expect(commit(2, [...from(20_000), eventRow(5000)])).rejects.toThrow('exists');
+  expect(await rows.count({})).toBe(2001);
+  await subject.close();
 });

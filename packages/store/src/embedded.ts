@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises';
 import type { Database } from '@wellspring/sqlite/database';
 import { events, logs } from './collections/events.ts';
 import { outbox } from './collections/outbox.ts';
@@ -6,8 +7,11 @@ import { createCollection, type EmbeddedCollection } from './embedded-collection
 import { migrateCollection, prepareDatabase } from './embedded-schema.ts';
 import type { Collection, CollectionDefinition, Row, RunCommit, Store } from './port.ts';
 
-/** A commit with more events leaves turns of the event loop to others. */
+/** A commit with more events is prepared in steps. */
 const MAX_EVENTS_AT_ONCE = 250;
+/** Steps take a quarter of the time, so that others are served. */
+const STAGE_MS = 2;
+const STAGE_REST_MS = 6;
 
 /** A store in a SQLite file; see sqlite/database for when a write is durable. */
 export function createEmbeddedStore(db: Database): Store {
@@ -28,32 +32,69 @@ export function createEmbeddedStore(db: Database): Store {
   const eventRows = collection(events);
   const logRows = collection(logs);
   const outboxRows = collection(outbox);
+  let batches = 0;
+  /** The newest commit in steps, by the id of its state. */
+  const underWay = new Map<string, Promise<boolean>>();
 
-  /** Writes the rows of a commit one by one. Gives false when the state is another one by now. */
-  function* rowsOf({ state, ifVersion, events: rows, logs: logsOfRuns, outbox: row }: RunCommit) {
+  /** Within a write. Gives false when the state is another one by now. */
+  function commitNow(
+    { state, ifVersion, logs: logsOfRuns, outbox: row }: RunCommit,
+    insertEvents: () => void,
+  ) {
     if (!stateRows.putNow(state, ifVersion)) return false;
-    for (const event of rows) {
-      eventRows.insertNow(event);
-      yield;
-    }
+    insertEvents();
     for (const one of logsOfRuns) logRows.insertNow(one);
-    // Last: what it announces must not be seen before the commit.
     if (row) outboxRows.insertNow(row);
     return true;
+  }
+
+  /** Prepares thousands of events while others are served; the transaction that keeps them is short then. */
+  async function commitLarge(commit: RunCommit): Promise<boolean> {
+    batches += 1;
+    const batch = batches;
+    try {
+      let until = performance.now() + STAGE_MS;
+      for (const event of commit.events) {
+        eventRows.stage(event, batch);
+        if (performance.now() < until) continue;
+        await setTimeout(STAGE_REST_MS);
+        until = performance.now() + STAGE_MS;
+      }
+      return await db.write(() => commitNow(commit, () => eventRows.insertStagedNow(batch)));
+    } finally {
+      eventRows.unstage(batch);
+    }
   }
 
   return {
     collection: collection as <T extends Row>(definition: CollectionDefinition<T>) => Collection<T>,
     commitRun(commit) {
-      if (commit.events.length > MAX_EVENTS_AT_ONCE) return db.writeInSteps(() => rowsOf(commit));
-      return db.write(() => {
-        const steps = rowsOf(commit);
-        for (let step = steps.next(); ; step = steps.next()) if (step.done) return step.value;
-      });
+      const { id } = commit.state;
+      const before = underWay.get(id);
+      if (before === undefined && commit.events.length <= MAX_EVENTS_AT_ONCE) {
+        return db.write(() =>
+          commitNow(commit, () => {
+            for (const event of commit.events) eventRows.insertNow(event);
+          }),
+        );
+      }
+      // Commits of one state build on each other, so that they keep their order.
+      const made = (async () => {
+        await before?.catch(() => {});
+        return commitLarge(commit);
+      })();
+      underWay.set(id, made);
+      const forget = () => {
+        if (underWay.get(id) === made) underWay.delete(id);
+      };
+      made.then(forget, forget);
+      return made;
     },
     async ping() {
       db.statement('SELECT 1').get();
     },
-    close: async () => {},
+    async close() {
+      await Promise.allSettled(underWay.values());
+    },
   };
 }
