@@ -8,6 +8,7 @@ import type { SourceRow } from '@wellspring/store/collections/sources';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import type { Catalog, Deployed } from './catalog.ts';
 import { createLane, type Lane, type LaneDeps } from './lane.ts';
+import type { OwnerCosts } from './owner-costs.ts';
 import { repeatedRuns } from './repeated.ts';
 import type { RunSlots } from './run-slots.ts';
 
@@ -22,11 +23,11 @@ const KEPT_LANES = 5000;
 
 /** The lanes of the sources that this runner holds, and what brings them work: the queue `runs` and the hooks. */
 export function runsWorkers(
-  deps: Pick<Deps, 'store' | 'queue' | 'call' | 'log' | 'clock'> & LaneDeps,
+  deps: Pick<Deps, 'store' | 'queue' | 'call' | 'log' | 'clock'> & LaneDeps & { costs: OwnerCosts },
   catalog: Catalog,
   slots: RunSlots,
 ): Worker[] {
-  const { queue, call, store, executor } = deps;
+  const { queue, call, store, executor, costs } = deps;
   const lanes = new Map<string, { lane: Lane; deploymentId: string; ownerId: string }>();
   const subscriptionRows = store.collection(subscriptions);
 
@@ -88,7 +89,12 @@ export function runsWorkers(
     const pending: Promise<void>[] = [];
     const ahead: Promise<void>[] = [];
     try {
+      const ownerId = now.deployed.source.owner_id;
       for (const message of messages) {
+        if (costs.isCostly(ownerId)) {
+          await Promise.all(ahead);
+          await costs.settled(ownerId);
+        }
         if (performance.now() - now.at > LOOK_AGAIN_MS) now = await look(sourceId);
         if (!now) {
           refuse(messages.slice(messages.indexOf(message)));

@@ -16,6 +16,7 @@ import type { Announcer } from './emitted.ts';
 import { executeRun } from './execute-run.ts';
 import { isOvertaken, runTrigger } from './job-trigger.ts';
 import { commitSets, type DbSet, type Live, liveState, setDb } from './live-state.ts';
+import type { OwnerCosts } from './owner-costs.ts';
 import type { OwnerNetworks } from './owner-networks.ts';
 import { type RunContext, SOURCE_TYPES, type SourceType, skippedTick, triggerEvent } from './records.ts';
 import type { UsageMeter } from './usage.ts';
@@ -25,6 +26,7 @@ export interface LaneDeps extends Pick<Deps, 'store' | 'call' | 'clock' | 'log' 
   executor: Executor;
   announcer: Announcer;
   meter: UsageMeter;
+  costs: Pick<OwnerCosts, 'charge'>;
   networks: Pick<OwnerNetworks, 'of'>;
   /** Called for each run: result and seconds. */
   observe(result: string, seconds: number): void;
@@ -90,8 +92,12 @@ interface CommitOptions {
   durationMs: number;
 }
 
+const bytesOf = ({ emits, logs }: Outcome): number =>
+  emits.reduce((sum, { payload }) => sum + payload.length, 0) +
+  logs.reduce((sum, { msg = '' }) => sum + msg.length, 0);
+
 export function createLane(sourceId: string, deps: LaneDeps): Lane {
-  const { store, executor, clock, call, announcer, meter, networks, log } = deps;
+  const { store, executor, clock, call, announcer, meter, costs, networks, log } = deps;
   const stateRows = store.collection(states);
   let loading: Promise<Live> | undefined;
   let active = 0;
@@ -280,6 +286,7 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
     if (trigger.kind === 'timer') live.tickEndedAt = live.runEndedAt;
     respond({ kind: result.ok && outcome.errors.length === 0 ? 'none' : 'failed' });
     meter.count(deployed.source.owner_id, result.cpuMs);
+    costs.charge(deployed.source.owner_id, { events: outcome.emits.length, bytes: bytesOf(outcome), result });
     deps.observe(result.ok ? 'ok' : result.reason, result.durationMs / 1000);
     const { durationMs, ok } = result;
     log.debug(

@@ -4,6 +4,7 @@ import type { Executor, Packager } from '@wellspring/sandbox/port';
 import { createCatalog } from './catalog.ts';
 import { runsWorkers } from './consume-runs.ts';
 import { createAnnouncer } from './emitted.ts';
+import { createOwnerCosts } from './owner-costs.ts';
 import { createOwnerNetworks } from './owner-networks.ts';
 import { prepareWorker } from './prepare.ts';
 import { createRunSlots, SLOT_COUNTS, type SlotCounts } from './run-slots.ts';
@@ -56,6 +57,7 @@ export function createRunnerService(deps: RunnerDeps): Service {
     'Sources whose runs wait for a run slot',
     () => slots.stats().waiting,
   );
+  const costs = createOwnerCosts(deps.clock);
   const networks = createOwnerNetworks(deps, executor);
   const announcer = createAnnouncer(deps);
   const meter = createUsageMeter(deps);
@@ -67,7 +69,7 @@ export function createRunnerService(deps: RunnerDeps): Service {
     name: 'runner',
     workers: [
       prepareWorker(deps, { ...deps, networks }),
-      ...runsWorkers({ ...deps, announcer, meter, networks, observe }, createCatalog(deps), slots),
+      ...runsWorkers({ ...deps, announcer, meter, costs, networks, observe }, createCatalog(deps), slots),
       outboxSweep(deps, announcer, deps.config.mode === 'embedded'),
       meter.worker,
       networks.worker,

@@ -1,0 +1,67 @@
+import { beforeEach, describe, expect, test } from '@jest/globals';
+import type { Result } from '@wellspring/sandbox/port';
+import { createOwnerCosts, type OwnerCosts } from './owner-costs.ts';
+
+const OK: Result = { ok: true, durationMs: 1, cpuMs: 1 };
+const KILLED: Result = {
+  ok: false,
+  reason: 'protocol',
+  error: { name: 'ProtocolError', message: '', stack: '' },
+  durationMs: 1,
+  cpuMs: 1,
+};
+const SMALL = { events: 1, bytes: 400, result: OK };
+
+describe('the costs of an owner', () => {
+  let time: number;
+  let slept: number[];
+  let costs: OwnerCosts;
+  beforeEach(() => {
+    time = 1000;
+    slept = [];
+    const sleep = async (ms: number) => {
+      slept.push(ms);
+      time += ms;
+    };
+    costs = createOwnerCosts({ sleep }, () => time);
+  });
+
+  test('delay nobody whose runs are small, however many', async () => {
+    for (let n = 0; n < 5000; n += 1) {
+      costs.charge('u_busy', SMALL);
+      time += 1;
+      await costs.settled('u_busy');
+    }
+    expect(slept).toEqual([]);
+    expect(costs.isCostly('u_busy')).toBe(false);
+  });
+
+  test.each([
+    ['ten thousand events', { events: 10_000, bytes: 10_000, result: OK }],
+    ['events of many megabytes', { events: 3, bytes: 16 * 1024 * 1024, result: OK }],
+  ])('delay its next run after %s, and not those of others', async (_name, run) => {
+    costs.charge('u_attacker', run);
+    expect(costs.isCostly('u_attacker')).toBe(true);
+    await costs.settled('u_victim');
+    expect(slept).toEqual([]);
+    await costs.settled('u_attacker');
+    expect(slept.length).toBeGreaterThan(0);
+  });
+
+  test('count the processes that have to be replaced', async () => {
+    for (let n = 0; n < 2; n += 1) costs.charge('u_attacker', { events: 0, bytes: 0, result: KILLED });
+    await costs.settled('u_attacker');
+    expect(slept.length).toBeGreaterThan(0);
+    for (let n = 0; n < 2; n += 1)
+      costs.charge('u_failing', { ...SMALL, result: { ...KILLED, reason: 'thrown' } });
+    slept = [];
+    await costs.settled('u_failing');
+    expect(slept).toEqual([]);
+  });
+
+  test('are bounded: an owner waits some seconds at the most', async () => {
+    for (let n = 0; n < 1000; n += 1) costs.charge('u_attacker', { events: 10_000, bytes: 0, result: OK });
+    await costs.settled('u_attacker');
+    expect(slept.reduce((sum, ms) => sum + ms, 0)).toBeLessThanOrEqual(5000);
+  });
+});
