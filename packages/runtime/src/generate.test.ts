@@ -1,6 +1,9 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, test } from '@jest/globals';
+import { ATTACKS } from '@wellspring/sandbox/attacks/rows';
 import { configTable } from './config.ts';
-import { configMarkdown, replaceBetween } from './generate.ts';
+import { attacksMarkdown, configMarkdown, replaceBetween } from './generate.ts';
 
 test('only what stands between the markers is replaced, and doing it again changes nothing', () => {
   const text = 'before <!-- a -->old\nold<!-- b --> after';
@@ -20,4 +23,14 @@ test('the table has a row of three cells for every variable', () => {
   expect(rows).toHaveLength(configTable.length + 2);
   expect(configTable.length).toBeGreaterThan(20);
   for (const row of rows) expect(row.split(/(?<!\\)\|/)).toHaveLength(5);
+});
+
+test('every row of the attack table names tests that exist', () => {
+  expect(ATTACKS.length).toBeGreaterThan(30);
+  expect(attacksMarkdown().split('\n')).toHaveLength(ATTACKS.length + 2);
+  for (const { id, shownBy } of ATTACKS) {
+    expect(shownBy.length).toBeGreaterThan(0);
+    const missing = shownBy.filter((path) => !existsSync(join(import.meta.dirname, '../../..', path)));
+    expect({ id, missing }).toEqual({ id, missing: [] });
+  }
 });

@@ -1,16 +1,18 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import { openApiDocument } from '@wellspring/contract/openapi';
+import { ATTACKS } from '@wellspring/sandbox/attacks/rows';
 import { configTable } from './config.ts';
 
 /**
- * Writes what is derived from declarations: the OpenAPI document and the configuration table of the README. With
- * `--check` it writes nothing, names what differs and exits with 1.
+ * Writes what is derived from declarations: the OpenAPI document, the configuration table of the README, and the table
+ * of attacks in docs/security.md. With `--check` it writes nothing, names what differs and exits with 1.
  */
 
 const ROOT = join(import.meta.dirname, '../../..');
-const BEGIN = '<!-- config:start -->';
-const END = '<!-- config:end -->';
+const CONFIG = ['<!-- config:start -->', '<!-- config:end -->'] as const;
+const ATTACK_TABLE = ['<!-- attacks:start -->', '<!-- attacks:end -->'] as const;
+const TIERS = ['bubblewrap', 'launcher', 'none'] as const;
 
 /** The text with the part between the markers replaced. @throws Error when a marker is missing */
 export function replaceBetween(text: string, begin: string, end: string, content: string): string {
@@ -19,19 +21,35 @@ export function replaceBetween(text: string, begin: string, end: string, content
   return `${text.slice(0, from + begin.length)}\n\n${content}\n\n${text.slice(to)}`;
 }
 
+const cell = (text: string) => text.replaceAll('|', '\\|');
+
 /** The configuration as a Markdown table. */
 export function configMarkdown(): string {
-  const cell = (text: string) => text.replaceAll('|', '\\|');
   const rows = configTable.map(
     ({ name, fallback, meaning }) => `| \`${name}\` | ${cell(fallback)} | ${cell(meaning)} |`,
   );
   return ['| Name | Default | Meaning |', '|---|---|---|', ...rows].join('\n');
 }
 
+/** The attack suite as a Markdown table. */
+export function attacksMarkdown(): string {
+  const rows = ATTACKS.map(({ id, attempt, expected, tiers, shownBy }) => {
+    const claims = TIERS.map((tier) => (tiers.includes(tier) ? 'contained' : ''));
+    const tests = shownBy.map((path) => `[${path.slice(path.lastIndexOf('/') + 1)}](../${path})`);
+    return `| ${[id, cell(attempt), cell(expected), ...claims, tests.join(', ')].join(' | ')} |`;
+  });
+  return [
+    `| # | Attempt | Outcome | ${TIERS.map((tier) => `\`${tier}\``).join(' | ')} | Test |`,
+    `|${'---|'.repeat(TIERS.length + 4)}`,
+    ...rows,
+  ].join('\n');
+}
+
 /** Path of each generated file, and its content given the present one. */
 const GENERATED: [path: string, make: (present: string) => string][] = [
   ['packages/contract/golden/openapi.json', () => `${JSON.stringify(openApiDocument(), null, 2)}\n`],
-  ['README.md', (present) => replaceBetween(present, BEGIN, END, configMarkdown())],
+  ['README.md', (present) => replaceBetween(present, ...CONFIG, configMarkdown())],
+  ['docs/security.md', (present) => replaceBetween(present, ...ATTACK_TABLE, attacksMarkdown())],
 ];
 
 function attempt<T>(path: string, make: () => T): T {
