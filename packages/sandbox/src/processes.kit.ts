@@ -45,7 +45,7 @@ export const isSandboxed = (pid: number): boolean => {
   return /node$/.test(args[0] ?? '') && args.some((arg) => arg.endsWith('child.mjs'));
 };
 
-/** Opens a sandbox, starts an endless loop in it and says so. */
+/** Opens a sandbox, starts in it code that writes a file into directories of its own and then loops, and says so. */
 const PLATFORM = (tier: string, dataDir: string) => `
   import { systemClock } from '@wellspring/core/clock';
   import { silentLog } from '@wellspring/core/log';
@@ -53,7 +53,8 @@ const PLATFORM = (tier: string, dataDir: string) => `
   const { executor } = await createSandbox({ dataDir: ${JSON.stringify(dataDir)}, isolation: '${tier}', pool: 2,
     codeAllowNetworks: [], platform: { names: [], listenerPorts: [], endpoints: [] }, packageEnvironment: {}, clock: systemClock, log: silentLog });
   const bundle = { format: 'esm', packages: {}, lockfile: null,
-    code: 'export default { name: "x", run() { console.log("in"); setTimeout(() => { for (;;); }, 1); return new Promise(() => {}) } }' };
+    code: 'import fs from "node:fs"; import os from "node:os"; export default { name: "x", run() {' +
+      'fs.mkdirSync(os.tmpdir() + "/a/b", { recursive: true }); fs.writeFileSync(os.tmpdir() + "/a/b/c", "c"); console.log("in"); setTimeout(() => { for (;;); }, 1); return new Promise(() => {}) } }' };
   const instance = { source_id: 'dc_x', props: [], values: {}, endpoints: {}, db: {}, dbRevision: 0 };
   executor.execute(
     { process: 'a/1', bundle, bundleId: 'endless', instance,

@@ -14,6 +14,7 @@ import { createSlots } from './slots.ts';
 import { createSupervisor } from './supervisor.ts';
 import { findBubblewrap } from './tiers/bubblewrap.ts';
 import { chooseTier, type Isolation, IsolationUnavailable } from './tiers/choose.ts';
+import { removeLeftovers } from './tiers/launcher-leftovers.ts';
 import { NOBODY } from './tiers/root-files.ts';
 
 export { IsolationUnavailable };
@@ -51,14 +52,15 @@ export interface Sandbox {
 export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
   const { dataDir, isolation, codeAllowNetworks, platform, egressLimits } = options;
   const { packageEnvironment, clock, log, pool = 4 } = options;
-  const slots = createSlots(dataDir);
+  const cache = join(dataDir, 'cache');
+  const slots = createSlots(dataDir, (base) => removeLeftovers(base, cache));
   const programs = await writePrograms(slots.shared);
   const readable = createReadableFiles(slots.shared);
   const tierOptions = {
     programs,
     directory: join(slots.shared, 'tier'),
     readable,
-    cache: join(dataDir, 'cache'),
+    cache,
     packages: slots.packages,
     heapMb: LIMITS.memoryMb - 64,
   };

@@ -51,8 +51,9 @@ export interface Slots {
 /**
  * A directory of ours, empty; the same one for the same data, so that nothing is left behind by a crash. Two platforms
  * may be given the same relative path in different working directories: the absolute one tells them apart.
+ * @param removeForeign removes files of other users from slots
  */
-function baseFor(dataDir: string): string {
+function baseFor(dataDir: string, removeForeign: (base: string) => void): string {
   const path = join(
     tmpdir(),
     `wellspring-${createHash('sha256').update(resolve(dataDir)).digest('hex').slice(0, 16)}`,
@@ -63,7 +64,17 @@ function baseFor(dataDir: string): string {
     const found = lstatSync(path);
     // Somebody else's directory, or a link: not to be trusted.
     if (!found.isDirectory() || found.uid !== process.getuid?.()) return mkdtempSync(`${path}-`);
-    empty(path);
+    try {
+      empty(path);
+    } catch {
+      removeForeign(path);
+      try {
+        empty(path);
+      } catch {
+        // What is in it must not keep the platform from its start.
+        return mkdtempSync(`${path}-`);
+      }
+    }
     mkdirSync(path, { mode: 0o711 });
   }
   return path;
@@ -113,8 +124,9 @@ async function linkTree(from: string, to: string): Promise<void> {
   );
 }
 
-export function createSlots(dataDir: string): Slots {
-  const base = makeDirectory(baseFor(dataDir), 0o711);
+/** @param removeForeign removes from slots what files of other users a crash has left and the platform may not remove */
+export function createSlots(dataDir: string, removeForeign: (base: string) => void = () => {}): Slots {
+  const base = makeDirectory(baseFor(dataDir, removeForeign), 0o711);
   const shared = makeDirectory(join(base, 'shared'), 0o755);
   const packages = makeDirectory(join(base, 'packages'), 0o311);
   const userIds = createUserIds();

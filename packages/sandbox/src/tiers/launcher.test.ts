@@ -82,22 +82,31 @@ onLauncher('the temporary directory of tier launcher', () => {
 });
 
 const childrenOf = (pid: number) =>
-  readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').map(Number);
+  readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number);
 const state = (pid: number) => /^State:\s+(\w)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1];
 
-(SETCAP && TIERS.includes('launcher') ? test : test.skip)(
+const testWithCapabilities = SETCAP && TIERS.includes('launcher') ? test : test.skip;
+const CAPABILITIES = 'cap_sys_chroot,cap_setuid,cap_setgid=ep';
+
+/** Directories of a platform that is not root, and a launcher with capabilities in its cache. */
+async function prepareUser() {
+  directory = await tempDir();
+  await chmod(directory.path, 0o755);
+  const data = join(directory.path, 'data');
+  const temporary = join(directory.path, 'tmp');
+  const launcher = provideLauncher(join(data, 'cache'));
+  execFileSync(SETCAP!, [CAPABILITIES, launcher]);
+  await mkdir(temporary);
+  await chmod(launcher, 0o755);
+  for (const path of [data, temporary, join(data, 'cache')]) await chown(path, USER, USER);
+  return { data, launcher, temporary, options: { uid: USER, gid: USER, temporary } };
+}
+
+testWithCapabilities(
   'a platform that is not root uses the launcher by its file capabilities: it signals and cleans up what it may not touch itself',
   async () => {
-    directory = await tempDir();
-    await chmod(directory.path, 0o755);
-    const data = join(directory.path, 'data');
-    const temporary = join(directory.path, 'tmp');
-    const launcher = provideLauncher(join(data, 'cache'));
-    execFileSync(SETCAP!, ['cap_sys_chroot,cap_setuid,cap_setgid=ep', launcher]);
-    await mkdir(temporary);
-    await chmod(launcher, 0o755);
-    for (const path of [data, temporary, join(data, 'cache')]) await chown(path, USER, USER);
-    platform = await startPlatform('launcher', data, { uid: USER, gid: USER, temporary });
+    const { data, temporary, options } = await prepareUser();
+    platform = await startPlatform('launcher', data, options);
     const below = descendants(platform.pid!);
     const sandboxed = below.filter(isSandboxed);
     expect(sandboxed.length).toBeGreaterThanOrEqual(2);
@@ -129,4 +138,41 @@ const state = (pid: number) => /^State:\s+(\w)/m.exec(readFileSync(`/proc/${pid}
     for (const slot of left) expect(readdirSync(join(temporary, base!, slot, 'tmp'))).toEqual([]);
     expect(left.length).toBeGreaterThan(0);
   },
+);
+
+testWithCapabilities(
+  'a platform that is not root starts again when launchers were killed and files of other users are left',
+  async () => {
+    const { data, launcher, temporary, options } = await prepareUser();
+    platform = await startPlatform('launcher', data, options);
+    const below = descendants(platform.pid!);
+    const launchers = below.filter((pid) => childrenOf(pid).some(isSandboxed));
+    expect(launchers.length).toBeGreaterThanOrEqual(2);
+    // Stopped ones cannot clean up when the platform ends.
+    for (const pid of launchers) process.kill(pid, 'SIGSTOP');
+    platform.kill('SIGKILL');
+    for (const pid of launchers) process.kill(pid, 'SIGKILL');
+    await eventually(() => below.every((pid) => !isAlive(pid)));
+    const [base] = readdirSync(temporary);
+    const slots = readdirSync(join(temporary, base!)).map((name) => join(temporary, base!, name));
+    const left = slots.filter((slot) => existsSync(join(slot, 'tmp/a/b/c')));
+    expect(left).toHaveLength(1);
+    const asUser = ['--reuid', String(USER), '--regid', String(USER), '--clear-groups'];
+    expect(() => execFileSync('/usr/bin/setpriv', [...asUser, 'rm', join(left[0]!, 'tmp/a/b/c')])).toThrow();
+
+    // Without a launcher that may remove them, in another directory.
+    execFileSync(SETCAP!, ['-r', launcher]);
+    platform = await startPlatform('none', data, options);
+    expect(readdirSync(temporary).sort()).toEqual([base, expect.stringContaining(`${base}-`)]);
+    expect(existsSync(join(left[0]!, 'tmp/a/b/c'))).toBe(true);
+    const second = descendants(platform.pid!);
+    platform.kill('SIGKILL');
+    await eventually(() => second.every((pid) => !isAlive(pid)));
+
+    execFileSync(SETCAP!, [CAPABILITIES, launcher]);
+    platform = await startPlatform('launcher', data, options);
+    expect(existsSync(left[0]!)).toBe(false);
+    expect(existsSync(join(temporary, base!, 'shared'))).toBe(true);
+  },
+  120_000,
 );
