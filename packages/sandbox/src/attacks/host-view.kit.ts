@@ -1,0 +1,67 @@
+import { randomUUID } from 'node:crypto';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { descendants } from '../processes.kit.ts';
+import { type TestSandbox, values } from '../sandbox.kit.ts';
+
+/** What the host knows of code that runs: its directories and its process. */
+
+/** Paths of a slot on the host, in which a process lives. */
+export interface LiveSlot {
+  path: string;
+  /** The file of its code. */
+  code: string;
+  egress: string;
+  tmp: string;
+}
+
+const list = (directory: string): string[] => {
+  try {
+    return readdirSync(directory);
+  } catch {
+    // It was removed meanwhile, or is no directory.
+    return [];
+  }
+};
+
+/** Starts a process with code that can be recognised, and finds its slot. */
+export async function liveSlot(sandbox: TestSandbox, name: string): Promise<LiveSlot> {
+  const mark = randomUUID();
+  const run = await sandbox.run(`return ${JSON.stringify(mark)}`, { process: name });
+  if (values(run)[0] !== mark) throw new Error(`The process ${name} does not run.`);
+  for (const base of list(tmpdir()).filter((entry) => entry.startsWith('wellspring-')))
+    for (const id of list(join(tmpdir(), base))) {
+      const path = join(tmpdir(), base, id);
+      const code = join(path, 'app', 'component.mjs');
+      if (existsSync(code) && readFileSync(code, 'utf8').includes(mark))
+        return { path, code, egress: join(path, 'run', 'eg'), tmp: join(path, 'tmp') };
+    }
+  throw new Error(`The slot of ${name} was not found.`);
+}
+
+/** Host id of the process below this one whose code has set this `process.title`. */
+export function pidOfTitle(title: string): number {
+  const found = descendants(process.pid).find((pid) => {
+    try {
+      return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')[0] === title;
+    } catch {
+      // It has ended.
+      return false;
+    }
+  });
+  if (found === undefined) throw new Error(`The host sees no process with the title ${title}.`);
+  return found;
+}
+
+/** Ports of TCP on which somebody listens in the network namespace of a process. */
+export const portsListenedTo = (pid: number): number[] =>
+  ['tcp', 'tcp6'].flatMap((protocol) =>
+    readFileSync(`/proc/${pid}/net/${protocol}`, 'utf8')
+      .split('\n')
+      .slice(1)
+      .flatMap((line) => {
+        const [, local, , state] = line.trim().split(/\s+/);
+        return state === '0A' ? [Number.parseInt(local!.split(':')[1]!, 16)] : [];
+      }),
+  );
