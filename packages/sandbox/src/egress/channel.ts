@@ -1,5 +1,4 @@
 import type { Socket } from 'node:net';
-import { createRateLimit } from './limits.ts';
 import { type Answer, createLineReader, MAX_LINE_BYTES, type Question } from './wire.ts';
 
 /** The relay's side of the channel of one thread. Everything that comes from the other side is hostile. */
@@ -12,8 +11,6 @@ export interface Channel {
 /** Answers that a thread has not read. */
 const MAX_UNREAD_BYTES = 1024 * 1024;
 const MAX_NAME = 255;
-const LINES_PER_SECOND = 500;
-const LINE_BURST = 2000;
 
 const isId = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
 const isName = (value: unknown): value is string =>
@@ -37,9 +34,14 @@ export function parseQuestion(line: string): Question | undefined {
   return undefined;
 }
 
-export function createChannel(socket: Socket, onQuestion: (question: Question) => void): Channel {
-  const mayTalk = createRateLimit(LINES_PER_SECOND, LINE_BURST);
+/** @param mayTalk the rate limit of the sandbox: a new channel does not start it anew */
+export function createChannel(
+  socket: Socket,
+  mayTalk: (now: number) => boolean,
+  onQuestion: (question: Question) => void,
+): Channel {
   const read = createLineReader(MAX_LINE_BYTES, (line) => {
+    if (socket.destroyed) return;
     const question = mayTalk(performance.now()) ? parseQuestion(line) : undefined;
     if (question) onQuestion(question);
     else socket.destroy();

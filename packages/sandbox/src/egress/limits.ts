@@ -8,6 +8,13 @@ export interface EgressLimits {
   /** Names looked up per second, and at once after a pause. */
   lookupsPerSecond: number;
   lookupBurst: number;
+  /** Addresses of one target that are tried; each takes a socket of the relay. */
+  addresses: number;
+  /** Questions of a sandbox that are not answered yet; each may wait for a slow name server. */
+  pendingLookups: number;
+  /** Lines that the threads of a sandbox say on their channels per second, and at once after a pause. */
+  linesPerSecond: number;
+  lineBurst: number;
   /** Bytes per run, sent and received together. */
   bytesPerRun: number;
   /** From the acceptance of a connection to its last byte of preamble. */
@@ -24,6 +31,10 @@ export const EGRESS_LIMITS: EgressLimits = {
   connectionBurst: 100,
   lookupsPerSecond: 100,
   lookupBurst: 200,
+  addresses: 8,
+  pendingLookups: 128,
+  linesPerSecond: 500,
+  lineBurst: 2000,
   bytesPerRun: 100 * 1024 * 1024,
   preambleMs: 5_000,
   connectMs: 30_000,

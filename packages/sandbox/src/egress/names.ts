@@ -3,6 +3,11 @@ import { isIP } from 'node:net';
 import { RelayError } from './relay-error.ts';
 import type { Found } from './wire.ts';
 
+/** Names that the relay's process looks up at the same time. */
+export const MAX_LOOKUPS = 32;
+/** Of the thread pool: libuv gives half of it to look-ups. */
+export const LOOKUP_THREADS = 2 * MAX_LOOKUPS;
+
 /** How the relay asks for names. Replaced in tests of hostile name servers. */
 export interface Names {
   /** All addresses of a name, as the system finds them. */

@@ -4,6 +4,7 @@ import { connect } from 'node:net';
 import { createInterface } from 'node:readline';
 import { describe, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
+import { MAX_LOOKUPS } from './names.ts';
 import { type Client, echo, openRelay, serve } from './relay.kit.ts';
 import { encodePreamble, OPERATION } from './wire.ts';
 
@@ -237,6 +238,78 @@ describe('a hostile sandbox', () => {
     expect(destinations).toHaveLength(65);
     expect(destinations.at(-1)).toMatchObject({ host: '*', refused: 136 });
   });
+});
+
+describe('a slow name server', () => {
+  /** Names below `slow.` are never answered. */
+  const names = {
+    pending: 0,
+    lookup(host: string) {
+      if (host !== 'fast.example') names.pending += 1;
+      return host === 'fast.example'
+        ? Promise.resolve([{ address: '127.0.0.1', family: 4 as const }])
+        : new Promise<never>(() => {});
+    },
+    records: async () => [],
+  };
+
+  test('holds up the owner who asks for its names, and nobody else', async () => {
+    names.pending = 0;
+    await using relay = await openRelay({ names });
+    const clients = await Promise.all([1, 2, 3].map((n) => relay.client(`a${n}`, 'attacker')));
+    for (const client of clients)
+      for (let n = 0; n < 100; n += 1) void client.ask({ lookup: `n${n}.slow.example` });
+    await eventually(() => names.pending > 0);
+    const other = await relay.client('b', 'other');
+    expect(await other.ask({ lookup: 'fast.example' })).toHaveProperty('found');
+    // Half of what there is for all code.
+    expect(names.pending).toBeLessThanOrEqual(MAX_LOOKUPS / 2);
+  });
+
+  test('holds back so many questions of a sandbox, which the error of the next one names', async () => {
+    await using relay = await openRelay({ names, limits: { pendingLookups: 3 } });
+    const client = await relay.client('a');
+    for (let n = 0; n < 3; n += 1) void client.ask({ lookup: 'x.slow.example' });
+    expect(await client.ask({ lookup: 'fast.example' })).toMatchObject({
+      failed: { code: 'EAGAIN', message: expect.stringContaining('limit of 3 look-ups at the same time') },
+    });
+  });
+});
+
+test('a target with many addresses takes a few sockets', async () => {
+  await using server = await serve(echo, '127.0.0.1');
+  const refusing = Array.from({ length: 20 }, (_, n) => `127.0.1.${n + 1}`);
+  const tried = async (addresses: string[]) => {
+    await using relay = await openRelay();
+    const client = await relay.client('a');
+    const { id } = client.connect(addresses.join(','), server.port);
+    // Awaited here: the relay is closed at the end of this function.
+    return await client.answerTo(id);
+  };
+  expect(await tried([...refusing.slice(0, 7), '127.0.0.1'])).toHaveProperty('connected');
+  expect(await tried([...refusing.slice(0, 8), '127.0.0.1'])).toHaveProperty('failed');
+});
+
+test('a new channel does not start the limit of lines anew', async () => {
+  await using relay = await openRelay({ limits: { linesPerSecond: 1, lineBurst: 50 } });
+  await relay.client('a');
+  const answersTo = async (lines: number) => {
+    const socket = connect(relay.path('a'));
+    socket.on('error', () => {});
+    socket.write(encodePreamble({ operation: OPERATION.control, channel: 9, id: 0, port: 0, host: '' }));
+    for (let id = 0; id < lines; id += 1) socket.write(`{"id":${id},"lookup":"127.0.0.1"}\n`);
+    let text = '';
+    socket.on('data', (chunk) => {
+      text += String(chunk);
+    });
+    const closed = once(socket, 'close');
+    await Promise.race([closed, eventually(() => text.split('\n').length > lines)]);
+    const { destroyed } = socket;
+    socket.destroy();
+    return destroyed ? 'disconnected' : 'answered';
+  };
+  expect(await answersTo(30)).toBe('answered');
+  expect(await answersTo(30)).toBe('disconnected');
 });
 
 test('a report tells host, port, connections and bytes of each destination, once', async () => {

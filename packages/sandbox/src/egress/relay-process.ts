@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type { Log } from '@wellspring/core/log';
 import type { EgressCounts } from '../port.ts';
 import type { Slot } from '../slots.ts';
+import { LOOKUP_THREADS } from './names.ts';
 import type { Order, RelayConfig, Report } from './relay.ts';
 import type { Destination } from './traffic.ts';
 import { createLineReader } from './wire.ts';
@@ -63,8 +64,6 @@ const MAX_RESTART_MS = 5_000;
 /** After so long, the next failure counts as the first one. */
 const STABLE_MS = 60_000;
 const HEAP_MB = 256;
-/** Threads for look-ups, so that one slow name server does not hold up all sandboxes. */
-const LOOKUP_THREADS = '32';
 
 export function startEgress({ node, program, config, log }: EgressOptions): Egress {
   const slots = new Map<string, Assignment>();
@@ -123,7 +122,7 @@ export function startEgress({ node, program, config, log }: EgressOptions): Egre
       ...user,
       detached: true,
       cwd: '/',
-      env: { UV_THREADPOOL_SIZE: LOOKUP_THREADS },
+      env: { UV_THREADPOOL_SIZE: String(LOOKUP_THREADS) },
       stdio: ['pipe', 'pipe', 'pipe'],
     });
     relay = child;

@@ -1,7 +1,8 @@
 import { isIP } from 'node:net';
 import { canonicalAddress, createAddressGuard } from '@wellspring/core/addresses';
+import { createFairPermits } from '@wellspring/core/fair-permits';
 import { EGRESS_LIMITS, type EgressLimits } from './limits.ts';
-import { type Names, systemNames } from './names.ts';
+import { MAX_LOOKUPS, type Names, systemNames } from './names.ts';
 import { createOwnAddresses } from './platform-addresses.ts';
 import {
   type PlatformAddresses,
@@ -15,6 +16,7 @@ import {
 import { RelayError } from './relay-error.ts';
 import { createSandboxRelay, type Rules, type SandboxRelay } from './sandbox-relay.ts';
 import type { Destination } from './traffic.ts';
+import type { Found } from './wire.ts';
 
 export interface RelayConfig {
   /** CIDRs that all code may reach. */
@@ -48,6 +50,9 @@ interface Slot {
   relay: SandboxRelay;
 }
 
+/** Look-ups that no code may take. */
+const PLATFORM_LOOKUPS = 4;
+
 const refuse = (refusal: Refusal, target: Target) =>
   new RelayError({
     code: 'EACCES',
@@ -68,12 +73,26 @@ export function createRelay(
   const forAll = createAddressGuard(config.allowNetworks);
   const owners = new Map<string, (address: string) => boolean>();
   const slots = new Map<string, Slot>();
+  /** Some are left for the names of the platform itself. */
+  const lookups = createFairPermits({ total: MAX_LOOKUPS - PLATFORM_LOOKUPS });
 
-  function rulesOf(slot: () => Slot | undefined): Rules {
+  /** A slow name server holds up the owner who asks for its names, and nobody else. */
+  async function lookup(owner: string, host: string): Promise<Found[]> {
+    const release = await lookups.acquire(owner);
+    try {
+      return await names.lookup(host);
+    } finally {
+      release();
+    }
+  }
+
+  function rulesOf(id: string): Rules {
+    const slot = () => slots.get(id);
+    const owner = () => slot()?.owner ?? `slot ${id}`;
     const isReachable = (address: string) => {
       if (forAll(address)) return true;
-      const owner = slot()?.owner;
-      return typeof owner === 'string' && owners.get(owner)?.(address) === true;
+      const assigned = slot()?.owner;
+      return typeof assigned === 'string' && owners.get(assigned)?.(address) === true;
     };
     return {
       async resolve(target) {
@@ -84,7 +103,7 @@ export function createRelay(
         const isLiteral = literals.every((one) => isIP(one) !== 0);
         const refused = isLiteral ? refusePort(port) : refuseTarget(target, config.platform);
         if (refused) throw refuse(refused, target);
-        const found = isLiteral ? literals : (await names.lookup(host)).map(({ address }) => address);
+        const found = isLiteral ? literals : (await lookup(owner(), host)).map(({ address }) => address);
         const refusals = found.map((address) =>
           refuseAddress(address, port, { isReachable, isPlatform: own.isPlatform }),
         );
@@ -97,7 +116,7 @@ export function createRelay(
           return { records: await names.records(question.resolve, question.type) };
         }
         const host = question.lookup;
-        const found = await names.lookup(host);
+        const found = await lookup(owner(), host);
         // Addresses inside of the operator's network are nobody's business who may not reach them.
         const shown = found.filter(({ address }) => isReachable(canonicalAddress(address) ?? ''));
         if (shown.length === 0) {
@@ -129,7 +148,7 @@ export function createRelay(
         const relay = createSandboxRelay({
           path: order.path,
           limits,
-          rules: rulesOf(() => slots.get(id)),
+          rules: rulesOf(id),
           onUsed: () => report({ type: 'used', slot: id }),
           onLimit: (limit) => report({ type: 'limit', slot: id, limit }),
         });

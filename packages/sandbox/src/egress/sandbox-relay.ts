@@ -77,6 +77,8 @@ export function createSandboxRelay({
   const traffic = createTraffic();
   const mayConnect = createRateLimit(limits.connectionsPerSecond, limits.connectionBurst);
   const mayAsk = createRateLimit(limits.lookupsPerSecond, limits.lookupBurst);
+  const mayTalk = createRateLimit(limits.linesPerSecond, limits.lineBurst);
+  let pendingLookups = 0;
   let told = new Set<string>();
   let server: Server | undefined;
   let pause: NodeJS.Timeout | undefined;
@@ -128,7 +130,10 @@ export function createSandboxRelay({
       connections.set(key, connection);
       const addresses = await rules.resolve(target);
       signal.throwIfAborted();
-      outside = await dial(addresses, port, { timeoutMs: limits.connectMs, signal });
+      outside = await dial(addresses.slice(0, limits.addresses), port, {
+        timeoutMs: limits.connectMs,
+        signal,
+      });
     } catch (error) {
       if (connections.get(key) === connection) connections.delete(key);
       destination.refused += 1;
@@ -184,17 +189,23 @@ export function createSandboxRelay({
     const { id } = question;
     const hostname = 'lookup' in question ? question.lookup : question.resolve;
     const fallback = { syscall: 'lookup' in question ? 'getaddrinfo' : `query${question.type}` };
+    const refuse = (limit: string) =>
+      new RelayError({
+        ...fallback,
+        code: 'EAGAIN',
+        hostname,
+        message: `${fallback.syscall} EAGAIN ${hostname}: the limit of ${limit} is reached`,
+      });
+    pendingLookups += 1;
     try {
-      if (!mayAsk(performance.now()))
-        throw new RelayError({
-          ...fallback,
-          code: 'EAGAIN',
-          hostname,
-          message: `${fallback.syscall} EAGAIN ${hostname}: the limit of ${limits.lookupsPerSecond} look-ups per second is reached`,
-        });
+      if (pendingLookups > limits.pendingLookups)
+        throw refuse(`${limits.pendingLookups} look-ups at the same time`);
+      if (!mayAsk(performance.now())) throw refuse(`${limits.lookupsPerSecond} look-ups per second`);
       channel.send({ id, ...(await rules.ask(question)) } as Answer);
     } catch (error) {
       channel.send({ id, failed: { ...toWire(error, fallback), hostname } });
+    } finally {
+      pendingLookups -= 1;
     }
   }
 
@@ -203,7 +214,7 @@ export function createSandboxRelay({
       socket.destroy();
       return;
     }
-    const channel = createChannel(socket, (question) => {
+    const channel = createChannel(socket, mayTalk, (question) => {
       if ('acknowledge' in question) connections.get(`${number} ${question.acknowledge}`)?.acknowledged?.();
       else if ('close' in question) {
         const { pump, abort } = connections.get(`${number} ${question.close}`) ?? {};
@@ -264,12 +275,20 @@ export function createSandboxRelay({
     server = undefined;
   }
 
+  function openToAll(): void {
+    try {
+      chmodSync(path, 0o777);
+    } catch {
+      // The slot was removed meanwhile; its `close` is on its way.
+    }
+  }
+
   function listen(): void {
     pause = undefined;
     if (closed) return;
     rmSync(path, { force: true });
     server = createServer({ allowHalfOpen: true }, accept);
-    server.listen(path, () => chmodSync(path, 0o777));
+    server.listen(path, openToAll);
     server.on('error', () => {
       stopListening();
       if (!closed) pause ??= setTimeout(listen, SECOND_MS);
