@@ -26,14 +26,20 @@ attempt('the user root', () => process.getuid() === 0 || process.getgroups().inc
 // In a PID namespace of its own, this process is 1 and its threads have the next numbers.
 const isForeign = (pid) => pid > 0 && (process.pid !== 1 || pid > 100);
 attempt('a signal to a process of the host', () => HOST_PIDS.filter(isForeign).some((pid) => { try { return process.kill(pid, 0); } catch { return false; } }));
-const { TLSSocket } = process.getBuiltinModule('node:tls');
-const raw = () => new (new TLSSocket()._handle._parent.constructor)(0);
-attempt('a raw socket', () => raw().bind('127.0.0.1', 0) === 0);
-attempt('a raw IPv6 socket', () => raw().bind6('::1', 0, 0) === 0);
+const RAW = \`
+  const { TLSSocket } = process.getBuiltinModule('node:tls');
+  const raw = () => new (new TLSSocket()._handle._parent.constructor)(0);
+  const results = [raw().bind('127.0.0.1', 0), raw().bind6('::1', 0, 0)];
+\`;
+const ofRaw = { main: (0, eval)('(() => {' + RAW + 'return results })()') };
+ofRaw.thread = await new Promise((resolve, reject) => new Worker(RAW + "process.getBuiltinModule('node:worker_threads').parentPort.postMessage(results)", { eval: true })
+  .on('message', resolve).on('error', reject));
+for (const [where, results] of Object.entries(ofRaw)) if (!results.every((result) => result < 0)) reached.push('a raw socket: ' + where);
 `;
 
 /**
- * What a tier has to keep in before it is trusted. Without `hostPids` only what a tier without the kernel's help can do. The code names whatever it reached; nothing is what it should.
+ * What a tier has to keep in before it is trusted. Without `hostPids` only what a tier without the kernel's help can
+ * do. The code names whatever it reached; nothing is what it should.
  */
 const probe = (unreachable: readonly string[], hostPids: readonly number[] | undefined) => `
 import fs from 'node:fs';
