@@ -6,6 +6,7 @@ import type { Clock } from '@wellspring/core/clock';
 import { truncateUtf8 } from '@wellspring/core/truncate';
 import { type Account, lowerPriority, openAccount } from './accounting.ts';
 import { type Budget, createBudget } from './budget.ts';
+import { createDeadline } from './deadline.ts';
 import { createFrameChannel } from './frame-channel.ts';
 import type { FrameParser } from './frame-parser.ts';
 import { type ChildMessage, maxFrameBytes } from './frame-schema.ts';
@@ -22,12 +23,13 @@ type Reason = Extract<Result, { ok: false }>['reason'];
 export interface Child {
   /** Resolves when it can take calls. @throws Error when it ended before */
   ready: Promise<void>;
-  /** Gives undefined when the process ended before the call was begun: it may be made again elsewhere. */
+  /** @param done gets undefined when the process ended before the call was begun: it may be made again elsewhere */
   call(
     frame: CallFrame,
     host: Host,
     options: { timeoutMs: number; signal?: AbortSignal },
-  ): Promise<Result | undefined>;
+    done: (result: Result | undefined) => void,
+  ): void;
   /** False: it has ended, or must not be used again. */
   readonly usable: boolean;
   /** Whose code it runs: owners share the time that the platform takes for the frames of their processes. */
@@ -80,7 +82,6 @@ interface Call {
   isDefine: boolean;
   /** performance.now() when its turn came; 0 before. */
   began: number;
-  timer: NodeJS.Timeout | undefined;
   budget: Budget;
   aborted: boolean;
   end(result: Result | undefined): void;
@@ -105,6 +106,9 @@ export function startChild({ tier, slot, clock, turns, parser }: ChildOptions): 
   /** Processor time that is part of a result already. */
   let chargedMs = 0;
   let killed: { reason: Reason; message: string } | undefined;
+  const timeout = createDeadline(() => {
+    if (call) kill('timeout', `It took longer than ${call.timeoutMs / 1000} s.`);
+  });
   const ready = Promise.withResolvers<void>();
   ready.promise.catch(() => {});
 
@@ -113,13 +117,12 @@ export function startChild({ tier, slot, clock, turns, parser }: ChildOptions): 
     call = calls[0];
     if (!call) return;
     lateBytes = 0;
-    const { timeoutMs, aborted } = call;
-    if (aborted) {
+    if (call.aborted) {
       kill('aborted', ABORTED);
       return;
     }
     call.began = performance.now();
-    call.timer = setTimeout(() => kill('timeout', `It took longer than ${timeoutMs / 1000} s.`), timeoutMs);
+    timeout.set(call.began + call.timeoutMs, call.began);
   }
 
   /**
@@ -138,9 +141,9 @@ export function startChild({ tier, slot, clock, turns, parser }: ChildOptions): 
   function finish(result: Result): void {
     const done = calls.shift();
     if (!done) return;
-    clearTimeout(done.timer);
-    done.end(result);
     call = undefined;
+    timeout.unset();
+    done.end(result);
     if (usable) begin();
     else for (const waiting of calls.splice(0)) waiting.end(undefined);
   }
@@ -156,6 +159,7 @@ export function startChild({ tier, slot, clock, turns, parser }: ChildOptions): 
     killed ??= { reason, message };
     channel.close();
     fail(reason, message);
+    timeout.close();
     tier.kill(started);
     // Killed while it starts, bubblewrap may leave a child that does not know of its death yet: it ends by this.
     socket.destroy();
@@ -277,6 +281,7 @@ export function startChild({ tier, slot, clock, turns, parser }: ChildOptions): 
       else if (isMemory) fail('memory', `The code used more memory than ${LIMITS.memoryMb} MB.`);
       else if (killed) fail(killed.reason, killed.message);
       else fail('crash', `The process of the code ended (${how}).`);
+      timeout.close();
       account?.close();
       resolve();
     };
@@ -297,6 +302,8 @@ export function startChild({ tier, slot, clock, turns, parser }: ChildOptions): 
     const excess = exceeded(sample) ?? (await tmpExceeded(tier, slot, account!));
     if (excess) kill(excess.reason, excess.message);
   }
+
+  const uncork = () => socket.uncork();
 
   const child: Child = {
     ready: ready.promise,
@@ -321,42 +328,39 @@ export function startChild({ tier, slot, clock, turns, parser }: ChildOptions): 
       } while (checkAgain);
       checking = false;
     },
-    call(frame, host, { timeoutMs, signal }) {
-      return new Promise<Result | undefined>((resolve) => {
-        if (!usable) return resolve(undefined);
-        const abort = () => {
-          made.aborted = true;
-          // One that waits is aborted when its turn comes: those before it are not to suffer.
-          if (calls[0] === made) kill('aborted', ABORTED);
-        };
-        const made: Call = {
-          host,
-          timeoutMs,
-          isDefine: frame.call.kind === 'define',
-          began: 0,
-          timer: undefined,
-          budget: createBudget(),
-          aborted: signal?.aborted === true,
-          end(result) {
-            signal?.removeEventListener('abort', abort);
-            resolve(result);
-          },
-        };
-        signal?.addEventListener('abort', abort, { once: true });
-        calls.push(made);
-        if (calls.length === 1) begin();
-        if (!usable) return;
-        if (frozen) {
-          frozen = false;
-          account?.resume();
-        }
-        if (socket.writableCorked === 0) {
-          // Calls made in one turn leave in one write.
-          socket.cork();
-          process.nextTick(() => socket.uncork());
-        }
-        socket.write(encodeFrame(FRAME.call, frame));
-      });
+    call(frame, host, { timeoutMs, signal }, done) {
+      if (!usable) return done(undefined);
+      const abort = () => {
+        made.aborted = true;
+        // One that waits is aborted when its turn comes: those before it are not to suffer.
+        if (calls[0] === made) kill('aborted', ABORTED);
+      };
+      const made: Call = {
+        host,
+        timeoutMs,
+        isDefine: frame.call.kind === 'define',
+        began: 0,
+        budget: createBudget(),
+        aborted: signal?.aborted === true,
+        end(result) {
+          signal?.removeEventListener('abort', abort);
+          done(result);
+        },
+      };
+      signal?.addEventListener('abort', abort, { once: true });
+      calls.push(made);
+      if (calls.length === 1) begin();
+      if (!usable) return;
+      if (frozen) {
+        frozen = false;
+        account?.resume();
+      }
+      if (calls.length > 1 && socket.writableCorked === 0) {
+        // Calls made ahead in one turn leave in one write. A process that waits gets its call at once.
+        socket.cork();
+        process.nextTick(uncork);
+      }
+      socket.write(encodeFrame(FRAME.call, frame));
     },
   };
   return child;

@@ -80,6 +80,9 @@ function expect(fields: Fields, checks: Record<string, (value: unknown) => boole
   }
 }
 
+/** How most runs end. */
+const END_OK = Buffer.from('{"ok":true}');
+
 /** @throws ProtocolError */
 export function readFrame(type: number, content: Buffer): ChildMessage {
   switch (type) {
@@ -98,7 +101,7 @@ export function readFrame(type: number, content: Buffer): ChildMessage {
     case FRAME.dbSet:
       return { type: 'dbSet', set: readDbSet(object(content)) };
     case FRAME.end:
-      return { type: 'end', end: readEnd(object(content)) };
+      return { type: 'end', end: END_OK.equals(content) ? { ok: true } : readEnd(object(content)) };
     default:
       throw new ProtocolError(`a frame of type ${type}`);
   }

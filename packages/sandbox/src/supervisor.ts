@@ -1,5 +1,5 @@
 import type { Executor, Host, Result, Task } from './port.ts';
-import { createWorkers, isOutdated, suits, type WorkersOptions } from './workers.ts';
+import { createWorkers, isOutdated, suits, type Worker, type WorkersOptions } from './workers.ts';
 
 interface Call {
   task: Task;
@@ -37,15 +37,14 @@ export function createSupervisor(options: WorkersOptions): Executor {
   let closed = false;
 
   /** A process that can take the first call that was not sent; undefined: look again, something has changed. */
-  async function workerFor(key: string, { task }: Call) {
+  function workerFor(key: string, { task }: Call): Worker | Promise<Worker | undefined> {
     const worker = workers.get(key);
     if (!worker) return workers.start(task);
     const fits = suits(worker, task);
     // The map that is to be sent must not undo what the calls under way have set meanwhile.
     if (fits && (worker.busy === 0 || !isOutdated(worker, task))) return worker;
     if (fits || (worker.busy > 0 && worker.child.usable)) {
-      await worker.last;
-      return undefined;
+      return new Promise((resolve) => worker.whenIdle.push(() => resolve(undefined)));
     }
     return workers.start(task);
   }
@@ -56,14 +55,13 @@ export function createSupervisor(options: WorkersOptions): Executor {
     line.sending = true;
     for (let call = line.calls[line.sent]; call; call = line.calls[line.sent]) {
       try {
-        const worker = await workerFor(key, call);
+        const found = workerFor(key, call);
+        const worker = found instanceof Promise ? await found : found;
         // The process of those before it ended meanwhile: they go first.
         if (!worker || line.calls[line.sent] !== call) continue;
         line.sent += 1;
         const sent = call;
-        workers
-          .call(worker, call.task, call.host, call.options)
-          .then((result) => settle(key, line, sent, result));
+        workers.call(worker, call.task, call.host, call.options, (result) => settle(key, line, sent, result));
       } catch (error) {
         remove(line, call);
         call.reject(error);
@@ -101,7 +99,10 @@ export function createSupervisor(options: WorkersOptions): Executor {
 
   async function once({ task, host, options }: Pick<Call, 'task' | 'host' | 'options'>): Promise<Result> {
     for (;;) {
-      const result = await workers.call(await workers.start(task), task, host, options);
+      const worker = await workers.start(task);
+      const result = await new Promise<Result | undefined>((resolve) =>
+        workers.call(worker, task, host, options, resolve),
+      );
       if (closed && isBrokenOff(result)) throw new Error(CLOSED);
       if (result) return result;
     }

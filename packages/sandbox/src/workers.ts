@@ -39,8 +39,8 @@ export interface Worker {
   busy: number;
   /** performance.now() of its last use. */
   usedAt: number;
-  /** Settles with the newest call. Never rejects. */
-  last: Promise<unknown>;
+  /** Called when no call is under way or waiting any more. */
+  whenIdle: (() => void)[];
   /** It ends with the calls that it has. */
   retired: boolean;
   load: CallFrame['load'] | undefined;
@@ -56,13 +56,14 @@ export interface Workers {
   get(key: string): Worker | undefined;
   /** A new process for the task, in the place of the one that its key had. */
   start(task: Task): Promise<Worker>;
-  /** @returns what came of it; undefined when the process ended before it began with it */
+  /** @param done gets what came of it; undefined when the process ended before it began with it */
   call(
     worker: Worker,
     task: Task,
     host: Host,
     options: { timeoutMs: number; signal?: AbortSignal },
-  ): Promise<Result | undefined>;
+    done: (result: Result | undefined) => void,
+  ): void;
   retire(keyPrefix: string, atOnce: boolean): void;
   stats(): { processes: number; idle: number; busy: number; pool: number };
   close(): Promise<void>;
@@ -192,6 +193,15 @@ export function createWorkers({
     }
   }
 
+  /** Its last call has ended. */
+  function rest(worker: Worker, task: Task): void {
+    busy.delete(worker);
+    if (task.process === undefined || worker.retired || closed) {
+      worker.child.kill('aborted', 'The process was used once.');
+    } else if (worker.child.usable) idle.add(worker.child);
+    for (const resolve of worker.whenIdle.splice(0)) resolve();
+  }
+
   return {
     get: (key) => workers.get(key),
 
@@ -219,7 +229,7 @@ export function createWorkers({
         calls: 0,
         busy: 0,
         usedAt: performance.now(),
-        last: Promise.resolve(),
+        whenIdle: [],
         retired: false,
         load: { path: `${tier.visible(slot).app}/${files.name}`, format: bundle.format },
         started: false,
@@ -238,7 +248,7 @@ export function createWorkers({
       return worker;
     },
 
-    call(worker, task, host, options) {
+    call(worker, task, host, options, done) {
       if (worker.busy === 0) idle.remove(worker.child);
       if (task.owner) egress.allowNetworks(task.owner);
       worker.busy += 1;
@@ -253,18 +263,13 @@ export function createWorkers({
           return revision;
         },
       };
-      const made = worker.child.call(frameOf(worker, task), counted, options).finally(() => {
+      worker.child.call(frameOf(worker, task), counted, options, (result) => {
         egress.endRun(worker.slot);
         worker.busy -= 1;
         worker.usedAt = performance.now();
-        if (worker.busy > 0) return;
-        busy.delete(worker);
-        if (task.process === undefined || worker.retired || closed) {
-          worker.child.kill('aborted', 'The process was used once.');
-        } else if (worker.child.usable) idle.add(worker.child);
+        if (worker.busy === 0) rest(worker, task);
+        done(result);
       });
-      worker.last = made;
-      return made;
     },
 
     retire(prefix, atOnce) {

@@ -7,7 +7,7 @@ import { createProgram, installGlobals } from '@wellspring/component/child/progr
 import type { Instance, LogLine } from '@wellspring/component/child/program-types';
 import { systemClock } from '@wellspring/core/clock';
 import { createFrameReader } from '../frame-reader.ts';
-import { type CallFrame, FRAME, type FrameType } from '../protocol.ts';
+import { type CallFrame, FRAME, type FrameType, HEADER_BYTES } from '../protocol.ts';
 import { preload } from './preload.ts';
 
 /**
@@ -23,29 +23,31 @@ const MAX_PENDING_BYTES = 64 * 1024;
 const FRAMES_FD = 3;
 const socket = new net.Socket({ fd: FRAMES_FD });
 const { stringify, parse } = JSON;
-const bufferFrom = Buffer.from;
-const concat = Buffer.concat;
+const { write } = Buffer.prototype;
 const nextTick = process.nextTick;
 const exit = process.exit.bind(process);
 const wait = Atomics.wait;
 const never = new Int32Array(new SharedArrayBuffer(4));
 
-let out: Buffer[] = [];
+/** Frames that were not written yet. It is written before it is full, so its size only bounds a write. */
+const out = Buffer.allocUnsafeSlow(MAX_PENDING_BYTES);
 let outBytes = 0;
+let isFlushDue = false;
 
 /**
  * Frames are written synchronously, so a frame is never left half written while code keeps the event loop busy, and
  * code that sends more than the platform takes is slowed down.
  */
 function flush(): void {
-  const all = out;
-  out = [];
+  const length = outBytes;
   outBytes = 0;
-  if (all.length === 0) return;
-  const bytes = all.length === 1 ? all[0]! : concat(all);
-  for (let at = 0; at < bytes.length; ) {
+  if (length > 0) writeAll(out, length);
+}
+
+function writeAll(bytes: Buffer, length: number): void {
+  for (let at = 0; at < length; ) {
     try {
-      at += writeSync(FRAMES_FD, bytes, at, bytes.length - at);
+      at += writeSync(FRAMES_FD, bytes, at, length - at);
     } catch (error) {
       // The supervisor is gone, or code has closed the descriptor.
       if ((error as { code?: string }).code !== 'EAGAIN') exit(0);
@@ -54,30 +56,60 @@ function flush(): void {
   }
 }
 
-function send(type: FrameType, ...parts: Buffer[]): void {
-  let length = 1;
-  for (const part of parts) length += part.length;
-  const head = Buffer.allocUnsafe(5);
-  head.writeUInt32LE(length, 0);
-  head[4] = type;
-  if (out.length === 0) nextTick(flush);
-  out.push(head, ...parts);
-  outBytes += length;
-  if (outBytes > MAX_PENDING_BYTES) flush();
+const writeText = (target: Buffer, text: string, at: number): number => write.call(target, text, at);
+
+function flushLater(): void {
+  isFlushDue = false;
+  flush();
 }
 
-const json = (value: unknown) => bufferFrom(stringify(value));
-const sendJson = (type: FrameType, value: unknown) => send(type, json(value));
+function putLength(target: Buffer, at: number, value: number): void {
+  target[at] = value;
+  target[at + 1] = value >>> 8;
+  target[at + 2] = value >>> 16;
+  target[at + 3] = value >>> 24;
+}
+
+/** @param payload of an emit, which has the length of its head before the head. */
+function put(
+  target: Buffer,
+  start: number,
+  type: FrameType,
+  head: string,
+  payload: string | undefined,
+): number {
+  let at = start + HEADER_BYTES;
+  if (payload !== undefined) at += 4;
+  const headBytes = writeText(target, head, at);
+  if (payload !== undefined) putLength(target, at - 4, headBytes);
+  at += headBytes;
+  if (payload !== undefined) at += writeText(target, payload, at);
+  putLength(target, start, at - start - 4);
+  target[start + 4] = type;
+  return at;
+}
+
+function send(type: FrameType, head: string, payload?: string): void {
+  // A character of a text takes up to three bytes of UTF-8.
+  const most = HEADER_BYTES + 4 + 3 * (head.length + (payload?.length ?? 0));
+  if (most > out.length - outBytes) flush();
+  if (most > out.length) {
+    const frame = Buffer.allocUnsafeSlow(most);
+    writeAll(frame, put(frame, 0, type, head, payload));
+    return;
+  }
+  outBytes = put(out, outBytes, type, head, payload);
+  if (isFlushDue) return;
+  isFlushDue = true;
+  nextTick(flushLater);
+}
+
+const sendJson = (type: FrameType, value: unknown) => send(type, stringify(value));
 
 const log = (line: LogLine) => sendJson(FRAME.log, { ...line, msg: line.msg.slice(0, MAX_LINE_CHARS) });
 
 const program = createProgram({
-  emit({ payload, ...head }) {
-    const headBytes = json(head);
-    const size = Buffer.allocUnsafe(4);
-    size.writeUInt32LE(headBytes.length, 0);
-    send(FRAME.emit, size, headBytes, bufferFrom(payload));
-  },
+  emit: ({ payload, ...head }) => send(FRAME.emit, stringify(head), payload),
   fault: (error) => sendJson(FRAME.fault, error),
   log,
   respond(reply) {
@@ -182,19 +214,28 @@ async function answer({ load: code, instance, db, call }: CallFrame): Promise<vo
 }
 
 /** Calls are carried out one after the other, in the order in which they came. */
-let last: Promise<void> = Promise.resolve();
+const waiting: CallFrame[] = [];
+let isAnswering = false;
+
+async function answerAll(): Promise<void> {
+  if (isAnswering) return;
+  isAnswering = true;
+  for (let call = waiting.shift(); call; call = waiting.shift()) {
+    await answer(call);
+    // The next call may never give the event loop a turn, or end the process: this one's end must not wait for it.
+    flush();
+  }
+  isAnswering = false;
+}
+
 const calls = createFrameReader((type) => (type === FRAME.call ? MAX_CALL_BYTES : undefined));
 
 function readCalls(chunk: Buffer): void {
   calls.push(chunk);
   for (let call = calls.next(); call; call = calls.next()) {
-    const frame = parse(call.content.toString('utf8')) as CallFrame;
-    last = last.then(async () => {
-      await answer(frame);
-      // The next call may never give the event loop a turn, or end the process: this one's end must not wait for it.
-      flush();
-    });
+    waiting.push(parse(call.content.toString('utf8')) as CallFrame);
   }
+  void answerAll();
 }
 
 // What escapes from the code's own promises and timers is told, and costs the process its further use.
