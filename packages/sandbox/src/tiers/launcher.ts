@@ -21,10 +21,13 @@ const EXIT_TMP_LIMIT = 122;
 
 /** @throws TierUnavailable when the kernel or the privileges do not suffice */
 function checkLauncher(launcher: string): void {
+  const needed = `The launcher needs to be started by root or to have capabilities: setcap cap_sys_chroot,cap_setuid,cap_setgid=ep ${launcher}; a container must not set no-new-privileges or drop these capabilities.`;
   let answer: string;
   try {
     answer = execFileSync(launcher, ['check'], { encoding: 'utf8', env: {}, timeout: 10_000 });
   } catch (error) {
+    // The kernel refuses a file with capabilities that a container has dropped.
+    if ((error as { code?: string }).code === 'EPERM') throw new TierUnavailable(needed);
     throw new TierUnavailable(`The launcher does not start: ${(error as Error).message}`);
   }
   const [, abi, capable] = /^landlock (\d+) capable (\d)/.exec(answer) ?? [];
@@ -33,11 +36,7 @@ function checkLauncher(launcher: string): void {
       `The launcher needs Landlock with ABI ${LANDLOCK_ABI} (Linux 6.12 or newer with Landlock enabled); this kernel has ABI ${abi}.`,
     );
   }
-  if (capable !== '1') {
-    throw new TierUnavailable(
-      `The launcher needs to be started by root or to have capabilities: setcap cap_sys_chroot,cap_setuid,cap_setgid=ep ${launcher}; a container must not set no-new-privileges or drop these capabilities.`,
-    );
-  }
+  if (capable !== '1') throw new TierUnavailable(needed);
 }
 
 export interface LauncherOptions extends TierOptions {
