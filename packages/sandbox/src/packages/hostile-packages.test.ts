@@ -51,6 +51,12 @@ describe.each(JAILS)('a hostile registry or package, in jail %s,', (name) => {
     expect(await packager.install('redirected-packument')).toMatch(
       /^400 invalid_component: .*not a public address/,
     );
+    // The path of a tarball at the npm registry is that at its mirror, never a reference to another host.
+    for (const [n, path] of [`http://${canary.host}/x.tgz`, `//${canary.host}/x.tgz`].entries()) {
+      const tarball = `https://registry.npmjs.org/${path}`;
+      registry.publish(`mirrored-${n}`, { '1.0.0': { dist: { tarball } } });
+      expect(await packager.install(`mirrored-${n}`)).toMatch(/1\.0\.0 \(its tarball was not found/);
+    }
     expect(canary.requests).toEqual([]);
     expect(await (await fetch(`http://${canary.host}/control`)).text()).toBe('canary');
     canary.requests.length = 0;
@@ -174,6 +180,25 @@ describe.each(JAILS)('a hostile registry or package, in jail %s,', (name) => {
     expect(await packager.install('after')).toMatchObject({ format: 'esm' });
   });
 
+  test('with thousands of tags for versions that do not exist is read once, not once for each tag', async () => {
+    const one = { '1.0.0': {}, '1.0.1': {} };
+    const numbers = Array.from({ length: 8000 }, (_, n) => n);
+    const dist = { tarball: `${registry.url}tags/-/tags-1.0.0.tgz`, integrity: 'sha512-AAAA' };
+    registry.publish('many-tags', one, {
+      'dist-tags': {
+        latest: '1.0.0',
+        next: '1.0.7',
+        ...Object.fromEntries(numbers.map((n) => [`t${n}`, `2.0.${n}`])),
+      },
+      versions: Object.fromEntries(
+        numbers.map((n) => [`1.0.${n}`, { name: 'many-tags', version: `1.0.${n}`, dist }]),
+      ),
+    });
+    expect(await packager.install('many-tags@1.0.7')).toMatch(
+      /^400 invalid_component: No version of many-tags@1\.0\.7/,
+    );
+  });
+
   test('cannot unpack more than the jail holds', async () => {
     const zeros = Buffer.alloc(300 * 1024 * 1024);
     registry.publish('bomb', {
@@ -189,5 +214,5 @@ describe.each(JAILS)('a hostile registry or package, in jail %s,', (name) => {
     expect(
       readdirSync(join(packager.dataDir, 'packages', 'sets')).filter((set) => set.endsWith('.part')),
     ).toEqual([]);
-  });
+  }, 120_000);
 });

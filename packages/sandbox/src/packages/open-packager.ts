@@ -32,7 +32,7 @@ export interface OpenPackager {
 
 const COLLECT_INTERVAL_MS = 60 * 60_000;
 
-/** Prepares the packager. Its thread and its processes start with the first piece of code. */
+/** Prepares the packager. Its processes start with the first piece of code. */
 export async function openPackager(options: OpenPackagerOptions): Promise<OpenPackager> {
   const { dataDir, shared, bwrap, user, packageEnvironment: environment, clock, log } = options;
   const [bundles, packages] = [join(dataDir, 'bundles'), join(dataDir, 'packages')];

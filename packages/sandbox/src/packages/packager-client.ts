@@ -1,62 +1,130 @@
-import { Worker } from 'node:worker_threads';
-import { Problem } from '@wellspring/core/problem';
-import type { PackagerAnswer, PackagerMethods, PackagerThreadData } from './packager-thread.ts';
+import { type ChildProcess, fork } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { chmodSync, mkdirSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { invalidComponent, Problem } from '@wellspring/core/problem';
+import type { PackagerAnswer, PackagerMethods, PackagerProcessData } from './packager-process.ts';
 
-/** The methods of the packager's thread, called from the platform's. */
+/** The methods of the packager's processes, called from the platform. */
 export type PackagerClient = PackagerMethods;
 
+export interface PackagerClientOptions {
+  /** Milliseconds after which a call is given up, with its process. */
+  deadlineMs?: number;
+  heapMb?: number;
+}
+
+interface Running {
+  child: ChildProcess;
+  work: string;
+  waiting: Map<number, { resolve(value: unknown): void; reject(error: Error): void }>;
+  retirement: NodeJS.Timeout | undefined;
+  ended: Promise<void>;
+}
+
 const HEAP_MB = 1024;
-const THREAD = new URL('./packager-thread.ts', import.meta.url);
+/** Every request to the registry and every jailed process has a shorter limit of its own. */
+const DEADLINE_MS = 4 * 60_000;
+/** A process without calls is ended after so long. */
+const IDLE_MS = 60_000;
+const PROGRAM = fileURLToPath(new URL('./packager-process.ts', import.meta.url));
+/** What these read comes from packages: while a process does it, it does nothing else. */
+const EXCLUSIVE: ReadonlySet<keyof PackagerMethods> = new Set(['settle', 'provide']);
 
 /**
- * Starts the thread with the first call, and again after it has failed: an answer of the registry that does not fit
- * into its memory ends it, and fails what was under way.
+ * Starts processes when calls need them. Each installation has a process of its own, so that packuments and lockfiles
+ * that need too much time or memory fail nothing but this installation. The caller limits the number of calls.
  */
-export function createPackagerClient(data: PackagerThreadData): PackagerClient {
-  const waiting = new Map<number, { resolve(value: unknown): void; reject(error: Error): void }>();
-  let worker: Worker | undefined;
+export function createPackagerClient(
+  data: PackagerProcessData,
+  { deadlineMs = DEADLINE_MS, heapMb = HEAP_MB }: PackagerClientOptions = {},
+): PackagerClient {
+  const idle: Running[] = [];
+  const all = new Set<Running>();
+  /** Serves all calls that are not exclusive. */
+  let common: Running | undefined;
   let next = 0;
   let closed = false;
 
-  function start(): Worker {
-    const started = new Worker(THREAD, {
-      workerData: data,
+  function start(): Running {
+    const work = join(data.work, randomBytes(8).toString('hex'));
+    mkdirSync(work);
+    chmodSync(work, 0o711);
+    const child = fork(PROGRAM, {
       // Nothing of the platform's environment: what the registry needs is part of the data.
       env: {},
-      execArgv: [],
-      resourceLimits: { maxOldGenerationSizeMb: HEAP_MB },
+      execArgv: [`--max-old-space-size=${heapMb}`],
+      cwd: '/',
+      serialization: 'advanced',
+      // A group of its own: Ctrl-C in a terminal, meant for the platform, does not end installations under way.
+      detached: true,
+      stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
     });
-    let reason = new Error('the thread of the packager has ended');
-    started.on('error', (error: Error) => {
-      reason = new Error(`the thread of the packager failed: ${error.message}`);
-    });
-    started.on('message', (answer: PackagerAnswer) => {
+    const waiting: Running['waiting'] = new Map();
+    const { promise: ended, resolve: end } = Promise.withResolvers<void>();
+    const running: Running = { child, work, waiting, retirement: undefined, ended };
+    all.add(running);
+    child.on('message', (answer: PackagerAnswer) => {
       const call = waiting.get(answer.id);
       waiting.delete(answer.id);
-      if (waiting.size === 0) started.unref();
       if ('value' in answer) call?.resolve(answer.value);
       else if ('problem' in answer) call?.reject(new Problem(answer.problem));
       else call?.reject(new Error(answer.fault));
+      if (waiting.size === 0) rest(running);
     });
-    started.once('exit', () => {
-      if (worker === started) worker = undefined;
-      for (const [id, call] of waiting) {
-        waiting.delete(id);
-        call.reject(reason);
-      }
-    });
-    return started;
+    const forget = (reason: string) => {
+      all.delete(running);
+      clearTimeout(running.retirement);
+      if (common === running) common = undefined;
+      if (idle.includes(running)) idle.splice(idle.indexOf(running), 1);
+      for (const { reject } of waiting.values()) reject(new Error(`a process of the packager ${reason}`));
+      waiting.clear();
+      // The package manager of a process that was killed may go on for a moment.
+      rm(work, { recursive: true, force: true, maxRetries: 10 }).then(end, end);
+    };
+    child.once('error', (error) => forget(`failed: ${error.message}`));
+    child.once('exit', (code, signal) => forget(`ended with ${signal ?? `exit code ${code}`}`));
+    child.send({ ...data, work });
+    return running;
   }
 
-  function call(method: keyof PackagerMethods, argument?: unknown): Promise<never> {
-    if (closed) return Promise.reject(new Error('the packager is closed'));
-    worker ??= start();
-    worker.ref();
+  /** The process keeps the platform from ending only while it has calls. */
+  function rest(running: Running): void {
+    running.child.unref();
+    running.child.channel?.unref();
+    if (running !== common) idle.push(running);
+    running.retirement = setTimeout(() => running.child.kill('SIGKILL'), IDLE_MS);
+    running.retirement.unref();
+  }
+
+  function processFor(method: keyof PackagerMethods): Running {
+    if (EXCLUSIVE.has(method)) return idle.pop() ?? start();
+    common ??= start();
+    return common;
+  }
+
+  function send(running: Running, method: keyof PackagerMethods, argument?: unknown): Promise<never> {
+    const { child, waiting } = running;
+    clearTimeout(running.retirement);
+    child.ref();
+    child.channel?.ref();
     const id = next++;
-    return new Promise<unknown>((resolve, reject) => {
+    const answered = new Promise<unknown>((resolve, reject) => {
       waiting.set(id, { resolve, reject });
-      worker!.postMessage({ id, method, argument });
-    }) as Promise<never>;
+      child.send({ id, method, argument }, (error) => error && child.kill('SIGKILL'));
+    });
+    const timer = setTimeout(() => {
+      waiting.get(id)?.reject(invalidComponent('The packages took too long to be installed.'));
+      child.kill('SIGKILL');
+    }, deadlineMs);
+    return answered.finally(() => clearTimeout(timer)) as Promise<never>;
+  }
+
+  function call(method: keyof PackagerMethods, argument: unknown): Promise<never> {
+    if (closed) return Promise.reject(new Error('the packager is closed'));
+    return send(processFor(method), method, argument);
   }
 
   return {
@@ -65,10 +133,14 @@ export function createPackagerClient(data: PackagerThreadData): PackagerClient {
     find: (bundle) => call('find', bundle),
     provide: (bundle) => call('provide', bundle),
     async close() {
-      const running = worker;
-      if (running) await call('close').catch(() => {});
       closed = true;
-      await running?.terminate();
+      await Promise.all(
+        [...all].map(async (running) => {
+          await send(running, 'close').catch(() => {});
+          running.child.kill('SIGKILL');
+          await running.ended;
+        }),
+      );
     },
   };
 }

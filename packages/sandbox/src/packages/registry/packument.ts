@@ -66,12 +66,27 @@ export function matching({ versions, unusable, tags }: Packument, range: string)
     .sort((a, b) => semver.rcompare(a, b, true));
 }
 
-/** The newest of these versions that is not newer than `limit`, releases before prereleases. */
-export function newestUpTo(versions: readonly string[], limit: string): string | undefined {
-  const older = versions.filter((version) => semver.lte(version, limit, true));
-  const sorted = older.sort((a, b) => semver.rcompare(a, b, true));
-  const wantsPrerelease = semver.prerelease(limit, true) !== null;
-  return sorted.find((version) => wantsPrerelease || semver.prerelease(version, true) === null) ?? sorted[0];
+/**
+ * @returns the newest of these versions that is not newer than a limit, releases before prereleases. The versions are
+ * sorted once: a hostile packument has as many tags as versions.
+ */
+export function newestUpTo(versions: readonly string[]): (limit: string) => string | undefined {
+  const sorted = versions.map((version) => new semver.SemVer(version, true)).sort(semver.compare);
+  const releases = sorted.filter(({ prerelease }) => prerelease.length === 0);
+  return (text) => {
+    const limit = new semver.SemVer(text, true);
+    const newest = (list: readonly semver.SemVer[]) => {
+      let [low, high] = [0, list.length];
+      while (low < high) {
+        const middle = (low + high) >> 1;
+        if (list[middle]!.compare(limit) <= 0) low = middle + 1;
+        else high = middle;
+      }
+      return list[low - 1]?.raw;
+    };
+    const all = newest(sorted);
+    return limit.prerelease.length > 0 ? all : (newest(releases) ?? all);
+  };
 }
 
 /** Splits a list of dependencies into those of the registry and the first other one. */

@@ -92,11 +92,13 @@ export function createSession({ settings, upstream, now }: SessionOptions): Sess
   /** Only the host of the registry is asked for tarballs; undefined: it is another one. */
   function tarballUrl(name: string, tarball: string): string | undefined {
     const registry = new URL(settings.registryOf(name));
-    const url = new URL(tarball);
-    if (url.host === registry.host) url.protocol = registry.protocol;
-    // A mirror often passes on the packuments of the npm registry unchanged, as npm and pnpm expect.
-    else if (url.host === NPM_HOST) return new URL(url.pathname.slice(1), registry).href;
-    else return undefined;
+    const { host, pathname, search } = new URL(tarball);
+    if (host !== registry.host && host !== NPM_HOST) return undefined;
+    const url = new URL(registry);
+    // A mirror often passes on the packuments of the npm registry unchanged, as npm and pnpm expect. The path is joined
+    // as text: resolved as a reference, `//host/` and `http://host/` in it would name another host.
+    url.pathname = host === registry.host ? pathname : registry.pathname + pathname.slice(1);
+    url.search = search;
     return url.href;
   }
 
@@ -140,10 +142,11 @@ export function createSession({ settings, upstream, now }: SessionOptions): Sess
     async packument(name, base) {
       const packument = await packumentOf(name);
       const versions = usable(packument);
-      const names = versions.map(({ version }) => version);
+      const names = new Set(versions.map(({ version }) => version));
+      const newest = newestUpTo([...names]);
       const tags: [string, string][] = [];
       for (const [tag, version] of packument.tags) {
-        const target = names.includes(version) ? version : newestUpTo(names, version);
+        const target = names.has(version) ? version : newest(version);
         if (target !== undefined) tags.push([tag, target]);
       }
       const basename = name.split('/').at(-1);

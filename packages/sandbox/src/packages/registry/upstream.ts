@@ -42,17 +42,25 @@ const RETRY_PAUSE_MS = 300;
 
 const isPublic = createAddressGuard([]);
 
-/** Resolves a name to its public addresses, so that a redirect does not lead into a network of the host. */
-const publicLookup: LookupFunction = (hostname, options, callback) => {
-  resolveName(hostname, { ...options, all: true }, (error, found) => {
-    if (error) return callback(error, '');
-    const addresses = found.filter(({ address }) => isPublic(address));
-    const [first] = addresses;
-    if (!first) return callback(new RegistryRefused(`${hostname} is not a public address`), '');
-    if (options.all) callback(null, addresses);
-    else callback(null, first.address, first.family);
-  });
-};
+/**
+ * Resolves a name to its public addresses, so that a redirect does not lead into a network of the host.
+ * @param exempt names of the configured proxies, which resolve the names of targets themselves
+ */
+function publicLookup(exempt: ReadonlySet<string>): LookupFunction {
+  return (hostname, options, callback) => {
+    resolveName(hostname, { ...options, all: true }, (error, found) => {
+      if (error) return callback(error, '');
+      const addresses = exempt.has(hostname) ? found : found.filter(({ address }) => isPublic(address));
+      const [first] = addresses;
+      if (!first) return callback(new RegistryRefused(`${hostname} is not a public address`), '');
+      if (options.all) callback(null, addresses);
+      else callback(null, first.address, first.family);
+    });
+  };
+}
+
+const hostOf = (url: string | undefined) =>
+  url !== undefined && URL.canParse(url) ? [new URL(url).hostname] : [];
 
 export function createUpstream(settings: RegistrySettings): Upstream {
   const { proxy, certificates, strictSsl } = settings;
@@ -63,8 +71,11 @@ export function createUpstream(settings: RegistrySettings): Upstream {
     ...(certificates.length > 0 ? { ca: [...getCACertificates('default'), ...certificates] } : {}),
     ...(strictSsl ? {} : { rejectUnauthorized: false }),
   };
-  const agents = { 'http:': new http.Agent(options), 'https:': new https.Agent(options) };
-  const hasProxy = proxy.HTTP_PROXY !== undefined || proxy.HTTPS_PROXY !== undefined;
+  const createAgents = () => ({ 'http:': new http.Agent(options), 'https:': new https.Agent(options) });
+  const agents = createAgents();
+  // Connections of their own: one that was opened to a registry was not checked, and could be used again.
+  const agentsOfRedirects = createAgents();
+  const lookup = publicLookup(new Set([...hostOf(proxy.HTTP_PROXY), ...hostOf(proxy.HTTPS_PROXY)]));
 
   function request(url: URL, accept: string, isOwn: boolean) {
     return new Promise<IncomingMessage>((resolve, reject) => {
@@ -76,7 +87,7 @@ export function createUpstream(settings: RegistrySettings): Upstream {
         throw new RegistryRefused(`the registry redirects to ${literal}, which is not a public address`);
       const authorization = isOwn ? settings.authorizationFor(url.href) : undefined;
       const sent = (protocol === 'https:' ? https : http).get(url, {
-        agent: agents[protocol],
+        agent: (isOwn ? agents : agentsOfRedirects)[protocol],
         timeout: IDLE_MS,
         headers: {
           accept,
@@ -84,8 +95,7 @@ export function createUpstream(settings: RegistrySettings): Upstream {
           'user-agent': 'wellspring',
           ...(authorization === undefined ? {} : { authorization }),
         },
-        // The proxy resolves the name of the target, so the lookup would see only the name of the proxy.
-        ...(isOwn || hasProxy ? {} : { lookup: publicLookup }),
+        ...(isOwn ? {} : { lookup }),
       });
       sent.on('response', resolve);
       sent.on('timeout', () => sent.destroy(new Error('the registry does not answer')));
@@ -129,7 +139,7 @@ export function createUpstream(settings: RegistrySettings): Upstream {
       }
     },
     close() {
-      for (const agent of Object.values(agents)) agent.destroy();
+      for (const agent of [agents, agentsOfRedirects].flatMap(Object.values<http.Agent>)) agent.destroy();
     },
   };
 }

@@ -1,0 +1,110 @@
+import { chmodSync, mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Bundle, ComponentCode } from '@wellspring/contract/definition';
+import { systemClock } from '@wellspring/core/clock';
+import { Problem } from '@wellspring/core/problem';
+import { createReadableFiles } from '../readable-files.ts';
+import { createCompiler } from './compile.ts';
+import { createBubblewrapJail } from './jail/bubblewrap.ts';
+import type { JailOptions, JailPrograms } from './jail/jail.ts';
+import { createPlainJail } from './jail/none.ts';
+import { createPackageStore } from './package-store.ts';
+import { createGateway } from './registry/gateway.ts';
+import { readRegistrySettings } from './registry/settings.ts';
+import { createTarballs } from './registry/tarballs.ts';
+import { createUpstream } from './registry/upstream.ts';
+
+/**
+ * The process of the packager: the gateway to the registry, and the processes of the jail. Packuments, lockfiles and
+ * trees of files are read here, so that they neither hold up the platform nor fill its memory.
+ */
+
+export interface PackagerProcessData {
+  /** Path of bubblewrap; undefined: there is no jail. */
+  bwrap: string | undefined;
+  programs: JailPrograms;
+  /** Empty directory for sockets and work: every user may enter it, only the platform may write to it. */
+  work: string;
+  /** Directory of the sets and tarballs. */
+  packages: string;
+  environment: Record<string, string>;
+  user: JailOptions['user'];
+}
+
+/** What the process is asked for, by method: its argument and its answer. */
+export interface PackagerMethods {
+  compile(code: ComponentCode): Promise<Omit<Bundle, 'lockfile'>>;
+  settle(packages: Bundle['packages']): Promise<string | null>;
+  find(bundle: Pick<Bundle, 'packages' | 'lockfile'>): Promise<string | undefined>;
+  provide(bundle: Pick<Bundle, 'packages' | 'lockfile'>): Promise<string>;
+  close(): Promise<void>;
+}
+
+export interface PackagerRequest {
+  id: number;
+  method: keyof PackagerMethods;
+  argument: unknown;
+}
+
+export type PackagerAnswer =
+  | { id: number; value: unknown }
+  | { id: number; problem: { status: number; code: string; message: string } }
+  | { id: number; fault: string };
+
+async function createMethods(data: PackagerProcessData): Promise<PackagerMethods> {
+  const { bwrap, programs, work, packages, environment, user } = data;
+  const socket = join(work, 'gateway', 's');
+  mkdirSync(join(work, 'gateway'));
+  chmodSync(join(work, 'gateway'), 0o755);
+  const settings = readRegistrySettings(environment);
+  const gateway = await createGateway({
+    socket,
+    settings,
+    upstream: createUpstream(settings),
+    tarballs: createTarballs(join(packages, 'tarballs')),
+    now: systemClock.now,
+  });
+  const jailOptions: JailOptions = {
+    programs,
+    directory: work,
+    gatewaySocket: socket,
+    user,
+    readable: createReadableFiles(work).provide,
+  };
+  const jail = bwrap === undefined ? createPlainJail(jailOptions) : createBubblewrapJail(bwrap, jailOptions);
+  const compiler = createCompiler(jail);
+  const store = createPackageStore({ directory: packages, jail, gateway, now: systemClock.now });
+
+  return {
+    compile: compiler.compile,
+    settle: store.settle,
+    find: store.find,
+    provide: store.provide,
+    async close() {
+      await Promise.all([compiler.close(), store.close()]);
+      await gateway.close();
+    },
+  };
+}
+
+let methods: Promise<PackagerMethods>;
+
+process.on('message', async (message: PackagerProcessData | PackagerRequest) => {
+  if (!('method' in message)) {
+    methods = createMethods(message);
+    return;
+  }
+  const { id, method, argument } = message;
+  let answer: PackagerAnswer;
+  try {
+    const act = (await methods)[method] as (argument: unknown) => Promise<unknown>;
+    answer = { id, value: await act(argument) };
+  } catch (error) {
+    const { status, code, message } = error as Problem;
+    answer =
+      error instanceof Problem ? { id, problem: { status, code, message } } : { id, fault: String(message) };
+  }
+  process.send!(answer);
+});
+// The platform has ended.
+process.on('disconnect', () => process.exit());
