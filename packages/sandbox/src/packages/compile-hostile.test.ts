@@ -22,6 +22,14 @@ describe.each(JAILS)('the compiler in jail %s', (name) => {
       ({ status, code, message }) => `${status} ${code}: ${message}`,
     );
 
+  test('refuses code that becomes a thousand times as long by its indentation', async () => {
+    const nested = (depth: number) => `${'if (a) { f();'.repeat(depth)}${'}'.repeat(depth)}`;
+    expect(await refusal(nested(100))).toBe('compiled');
+    expect(await refusal(nested(3000))).toBe(
+      '400 invalid_component: The code is too large or nested too deeply to be compiled.',
+    );
+  }, 120_000);
+
   describe('files of the host', () => {
     test('are not found by an import whose name is put together at run time', async () => {
       await using directory = await tempDir();

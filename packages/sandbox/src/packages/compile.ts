@@ -14,6 +14,11 @@ export interface Compiler {
 
 const COMPILE_MS = 30_000;
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
+/**
+ * Of compiled code with its source map, in characters. Code is indented by its depth, so that 33 KB nested 3000 deep
+ * become 27 MB; code of 6 MB that is not made for this stays far below.
+ */
+const MAX_COMPILED = 24 * 1024 * 1024;
 /** A compiler that is used again, but not needed for so long, is ended. */
 const IDLE_MS = 60_000;
 
@@ -103,6 +108,7 @@ function checked(answer: unknown): Compiled {
   };
   if (
     typeof code !== 'string' ||
+    code.length > MAX_COMPILED ||
     (format !== 'esm' && format !== 'cjs') ||
     typeof packages !== 'object' ||
     packages === null ||
