@@ -1,6 +1,6 @@
-import { type ChildProcess, fork } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chmodSync, mkdirSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -30,6 +30,8 @@ const DEADLINE_MS = 4 * 60_000;
 /** A process without calls is ended after so long. */
 const IDLE_MS = 60_000;
 const PROGRAM = fileURLToPath(new URL('./packager-process.ts', import.meta.url));
+/** Of util-linux: lets the kernel end a process with the platform, though it computes and does not listen. */
+const SETPRIV = ['/usr/bin/setpriv', '/bin/setpriv'].find(existsSync);
 /** What these read comes from packages: while a process does it, it does nothing else. */
 const EXCLUSIVE: ReadonlySet<keyof PackagerMethods> = new Set(['settle', 'provide']);
 
@@ -52,10 +54,12 @@ export function createPackagerClient(
     const work = join(data.work, randomBytes(8).toString('hex'));
     mkdirSync(work);
     chmodSync(work, 0o711);
-    const child = fork(PROGRAM, {
+    const command = [process.execPath, `--max-old-space-size=${heapMb}`, PROGRAM];
+    const [file = '', ...args] =
+      SETPRIV === undefined ? command : [SETPRIV, '--pdeathsig', 'KILL', '--', ...command];
+    const child = spawn(file, args, {
       // Nothing of the platform's environment: what the registry needs is part of the data.
       env: {},
-      execArgv: [`--max-old-space-size=${heapMb}`],
       cwd: '/',
       serialization: 'advanced',
       // A group of its own: Ctrl-C in a terminal, meant for the platform, does not end installations under way.
