@@ -24,7 +24,7 @@ export function createBudget(): Budget {
     spend(size) {
       bytes += size;
       return bytes > LIMITS.runBytes
-        ? `The run emitted and logChars more than ${LIMITS.runBytes / 1024 / 1024} MB.`
+        ? `The run emitted and logged more than ${LIMITS.runBytes / 1024 / 1024} MB.`
         : undefined;
     },
     emit() {

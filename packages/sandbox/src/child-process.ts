@@ -177,13 +177,15 @@ export function startChild({ tier, slot, clock, turns, parser }: ChildOptions): 
     if (lateBytes > MAX_LATE_BYTES) kill('protocol', 'The code sent too much after the end of its run.');
   }
 
-  function log({ level, msg, ts }: LogLine): void {
-    if (!call) return;
+  /** @returns whether further lines of this run are taken */
+  function log({ level, msg, ts }: LogLine): boolean {
+    if (!call) return false;
     const line = call.budget.line(msg.length);
     if (line === 'take') call.host.log({ ts, level, msg });
     if (line === 'last') {
       call.host.log({ ts, level: 'warn', msg: 'Further lines of this run were dropped.' });
     }
+    return line === 'take';
   }
 
   function becomeReady(): void {
@@ -261,8 +263,14 @@ export function startChild({ tier, slot, clock, turns, parser }: ChildOptions): 
       if (level === 'error') stderrTail = (stderrTail + text).slice(-MAX_STDERR_CHARS);
       charge(text.length);
       if (killed || !call) return;
-      for (const msg of text.split('\n')) {
-        if (msg !== '') log({ level, msg: truncateUtf8(insideOnly(msg), LIMITS.logLine), ts: clock.now() });
+      // Lines that are dropped are not even looked for: a chunk may hold tens of thousands.
+      for (let from = 0, taken = true; taken && from < text.length; ) {
+        const found = text.indexOf('\n', from);
+        const to = found < 0 ? text.length : found;
+        const msg = text.slice(from, to);
+        from = to + 1;
+        if (msg !== '')
+          taken = log({ level, msg: truncateUtf8(insideOnly(msg), LIMITS.logLine), ts: clock.now() });
       }
     });
   capture(started.stdout, 'info');

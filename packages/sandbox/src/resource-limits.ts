@@ -32,10 +32,17 @@ export function exceeded({ residentBytes, threads }: Sample): Excess | undefined
  */
 export async function tmpExceeded(tier: Tier, slot: Slot, { pid }: Account): Promise<Excess | undefined> {
   if (tier.name === 'launcher') return undefined;
-  const usage = await (tier.name === 'bubblewrap'
-    ? usageOfFileSystem(join('/proc', String(pid), 'root/tmp')).catch(() => undefined)
-    : usageOfDirectory(slot.tmp, MAX_TMP));
-  if (!usage) return undefined;
+  let usage: TmpUsage;
+  try {
+    usage = await (tier.name === 'bubblewrap'
+      ? usageOfFileSystem(join('/proc', String(pid), 'root/tmp'))
+      : usageOfDirectory(slot.tmp, MAX_TMP));
+  } catch (error) {
+    // A process that made itself unreadable could hide what it holds. One that has ended holds nothing.
+    const { code } = error as NodeJS.ErrnoException;
+    if (code !== 'EACCES' && code !== 'EPERM') return undefined;
+    return { reason: 'limit', message: 'The temporary directory of the code cannot be measured.' };
+  }
   if (usage.inodes <= MAX_TMP.inodes && usage.bytes <= MAX_TMP.bytes) return undefined;
   const message = `The code put more than ${MAX_TMP.bytes / MB} MB or ${MAX_TMP.inodes} files into its temporary directory.`;
   return { reason: 'limit', message };
