@@ -27,6 +27,21 @@ describe.each(TIERS)('packages in tier %s', (tier) => {
     expect(values(common)).toEqual(['4.17.20']);
   });
 
+  if (tier !== 'none') {
+    test('with native addons work: what they are linked with is there', async () => {
+      const outcome = await sandbox.runModule(
+        `import { crc32 } from '@node-rs/crc32@1.10.6'; import sharp from 'sharp@0.34.5';
+         export default { name: 'x', async run() {
+           const blank = { width: 4, height: 4, channels: 3, background: 'red' };
+           const png = await sharp({ create: blank }).png().toBuffer();
+           this.$emit([crc32('hello'), png.subarray(1, 4).toString()]);
+         } }`,
+      );
+      expect(outcome).toMatchObject({ ok: true });
+      expect(values(outcome)).toEqual([[0x3610a686, 'PNG']]);
+    });
+  }
+
   test('of other sources cannot be found', async () => {
     const outcome = await sandbox.runModule(
       `import fs from 'node:fs'; import path from 'node:path'; import ms from 'ms@2.0.0';

@@ -51,6 +51,28 @@ export function libraries(program: string): string[] {
   return [...listed.matchAll(/(\/\S+) \(0x/g)].map(([, path]) => path!).filter(existsSync);
 }
 
+/** Libraries of the C library and the compiler that native addons are linked with, though Node.js is not. */
+const ADDON_LIBRARIES = [
+  'libdl.so.2',
+  'libgcc_s.so.1',
+  'libm.so.6',
+  'libpthread.so.0',
+  'libresolv.so.2',
+  'librt.so.1',
+  'libstdc++.so.6',
+  'libutil.so.1',
+];
+
+/** The libraries of Node.js, and those of native addons that lie beside them. */
+function sandboxLibraries(): string[] {
+  const own = libraries(process.execPath);
+  const directories = new Set(own.map((path) => dirname(path)));
+  const others = [...directories].flatMap((directory) =>
+    ADDON_LIBRARIES.map((name) => join(directory, name)),
+  );
+  return [...new Set([...own, ...others.filter(existsSync)])];
+}
+
 /** The loader among the libraries: the only one that the kernel executes. */
 export const isLoader = (path: string): boolean => /\/ld-[^/]*\.so[^/]*$/.test(path);
 
@@ -71,7 +93,7 @@ export function rootFiles({ child, network }: Programs, directory: string): Root
     { source: process.execPath, target: ROOT.node },
     { source: child, target: ROOT.program },
     { source: network, target: ROOT.network },
-    ...libraries(process.execPath).map((path) => ({ source: path, target: path })),
+    ...sandboxLibraries().map((path) => ({ source: path, target: path })),
     ...synthetic,
   ];
 }
