@@ -206,7 +206,8 @@ static void run_program(const struct options *options, struct sock_fprog *filter
   limit(RLIMIT_NOFILE, options->nofile);
   limit(RLIMIT_NPROC, options->nproc);
   limit(RLIMIT_FSIZE, options->fsize);
-  limit(RLIMIT_CORE, 0);
+  /* With 0 a kernel that pipes core dumps into a program would start that program. */
+  limit(RLIMIT_CORE, 1);
   if (options->cwd && chdir(options->cwd)) fail(options->cwd);
   if (sigprocmask(SIG_SETMASK, &none, NULL)) fail("sigprocmask");
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) fail("prctl(PR_SET_NO_NEW_PRIVS)");
@@ -346,7 +347,7 @@ static void supervise(const struct options *options, pid_t program, const sigset
   if (!WIFSIGNALED(status)) _exit(WEXITSTATUS(status));
   sigset_t none;
   sigemptyset(&none);
-  limit(RLIMIT_CORE, 0);
+  limit(RLIMIT_CORE, 1);
   signal(WTERMSIG(status), SIG_DFL);
   sigprocmask(SIG_SETMASK, &none, NULL);
   raise(WTERMSIG(status));

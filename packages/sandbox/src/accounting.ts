@@ -21,6 +21,7 @@ export interface Account {
 }
 
 export interface Sample {
+  /** With what is swapped out, and the page tables: reading untouched memory costs nothing else. */
   residentBytes: number;
   threads: number;
 }
@@ -130,8 +131,17 @@ function readStat(pid: number): (Sample & { cpuMs: number }) | undefined {
   return {
     cpuMs: (Number(fields[11]) + Number(fields[12])) * TICK_MS,
     threads: Number(fields[17]),
-    residentBytes: Number(fields[21]) * PAGE_BYTES,
+    residentBytes: Number(fields[21]) * PAGE_BYTES + unseenBytes(pid),
   };
+}
+
+/** Memory of a process that its resident size leaves out; see proc(5). */
+function unseenBytes(pid: number): number {
+  const status = read(`/proc/${pid}/status`) ?? '';
+  return [...status.matchAll(/^Vm(?:PTE|Swap):\s+(\d+) kB$/gm)].reduce(
+    (sum, [, kb]) => sum + Number(kb) * 1024,
+    0,
+  );
 }
 
 /** Threads that were started before `lowerPriority` took effect have kept their priority. */

@@ -5,7 +5,8 @@ type Numbers = readonly [x64: number, arm64?: number];
 
 /**
  * Calls that are allowed with any arguments: what Node.js, its threads and native addons need for files, memory,
- * threads, time and connected sockets. `kill` reaches only what the namespace or Landlock leaves in reach. `execve` is
+ * threads, time and connected sockets. There is no `sendmsg`: descriptors under way in a socket hold files that no table
+ * of descriptors shows. `kill` reaches only what the namespace or Landlock leaves in reach. `execve` is
  * needed once, to start Node.js under the filter; a program that is started by it stays in the sandbox and under the
  * filter. Numbers: Linux' syscall tables; arm64 lacks the older calls.
  */
@@ -16,7 +17,6 @@ export const ALLOWED: Record<string, Numbers> = {
   openat: [257, 56],
   openat2: [437, 437],
   close: [3, 57],
-  close_range: [436, 436],
   stat: [4],
   fstat: [5, 80],
   lstat: [6],
@@ -39,7 +39,6 @@ export const ALLOWED: Record<string, Numbers> = {
   dup: [32, 23],
   dup2: [33],
   dup3: [292, 24],
-  fcntl: [72, 25],
   flock: [73, 32],
   fsync: [74, 82],
   fdatasync: [75, 83],
@@ -94,7 +93,6 @@ export const ALLOWED: Record<string, Numbers> = {
   inotify_init1: [294, 26],
   inotify_add_watch: [254, 27],
   inotify_rm_watch: [255, 28],
-  mmap: [9, 222],
   munmap: [11, 215],
   mprotect: [10, 226],
   mremap: [25, 216],
@@ -129,7 +127,6 @@ export const ALLOWED: Record<string, Numbers> = {
   getpeername: [52, 205],
   sendto: [44, 206],
   recvfrom: [45, 207],
-  sendmsg: [46, 211],
   recvmsg: [47, 212],
   shutdown: [48, 210],
   setsockopt: [54, 208],
@@ -203,6 +200,9 @@ export const ALLOWED: Record<string, Numbers> = {
 
 /** Calls that are allowed with some arguments only. */
 export const CONDITIONAL = {
+  close_range: [436, 436],
+  fcntl: [72, 25],
+  mmap: [9, 222],
   clone: [56, 220],
   socket: [41, 198],
   socketpair: [53, 199],

@@ -116,11 +116,25 @@ describe.each(['x64', 'arm64'] as const)('the filter for %s', (arch) => {
     expect(new Set(given).size).toBe(given.length);
   });
 
-  test('looks at the arguments of clone, ioctl, prctl and prlimit64', () => {
+  test('looks at the arguments of the calls that are allowed with some of them', () => {
     const of = (name: keyof typeof CONDITIONAL, ...args: number[]) =>
       judge(filter, audit, CONDITIONAL[name][column], args);
     // A thread in a namespace of its own.
     expect(of('clone', THREAD | 0x10000000)).toBe(EPERM);
+    // A thread with a table of descriptors of its own: without CLONE_FILES.
+    expect(of('clone', THREAD & ~0x400)).toBe(EPERM);
+    // CLOSE_RANGE_CLOEXEC and CLOSE_RANGE_UNSHARE.
+    expect(of('close_range', 3, 4, 4)).toBe(ALLOW);
+    expect(of('close_range', 3, 4, 2)).toBe(EPERM);
+    // F_SETFL, F_SETSIG and F_SETOWN.
+    expect(of('fcntl', 0, 4)).toBe(ALLOW);
+    expect(of('fcntl', 0, 10)).toBe(EPERM);
+    expect(of('fcntl', 0, 8)).toBe(EPERM);
+    // Private, shared and huge memory; a shared file.
+    expect(of('mmap', 0, 4096, 3, 0x22)).toBe(ALLOW);
+    expect(of('mmap', 0, 4096, 3, 0x21)).toBe(EPERM);
+    expect(of('mmap', 0, 4096, 3, 0x40022)).toBe(EPERM);
+    expect(of('mmap', 0, 4096, 3, 0x01)).toBe(ALLOW);
     expect(of('socketpair', 1)).toBe(ALLOW);
     expect(of('socketpair', 16)).toBe(EAFNOSUPPORT);
     // FIONBIO and TIOCSTI.

@@ -11,6 +11,8 @@ const AUDIT_ARCH: Record<Arch, number> = { x64: 0xc000003e, arm64: 0xc00000b7 };
 /** The x32 calls of x64 would go around the numbers of the list. */
 const X32 = 0x40000000;
 const CLONE_THREAD = 0x00010000;
+/** One table of descriptors for all threads: what is open can be counted, and is limited. */
+const CLONE_FILES = 0x00000400;
 /** All CLONE_NEW* flags that clone takes. */
 const CLONE_NAMESPACES = 0x7e020000;
 const AF_UNIX = 1;
@@ -19,6 +21,16 @@ const AF_UNIX = 1;
 const IOCTLS = [0x5451, 0x5450, 0x5421, 0x541b, 0x5401, 0x5413];
 /** PR_GET_DUMPABLE, PR_SET_NAME, PR_GET_NAME, PR_GET_SECCOMP, PR_CAPBSET_READ, PR_GET_NO_NEW_PRIVS, PR_SET_VMA. */
 const PRCTLS = [3, 15, 16, 21, 23, 39, 0x53564d41];
+
+/**
+ * F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GETLK, F_SETLK, F_SETLKW, F_GETOWN, F_OFD_*, F_DUPFD_CLOEXEC,
+ * F_GETPIPE_SZ, F_GET_SEALS. Not those that make the kernel send signals (F_SETOWN, F_SETSIG, F_NOTIFY, F_SETLEASE):
+ * SIGCONT from a socket would resume a process that the platform has stopped.
+ */
+const FCNTLS = [0, 1, 2, 3, 4, 5, 6, 7, 9, 36, 37, 38, 1030, 1032, 1034];
+/** None, and CLOSE_RANGE_CLOEXEC; not CLOSE_RANGE_UNSHARE, which gives a thread a table of its own. */
+const CLOSE_RANGE_FLAGS = [0, 4];
+const [MAP_SHARED, MAP_ANONYMOUS, MAP_HUGETLB] = [0x01, 0x20, 0x40000];
 
 const [EPERM, ENOSYS, EAFNOSUPPORT] = [1, 38, 97];
 
@@ -33,7 +45,7 @@ const KILL = 0x80000000;
 const refuse = (errno: number) => 0x00050000 | errno;
 
 /** Offsets in struct seccomp_data; arguments are 64 bits, of which those looked at use the lower half. */
-const [NUMBER, ARCH, ARG0, ARG1] = [0, 4, 16, 24];
+const [NUMBER, ARCH, ARG0, ARG1, ARG2, ARG3] = [0, 4, 16, 24, 32, 40];
 
 type Instruction = [code: number, jumpTrue: number, jumpFalse: number, value: number];
 
@@ -53,11 +65,24 @@ const CONDITIONS: Record<keyof typeof CONDITIONAL, Instruction[]> = {
   // Threads only.
   clone: [
     statement(LOAD, ARG0),
-    [JUMP_SET, 0, 2, CLONE_THREAD],
+    [JUMP_SET, 0, 3, CLONE_THREAD],
+    [JUMP_SET, 0, 2, CLONE_FILES],
     [JUMP_SET, 1, 0, CLONE_NAMESPACES],
     statement(RETURN, ALLOW),
     statement(RETURN, refuse(EPERM)),
   ],
+  // Shared anonymous memory stays when it is unmapped page by page, and huge pages are of a pool of the machine: neither
+  // is part of the resident size that the platform limits.
+  mmap: [
+    statement(LOAD, ARG3),
+    [JUMP_SET, 3, 0, MAP_HUGETLB],
+    [JUMP_SET, 0, 1, MAP_ANONYMOUS],
+    [JUMP_SET, 1, 0, MAP_SHARED],
+    statement(RETURN, ALLOW),
+    statement(RETURN, refuse(EPERM)),
+  ],
+  close_range: oneOf(ARG2, CLOSE_RANGE_FLAGS, EPERM),
+  fcntl: oneOf(ARG1, FCNTLS, EPERM),
   socket: oneOf(ARG0, [AF_UNIX], EAFNOSUPPORT),
   socketpair: oneOf(ARG0, [AF_UNIX], EAFNOSUPPORT),
   ioctl: oneOf(ARG1, IOCTLS, EPERM),

@@ -65,6 +65,10 @@ const NUMBERS: Record<string, [x64: number, arm64: number | undefined]> = {
   fchmodat: [268, 53],
   unlinkat: [263, 35],
   openat: [257, 56],
+  fcntl: [72, 25],
+  mmap: [9, 222],
+  close_range: [436, 436],
+  sendmsg: [46, 211],
 };
 
 /** A string is passed as a pointer to it, with a NUL; `hex` as a pointer to these bytes; `step` is an earlier result. */

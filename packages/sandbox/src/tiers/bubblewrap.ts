@@ -17,6 +17,7 @@ import {
 /** Where the packages lie inside. */
 const PACKAGES = '/packages';
 const PRLIMIT = '/rt/prlimit';
+const DEVICES = ['/dev/null', '/dev/random', '/dev/urandom'];
 
 const find = (...paths: string[]): string | undefined => paths.find(existsSync);
 
@@ -74,10 +75,8 @@ export function createBubblewrapTier({ programs, directory, readable, packages, 
     '--ro-bind',
     packages,
     PACKAGES,
-    '--dev',
-    '/dev',
-    '--remount-ro',
-    '/dev',
+    // No /dev/zero, whose shared mappings are memory that nobody counts, and no terminals.
+    ...DEVICES.flatMap((path) => ['--dev-bind', path, path]),
     '--size',
     String(CHILD_LIMITS.tmpBytes),
     '--tmpfs',
@@ -88,9 +87,9 @@ export function createBubblewrapTier({ programs, directory, readable, packages, 
       value,
     ]),
   ];
-  const { nofile, nproc, fsize } = CHILD_LIMITS;
+  const { nofile, nproc, fsize, core } = CHILD_LIMITS;
   // Within the user namespace, where the threads of this sandbox alone are counted.
-  const limits = [`--nofile=${nofile}`, `--nproc=${nproc}`, `--fsize=${fsize}`, '--core=0'];
+  const limits = [`--nofile=${nofile}`, `--nproc=${nproc}`, `--fsize=${fsize}`, `--core=${core}`];
   const command = [...[PRLIMIT, ...limits, '--'], ...[ROOT.node, ...nodeFlags(heapMb), ...ROOT_COMMAND]];
 
   return {

@@ -52,6 +52,11 @@ export const CHILD_LIMITS = {
   nproc: 32,
   /** Bytes of one file. */
   fsize: 64 * 1024 * 1024,
+  /**
+   * Bytes of a core file: too few for one. With 0, a kernel that pipes core dumps into a program would still start that
+   * program, as root of the host, for each process that crashes; with 1 it does not (see core(5)).
+   */
+  core: 1,
   /** Bytes and inodes of /tmp. */
   tmpBytes: 64 * 1024 * 1024,
   tmpInodes: 4096,

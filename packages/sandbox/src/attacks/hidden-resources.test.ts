@@ -1,0 +1,96 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { KERNEL_TIERS, openSandbox, type TestSandbox, values } from '../sandbox.kit.ts';
+import { type Attempt, compileAddon, type NativeAddon, type Outcomes } from './native-addon.kit.ts';
+
+/** Ways around what the platform counts and stops, by system calls that Node.js itself does not make. */
+
+const [F_SETOWN, F_SETSIG, F_SETLEASE, F_NOTIFY] = [8, 10, 1024, 1026];
+const SIGCONT = 18;
+const READ_WRITE = 3;
+const [MAP_SHARED, MAP_PRIVATE, MAP_ANONYMOUS, MAP_NORESERVE, MAP_HUGETLB] = [1, 2, 0x20, 0x4000, 0x40000];
+const CLOSE_RANGE_UNSHARE = 2;
+const CLONE_THREAD = 0x10000;
+const MB = 1024 * 1024;
+const CALLS = process.arch === 'arm64' ? { mmap: 222, writev: 66 } : { mmap: 9, writev: 20 };
+
+const map = (name: string, flags: number): Attempt => ({
+  name,
+  steps: [['mmap', 0, MB, READ_WRITE, flags, -1, 0]],
+});
+const attempts: Attempt[] = [
+  { name: 'SIGCONT from a socket', steps: [['fcntl', 1, F_SETSIG, SIGCONT]] },
+  { name: 'signals from a socket', steps: [['fcntl', 1, F_SETOWN, 1]] },
+  { name: 'a lease on a file', steps: [['fcntl', 1, F_SETLEASE, 0]] },
+  { name: 'signals from a directory', steps: [['fcntl', 1, F_NOTIFY, 1]] },
+  map('shared memory', MAP_SHARED | MAP_ANONYMOUS),
+  map('huge pages', MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB),
+  { name: 'descriptors of its own', steps: [['close_range', 4000, 4000, CLOSE_RANGE_UNSHARE]] },
+  // Without the other flags of a thread the kernel outside calls it invalid.
+  { name: 'a thread with descriptors of its own', steps: [['clone', CLONE_THREAD, 0, 0, 0, 0]] },
+  { name: 'descriptors under way', steps: [['sendmsg', -1, 0, 0]] },
+];
+
+let addon: NativeAddon;
+beforeAll(() => {
+  addon = compileAddon();
+});
+afterAll(() => addon.remove());
+
+describe.each(KERNEL_TIERS)('in tier %s', (tier) => {
+  let sandbox: TestSandbox;
+  beforeAll(async () => {
+    sandbox = await openSandbox(tier);
+  });
+  afterAll(async () => {
+    await sandbox[Symbol.asyncDispose]();
+  });
+
+  test('a native addon gets no memory, files or signals that the platform does not see', async () => {
+    const outcome = await sandbox.run(addon.body, { event: addon.event(attempts) });
+    const inside = values(outcome)[0] as Outcomes;
+    expect(Object.entries(inside)).toEqual(attempts.map(({ name }) => [name, 'EPERM']));
+    // The control: outside, the kernel has no such objection.
+    const outside = addon.outside(attempts);
+    expect(Object.entries(outside).filter(([, result]) => result === 'EPERM')).toEqual([]);
+    expect(outside).toMatchObject({
+      'SIGCONT from a socket': 'done',
+      'shared memory': 'done',
+      'descriptors of its own': 'done',
+    });
+  });
+
+  test('/dev has nothing that gives memory or terminals', async () => {
+    const outcome = await sandbox.run(
+      `return ['zero', 'ptmx', 'pts', 'shm', 'tty'].filter((name) => fs.existsSync('/dev/' + name))`,
+    );
+    expect(values(outcome)).toEqual([[]]);
+  });
+
+  test('page tables count as memory', async () => {
+    // Reading one byte of each 2 MB of a mapping costs a page table each, and no resident memory.
+    const outcome = await sandbox.run(
+      `await (async () => { ${addon.body} })();
+       const load = () => { const it = { exports: {} }; process.dlopen(it, os.tmpdir() + '/attack.node'); return it };
+       const { exports: { call } } = load();
+       let at = BigInt(call(event.mmap, 0, 2 ** 40, 1, ${MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE}, -1, 0));
+       const sink = fs.openSync(os.tmpdir() + '/sink', 'w');
+       for (let calls = 0; calls < 256; calls += 1) {
+         const vectors = new BigUint64Array(2 * 1024).map((_, index) => index % 2 ? 1n : at + BigInt(index) * ${MB}n);
+         const written = call(event.writev, sink, Buffer.from(vectors.buffer), 1024);
+         if (written !== 1024) return written;
+         at += ${2 * 1024 * MB}n;
+       }
+       await new Promise(() => setTimeout(() => {}, 1e6))`,
+      { event: { ...(addon.event([]) as object), ...CALLS }, timeoutMs: 10_000 },
+    );
+    expect(values(outcome)).toEqual([]);
+    expect(outcome).toMatchObject({ ok: false, reason: 'memory' });
+  });
+
+  test('a process that crashes starts no program of the host for its core dump', async () => {
+    const outcome = await sandbox.run(
+      'process.report.excludeNetwork = true; return process.report.getReport().userLimits.core_file_size_blocks',
+    );
+    expect(values(outcome)).toEqual([{ soft: 1, hard: 1 }]);
+  });
+});
