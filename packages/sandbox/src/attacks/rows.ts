@@ -161,7 +161,7 @@ export const ATTACKS: readonly AttackRow[] = [
   {
     id: '20',
     attempt: 'Open descriptors or start threads without end',
-    expected: 'EMFILE; the process ends at its limit of threads',
+    expected: 'EMFILE; no thread beyond the limit starts',
     tiers: KERNEL,
     shownBy: [JAVASCRIPT],
   },
@@ -173,8 +173,16 @@ export const ATTACKS: readonly AttackRow[] = [
     shownBy: [JAVASCRIPT, RESOURCES],
   },
   {
+    id: '21a',
+    attempt:
+      'Native: hide memory, open files or signals from the figures of the kernel (shared mappings, descriptor tables, F_SETSIG)',
+    expected: 'EPERM',
+    tiers: KERNEL,
+    shownBy: [`${TESTS}/attacks/hidden-resources.test.ts`],
+  },
+  {
     id: '26',
-    attempt: 'End or stop itself: exit, abort, SIGSTOP, closing its descriptors, an uncaught error',
+    attempt: 'End itself: exit, abort, closing its descriptors, an uncaught error',
     expected: 'One call fails; the next one has a new process',
     tiers: ALL,
     shownBy: [JAVASCRIPT],
