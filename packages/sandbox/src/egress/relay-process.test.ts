@@ -46,7 +46,7 @@ describe.each(TIERS)('the relay of tier %s', (tier) => {
     expect(others).toEqual([]);
     if (process.getuid?.() === 0) expect(uidsOf(pid!)).toEqual([65_533, 65_533, 65_533, 65_533]);
     expect(readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0').filter(Boolean)).toEqual([
-      'UV_THREADPOOL_SIZE=32',
+      'UV_THREADPOOL_SIZE=64',
     ]);
   });
 

@@ -51,7 +51,8 @@ export function createPackagerClient(
   let closed = false;
 
   function start(): Running {
-    const work = join(data.work, randomBytes(8).toString('hex'));
+    // Short: the path of a unix socket below it has 107 bytes at the most.
+    const work = join(data.work, randomBytes(4).toString('hex'));
     mkdirSync(work);
     chmodSync(work, 0o711);
     const command = [process.execPath, `--max-old-space-size=${heapMb}`, PROGRAM];

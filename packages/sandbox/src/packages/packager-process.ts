@@ -53,9 +53,9 @@ export type PackagerAnswer =
 
 async function createMethods(data: PackagerProcessData): Promise<PackagerMethods> {
   const { bwrap, programs, work, packages, environment, user } = data;
-  const socket = join(work, 'gateway', 's');
-  mkdirSync(join(work, 'gateway'));
-  chmodSync(join(work, 'gateway'), 0o755);
+  const socket = join(work, 'g', 's');
+  mkdirSync(join(work, 'g'));
+  chmodSync(join(work, 'g'), 0o755);
   const settings = readRegistrySettings(environment);
   const gateway = await createGateway({
     socket,

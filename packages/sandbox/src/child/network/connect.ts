@@ -33,6 +33,9 @@ const normalizeArgs = (net as unknown as { _normalizeArgs(args: unknown[]): Norm
 const normalize = (args: unknown[]): Normalized =>
   Array.isArray(args[0]) ? (args[0] as Normalized) : normalizeArgs(args);
 
+/** From the end of a connection to the news that it was a reset, when the relay has died. */
+const RESET_NEWS_MS = 10;
+
 /** A target that only the layer itself dials, to warm up; see `warm` in wire.ts. */
 export const WARM_HOST = 'warm.invalid';
 
@@ -136,14 +139,14 @@ export function patchConnect(path: string, channel: Channel, systemLookup: () =>
       reader._destroy = (error, done) => destroy.call(reader, error && (failure ?? error), done);
       reader.push = function pushOrFail(chunk: unknown, encoding?: BufferEncoding) {
         if (chunk !== null) return push.call(reader, chunk, encoding);
-        // The news of a reset comes another way, perhaps within this turn.
-        setImmediate(() => {
+        // The news of a reset comes another way, perhaps a moment later.
+        setTimeout(() => {
           if (failure) reader.destroy(failure);
           else if (!reader.destroyed) {
             push.call(reader, null);
             reader.read(0);
           }
-        });
+        }, RESET_NEWS_MS);
         return false;
       };
     }
