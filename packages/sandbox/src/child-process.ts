@@ -51,6 +51,8 @@ export interface Child {
 export interface ChildOptions {
   tier: Tier;
   slot: Slot;
+  /** It is started ahead of its use: it becomes ready later, and its first call takes less time. */
+  warm: boolean;
   clock: Clock;
   turns: Turns;
   parser: FrameParser;
@@ -87,8 +89,8 @@ interface Call {
   end(result: Result | undefined): void;
 }
 
-export function startChild({ tier, slot, clock, turns, parser }: ChildOptions): Child {
-  const started = tier.spawn(slot);
+export function startChild({ tier, slot, warm, clock, turns, parser }: ChildOptions): Child {
+  const started = tier.spawn(slot, { warm });
   if (started.pid !== undefined) lowerPriority(started.pid);
   const socket = started.stdio[3] as Socket;
   /** In the order in which the process carries them out; the first one is under way. */

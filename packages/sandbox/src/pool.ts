@@ -25,18 +25,21 @@ export interface Pool {
 
 const MAX_STARTING = 2;
 /**
- * Processes that are asked for and not ready; an owner alone has half of them. To start one takes a processor for tens
- * of milliseconds: so that is half of the processors, and the code that runs has the others.
+ * Processes that are asked for and not ready. An owner alone has half of them: as many as there are processors, each of
+ * which one start keeps busy for tens of milliseconds.
  */
-const MAX_TAKING = Math.max(2, availableParallelism());
+const MAX_TAKING = 2 * availableParallelism();
 /** A process that is not ready by then never will be. */
 const MAX_START_MS = 30_000;
 /** The start of a process blocks for milliseconds: the first call of the one that was taken comes first. */
 const REFILL_DELAY_MS = 30;
 
-/** @param target processes to keep ready */
+/**
+ * @param spawn starts a process; `warm`: ahead of its use
+ * @param target processes to keep ready
+ */
 export function createPool(
-  spawn: () => Fresh,
+  spawn: (warm: boolean) => Fresh,
   target: number,
   log: Log,
   maxTaking: number = MAX_TAKING,
@@ -47,8 +50,8 @@ export function createPool(
   let starting = 0;
   let closed = false;
 
-  function start(): Fresh {
-    const fresh = spawn();
+  function start(warm: boolean): Fresh {
+    const fresh = spawn(warm);
     const { child } = fresh;
     const late = setTimeout(() => child.kill('crash', 'It was not ready in time.'), MAX_START_MS);
     child.ready.catch(() => {}).finally(() => clearTimeout(late));
@@ -65,7 +68,7 @@ export function createPool(
       waiting.length + starting < target
     ) {
       starting += 1;
-      const fresh = start();
+      const fresh = start(true);
       fresh.child.ready
         .then(() => {
           if (!closed) waiting.push(fresh);
@@ -95,7 +98,7 @@ export function createPool(
         for (let fresh = waiting.shift(); fresh; fresh = waiting.shift()) {
           if (fresh.child.usable) return fresh;
         }
-        const fresh = start();
+        const fresh = start(false);
         await fresh.child.ready;
         return fresh;
       } finally {

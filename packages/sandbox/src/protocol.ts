@@ -20,6 +20,9 @@ export const FRAME = {
 } as const;
 export type FrameType = (typeof FRAME)[keyof typeof FRAME];
 
+/** Last argument of a child that loads what most code needs before it says that it is ready. */
+export const WARM = 'warm';
+
 /** Length and type. */
 export const HEADER_BYTES = 5;
 

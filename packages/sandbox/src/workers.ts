@@ -130,10 +130,10 @@ export function createWorkers({
   });
 
   const pool = createPool(
-    () => {
+    (warm) => {
       const slot = slots.create();
       egress.open(slot);
-      const child = startChild({ tier, slot, clock, turns, parser });
+      const child = startChild({ tier, slot, warm, clock, turns, parser });
       alive.add(child);
       child.ready.then(
         () => byChild.has(child) || idle.add(child),

@@ -7,7 +7,7 @@ import { createProgram, installGlobals } from '@wellspring/component/child/progr
 import type { Instance, LogLine } from '@wellspring/component/child/program-types';
 import { systemClock } from '@wellspring/core/clock';
 import { createFrameReader } from '../frame-reader.ts';
-import { type CallFrame, FRAME, type FrameType, HEADER_BYTES } from '../protocol.ts';
+import { type CallFrame, FRAME, type FrameType, HEADER_BYTES, WARM } from '../protocol.ts';
 import { preload } from './preload.ts';
 
 /**
@@ -255,9 +255,11 @@ process.setSourceMapsEnabled(true);
 captureConsole();
 restrictProcess();
 installGlobals();
-preload();
-// The same module that was loaded before this one.
-const network = process.execArgv.find((flag) => flag.startsWith('--require='))!.slice('--require='.length);
-const { warmUp } = createRequire(import.meta.url)(network) as typeof import('./network/network.ts');
-await warmUp();
+if (process.argv.at(-1) === WARM) {
+  preload();
+  // The same module that was loaded before this one.
+  const network = process.execArgv.find((flag) => flag.startsWith('--require='))!.slice('--require='.length);
+  const { warmUp } = createRequire(import.meta.url)(network) as typeof import('./network/network.ts');
+  await warmUp();
+}
 sendJson(FRAME.ready, {});

@@ -1,21 +1,25 @@
-/**
- * Modules that most components or their packages load. A process loads them while it waits in the pool, so that a
- * first call does not.
- */
-import 'node:assert';
-import 'node:crypto';
-import 'node:http';
-import 'node:http2';
-import 'node:https';
-import 'node:querystring';
-import 'node:readline';
-import 'node:stream/promises';
-import 'node:string_decoder';
-import 'node:tls';
-import 'node:tty';
-import 'node:zlib';
+import { createRequire } from 'node:module';
 
-/** What is behind `fetch` is loaded with its first use. */
+/** Modules that most components or their packages load. */
+const MODULES = [
+  'node:assert',
+  'node:crypto',
+  'node:http',
+  'node:http2',
+  'node:https',
+  'node:querystring',
+  'node:readline',
+  'node:stream/promises',
+  'node:string_decoder',
+  'node:tls',
+  'node:tty',
+  'node:zlib',
+];
+
+/** Loads what a first call would have to load. A process does so while it waits in the pool. */
 export function preload(): void {
+  const require = createRequire(import.meta.url);
+  for (const name of MODULES) require(name);
+  // What is behind `fetch` is loaded with its first use.
   new Request('http://localhost/');
 }

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { chmodSync, closeSync, existsSync, openSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { WARM } from '../protocol.ts';
 import { isEnterable } from '../readable-files.ts';
 import { seccompFilter } from '../seccomp.ts';
 import { libraries, NOBODY, ROOT, ROOT_COMMAND, rootFiles } from './root-files.ts';
@@ -97,11 +98,11 @@ export function createBubblewrapTier({ programs, directory, readable, packages, 
     visible: () => ({ app: ROOT.app, egress: ROOT.egress }),
     visiblePackages: PACKAGES,
     kill: (child) => void child.kill('SIGKILL'),
-    spawn(slot) {
+    spawn(slot, { warm }) {
       const seccomp = openSync(filter, 'r');
       const binds = ['--ro-bind', slot.app, ROOT.app, '--ro-bind', slot.egress, ROOT.egress];
       const args = [...root, ...binds, '--remount-ro', '/', '--chdir', ROOT.app, '--seccomp', '4', '--'];
-      const child = spawn(bwrap, [...args, ...command], {
+      const child = spawn(bwrap, [...args, ...command, ...(warm ? [WARM] : [])], {
         ...userOf(slot),
         // A group of its own: Ctrl-C in a terminal, meant for the platform, does not end runs under way.
         detached: true,

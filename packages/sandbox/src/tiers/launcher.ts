@@ -1,6 +1,7 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { chmodSync, chownSync, linkSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { WARM } from '../protocol.ts';
 import { seccompFilter } from '../seccomp.ts';
 import type { Slot } from '../slots.ts';
 import { provideLauncher } from './compile-launcher.ts';
@@ -100,12 +101,20 @@ export function createLauncherTier({ programs, directory, readable, heapMb, cach
       exitCode === EXIT_TMP_LIMIT
         ? `The code put more than ${tmpBytes / 1024 / 1024} MB or ${tmpInodes} files into its temporary directory.`
         : undefined,
-    spawn(slot) {
+    spawn(slot, { warm }) {
       if (slot.uid === undefined) {
         throw new TierUnavailable('The launcher needs user ids that this user namespace does not map.');
       }
       furnish(slot);
-      const args = ['run', `root=${slot.path}`, `uid=${slot.uid}`, ...constant, '--', ...command];
+      const args = [
+        'run',
+        `root=${slot.path}`,
+        `uid=${slot.uid}`,
+        ...constant,
+        '--',
+        ...command,
+        ...(warm ? [WARM] : []),
+      ];
       return spawn(launcher, args, {
         // A group of its own: Ctrl-C in a terminal, meant for the platform, does not end runs under way.
         detached: true,

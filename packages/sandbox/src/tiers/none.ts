@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { chownSync, existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { SOCKET_NAME } from '../egress/relay-process.ts';
+import { WARM } from '../protocol.ts';
 import { isEnterable } from '../readable-files.ts';
 import { childEnvironment, nodeFlags, type Tier, type TierOptions, TierUnavailable, userOf } from './tier.ts';
 
@@ -37,7 +38,7 @@ export function createPlainTier({ programs, readable, packages, heapMb }: TierOp
     visible: ({ app, egress }) => ({ app, egress }),
     visiblePackages: packages,
     kill: (child) => void child.kill('SIGKILL'),
-    spawn(slot) {
+    spawn(slot, { warm }) {
       const { app, egress, tmp } = slot;
       const user = userOf(slot);
       if (user) chownSync(tmp, user.uid, user.gid);
@@ -50,6 +51,7 @@ export function createPlainTier({ programs, readable, packages, heapMb }: TierOp
         `--allow-fs-write=${tmp}/*`,
       ];
       const command = [node, ...flags, `--require=${network}`, program, join(egress, SOCKET_NAME)];
+      if (warm) command.push(WARM);
       const [file = '', ...args] =
         SETPRIV === undefined ? command : [SETPRIV, '--pdeathsig', 'KILL', '--', ...command];
       return spawn(file, args, {

@@ -11,8 +11,9 @@ export interface Tier {
   /**
    * Starts a child that speaks frames on stdio[3]. Its code is put into `slot.app` later.
    * Descriptors: 0 nothing, 1 and 2 pipes, 3 the frames.
+   * @param options.warm see WARM
    */
-  spawn(slot: Slot): ChildProcess;
+  spawn(slot: Slot, options: { warm: boolean }): ChildProcess;
   /** Ends a child and everything that belongs to it, at once. */
   kill(child: ChildProcess): void;
   /**
