@@ -1,5 +1,6 @@
 import { expect, test } from '@jest/globals';
-import { silentLog } from '@wellspring/core/log';
+import { type Log, silentLog } from '@wellspring/core/log';
+import { createFakeClock } from '@wellspring/testing/fake-clock';
 import type { Child } from './child-process.ts';
 import { createPool, type Fresh } from './pool.ts';
 
@@ -19,7 +20,7 @@ const settled = () => new Promise((resolve) => setImmediate(resolve));
 
 test('an owner that asks for hundreds of processes has half of the starts, and another owner starts at once', async () => {
   const { begun, spawn } = starts();
-  const pool = createPool(spawn, 0, silentLog, 8);
+  const pool = createPool({ spawn, target: 0, clock: createFakeClock(), log: silentLog, maxTaking: 8 });
   const taken: string[] = [];
   const take = (owner: string) => pool.take(owner).then(() => taken.push(owner));
   const all = Array.from({ length: 200 }, () => take('attacker'));
@@ -42,7 +43,7 @@ test('an owner that asks for hundreds of processes has half of the starts, and a
 
 test('a process that does not start gives its place to the next one; closing rejects those that wait', async () => {
   const { begun, spawn } = starts();
-  const pool = createPool(spawn, 0, silentLog, 8);
+  const pool = createPool({ spawn, target: 0, clock: createFakeClock(), log: silentLog, maxTaking: 8 });
   const outcomes = Array.from({ length: 6 }, () => pool.take('one').then(() => 'ready', String));
   await settled();
   begun[0]!.reject(new Error('no memory'));
@@ -58,4 +59,59 @@ test('a process that does not start gives its place to the next one; closing rej
     'ready',
     'Error: the sandbox is closed',
   ]);
+});
+
+/** A log that keeps the names of its lines with their fields. */
+function recordingLog() {
+  const lines: [event: string, fields: object][] = [];
+  const keep = (fields: object, event: string) => void lines.push([event, fields]);
+  const log: Log = { debug: keep, info: keep, warn: keep, error: keep, child: () => log };
+  return { lines, log };
+}
+
+test('starts that fail are tried again at growing intervals, one at a time, and logged once', async () => {
+  const { begun, spawn } = starts();
+  const clock = createFakeClock(0);
+  const { lines, log } = recordingLog();
+  const pool = createPool({ spawn, target: 2, clock, log });
+  expect(begun).toHaveLength(2);
+  begun[0]!.reject(new Error('refused'));
+  begun[1]!.reject(new Error('refused'));
+  const wakings: number[] = [];
+  for (let at = 2; at < 12; at++) {
+    await clock.asleep();
+    await settled();
+    wakings.push(clock.wakings()[0]! - clock.now());
+    expect(begun).toHaveLength(at);
+    await clock.advance(wakings.at(-1)!);
+    await settled();
+    begun[at]!.reject(new Error('refused'));
+  }
+  expect(wakings).toEqual([100, 200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 30_000]);
+  expect(lines).toEqual([['sandbox.start_failed', { error: 'Error: refused' }]]);
+
+  await clock.asleep();
+  await clock.advance(30_000);
+  begun[12]!.resolve();
+  await settled();
+  expect(lines[1]).toEqual(['sandbox.start_succeeded', { failures: 11 }]);
+  begun[13]!.resolve();
+  await settled();
+  expect([pool.size, begun.length, lines.length]).toEqual([2, 14, 2]);
+  pool.close();
+});
+
+test('a process that cannot be spawned is a start that failed; closing ends the wait', async () => {
+  const clock = createFakeClock();
+  const { lines, log } = recordingLog();
+  const spawn = () => {
+    throw new Error('no space left on device');
+  };
+  const pool = createPool({ spawn, target: 1, clock, log });
+  await clock.asleep();
+  expect(lines).toEqual([['sandbox.start_failed', { error: 'Error: no space left on device' }]]);
+  await expect(pool.take('one')).rejects.toThrow('no space left on device');
+  pool.close();
+  await settled();
+  expect(clock.wakings()).toEqual([]);
 });

@@ -1,4 +1,6 @@
 import { availableParallelism } from 'node:os';
+import { backoffMs } from '@wellspring/core/backoff';
+import type { Clock } from '@wellspring/core/clock';
 import { createFairPermits } from '@wellspring/core/fair-permits';
 import type { Log } from '@wellspring/core/log';
 import type { Child } from './child-process.ts';
@@ -33,51 +35,75 @@ const MAX_TAKING = 2 * availableParallelism();
 const MAX_START_MS = 30_000;
 /** The start of a process blocks for milliseconds: the first call of the one that was taken comes first. */
 const REFILL_DELAY_MS = 30;
+/** Between starts ahead of their use, while they fail. */
+const BACKOFF = { firstMs: 100, maxMs: 30_000 };
 
-/**
- * @param spawn starts a process; `warm`: ahead of its use
- * @param target processes to keep ready
- */
-export function createPool(
-  spawn: (warm: boolean) => Fresh,
-  target: number,
-  log: Log,
-  maxTaking: number = MAX_TAKING,
-): Pool {
+export interface PoolOptions {
+  /** Starts a process; `warm`: ahead of its use. */
+  spawn(warm: boolean): Fresh;
+  /** Processes to keep ready. */
+  target: number;
+  clock: Clock;
+  log: Log;
+  /** Processes that are asked for and not ready; default: twice the number of processors. */
+  maxTaking?: number;
+}
+
+export function createPool({ spawn, target, clock, log, maxTaking = MAX_TAKING }: PoolOptions): Pool {
   const waiting: Fresh[] = [];
   const permits = createFairPermits({ total: maxTaking });
   const closing = new AbortController();
   let starting = 0;
   let closed = false;
+  /** Starts ahead of their use that failed since the last process became ready. */
+  let failures = 0;
+  let backingOff = false;
 
-  function start(warm: boolean): Fresh {
+  /** @throws Error when the process ended before it was ready */
+  async function start(warm: boolean): Promise<Fresh> {
     const fresh = spawn(warm);
     const { child } = fresh;
     const late = setTimeout(() => child.kill('crash', 'It was not ready in time.'), MAX_START_MS);
-    child.ready.catch(() => {}).finally(() => clearTimeout(late));
+    await child.ready.finally(() => clearTimeout(late));
+    if (failures > 0) log.info({ failures }, 'sandbox.start_succeeded');
+    failures = 0;
     return fresh;
   }
 
-  /** Keeps the pool full; failures are tried again when the next one is taken. */
+  /** A streak of failures is logged once. */
+  async function backOff(error: unknown): Promise<void> {
+    failures += 1;
+    if (failures === 1) log.error({ error: String(error) }, 'sandbox.start_failed');
+    backingOff = true;
+    await clock.sleep(backoffMs(failures, BACKOFF), closing.signal);
+    backingOff = false;
+  }
+
+  async function startAhead(): Promise<void> {
+    starting += 1;
+    try {
+      const fresh = await start(true);
+      if (!closed) waiting.push(fresh);
+    } catch (error) {
+      // Two that were started together fail together: one failure.
+      if (!closed && !backingOff) await backOff(error);
+    } finally {
+      starting -= 1;
+      refill();
+    }
+  }
+
+  /** Keeps the pool full. While starts fail, one at a time is tried. */
   function refill(): void {
     // Those that are asked for come first; the last of them calls this again.
     while (
       !closed &&
+      !backingOff &&
       permits.stats().held === 0 &&
-      starting < MAX_STARTING &&
+      starting < (failures > 0 ? 1 : MAX_STARTING) &&
       waiting.length + starting < target
     ) {
-      starting += 1;
-      const fresh = start(true);
-      fresh.child.ready
-        .then(() => {
-          if (!closed) waiting.push(fresh);
-        })
-        .catch((error: unknown) => closed || log.error({ error: String(error) }, 'sandbox.start_failed'))
-        .finally(() => {
-          starting -= 1;
-          if (waiting.length > 0 || starting > 0) refill();
-        });
+      void startAhead();
     }
   }
 
@@ -98,9 +124,7 @@ export function createPool(
         for (let fresh = waiting.shift(); fresh; fresh = waiting.shift()) {
           if (fresh.child.usable) return fresh;
         }
-        const fresh = start(false);
-        await fresh.child.ready;
-        return fresh;
+        return await start(false);
       } finally {
         release();
         refillLater();

@@ -129,8 +129,11 @@ export function createWorkers({
     },
   });
 
-  const pool = createPool(
-    (warm) => {
+  const pool = createPool({
+    target,
+    clock,
+    log,
+    spawn(warm) {
       const slot = slots.create();
       egress.open(slot);
       const child = startChild({ tier, slot, warm, clock, turns, parser });
@@ -147,9 +150,7 @@ export function createWorkers({
       });
       return { child, slot };
     },
-    target,
-    log,
-  );
+  });
 
   const sampler = setInterval(() => {
     for (const { child } of busy) void child.check();
