@@ -1,5 +1,6 @@
 import { systemClock } from '@wellspring/core/clock';
 import { silentLog } from '@wellspring/core/log';
+import { noMetrics } from '@wellspring/core/metrics';
 import type { Host, Result, Task } from '@wellspring/sandbox/port';
 import { createSandbox, type Sandbox, type SandboxOptions } from '@wellspring/sandbox/sandbox';
 import { tempDir } from '@wellspring/testing/temp-dir';
@@ -35,6 +36,7 @@ export async function openBenchSandbox(
     packageEnvironment: environment,
     clock: systemClock,
     log: silentLog,
+    metrics: noMetrics,
     ...options,
   });
   return {

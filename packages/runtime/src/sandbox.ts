@@ -6,7 +6,7 @@ import { platformAddresses } from './platform-addresses.ts';
 export { IsolationUnavailable, type Sandbox };
 
 /** Starts the processes for user code. @throws IsolationUnavailable when the isolation asked for is not to be had */
-export function openSandbox({ config, clock, log }: Deps): Promise<Sandbox> {
+export function openSandbox({ config, clock, log, metrics }: Deps): Promise<Sandbox> {
   return createSandbox({
     dataDir: config.dataDir,
     isolation: config.isolation,
@@ -16,5 +16,6 @@ export function openSandbox({ config, clock, log }: Deps): Promise<Sandbox> {
     ...(config.memoryMb === null ? {} : { idleMemoryBytes: (config.memoryMb / 2) * 1024 * 1024 }),
     clock,
     log,
+    metrics,
   });
 }

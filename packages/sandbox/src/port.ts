@@ -8,18 +8,6 @@ import type {
 } from '@wellspring/component/child/program-types';
 import type { Bundle, ComponentCode, Definition, HookName } from '@wellspring/contract/definition';
 
-/** What all code did on the network since the start. */
-export interface EgressCounts {
-  /** Connections that were made. */
-  connections: number;
-  /** Connections that were refused or failed. */
-  refused: number;
-  /** Limits that a process exceeded during a run. */
-  limits: number;
-  /** In both directions. */
-  bytes: number;
-}
-
 /**
  * Port `executor`: runs user code in processes that can do no harm. A dead child, a throw and an exceeded limit are
  * results, not exceptions; only a fault of the platform itself rejects.
@@ -41,7 +29,7 @@ export interface Executor {
   retire(keyPrefix: string, options?: { atOnce?: boolean }): void;
   /** Changes which private networks (CIDRs) the code of an owner may reach, also that of runs under way. */
   allowNetworks(owner: { id: string; allowNetworks: readonly string[] }): void;
-  stats(): { processes: number; idle: number; busy: number; pool: number; egress: EgressCounts };
+  stats(): { processes: number; idle: number; busy: number; pool: number };
   /** Breaks off what is under way and what waits: such calls reject, since nobody knows what would have come of them. */
   close(): Promise<void>;
 }

@@ -49,9 +49,10 @@ export const isSandboxed = (pid: number): boolean => {
 const PLATFORM = (tier: string, dataDir: string) => `
   import { systemClock } from '@wellspring/core/clock';
   import { silentLog } from '@wellspring/core/log';
+  import { noMetrics } from '@wellspring/core/metrics';
   import { createSandbox } from '@wellspring/sandbox/sandbox';
   const { executor } = await createSandbox({ dataDir: ${JSON.stringify(dataDir)}, isolation: '${tier}', pool: 2,
-    codeAllowNetworks: [], platform: { names: [], listenerPorts: [], endpoints: [] }, packageEnvironment: {}, clock: systemClock, log: silentLog });
+    codeAllowNetworks: [], platform: { names: [], listenerPorts: [], endpoints: [] }, packageEnvironment: {}, clock: systemClock, log: silentLog, metrics: noMetrics });
   const bundle = { format: 'esm', packages: {}, lockfile: null,
     code: 'import fs from "node:fs"; import os from "node:os"; export default { name: "x", run() {' +
       'fs.mkdirSync(os.tmpdir() + "/a/b", { recursive: true }); fs.writeFileSync(os.tmpdir() + "/a/b/c", "c"); console.log("in"); setTimeout(() => { for (;;); }, 1); return new Promise(() => {}) } }' };

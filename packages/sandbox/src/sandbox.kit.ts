@@ -7,6 +7,7 @@ import type {
 } from '@wellspring/component/child/program-types';
 import { systemClock } from '@wellspring/core/clock';
 import { silentLog } from '@wellspring/core/log';
+import { noMetrics } from '@wellspring/core/metrics';
 import { tempDir } from '@wellspring/testing/temp-dir';
 import type { Host, Packager, Result, Task } from './port.ts';
 import { createSandbox, type Sandbox, type SandboxOptions } from './sandbox.ts';
@@ -97,6 +98,7 @@ export async function openSandbox(
     packageEnvironment: environment,
     clock: systemClock,
     log: silentLog,
+    metrics: noMetrics,
     pool: 1,
     ...options,
   });

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { LIMITS } from '@wellspring/contract/limits';
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
+import type { Metrics } from '@wellspring/core/metrics';
 import type { EgressLimits } from './egress/limits.ts';
 import type { PlatformAddresses } from './egress/policy.ts';
 import { startEgress } from './egress/relay-process.ts';
@@ -33,6 +34,7 @@ export interface SandboxOptions {
   packageEnvironment: Record<string, string>;
   clock: Clock;
   log: Log;
+  metrics: Metrics;
   /** Processes kept ready; default 4. */
   pool?: number;
   /** See WorkersOptions. */
@@ -51,7 +53,7 @@ export interface Sandbox {
  */
 export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
   const { dataDir, isolation, codeAllowNetworks, platform, egressLimits } = options;
-  const { packageEnvironment, clock, log, pool = 4 } = options;
+  const { packageEnvironment, clock, log, metrics, pool = 4 } = options;
   const cache = join(dataDir, 'cache');
   const slots = createSlots(dataDir, (base) => removeLeftovers(base, cache));
   const programs = await writePrograms(slots.shared);
@@ -69,6 +71,7 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
     program: readable.provide(programs.relay),
     config: { allowNetworks: codeAllowNetworks, platform, ...(egressLimits ? { limits: egressLimits } : {}) },
     log,
+    metrics,
   });
   /** Of the tiers that were tried. */
   const opened: OpenPackager[] = [];

@@ -132,7 +132,7 @@ export function createSupervisor(options: WorkersOptions): Executor {
       workers.retire(prefix, atOnce);
     },
     allowNetworks: options.egress.allowNetworks,
-    stats: () => ({ ...workers.stats(), egress: options.egress.stats() }),
+    stats: workers.stats,
     async close() {
       closed = true;
       await workers.close();

@@ -100,6 +100,7 @@ export function usePlatform({ slots }: { slots?: SlotCounts } = {}): Platform {
       packageEnvironment: {},
       clock: systemClock,
       log: silentLog,
+      metrics: noMetrics,
       pool: 2,
     });
   });

@@ -32,21 +32,6 @@ export function createRunnerService(deps: RunnerDeps): Service {
     'Processes that hold user code',
     () => executor.stats().processes,
   );
-  metrics.gauge(
-    'wellspring_egress_connections',
-    'Connections of user code since the start',
-    () => executor.stats().egress.connections,
-  );
-  metrics.gauge(
-    'wellspring_egress_refused',
-    'Connections of user code that were refused or failed since the start',
-    () => executor.stats().egress.refused,
-  );
-  metrics.gauge(
-    'wellspring_egress_limits_exceeded',
-    'Network limits that processes of user code exceeded since the start',
-    () => executor.stats().egress.limits,
-  );
   metrics.gauge('wellspring_sandbox_tier', 'How user code is kept in: 1 for the tier in use', () => 1, {
     tier: executor.tier,
   });

@@ -3,7 +3,7 @@ import { chownSync } from 'node:fs';
 import { join } from 'node:path';
 import { backoffMs } from '@wellspring/core/backoff';
 import type { Log } from '@wellspring/core/log';
-import type { EgressCounts } from '../port.ts';
+import type { Metrics } from '@wellspring/core/metrics';
 import type { Slot } from '../slots.ts';
 import { LOOKUP_THREADS } from './names.ts';
 import type { Order, RelayConfig, Report } from './relay.ts';
@@ -35,7 +35,6 @@ export interface Egress {
   endRun(slot: Slot): void;
   /** The sandbox is gone. */
   close(slot: Slot): void;
-  stats(): EgressCounts;
   dispose(): Promise<void>;
 }
 
@@ -45,6 +44,7 @@ export interface EgressOptions {
   program: string;
   config: RelayConfig;
   log: Log;
+  metrics: Metrics;
 }
 
 interface Assignment {
@@ -65,13 +65,21 @@ const RESTART_BACKOFF = { firstMs: 50, maxMs: 5_000 };
 const STABLE_MS = 60_000;
 const HEAP_MB = 256;
 
-export function startEgress({ node, program, config, log }: EgressOptions): Egress {
+export function startEgress({ node, program, config, log, metrics }: EgressOptions): Egress {
   const slots = new Map<string, Assignment>();
   /** Closed slots whose last report may be on its way. */
   const leaving = new Map<string, Assignment>();
   /** By owner, where there are any. */
   const networks = new Map<string, readonly string[]>();
-  const counts: EgressCounts = { connections: 0, refused: 0, limits: 0, bytes: 0 };
+  const connected = metrics.counter('wellspring_egress_connections_total', 'Connections of user code');
+  const failed = metrics.counter(
+    'wellspring_egress_refused_total',
+    'Connections of user code that were refused or failed',
+  );
+  const limited = metrics.counter(
+    'wellspring_egress_limits_exceeded_total',
+    'Network limits that processes of user code exceeded',
+  );
   let user = process.getuid?.() === 0 ? RELAY_USER : undefined;
   let relay: ChildProcess | undefined;
   let failures = 0;
@@ -95,9 +103,8 @@ export function startEgress({ node, program, config, log }: EgressOptions): Egre
 
   function logTraffic({ process, owner }: Assignment, destinations: Destination[]): void {
     for (const { host, port, connections, refused, sent, received } of destinations) {
-      counts.connections += connections;
-      counts.refused += refused;
-      counts.bytes += sent + received;
+      connected.inc({}, connections);
+      failed.inc({}, refused);
       const fields = { process, owner, host, port, connections, refused, sent, received };
       if (refused > 0) log.info(fields, 'egress.refused');
       else log.debug(fields, 'egress.destination');
@@ -110,7 +117,7 @@ export function startEgress({ node, program, config, log }: EgressOptions): Egre
     if (report.type === 'used') assignment.isUsed = true;
     else if (report.type === 'traffic') logTraffic(assignment, report.destinations);
     else {
-      counts.limits += 1;
+      limited.inc();
       const { process, owner } = assignment;
       log.warn({ process, owner, limit: report.limit }, 'egress.limit_exceeded');
     }
@@ -199,7 +206,6 @@ export function startEgress({ node, program, config, log }: EgressOptions): Egre
       if (leaving.size > MAX_LEAVING) leaving.delete(leaving.keys().next().value!);
       send({ type: 'close', slot: slot.id });
     },
-    stats: () => ({ ...counts }),
     async dispose() {
       disposed = true;
       clearTimeout(timer);
