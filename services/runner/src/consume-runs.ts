@@ -145,6 +145,7 @@ export function runsWorkers(
             if (!deployed.deployment.definition.hooks.includes(hook)) return { ok: true };
             // After the deadline nobody waits for the answer any more.
             const until = AbortSignal.any([signal, AbortSignal.timeout(HOOK_DEADLINE_MS)]);
+            await costs.settled(deployed.source.owner_id);
             const release = await slots.hook(deployed.source.owner_id, until);
             try {
               // It may have been deleted while it waited.

@@ -3,6 +3,7 @@ import { CALLS } from '@wellspring/contract/calls';
 import { deleteSourceRows } from '@wellspring/store/collections/delete-source';
 import { events } from '@wellspring/store/collections/events';
 import { states } from '@wellspring/store/collections/states';
+import { usage } from '@wellspring/store/collections/users';
 import { eventually } from '@wellspring/testing/eventually';
 import { usePlatform } from './platform.kit.ts';
 
@@ -136,6 +137,30 @@ test('a deleted source leaves nothing, whatever was under way', async () => {
   await t.quiet();
   expect(await t.store.collection(events).count()).toBe(0);
   expect(await t.store.collection(states).get(id)).toBeUndefined();
+});
+
+describe('processor time that is not of a run', () => {
+  const BURN = `{ const from = process.cpuUsage().user; while (process.cpuUsage().user - from < 300_000); }`;
+  const used = async () => {
+    const [row = { invocations: 0, compute_ms: 0 }] = await t.store.collection(usage).list();
+    return row;
+  };
+
+  test('of a hook is charged to the owner, and the hook is no invocation', async () => {
+    const id = await t.deploy(
+      `export default { name: 'Burns', hooks: { activate() { ${BURN} } }, run() {} };`,
+    );
+    const { compute_ms: before } = await used();
+    expect(await t.hook(id, 'activate')).toEqual({ ok: true });
+    await eventually(async () => (await used()).compute_ms >= before + 250);
+    expect((await used()).invocations).toBe(0);
+  });
+
+  test('of reading a definition is charged to the owner, also when it fails', async () => {
+    await expect(t.prepare(`${BURN} throw new Error('burnt');`)).rejects.toMatchObject({ status: 400 });
+    await eventually(async () => (await used()).compute_ms >= 250);
+    expect((await used()).invocations).toBe(0);
+  });
 });
 
 describe('preparing code', () => {

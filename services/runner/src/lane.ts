@@ -5,7 +5,7 @@ import type { HttpReply, RecordJob, RunJob } from '@wellspring/contract/messages
 import { newId } from '@wellspring/core/ids';
 import { Unavailable } from '@wellspring/core/unavailable';
 import type { Deps } from '@wellspring/runtime/deps';
-import type { Executor, Task } from '@wellspring/sandbox/port';
+import type { Executor, Result, Task } from '@wellspring/sandbox/port';
 import { type EmitterStateRow, states } from '@wellspring/store/collections/states';
 import type { Deployed } from './catalog.ts';
 import { type Outcome, prepareCommit } from './commit.ts';
@@ -95,6 +95,13 @@ interface CommitOptions {
 const bytesOf = ({ emits, logs }: Outcome): number =>
   emits.reduce((sum, { payload }) => sum + payload.length, 0) +
   logs.reduce((sum, { msg = '' }) => sum + msg.length, 0);
+
+/** What a run or a hook left to the platform. */
+const costOf = (outcome: Outcome, result: Result) => ({
+  events: outcome.emits.length,
+  bytes: bytesOf(outcome),
+  result,
+});
 
 export function createLane(sourceId: string, deps: LaneDeps): Lane {
   const { store, executor, clock, call, announcer, meter, costs, networks, log } = deps;
@@ -285,8 +292,8 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
     live.runEndedAt = clock.now();
     if (trigger.kind === 'timer') live.tickEndedAt = live.runEndedAt;
     respond({ kind: result.ok && outcome.errors.length === 0 ? 'none' : 'failed' });
-    meter.count(deployed.source.owner_id, result.cpuMs);
-    costs.charge(deployed.source.owner_id, { events: outcome.emits.length, bytes: bytesOf(outcome), result });
+    meter.countRun(deployed.source.owner_id, result.cpuMs);
+    costs.charge(deployed.source.owner_id, costOf(outcome, result));
     deps.observe(result.ok ? 'ok' : result.reason, result.durationMs / 1000);
     const { durationMs, ok } = result;
     log.debug(
@@ -355,6 +362,8 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
         const task = taskOf(deployed, owner, live, 'hook', { kind: 'hook', hook });
         const { mask } = deployed.deployment;
         const { outcome, result, sets } = await executeRun(deps, { task, live, run, mask }, () => {});
+        meter.countTime(deployed.source.owner_id, result.cpuMs);
+        costs.charge(deployed.source.owner_id, costOf(outcome, result));
         // Hooks are rare: their process is not worth keeping.
         executor.retire(task.process!);
         for (let attempt = 1; ; attempt++) {

@@ -4,7 +4,9 @@ import { invalidComponent } from '@wellspring/core/problem';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { Worker } from '@wellspring/runtime/service';
 import type { Executor, Host, Packager } from '@wellspring/sandbox/port';
+import type { OwnerCosts } from './owner-costs.ts';
 import type { OwnerNetworks } from './owner-networks.ts';
+import type { UsageMeter } from './usage.ts';
 
 /** Evaluating the top level of a module and reading its definition. */
 const DEFINE_MS = 10_000;
@@ -20,7 +22,15 @@ export function prepareWorker(
     executor,
     packager,
     networks,
-  }: { executor: Executor; packager: Packager; networks: Pick<OwnerNetworks, 'of'> },
+    costs,
+    meter,
+  }: {
+    executor: Executor;
+    packager: Packager;
+    networks: Pick<OwnerNetworks, 'of'>;
+    costs: Pick<OwnerCosts, 'charge' | 'settled'>;
+    meter: Pick<UsageMeter, 'countTime'>;
+  },
 ): Worker {
   const permits = createFairPermits({ total: MAX_DEFINITIONS });
   return {
@@ -31,9 +41,12 @@ export function prepareWorker(
         async ({ owner_id, ...code }: PrepareCall['message']): Promise<PrepareCall['answer']> => {
           const { id, bundle } = await packager.bundle(code, { ownerId: owner_id });
           const owner = await networks.of(owner_id);
+          await costs.settled(owner_id);
           const release = await permits.acquire(owner_id, signal);
           const task = { bundle, bundleId: id, owner, call: { kind: 'define' } } as const;
           const result = await executor.execute(task, ignore, { timeoutMs: DEFINE_MS }).finally(release);
+          meter.countTime(owner_id, result.cpuMs);
+          costs.charge(owner_id, { events: 0, bytes: 0, result });
           if (!result.ok)
             throw invalidComponent(result.error.message || `The code failed with ${result.error.name}.`);
           if (!result.definition) throw new Error('the sandbox gave no definition');

@@ -179,9 +179,9 @@ describe('runs of a source', () => {
     await t.quiet();
     const rows = await eventually(async () => {
       const found = await t.store.collection(usage).list();
-      return found.length > 0 && found;
+      expect(found).toMatchObject([{ invocations: 3 }]);
+      return found;
     });
-    expect(rows).toMatchObject([{ invocations: 3 }]);
     expect(rows[0]!.id.startsWith(`${OWNER}/`)).toBe(true);
   });
 });

@@ -53,7 +53,7 @@ export function createRunnerService(deps: RunnerDeps): Service {
   return {
     name: 'runner',
     workers: [
-      prepareWorker(deps, { ...deps, networks }),
+      prepareWorker(deps, { ...deps, networks, costs, meter }),
       ...runsWorkers({ ...deps, announcer, meter, costs, networks, observe }, createCatalog(deps), slots),
       outboxSweep(deps, announcer, deps.config.mode === 'embedded'),
       meter.worker,

@@ -3,7 +3,10 @@ import type { Worker } from '@wellspring/runtime/service';
 import { usage } from '@wellspring/store/collections/users';
 
 export interface UsageMeter {
-  count(ownerId: string, computeMs: number): void;
+  /** A run of a source: an invocation and its processor time. */
+  countRun(ownerId: string, cpuMs: number): void;
+  /** Processor time of code that is no invocation: of hooks, and of reading definitions. */
+  countTime(ownerId: string, cpuMs: number): void;
   /** Writes what was counted since the last time. Never rejects. */
   flush(): Promise<void>;
   worker: Worker;
@@ -16,12 +19,17 @@ interface Sum {
   compute_ms: number;
 }
 
-/** Counts runs per account and day (UTC) in memory, and writes the sums once a second: a crash loses one second of them. */
+/**
+ * Counts runs and processor time per account and day (UTC) in memory, and writes the sums once a second: a crash loses
+ * one second of them.
+ */
 export function createUsageMeter({ store, clock, log }: Pick<Deps, 'store' | 'clock' | 'log'>): UsageMeter {
   const rows = store.collection(usage);
   let sums = new Map<string, Sum>();
 
   function add(ownerId: string, { invocations, compute_ms }: Sum): void {
+    // Organizations have no quotas.
+    if (!ownerId.startsWith('u_')) return;
     const sum = sums.get(ownerId) ?? { invocations: 0, compute_ms: 0 };
     sum.invocations += invocations;
     sum.compute_ms += compute_ms;
@@ -43,10 +51,8 @@ export function createUsageMeter({ store, clock, log }: Pick<Deps, 'store' | 'cl
   }
 
   return {
-    count(ownerId, computeMs) {
-      if (!ownerId.startsWith('u_')) return;
-      add(ownerId, { invocations: 1, compute_ms: Math.ceil(computeMs) });
-    },
+    countRun: (ownerId, cpuMs) => add(ownerId, { invocations: 1, compute_ms: Math.ceil(cpuMs) }),
+    countTime: (ownerId, cpuMs) => add(ownerId, { invocations: 0, compute_ms: Math.ceil(cpuMs) }),
     flush,
     worker: {
       name: 'runner.usage',

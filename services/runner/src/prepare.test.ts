@@ -1,0 +1,48 @@
+import { expect, test } from '@jest/globals';
+import { createEmbeddedCall } from '@wellspring/call/embedded';
+import { CALLS } from '@wellspring/contract/calls';
+import { silentLog } from '@wellspring/core/log';
+import type { Executor, Packager, Result } from '@wellspring/sandbox/port';
+import { createOwnerCosts } from './owner-costs.ts';
+import { prepareWorker } from './prepare.ts';
+
+const CRASHED: Result = {
+  ok: false,
+  reason: 'crash',
+  error: { name: 'CrashError', message: 'The process of the code ended.', stack: '' },
+  durationMs: 1,
+  cpuMs: 1,
+};
+
+test('an owner whose definitions end their processes waits for the next one, and other owners do not', async () => {
+  let now = 0;
+  const slept: number[] = [];
+  const sleep = async (ms: number) => {
+    slept.push(ms);
+    now += ms;
+  };
+  const costs = createOwnerCosts({ sleep }, () => now);
+  const call = createEmbeddedCall({ log: silentLog });
+  const stop = new AbortController();
+  const bundle = { format: 'esm', code: '', packages: {}, lockfile: null } as const;
+  const serving = prepareWorker(
+    { call },
+    {
+      executor: { execute: async () => CRASHED } as Partial<Executor> as Executor,
+      packager: { bundle: async () => ({ id: 'b', bundle }) } satisfies Packager,
+      networks: { of: async (id) => ({ id, allowNetworks: [] }) },
+      costs,
+      meter: { countTime() {} },
+    },
+  ).run(stop.signal);
+  const prepare = (owner_id: string) =>
+    call.request(CALLS.prepare, { code: '', owner_id }, { deadlineMs: 5000 }).catch(({ status }) => status);
+  expect([await prepare('u_attacker'), await prepare('u_attacker')]).toEqual([400, 400]);
+  expect(slept).toEqual([]);
+  expect(await prepare('u_victim')).toBe(400);
+  expect(slept).toEqual([]);
+  expect(await prepare('u_attacker')).toBe(400);
+  expect(slept).toHaveLength(1);
+  stop.abort();
+  await serving;
+});
