@@ -1,9 +1,10 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { writeFile } from 'node:fs/promises';
+import { stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { eventually } from '@wellspring/testing/eventually';
 import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
 import { type Database, openDatabase } from './database.ts';
 
@@ -220,4 +221,18 @@ test('a failed fsync rejects its writes, and the next ones wait for a whole chec
   await add(4);
   expect(failing.statement('SELECT n FROM t WHERE n = 4').get()).toEqual({ n: 4 });
   await failing.close();
+});
+
+test('a large log is brought into the database file while writes go on', async () => {
+  const path = join(directory.path, 'new', 'wellspring.db');
+  const text = 'x'.repeat(1024 * 1024);
+  let n = 0;
+  await eventually(
+    async () => {
+      await db.write(() => insert(++n, text));
+      return (await stat(path)).size > 16 * 1024 * 1024;
+    },
+    { ms: 30_000, every: 5 },
+  );
+  expect(numbers()).toHaveLength(n);
 });

@@ -1,6 +1,7 @@
 import { closeSync, fdatasync, fdatasyncSync, fsyncSync, mkdirSync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
+import { createCheckpoints } from './checkpoints.ts';
 
 /**
  * One SQLite file with group commit. The one door to node:sqlite.
@@ -66,7 +67,8 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
   db.exec('PRAGMA synchronous = NORMAL');
   db.exec('PRAGMA cache_size = -65536');
   db.exec('PRAGMA temp_store = MEMORY');
-  db.exec('PRAGMA wal_autocheckpoint = 4000');
+  // See checkpoints.ts.
+  db.exec('PRAGMA wal_autocheckpoint = 0');
   const statements = new Map<string, StatementSync>();
   let pending: Pending[] = [];
   let scheduled = false;
@@ -79,6 +81,7 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
   let syncing: Promise<void> | undefined;
   /** An fsync of the log failed: what it holds may not be on the disk, whatever a later fsync says. */
   let doubtful = false;
+  const checkpoints = createCheckpoints(path, () => statement('PRAGMA wal_checkpoint(TRUNCATE)').get());
 
   function statement(sql: string): StatementSync {
     let found = statements.get(sql);
@@ -178,6 +181,7 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
           for (const { reject } of group) reject(error);
         } else {
           for (const tell of settle) tell();
+          checkpoints.committed(file);
         }
         resolve();
         if (pending.length > 0) schedule();
@@ -229,6 +233,7 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
         if (pending.length === 0) break;
         flush();
       }
+      await checkpoints.close();
       if (doubtful) checkpoint();
       if (logFile !== undefined) {
         fdatasyncSync(logFile);
