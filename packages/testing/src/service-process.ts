@@ -5,6 +5,9 @@ import { eventually } from './eventually.ts';
 import { freePort } from './free-port.ts';
 
 const MAIN = fileURLToPath(new URL('../../../services/all/src/main.ts', import.meta.url));
+/** Types are stripped and code is compiled once for all processes, which start many times on few processors. */
+const COMPILE_CACHE = fileURLToPath(new URL('../../../node_modules/.cache/compile', import.meta.url));
+const READY_MS = 90_000;
 
 export interface ServiceProcessOptions {
   /** Default: all. */
@@ -31,7 +34,7 @@ export interface ServiceProcess extends AsyncDisposable {
   output(): string;
   /** Starts a process; does not wait for it. */
   spawn(): void;
-  /** Resolves when `/ready` answers 200. @throws Error with the output when the process ends, or after 30 s */
+  /** Resolves when `/ready` answers 200. @throws Error with the output when the process ends, or after 90 s */
   ready(): Promise<void>;
   /** spawn and ready; when that fails, nothing is left running. */
   start(): Promise<void>;
@@ -70,6 +73,7 @@ export async function createServiceProcess({
       const started = spawn(process.execPath, [...nodeFlags, MAIN, ...services], {
         env: {
           ...Object.fromEntries(Object.entries(process.env).filter(([name]) => foreign(name))),
+          NODE_COMPILE_CACHE: COMPILE_CACHE,
           WELLSPRING_PORT: String(port),
           WELLSPRING_ADMIN_PORT: String(adminPort),
           WELLSPRING_DATA_DIR: dataDir,
@@ -101,7 +105,7 @@ export async function createServiceProcess({
         if (!child) return true;
         return (await fetch(`${url}/ready`).catch(() => undefined))?.ok === true;
       };
-      await eventually(answers, { ms: 30_000, every: 20 }).catch((error: unknown) => {
+      await eventually(answers, { ms: READY_MS, every: 20 }).catch((error: unknown) => {
         throw new Error(`The platform is not ready: ${String(error)}\n${output}`);
       });
       if (!child) throw new Error(`The platform ended:\n${output}`);
