@@ -10,8 +10,8 @@ import { ms, p50, percentileOf } from './sandbox/goals.ts';
 const SECONDS = Number(process.env.BENCH_SECONDS ?? 10);
 /** Calls of the victim a second, whatever becomes of those before. */
 const RATE = Number(process.env.BENCH_RATE ?? 25);
-/** Names of attacks, separated by commas; default: all. */
-const ONLY = process.env.BENCH_ATTACKS?.split(',');
+/** Names of attacks, separated by semicolons; default: all. */
+const ONLY = process.env.BENCH_ATTACKS?.split(';');
 const GOAL = 2;
 const SETTLE_MS = 3_000;
 
@@ -20,8 +20,19 @@ interface Endpoint {
   url: string;
 }
 
+const DEPLOY_ATTEMPTS = 30;
+
+/** An attacker is refused now and then, after the attacks before: it comes again. */
 async function deploy(client: Client, code: string): Promise<Endpoint> {
-  const source = await client.createSource({ component_code: code });
+  let source: Awaited<ReturnType<Client['createSource']>> | undefined;
+  for (let attempt = 1; source === undefined; attempt++) {
+    try {
+      source = await client.createSource({ component_code: code });
+    } catch (error) {
+      if (attempt === DEPLOY_ATTEMPTS) throw error;
+      await pause(1_000);
+    }
+  }
   return { id: source.id, url: (source.configured_props.http as { endpoint_url: string }).endpoint_url };
 }
 

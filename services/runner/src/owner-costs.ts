@@ -17,7 +17,7 @@ export interface OwnerCosts {
 
 /** Estimates, in ms of the main thread. */
 const EVENT_MS = 0.03;
-const MEGABYTE_MS = 15;
+const MEGABYTE_MS = 40;
 /** A process that was ended has to be replaced. */
 const PROCESS_MS = 60;
 /** Share of the time that one owner may cause. */
