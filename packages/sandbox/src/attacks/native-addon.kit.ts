@@ -25,6 +25,7 @@ const NUMBERS: Record<string, [x64: number, arm64: number | undefined]> = {
   process_vm_writev: [311, 271],
   pidfd_open: [434, 434],
   kill: [62, 129],
+  tgkill: [234, 131],
   getpid: [39, 172],
   rt_sigqueueinfo: [129, 138],
   kcmp: [312, 272],

@@ -188,6 +188,13 @@ export const ATTACKS: readonly AttackRow[] = [
     shownBy: [JAVASCRIPT],
   },
   {
+    id: '26a',
+    attempt: 'Stop itself: SIGSTOP or SIGTSTP, from a thread, or native to one thread',
+    expected: 'Killed at the deadline, or EPERM; the next call works',
+    tiers: ALL,
+    shownBy: [`${TESTS}/attacks/stopped.test.ts`],
+  },
+  {
     id: '27',
     attempt: 'Leave globals or files for another source',
     expected: 'The other one finds nothing',

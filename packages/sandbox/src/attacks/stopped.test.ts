@@ -1,0 +1,71 @@
+import { readFileSync } from 'node:fs';
+import { constants } from 'node:os';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { eventually } from '@wellspring/testing/eventually';
+import { isAlive } from '../processes.kit.ts';
+import { openSandbox, type TestSandbox, TIERS, values } from '../sandbox.kit.ts';
+import { pidOfTitle } from './host-view.kit.ts';
+import { type Attempt, compileAddon } from './native-addon.kit.ts';
+import { attack } from './rows.ts';
+
+const STOP_ITSELF = `process.kill(process.pid, 'SIGSTOP')`;
+
+const isStopped = (pid: number) => /^State:\s+T/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
+
+describe.each(TIERS)('code in tier %s', (tier) => {
+  let sandbox: TestSandbox;
+  beforeAll(async () => {
+    sandbox = await openSandbox(tier, { freezeAfterMs: Number.POSITIVE_INFINITY });
+  });
+  afterAll(async () => {
+    await sandbox[Symbol.asyncDispose]();
+  });
+
+  /**
+   * Makes the attack in the process of a source, which then waits forever, and looks at that process from the host.
+   * @param stops whether the kernel stops the process
+   */
+  async function attackItself(name: string, body: string, stops: boolean, event: unknown = null) {
+    const key = `${name}/26a`;
+    const title = `row26a-${tier}-${name}`;
+    const code = `if (event.attack === undefined) { process.title = ${JSON.stringify(title)}; return 'works'; }
+      await (async (event) => { ${body} })(event.attack);
+      return await new Promise(() => {})`;
+    const works = async () => expect(values(await sandbox.run(code, { process: key }))).toEqual(['works']);
+    await works();
+    const pid = pidOfTitle(title);
+    expect(isStopped(pid)).toBe(false);
+    const running = sandbox.run(code, { process: key, event: { attack: event }, timeoutMs: 2000 });
+    if (stops) await eventually(() => isStopped(pid));
+    expect(await running).toMatchObject({ ok: false, reason: 'timeout' });
+    await eventually(() => !isAlive(pid));
+    await works();
+    expect(pidOfTitle(title)).not.toBe(pid);
+  }
+
+  test(`that stops itself is killed at its deadline, or refused (row ${attack('26a', tier).id})`, async () => {
+    const stopByTerminal = `process.kill(process.pid, 'SIGTSTP')`;
+    if (tier === 'none') {
+      for (const body of [STOP_ITSELF, stopByTerminal])
+        expect(await sandbox.run(body)).toMatchObject({
+          error: { message: 'EPERM: process.kill is not allowed' },
+        });
+      return;
+    }
+    // Process 1 of a PID namespace cannot be stopped from within it.
+    const stops = tier !== 'bubblewrap';
+    await attackItself('stop', STOP_ITSELF, stops);
+    // The kernel ignores this one: the process group has no terminal and no parent in its session.
+    await attackItself('tstp', stopByTerminal, false);
+    const thread = `const { Worker } = await import('node:worker_threads');
+      new Worker(${JSON.stringify(STOP_ITSELF)}, { eval: true });`;
+    await attackItself('thread', thread, stops);
+    const addon = compileAddon();
+    const tgkill: Attempt = {
+      name: 'tgkill',
+      steps: [['getpid'], ['tgkill', { step: 0 }, { step: 0 }, constants.signals.SIGSTOP]],
+    };
+    await attackItself('native', addon.body, stops, addon.event([tgkill]));
+    addon.remove();
+  }, 60_000);
+});
