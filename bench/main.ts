@@ -1,12 +1,12 @@
 import { compareDistributed } from './src/distributed.ts';
 import { compareHostile } from './src/hostile.ts';
 import { compareManySources } from './src/many-sources.ts';
-import { compareRoad } from './src/road.ts';
+import { comparePipeline } from './src/pipeline.ts';
 import { compareSandbox } from './src/sandbox.ts';
 
 /** `pnpm bench` runs all benches, `pnpm bench NAME` one of them. */
 const BENCHES: Record<string, () => Promise<void>> = {
-  embedded: compareRoad,
+  embedded: comparePipeline,
   distributed: compareDistributed,
   sandbox: compareSandbox,
   'many-sources': compareManySources,

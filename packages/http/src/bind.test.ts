@@ -7,7 +7,16 @@ import type { Log } from '@wellspring/core/log';
 import { conflict } from '@wellspring/core/problem';
 import { createRouter, route } from './bind.ts';
 import { PRINCIPAL_HEADER, signPrincipal } from './principal.ts';
-import { addThing, dropThing, failing, getMine, getThing, listThings, open, operate } from './things.kit.ts';
+import {
+  addThing,
+  dropThing,
+  failing,
+  getMine,
+  getThing,
+  listThings,
+  open,
+  operate,
+} from './things.fixture.ts';
 
 const key = randomBytes(32);
 const ALICE: Principal = { kind: 'user', user_id: 'u_alice', key_id: 'key_1', org_ids: ['o_1'] };

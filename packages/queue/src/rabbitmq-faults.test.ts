@@ -13,7 +13,7 @@ import type { TestServer } from '@wellspring/testing/servers/server';
 import { withPrograms } from '@wellspring/testing/servers/servers';
 import fc from 'fast-check';
 import type { Job, Queue } from './port.ts';
-import { type Installation, type RabbitProcess, startProcess } from './rabbitmq.kit.ts';
+import { type Installation, type RabbitProcess, startProcess } from './rabbitmq.fixture.ts';
 import { attempts, inbox } from './rabbitmq-rows.ts';
 
 const SEED = Number(process.env.QUEUE_SEED ?? 20261121);

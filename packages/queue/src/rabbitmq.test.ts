@@ -6,7 +6,7 @@ import { createEmbeddedStore } from '@wellspring/store/embedded';
 import { eventually } from '@wellspring/testing/eventually';
 import { withServers } from '@wellspring/testing/servers/servers';
 import { queueContract } from './contract.ts';
-import { openRabbitSubject, startProcess } from './rabbitmq.kit.ts';
+import { openRabbitSubject, startProcess } from './rabbitmq.fixture.ts';
 
 await withServers(['rabbitmq', 'redis'], ({ rabbitmq, redis }) => {
   queueContract('RabbitMQ', () => openRabbitSubject({ amqp: rabbitmq, redis }));

@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
-import { openSandbox } from './sandbox.kit.ts';
+import { openSandbox } from './sandbox.fixture.ts';
 
 test('calls that closing breaks off have no result: they reject, those that wait too', async () => {
   await using sandbox = await openSandbox('none');

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
-import { openSandbox, type TestSandbox, TIERS, values } from './sandbox.kit.ts';
+import { openSandbox, type TestSandbox, TIERS, values } from './sandbox.fixture.ts';
 
 /** Code that writes to the descriptor of the frames by itself. */
 const FORGE = `import fs from 'node:fs';

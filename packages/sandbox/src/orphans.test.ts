@@ -2,8 +2,8 @@ import type { ChildProcess } from 'node:child_process';
 import { afterEach, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
 import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
-import { descendants, isAlive, startPlatform } from './processes.kit.ts';
-import { TIERS } from './sandbox.kit.ts';
+import { descendants, isAlive, startPlatform } from './processes.fixture.ts';
+import { TIERS } from './sandbox.fixture.ts';
 
 let platform: ChildProcess | undefined;
 let directory: TempDir | undefined;

@@ -2,8 +2,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 import os from 'node:os';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
-import { descendants, isAlive, isSandboxed } from './processes.kit.ts';
-import { openSandbox, type TestSandbox, TIERS, values } from './sandbox.kit.ts';
+import { descendants, isAlive, isSandboxed } from './processes.fixture.ts';
+import { openSandbox, type TestSandbox, TIERS, values } from './sandbox.fixture.ts';
 
 interface Stat {
   pid: number;

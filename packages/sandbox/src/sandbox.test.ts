@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { LIMITS } from '@wellspring/contract/limits';
 import { eventually } from '@wellspring/testing/eventually';
-import { openSandbox, type TestSandbox, TIERS, values } from './sandbox.kit.ts';
+import { openSandbox, type TestSandbox, TIERS, values } from './sandbox.fixture.ts';
 
 describe.each(TIERS)('code in tier %s', (tier) => {
   let sandbox: TestSandbox;

@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from '@jest/globals';
 import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
-import { openSandbox, TIERS } from './sandbox.kit.ts';
+import { openSandbox, TIERS } from './sandbox.fixture.ts';
 import { selfTest } from './self-test.ts';
 
 let dir: TempDir | undefined;

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { openSandbox, type TestSandbox, TIERS, values } from './sandbox.kit.ts';
+import { openSandbox, type TestSandbox, TIERS, values } from './sandbox.fixture.ts';
 
 describe.each(TIERS)('code in tier %s', (tier) => {
   let sandbox: TestSandbox;

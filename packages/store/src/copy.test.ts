@@ -4,7 +4,7 @@ import { events } from './collections/events.ts';
 import { states } from './collections/states.ts';
 import { users } from './collections/users.ts';
 import { copyStore } from './copy.ts';
-import { type EmbeddedSubject, openEmbedded } from './embedded.kit.ts';
+import { type EmbeddedSubject, openEmbedded } from './embedded.fixture.ts';
 
 let from: EmbeddedSubject;
 let to: EmbeddedSubject;

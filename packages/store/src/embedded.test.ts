@@ -4,7 +4,7 @@ import { openDatabase } from '@wellspring/sqlite/database';
 import { events } from './collections/events.ts';
 import { collectionContract } from './contract.ts';
 import { commitRunContract, eventRow } from './contract-runs.ts';
-import { openEmbedded } from './embedded.kit.ts';
+import { openEmbedded } from './embedded.fixture.ts';
 import { createEmbeddedStore } from './embedded.ts';
 import type { CollectionDefinition } from './port.ts';
 

@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from '@jest/globals';
 import { withServers } from '@wellspring/testing/servers/servers';
-import { type MongoSubject, openMongoSubject } from './mongodb.kit.ts';
+import { type MongoSubject, openMongoSubject } from './mongodb.fixture.ts';
 import { type CollectionDefinition, ConflictError } from './port.ts';
 
 interface Note {

@@ -6,7 +6,7 @@ import { withServers } from '@wellspring/testing/servers/servers';
 import { events, logs } from './collections/events.ts';
 import { outbox } from './collections/outbox.ts';
 import { states } from './collections/states.ts';
-import { type MongoSubject, openMongoSubject, type ProcessOptions, run } from './mongodb.kit.ts';
+import { type MongoSubject, openMongoSubject, type ProcessOptions, run } from './mongodb.fixture.ts';
 import { createMongoStore } from './mongodb.ts';
 import { ConflictError, type Store } from './port.ts';
 

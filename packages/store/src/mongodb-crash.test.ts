@@ -8,7 +8,7 @@ import { withPrograms } from '@wellspring/testing/servers/servers';
 import { events } from './collections/events.ts';
 import { type TimerRow, timers } from './collections/sources.ts';
 import { states } from './collections/states.ts';
-import { type MongoSubject, openMongoSubject, run } from './mongodb.kit.ts';
+import { type MongoSubject, openMongoSubject, run } from './mongodb.fixture.ts';
 
 const timer = (id: string): TimerRow => ({
   id,

@@ -4,7 +4,7 @@ import { idempotencyKeys } from './collections/idempotency.ts';
 import { outbox } from './collections/outbox.ts';
 import { usage } from './collections/users.ts';
 import { type DeliveryRow, deliveries } from './collections/webhooks.ts';
-import { type EmbeddedSubject, openEmbedded } from './embedded.kit.ts';
+import { type EmbeddedSubject, openEmbedded } from './embedded.fixture.ts';
 import { prune } from './retention.ts';
 
 const DAY = 86_400_000;

@@ -115,12 +115,12 @@ describe('every rule finds what breaks it', () => {
   });
 
   test('testsStayApart', () => {
-    const kit = file('services/events/src/platform.kit.ts');
+    const fixture = file('services/events/src/platform.fixture.ts');
     expect(
-      check('testsStayApart', kit, file('services/events/src/a.ts', ['./platform.kit.ts'])),
+      check('testsStayApart', fixture, file('services/events/src/a.ts', ['./platform.fixture.ts'])),
     ).toHaveLength(1);
     expect(
-      check('testsStayApart', kit, file('services/events/src/a.test.ts', ['./platform.kit.ts'])),
+      check('testsStayApart', fixture, file('services/events/src/a.test.ts', ['./platform.fixture.ts'])),
     ).toEqual([]);
   });
 
@@ -141,7 +141,7 @@ describe('every rule finds what breaks it', () => {
     const specifier = '@wellspring/store/embedded';
     expect(check('adapters', file('services/events/src/a.ts', [specifier]))).toHaveLength(1);
     expect(check('adapters', file('packages/runtime/src/infra.ts', [specifier]))).toEqual([]);
-    expect(check('adapters', file('services/events/src/a.kit.ts', [specifier]))).toEqual([]);
+    expect(check('adapters', file('services/events/src/a.fixture.ts', [specifier]))).toEqual([]);
   });
 
   test('globals', () => {

@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { createLoad, type Load, seededRandom } from './crash.ts';
+import { checkPipeline, deployPipeline } from './pipeline.fixture.ts';
 import { type Platform, startPlatform } from './platform.ts';
-import { checkRoad, deployRoad } from './road.kit.ts';
 import { type TempDir, tempDir } from './temp-dir.ts';
 import { createWebhookSink, type WebhookSink } from './webhook-sink.ts';
 
@@ -51,17 +51,22 @@ async function crash(load: Load, random: () => number): Promise<number> {
 
 test(`what was accepted is emitted once and delivered, over ${CRASHES} crashes (seed ${SEED})`, async () => {
   const random = seededRandom(SEED);
-  const road = await deployRoad(platform.client, sink);
+  const pipeline = await deployPipeline(platform.client, sink);
   const loads = [
-    createLoad('p', [platform.url + road.plain.path], 8),
-    createLoad('c', [platform.url + road.counting.path], 8),
+    createLoad('p', [platform.url + pipeline.plain.path], 8),
+    createLoad('c', [platform.url + pipeline.counting.path], 8),
   ] as const;
   let kills = 0;
   for (let crashes = 0; crashes < CRASHES; crashes++) {
     kills += await crash(loads[crashes % 2]!, random);
   }
   await Promise.all(loads.map((load) => load.stop()));
-  const { accepted, unanswered, emitted, deliveredTwice } = await checkRoad(platform, road, loads, sink);
+  const { accepted, unanswered, emitted, deliveredTwice } = await checkPipeline(
+    platform,
+    pipeline,
+    loads,
+    sink,
+  );
   expect(deliveredTwice).toBeLessThanOrEqual(kills * REPEATED);
   console.info(
     `${kills} kills: ${accepted} accepted, ${unanswered} unanswered, ${emitted} emitted, ${deliveredTwice} delivered twice`,

@@ -1,9 +1,9 @@
 import { describe } from '@jest/globals';
-import { chaosSuite } from './chaos.kit.ts';
-import { failoverSuite } from './failover.kit.ts';
-import { moveSuite } from './move.kit.ts';
-import { rollingRestartSuite } from './rolling-restart.kit.ts';
-import { scalingSuite } from './scaling.kit.ts';
+import { chaosSuite } from './chaos.fixture.ts';
+import { failoverSuite } from './failover.fixture.ts';
+import { moveSuite } from './move.fixture.ts';
+import { rollingRestartSuite } from './rolling-restart.fixture.ts';
+import { scalingSuite } from './scaling.fixture.ts';
 import { withPrograms } from './servers/servers.ts';
 
 /** The distributed mode as a whole. In one file: each of them takes a machine for itself. */

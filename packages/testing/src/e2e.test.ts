@@ -5,7 +5,7 @@ import { type Platform, startPlatform } from './platform.ts';
 import { type TempDir, tempDir } from './temp-dir.ts';
 import { createWebhookSink, type WebhookSink } from './webhook-sink.ts';
 
-/** The main road through the real process, as a newcomer walks it. */
+/** The main pipeline through the real process, as a newcomer walks it. */
 
 let dir: TempDir;
 let platform: Platform;

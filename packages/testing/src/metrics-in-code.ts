@@ -31,7 +31,7 @@ function labelsOf(rest: string): string[] {
 export async function metricsInCode(): Promise<Map<string, MetricInCode>> {
   const found = new Map<string, MetricInCode>();
   for await (const path of glob('{packages,services}/*/src/**/*.ts', { cwd: ROOT })) {
-    if (/\.(test|kit)\.ts$|^packages\/testing\//.test(path)) continue;
+    if (/\.(test|fixture)\.ts$|^packages\/testing\//.test(path)) continue;
     const text = await readFile(join(ROOT, path), 'utf8');
     for (const { 0: begun, 1: kind, 2: name, index } of text.matchAll(MADE)) {
       const labels = labelsOf(restOfCall(text, index + begun.length));

@@ -4,7 +4,7 @@ import { systemClock } from '@wellspring/core/clock';
 import { newWebhookSecret } from '@wellspring/core/webhook-signature';
 import { webhooks } from '@wellspring/store/collections/webhooks';
 import { Webhook } from 'standardwebhooks';
-import { DAY, event, type Respond, seal, until, usePlatform } from './platform.kit.ts';
+import { DAY, event, type Respond, seal, until, usePlatform } from './platform.fixture.ts';
 
 const t = usePlatform();
 

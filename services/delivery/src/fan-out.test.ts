@@ -4,7 +4,7 @@ import { removeLostSubscriptions } from '@wellspring/store/collections/subscript
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import { members } from '@wellspring/store/collections/users';
 import { Webhook } from 'standardwebhooks';
-import { event, OWNER, usePlatform } from './platform.kit.ts';
+import { event, OWNER, usePlatform } from './platform.fixture.ts';
 
 const t = usePlatform();
 

@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { webhooks } from '@wellspring/store/collections/webhooks';
-import { usePlatform } from './platform.kit.ts';
+import { usePlatform } from './platform.fixture.ts';
 import { createRecentWebhooks } from './recent-webhooks.ts';
 
 const t = usePlatform();

@@ -3,7 +3,7 @@ import { newId } from '@wellspring/core/ids';
 import { DELIVERIES_DUE } from '@wellspring/pubsub/port';
 import { type DeliveryRow, deliveries } from '@wellspring/store/collections/webhooks';
 import type { Answer } from '@wellspring/testing/webhook-sink';
-import { event, OWNER, until, usePlatform } from './platform.kit.ts';
+import { event, OWNER, until, usePlatform } from './platform.fixture.ts';
 
 const t = usePlatform();
 

@@ -5,7 +5,7 @@ import { Problem } from '@wellspring/core/problem';
 import { route } from '@wellspring/http/bind';
 import { idempotencyKeys } from '@wellspring/store/collections/idempotency';
 import { eventually } from '@wellspring/testing/eventually';
-import { type Platform, startGateway } from './platform.kit.ts';
+import { type Platform, startGateway } from './platform.fixture.ts';
 
 let platform: Platform;
 /** What the service of this test does; each call of it counts. */

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/gl
 import type { HttpReply, HttpRequestRecord, RunJob } from '@wellspring/contract/messages';
 import { Unavailable } from '@wellspring/core/unavailable';
 import { eventually } from '@wellspring/testing/eventually';
-import { type CallOptions, type Platform, startGateway } from './platform.kit.ts';
+import { type CallOptions, type Platform, startGateway } from './platform.fixture.ts';
 
 let platform: Platform;
 /** Jobs in the order in which the runner of this test got them. */

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
-import { type Platform, startGateway } from './platform.kit.ts';
+import { type Platform, startGateway } from './platform.fixture.ts';
 
 let platform: Platform;
 beforeAll(async () => {

@@ -3,7 +3,7 @@ import type { Endpoint } from '@wellspring/contract/endpoint';
 import { endpoints } from '@wellspring/contract/endpoints/all';
 import type { Principal } from '@wellspring/contract/principal';
 import { PRINCIPAL_HEADER, signPrincipal } from '@wellspring/http/principal';
-import { type Platform, startGateway } from './platform.kit.ts';
+import { type Platform, startGateway } from './platform.fixture.ts';
 
 let platform: Platform;
 let alice: { id: string; key: string };

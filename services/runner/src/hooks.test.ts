@@ -5,7 +5,7 @@ import { events } from '@wellspring/store/collections/events';
 import { states } from '@wellspring/store/collections/states';
 import { usage } from '@wellspring/store/collections/users';
 import { eventually } from '@wellspring/testing/eventually';
-import { usePlatform } from './platform.kit.ts';
+import { usePlatform } from './platform.fixture.ts';
 
 const t = usePlatform();
 

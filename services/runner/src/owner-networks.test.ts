@@ -3,7 +3,7 @@ import { createServer } from 'node:net';
 import { expect, test } from '@jest/globals';
 import { orgs } from '@wellspring/store/collections/users';
 import { eventually } from '@wellspring/testing/eventually';
-import { usePlatform } from './platform.kit.ts';
+import { usePlatform } from './platform.fixture.ts';
 
 const t = usePlatform();
 

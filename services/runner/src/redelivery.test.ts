@@ -2,7 +2,7 @@ import { expect, test } from '@jest/globals';
 import { outbox } from '@wellspring/store/collections/outbox';
 import { COMMITTED_RUNS, states } from '@wellspring/store/collections/states';
 import { eventually } from '@wellspring/testing/eventually';
-import { usePlatform } from './platform.kit.ts';
+import { usePlatform } from './platform.fixture.ts';
 
 const t = usePlatform();
 

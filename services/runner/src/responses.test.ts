@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import type { Trigger } from '@wellspring/contract/messages';
-import { usePlatform } from './platform.kit.ts';
+import { usePlatform } from './platform.fixture.ts';
 
 const t = usePlatform();
 

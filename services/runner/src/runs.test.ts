@@ -7,7 +7,7 @@ import { states } from '@wellspring/store/collections/states';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import { usage } from '@wellspring/store/collections/users';
 import { eventually } from '@wellspring/testing/eventually';
-import { OWNER, usePlatform } from './platform.kit.ts';
+import { OWNER, usePlatform } from './platform.fixture.ts';
 
 const t = usePlatform();
 

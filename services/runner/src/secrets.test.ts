@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { usePlatform } from './platform.kit.ts';
+import { usePlatform } from './platform.fixture.ts';
 
 const t = usePlatform();
 

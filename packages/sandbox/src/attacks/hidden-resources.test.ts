@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { KERNEL_TIERS, openSandbox, type TestSandbox, values } from '../sandbox.kit.ts';
-import { type Attempt, compileAddon, type NativeAddon, type Outcomes } from './native-addon.kit.ts';
+import { KERNEL_TIERS, openSandbox, type TestSandbox, values } from '../sandbox.fixture.ts';
+import { type Attempt, compileAddon, type NativeAddon, type Outcomes } from './native-addon.fixture.ts';
 
 /** Ways around what the platform counts and stops, by system calls that Node.js itself does not make. */
 

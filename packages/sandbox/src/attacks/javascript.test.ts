@@ -4,7 +4,7 @@ import { accessSync, chmodSync, constants, existsSync, readFileSync, statSync, w
 import { connect, createServer } from 'node:net';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { descendants } from '../processes.kit.ts';
+import { descendants } from '../processes.fixture.ts';
 import { isEnterable } from '../readable-files.ts';
 import {
   type Outcome,
@@ -13,9 +13,9 @@ import {
   type TestSandbox,
   TIERS,
   values,
-} from '../sandbox.kit.ts';
+} from '../sandbox.fixture.ts';
 import { CHILD_LIMITS } from '../tiers/tier.ts';
-import { liveSlot, pidOfTitle, portsListenedTo } from './host-view.kit.ts';
+import { liveSlot, pidOfTitle, portsListenedTo } from './host-view.fixture.ts';
 import { ATTACKS } from './rows.ts';
 
 const REFUSED = /^(E[A-Z]+|ERR_[A-Z_]+)$/;

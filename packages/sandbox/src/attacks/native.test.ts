@@ -5,8 +5,8 @@ import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
-import { KERNEL_TIERS, openSandbox, type TestSandbox, values } from '../sandbox.kit.ts';
-import { type Attempt, compileAddon, type NativeAddon, type Outcomes } from './native-addon.kit.ts';
+import { KERNEL_TIERS, openSandbox, type TestSandbox, values } from '../sandbox.fixture.ts';
+import { type Attempt, compileAddon, type NativeAddon, type Outcomes } from './native-addon.fixture.ts';
 import { attack } from './rows.ts';
 
 const AT_FDCWD = -100;

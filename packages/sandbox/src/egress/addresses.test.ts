@@ -1,8 +1,8 @@
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
-import { openSandbox, type TestSandbox, TIERS, values } from '../sandbox.kit.ts';
-import { echo, serve } from './relay.kit.ts';
+import { openSandbox, type TestSandbox, TIERS, values } from '../sandbox.fixture.ts';
+import { echo, serve } from './relay.fixture.ts';
 
 /** Each as code may write it, with nothing else than public addresses allowed. */
 const REFUSED = [

@@ -1,8 +1,8 @@
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
-import { openSandbox, type TestSandbox, TIERS, values } from '../sandbox.kit.ts';
-import { echo, serve, type TestServer } from './relay.kit.ts';
+import { openSandbox, type TestSandbox, TIERS, values } from '../sandbox.fixture.ts';
+import { echo, serve, type TestServer } from './relay.fixture.ts';
 
 /**
  * Ways past the socket layer inside of the sandbox. They may succeed in that; they must not lead anywhere. `PORT` is

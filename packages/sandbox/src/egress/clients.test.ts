@@ -8,8 +8,8 @@ import { join } from 'node:path';
 import { createServer as createTls } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
-import { openSandbox, type TestSandbox, TIERS, values } from '../sandbox.kit.ts';
-import { echo, serve, type TestServer } from './relay.kit.ts';
+import { openSandbox, type TestSandbox, TIERS, values } from '../sandbox.fixture.ts';
+import { echo, serve, type TestServer } from './relay.fixture.ts';
 
 /** Servers on loopback, which the sandboxes of these tests may reach. */
 interface Servers {

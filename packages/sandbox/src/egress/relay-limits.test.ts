@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline';
 import { describe, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
 import { MAX_LOOKUPS } from './names.ts';
-import { type Client, echo, openRelay, serve } from './relay.kit.ts';
+import { type Client, echo, openRelay, serve } from './relay.fixture.ts';
 import { encodePreamble, OPERATION } from './wire.ts';
 
 const MB = 1024 * 1024;

@@ -3,9 +3,9 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { type Log, silentLog } from '@wellspring/core/log';
 import { type Metrics, noMetrics } from '@wellspring/core/metrics';
 import { eventually } from '@wellspring/testing/eventually';
-import { descendants, isAlive, uidsOf } from '../processes.kit.ts';
-import { openSandbox, type TestSandbox, TIERS, values } from '../sandbox.kit.ts';
-import { echo, serve, type TestServer } from './relay.kit.ts';
+import { descendants, isAlive, uidsOf } from '../processes.fixture.ts';
+import { openSandbox, type TestSandbox, TIERS, values } from '../sandbox.fixture.ts';
+import { echo, serve, type TestServer } from './relay.fixture.ts';
 
 const isRelay = (pid: number) => {
   try {

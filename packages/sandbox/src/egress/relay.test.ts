@@ -2,7 +2,7 @@ import { connect, type Socket } from 'node:net';
 import { describe, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
 import type { Names } from './names.ts';
-import { echo, openRelay, serve } from './relay.kit.ts';
+import { echo, openRelay, serve } from './relay.fixture.ts';
 import type { Found } from './wire.ts';
 
 const found = (...addresses: string[]): Found[] =>

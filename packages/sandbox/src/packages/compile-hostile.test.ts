@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { ComponentCode } from '@wellspring/contract/definition';
 import { tempDir } from '@wellspring/testing/temp-dir';
-import { JAILS, openJail, type TestJail } from './jail.kit.ts';
+import { JAILS, openJail, type TestJail } from './jail.fixture.ts';
 
 describe.each(JAILS)('the compiler in jail %s', (name) => {
   let jail: TestJail;

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { ComponentCode } from '@wellspring/contract/definition';
-import { JAILS, openJail, type TestJail } from './jail.kit.ts';
+import { JAILS, openJail, type TestJail } from './jail.fixture.ts';
 
 let jail: TestJail;
 beforeAll(async () => {

@@ -2,9 +2,9 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
-import { JAILS } from './jail.kit.ts';
-import { openTestPackager, type TestPackager } from './packager.kit.ts';
-import { type Canary, openCanary, openRegistry, type TestRegistry } from './registry.kit.ts';
+import { JAILS } from './jail.fixture.ts';
+import { openTestPackager, type TestPackager } from './packager.fixture.ts';
+import { type Canary, openCanary, openRegistry, type TestRegistry } from './registry.fixture.ts';
 
 describe.each(JAILS)('a dependency that is not a package of the registry, in jail %s,', (name) => {
   let registry: TestRegistry;

@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
-import { JAILS } from './jail.kit.ts';
-import { openTestPackager, type TestPackager } from './packager.kit.ts';
-import { type Canary, openCanary, openRegistry, type TestRegistry } from './registry.kit.ts';
-import type { TarEntry } from './tar.kit.ts';
+import { JAILS } from './jail.fixture.ts';
+import { openTestPackager, type TestPackager } from './packager.fixture.ts';
+import { type Canary, openCanary, openRegistry, type TestRegistry } from './registry.fixture.ts';
+import type { TarEntry } from './tar.fixture.ts';
 
 const SECRET = 'the key of the platform';
 

@@ -4,7 +4,7 @@ import { expect, test } from '@jest/globals';
 import { tempDir } from '@wellspring/testing/temp-dir';
 import { writeJailPrograms } from './jail/programs.ts';
 import { createPackagerClient, type PackagerClientOptions } from './packager-client.ts';
-import { openRegistry } from './registry.kit.ts';
+import { openRegistry } from './registry.fixture.ts';
 
 async function openClient(registry: string, options: PackagerClientOptions) {
   const directory = await tempDir();

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { openSandbox, type TestSandbox, TIERS, values } from '../sandbox.kit.ts';
+import { openSandbox, type TestSandbox, TIERS, values } from '../sandbox.fixture.ts';
 
 /** Packages come from the registry of npm, as they do for users. */
 describe.each(TIERS)('packages in tier %s', (tier) => {

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { JAILS } from './jail.kit.ts';
-import { openTestPackager, type TestPackager } from './packager.kit.ts';
-import { openRegistry, type TestRegistry } from './registry.kit.ts';
+import { JAILS } from './jail.fixture.ts';
+import { openTestPackager, type TestPackager } from './packager.fixture.ts';
+import { openRegistry, type TestRegistry } from './registry.fixture.ts';
 
 const NOW = new Date().toISOString();
 const jail = JAILS[0]!;

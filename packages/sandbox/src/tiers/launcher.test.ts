@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
 import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
-import { descendants, isAlive, isSandboxed, startPlatform, uidsOf } from '../processes.kit.ts';
-import { openSandbox, TIERS, values } from '../sandbox.kit.ts';
+import { descendants, isAlive, isSandboxed, startPlatform, uidsOf } from '../processes.fixture.ts';
+import { openSandbox, TIERS, values } from '../sandbox.fixture.ts';
 import { provideLauncher } from './compile-launcher.ts';
 
 const SETCAP = ['/usr/sbin/setcap', '/sbin/setcap'].find(existsSync);

@@ -3,9 +3,9 @@ import { copyFile, link, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, expect, test } from '@jest/globals';
 import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
-import { descendants, isSandboxed, startPlatform, uidsOf } from '../processes.kit.ts';
+import { descendants, isSandboxed, startPlatform, uidsOf } from '../processes.fixture.ts';
 import { isEnterable } from '../readable-files.ts';
-import { TIERS } from '../sandbox.kit.ts';
+import { TIERS } from '../sandbox.fixture.ts';
 
 let platform: ChildProcess | undefined;
 let directory: TempDir | undefined;

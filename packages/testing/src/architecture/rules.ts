@@ -18,9 +18,9 @@ const isBuiltin = (specifier: string) =>
 const isRelative = (specifier: string) => specifier.startsWith('.');
 const isOurs = (specifier: string) => specifier.startsWith(SCOPE);
 
-/** Tests and what only tests use: `*.test.ts`, `*.kit.ts`, the suites of the ports, and packages/testing. */
+/** Tests and what only tests use: `*.test.ts`, `*.fixture.ts`, the suites of the ports, and packages/testing. */
 export const isForTests = ({ path }: SourceFile) =>
-  /\.(test|kit)\.ts$|\/contract(-\w+)?\.ts$|\/testbed\.ts$/.test(path) ||
+  /\.(test|fixture)\.ts$|\/(contract|conformance)(-\w+)?\.ts$|\/(conformance\/|testbed\.ts$)/.test(path) ||
   path.startsWith('packages/testing/');
 
 const broken = (

@@ -1,13 +1,13 @@
-import { KEEPER } from './ask-keeper.ts';
-import { type Keeper, startKeeper } from './run-keeper.ts';
+import { DAEMON } from './ask-daemon.ts';
+import { type ServerDaemon, startServerDaemon } from './start-daemon.ts';
 
 declare global {
-  /** Of this run: jest's setup and teardown share nothing else. */
-  var wellspringKeeper: Keeper | undefined;
+  /** Passes the daemon from jest's setup to its teardown. */
+  var wellspringDaemon: ServerDaemon | undefined;
 }
 
-/** Jest's globalSetup: whatever runs tests finds the keeper of the servers that they share. */
+/** Jest's globalSetup: starts the server daemon; the workers find it by an environment variable. */
 export default async function setUp(): Promise<void> {
-  globalThis.wellspringKeeper = await startKeeper();
-  process.env[KEEPER] = globalThis.wellspringKeeper.url;
+  globalThis.wellspringDaemon = await startServerDaemon();
+  process.env[DAEMON] = globalThis.wellspringDaemon.url;
 }

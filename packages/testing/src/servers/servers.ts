@@ -1,13 +1,13 @@
 import { describe, test } from '@jest/globals';
-import { askKeeper } from './ask-keeper.ts';
+import { askDaemon } from './ask-daemon.ts';
 import type { ServerName } from './server.ts';
 
 type Urls<Name extends ServerName> = Record<Name, string>;
 
 /**
- * Defines tests on servers which all suites of a run share, and which are started when the first one asks. A suite keeps
- * to itself by a database, queue prefix or key prefix of its own. Where a server is missing, the tests are skipped; the
- * run says so at its end, and fails when `CI` is set.
+ * Defines tests on servers that all suites of a run share, started on first use. Suites isolate themselves by a unique
+ * database name, queue prefix or key prefix. If a server is missing, the tests are skipped and listed at the end of the
+ * run, which fails when `CI` is set.
  */
 export async function withServers<Name extends ServerName>(
   names: readonly Name[],
@@ -22,20 +22,20 @@ export async function withServers<Name extends ServerName>(
   define(urls as Urls<Name>);
 }
 
-/** Defines tests that start servers of their own, to kill them; skipped as those of `withServers`. */
+/** Defines tests that start and kill their own servers; skipped like those of `withServers`. */
 export async function withPrograms(names: readonly ServerName[], define: () => void): Promise<void> {
   for (const name of names) {
-    if ((await askKeeper('POST', `/programs/${name}`)).missing !== undefined) return skip(name);
+    if ((await askDaemon('POST', `/programs/${name}`)).missing !== undefined) return skip(name);
   }
   define();
 }
 
-/** The URL of the server that the suites of a run share, or undefined when it is missing. @throws Error when it does not start */
+/** URL of a shared server, or undefined if it is missing. @throws Error if it does not start */
 export async function sharedServer(name: ServerName): Promise<string | undefined> {
-  return (await askKeeper('POST', `/servers/${name}`)).url;
+  return (await askDaemon('POST', `/servers/${name}`)).url;
 }
 
-/** A file without tests is an error to jest. */
+/** Jest fails on a file without tests. */
 function skip(name: ServerName): void {
   describe.skip(`${name} is missing`, () => {
     test('skipped', () => {});

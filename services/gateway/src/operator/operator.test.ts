@@ -6,7 +6,7 @@ import { endpoints, type SourceRow, sources } from '@wellspring/store/collection
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import { apiKeys, members } from '@wellspring/store/collections/users';
 import { eventually } from '@wellspring/testing/eventually';
-import { type Platform, startGateway } from '../platform.kit.ts';
+import { type Platform, startGateway } from '../platform.fixture.ts';
 
 let platform: Platform;
 /** Sources that the runner was told to forget. */

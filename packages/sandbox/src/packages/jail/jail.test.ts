@@ -3,9 +3,9 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { tempDir } from '@wellspring/testing/temp-dir';
-import { JAILS, openJail } from '../jail.kit.ts';
+import { JAILS, openJail } from '../jail.fixture.ts';
 import { jsonLines } from '../jailed/lines.ts';
-import { openCanary } from '../registry.kit.ts';
+import { openCanary } from '../registry.fixture.ts';
 
 /** Tells what a program in the jail sees. Its arguments come by stdin, as those of the real programs do. */
 const PROBE = `

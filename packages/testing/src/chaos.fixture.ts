@@ -1,8 +1,8 @@
 import { expect, test } from '@jest/globals';
 import { type Healed, strike } from './chaos.ts';
-import { useCluster } from './cluster.kit.ts';
+import { useCluster } from './cluster.fixture.ts';
 import { seededRandom } from './crash.ts';
-import { checkRoad, deployRoad } from './road.kit.ts';
+import { checkPipeline, deployPipeline } from './pipeline.fixture.ts';
 
 /**
  * Nothing that was accepted is lost whatever dies: processes of every service, the broker, Redis and the database are
@@ -24,7 +24,7 @@ const ROUND = 10;
 const REPEATED = 2 * 64;
 
 export function chaosSuite(): void {
-  const kit = useCluster({ rabbitNodes: NODES, mongoMembers: NODES });
+  const fixture = useCluster({ rabbitNodes: NODES, mongoMembers: NODES });
 
   const percentile = (values: readonly number[], share: number) =>
     [...values].sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * share))]!;
@@ -44,15 +44,15 @@ export function chaosSuite(): void {
   }
 
   test(`what was accepted is emitted once and delivered, over ${KILLS} kills of anything (seed ${SEED})`, async () => {
-    const { cluster, sink } = kit;
-    const { rabbit, redis, mongo } = kit.servers;
+    const { cluster, sink } = fixture;
+    const { rabbit, redis, mongo } = fixture.servers;
     const random = seededRandom(SEED);
     const healed: Healed[] = [];
     const sum = { accepted: 0, unanswered: 0, emitted: 0, deliveredTwice: 0 };
     const killed = () => healed.reduce((all, { kills }) => all + kills, 0);
     while (killed() < KILLS) {
-      const road = await deployRoad(cluster.client, sink);
-      const loads = kit.load(road, { restMs: REST_MS });
+      const pipeline = await deployPipeline(cluster.client, sink);
+      const loads = fixture.load(pipeline, { restMs: REST_MS });
       healed.push(
         ...(await strike({
           cluster,
@@ -68,15 +68,15 @@ export function chaosSuite(): void {
         })),
       );
       await Promise.all(loads.map((load) => load.stop()));
-      const outcome = await checkRoad(cluster, road, loads, sink);
+      const outcome = await checkPipeline(cluster, pipeline, loads, sink);
       for (const name of ['accepted', 'unanswered', 'emitted', 'deliveredTwice'] as const) {
         sum[name] += outcome[name];
       }
       say(`${killed()} kills: ${JSON.stringify(sum)}`);
-      for (const { id } of [road.listening, road.counting, road.plain]) {
+      for (const { id } of [pipeline.listening, pipeline.counting, pipeline.plain]) {
         await cluster.client.deleteSource({ id });
       }
-      await cluster.client.deleteWebhook({ id: road.webhookId });
+      await cluster.client.deleteWebhook({ id: pipeline.webhookId });
       sink.clear();
     }
     expect(sum.deliveredTwice).toBeLessThanOrEqual(KILLS * REPEATED);

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { type TarEntry, tarball } from './tar.kit.ts';
+import { type TarEntry, tarball } from './tar.fixture.ts';
 
 /** A version of a package in the test's registry. */
 export interface TestVersion {

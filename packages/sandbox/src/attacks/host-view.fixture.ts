@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { descendants } from '../processes.kit.ts';
-import { type TestSandbox, values } from '../sandbox.kit.ts';
+import { descendants } from '../processes.fixture.ts';
+import { type TestSandbox, values } from '../sandbox.fixture.ts';
 
 /** What the host knows of code that runs: its directories and its process. */
 

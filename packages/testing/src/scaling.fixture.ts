@@ -1,8 +1,8 @@
 import { expect, test } from '@jest/globals';
-import { useCluster } from './cluster.kit.ts';
+import { useCluster } from './cluster.fixture.ts';
 import { createLoad, type Load } from './crash.ts';
 import { eventually } from './eventually.ts';
-import { emittedBy } from './road.kit.ts';
+import { emittedBy } from './pipeline.fixture.ts';
 import type { ServiceProcess } from './service-process.ts';
 
 const SOURCES = 12;
@@ -21,16 +21,16 @@ const COUNTING = `export default {
 };`;
 
 export function scalingSuite(): void {
-  const kit = useCluster({ replicas: { runner: 4 } });
+  const fixture = useCluster({ replicas: { runner: 4 } });
 
   /** How many partitions of `runs` a process has. */
   async function shareOf({ adminUrl }: ServiceProcess): Promise<number> {
-    const headers = { authorization: `Bearer ${kit.cluster.adminKey}` };
+    const headers = { authorization: `Bearer ${fixture.cluster.adminKey}` };
     const text = await (await fetch(`${adminUrl}/metrics`, { headers })).text();
     return Number(/^wellspring_queue_partitions\{.*queue="runs".*\} (\d+)$/m.exec(text)?.[1]);
   }
 
-  const running = () => kit.cluster.of('runner').filter(({ pid }) => pid !== undefined);
+  const running = () => fixture.cluster.of('runner').filter(({ pid }) => pid !== undefined);
 
   /** All partitions are shared by as many runners as they are to be, and evenly. */
   async function evenAmong(count: number): Promise<number[]> {
@@ -47,7 +47,7 @@ export function scalingSuite(): void {
   }
 
   test('1, 2 and 4 runners share the partitions evenly; whoever joins, leaves or dies, each source stays in order', async () => {
-    const { cluster } = kit;
+    const { cluster } = fixture;
     const [first, second, third, fourth] = cluster.of('runner') as [
       ServiceProcess,
       ServiceProcess,

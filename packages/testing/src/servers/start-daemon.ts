@@ -2,23 +2,22 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 
-export interface Keeper {
-  /** Where it is asked; see keeper.ts. */
+export interface ServerDaemon {
   url: string;
   child: ChildProcess;
-  /** Ends it and its servers, and resolves when they are gone. */
+  /** Stops it and its servers, and waits for their exit. */
   end(): Promise<void>;
 }
 
-/** Starts the process that keeps the servers of a run. It ends with this one at the latest. */
-export async function startKeeper(env: NodeJS.ProcessEnv = process.env): Promise<Keeper> {
-  const path = fileURLToPath(new URL('keeper.ts', import.meta.url));
+/** Starts the server daemon (daemon.ts); it never outlives this process. */
+export async function startServerDaemon(env: NodeJS.ProcessEnv = process.env): Promise<ServerDaemon> {
+  const path = fileURLToPath(new URL('daemon.ts', import.meta.url));
   const child = spawn(process.execPath, [path], { env, stdio: ['pipe', 'pipe', 'inherit'] });
   const exited = once(child, 'exit');
   const [line] = await Promise.race([
     once(child.stdout, 'data'),
     exited.then(([code]) => {
-      throw new Error(`the keeper of the test servers has ended with ${code}`);
+      throw new Error(`The server daemon exited with code ${code}`);
     }),
   ]);
   return {

@@ -42,14 +42,14 @@ interface Deployed {
 }
 
 /** Two HTTP sources, one that listens to the first, and a webhook that listens to all of them. */
-export interface Road {
+export interface Pipeline {
   webhookId: string;
   plain: Deployed;
   counting: Deployed;
   listening: Deployed;
 }
 
-export async function deployRoad(client: Client, sink: WebhookSink): Promise<Road> {
+export async function deployPipeline(client: Client, sink: WebhookSink): Promise<Pipeline> {
   const webhook = await client.createWebhook({ url: sink.url });
   const create = async (code: string): Promise<Deployed> => {
     const source = await client.createSource({ component_code: code });
@@ -102,9 +102,9 @@ export interface Outcome {
  * delivered at least once; state and events agree; nothing is stuck, and nothing was given up.
  * @param loads to the plain source and to the counting one, stopped
  */
-export async function checkRoad(
+export async function checkPipeline(
   { client, operator }: { client: Client; operator: OperatorClient },
-  { webhookId, plain, counting, listening }: Road,
+  { webhookId, plain, counting, listening }: Pipeline,
   [toPlain, toCounting]: readonly [Load, Load],
   sink: WebhookSink,
 ): Promise<Outcome> {

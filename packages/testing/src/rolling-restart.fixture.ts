@@ -1,17 +1,17 @@
 import { expect, test } from '@jest/globals';
 import { type Client, createClient } from '@wellspring/client/client';
-import { useCluster } from './cluster.kit.ts';
-import { checkRoad, deployRoad } from './road.kit.ts';
+import { useCluster } from './cluster.fixture.ts';
+import { checkPipeline, deployPipeline } from './pipeline.fixture.ts';
 
 export function rollingRestartSuite(): void {
-  const kit = useCluster();
+  const fixture = useCluster();
 
   /** Reads and writes through a gateway until told to stop; gives the answers that were no success. */
   async function useApi(client: Client, running: () => boolean): Promise<unknown[]> {
     const failures: unknown[] = [];
     while (running()) {
       try {
-        const { id } = await client.createWebhook({ url: kit.sink.url, name: 'for a moment' });
+        const { id } = await client.createWebhook({ url: fixture.sink.url, name: 'for a moment' });
         await client.listWebhookDeliveries({ id });
         await client.deleteWebhook({ id });
       } catch (error) {
@@ -24,9 +24,9 @@ export function rollingRestartSuite(): void {
   }
 
   test('every process is replaced under load: no 5xx, nothing lost, no stream has a gap', async () => {
-    const { cluster, sink } = kit;
-    const road = await deployRoad(cluster.client, sink);
-    const loads = kit.load(road);
+    const { cluster, sink } = fixture;
+    const pipeline = await deployPipeline(cluster.client, sink);
+    const loads = fixture.load(pipeline);
     const clients = cluster.of('gateway').map(({ url }) => createClient({ url, key: cluster.apiKey }));
     let replacing = true;
     const apiUsers = clients.map((client) => useApi(client, () => replacing));
@@ -35,7 +35,7 @@ export function rollingRestartSuite(): void {
     const streams = clients.map(async (client, index) => {
       const { signal } = closing;
       try {
-        const args = { id: road.plain.id, last_event_id: '0-0' };
+        const args = { id: pipeline.plain.id, last_event_id: '0-0' };
         for await (const { id } of await client.streamSource(args, { signal })) seen[index]!.push(id);
       } catch (error) {
         if (!signal.aborted) throw error;
@@ -54,10 +54,10 @@ export function rollingRestartSuite(): void {
       { failed: 0, unanswered: 0 },
       { failed: 0, unanswered: 0 },
     ]);
-    const outcome = await checkRoad(cluster, road, loads, sink);
+    const outcome = await checkPipeline(cluster, pipeline, loads, sink);
 
     const wanted: string[] = [];
-    const all = await cluster.client.streamSource({ id: road.plain.id, last_event_id: '0-0' });
+    const all = await cluster.client.streamSource({ id: pipeline.plain.id, last_event_id: '0-0' });
     for await (const { id } of all) {
       wanted.push(id);
       if (wanted.length === loads[0].accepted.size) break;

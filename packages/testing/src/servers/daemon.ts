@@ -11,16 +11,16 @@ import { startS3 } from './s3.ts';
 import type { ServerName, TestServer } from './server.ts';
 
 /**
- * The process that keeps the servers which the suites of a run share, and those that are missing. It ends, and with it
- * they do, when its standard input ends: with the process that started it. Writes its port to standard output.
+ * Server daemon: the process that runs the servers which the suites of one jest run share. It writes its port to
+ * standard output, and stops with its servers when its standard input ends, so with the process that started it.
  *
- * `POST /servers/redis` gives the URL of a server that is started when it is first asked for; `POST /programs/redis`
- * sees to it that suites can start their own. Both answer `{"url"?, "missing"?}`, or 500 with what went wrong.
- * `GET /missing` gives what was answered so, by name.
+ * `POST /servers/redis` starts a server on first use and returns its URL; `POST /programs/redis` installs its programs
+ * for suites that start servers themselves. Both answer `{"url"?, "missing"?}`, or 500 with the error.
+ * `GET /missing` returns the reasons of missing servers by name.
  */
 interface Answer {
   url?: string;
-  /** Why there is none. */
+  /** Why the server is unavailable. */
   missing?: string;
 }
 
@@ -37,7 +37,7 @@ const LAUNCHERS: Record<ServerName, () => Promise<TestServer>> = {
   'mongo-java-server': startMongoJavaServer,
   s3: startS3,
 };
-/** Programs that are there for some systems only. */
+/** Programs that are downloaded, for some systems only. */
 const FETCHED: Partial<Record<ServerName, () => Promise<unknown>>> = { mongodb: mongod };
 
 const endings: (() => Promise<void>)[] = [];
@@ -64,7 +64,7 @@ async function programsOf(name: ServerName): Promise<Answer> {
   return reason ? { missing: reason } : {};
 }
 
-/** Answers the same question once. */
+/** Caches the answer of each path. */
 function answer(path: string): Promise<Answer> | undefined {
   const [, kind, name] = path.split('/') as [string, string, ServerName];
   if (!Object.hasOwn(LAUNCHERS, name) || (kind !== 'servers' && kind !== 'programs')) return undefined;
@@ -99,13 +99,13 @@ async function end(): Promise<void> {
   if (ending) return;
   ending = true;
   listener.close();
-  // What is being started is ended, too.
+  // Servers that are still starting are stopped, too.
   await Promise.allSettled(answers.values());
   await Promise.allSettled(endings.map((dispose) => dispose()));
   process.exit();
 }
 
-// Ctrl-C goes to all processes of a run; this one ends in order when the run has.
+// Ctrl-C reaches every process of a run; the daemon waits for the end of its standard input.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
 process.stdin.on('end', end).on('error', end).resume();
 listener.listen(0, '127.0.0.1', () => {

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { type Cluster, startCluster } from './cluster.ts';
 import { createLoad, type Load } from './crash.ts';
+import { checkPipeline, deployPipeline } from './pipeline.fixture.ts';
 import { type Platform, startPlatform } from './platform.ts';
-import { checkRoad, deployRoad } from './road.kit.ts';
 import { runMove } from './run-move.ts';
 import { type ServerSet, startServers } from './servers/server-set.ts';
 import { type TempDir, tempDir } from './temp-dir.ts';
@@ -36,10 +36,10 @@ export function moveSuite(): void {
   const move = (dataDir: string) => runMove(dataDir, { urls: servers.urls, secretKey: SECRET_KEY });
 
   test('one command takes everything from one process to many: nothing lost, nothing twice, the same keys', async () => {
-    const road = await deployRoad(platform.client, sink);
+    const pipeline = await deployPipeline(platform.client, sink);
     // Nothing is delivered yet, and the process dies with jobs that wait.
     sink.answer({ status: 503 });
-    const paths = [road.plain.path, road.counting.path];
+    const paths = [pipeline.plain.path, pipeline.counting.path];
     const loads = paths.map((path, i) => createLoad(i === 0 ? 'p' : 'c', [platform.url + path], 4)) as [
       Load,
       Load,
@@ -59,10 +59,10 @@ export function moveSuite(): void {
 
     sink.answer({ status: 200 });
     cluster = await startCluster({ urls: servers.urls, dataDir: elsewhere.path, replicas: 1, env });
-    const { data } = await cluster.client.listWebhookDeliveries({ id: road.webhookId, limit: 100 });
+    const { data } = await cluster.client.listWebhookDeliveries({ id: pipeline.webhookId, limit: 100 });
     expect(data.length).toBeGreaterThan(0);
     for (const [i, load] of loads.entries()) load.moveTo([cluster.url + paths[i]!]);
-    const outcome = await checkRoad(cluster, road, loads, sink);
+    const outcome = await checkPipeline(cluster, pipeline, loads, sink);
     expect(outcome.accepted).toBeGreaterThanOrEqual(400);
   }, 300_000);
 }

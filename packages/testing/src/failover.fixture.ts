@@ -1,8 +1,8 @@
 import { expect, test } from '@jest/globals';
-import { useCluster } from './cluster.kit.ts';
+import { useCluster } from './cluster.fixture.ts';
 import { eventually } from './eventually.ts';
 import { keepEvidence } from './evidence.ts';
-import { checkRoad, deployRoad } from './road.kit.ts';
+import { checkPipeline, deployPipeline } from './pipeline.fixture.ts';
 
 const SILENT = `export default { name: 'Silent', run() {} };`;
 
@@ -12,13 +12,13 @@ const SILENT = `export default { name: 'Silent', run() {} };`;
  * to the others.
  */
 export function failoverSuite(): void {
-  const kit = useCluster({ rabbitNodes: 3, mongoMembers: 3 });
+  const fixture = useCluster({ rabbitNodes: 3, mongoMembers: 3 });
 
   test('others take over, however a node of RabbitMQ or the primary of MongoDB went: nothing is lost or emitted twice', async () => {
-    const { cluster, sink } = kit;
-    const { mongo, rabbit } = kit.servers;
-    const road = await deployRoad(cluster.client, sink);
-    const loads = kit.load(road);
+    const { cluster, sink } = fixture;
+    const { mongo, rabbit } = fixture.servers;
+    const pipeline = await deployPipeline(cluster.client, sink);
+    const loads = fixture.load(pipeline);
     const acceptedMore = () => Promise.all(loads.map((load) => load.acceptedMore(50)));
     const afterMs: Record<string, number> = {};
     // To the times in the logs.
@@ -47,7 +47,7 @@ export function failoverSuite(): void {
         await acceptedMore();
       }
       await Promise.all(loads.map((load) => load.stop()));
-      const outcome = await checkRoad(cluster, road, loads, sink);
+      const outcome = await checkPipeline(cluster, pipeline, loads, sink);
       // Confirmations that RabbitMQ has lost with a leader were sent again.
       const held = async () =>
         (await rabbit.queues()).split('\n').filter((line) => line && !line.includes('\t0\t0\t'));
@@ -56,7 +56,7 @@ export function failoverSuite(): void {
     };
     const outcome = await go()
       .catch(async (error) => {
-        const directory = await keepEvidence(cluster, kit.servers);
+        const directory = await keepEvidence(cluster, fixture.servers);
         console.error(`What there is now is kept in ${directory}\n${taken.join('\n')}`);
         throw error;
       })

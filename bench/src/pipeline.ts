@@ -47,7 +47,7 @@ function line(name: string, rounds: readonly Measured[]): string {
  * Accepted → delivered, beside a bare pipe: the same generator, the same receiver, the same number of connections,
  * in turns. What differs between machines cancels out in the ratio.
  */
-export async function compareRoad(): Promise<void> {
+export async function comparePipeline(): Promise<void> {
   const ledger = new Ledger();
   const receiver = await startModule('./receiver.ts', [], ({ batch }: { batch: [number, number][] }) =>
     ledger.add(batch),
