@@ -2,10 +2,10 @@ import { readFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
-import { isAlive } from '../processes.kit.ts';
-import { openSandbox, type TestSandbox, TIERS, values } from '../sandbox.kit.ts';
-import { pidOfTitle } from './host-view.kit.ts';
-import { type Attempt, compileAddon } from './native-addon.kit.ts';
+import { isAlive } from '../processes.fixture.ts';
+import { openSandbox, type TestSandbox, TIERS, values } from '../sandbox.fixture.ts';
+import { pidOfTitle } from './host-view.fixture.ts';
+import { type Attempt, compileAddon } from './native-addon.fixture.ts';
 import { attack } from './rows.ts';
 
 const STOP_ITSELF = `process.kill(process.pid, 'SIGSTOP')`;
