@@ -126,7 +126,7 @@ function unwrap({ envelope }: Endpoint, text: string): unknown {
   return envelope === 'single' || envelope === 'list' ? answer.data : answer;
 }
 
-/** A stream begins with what is emitted after this call, or after `last_event_id`; see openStream. */
+/** A stream begins with the events emitted after this call, or after `last_event_id`; see openStream. */
 function stream(endpoint: Endpoint, options: ClientOptions) {
   const list = call(endpoints.listSourceEvents, options);
   return async (args: Given = {}, { signal }: CallOptions = {}): Promise<unknown> => {

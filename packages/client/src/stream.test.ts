@@ -67,7 +67,7 @@ describe('a stream', () => {
   };
   const after = () => connections.map(({ req }) => req.headers['last-event-id']);
 
-  test('takes a lost connection up again after the last event, whatever is lost', async () => {
+  test('resumes a lost connection after the last event, whichever bytes were lost', async () => {
     onConnection = (res, n) => {
       if (n === 1) {
         open(res)('6-0');

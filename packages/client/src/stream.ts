@@ -15,7 +15,7 @@ export interface StreamOptions {
 }
 
 /**
- * Opens a stream of records; resolves when it is open. A lost connection is taken up again after the last record, so
+ * Opens a stream of records; resolves when it is open. A lost connection is resumed after the last record, so
  * that none is missed or given twice. The iteration ends when the signal is aborted or the caller leaves the loop.
  * @throws ApiError when the server refuses, at the beginning or later (the source was deleted, the key revoked)
  */
@@ -32,7 +32,7 @@ export async function openStream<T>(options: StreamOptions): Promise<AsyncIterab
     return response;
   }
 
-  /** Connects again and again while the server is away. */
+  /** Reconnects until the server answers. */
   async function reconnect(): Promise<Response | undefined> {
     while (!signal.aborted) {
       try {

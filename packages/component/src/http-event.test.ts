@@ -55,7 +55,7 @@ describe('the body is parsed by its type', () => {
     expect(event.bodyRaw).toBe(text);
   });
 
-  test('JSON nested so deeply that nobody could write it again stays a text', () => {
+  test('JSON that is nested too deeply to be serialized stays a text', () => {
     const deep = (levels: number) => `${'['.repeat(levels)}${']'.repeat(levels)}`;
     expect(withBody(deep(256), 'application/json').body).toEqual(JSON.parse(deep(256)));
     expect(withBody(deep(200_000), 'application/json').body).toBe(deep(200_000));

@@ -36,7 +36,7 @@ function parseBody(body: string | Buffer, contentType: string): unknown {
   if (typeof body !== 'string') return body;
   const type = contentType.split(';', 1)[0]!.trim().toLowerCase();
   if (type === 'application/json' || type.endsWith('+json')) {
-    // Whoever calls an endpoint must not make values of which nobody can write JSON again.
+    // Callers must not create values that JSON.stringify cannot serialize.
     if (isTooDeep(body)) return body;
     try {
       return JSON.parse(body);

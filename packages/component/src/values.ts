@@ -23,7 +23,7 @@ const own = (values: Values | undefined, name: string): unknown =>
   values !== undefined && Object.hasOwn(values, name) ? values[name] : undefined;
 
 /**
- * The values of a deployment: given and former ones, defaults where there is none, converted to the type of the prop.
+ * The values of a deployment: given and former ones, defaults for the others, converted to the type of the prop.
  * A null unsets; names that the component does not have are left out.
  * @throws Problem 400 that names `configured_props.<name>`
  */

@@ -1,5 +1,5 @@
 /**
- * A component as data: what is left of its definition when the code has been evaluated in the sandbox, and the
+ * A component as data: its definition after the code was evaluated in the sandbox, and the
  * bundle that the sandbox evaluates.
  */
 

@@ -118,7 +118,7 @@ export type HttpReply =
     }
   /** The run ended without `respond`. */
   | { kind: 'none' }
-  /** The run threw before `respond`, or gave a status that is none. */
+  /** The run threw before `respond`, or responded with an invalid status. */
   | { kind: 'failed' }
   /** The source is gone or inactive. */
   | { kind: 'refused' };

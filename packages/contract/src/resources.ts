@@ -117,7 +117,7 @@ export const Delivery = Type.Object(
 );
 
 export const Recovered = Type.Object({
-  count: Type.Integer({ description: 'Deliveries that are tried again' }),
+  count: Type.Integer({ description: 'Deliveries that are retried' }),
 });
 
 export const OrgOfUser = Type.Object({

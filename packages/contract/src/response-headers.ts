@@ -22,7 +22,7 @@ const CONNECTION = [
   'transfer-encoding',
   'upgrade',
   'via',
-  // Where the whole host is found: a matter of whoever operates it.
+  // They concern the whole host, which belongs to the operator.
   'alt-svc',
   // Reverse proxies carry out what these say: they read files, or ask other servers.
   'x-accel-buffering',

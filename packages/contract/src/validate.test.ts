@@ -69,7 +69,7 @@ describe('a body', () => {
     expect(refusal(() => validateInput(createSource.input, {}, { [name]: value }))).toEqual(refused(name));
   });
 
-  test('what is missing is named', () => {
+  test('a missing field is named', () => {
     expect(refusal(() => validateInput(createSubscription.input, {}, { listener_id: 'x' }))).toEqual(
       expect.objectContaining({ status: 400, code: 'missing_parameter', param: 'emitter_id' }),
     );

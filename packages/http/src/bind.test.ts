@@ -367,7 +367,7 @@ test('every request has one line in the log', async () => {
   ]);
 });
 
-test('an endpoint of the operator is for the operator only, whoever got that far', async () => {
+test('operator endpoints refuse every caller but the operator', async () => {
   const asUser = await call('GET', '/admin/v1/things');
   expect([asUser.status, asUser.json.code]).toEqual([404, 'not_found']);
   expect((await call('GET', '/admin/v1/things', { principal: { kind: 'operator' } })).status).toBe(200);

@@ -50,7 +50,7 @@ describe('connections', () => {
     expect(connections).toBe(before);
   });
 
-  test('to an allowed network are made, and used again', async () => {
+  test('to an allowed network are made and reused', async () => {
     const before = connections;
     for (let i = 0; i < 20; i += 1) {
       const answer = await get(open, '127.0.0.1');

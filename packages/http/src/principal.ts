@@ -6,7 +6,7 @@ import { forbidden } from '@wellspring/core/problem';
 /** Carries the signed principal from the gateway to a service; a client's own header of this name is dropped. */
 export const PRINCIPAL_HEADER = 'x-wellspring-principal';
 
-/** How far the clocks of two machines may be apart, and how long what was signed could be used by whoever saw it. */
+/** Allowed clock difference between machines, and how long a signature that leaked can be replayed. */
 const VALID_MS = 5 * 60_000;
 
 const hmac = (key: Buffer, text: string) => createHmac('sha256', key).update(text).digest();

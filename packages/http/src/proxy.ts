@@ -13,7 +13,7 @@ const CONNECT_MS = 2_000;
 const PATIENCE_MS = 5_000;
 const PAUSE_MS = 100;
 
-/** Of one connection, and no business of whoever is behind the proxy. */
+/** Hop-by-hop headers, which are not forwarded. */
 const HOP_BY_HOP = new Set([
   'connection',
   'expect',

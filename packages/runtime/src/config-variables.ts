@@ -10,7 +10,7 @@ export interface Variable<T = unknown> {
   meaning: string;
   /** Its value is never shown. */
   secret: boolean;
-  /** The value of a text; undefined: the variable is not set. @throws Error with what is wrong */
+  /** The value of a text; undefined: the variable is not set. @throws Error that names the problem */
   parse(text: string | undefined): T;
 }
 

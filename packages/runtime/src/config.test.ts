@@ -53,7 +53,7 @@ test('nothing set gives an embedded platform on loopback', () => {
   });
 });
 
-test('what is set counts; the public URL follows the listener unless it is set', () => {
+test('variables override defaults; the public URL follows the listener unless it is set', () => {
   const config = read({
     WELLSPRING_HOST: '0.0.0.0',
     WELLSPRING_PORT: '8080',
@@ -69,7 +69,7 @@ test('what is set counts; the public URL follows the listener unless it is set',
   expect(read({ WELLSPRING_PUBLIC_URL: 'https://x.example/' }).publicUrl).toBe('https://x.example');
 });
 
-test('an empty variable is unset, but an empty list of networks is none', () => {
+test('an empty variable counts as unset, except for lists of networks', () => {
   expect(read({ WELLSPRING_PORT: '', WELLSPRING_API_KEY: '' })).toMatchObject({ port: 3000, apiKey: null });
   expect(read({ WELLSPRING_ALLOW_NETWORKS: '' }).allowNetworks).toEqual([]);
 });

@@ -106,7 +106,7 @@ export function readConfig({
   };
 }
 
-/** What is wrong with values together. */
+/** Checks combinations of values. */
 function crossFaults(values: Parsed): string[] {
   const faults: string[] = [];
   const servers = ['amqpUrl', 'redisUrl', 'mongodbUrl'] as const;

@@ -41,7 +41,7 @@ test('later starts find the same keys, and write nothing', () => {
   expect(statSync(first.path).mtimeMs).toBe(mtimeMs);
 });
 
-test('presets go before what is kept, and are kept', () => {
+test('presets override stored credentials and are stored', () => {
   readKeys(config());
   const preset = {
     ...config(),

@@ -5,7 +5,7 @@ import { ATTACKS } from '@wellspring/sandbox/attacks/rows';
 import { configTable } from './config.ts';
 import { attacksMarkdown, configMarkdown, replaceBetween } from './generate.ts';
 
-test('only what stands between the markers is replaced, and doing it again changes nothing', () => {
+test('only the text between the markers is replaced, and a second run changes nothing', () => {
   const text = 'before <!-- a -->old\nold<!-- b --> after';
   const once = replaceBetween(text, '<!-- a -->', '<!-- b -->', 'new');
   expect(once).toBe('before <!-- a -->\n\nnew\n\n<!-- b --> after');

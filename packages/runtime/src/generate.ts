@@ -5,7 +5,7 @@ import { ATTACKS } from '@wellspring/sandbox/attacks/rows';
 import { configTable } from './config.ts';
 
 /**
- * Writes what is derived from declarations: the OpenAPI document, the configuration table of the README, and the table
+ * Generates from declarations: the OpenAPI document, the configuration table of the README, and the table
  * of attacks in docs/security.md. With `--check` it writes nothing, names what differs and exits with 1.
  */
 

@@ -7,7 +7,7 @@ const EVERY_TEN_MINUTES = '*/10 * * * *';
 
 type HousekeepingDeps = Pick<Deps, 'store' | 'blob' | 'clock' | 'log' | 'config'>;
 
-/** Removes what is past its time, at the start and then every ten minutes. */
+/** Removes expired rows, at the start and then every ten minutes. */
 export function housekeepingWorker({ store, blob, clock, log, config }: HousekeepingDeps): Worker {
   async function clean(signal: AbortSignal): Promise<void> {
     const { retainEvents, retainDays } = config;

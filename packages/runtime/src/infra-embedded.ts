@@ -23,7 +23,7 @@ export const MOVED = 'moved';
 export function openEmbedded({ dataDir }: Config, { clock, log }: { clock: Clock; log: Log }): Ports {
   if (existsSync(join(dataDir, MOVED))) {
     throw new Error(
-      `What ${dataDir} holds was moved to other servers; without the file ${MOVED} it is used again.`,
+      `The data in ${dataDir} was moved to other servers. Remove the file ${MOVED} to use it here.`,
     );
   }
   const release = lockDirectory(dataDir);

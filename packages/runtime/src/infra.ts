@@ -22,7 +22,7 @@ export interface Infra {
   close(): Promise<void>;
 }
 
-/** The adapters of a mode. Only the modules `infra*` know which there are. @throws Error when they cannot be had */
+/** The adapters of a mode. Only the modules `infra*` know them. @throws Error when they are unavailable */
 async function openPorts(config: Config, how: { clock: Clock; log: Log; metrics: Metrics }): Promise<Ports> {
   const { dataDir, amqpUrl, redisUrl, mongodbUrl, s3Url } = config;
   // All three or none: the configuration has been checked.
@@ -30,7 +30,7 @@ async function openPorts(config: Config, how: { clock: Clock; log: Log; metrics:
   return openDistributed({ dataDir, amqpUrl, redisUrl, mongodbUrl, s3Url }, how);
 }
 
-/** Builds what the services of this process are made of. @throws Error when the adapters cannot be had */
+/** Builds what the services of this process are made of. @throws Error when the adapters are unavailable */
 export async function openInfra(config: Config, log: Log): Promise<Infra> {
   const clock = systemClock;
   const exposition = createMetrics();

@@ -4,7 +4,7 @@ import { deliveries } from '@wellspring/store/collections/webhooks';
 import type { Deps } from './deps.ts';
 
 /** More parked deliveries than that are not counted. */
-const MOST_PARKED = 10_000;
+const MAX_PARKED = 10_000;
 
 /**
  * What waits in the whole installation, whichever process is to do it: every process that shows these metrics shows
@@ -29,7 +29,7 @@ export function installationMetrics({
   metrics.gauge('wellspring_dead_letters', 'Jobs that were given up', () => queue.deadLetters.count());
   metrics.gauge(
     'wellspring_outbox_oldest_seconds',
-    'Age of the oldest committed run that was not announced to the fan-out',
+    'Age of the oldest committed run that was not published to the fan-out',
     async () => {
       const [oldest] = await outboxRows.list({ orderBy: 'created_at_ms', order: 'asc', limit: 1 });
       return secondsSince(oldest?.created_at_ms);
@@ -50,7 +50,7 @@ export function installationMetrics({
   );
   metrics.gauge(
     'wellspring_deliveries_parked',
-    `Deliveries that wait for a free place at their webhook, counted up to ${MOST_PARKED}`,
-    () => deliveryRows.count({ waiting: { gt: '' } }, MOST_PARKED),
+    `Deliveries that wait for a permit of their webhook, counted up to ${MAX_PARKED}`,
+    () => deliveryRows.count({ waiting: { gt: '' } }, MAX_PARKED),
   );
 }

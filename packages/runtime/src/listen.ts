@@ -10,7 +10,7 @@ export interface Listening {
   port: number;
   /** Takes no new connections; resolves when the requests under way are answered. */
   drain(): Promise<void>;
-  /** Breaks off what is left. */
+  /** Closes the remaining connections. */
   destroy(): void;
 }
 
@@ -33,7 +33,7 @@ export async function listen(
 ): Promise<Listening> {
   let draining = false;
   const server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS }, (req, res) => {
-    // Whoever keeps the connection alive is told to open another one, elsewhere.
+    // Tells keep-alive clients to reconnect to another process.
     if (draining) res.setHeader('connection', 'close');
     listener(req, res);
   });

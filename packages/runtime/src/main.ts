@@ -29,7 +29,7 @@ export async function main(
   if (flags.includes('--check-config')) return say('The configuration is valid.');
 
   const log = createLog(config);
-  // Whoever read the output is gone; that is no reason to stop.
+  // The reader of the output is gone; the platform goes on.
   process.stdout.on('error', () => {});
   process.stderr.on('error', () => {});
   for (const event of ['uncaughtException', 'unhandledRejection'] as const) {
@@ -67,7 +67,7 @@ export async function main(
   }
 }
 
-/** EX_CONFIG of sysexits.h: starting again does not help. */
+/** EX_CONFIG of sysexits.h: a restart does not help. */
 const EXIT_CONFIG = 78;
 
 function fail(message: string): void {

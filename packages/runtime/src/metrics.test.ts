@@ -14,7 +14,7 @@ import { installationMetrics } from './installation-metrics.ts';
 import { createMetrics, type Exposition } from './metrics.ts';
 import { measuredQueue } from './queue-metrics.ts';
 
-/** What is shown of a metric, by its labels as they are written. */
+/** The values of a metric by their labels, as printed. */
 async function shown({ read }: Exposition, name: string): Promise<Record<string, number>> {
   const lines = (await read()).split('\n').filter((line) => /^\w+/.exec(line)?.[0] === name);
   return Object.fromEntries(
@@ -108,7 +108,7 @@ describe('what waits in the installation', () => {
     expect(await shown(exposition, 'wellspring_queue_failures_total')).toEqual({ 'queue="runs"': 1 });
   });
 
-  test('shows how long a committed run waits to be announced', async () => {
+  test('shows how long a committed run waits to be published', async () => {
     expect(await value('wellspring_outbox_oldest_seconds')).toBe(0);
     const rows = store.collection(outbox);
     for (const [id, age] of Object.entries({ run_young: 1_000, run_old: 42_000 })) {

@@ -40,7 +40,7 @@ export interface MoveOptions {
  * Copies all that an embedded data directory holds to RabbitMQ and MongoDB: rows, files, and jobs that wait. No process
  * may run on either side. The directory stays as it is, except that its jobs are gone and that it is marked: it is not
  * started from any more. What was interrupted can be repeated.
- * @throws Error that says what is in the way, before anything is changed
+ * @throws Error that names the obstacle, before anything is changed
  */
 export async function move({ config, clock = systemClock, log, say }: MoveOptions): Promise<void> {
   const { dataDir, amqpUrl, redisUrl, mongodbUrl, s3Url, secretKeys } = config;

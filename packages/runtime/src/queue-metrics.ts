@@ -2,7 +2,7 @@ import type { Clock } from '@wellspring/core/clock';
 import type { Metrics } from '@wellspring/core/metrics';
 import type { Queue } from '@wellspring/queue/port';
 
-/** The same queue; how long jobs wait in it and how often they fail shows in the metrics of whoever consumes it. */
+/** The same queue; how long jobs wait in it and how often they fail is a metric of the consumer. */
 export function measuredQueue(queue: Queue, { metrics, clock }: { metrics: Metrics; clock: Clock }): Queue {
   const wait = metrics.histogram(
     'wellspring_queue_wait_seconds',

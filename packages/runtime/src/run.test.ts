@@ -104,7 +104,7 @@ describe('a platform that runs', () => {
     expect(await shown()).toContain('wellspring_dependency_up{dependency="blob"} 0');
   });
 
-  test('has the user admin with its key, also when it is started again', async () => {
+  test('has the user admin with its key, also after a restart', async () => {
     let store: Deps['store'] | undefined;
     const keep = (deps: Deps) => {
       store = deps.store;
@@ -121,9 +121,9 @@ describe('a platform that runs', () => {
     await first.stop();
     // A preset is given to the user on old data, too; repeating it changes nothing.
     for (let i = 0; i < 2; i += 1) {
-      const again = await run(keep, { apiKey: 'preset-api-key-1234' });
+      const restarted = await run(keep, { apiKey: 'preset-api-key-1234' });
       expect((await keysOf()).sort()).toEqual([own, hashApiKey('preset-api-key-1234')].sort());
-      await again.stop();
+      await restarted.stop();
     }
   });
 
@@ -252,7 +252,7 @@ describe('stopping', () => {
     await underWay;
     expect(await platform.stop(100)).toBe(false);
     await expect(answer).rejects.toThrow();
-    // The data directory is free again.
+    // The lock of the data directory is released.
     await run(() => ({}));
   });
 

@@ -39,12 +39,12 @@ export interface Running {
   isolation: Sandbox['executor']['tier'] | null;
   /**
    * Takes no new work, finishes what it began, and resolves. What is not finished after `limitMs` is broken off: it
-   * was accepted durably, so the next start takes it up again. Gives whether all was finished.
+   * was accepted durably, so the next start resumes it. Gives whether all was finished.
    */
   stop(limitMs?: number): Promise<boolean>;
 }
 
-/** Whoever stops the process from outside gives it longer than this. */
+/** Supervisors that stop the process must allow more time than this. */
 export const STOP_MS = 30_000;
 /** Longer than a gateway keeps an idle connection to a service. */
 const LINGER_MS = 4_000;
@@ -76,7 +76,7 @@ export async function runServices(config: Config, factories: Factories, log: Log
     await infra?.close();
   }
 
-  /** Nothing listened to yet: what is open when this fails is released by the caller. */
+  /** Before any listener exists: the caller releases resources when this fails. */
   async function start(): Promise<{ infra: Infra; working: Promise<unknown> }> {
     const { host: address, port, adminHost, adminPort } = config;
     listening.push(

@@ -11,7 +11,7 @@ function stage() {
   return { clock, errors, deps: { clock, log, metrics: noMetrics }, ending: new AbortController() };
 }
 
-test('a worker that throws is started again, ever later, and the log says why', async () => {
+test('a worker that throws is restarted with a growing backoff, and the log says why', async () => {
   const { clock, errors, deps, ending } = stage();
   const starts: number[] = [];
   const begun = clock.now();
@@ -34,7 +34,7 @@ test('a worker that throws is started again, ever later, and the log says why', 
   await done;
 });
 
-test('one that ran well for long begins with a short backoff again', async () => {
+test('a worker that ran for long restarts with a short backoff', async () => {
   const { clock, deps, ending } = stage();
   const starts: number[] = [];
   const begun = clock.now();
@@ -56,7 +56,7 @@ test('one that ran well for long begins with a short backoff again', async () =>
   await done;
 });
 
-test('one that is done, or fails while it is told to end, is not started again', async () => {
+test('a worker that is done, or that fails while it is stopped, is not restarted', async () => {
   const { deps, ending, errors } = stage();
   let starts = 0;
   const once = async () => {

@@ -3,12 +3,12 @@ import type { Worker } from './service.ts';
 
 const FIRST_BACKOFF_MS = 100;
 /** Nothing waits for longer than this once a server is back that was away. */
-const LONGEST_BACKOFF_MS = 2_000;
+const MAX_BACKOFF_MS = 2_000;
 /** One that ran so long before it failed begins anew with the shortest backoff. */
 const STEADY_MS = 60_000;
 
 /**
- * Runs a worker until the signal is aborted or it is done. One that throws is started again after a backoff: no
+ * Runs a worker until the signal is aborted or it is done. One that throws is restarted after a backoff: no
  * fault of a dependency needs a restart of the process. Never rejects.
  */
 export async function keepRunning(
@@ -32,7 +32,7 @@ export async function keepRunning(
       const reason = error instanceof Error ? (error.stack ?? error.message) : String(error);
       log.error({ worker: name, error: reason, retry_in_ms: backoff }, 'worker.failed');
       await clock.sleep(backoff, signal);
-      backoff = Math.min(2 * backoff, LONGEST_BACKOFF_MS);
+      backoff = Math.min(2 * backoff, MAX_BACKOFF_MS);
     }
   }
 }

@@ -132,7 +132,7 @@ describe('saving', () => {
     expect((await get('at-once')).id).toBe(made[0]!.id);
   });
 
-  test('code that was refused is not saved, and is looked at again', async () => {
+  test('refused code is not saved, and is checked once more when it is posted again', async () => {
     for (let i = 0; i < 2; i++) await expect(post('export default {')).rejects.toMatchObject({ status: 400 });
     expect(bed.evaluated).toHaveLength(2);
     expect(await bed.store.collection(components).count()).toBe(0);
@@ -282,7 +282,7 @@ describe('the registry', () => {
     expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
   });
 
-  test('forgets what was unpublished; whoever runs it keeps it', async () => {
+  test('unpublished versions are gone from the registry; sources that run them keep them', async () => {
     const { id } = await publish(keyed('app-gone', '1.0.0'));
     await publish(keyed('app-gone', '0.9.0'));
     const list = () =>

@@ -116,7 +116,7 @@ test('each redirect is checked, and so is each name that is looked up', async ()
   );
 });
 
-test('what is too large is cut off, whatever it was packed into', async () => {
+test('a body over the limit is refused, also when it is compressed', async () => {
   const endless = (_req: IncomingMessage, res: ServerResponse) => {
     const more = () => {
       while (res.writable && res.write(Buffer.alloc(65536, 'x')));

@@ -18,9 +18,9 @@ export type EgressGuard = Pick<Egress, 'checkUrl' | 'lookup'>;
 export type FetchCode = (address: string) => Promise<ComponentCode & { url: string }>;
 
 const PARAM = 'component_url';
-const MOST_MODULES = 200;
-const MOST_BYTES = LIMITS.apiBody;
-const MOST_REDIRECTS = 5;
+const MAX_MODULES = 200;
+const MAX_BYTES = LIMITS.apiBody;
+const MAX_REDIRECTS = 5;
 const TOTAL_MS = 20_000;
 const AT_A_TIME = 8;
 
@@ -49,7 +49,7 @@ export function createFetchCode({ checkUrl, lookup }: EgressGuard): FetchCode {
       agent,
       dnsLookup: lookup,
       signal,
-      maxRedirects: MOST_REDIRECTS,
+      maxRedirects: MAX_REDIRECTS,
       retry: { limit: 0 },
       headers: { 'user-agent': 'wellspring', accept: '*/*' },
       hooks: { beforeRedirect: [({ url: next }) => check(String(next), what)] },
@@ -63,7 +63,7 @@ export function createFetchCode({ checkUrl, lookup }: EgressGuard): FetchCode {
       for await (const chunk of stream) {
         budget.bytes -= chunk.length;
         if (budget.bytes < 0)
-          throw refuse(`The component and its modules have more than ${MOST_BYTES / 1024 ** 2} MB.`);
+          throw refuse(`The component and its modules have more than ${MAX_BYTES / 1024 ** 2} MB.`);
         chunks.push(chunk);
       }
     } catch (error) {
@@ -75,14 +75,14 @@ export function createFetchCode({ checkUrl, lookup }: EgressGuard): FetchCode {
   return async (address) => {
     const entryUrl = rawAddress(address);
     const signal = AbortSignal.timeout(TOTAL_MS);
-    const budget = { bytes: MOST_BYTES };
+    const budget = { bytes: MAX_BYTES };
     const entry = await read(entryUrl, 'The address', budget, signal);
     const modules: Record<string, string> = {};
     let waiting = importsOf(entry.text, entry.url);
     while (waiting.length > 0) {
       const batch = waiting.splice(0, AT_A_TIME);
-      if (Object.keys(modules).length + batch.length > MOST_MODULES)
-        throw refuse(`The component imports more than ${MOST_MODULES} modules.`);
+      if (Object.keys(modules).length + batch.length > MAX_MODULES)
+        throw refuse(`The component imports more than ${MAX_MODULES} modules.`);
       const texts = await Promise.all(batch.map((url) => read(url, `The module ${url}`, budget, signal)));
       for (const [i, url] of batch.entries()) modules[url] = texts[i]!.text;
       const next = batch.flatMap((url) => importsOf(modules[url]!, url));

@@ -5,7 +5,7 @@ import type { ComponentRow } from '@wellspring/store/collections/components';
 import { findById, findByKey } from './find-component.ts';
 import type { ComponentsContext } from './service.ts';
 
-const LONGEST_URL = 4096;
+const MAX_URL_CHARS = 4096;
 
 /** @throws Problem 400 that names the parameter, unless it is a text with something in it */
 export function nonEmpty(value: unknown, param: string): string {
@@ -16,7 +16,7 @@ export function nonEmpty(value: unknown, param: string): string {
 
 /** Where given code is said to come from: kept as it is, never fetched. */
 export const saidUrl = (value: unknown): string | null =>
-  typeof value === 'string' && value !== '' && value.length <= LONGEST_URL ? value : null;
+  typeof value === 'string' && value !== '' && value.length <= MAX_URL_CHARS ? value : null;
 
 /** Saves code, or what stands at an address, as a component of the owner, without publishing it. */
 export async function saveGiven(
@@ -29,8 +29,8 @@ export async function saveGiven(
     return library.save(ownerId, await library.prepare({ code }, ownerId), saidUrl(component_url));
   }
   const url = nonEmpty(component_url, 'component_url');
-  if (url.length > LONGEST_URL)
-    throw invalidParameter('component_url', `component_url has more than ${LONGEST_URL} characters.`);
+  if (url.length > MAX_URL_CHARS)
+    throw invalidParameter('component_url', `component_url has more than ${MAX_URL_CHARS} characters.`);
   return library.save(ownerId, await library.prepare(await fetchCode(url), ownerId), url);
 }
 

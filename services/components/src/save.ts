@@ -35,7 +35,7 @@ export function createLibrary({ store, call, clock }: Pick<Deps, 'store' | 'call
   const componentRows = store.collection(components);
   const bundleRows = store.collection(bundles);
   const keyRows = store.collection(publishedKeys);
-  /** What is being prepared, by content: posted twice at once, code is still compiled once. */
+  /** Preparations under way, by content: code that is posted twice at once is compiled once. */
   const underWay = new Map<string, Promise<Prepared>>();
 
   async function evaluate(source: ComponentCode, content_hash: string, owner_id: string): Promise<Prepared> {

@@ -27,7 +27,7 @@ test.each([
   '1.0.0-a..b',
   '１.0.0',
   `1.0.${'9'.repeat(300)}`,
-])('%j is none', (text) => expect(isSemver(text)).toBe(false));
+])('refuses %j', (text) => expect(isSemver(text)).toBe(false));
 
 test('versions are ordered by precedence', () => {
   // The examples of semver.org, 11, and numbers beyond what a double holds.

@@ -16,7 +16,7 @@ export function createApiMetrics(metrics: Metrics): (res: ServerResponse) => (en
   ]);
   const seconds = metrics.histogram(
     'wellspring_api_request_seconds',
-    'Time to the answer of API requests, event streams aside',
+    'Duration of API requests, without event streams',
     ['operation'],
   );
   return (res) => {

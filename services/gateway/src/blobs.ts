@@ -7,7 +7,7 @@ const PATH = /^\/blobs\/([a-z0-9_-]{16,80})\?until=(\d{13})&signature=([\w-]{43}
 const sign = (key: Buffer, id: string, until: number) =>
   createHmac('sha256', key).update(`${id}.${until}`).digest('base64url');
 
-/** An address that gives the bytes of a blob to whoever holds it, until then (epoch ms). */
+/** A signed URL of a blob, valid until then (epoch ms). */
 export function blobUrl({ config, seal }: Pick<Deps, 'config' | 'seal'>, id: string, until: number): string {
   return `${config.publicUrl}/blobs/${id}?until=${until}&signature=${sign(seal.keysFor('blob-url')[0]!, id, until)}`;
 }

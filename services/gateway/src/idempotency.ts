@@ -8,7 +8,7 @@ import type { Deps } from '@wellspring/runtime/deps';
 import { type IdempotencyRow, idempotencyKeys } from '@wellspring/store/collections/idempotency';
 import { ConflictError } from '@wellspring/store/port';
 
-/** Longer than any call may take: then whoever made it is gone. */
+/** Longer than any call may take: the process that held the key is gone then. */
 const ABANDONED_MS = 700_000;
 const POLL_MS = 50;
 

@@ -77,7 +77,7 @@ describe('a call', () => {
     expect(request.url).toBe(`https://${endpoint.id}.hooks.example.com${path}`);
   });
 
-  test('keeps text byte for byte, and what is no text as base64', async () => {
+  test('keeps text byte for byte, and binary bodies as base64', async () => {
     const text = '\ufeff{"ü":  "😀\\u0000\\r\\n"}';
     expect((await received('', 'POST', { body: text })).request).toMatchObject({ text });
     jobs.length = 0;
@@ -87,7 +87,7 @@ describe('a call', () => {
     expect(Buffer.from(request.base64!, 'base64').equals(bytes)).toBe(true);
   });
 
-  test('has lower-case headers, and none of a body when there is none', async () => {
+  test('has lower-case headers, and no body headers without a body', async () => {
     const { request } = await received('', 'GET', { headers: { 'X-Custom': 'Value' } });
     expect(request.headers['x-custom']).toBe('Value');
     expect([request.text, request.base64]).toEqual([undefined, undefined]);
@@ -211,7 +211,7 @@ describe('a multipart body', () => {
     expect(jobs).toEqual([]);
   });
 
-  test('while the blobs do not answer, 503 says to come again', async () => {
+  test('while the blob store does not answer, 503 with Retry-After', async () => {
     const { blob } = platform.deps;
     const { put } = blob;
     blob.put = async () => {
@@ -340,7 +340,7 @@ describe('a custom response', () => {
     expect([apart.status, apart.headers['content-security-policy']]).toEqual([200, "img-src 'none'"]);
   });
 
-  test('goes to whoever made the call', async () => {
+  test('goes to the caller', async () => {
     reply = (job) => {
       const { request } = job.trigger as { request: HttpRequestRecord };
       return response(200, {}, `answer to ${request.text}`);

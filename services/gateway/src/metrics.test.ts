@@ -8,7 +8,7 @@ beforeAll(async () => {
 });
 afterAll(() => platform.stop());
 
-/** The value of a series, by its name and labels as Prometheus writes them; 0: there is none yet. */
+/** The value of a series, by its name and labels as Prometheus writes them; 0 when it does not exist yet. */
 async function shown(series: string): Promise<number> {
   const answer = await fetch(`http://127.0.0.1:${platform.deps.config.adminPort}/metrics`);
   const line = (await answer.text()).split('\n').find((one) => one.startsWith(`${series} `));
@@ -19,7 +19,7 @@ const requests = (operation: string, status: number) =>
   `wellspring_api_requests_total{operation="${operation}",status="${status}"}`;
 
 describe('the metrics of the gateway', () => {
-  test('count API requests by operation and status, whoever answers them, and their time', async () => {
+  test('count API requests by operation and status, whichever service answers, and their time', async () => {
     await platform.api('GET', '/users/me');
     await platform.api('GET', '/users/me');
     await platform.api('GET', '/users/me', { key: null });

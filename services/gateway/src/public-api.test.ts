@@ -137,7 +137,7 @@ test('every answer has a request id of its own, never that of the client', async
   expect(ids).not.toContain('req_0123456789');
 });
 
-test('a key over its rate is told when to come again, others are not held up', async () => {
+test('a key over its rate gets 429 with Retry-After, and other keys are not delayed', async () => {
   await using limited = await startGateway({ config: { apiRate: 5 } });
   const bob = await limited.user();
   const answers = await Promise.all(Array.from({ length: 30 }, () => limited.api('GET', '/users/me')));

@@ -13,7 +13,7 @@ test('the refusal tells when the next one passes', async () => {
   await limit('a');
 });
 
-test('what is limited for different reasons does not share', async () => {
+test('different limits have separate buckets', async () => {
   const buckets = createTokenBuckets(createFakeClock());
   for (const what of ['api', 'endpoint'] as const) {
     const limit = createRateLimit(what, 1, buckets);

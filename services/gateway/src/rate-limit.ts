@@ -3,7 +3,7 @@ import type { TokenBuckets } from '@wellspring/core/token-buckets';
 
 /**
  * Lets `rate` requests a second pass for each key, in bursts of twice that.
- * @param what is limited: each has buckets of its own
+ * @param what the limit; each has its own buckets
  * @param rate 0: no limit
  * @returns resolves when the request may pass. @throws Problem 429
  */

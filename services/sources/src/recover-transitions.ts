@@ -8,7 +8,7 @@ const EVERY_MS = 60_000;
 
 /**
  * Brings an update back to where it began: the row, its interfaces, and the activate hook of the former code.
- * @param interrupted by a crash: nobody knows how far it came, so what was active is activated again
+ * @param interrupted by a crash: its progress is unknown, so a source that was active is activated once more
  */
 export async function undo(
   { deps, interfaces, removeSource }: SourcesContext,
@@ -44,7 +44,7 @@ export function recoverTransitionsWorker(context: SourcesContext): Worker {
     deps.config.mode === 'embedded' || deps.clock.now() >= (transition?.until ?? 0);
 
   async function recover(id: string): Promise<void> {
-    // Read again: while others were recovered, whoever worked on it may have finished.
+    // Read once more: another process may have finished it meanwhile.
     const source = await rows.get(id);
     if (!source || source.status === 'live' || !isAbandoned(source)) return;
     deps.log.info({ source_id: id, status: source.status }, 'source.transition_recovered');

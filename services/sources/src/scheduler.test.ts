@@ -106,7 +106,7 @@ function createHarness() {
       abort.abort();
       await running?.catch(() => {});
     },
-    /** Until all that is due was seen to; a scheduler that dies is started again, as the supervisor does. */
+    /** Until all due timers fired; a scheduler that dies is restarted, as the supervisor does. */
     async settled(with_: Fault = 'none') {
       fault = with_;
       time.advance(0);
@@ -161,7 +161,7 @@ describe('the scheduler', () => {
     await h.close();
   });
 
-  test('looks again within 5 s, should a wake-up get lost', async () => {
+  test('polls every 5 s, in case a wake-up is lost', async () => {
     const h = createHarness();
     await h.rows.insert(timer({ interval_seconds: 60 }));
     h.up();

@@ -6,10 +6,10 @@ import type { Deps } from '@wellspring/runtime/deps';
 import type { Worker } from '@wellspring/runtime/service';
 import { type TimerRow, timers } from '@wellspring/store/collections/sources';
 
-/** Looks again at least this often, should a wake-up get lost. */
-const LONGEST_SLEEP_MS = 5_000;
+/** Polls at least this often, in case a wake-up is lost. */
+const MAX_SLEEP_MS = 5_000;
 const BATCH = 200;
-/** A schedule that cannot be read any more, e.g. because its time zone was abolished, is tried again after a day. */
+/** Retry delay of a schedule that is no longer valid, e.g. because its time zone was abolished. */
 const BAD_SCHEDULE_MS = 24 * 3_600_000;
 /** By so much the clocks of schedulers, or one that is being adjusted, may differ. */
 const SKEW_MS = 5_000;
@@ -110,7 +110,7 @@ export function schedulerWorker({
           const stop = new AbortController();
           wake = () => stop.abort();
           const ms = Math.min(
-            LONGEST_SLEEP_MS,
+            MAX_SLEEP_MS,
             Math.max(0, (next?.due_at ?? Number.MAX_SAFE_INTEGER) - clock.now()),
           );
           await clock.sleep(ms, AbortSignal.any([signal, stop.signal]));

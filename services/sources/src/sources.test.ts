@@ -64,7 +64,7 @@ describe('creating a source', () => {
     expect(await leftovers()).toBe(0);
   });
 
-  test('refuses what is no source, no component, or has wrong values, before any hook', async () => {
+  test('refuses actions, unknown components and wrong values before any hook runs', async () => {
     await expect(create({ component_code: code({ type: 'action' }) })).rejects.toMatchObject({ status: 400 });
     await expect(create({ component_code: null })).rejects.toMatchObject({
       status: 400,
@@ -302,7 +302,7 @@ test.each([
   expect(await leftovers()).toBe(0);
 });
 
-test('what is not yours looks as if it were not there', async () => {
+test('sources of other tenants return 404', async () => {
   const made = await create();
   const org = await create({ org_id: 'o_0000000001' });
   for (const id of [made.id, org.id, 'dc_0000000000']) {

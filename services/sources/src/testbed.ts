@@ -54,7 +54,7 @@ function dyingStore(store: Store, writesLeft: () => number, wrote: () => void): 
 
 /**
  * The sources service on real embedded adapters. Code is the JSON text of a definition, and what the hooks of the
- * runner do is up to the test: what is tested here is what sources ask of it, and make of its answers.
+ * runner do is up to the test: these tests check the calls to it, and how its answers are used.
  */
 export function createTestbed() {
   const db = openDatabase(':memory:');

@@ -5,7 +5,7 @@ import { readDefinition } from './define.ts';
 const component = (fields: object) => ({ name: 'Tested', ...fields });
 const propsOf = (props: object) => readDefinition(component({ props })).props;
 
-describe('what is a component', () => {
+describe('readDefinition', () => {
   test.each([
     [42],
     [null],
@@ -17,7 +17,7 @@ describe('what is a component', () => {
     [{ name: '' }],
     [{ name: ' ' }],
     [{ name: 1 }],
-  ])('%p is none, and the message says what is missing', (exported) => {
+  ])('refuses %p as a component, and the message names what is missing', (exported) => {
     expect(() => readDefinition(exported)).toThrow(/has to export an object|needs a name/);
   });
 

@@ -69,7 +69,7 @@ export interface ChildIO {
 export interface Program {
   /** @throws Error whose message tells why the module is no component */
   define(module: unknown): Definition;
-  /** Makes `this`; again when props or endpoints changed. */
+  /** Makes `this`; called once more when props or endpoints changed. */
   start(module: unknown, instance: Instance): void;
   syncDb(db: Record<string, string>): void;
   /** @param emitTrigger the component has no run: emit the trigger event as it is */

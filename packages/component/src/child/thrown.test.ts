@@ -38,7 +38,7 @@ describe('toThrown', () => {
     expect(typeof error.stack).toBe('string');
   });
 
-  test('what is endless is cut', () => {
+  test('an endless cause chain or message is cut', () => {
     expect(toThrown(new Error('x'.repeat(1_000_000))).message.length).toBe(16 * 1024);
   });
 });

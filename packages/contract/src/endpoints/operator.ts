@@ -72,7 +72,7 @@ export const operatorUpdateUser = defineEndpoint({
   operationId: 'operatorUpdateUser',
   method: 'PUT',
   path: '/users/{id}',
-  summary: 'Change email, plan or quotas of a user; a quota of null is none',
+  summary: 'Change email, plan or quotas of a user; null removes a quota',
   input: Type.Object({
     email: Type.Optional(name('Address')),
     plan: Type.Optional(Plan),
@@ -262,7 +262,7 @@ export const operatorRedriveDeadLetter = defineEndpoint({
   operationId: 'operatorRedriveDeadLetter',
   method: 'POST',
   path: '/dead_letters/{id}/redrive',
-  summary: 'Try a dead job again',
+  summary: 'Retry a dead job',
   input: bare,
   output: Nothing,
   envelope: 'null',

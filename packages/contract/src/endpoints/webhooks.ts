@@ -41,7 +41,7 @@ export const updateWebhook = defineEndpoint({
   operationId: 'updateWebhook',
   method: 'PUT',
   path: '/webhooks/{id}',
-  summary: 'Change a webhook; what is not given stays',
+  summary: 'Change a webhook; omitted fields keep their values',
   input: Type.Object({
     url: Type.Optional(Type.String()),
     name: nullableText,
@@ -128,7 +128,7 @@ export const recoverWebhook = defineEndpoint({
   operationId: 'recoverWebhook',
   method: 'POST',
   path: '/webhooks/{id}/recover',
-  summary: 'Deliver again whatever failed for good since a time',
+  summary: 'Resend all failed deliveries since a time',
   input: Type.Object({
     since: Type.Union([Type.String(), Type.Integer()], { description: 'ISO 8601, or epoch seconds' }),
     ...common,
@@ -145,7 +145,7 @@ export const resendDelivery = defineEndpoint({
   operationId: 'resendDelivery',
   method: 'POST',
   path: '/deliveries/{id}/resend',
-  summary: 'Send a delivery again under the same webhook-id',
+  summary: 'Resend a delivery with the same webhook-id',
   input: Type.Object(common),
   output: Delivery,
   envelope: 'single',

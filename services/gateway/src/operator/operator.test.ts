@@ -76,7 +76,7 @@ describe('users', () => {
     expect([answer.status, answer.json.code]).toEqual([409, 'username_taken']);
   });
 
-  test('change only in what is given; a quota of null is none', async () => {
+  test('change only the given fields; null removes a quota', async () => {
     const { id, username } = await newUser({
       quotas: { daily_invocations_quota: 5, daily_compute_time_quota: 6 },
     });
@@ -217,7 +217,7 @@ describe('organizations', () => {
     });
   });
 
-  test('have networks that their code may reach; what is no network is refused by its name', async () => {
+  test('have networks that their code may reach; an invalid network is refused by name', async () => {
     const org = await newOrg();
     expect(org.code_allow_networks).toEqual([]);
     const change = { code_allow_networks: ['10.0.0.0/8', 'fd00::1'] };
@@ -244,7 +244,7 @@ describe('organizations', () => {
   });
 });
 
-test('dead letters are listed, tried again and dropped', async () => {
+test('dead letters are listed, retried and dropped', async () => {
   const { queue } = platform.deps;
   const ending = new AbortController();
   let attempts = 0;
@@ -270,11 +270,11 @@ test('dead letters are listed, tried again and dropped', async () => {
   });
   expect((await admin('POST', `/dead_letters/${letter.id}/redrive`, {})).status).toBe(202);
   await eventually(() => attempts === 2);
-  const [again] = await eventually(async () => {
+  const [returned] = await eventually(async () => {
     const letters = await listed();
     return letters.length === 1 && letters;
   });
-  expect((await admin('DELETE', `/dead_letters/${again.id}`)).status).toBe(204);
+  expect((await admin('DELETE', `/dead_letters/${returned.id}`)).status).toBe(204);
   expect(await listed()).toEqual([]);
   ending.abort();
   await consuming;
