@@ -1,7 +1,7 @@
 import type { HttpRequestRecord } from '@wellspring/contract/messages';
 import { isTooDeep } from '@wellspring/core/json-depth';
 
-/** What an HTTP interface gives to run (behaviour 1.11). */
+/** The event that an HTTP interface passes to `run`. */
 export interface HttpEvent {
   method: string;
   path: string;

@@ -1,4 +1,4 @@
-/** Limits of the specification and of decisions.md, in one place. Bytes and milliseconds. */
+/** Limits of the API, in bytes and milliseconds. */
 export const LIMITS = {
   apiBody: 6 * 1024 * 1024,
   endpointBody: 512 * 1024,

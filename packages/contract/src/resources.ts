@@ -1,6 +1,6 @@
 import Type, { type TSchema } from 'typebox';
 
-/** The resources of the API, as the specification and its decisions name them. */
+/** The resources of the API. */
 
 const nullable = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()]);
 const seconds = (description: string) => Type.Integer({ description: `${description}, epoch seconds` });

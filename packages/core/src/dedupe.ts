@@ -1,7 +1,6 @@
 /**
- * Dedupe strategies of a source (specification: "Dedupe strategies"; details: behaviour 2.5). Pure: what was known
- * before a run and what the run emitted give what is kept and what is known afterwards. Every channel has a cache
- * of its own.
+ * Dedupe strategies of a source, as pure functions: the cache before a run and the emits of the run give the events to
+ * keep and the new cache. Each channel has its own cache.
  */
 
 export type Strategy = 'unique' | 'greatest' | 'last';

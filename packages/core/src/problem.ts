@@ -1,4 +1,4 @@
-/** What a client may be told about a failure. See the table "Errors" of the specification's decisions. */
+/** The part of a failure that a client sees. */
 export interface ProblemDetails {
   status: number;
   /** snake_case, stable. */

@@ -114,7 +114,7 @@ import type { EventRow, LogRow } from './collections/events.ts';
 import type { OutboxRow } from './collections/outbox.ts';
 import type { EmitterStateRow } from './collections/states.ts';
 
-/** All that one run, or several runs of one emitter, leave behind. See architecture.md, rule 5. */
+/** All that one run, or several runs of one emitter, leave behind. See docs/architecture.md, rule 4. */
 export interface RunCommit {
   /** The whole new state; its id is that of the emitter. */
   state: EmitterStateRow;

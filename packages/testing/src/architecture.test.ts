@@ -1,12 +1,12 @@
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { importsOf } from './architecture/imports.ts';
-import { DOORS, RULES } from './architecture/rules.ts';
+import { IMPORTERS, RULES } from './architecture/rules.ts';
 import { readTree, type SourceFile, type Tree } from './architecture/tree.ts';
 
 const tree = await readTree(join(import.meta.dirname, '../../..'));
 
-test('the whole workspace was read', () => {
+test('readTree finds every package and its imports', () => {
   expect(tree.packages.length).toBeGreaterThanOrEqual(20);
   for (const { name, directory } of tree.packages) {
     const files = tree.files.filter((file) => file.package === name);
@@ -18,12 +18,12 @@ test('the whole workspace was read', () => {
   expect(tree.files.flatMap(({ imports }) => imports).length).toBeGreaterThan(500);
 });
 
-test.each(Object.keys(RULES))('the workspace keeps the rule %s', (name) => {
+test.each(Object.keys(RULES))('the workspace follows the rule %s', (name) => {
   expect(RULES[name]!(tree)).toEqual([]);
 });
 
-describe('imports are found', () => {
-  test('in every form, and not in comments, strings and templates', async () => {
+describe('importsOf', () => {
+  test('finds imports of every form, but not in comments, strings and templates', async () => {
     const source = `
       import 'side-effect';
       import type Default from 'type-default';
@@ -60,7 +60,7 @@ import type { Z } from 'template-type';\`;
   });
 });
 
-describe('every rule finds what breaks it', () => {
+describe('each rule finds violations', () => {
   const manifest = (name: string, directory: string, dependencies: string[] = []) => ({
     name: `@wellspring/${name}`,
     directory,
@@ -96,8 +96,8 @@ describe('every rule finds what breaks it', () => {
     ).toEqual([]);
   });
 
-  test('floors', () => {
-    const imports = (path: string, specifier: string) => check('floors', file(path, [specifier])).length;
+  test('layers', () => {
+    const imports = (path: string, specifier: string) => check('layers', file(path, [specifier])).length;
     expect(imports('packages/core/src/a.ts', '@wellspring/store/port')).toBe(1);
     expect(imports('packages/core/src/a.test.ts', '@wellspring/store/port')).toBe(0);
     expect(imports('packages/store/src/a.ts', '@wellspring/queue/port')).toBe(1);
@@ -108,9 +108,9 @@ describe('every rule finds what breaks it', () => {
     expect(imports('services/events/src/a.test.ts', '@wellspring/service-runner/lane')).toBe(1);
     expect(imports('services/events/src/a.ts', '@wellspring/store/port')).toBe(0);
     expect(imports('services/events/src/a.test.ts', '@wellspring/testing/eventually')).toBe(0);
-    const nowhere = { ...manifest('new', 'packages/new') };
-    expect(RULES.floors!({ files: [], packages: [nowhere], rootDevDependencies: [] })).toEqual([
-      '@wellspring/new has no floor',
+    const unlisted = { ...manifest('new', 'packages/new') };
+    expect(RULES.layers!({ files: [], packages: [unlisted], rootDevDependencies: [] })).toEqual([
+      '@wellspring/new has no layer',
     ]);
   });
 
@@ -124,17 +124,17 @@ describe('every rule finds what breaks it', () => {
     ).toEqual([]);
   });
 
-  test('doors', () => {
-    const used = Object.entries(DOORS).map(([name, door]) => ({
+  test('importers', () => {
+    const used = Object.entries(IMPORTERS).map(([name, importer]) => ({
       ...file('packages/core/src/a.ts', [name]),
-      path: door,
+      path: importer,
     }));
-    expect(check('doors', ...used)).toEqual([]);
-    expect(check('doors', ...used, file('services/runner/src/a.ts', ['got']))).toHaveLength(1);
-    expect(check('doors', ...used, file('services/runner/src/a.test.ts', ['got']))).toEqual([]);
-    expect(check('doors', ...used, file('services/runner/src/a.ts', ['node:sqlite']))).toHaveLength(1);
-    expect(check('doors', ...used, file('services/runner/src/a.ts', ['lodash']))).toHaveLength(1);
-    expect(check('doors', ...used.slice(1))).toHaveLength(1);
+    expect(check('importers', ...used)).toEqual([]);
+    expect(check('importers', ...used, file('services/runner/src/a.ts', ['got']))).toHaveLength(1);
+    expect(check('importers', ...used, file('services/runner/src/a.test.ts', ['got']))).toEqual([]);
+    expect(check('importers', ...used, file('services/runner/src/a.ts', ['node:sqlite']))).toHaveLength(1);
+    expect(check('importers', ...used, file('services/runner/src/a.ts', ['lodash']))).toHaveLength(1);
+    expect(check('importers', ...used.slice(1))).toHaveLength(1);
   });
 
   test('adapters', () => {

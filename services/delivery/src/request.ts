@@ -8,8 +8,8 @@ const AGENT = `Wellspring/${PLATFORM_VERSION}`;
 const percentEncode = (text: string) => encodeURIComponent(text.toWellFormed());
 
 /**
- * Headers of one attempt: Standard Webhooks and those of decisions.md. `webhook-id` is that of the delivery, so the
- * same over its retries and resends; timestamp and signatures are made anew.
+ * Headers of one attempt: those of Standard Webhooks and our own. `webhook-id` is that of the delivery, so it is the
+ * same in retries and resends; timestamp and signatures are new.
  * @param keys of the secret, and of the one before it while that still signs
  * @param now epoch ms
  */

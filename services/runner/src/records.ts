@@ -4,7 +4,7 @@ import { LIMITS, PLATFORM_VERSION } from '@wellspring/contract/limits';
 import type { Trigger } from '@wellspring/contract/messages';
 import { truncateUtf8 } from '@wellspring/core/truncate';
 
-/** A record of `$logs` (behaviour 1.5). */
+/** A record of `$logs`. */
 export interface LogRecord {
   /** Epoch ms. */
   ts: number;
@@ -122,7 +122,7 @@ export function triggerEvent(trigger: Trigger): unknown {
   return trigger.payload === undefined ? {} : JSON.parse(trigger.payload);
 }
 
-/** What a timer gives to run: seconds, and the schedule (behaviour 1.12). */
+/** What a timer gives to run: seconds, and the schedule. */
 export function timerEvent(trigger: Extract<Trigger, { kind: 'timer' }>): Record<string, unknown> {
   const { due_at, interval_seconds, cron, timezone } = trigger;
   return {

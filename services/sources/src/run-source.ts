@@ -7,7 +7,7 @@ import { type DeploymentRow, deployments } from '@wellspring/store/collections/s
 import { findSource } from './find-source.ts';
 import type { SourcesContext } from './service.ts';
 
-/** Runs a source once by hand, with the event given or one of the shape that its interface has (behaviour 1.12). */
+/** Runs a source once by hand, with the event given or one of the shape that its interface has. */
 export const runSourceRoute = ({ deps }: SourcesContext) =>
   route(runSource, async ({ params, input, principal, requestId }) => {
     const source = await findSource(deps, principal, params.id);

@@ -1,7 +1,7 @@
 import { LIMITS } from '@wellspring/contract/limits';
 import type { ChildIO } from './program-types.ts';
 
-/** `$service.db`: synchronous, values as JSON (behaviour 2.4). */
+/** `$service.db`: synchronous, values as JSON. */
 export interface ChildDatabase {
   get(key: unknown): unknown;
   set(key: unknown, value: unknown): void;

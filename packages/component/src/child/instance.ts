@@ -33,7 +33,7 @@ const unlabelled = (value: unknown): unknown =>
 const copied = (value: unknown): unknown => (isObject(value) ? JSON.parse(JSON.stringify(value)) : value);
 
 /**
- * `this` of a component (behaviour 2.2): its props, its methods, `$emit`. run and hooks are not on it.
+ * `this` of a component: its props, its methods, `$emit`. run and hooks are not on it.
  */
 export function createInstance(
   component: Fields,

@@ -1,7 +1,7 @@
 import { systemClock } from '@wellspring/core/clock';
 import type { ChildIO } from './program-types.ts';
 
-/** `this.http.respond` (behaviour 1.11). @param customResponse the prop allows it; else it does nothing but say so */
+/** `this.http.respond`. @param customResponse the prop allows it; otherwise the call only logs a warning */
 export function createRespond(io: ChildIO, customResponse: boolean): (reply?: unknown) => Promise<void> {
   return (given) => {
     if (!customResponse) {

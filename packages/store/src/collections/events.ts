@@ -48,7 +48,7 @@ export interface LogRow {
   indexed_at_ms: number;
   /** Number of records; their ids are `<ms>-<n>` … `<ms>-<n + count - 1>`. */
   count: number;
-  /** JSON text: an array of log records (behaviour 1.5). */
+  /** JSON text: an array of log records. */
   records: string;
 }
 

@@ -1,8 +1,8 @@
 import { init, parse } from 'es-module-lexer';
 
 /**
- * The specifiers that a TypeScript file imports or re-exports from, types included, in order and without repetition;
- * of dynamic imports those that are given as a literal. Text in comments and strings does not count.
+ * Specifiers of the imports and re-exports of a TypeScript file, types and literal dynamic imports included, in order
+ * and without repetition.
  */
 export async function importsOf(source: string): Promise<string[]> {
   await init();

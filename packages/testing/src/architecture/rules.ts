@@ -1,7 +1,7 @@
 import { builtinModules } from 'node:module';
 import type { SourceFile, Tree } from './tree.ts';
 
-/** A rule gives one line for every place that breaks it. */
+/** A rule returns one line per violation. */
 export type Rule = (tree: Tree) => string[];
 
 const SCOPE = '@wellspring/';
@@ -18,7 +18,7 @@ const isBuiltin = (specifier: string) =>
 const isRelative = (specifier: string) => specifier.startsWith('.');
 const isOurs = (specifier: string) => specifier.startsWith(SCOPE);
 
-/** Tests and what only tests use: `*.test.ts`, `*.fixture.ts`, the suites of the ports, and packages/testing. */
+/** Test code: `*.test.ts`, `*.fixture.ts`, conformance suites, and packages/testing. */
 export const isForTests = ({ path }: SourceFile) =>
   /\.(test|fixture)\.ts$|\/(contract|conformance)(-\w+)?\.ts$|\/(conformance\/|testbed\.ts$)/.test(path) ||
   path.startsWith('packages/testing/');
@@ -34,7 +34,7 @@ const broken = (
     }),
   );
 
-/** Whatever a package imports stands in its package.json; for tests also what the root gives them. */
+/** Every import is declared in the package's package.json; tests may also use the devDependencies of the root. */
 export const declared: Rule = (tree) =>
   broken(tree, (file, specifier) => {
     if (isRelative(specifier) || isBuiltin(specifier)) return false;
@@ -46,8 +46,8 @@ export const declared: Rule = (tree) =>
     return !known.includes(name) && name !== own.name && `not in ${own.directory}/package.json`;
   });
 
-/** The floors, lowest first. A package stands only on lower ones. */
-const FLOORS: string[][] = [
+/** The layers, lowest first. A package imports only lower ones. */
+const LAYERS: string[][] = [
   ['core'],
   ['contract', 'sqlite', 'redis', 'mongodb', 'amqp'],
   ['store', 'pubsub', 'call', 'blob', 'component', 'http', 'client'],
@@ -65,44 +65,44 @@ const FLOORS: string[][] = [
   ],
   ['service-all'],
 ];
-/** What stands on the client and on nothing else above the contract. */
+/** Packages that import the client, the contract and core only. */
 const CLIENTS = ['cli', 'dashboard'];
 
-const floorOf = (name: string) => FLOORS.findIndex((floor) => floor.includes(name.slice(SCOPE.length)));
+const layerOf = (name: string) => LAYERS.findIndex((layer) => layer.includes(name.slice(SCOPE.length)));
 
-/** Floors are only stood upon from above; services never import each other; tests may also use what tests share. */
-export const floors: Rule = (tree) => [
+/** Imports lead to lower layers; services never import each other; tests may import test support. */
+export const layers: Rule = (tree) => [
   ...tree.packages
-    .filter(({ name }) => floorOf(name) < 0 && name !== `${SCOPE}testing`)
-    .map(({ name }) => `${name} has no floor`),
+    .filter(({ name }) => layerOf(name) < 0 && name !== `${SCOPE}testing`)
+    .map(({ name }) => `${name} has no layer`),
   ...broken(tree, (file, specifier) => {
     if (!isOurs(specifier)) return false;
     const [from, to] = [file.package, packageOf(specifier)];
     if (from === to) return 'a package imports itself by relative paths';
     const isTest = isForTests(file);
-    if (to === `${SCOPE}testing`) return !isTest && 'only tests use it';
+    if (to === `${SCOPE}testing`) return !isTest && 'only tests may import it';
     if (from === `${SCOPE}testing`) return false;
-    const [fromFloor, toFloor] = [floorOf(from), floorOf(to)];
-    if (isTest && toFloor < floorOf(`${SCOPE}service-gateway`)) return false;
-    if (CLIENTS.includes(from.slice(SCOPE.length)) && to !== `${SCOPE}client` && toFloor > 1) {
-      return 'it stands on the client';
+    const [fromLayer, toLayer] = [layerOf(from), layerOf(to)];
+    if (isTest && toLayer < layerOf(`${SCOPE}service-gateway`)) return false;
+    if (CLIENTS.includes(from.slice(SCOPE.length)) && to !== `${SCOPE}client` && toLayer > 1) {
+      return 'only the client may be imported';
     }
-    return toFloor >= fromFloor && 'not a lower floor';
+    return toLayer >= fromLayer && 'not a lower layer';
   }),
 ];
 
-/** Files that import something for tests are for tests themselves. */
+/** Production code does not import test code. */
 export const testsStayApart: Rule = (tree) => {
   const forTests = new Set(tree.files.filter(isForTests).map(({ path }) => path));
   return broken(tree, (file, specifier) => {
     if (isForTests(file) || !isRelative(specifier)) return false;
     const path = new URL(specifier, `file:///${file.path}`).pathname.slice(1);
-    return forTests.has(path) && 'only tests use it';
+    return forTests.has(path) && 'only tests may import it';
   });
 };
 
-/** Each library has one door: the only files, besides tests, that import it. */
-export const DOORS: Record<string, string> = {
+/** The sole importer of each library: the only files, besides tests, that may import it. */
+export const IMPORTERS: Record<string, string> = {
   express: 'packages/http/src/bind.ts',
   undici: 'packages/http/src/egress.ts',
   ajv: 'packages/contract/src/validate.ts',
@@ -125,23 +125,23 @@ export const DOORS: Record<string, string> = {
   'node:child_process': 'packages/sandbox/src/',
 };
 
-export const doors: Rule = (tree) => [
+export const importers: Rule = (tree) => [
   ...broken(tree, (file, specifier) => {
     if (isForTests(file) || isRelative(specifier) || isOurs(specifier)) return false;
     const name = packageOf(specifier);
-    const door = Object.hasOwn(DOORS, name) ? DOORS[name] : undefined;
-    if (door === undefined) return !isBuiltin(specifier) && 'this library has no door';
-    return !file.path.startsWith(door) && `its door is ${door}`;
+    const importer = Object.hasOwn(IMPORTERS, name) ? IMPORTERS[name] : undefined;
+    if (importer === undefined) return !isBuiltin(specifier) && 'not in IMPORTERS';
+    return !file.path.startsWith(importer) && `only ${importer} may import it`;
   }),
-  ...Object.entries(DOORS)
+  ...Object.entries(IMPORTERS)
     .filter(([name]) => !tree.files.some(({ imports }) => imports.some((one) => packageOf(one) === name)))
-    .map(([name, door]) => `${door} is a door that nobody uses, to ${name}`),
+    .map(([name, importer]) => `${importer} does not import ${name}`),
 ];
 
 const ADAPTER =
   /^@wellspring\/(store|queue|pubsub|call|blob)\/(embedded|mongodb|rabbitmq|redis|direct-reply|gridfs|s3)\b/;
 
-/** Only runtime/infra knows which adapters there are. */
+/** Only runtime/infra imports adapters. */
 export const adapters: Rule = (tree) =>
   broken(
     tree,
@@ -152,7 +152,7 @@ export const adapters: Rule = (tree) =>
       'adapters are chosen in packages/runtime/src/infra*.ts',
   );
 
-/** What is read in one place only. Code that runs inside the sandbox has an environment and a clock of its own. */
+/** Globals that only one file may use. Code inside the sandbox is exempt. */
 const GLOBALS: [what: RegExp, where: string[]][] = [
   [/\bprocess\.env\b/, ['packages/runtime/src/config.ts']],
   [/\b(Date\.now\b|Math\.random\b|new Date\(\))/, ['packages/core/src/clock.ts', 'packages/core/src/ids.ts']],
@@ -173,8 +173,8 @@ export const globals: Rule = ({ files }) =>
       }),
     );
 
-export const LONGEST = 400;
-export const LONGEST_MEDIAN = 120;
+export const MAX_LINES = 400;
+export const MAX_MEDIAN_LINES = 120;
 
 const linesOf = ({ text }: SourceFile) => text.trimEnd().split('\n').length;
 
@@ -183,23 +183,25 @@ export const sizes: Rule = ({ files }) => {
   const median = lengths[Math.floor(lengths.length / 2)] ?? 0;
   return [
     ...files
-      .filter((file) => linesOf(file) > LONGEST)
-      .map((file) => `${file.path} has ${linesOf(file)} lines, more than ${LONGEST}`),
-    ...(median > LONGEST_MEDIAN ? [`the median file has ${median} lines, more than ${LONGEST_MEDIAN}`] : []),
+      .filter((file) => linesOf(file) > MAX_LINES)
+      .map((file) => `${file.path} has ${linesOf(file)} lines, more than ${MAX_LINES}`),
+    ...(median > MAX_MEDIAN_LINES
+      ? [`the median file has ${median} lines, more than ${MAX_MEDIAN_LINES}`]
+      : []),
   ];
 };
 
 const VAGUE = /\b(utils?|helpers?|manager|misc|common)\b/;
 
-/** A name says what is in a file. */
+/** No vague file names. */
 export const names: Rule = ({ files }) =>
-  files.filter(({ path }) => VAGUE.test(path)).map(({ path }) => `${path} has a name that says nothing`);
+  files.filter(({ path }) => VAGUE.test(path)).map(({ path }) => `${path} has a vague name`);
 
 export const RULES: Record<string, Rule> = {
   declared,
-  floors,
+  layers,
   testsStayApart,
-  doors,
+  importers,
   adapters,
   globals,
   sizes,

@@ -2,12 +2,11 @@ import { globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { importsOf } from './imports.ts';
 
-/** A source file of the workspace; its path is relative to the root, with `/`. */
+/** A source file of the workspace; `path` is relative to the root. */
 export interface SourceFile {
   path: string;
   text: string;
   imports: string[];
-  /** Name of the package it belongs to. */
   package: string;
 }
 
@@ -22,7 +21,7 @@ export interface PackageManifest {
 export interface Tree {
   files: SourceFile[];
   packages: PackageManifest[];
-  /** What the root's package.json gives to the tests of every package. */
+  /** Available to the tests of every package. */
   rootDevDependencies: string[];
 }
 
