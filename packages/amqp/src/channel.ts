@@ -1,7 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { backoff } from '@wellspring/core/backoff';
 import type { Log } from '@wellspring/core/log';
+import { withTimeout } from '@wellspring/core/with-timeout';
 import type { Channel, ChannelModel, ConfirmChannel, ConsumeMessage, Options } from 'amqplib';
-import { before, type Link, restMs } from './link.ts';
+import { type Link, RECONNECT_BACKOFF, STABLE_MS } from './link.ts';
 
 export interface ChannelEvents<C extends Channel = Channel> {
   /** For the log. */
@@ -31,7 +33,7 @@ export interface KeptChannel<C extends Channel = Channel> {
 
 const GOODBYE_MS = 2_000;
 /** A quorum queue without a majority answers nothing. */
-const SETUP_MS = 15_000;
+const SETUP_TIMEOUT_MS = 15_000;
 
 /** @param make of a confirm channel, or of a plain one */
 export function keepChannel<C extends Channel>(
@@ -60,12 +62,9 @@ export function keepChannel<C extends Channel>(
     });
     try {
       if (!closing.signal.aborted) {
-        let late = true;
-        const prepared = Promise.race([setup(channel), ended.promise]).finally(() => {
-          late = false;
+        await withTimeout(Promise.race([setup(channel), ended.promise]), SETUP_TIMEOUT_MS, () => {
+          throw new Error('RabbitMQ did not answer in time.');
         });
-        await before(SETUP_MS, prepared);
-        if (late) throw new Error('the broker does not answer');
       }
       if (failure) throw failure;
       if (closing.signal.aborted) return;
@@ -77,12 +76,12 @@ export function keepChannel<C extends Channel>(
       current = undefined;
       open = undefined;
       lost?.();
-      await before(GOODBYE_MS, channel.close()).catch(() => {});
+      await withTimeout(channel.close(), GOODBYE_MS).catch(() => {});
     }
   }
 
   async function run(): Promise<void> {
-    for (let failures = 0; !closing.signal.aborted; failures++) {
+    for (let attempt = 1; !closing.signal.aborted; attempt++) {
       const model = await link.connection();
       if (!model || closing.signal.aborted) return;
       const begun = performance.now();
@@ -91,9 +90,9 @@ export function keepChannel<C extends Channel>(
       } catch (error) {
         if (link.isUp) log.warn({ channel: name, error: String(error) }, 'rabbitmq.channel_closed');
       }
-      if (performance.now() - begun > 1_000) failures = 0;
+      if (performance.now() - begun > STABLE_MS) attempt = 1;
       // The next one waits for the connection when that is why this one has ended.
-      await pause(restMs(failures), undefined, { signal: closing.signal }).catch(() => {});
+      await pause(backoff(attempt, RECONNECT_BACKOFF), undefined, { signal: closing.signal }).catch(() => {});
     }
   }
 
@@ -113,7 +112,7 @@ export function keepChannel<C extends Channel>(
         // It is being closed already.
         () => running,
       );
-      if (ended) await before(GOODBYE_MS, ended);
+      if (ended) await withTimeout(ended, GOODBYE_MS);
     },
   };
 }

@@ -1,7 +1,8 @@
 import type { Log } from '@wellspring/core/log';
 import { Unavailable } from '@wellspring/core/unavailable';
+import { withTimeout } from '@wellspring/core/with-timeout';
 import { type Channel, type ChannelEvents, type KeptChannel, keepChannel } from './channel.ts';
-import { before, openLink } from './link.ts';
+import { openLink } from './link.ts';
 import { watchNodes } from './nodes.ts';
 import { createPublisher, type Publisher } from './publisher.ts';
 
@@ -32,7 +33,7 @@ export interface AmqpTarget {
   signal?: AbortSignal;
 }
 
-const PING_MS = 2_000;
+const PING_TIMEOUT_MS = 2_000;
 
 /**
  * Connects; a broker that is not there is waited for.
@@ -98,17 +99,13 @@ export async function openAmqp({ url, log, signal }: AmqpTarget): Promise<Amqp> 
       ),
     async ping() {
       if (publishing.blocked) throw new Unavailable(`RabbitMQ takes no messages: ${publishing.blocked}`);
-      let answered = false;
       const asked = answering.promise
         .then((channel) => channel.checkExchange('amq.direct'))
         .then(
-          () => {
-            answered = publishing.isUp;
-          },
-          () => {},
+          () => publishing.isUp,
+          () => false,
         );
-      await before(PING_MS, asked);
-      if (!answered) throw new Unavailable('RabbitMQ does not answer');
+      if (!(await withTimeout(asked, PING_TIMEOUT_MS))) throw new Unavailable('RabbitMQ does not answer');
     },
     async close() {
       await Promise.all([...opened.keys(), probe].map((one) => one.close()));

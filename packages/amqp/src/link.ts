@@ -1,6 +1,8 @@
 import { randomInt } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
+import { type Backoff, backoff } from '@wellspring/core/backoff';
 import type { Log } from '@wellspring/core/log';
+import { withTimeout } from '@wellspring/core/with-timeout';
 import { type ChannelModel, connect } from 'amqplib';
 
 /** One connection to the broker, which comes back by itself for as long as it is not closed. */
@@ -17,7 +19,6 @@ export interface Link {
 const CONNECT_MS = 5_000;
 /** The broker, or a network, that is silent for two of these is gone. */
 const HEARTBEAT_SECONDS = 4;
-const LONGEST_WAIT_MS = 1_000;
 const GOODBYE_MS = 2_000;
 const OLDEST = [3, 10] as const;
 
@@ -27,9 +28,9 @@ const REFUSED = /ACCESS.REFUSED|NOT.ALLOWED|Expected ConnectionOpenOk/i;
 /** The broker is older than what the queues are built on. */
 class TooOld extends Error {}
 
-/** After the n-th failure in a row; connections of many processes do not come back at one moment. */
-export const restMs = (failures: number): number =>
-  Math.min(LONGEST_WAIT_MS, 50 * 2 ** Math.min(failures, 8)) - randomInt(25);
+export const RECONNECT_BACKOFF: Backoff = { baseMs: 50, maxMs: 1_000, jitterMs: 25 };
+/** A connection that lasted this long resets the backoff. */
+export const STABLE_MS = 1_000;
 
 export interface LinkTarget {
   /** `amqp://user:password@host:port/vhost`; several hosts, separated by commas, are the nodes of a cluster. */
@@ -115,7 +116,7 @@ export async function openLink({ url, of, log, signal, changed }: LinkTarget): P
   }
 
   async function run(): Promise<void> {
-    for (let failures = 0; !closing.signal.aborted; failures++) {
+    for (let attempt = 1; !closing.signal.aborted; attempt++) {
       const begun = performance.now();
       await live().catch((error: unknown) => {
         if (error instanceof TooOld || REFUSED.test(String(error))) {
@@ -123,9 +124,8 @@ export async function openLink({ url, of, log, signal, changed }: LinkTarget): P
         }
         lost(error);
       });
-      // One that lasted is no failure.
-      if (performance.now() - begun > LONGEST_WAIT_MS) failures = 0;
-      await pause(restMs(failures), undefined, { signal: closing.signal }).catch(() => {});
+      if (performance.now() - begun > STABLE_MS) attempt = 1;
+      await pause(backoff(attempt, RECONNECT_BACKOFF), undefined, { signal: closing.signal }).catch(() => {});
     }
     arrival.resolve();
   }
@@ -148,9 +148,9 @@ export async function openLink({ url, of, log, signal, changed }: LinkTarget): P
     },
     async close() {
       closing.abort();
-      await before(GOODBYE_MS, goodbye());
+      await withTimeout(goodbye(), GOODBYE_MS);
       life.abort();
-      await before(GOODBYE_MS, running);
+      await withTimeout(running, GOODBYE_MS);
     },
   };
   const aborted = () => first.reject(signal?.reason);
@@ -164,16 +164,6 @@ export async function openLink({ url, of, log, signal, changed }: LinkTarget): P
     throw error;
   } finally {
     signal?.removeEventListener('abort', aborted);
-  }
-}
-
-/** Waits for the work, but not for longer. */
-export async function before(ms: number, work: Promise<unknown>): Promise<void> {
-  const late = new AbortController();
-  try {
-    await Promise.race([work, pause(ms, undefined, { signal: late.signal }).catch(() => {})]);
-  } finally {
-    late.abort();
   }
 }
 

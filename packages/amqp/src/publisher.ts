@@ -1,5 +1,6 @@
 import type { Log } from '@wellspring/core/log';
 import { Unavailable } from '@wellspring/core/unavailable';
+import { withTimeout } from '@wellspring/core/with-timeout';
 import type { ConfirmChannel, Options } from 'amqplib';
 import type { ChannelEvents, KeptChannel } from './channel.ts';
 
@@ -47,6 +48,7 @@ export const PUBLISH_MS = 10_000;
 const WINDOW = 1_000;
 const WINDOW_BYTES = 32 * 1024 * 1024;
 const LOOK_MS = 250;
+const CLOSE_TIMEOUT_MS = 2_000;
 /**
  * A channel on which nothing was confirmed for so long is made anew: RabbitMQ never confirms what it took for a quorum
  * queue that had no leader yet, which happens for a moment after a restart.
@@ -219,10 +221,7 @@ export function createPublisher({ name, log, keep, isBlocked }: PublisherOptions
         const empty = new Promise<void>((resolve) => {
           emptied = resolve;
         });
-        const limit = Promise.withResolvers<void>();
-        const late = setTimeout(limit.resolve, 2_000);
-        await Promise.race([empty, limit.promise]);
-        clearTimeout(late);
+        await withTimeout(empty, CLOSE_TIMEOUT_MS);
       }
       await kept.close();
       clearInterval(timer);

@@ -1,6 +1,15 @@
-/**
- * Ms to wait after `failures` failures in a row, at least 1: `firstMs`, doubled with each further failure, at most
- * `maxMs`.
- */
-export const backoffMs = (failures: number, { firstMs, maxMs }: { firstMs: number; maxMs: number }): number =>
-  Math.min(firstMs * 2 ** (failures - 1), maxMs);
+import { randomInt } from 'node:crypto';
+
+export interface Backoff {
+  /** Delay after the first failure. */
+  baseMs: number;
+  maxMs: number;
+  /** Up to this much is taken off at random, so that processes do not retry at the same moment. Default 0. */
+  jitterMs?: number;
+}
+
+/** Exponential backoff: ms to wait after `attempt` failures in a row (counted from 1). */
+export function backoff(attempt: number, { baseMs, maxMs, jitterMs = 0 }: Backoff): number {
+  const delay = Math.min(baseMs * 2 ** Math.max(0, attempt - 1), maxMs);
+  return jitterMs > 0 ? delay - randomInt(jitterMs) : delay;
+}

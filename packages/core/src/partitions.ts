@@ -1,15 +1,12 @@
 import { createHash } from 'node:crypto';
+import { parseOrderingKey } from './ordering-key.ts';
 
 /** 48 bits of a hash, the same on every machine. */
 const hash = (text: string): number => createHash('sha256').update(text).digest().readUIntBE(0, 6);
 
-/**
- * The partition of a key, from 0 to `partitions - 1`. Lanes `key#n` are with their key.
- */
-export function partitionOf(key: string, partitions: number): number {
-  const lane = key.indexOf('#');
-  return hash(lane < 0 ? key : key.slice(0, lane)) % partitions;
-}
+/** The partition of an ordering key, from 0 to `partitions - 1`: the same for all shards of a source. */
+export const partitionOf = (key: string, partitions: number): number =>
+  hash(parseOrderingKey(key).sourceId) % partitions;
 
 /**
  * How many partitions of a group a member is to have: all members as many, or one more. Whoever joins makes no share

@@ -201,18 +201,6 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       for (const mine of done) expect(mine.length).toBeGreaterThan(0);
     });
 
-    test('a delayed job comes when it is due, and holds up nobody', async () => {
-      const due = subject.now() + 500;
-      await queue.publish('runs', { ...job('a', 'delayed'), notBefore: due });
-      await queue.publish('runs', job('a', 'at once'));
-      expect(await queue.depth('runs')).toBe(2);
-      const seen: { value: unknown; at: number }[] = [];
-      consume(async (jobs) => void seen.push(...values(jobs).map((value) => ({ value, at: subject.now() }))));
-      await until(() => seen.length === 2);
-      expect(seen.map(({ value }) => value)).toEqual(['at once', 'delayed']);
-      expect(seen[1]!.at).toBeGreaterThanOrEqual(due);
-    });
-
     test('purging a key drops what waits of it and of its lanes, and nothing else', async () => {
       let finish = () => {};
       const held = new Promise<void>((resolve) => {
@@ -228,7 +216,6 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       stop.abort();
       await queue.publishMany('runs', [
         job('dc_1', 'gone'),
-        { ...job('dc_1', 'gone, delayed'), notBefore: subject.now() + 100 },
         job('dc_1#0', 'gone'),
         job('dc_1#9', 'gone'),
         job('dc_10', 'stays'),

@@ -1,3 +1,4 @@
+import { shardRange } from '@wellspring/core/ordering-key';
 import type { Database } from '@wellspring/sqlite/database';
 import type { DeadLetter, JobInput, QueueName } from './port.ts';
 
@@ -7,7 +8,6 @@ export interface StoredJob {
   seq: number;
   key: string;
   payload: string;
-  not_before: number | null;
   published_at: number;
 }
 
@@ -17,7 +17,6 @@ interface WaitingRow {
   key: string;
   attempts: number;
   published_at: number;
-  not_before: number | null;
 }
 
 interface DeadRow {
@@ -35,34 +34,26 @@ const asLetter = (row: DeadRow): DeadLetter => ({ ...row, id: String(row.id) });
 export function createJobTable(db: Database) {
   // The payload comes last: what comes before it is read without touching its pages.
   db.exec(`CREATE TABLE IF NOT EXISTS jobs (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT, queue TEXT NOT NULL, key TEXT, not_before INTEGER,
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, queue TEXT NOT NULL, key TEXT,
     attempts INTEGER NOT NULL DEFAULT 0, published_at INTEGER NOT NULL, payload TEXT NOT NULL)`);
   db.exec(`CREATE INDEX IF NOT EXISTS jobs_key ON jobs (queue, key)`);
   db.exec(`CREATE TABLE IF NOT EXISTS dead_letters (
     id INTEGER PRIMARY KEY AUTOINCREMENT, queue TEXT NOT NULL, key TEXT, payload TEXT NOT NULL,
     reason TEXT NOT NULL, attempts INTEGER NOT NULL, died_at INTEGER NOT NULL)`);
-  // An early version queued first attempts, without key; their deliveries are due by the rows of the store.
-  for (const table of ['jobs', 'dead_letters']) db.exec(`DELETE FROM ${table} WHERE queue = 'deliveries'`);
 
-  const INSERT = 'INSERT INTO jobs (queue, key, payload, not_before, published_at) VALUES (?, ?, ?, ?, ?)';
+  const INSERT = 'INSERT INTO jobs (queue, key, payload, published_at) VALUES (?, ?, ?, ?)';
   const REMOVE = 'DELETE FROM jobs WHERE seq = ?';
 
-  const insertNow = (queue: QueueName, { key, payload, notBefore }: JobInput, now: number): StoredJob => {
-    const { lastInsertRowid } = db.statement(INSERT).run(queue, key, payload, notBefore ?? null, now);
-    return {
-      seq: Number(lastInsertRowid),
-      key,
-      payload,
-      not_before: notBefore ?? null,
-      published_at: now,
-    };
+  const insertNow = (queue: QueueName, { key, payload }: JobInput, now: number): StoredJob => {
+    const { lastInsertRowid } = db.statement(INSERT).run(queue, key, payload, now);
+    return { seq: Number(lastInsertRowid), key, payload, published_at: now };
   };
 
   return {
     /** All jobs in the order of their publication, without their payloads. */
     waiting: () =>
       db
-        .statement('SELECT queue, seq, key, attempts, published_at, not_before FROM jobs ORDER BY seq')
+        .statement('SELECT queue, seq, key, attempts, published_at FROM jobs ORDER BY seq')
         .iterate() as Iterable<unknown> as Iterable<WaitingRow>,
     payload: (seq: number): string | undefined =>
       (db.statement('SELECT payload FROM jobs WHERE seq = ?').get(seq) as { payload: string } | undefined)
@@ -81,11 +72,10 @@ export function createJobTable(db: Database) {
     /** Gives the jobs removed. */
     purge: (queue: QueueName, key: string): Promise<Set<number>> =>
       db.writeOne(() => {
+        const { from, before } = shardRange(key);
         const rows = db
-          .statement(
-            "DELETE FROM jobs WHERE queue = ? AND (key = ? OR (key >= ? || '#' AND key < ? || '$')) RETURNING seq",
-          )
-          .all(queue, key, key, key) as { seq: number }[];
+          .statement('DELETE FROM jobs WHERE queue = ? AND (key = ? OR (key >= ? AND key < ?)) RETURNING seq')
+          .all(queue, key, from, before) as { seq: number }[];
         return new Set(rows.map(({ seq }) => seq));
       }),
     /** Moves a job to the dead letters. */

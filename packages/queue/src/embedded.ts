@@ -1,21 +1,21 @@
+import { type Backoff, backoff } from '@wellspring/core/backoff';
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
+import { parseOrderingKey } from '@wellspring/core/ordering-key';
 import type { Database } from '@wellspring/sqlite/database';
 import { createDispatcher, type Dispatcher } from './dispatcher.ts';
 import { createJobTable, type StoredJob } from './embedded-table.ts';
-import { restAfter, verdictOn } from './failure.ts';
+import { backoffOf, classifyFailure } from './failure.ts';
 import { createLanes, type Entry, type Lane, type Lanes } from './lanes.ts';
 import { type Handler, type Job, type JobInput, QUEUES, type Queue, type QueueName } from './port.ts';
 
-const FIRST_BACKOFF_MS = 100;
-const LONGEST_BACKOFF_MS = 30_000;
+const REMOVE_BACKOFF: Backoff = { baseMs: 100, maxMs: 30_000 };
 /** Payloads beyond are read from the file when their turn comes. */
 const CACHED_BYTES = 64 * 1024 * 1024;
 
 interface Line {
   lanes: Lanes;
   dispatcher: Dispatcher;
-  delayed: number;
 }
 
 /** A queue in a SQLite file: a job is durable when its row is; see sqlite/database. */
@@ -34,24 +34,12 @@ export function createEmbeddedQueue(db: Database, { clock, log }: { clock: Clock
       log,
       closing: closing.signal,
     });
-    lines.set(queue, { lanes, dispatcher, delayed: 0 });
+    lines.set(queue, { lanes, dispatcher });
   }
   const lineOf = (queue: QueueName) => lines.get(queue)!;
 
-  /** A durable job takes its place, or waits for its time first. */
-  function admit(queue: QueueName, entry: Entry, notBefore: number | null): void {
+  function enqueue(queue: QueueName, entry: Entry): void {
     const line = lineOf(queue);
-    const wait = (notBefore ?? 0) - clock.now();
-    if (wait > 0) {
-      line.delayed += 1;
-      // Read again when it is due, which also tells whether it was purged meanwhile.
-      entry.payload = undefined;
-      clock.sleep(Math.min(wait, 2 ** 31 - 1), closing.signal).then(() => {
-        line.delayed -= 1;
-        if (!closing.signal.aborted) admit(queue, entry, notBefore);
-      });
-      return;
-    }
     if (entry.payload !== undefined) {
       cachedBytes += entry.payload.length;
       if (cachedBytes > CACHED_BYTES) forget(entry);
@@ -65,10 +53,10 @@ export function createEmbeddedQueue(db: Database, { clock, log }: { clock: Clock
     entry.payload = undefined;
   }
 
-  for (const { queue, seq, key, attempts, published_at, not_before } of table.waiting()) {
+  for (const { queue, seq, key, attempts, published_at } of table.waiting()) {
     // Rows of a queue that this version does not know stay where they are.
     if (!lines.has(queue)) continue;
-    admit(queue, { seq, key, attempts, publishedAt: published_at, payload: undefined }, not_before);
+    enqueue(queue, { seq, key, attempts, publishedAt: published_at, payload: undefined });
   }
 
   function toJob(entry: Entry): Job | undefined {
@@ -108,13 +96,13 @@ export function createEmbeddedQueue(db: Database, { clock, log }: { clock: Clock
   }
 
   async function removeRows(seqs: readonly number[]): Promise<void> {
-    for (let rest = FIRST_BACKOFF_MS; ; rest = Math.min(LONGEST_BACKOFF_MS, 2 * rest)) {
+    for (let failures = 1; ; failures++) {
       try {
         return await table.remove(seqs);
       } catch (error) {
         log.warn({ jobs: seqs.length, error: String(error) }, 'queue.ack_failed');
       }
-      await clock.sleep(rest, closing.signal);
+      await clock.sleep(backoff(failures, REMOVE_BACKOFF), closing.signal);
       if (closing.signal.aborted) return;
     }
   }
@@ -129,7 +117,7 @@ export function createEmbeddedQueue(db: Database, { clock, log }: { clock: Clock
   ): Promise<number> {
     const reason = String(error);
     const [first] = entries as [Entry, ...Entry[]];
-    const { dead, counts } = verdictOn(error, entries, ({ seq }) => String(seq));
+    const { dead, counts } = classifyFailure(error, entries, ({ seq }) => String(seq));
     const fields = { queue, key: first.key, job: (dead ?? first).seq, reason };
     let counted = counts;
     try {
@@ -156,18 +144,17 @@ export function createEmbeddedQueue(db: Database, { clock, log }: { clock: Clock
     }
     if (!counted) first.uncounted = (first.uncounted ?? 0) + 1;
     line.lanes.giveBack(lane, entries);
-    return restAfter(first, counted);
+    return backoffOf(first, counted);
   }
 
-  function admitStored(queue: QueueName, stored: StoredJob): void {
-    const { seq, key, published_at, payload, not_before } = stored;
-    admit(queue, { seq, key, attempts: 0, publishedAt: published_at, payload }, not_before);
+  function enqueueStored(queue: QueueName, { seq, key, published_at, payload }: StoredJob): void {
+    enqueue(queue, { seq, key, attempts: 0, publishedAt: published_at, payload });
   }
 
   async function publishMany(queue: QueueName, jobs: readonly JobInput[]): Promise<void> {
     if (jobs.some(({ key }) => !key)) throw new Error(`a job on the queue ${queue} needs a key`);
     if (jobs.length === 0) return;
-    for (const stored of await table.insert(queue, jobs, clock.now())) admitStored(queue, stored);
+    for (const stored of await table.insert(queue, jobs, clock.now())) enqueueStored(queue, stored);
   }
 
   return {
@@ -179,12 +166,12 @@ export function createEmbeddedQueue(db: Database, { clock, log }: { clock: Clock
       dispatcher.dispatch();
       return gone;
     },
-    depth: async (queue) => lineOf(queue).lanes.size + lineOf(queue).delayed,
+    depth: async (queue) => lineOf(queue).lanes.size,
     async purgeKey(queue, key) {
       const { lanes } = lineOf(queue);
       const removed = await table.purge(queue, key);
       for (const name of [...lanes.names()]) {
-        if (name !== key && !name.startsWith(`${key}#`)) continue;
+        if (parseOrderingKey(name).sourceId !== key) continue;
         for (const entry of lanes.purge(name, ({ seq }) => removed.has(seq))) forget(entry);
       }
     },
@@ -194,7 +181,7 @@ export function createEmbeddedQueue(db: Database, { clock, log }: { clock: Clock
       count: async () => table.countDead(),
       async redrive(id) {
         const revived = await table.revive(id, clock.now());
-        if (revived) admitStored(revived.queue, revived.job);
+        if (revived) enqueueStored(revived.queue, revived.job);
         return revived !== undefined;
       },
       drop: (id) => table.dropDead(id),

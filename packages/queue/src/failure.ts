@@ -1,26 +1,26 @@
+import { type Backoff, backoff } from '@wellspring/core/backoff';
 import { Unavailable } from '@wellspring/core/unavailable';
 import type { Entry } from './lanes.ts';
 import { MAX_ATTEMPTS, type PoisonJob } from './port.ts';
 
-const FIRST_REST_MS = 100;
-const LONGEST_REST_MS = 30_000;
-/** What could not be counted had nothing to do with the job: it goes on soon after whatever was away is back. */
-const LONGEST_UNCOUNTED_REST_MS = 2_000;
+const COUNTED: Backoff = { baseMs: 100, maxMs: 30_000 };
+/** The job is not at fault: it continues soon after the server is back. */
+const UNCOUNTED: Backoff = { baseMs: 100, maxMs: 2_000 };
 
-export interface Verdict<E extends Entry> {
-  /** It will never be done. */
+export interface Failure<E extends Entry> {
+  /** Moves to the dead letters. */
   dead: E | undefined;
-  /** Counted against the first job; otherwise against none. */
+  /** Whether it counts as a failed attempt of the first job. */
   counts: boolean;
 }
 
-/** What it means for the jobs of a batch that their handler threw this. */
-export function verdictOn<E extends Entry>(
+/** What an error thrown by the handler means for the jobs of its batch. */
+export function classifyFailure<E extends Entry>(
   error: unknown,
   entries: readonly E[],
   idOf: (entry: E) => string,
-): Verdict<E> {
-  // By name, too: an error may come from another realm or another copy of the module.
+): Failure<E> {
+  // By name: an error may come from another realm or another copy of the module.
   const { name, jobId } = (error ?? {}) as Partial<PoisonJob>;
   if (error instanceof Unavailable || (name as string) === 'Unavailable') {
     return { dead: undefined, counts: false };
@@ -30,9 +30,6 @@ export function verdictOn<E extends Entry>(
   return { dead: poisoned ?? (first!.attempts + 1 >= MAX_ATTEMPTS ? first : undefined), counts: true };
 }
 
-/** How long the lane of a job rests after a failure, in ms: twice as long each time. */
-export function restAfter({ attempts, uncounted = 0 }: Entry, counts: boolean): number {
-  const failures = counts ? attempts : uncounted;
-  const longest = counts ? LONGEST_REST_MS : LONGEST_UNCOUNTED_REST_MS;
-  return Math.min(longest, FIRST_REST_MS * 2 ** Math.max(0, failures - 1));
-}
+/** Ms before the next batch of a key whose first job has failed. */
+export const backoffOf = ({ attempts, uncounted = 0 }: Entry, counts: boolean): number =>
+  counts ? backoff(attempts, COUNTED) : backoff(uncounted, UNCOUNTED);

@@ -18,8 +18,6 @@ export interface JobInput {
   key: string;
   /** JSON text. */
   payload: string;
-  /** Epoch ms before which the job is not handed out; a delayed job takes its place in the order when it is due. */
-  notBefore?: number;
 }
 
 export interface Job {

@@ -1,9 +1,10 @@
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
+import { parseOrderingKey } from '@wellspring/core/ordering-key';
 import type { Ownership } from '@wellspring/redis/ownership';
 import type { Collection } from '@wellspring/store/port';
 import { createDispatcher } from './dispatcher.ts';
-import { restAfter, verdictOn } from './failure.ts';
+import { backoffOf, classifyFailure } from './failure.ts';
 import { createLanes, type Lane } from './lanes.ts';
 import type { ConsumeOptions, Handler, Job, QueueName } from './port.ts';
 import type { Arrived } from './rabbitmq-arrived.ts';
@@ -101,7 +102,7 @@ export function createLine(options: LineOptions): Line {
   ): Promise<number> {
     const reason = String(error);
     const [first] = jobs as [Arrived, ...Arrived[]];
-    let { dead, counts } = verdictOn(error, jobs, ({ id }) => id);
+    let { dead, counts } = classifyFailure(error, jobs, ({ id }) => id);
     const fields = { queue, key: first.key, job: (dead ?? first).id, reason };
     try {
       if (dead) {
@@ -135,7 +136,7 @@ export function createLine(options: LineOptions): Line {
     lanes.giveBack(lane, back);
     partition?.done(dead ? [dead] : []);
     if (dead) return 0;
-    return restAfter(first, counts);
+    return backoffOf(first, counts);
   }
 
   function take(partition: number): void {
@@ -147,7 +148,7 @@ export function createLine(options: LineOptions): Line {
       },
       drop(key, chosen) {
         const names = [...lanes.names()].filter(
-          (name) => key === undefined || name === key || name.startsWith(`${key}#`),
+          (name) => key === undefined || parseOrderingKey(name).sourceId === key,
         );
         return names.flatMap((name) => lanes.purge(name, chosen));
       },

@@ -1,7 +1,9 @@
 import { ack, type Channel, type ConsumeMessage, consume, type KeptChannel } from '@wellspring/amqp/channel';
 import type { Amqp } from '@wellspring/amqp/client';
+import { type Backoff, backoff } from '@wellspring/core/backoff';
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
+import { parseOrderingKey } from '@wellspring/core/ordering-key';
 import type { Store } from '@wellspring/store/port';
 import { type Arrived, PREFETCH, slowOf } from './rabbitmq-arrived.ts';
 import { createInbox, failuresOf } from './rabbitmq-inbox.ts';
@@ -54,13 +56,11 @@ export interface PartitionOptions {
 /** Jobs of a slow key in memory. */
 const HERE = 256;
 const HERE_TIGHT = 16;
-const FIRST_REST_MS = 100;
-const LONGEST_REST_MS = 2_000;
+const STORE_BACKOFF: Backoff = { baseMs: 100, maxMs: 2_000 };
 /** Ids of jobs whose messages may come again, since the broker did not get all that was sent. */
 const FINISHED = 16 * PREFETCH;
 
-/** Whether a key is this one, or one of its lanes. */
-const isOf = (key: string, base: string) => key === base || key.startsWith(`${base}#`);
+const belongsTo = (key: string, sourceId: string) => parseOrderingKey(key).sourceId === sourceId;
 
 export function openPartition(
   { amqp, store, clock, log, queue, declare, name }: PartitionOptions,
@@ -93,13 +93,13 @@ export function openPartition(
   }
 
   async function persist<T>(what: string, work: () => Promise<T>): Promise<T | undefined> {
-    for (let rest = FIRST_REST_MS; !closing.signal.aborted; rest = Math.min(LONGEST_REST_MS, 2 * rest)) {
+    for (let failures = 1; !closing.signal.aborted; failures++) {
       try {
         return await work();
       } catch (error) {
         log.warn({ partition: name, what, error: String(error) }, 'queue.store_failed');
       }
-      await clock.sleep(rest, closing.signal);
+      await clock.sleep(backoff(failures, STORE_BACKOFF), closing.signal);
     }
     return undefined;
   }
@@ -161,7 +161,7 @@ export function openPartition(
     if (finished.size > FINISHED) finished.delete(finished.values().next().value!);
   }
 
-  const isPurging = (key: string) => [...purging.values()].some((base) => isOf(key, base));
+  const isPurging = (key: string) => [...purging.values()].some((base) => belongsTo(key, base));
 
   function onMessage(from: Channel, message: ConsumeMessage): void {
     if (!message.fields.redelivered && again.length === 0 && !looking) {
@@ -226,8 +226,8 @@ export function openPartition(
   }
 
   function purged(base: string, id: string): void {
-    done(drop(base, (job) => isOf(job.key, base) && !job.out));
-    inbox.purge((key) => isOf(key, base));
+    done(drop(base, (job) => belongsTo(job.key, base) && !job.out));
+    inbox.purge((key) => belongsTo(key, base));
     purging.delete(id);
     write('a purge', () => purgeRows.remove(id));
   }

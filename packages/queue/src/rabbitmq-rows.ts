@@ -1,5 +1,5 @@
 import type { CollectionDefinition } from '@wellspring/store/port';
-import type { DeadLetter, QueueName } from './port.ts';
+import type { DeadLetter } from './port.ts';
 
 /** A job that left the broker before it was done, since its key is slow. */
 export interface InboxRow {
@@ -18,23 +18,6 @@ export interface InboxRow {
 export const inbox: CollectionDefinition<InboxRow> = {
   name: 'queue_inbox',
   indexes: [{ fields: ['partition', 'key', 'seq'] }],
-  texts: ['payload'],
-};
-
-/** A job whose time has not come. */
-export interface DelayedRow {
-  /** That of the job. */
-  id: string;
-  queue: QueueName;
-  key: string;
-  payload: string;
-  /** Epoch ms; later while somebody publishes it. */
-  due_at: number;
-}
-
-export const delayed: CollectionDefinition<DelayedRow> = {
-  name: 'queue_delayed',
-  indexes: [{ fields: ['queue', 'due_at'] }, { fields: ['queue', 'key'] }],
   texts: ['payload'],
 };
 

@@ -7,6 +7,7 @@ import { newSecret } from '@wellspring/core/ids';
 import type { Log } from '@wellspring/core/log';
 import { partitionOf } from '@wellspring/core/partitions';
 import { Unavailable } from '@wellspring/core/unavailable';
+import { withTimeout } from '@wellspring/core/with-timeout';
 import type { Ownership } from '@wellspring/redis/ownership';
 import type { Store } from '@wellspring/store/port';
 import { type JobInput, QUEUES, type Queue, type QueueName } from './port.ts';
@@ -14,7 +15,7 @@ import { createDeadLetters } from './rabbitmq-dead-letters.ts';
 import { createLine } from './rabbitmq-line.ts';
 import { toMessage } from './rabbitmq-message.ts';
 import { openPartition } from './rabbitmq-partition.ts';
-import { attempts, delayed, inbox, layout, purges } from './rabbitmq-rows.ts';
+import { attempts, inbox, layout, purges } from './rabbitmq-rows.ts';
 
 export interface RabbitQueueOptions {
   amqp: Amqp;
@@ -36,15 +37,11 @@ const QUEUE = {
   'x-delivery-limit': 2 ** 31 - 1,
 };
 const LOOK_MS = 250;
-const DUE_MS = 1_000;
 const DELETED_MS = 1_000;
 /** How often partitions are searched for what came late to their inbox. */
 const FIND_MS = 30_000;
-/** Whoever publishes a delayed job has so long for it before another does. */
-const PUBLISHING_MS = 60_000;
-const DUE_AT_ONCE = 200;
-/** For queues that are not there yet: the broker is about to come back, or the platform has just started. */
-const DECLARED_MS = 10_000;
+/** The broker may be restarting, or the platform has just started. */
+const DECLARE_TIMEOUT_MS = 10_000;
 
 /**
  * The number of partitions is the same for every process of an installation, and for ever: a key must not change its
@@ -65,8 +62,7 @@ export async function assertLayout(store: Store, partitions: number): Promise<vo
  * Queues as quorum queues `runs.0`, `runs.1`, …: a key has its partition, and a partition one process that has it (see
  * redis/ownership), so that the jobs of a key come in order and to one consumer at a time. A job is durable when the
  * broker has confirmed it. Of jobs that are published together, some may have been taken when that fails.
- * What the broker is no good for is in the store: jobs of keys that are slow, jobs whose time has not come, dead
- * letters. The depth leaves out what other processes have in memory.
+ * What the broker is no good for is in the store: jobs of keys that are slow, dead letters. The depth leaves out what other processes have in memory.
  */
 export function createRabbitQueue(options: RabbitQueueOptions): Queue {
   const { amqp, store, clock, log, ownershipOf, partitions, prefix = 'wellspring.' } = options;
@@ -80,7 +76,6 @@ export function createRabbitQueue(options: RabbitQueueOptions): Queue {
     }
     return publisher;
   }
-  const delayedRows = store.collection(delayed);
   const purgeRows = store.collection(purges);
   const inboxRows = store.collection(inbox);
   const attemptRows = store.collection(attempts);
@@ -108,6 +103,13 @@ export function createRabbitQueue(options: RabbitQueueOptions): Queue {
       });
     },
   });
+
+  /** @throws Unavailable when the queues cannot be declared in time */
+  async function untilDeclared(): Promise<void> {
+    await withTimeout(declared.promise, DECLARE_TIMEOUT_MS, () => {
+      throw new Unavailable('RabbitMQ did not declare the queues in time.');
+    });
+  }
 
   interface Sent {
     key: string;
@@ -142,19 +144,8 @@ export function createRabbitQueue(options: RabbitQueueOptions): Queue {
 
   async function publishMany(queue: QueueName, jobs: readonly JobInput[]): Promise<void> {
     if (jobs.some(({ key }) => !key)) throw new Error(`a job on the queue ${queue} needs a key`);
-    if (!isDeclared) await before(declared.promise);
-    const now = clock.now();
-    const isLater = ({ notBefore }: JobInput) => (notBefore ?? 0) > now;
-    const sent = jobs.filter((job) => !isLater(job)).map((job) => send(queue, job));
-    const rows = jobs.filter(isLater).map(({ key, payload, notBefore }) => ({
-      id: newSecret(),
-      queue,
-      key,
-      payload,
-      due_at: notBefore!,
-    }));
-    if (rows.length > 0) sent.push(delayedRows.insertMany(rows).then(() => {}));
-    await Promise.all(sent);
+    if (!isDeclared) await untilDeclared();
+    await Promise.all(jobs.map((job) => send(queue, job)));
   }
   const publish = (queue: QueueName, job: JobInput) => publishMany(queue, [job]);
   const { bury, ...deadLetters } = createDeadLetters(store, clock, publish);
@@ -180,19 +171,6 @@ export function createRabbitQueue(options: RabbitQueueOptions): Queue {
     }),
   );
 
-  /** Publishes delayed jobs that are due. */
-  async function publishDue(queue: QueueName): Promise<void> {
-    const now = clock.now();
-    const due = await delayedRows.claim(
-      { where: { queue, due_at: { lte: now } }, orderBy: 'due_at', order: 'asc', limit: DUE_AT_ONCE },
-      { due_at: now + PUBLISHING_MS },
-    );
-    for (const row of due) {
-      await send(queue, row);
-      await delayedRows.remove(row.id);
-    }
-  }
-
   async function findLate(queue: QueueName): Promise<void> {
     const { held } = lines.get(queue)!;
     const names = [...held.keys()].map((partition) => nameOf(queue, partition));
@@ -214,7 +192,6 @@ export function createRabbitQueue(options: RabbitQueueOptions): Queue {
     }
   }
   every(LOOK_MS, 'slow jobs', async (queue) => lines.get(queue)!.look());
-  every(DUE_MS, 'delayed jobs', publishDue);
   every(FIND_MS, 'late jobs', findLate);
 
   return {
@@ -222,24 +199,21 @@ export function createRabbitQueue(options: RabbitQueueOptions): Queue {
     publishMany,
     consume: (queue, handler, consumeOptions) => lines.get(queue)!.consume(handler, consumeOptions),
     async depth(queue) {
-      if (!isDeclared) await before(declared.promise);
+      if (!isDeclared) await untilDeclared();
       const channel = topology.current;
       if (!channel) throw new Unavailable('RabbitMQ does not answer');
       const names = all.map((partition) => nameOf(queue, partition));
-      const [ready, later, stored] = await Promise.all([
+      const [ready, stored] = await Promise.all([
         Promise.all(names.map(async (name) => (await channel.checkQueue(prefix + name)).messageCount)),
-        delayedRows.count({ queue }),
         inboxRows.count({ partition: { in: names } }),
       ]);
       let here = 0;
       for (const { jobs } of lines.get(queue)!.held.values()) {
         for (const job of jobs.values()) if (!job.stored) here += 1;
       }
-      return ready.reduce((sum, count) => sum + count, later + stored + here);
+      return ready.reduce((sum, count) => sum + count, stored + here);
     },
     async purgeKey(queue, key) {
-      await delayedRows.removeWhere({ queue, key });
-      await delayedRows.removeWhere({ queue, key: { gte: `${key}#`, lt: `${key}$` } });
       const id = newSecret();
       const partition = nameOf(queue, partitionOf(key, partitions));
       await purgeRows.insert({ id, partition, key });
@@ -253,13 +227,4 @@ export function createRabbitQueue(options: RabbitQueueOptions): Queue {
       await topology.close();
     },
   };
-
-  /** @throws Unavailable when the queues cannot be declared in time */
-  async function before(ready: Promise<void>): Promise<void> {
-    let late: NodeJS.Timeout | undefined;
-    const limit = new Promise<never>((_, reject) => {
-      late = setTimeout(() => reject(new Unavailable('RabbitMQ has no queues yet')), DECLARED_MS);
-    });
-    await Promise.race([ready, limit]).finally(() => clearTimeout(late));
-  }
 }

@@ -1,14 +1,14 @@
-import { randomInt } from 'node:crypto';
-import { setTimeout as pause } from 'node:timers/promises';
+import { type Backoff, backoff } from '@wellspring/core/backoff';
 import type { Log } from '@wellspring/core/log';
+import { withTimeout } from '@wellspring/core/with-timeout';
 import { Redis as Connection, type RedisOptions } from 'ioredis';
 
 export type { Connection };
 
-const COMMAND_MS = 2_000;
+const COMMAND_TIMEOUT_MS = 2_000;
 /** A server that owes an answer for longer is gone without having said so. */
 const SILENCE_MS = 3_000;
-const LONGEST_WAIT_MS = 1_000;
+const RECONNECT_BACKOFF: Backoff = { baseMs: 100, maxMs: 1_000, jitterMs: 25 };
 
 const OPTIONS: RedisOptions = {
   lazyConnect: true,
@@ -18,13 +18,13 @@ const OPTIONS: RedisOptions = {
   autoResendUnfulfilledCommands: false,
   // ioredis lets nobody catch the failure of what it subscribes by itself.
   autoResubscribe: false,
-  connectTimeout: COMMAND_MS,
-  commandTimeout: COMMAND_MS,
+  connectTimeout: COMMAND_TIMEOUT_MS,
+  commandTimeout: COMMAND_TIMEOUT_MS,
   socketTimeout: SILENCE_MS,
   keepAlive: 10_000,
   // Said goodbye: the connection goes, whether the server has heard it or not.
   disconnectTimeout: 100,
-  retryStrategy: (times) => Math.min(LONGEST_WAIT_MS, 50 * 2 ** Math.min(times, 8)) - randomInt(25),
+  retryStrategy: (attempt) => backoff(attempt, RECONNECT_BACKOFF),
 };
 
 /** What no waiting will mend. */
@@ -87,5 +87,5 @@ export async function end(connection: Connection): Promise<void> {
   const idle = connection.status === 'reconnecting' || connection.status === 'wait';
   const ended = new Promise<void>((resolve) => connection.once('end', resolve));
   connection.disconnect();
-  if (!idle) await Promise.race([ended, pause(COMMAND_MS, undefined, { ref: false })]);
+  if (!idle) await withTimeout(ended, COMMAND_TIMEOUT_MS);
 }

@@ -1,8 +1,9 @@
 import type { TokenBuckets } from '@wellspring/core/token-buckets';
+import { withTimeout } from '@wellspring/core/with-timeout';
 import type { Redis } from './client.ts';
 
 /** So long a request waits for Redis before it is judged by this process alone. */
-const ANSWER_MS = 200;
+const ANSWER_TIMEOUT_MS = 200;
 /** After it did not answer, Redis is left alone for so long. */
 const ALONE_MS = 1_000;
 
@@ -35,10 +36,7 @@ export function createSharedBuckets(redis: Redis, alone: TokenBuckets): TokenBuc
         (wait) => Number(wait) / 1000,
         () => undefined,
       );
-      const { promise: late, resolve } = Promise.withResolvers<void>();
-      const timer = setTimeout(resolve, ANSWER_MS);
-      const seconds = await Promise.race([answer, late]);
-      clearTimeout(timer);
+      const seconds = await withTimeout(answer, ANSWER_TIMEOUT_MS);
       if (seconds !== undefined) return seconds;
       aloneUntil = performance.now() + ALONE_MS;
       return alone.take(key, rate);

@@ -1,9 +1,8 @@
+import { type Backoff, backoff } from '@wellspring/core/backoff';
 import type { Deps } from './deps.ts';
 import type { Worker } from './service.ts';
 
-const FIRST_BACKOFF_MS = 100;
-/** Nothing waits for longer than this once a server is back that was away. */
-const MAX_BACKOFF_MS = 2_000;
+const BACKOFF: Backoff = { baseMs: 100, maxMs: 2_000 };
 /** One that ran so long before it failed begins anew with the shortest backoff. */
 const STEADY_MS = 60_000;
 
@@ -19,7 +18,7 @@ export async function keepRunning(
   const failed = metrics.counter('wellspring_worker_failures_total', 'Workers that had to be restarted', [
     'worker',
   ]);
-  let backoff = FIRST_BACKOFF_MS;
+  let failures = 0;
   while (!signal.aborted) {
     const begun = clock.now();
     try {
@@ -28,11 +27,12 @@ export async function keepRunning(
     } catch (error) {
       if (signal.aborted) return;
       failed.inc({ worker: name });
-      if (clock.now() - begun > STEADY_MS) backoff = FIRST_BACKOFF_MS;
+      if (clock.now() - begun > STEADY_MS) failures = 0;
       const reason = error instanceof Error ? (error.stack ?? error.message) : String(error);
-      log.error({ worker: name, error: reason, retry_in_ms: backoff }, 'worker.failed');
-      await clock.sleep(backoff, signal);
-      backoff = Math.min(2 * backoff, MAX_BACKOFF_MS);
+      failures += 1;
+      const delay = backoff(failures, BACKOFF);
+      log.error({ worker: name, error: reason, retry_in_ms: delay }, 'worker.failed');
+      await clock.sleep(delay, signal);
     }
   }
 }

@@ -1,5 +1,5 @@
 import { availableParallelism } from 'node:os';
-import { backoffMs } from '@wellspring/core/backoff';
+import { backoff } from '@wellspring/core/backoff';
 import type { Clock } from '@wellspring/core/clock';
 import { createFairPermits } from '@wellspring/core/fair-permits';
 import type { Log } from '@wellspring/core/log';
@@ -36,7 +36,7 @@ const MAX_START_MS = 30_000;
 /** The start of a process blocks for milliseconds: the first call of the one that was taken comes first. */
 const REFILL_DELAY_MS = 30;
 /** Between starts ahead of their use, while they fail. */
-const BACKOFF = { firstMs: 100, maxMs: 30_000 };
+const BACKOFF = { baseMs: 100, maxMs: 30_000 };
 
 export interface PoolOptions {
   /** Starts a process; `warm`: ahead of its use. */
@@ -75,7 +75,7 @@ export function createPool({ spawn, target, clock, log, maxTaking = MAX_TAKING }
     failures += 1;
     if (failures === 1) log.error({ error: String(error) }, 'sandbox.start_failed');
     backingOff = true;
-    await clock.sleep(backoffMs(failures, BACKOFF), closing.signal);
+    await clock.sleep(backoff(failures, BACKOFF), closing.signal);
     backingOff = false;
   }
 

@@ -4,6 +4,7 @@ import { LIMITS } from '@wellspring/contract/limits';
 import { type HttpReply, type HttpRequestRecord, MAX_HOPS, type RunJob } from '@wellspring/contract/messages';
 import { allowedHeaders, type ResponseHeaders } from '@wellspring/contract/response-headers';
 import { newId } from '@wellspring/core/ids';
+import { formatOrderingKey } from '@wellspring/core/ordering-key';
 import { Problem } from '@wellspring/core/problem';
 import { Unavailable } from '@wellspring/core/unavailable';
 import { BodyTooLarge, readBody } from '@wellspring/http/read-body';
@@ -109,7 +110,7 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
     try {
       if (mailbox) job.reply_to = mailbox.address;
       await queue.publish('runs', {
-        key: laneKey(endpoint.source_id, endpoint.concurrency),
+        key: nextKey(endpoint.source_id, endpoint.concurrency),
         payload: JSON.stringify(job),
       });
       seconds.observe((performance.now() - complete) / 1000);
@@ -148,10 +149,10 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
     }
   }
 
-  let lane = 0;
-  /** Sources with concurrency have that many lanes, without order between them. */
-  const laneKey = (sourceId: string, concurrency: number) =>
-    concurrency > 1 ? `${sourceId}#${lane++ % concurrency}` : sourceId;
+  let calls = 0;
+  /** The calls of a source with concurrency are spread over as many shards, without order between them. */
+  const nextKey = (sourceId: string, concurrency: number) =>
+    formatOrderingKey({ sourceId, shard: concurrency > 1 ? calls++ % concurrency : undefined });
 
   async function toRecord(
     req: IncomingMessage,

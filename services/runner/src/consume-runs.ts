@@ -1,5 +1,6 @@
 import { CALLS, type ForgetCall, HOOK_DEADLINE_MS, type HookCall } from '@wellspring/contract/calls';
 import type { HttpReply, RunsMessage } from '@wellspring/contract/messages';
+import { parseOrderingKey } from '@wellspring/core/ordering-key';
 import { notFound } from '@wellspring/core/problem';
 import { type Job, PoisonJob } from '@wellspring/queue/port';
 import type { Deps } from '@wellspring/runtime/deps';
@@ -83,7 +84,7 @@ export function runsWorkers(
     const sourceId = messages[0]!.source_id;
     let now = await look(sourceId);
     if (!now) return refuse(messages);
-    const slot = jobs[0].key?.split('#')[1] ?? '';
+    const slot = String(parseOrderingKey(jobs[0].key).shard ?? '');
     const repeated = await repeatedRuns(store, sourceId, messages);
     const batch = await now.lane.open();
     const pending: Promise<void>[] = [];

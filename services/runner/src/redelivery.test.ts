@@ -1,4 +1,5 @@
 import { expect, test } from '@jest/globals';
+import { formatOrderingKey } from '@wellspring/core/ordering-key';
 import { outbox } from '@wellspring/store/collections/outbox';
 import { COMMITTED_RUNS, states } from '@wellspring/store/collections/states';
 import { eventually } from '@wellspring/testing/eventually';
@@ -54,7 +55,10 @@ test('a run of one lane that is handed out again after many runs of the others r
       values.map((value) => {
         const trigger = { kind: 'manual', payload: JSON.stringify(value) };
         const job = { v: 1, type: 'run', run_id: `run_${value}`, source_id: id, trigger, hop: 0 };
-        return { key: `${id}#${lane}`, payload: JSON.stringify({ ...job, trace_id: '', accepted_at: 0 }) };
+        return {
+          key: formatOrderingKey({ sourceId: id, shard: lane }),
+          payload: JSON.stringify({ ...job, trace_id: '', accepted_at: 0 }),
+        };
       }),
     );
   await publishTo(1, ['slow']);

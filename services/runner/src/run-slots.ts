@@ -1,4 +1,5 @@
 import { createFairPermits } from '@wellspring/core/fair-permits';
+import { parseOrderingKey } from '@wellspring/core/ordering-key';
 import type { Deps } from '@wellspring/runtime/deps';
 import { sources } from '@wellspring/store/collections/sources';
 
@@ -45,7 +46,7 @@ export function createRunSlots({ store }: Pick<Deps, 'store'>, counts: SlotCount
 
   return {
     async admit(key, signal) {
-      const [sourceId] = key.split('#', 1);
+      const { sourceId } = parseOrderingKey(key);
       return runs.acquire(await ownerOf(sourceId!), signal);
     },
     hook: (ownerId, signal) => hooks.acquire(ownerId, signal),

@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import type { HttpReply } from '@wellspring/contract/messages';
 import { MAX_HOPS } from '@wellspring/contract/messages';
+import { formatOrderingKey } from '@wellspring/core/ordering-key';
 import { outbox } from '@wellspring/store/collections/outbox';
 import { sources } from '@wellspring/store/collections/sources';
 import { states } from '@wellspring/store/collections/states';
@@ -197,7 +198,7 @@ describe('with concurrency', () => {
     );
     for (const n of numbers(24)) {
       await t.queue.publish('runs', {
-        key: `${id}#${n % 4}`,
+        key: formatOrderingKey({ sourceId: id, shard: n % 4 }),
         payload: JSON.stringify({
           v: 1,
           type: 'run',

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { chownSync } from 'node:fs';
 import { join } from 'node:path';
-import { backoffMs } from '@wellspring/core/backoff';
+import { backoff } from '@wellspring/core/backoff';
 import type { Log } from '@wellspring/core/log';
 import type { Metrics } from '@wellspring/core/metrics';
 import type { Slot } from '../slots.ts';
@@ -60,7 +60,7 @@ interface Assignment {
 const RELAY_USER = { uid: 65_533, gid: 65_533 };
 const MAX_REPORT_BYTES = 1024 * 1024;
 const MAX_LEAVING = 256;
-const RESTART_BACKOFF = { firstMs: 50, maxMs: 5_000 };
+const RESTART_BACKOFF = { baseMs: 50, maxMs: 5_000 };
 /** After so long, the next failure counts as the first one. */
 const STABLE_MS = 60_000;
 const HEAP_MB = 256;
@@ -153,7 +153,7 @@ export function startEgress({ node, program, config, log, metrics }: EgressOptio
         if (error && user) stayPlatformUser(error);
         failures = performance.now() - startedAt > STABLE_MS ? 1 : failures + 1;
         log.error({ error: error?.message ?? lastWords.trim() }, 'egress.relay_ended');
-        timer = setTimeout(start, backoffMs(failures, RESTART_BACKOFF));
+        timer = setTimeout(start, backoff(failures, RESTART_BACKOFF));
       };
       child.once('error', over);
       child.once('close', () => over());
