@@ -1,4 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
+import { readDefinition } from '@wellspring/component/child/define';
+import { PROP_FIELDS } from '@wellspring/contract/definition-rules';
 import { LIMITS } from '@wellspring/contract/limits';
 import fc from 'fast-check';
 import { type ChildMessage, maxFrameBytes, readFrame } from './frame-schema.ts';
@@ -165,6 +167,49 @@ describe('a frame of a child', () => {
     }
     const reply = '{"status":200,"headers":{"__proto__":{"x":1},"a":"b"},"body":""}';
     expect(read(FRAME.respond, bytes(reply))).toMatchObject({ reply: { headers: { a: 'b' } } });
+  });
+
+  test('is accepted with every definition that the program of the children can read', () => {
+    const number = fc.constantFrom(1, -0.5, Number.POSITIVE_INFINITY, Number.NaN);
+    const field = fc.oneof(fc.boolean(), fc.string(), number, fc.jsonValue());
+    const names = Object.values(PROP_FIELDS).flat();
+    const prop = fc.record(
+      {
+        type: fc.string({ minLength: 1 }),
+        app: fc.string(),
+        options: field,
+        ...Object.fromEntries(names.map((name) => [name, field])),
+        min: number,
+      },
+      { requiredKeys: ['type'] },
+    );
+    const text = fc.oneof(fc.string(), fc.string({ minLength: 200, maxLength: 2000, size: 'max' }));
+    const exported = fc.record(
+      {
+        name: text,
+        key: fc.oneof(text, fc.constant('a-key')),
+        version: fc.oneof(text, fc.double()),
+        type: fc.constantFrom('source', 'app', 'other'),
+        description: field,
+        props: fc.dictionary(fc.string(), prop),
+        hooks: fc.constant({ deploy() {}, other() {} }),
+        dedupe: fc.constantFrom('unique', 'last', 'first'),
+      },
+      { requiredKeys: ['name'] },
+    );
+    let accepted = 0;
+    const isAccepted = fc.property(exported, (value) => {
+      let definition: ReturnType<typeof readDefinition>;
+      try {
+        definition = readDefinition(value);
+      } catch {
+        return;
+      }
+      read(FRAME.end, bytes({ ok: true, definition }));
+      accepted += 1;
+    });
+    fc.assert(isAccepted, { numRuns: 500 });
+    expect(accepted).toBeGreaterThan(50);
   });
 
   test('gives an event as one line, however it was written', () => {

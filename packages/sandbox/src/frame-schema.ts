@@ -1,6 +1,15 @@
-import { hasTooManyInterfaces } from '@wellspring/component/child/define';
 import type { Emit, LogLine, Respond, ThrownError } from '@wellspring/component/child/program-types';
 import type { Definition, PropDescriptor } from '@wellspring/contract/definition';
+import {
+  COMPONENT_TYPES,
+  DEDUPE_STRATEGIES,
+  HOOKS,
+  hasTooManyInterfaces,
+  isKey,
+  MAX_NAME_CHARS,
+  MAX_VERSION_CHARS,
+  PROP_FIELDS,
+} from '@wellspring/contract/definition-rules';
 import { LIMITS } from '@wellspring/contract/limits';
 import { isTooDeep } from '@wellspring/core/json-depth';
 import { truncateUtf8 } from '@wellspring/core/truncate';
@@ -26,7 +35,7 @@ export type ChildMessage =
 const KB = 1024;
 const MAX_EMIT_HEAD_BYTES = 32 * KB;
 /** Of a class name. */
-const MAX_NAME_CHARS = 256;
+const MAX_CLASS_NAME_CHARS = 256;
 const MAX_HEADERS = 256;
 const MAX_HEADER_BYTES = 64 * KB;
 /** Values (objects, arrays, texts, numbers) within a definition: each costs the main thread some time. */
@@ -151,7 +160,11 @@ function readPayload(payload: string): string {
 function readError(value: unknown): ThrownError {
   const { name, message, stack } = (typeof value === 'object' && value !== null ? value : {}) as Fields;
   const text = (field: unknown) => (isText(field) ? field.slice(0, LIMITS.logLine) : '');
-  return { name: text(name).slice(0, MAX_NAME_CHARS) || 'Error', message: text(message), stack: text(stack) };
+  return {
+    name: text(name).slice(0, MAX_CLASS_NAME_CHARS) || 'Error',
+    message: text(message),
+    stack: text(stack),
+  };
 }
 
 const LEVELS = new Set<unknown>(['debug', 'info', 'warn', 'error']);
@@ -203,19 +216,17 @@ function readEnd({ ok, error, reason, definition }: Fields): EndFrame {
   return definition === undefined ? { ok: true } : { ok: true, definition: readDefinition(definition) };
 }
 
-const HOOKS: unknown[] = ['deploy', 'activate', 'deactivate'];
-const STRATEGIES: unknown[] = ['unique', 'greatest', 'last'];
-const TYPES: unknown[] = ['source', 'action', 'app'];
+const isOneOf = (values: readonly unknown[]) => (value: unknown) => values.includes(value);
 const DEFINITION = {
-  name: (name: unknown) => isText(name) && name !== '' && name.length <= 1000,
-  key: nullable((key) => isText(key) && /^[a-z0-9_-]{1,256}$/.test(key)),
-  version: (version: unknown) => isText(version) && version.length <= 256,
-  type: (type: unknown) => TYPES.includes(type),
+  name: (name: unknown) => isText(name) && name !== '' && name.length <= MAX_NAME_CHARS,
+  key: nullable(isKey),
+  version: (version: unknown) => isText(version) && version.length <= MAX_VERSION_CHARS,
+  type: isOneOf(COMPONENT_TYPES),
   description: nullable(isText),
   props: (props: unknown) => Array.isArray(props) && props.length <= LIMITS.props,
   hooks: (hooks: unknown) =>
-    Array.isArray(hooks) && hooks.length <= HOOKS.length && hooks.every((hook) => HOOKS.includes(hook)),
-  dedupe: nullable((dedupe) => STRATEGIES.includes(dedupe)),
+    Array.isArray(hooks) && hooks.length <= HOOKS.length && hooks.every(isOneOf(HOOKS)),
+  dedupe: nullable(isOneOf(DEDUPE_STRATEGIES)),
   has_run: isBoolean,
   additional_props: isBoolean,
 };
@@ -232,20 +243,6 @@ function readDefinition(value: unknown): Definition {
   return { name, key, version, type, description, props, hooks, dedupe, has_run, additional_props };
 }
 
-const TEXTS = ['label', 'description', 'app', 'alertType', 'content'] as const;
-const FLAGS = [
-  'optional',
-  'secret',
-  'customResponse',
-  'reloadProps',
-  'useQuery',
-  'withLabel',
-  'hidden',
-  'disabled',
-] as const;
-const NUMBERS = ['min', 'max'] as const;
-const VALUES = ['default', 'static', 'options'] as const;
-
 function readDescriptor(value: unknown, copy: (value: unknown) => unknown): PropDescriptor {
   const fields = (typeof value === 'object' && value !== null ? value : {}) as Fields;
   const { name, type } = fields;
@@ -258,10 +255,10 @@ function readDescriptor(value: unknown, copy: (value: unknown) => unknown): Prop
       descriptor[field] = copy(fields[field]);
     }
   };
-  take(TEXTS, isText);
-  take(FLAGS, isBoolean);
-  take(NUMBERS, isNumber);
-  take(VALUES, () => true);
+  take([...PROP_FIELDS.texts, 'app'], isText);
+  take(PROP_FIELDS.flags, isBoolean);
+  take(PROP_FIELDS.numbers, isNumber);
+  take([...PROP_FIELDS.values, 'options'], () => true);
   return descriptor as unknown as PropDescriptor;
 }
 

@@ -46,6 +46,7 @@ describe('readDefinition', () => {
     [{ run: 'later' }, /run has to be a function/],
     [{ key: 'Has Spaces' }, /key of the component/],
     [{ key: 7 }, /key of the component/],
+    [{ version: '1'.repeat(257) }, /version of the component has more than 256/],
     [{ dedupe: 'latest' }, /dedupe has to be/],
     [{ props: [] }, /props has to be an object/],
     [{ props: { a: 5 } }, /The prop a has to be/],

@@ -1,4 +1,14 @@
-import type { DedupeStrategy, Definition, HookName, PropDescriptor } from '@wellspring/contract/definition';
+import type { DedupeStrategy, Definition, PropDescriptor } from '@wellspring/contract/definition';
+import {
+  COMPONENT_TYPES,
+  DEDUPE_STRATEGIES,
+  HOOKS,
+  hasTooManyInterfaces,
+  isKey,
+  MAX_NAME_CHARS,
+  MAX_VERSION_CHARS,
+  PROP_FIELDS,
+} from '@wellspring/contract/definition-rules';
 import { LIMITS } from '@wellspring/contract/limits';
 
 /** Reads a definition: the object that the code exports, as data. Everything in it is the user's. */
@@ -8,10 +18,6 @@ type Fields = Record<string, unknown>;
 const isObject = (value: unknown): value is Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-const HOOKS: readonly HookName[] = ['deploy', 'activate', 'deactivate'];
-const STRATEGIES: readonly DedupeStrategy[] = ['unique', 'greatest', 'last'];
-const TYPES = ['source', 'action', 'app'] as const;
-const KEY = /^[a-z0-9_-]{1,256}$/;
 /** propDefinitions that reuse propDefinitions. */
 const DEEPEST = 10;
 
@@ -25,17 +31,20 @@ export function readDefinition(exported: unknown): Definition {
   const { name, type = 'source', key, version, description, run, hooks, dedupe, additionalProps } = exported;
   if (typeof name !== 'string' || name.trim() === '')
     throw new Error('The component needs a name, a text that is not empty.');
-  if (name.length > 1000) throw new Error('The name of the component has more than 1000 characters.');
-  const known = TYPES.find((candidate) => candidate === type);
+  if (name.length > MAX_NAME_CHARS)
+    throw new Error(`The name of the component has more than ${MAX_NAME_CHARS} characters.`);
+  if (typeof version === 'string' && version.length > MAX_VERSION_CHARS)
+    throw new Error(`The version of the component has more than ${MAX_VERSION_CHARS} characters.`);
+  const known = COMPONENT_TYPES.find((candidate) => candidate === type);
   if (!known)
     throw new Error(`The type of the component has to be source, action or app, not ${String(type)}.`);
   if (run !== undefined && run !== null && typeof run !== 'function')
     throw new Error('run has to be a function.');
   if (known === 'action' && typeof run !== 'function') throw new Error('An action needs a run function.');
-  if (key !== undefined && key !== null && !(typeof key === 'string' && KEY.test(key))) {
+  if (key !== undefined && key !== null && !isKey(key)) {
     throw new Error('The key of the component has to consist of a-z, 0-9, _ and -, at most 256 of them.');
   }
-  if (dedupe !== undefined && dedupe !== null && !STRATEGIES.includes(dedupe as DedupeStrategy)) {
+  if (dedupe !== undefined && dedupe !== null && !DEDUPE_STRATEGIES.includes(dedupe as DedupeStrategy)) {
     throw new Error(`dedupe has to be unique, greatest or last, not ${String(dedupe)}.`);
   }
   return {
@@ -62,10 +71,6 @@ function readProps(props: unknown): PropDescriptor[] {
   return described;
 }
 
-/** Each of them is an endpoint, or a timer that ticks. */
-export const hasTooManyInterfaces = (props: readonly { type: string }[]): boolean =>
-  props.filter(({ type }) => type.startsWith('$.interface.')).length > LIMITS.interfaces;
-
 /** All attributes of a prop: those of a propDefinition, and those given beside it, which win. */
 export function attributesOf(name: string, prop: unknown, depth = 0): Fields {
   if (typeof prop === 'string') return { type: prop };
@@ -81,30 +86,19 @@ export function attributesOf(name: string, prop: unknown, depth = 0): Fields {
   return { ...attributesOf(name, inherited, depth + 1), ...beside };
 }
 
-const TEXTS = ['label', 'description', 'alertType', 'content'] as const;
-const FLAGS = [
-  'optional',
-  'secret',
-  'customResponse',
-  'reloadProps',
-  'useQuery',
-  'withLabel',
-  'hidden',
-  'disabled',
-] as const;
-const NUMBERS = ['min', 'max'] as const;
-const VALUES = ['default', 'static'] as const;
-
 function describe(name: string, attributes: Fields): PropDescriptor {
   const { type } = attributes;
   if (typeof type !== 'string' || type === '') throw new Error(`The prop ${name} needs a type.`);
   const descriptor: PropDescriptor = { name, type };
-  for (const field of TEXTS) if (typeof attributes[field] === 'string') descriptor[field] = attributes[field];
-  for (const field of FLAGS)
+  for (const field of PROP_FIELDS.texts)
+    if (typeof attributes[field] === 'string') descriptor[field] = attributes[field];
+  for (const field of PROP_FIELDS.flags)
     if (typeof attributes[field] === 'boolean') descriptor[field] = attributes[field];
-  for (const field of NUMBERS)
-    if (typeof attributes[field] === 'number') descriptor[field] = attributes[field];
-  for (const field of VALUES) {
+  for (const field of PROP_FIELDS.numbers) {
+    // JSON has no other numbers.
+    if (Number.isFinite(attributes[field])) descriptor[field] = attributes[field] as number;
+  }
+  for (const field of PROP_FIELDS.values) {
     const value = asJson(attributes[field]);
     if (value !== undefined) descriptor[field] = value;
   }
