@@ -66,7 +66,7 @@ export function callContract(name: string, open: () => Promise<Call>): void {
     test('a Problem comes over with all that it says', async () => {
       for (const problem of [
         invalidParameter('configured_props.url', 'The URL is no URL.'),
-        conflict('already_published', 'That version exists.'),
+        conflict('version_published', 'That version exists.'),
         tooManyRequests(7),
       ]) {
         fails(problem);

@@ -1,11 +1,12 @@
 import { Problem } from '@wellspring/core/problem';
+import type { ProblemCode } from '@wellspring/core/problem-codes';
 import { CallFailed } from './port.ts';
 
 interface Answered {
   answer?: unknown;
   problem?: {
     status: number;
-    code: string;
+    code: ProblemCode;
     message: string;
     param?: string;
     headers: Record<string, string>;

@@ -61,7 +61,7 @@ describe('an operation', () => {
     await serve([
       route(endpoints.updateWebhook, async (context) => {
         await note(context);
-        throw conflict('seen', 'Seen.');
+        throw conflict('source_busy', 'Seen.');
       }),
       route(endpoints.deleteSubscription, note),
       route(endpoints.listMySubscriptions, async () => [subscription]),
@@ -72,7 +72,7 @@ describe('an operation', () => {
     ]);
     await expect(
       client.updateWebhook({ id: 'wh/ä?', active: false, name: null, url: undefined }),
-    ).rejects.toMatchObject({ code: 'seen' });
+    ).rejects.toMatchObject({ code: 'source_busy' });
     expect(await client.deleteSubscription({ emitter_id: 'dc_1', listener_id: 'wh_1', event_name: '' })).toBe(
       undefined,
     );

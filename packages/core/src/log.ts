@@ -1,9 +1,11 @@
-/** Structured logging: fields first, then a short event name such as `run.finished`. No secrets in fields. */
+import type { LogEvent } from './log-events.ts';
+
+/** Structured logging: fields first, then an event of log-events.ts. No secrets in fields. */
 export interface Log {
-  debug(fields: object, event: string): void;
-  info(fields: object, event: string): void;
-  warn(fields: object, event: string): void;
-  error(fields: object, event: string): void;
+  debug(fields: object, event: LogEvent): void;
+  info(fields: object, event: LogEvent): void;
+  warn(fields: object, event: LogEvent): void;
+  error(fields: object, event: LogEvent): void;
   child(fields: object): Log;
 }
 

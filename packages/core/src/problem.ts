@@ -1,8 +1,9 @@
+import type { ProblemCode } from './problem-codes.ts';
+
 /** The part of a failure that a client sees. */
 export interface ProblemDetails {
   status: number;
-  /** snake_case, stable. */
-  code: string;
+  code: ProblemCode;
   /** One sentence for a person. */
   message: string;
   /** The parameter at fault. */
@@ -17,7 +18,7 @@ export interface ProblemDetails {
 export class Problem extends Error {
   override readonly name = 'Problem';
   readonly status: number;
-  readonly code: string;
+  readonly code: ProblemCode;
   readonly param: string | undefined;
   readonly headers: Record<string, string>;
 
@@ -32,7 +33,7 @@ export class Problem extends Error {
 
 const problem = (
   status: number,
-  code: string,
+  code: ProblemCode,
   message: string,
   param?: string,
   headers?: Record<string, string>,
@@ -56,7 +57,7 @@ export const methodNotAllowed = (allow: string[]) =>
   problem(405, 'method_not_allowed', `Only ${allow.join(', ')} is allowed here.`, undefined, {
     allow: allow.join(', '),
   });
-export const conflict = (code: string, message: string) => problem(409, code, message);
+export const conflict = (code: ProblemCode, message: string) => problem(409, code, message);
 export const payloadTooLarge = (limit: string) =>
   problem(413, 'payload_too_large', `The body is larger than ${limit}.`);
 export const unsupportedMediaType = () =>

@@ -43,7 +43,7 @@ const router = createRouter(
     }),
     route(dropThing, async () => {}),
     route(failing, async ({ params }) => {
-      if (params.how === 'conflict') throw conflict('taken', 'It is taken.');
+      if (params.how === 'conflict') throw conflict('orgname_taken', 'It is taken.');
       throw new Error('database password is hunter2');
     }),
     route(open, async () => {}),
@@ -325,7 +325,7 @@ describe('a failure', () => {
     expect([answer.status, answer.headers['content-type']]).toEqual([409, 'application/json']);
     expect(answer.json).toEqual({
       error: 'It is taken.',
-      code: 'taken',
+      code: 'orgname_taken',
       request_id: answer.headers['x-request-id'],
     });
   });

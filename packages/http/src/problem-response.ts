@@ -1,12 +1,13 @@
 import type { ServerResponse } from 'node:http';
 import type { Log } from '@wellspring/core/log';
 import { invalidParameter, Problem, payloadTooLarge, unavailable } from '@wellspring/core/problem';
+import type { ProblemCode } from '@wellspring/core/problem-codes';
 import { Unavailable } from '@wellspring/core/unavailable';
 import { BodyTooLarge } from './read-body.ts';
 
 export interface ProblemBody {
   error: string;
-  code: string;
+  code: ProblemCode;
   param?: string;
   request_id: string;
 }

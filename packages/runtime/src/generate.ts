@@ -1,17 +1,21 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import { openApiDocument } from '@wellspring/contract/openapi';
+import { LOG_EVENTS } from '@wellspring/core/log-events';
+import { PROBLEM_CODES } from '@wellspring/core/problem-codes';
 import { ATTACKS } from '@wellspring/sandbox/attacks/rows';
 import { configTable } from './config.ts';
 
 /**
- * Generates from declarations: the OpenAPI document, the configuration table of the README, and the table
- * of attacks in docs/security.md. With `--check` it writes nothing, names what differs and exits with 1.
+ * Generates from declarations: the OpenAPI document, the configuration table of the README, the table
+ * of attacks in docs/security.md, and the tables of docs/errors.md. With `--check` it writes nothing, names what differs and exits with 1.
  */
 
 const ROOT = join(import.meta.dirname, '../../..');
 const CONFIG = ['<!-- config:start -->', '<!-- config:end -->'] as const;
 const ATTACK_TABLE = ['<!-- attacks:start -->', '<!-- attacks:end -->'] as const;
+const PROBLEM_TABLE = ['<!-- codes:start -->', '<!-- codes:end -->'] as const;
+const EVENT_TABLE = ['<!-- events:start -->', '<!-- events:end -->'] as const;
 const TIERS = ['bubblewrap', 'launcher', 'none'] as const;
 
 /** The text with the part between the markers replaced. @throws Error when a marker is missing */
@@ -45,11 +49,27 @@ export function attacksMarkdown(): string {
   ].join('\n');
 }
 
+const meaningsMarkdown = (heading: string, meanings: Record<string, string>): string =>
+  [
+    `| ${heading} | Meaning |`,
+    '|---|---|',
+    ...Object.entries(meanings).map(([name, meaning]) => `| \`${name}\` | ${cell(meaning)} |`),
+  ].join('\n');
+
 /** Path of each generated file, and its content given the present one. */
 const GENERATED: [path: string, make: (present: string) => string][] = [
   ['packages/contract/golden/openapi.json', () => `${JSON.stringify(openApiDocument(), null, 2)}\n`],
   ['README.md', (present) => replaceBetween(present, ...CONFIG, configMarkdown())],
   ['docs/security.md', (present) => replaceBetween(present, ...ATTACK_TABLE, attacksMarkdown())],
+  [
+    'docs/errors.md',
+    (present) =>
+      replaceBetween(
+        replaceBetween(present, ...PROBLEM_TABLE, meaningsMarkdown('Code', PROBLEM_CODES)),
+        ...EVENT_TABLE,
+        meaningsMarkdown('Event', LOG_EVENTS),
+      ),
+  ],
 ];
 
 function attempt<T>(path: string, make: () => T): T {

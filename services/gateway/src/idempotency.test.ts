@@ -113,8 +113,8 @@ test('of calls at the same time one is carried out, the others wait for it', asy
 
 describe('an answer that is no success', () => {
   test.each([
-    [400, new Problem({ status: 400, code: 'bad', message: 'Bad.' })],
-    [409, new Problem({ status: 409, code: 'taken', message: 'Taken.' })],
+    [400, new Problem({ status: 400, code: 'invalid_parameter', message: 'Bad.' })],
+    [409, new Problem({ status: 409, code: 'orgname_taken', message: 'Taken.' })],
     [500, new Error('fault')],
   ])('of %i is not kept', async (status, error) => {
     const key = newKey();

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import type { Bundle, ComponentCode } from '@wellspring/contract/definition';
 import { systemClock } from '@wellspring/core/clock';
 import { Problem } from '@wellspring/core/problem';
+import type { ProblemCode } from '@wellspring/core/problem-codes';
 import { createReadableFiles } from '../readable-files.ts';
 import { createCompiler } from './compile.ts';
 import { createBubblewrapJail } from './jail/bubblewrap.ts';
@@ -48,7 +49,7 @@ export interface PackagerRequest {
 
 export type PackagerAnswer =
   | { id: number; value: unknown }
-  | { id: number; problem: { status: number; code: string; message: string } }
+  | { id: number; problem: { status: number; code: ProblemCode; message: string } }
   | { id: number; fault: string };
 
 async function createMethods(data: PackagerProcessData): Promise<PackagerMethods> {

@@ -1,0 +1,27 @@
+/** Every `code` of an API error, with its meaning. docs/errors.md lists them. */
+export const PROBLEM_CODES = {
+  invalid_parameter: 'A parameter has a wrong type or value; `param` names it.',
+  missing_parameter: 'A required parameter is missing; `param` names it.',
+  malformed_body: 'The body is not valid JSON, or is nested too deeply.',
+  invalid_component:
+    'The code does not parse, does not define a component, or its packages cannot be installed.',
+  hook_failed: 'A deploy, activate or deactivate hook threw; nothing was changed.',
+  unauthorized: 'The API key is missing, malformed, unknown or revoked.',
+  forbidden: 'The caller is not a member of the organization, or is not a user.',
+  not_found: 'It does not exist, or belongs to another owner.',
+  method_not_allowed: 'The path exists, but not with this method; see the header `Allow`.',
+  version_published: 'The version of this component is in the registry already; versions never change.',
+  idempotency_key_reused: 'The `Idempotency-Key` was used with another request.',
+  orgname_taken: 'Another organization has this name.',
+  username_taken: 'Another user has this name.',
+  source_inactive: 'The source is inactive; enable it first.',
+  source_busy: 'Another change of the source is under way; repeat the call.',
+  webhook_inactive: 'The webhook is inactive; enable it first.',
+  payload_too_large: 'The body is larger than allowed.',
+  unsupported_media_type: 'The body must be JSON, with `content-type: application/json`.',
+  too_many_requests: 'The rate limit is exceeded; `Retry-After` tells when to repeat the call.',
+  unavailable: 'A server behind the platform is away; repeat the call after `Retry-After`.',
+  internal_error: 'An unexpected failure; the log has the details under the `request_id`.',
+} as const;
+
+export type ProblemCode = keyof typeof PROBLEM_CODES;
