@@ -6,11 +6,16 @@
  *   launcher check
  *     Prints "landlock <ABI> capable <0|1>".
  *   launcher run root=DIR uid=N seccomp=FILE cwd=DIR nofile=N nproc=N fsize=BYTES tmp-bytes=N tmp-inodes=N \
- *       exec=FILE... -- PROGRAM ARGUMENT...
+ *       [forks=1] [tcp-connect=PORT] exec=FILE... -- PROGRAM ARGUMENT...
  *     Runs PROGRAM (a path below root) with the environment and the descriptors 0 to 3 of the launcher.
- *     Writable is DIR/tmp only; executable are the files named by exec=.
+ *     Writable is DIR/tmp only; executable are the files named by exec=. TCP connections are possible to PORT only,
+ *     of any address. With forks=1 the seccomp filter lets the program start processes: /tmp is measured with what all
+ *     processes of the user hold. The filter has to refuse setsid and setpgid, since the end of the program is the end
+ *     of its process group.
  *   launcher clean root=DIR uid=N
  *     Removes everything below DIR/tmp as user N.
+ *   launcher end uid=N
+ *     Ends all processes of user N.
  *
  * The launcher stays as the parent of the program, outside of its sandbox: it limits the size of /tmp, passes on
  * SIGTERM (as SIGKILL), SIGTSTP (as SIGSTOP) and SIGCONT, empties /tmp when the program has ended, and ends with the
@@ -48,6 +53,7 @@ enum { MAX_EXECUTABLES = 8, MAX_FILTER = 4096, MAX_DESCENTS = 1000000, TMP_INTER
 #define SYS_LANDLOCK_RESTRICT_SELF 446
 #define SYS_CLOSE_RANGE 436
 #define RULE_PATH_BENEATH 1
+#define RULE_NET_PORT 2
 #define FS_EXECUTE (1ULL << 0)
 #define FS_WRITE_FILE (1ULL << 1)
 #define FS_READ_FILE (1ULL << 2)
@@ -62,6 +68,7 @@ enum { MAX_EXECUTABLES = 8, MAX_FILTER = 4096, MAX_DESCENTS = 1000000, TMP_INTER
 #define FS_REFER (1ULL << 13)
 #define FS_TRUNCATE (1ULL << 14)
 #define FS_ALL ((1ULL << 16) - 1)
+#define NET_CONNECT_TCP (1ULL << 1)
 #define NET_TCP 3ULL /* bind and connect */
 #define SCOPE_ALL 3ULL /* abstract unix sockets and signals */
 
@@ -76,12 +83,17 @@ struct path_beneath_attr {
   int32_t parent_fd;
 } __attribute__((packed));
 
+struct net_port_attr {
+  uint64_t allowed_access;
+  uint64_t port;
+};
+
 struct options {
   const char *root, *seccomp, *cwd;
   const char *executables[MAX_EXECUTABLES];
   int executable_count;
   uid_t uid;
-  unsigned long long nofile, nproc, fsize, tmp_bytes, tmp_inodes;
+  unsigned long long nofile, nproc, fsize, tmp_bytes, tmp_inodes, forks, tcp_connect;
   char **program;
 };
 
@@ -126,13 +138,17 @@ static struct options parse(int argc, char **argv) {
     else if (!strcmp(name, "fsize")) options.fsize = number(value);
     else if (!strcmp(name, "tmp-bytes")) options.tmp_bytes = number(value);
     else if (!strcmp(name, "tmp-inodes")) options.tmp_inodes = number(value);
-    else if (!strcmp(name, "exec")) {
+    else if (!strcmp(name, "forks")) options.forks = number(value);
+    else if (!strcmp(name, "tcp-connect")) {
+      options.tcp_connect = number(value);
+      if (options.tcp_connect == 0 || options.tcp_connect > UINT16_MAX) refuse("not a port: ", value);
+    } else if (!strcmp(name, "exec")) {
       if (options.executable_count == MAX_EXECUTABLES) refuse("too many of exec=", "");
       options.executables[options.executable_count++] = value;
     } else refuse("unknown option: ", name);
   }
   options.program = at + 1 < argc ? &argv[at + 1] : NULL;
-  if (!options.root || !options.uid) refuse("missing option: ", "root= or uid=");
+  if (!options.uid) refuse("missing option: ", "uid=");
   return options;
 }
 
@@ -166,11 +182,18 @@ static int create_ruleset(const struct options *options) {
             FS_MAKE_REG | FS_MAKE_SOCK | FS_MAKE_FIFO | FS_MAKE_SYM | FS_REFER);
   for (int at = 0; at < options->executable_count; at++)
     allow(ruleset, options->executables[at], FS_READ_FILE | FS_EXECUTE);
+  struct net_port_attr gateway = {.allowed_access = NET_CONNECT_TCP, .port = options->tcp_connect};
+  if (options->tcp_connect && syscall(SYS_LANDLOCK_ADD_RULE, ruleset, RULE_NET_PORT, &gateway, 0))
+    fail("landlock_add_rule");
   return ruleset;
 }
 
 static void limit(int resource, rlim_t value) {
-  struct rlimit both = {.rlim_cur = value, .rlim_max = value};
+  struct rlimit both;
+  if (getrlimit(resource, &both)) fail("getrlimit");
+  /* A hard limit that is lower cannot be raised. */
+  if (both.rlim_max > value) both.rlim_max = value;
+  both.rlim_cur = both.rlim_max;
   if (setrlimit(resource, &both)) fail("setrlimit");
 }
 
@@ -236,7 +259,8 @@ static int measure(struct usage *usage, unsigned long long max_inodes) {
     if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..")) continue;
     if (fstatat(dirfd(directory), entry->d_name, &info, AT_SYMLINK_NOFOLLOW)) continue;
     usage->inodes++;
-    usage->bytes += (unsigned long long)info.st_blocks * 512;
+    /* Each name of a file counts for its part. */
+    usage->bytes += (unsigned long long)info.st_blocks * 512 / (S_ISDIR(info.st_mode) ? 1 : info.st_nlink);
     if (!S_ISDIR(info.st_mode)) continue;
     const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
     int below = openat(dirfd(directory), entry->d_name, flags);
@@ -278,11 +302,29 @@ static void measure_unnamed(struct usage *usage, int process) {
   if (lines) fclose(lines);
 }
 
+/* The same of all processes of the user. */
+static void measure_unnamed_of(struct usage *usage, int processes, uid_t uid) {
+  int table = openat(processes, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR *directory = table < 0 ? NULL : fdopendir(table);
+  for (struct dirent *entry; directory && (entry = readdir(directory));) {
+    struct stat info;
+    if (*entry->d_name < '1' || *entry->d_name > '9') continue;
+    if (fstatat(dirfd(directory), entry->d_name, &info, 0) || info.st_uid != uid) continue;
+    int process = openat(dirfd(directory), entry->d_name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (process < 0) continue;
+    measure_unnamed(usage, process);
+    close(process);
+  }
+  if (directory) closedir(directory);
+}
+
+/* process: of the program, or all of them when it may start others. */
 static int exceeds(const struct options *options, int process) {
   struct usage usage = {0};
   /* A tree too deep to look into is too large. */
   if (chdir("/tmp") || !measure(&usage, options->tmp_inodes)) return 1;
-  measure_unnamed(&usage, process);
+  if (options->forks) measure_unnamed_of(&usage, process, options->uid);
+  else measure_unnamed(&usage, process);
   return usage.bytes > options->tmp_bytes || usage.inodes > options->tmp_inodes;
 }
 
@@ -321,23 +363,41 @@ static int64_t processor_time(pid_t pid) {
   return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
+/* Ends the program with all that it started: its group, which is empty until the program has made it. */
+static void end(pid_t program) {
+  if (kill(-program, SIGKILL)) kill(program, SIGKILL);
+}
+
+/* Whether the program has ended; then all that it started has ended, too. */
+static int has_ended(pid_t program, int *status) {
+  siginfo_t info = {0};
+  /* Its number, which is that of its group, stays its own until it is waited for. */
+  if (waitid(P_PID, (id_t)program, &info, WEXITED | WNOHANG | WNOWAIT) || info.si_pid != program) return 0;
+  end(program);
+  for (int other;;) {
+    pid_t ended = wait(&other);
+    if (ended == program) *status = other;
+    if (ended < 0 && errno != EINTR) return 1;
+  }
+}
+
 static void supervise(const struct options *options, pid_t program, const sigset_t *signals, int process) {
   const struct timespec interval = {.tv_nsec = TMP_INTERVAL_MS * 1000000L};
   int frozen = 0, too_large = 0, status = 0;
   int64_t measured = -1;
   for (;;) {
     int sent = frozen ? sigwaitinfo(signals, NULL) : sigtimedwait(signals, NULL, &interval);
-    if (sent == SIGTERM) kill(program, SIGKILL);
+    if (sent == SIGTERM) end(program);
     if (sent == SIGTSTP) frozen = !kill(program, SIGSTOP);
     if (sent == SIGCONT) frozen = kill(program, SIGCONT) != 0;
-    if (waitpid(program, &status, WNOHANG) == program) break;
+    if (has_ended(program, &status)) break;
     int64_t now = processor_time(program);
     /* A program that stops now is looked at once more: it may have written a lot since the last time. */
-    if ((sent >= 0 && sent != SIGTSTP) || now == measured) continue;
+    if ((sent >= 0 && sent != SIGTSTP) || (now == measured && !options->forks)) continue;
     measured = now;
     if (exceeds(options, process)) {
       too_large = 1;
-      kill(program, SIGKILL);
+      end(program);
     }
   }
   /* Much may have to be removed: the caller is told of the end at once, and a process of its own removes it. */
@@ -360,11 +420,18 @@ static void run(int argc, char **argv) {
   sigset_t signals;
   syscall(SYS_CLOSE_RANGE, FRAMES_FD + 1, ~0U, 0);
   struct options options = parse(argc, argv);
-  if (!options.seccomp || !options.program || !options.nofile || !options.nproc || !options.fsize)
-    refuse("missing option: ", "seccomp=, nofile=, nproc=, fsize= or a program");
+  if (!options.root || !options.seccomp || !options.program || !options.nofile || !options.nproc || !options.fsize)
+    refuse("missing option: ", "root=, seccomp=, nofile=, nproc=, fsize= or a program");
   struct sock_fprog filter = read_filter(options.seccomp);
   int processes = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (processes < 0) fail("/proc");
+  /* The descriptors of the program are closed in its parent, whether the caller has passed all of them or not. */
+  if (processes <= FRAMES_FD) {
+    int above = fcntl(processes, F_DUPFD_CLOEXEC, FRAMES_FD + 1);
+    if (above < 0) fail("fcntl(F_DUPFD_CLOEXEC)");
+    close(processes);
+    processes = above;
+  }
   enter_root(options.root);
   int ruleset = create_ruleset(&options);
 
@@ -372,6 +439,8 @@ static void run(int argc, char **argv) {
   for (const int *one = (const int[]){SIGTERM, SIGTSTP, SIGCONT, SIGCHLD, SIGHUP, SIGINT, 0}; *one; one++)
     sigaddset(&signals, *one);
   if (sigprocmask(SIG_BLOCK, &signals, NULL)) fail("sigprocmask");
+  /* Gets the processes that the program leaves behind, so that it can wait for their end. */
+  if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)) fail("prctl(PR_SET_CHILD_SUBREAPER)");
   pid_t self = getpid();
   pid_t program = fork();
   if (program < 0) fail("fork");
@@ -382,14 +451,28 @@ static void run(int argc, char **argv) {
   }
   char name[16];
   snprintf(name, sizeof(name), "%d", program);
-  int process = openat(processes, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-  close(processes);
+  int process = options.forks ? processes : openat(processes, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (process != processes) close(processes);
   close(ruleset);
   /* The caller may signal it by the real user id, the kernel lets it signal the program by the effective one. */
   become(own == 0 ? options.uid : own, options.uid);
   die_with(caller, SIGTERM);
   for (int fd = 0; fd <= FRAMES_FD; fd++) close(fd);
   supervise(&options, program, &signals, process);
+}
+
+static void clean(int argc, char **argv) {
+  struct options options = parse(argc, argv);
+  if (!options.root) refuse("missing option: ", "root=");
+  enter_root(options.root);
+  become(options.uid, options.uid);
+  if (!chdir("/tmp")) empty();
+}
+
+static void end_all(int argc, char **argv) {
+  struct options options = parse(argc, argv);
+  become(options.uid, options.uid);
+  if (kill(-1, SIGKILL) && errno != ESRCH) fail("kill");
 }
 
 static void check(void) {
@@ -404,11 +487,8 @@ static void check(void) {
 int main(int argc, char **argv) {
   if (argc == 2 && !strcmp(argv[1], "check")) check();
   else if (argc > 2 && !strcmp(argv[1], "run")) run(argc, argv);
-  else if (argc > 2 && !strcmp(argv[1], "clean")) {
-    struct options options = parse(argc, argv);
-    enter_root(options.root);
-    become(options.uid, options.uid);
-    if (!chdir("/tmp")) empty();
-  } else refuse("usage: launcher check | run … | clean …", "");
+  else if (argc > 2 && !strcmp(argv[1], "clean")) clean(argc, argv);
+  else if (argc > 2 && !strcmp(argv[1], "end")) end_all(argc, argv);
+  else refuse("usage: launcher check | run … | clean … | end …", "");
   return 0;
 }

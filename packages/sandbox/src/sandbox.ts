@@ -6,6 +6,7 @@ import type { Metrics } from '@wellspring/core/metrics';
 import type { EgressLimits } from './egress/limits.ts';
 import type { PlatformAddresses } from './egress/policy.ts';
 import { startEgress } from './egress/relay-process.ts';
+import { jailFor } from './packages/jail/choose.ts';
 import { type OpenPackager, openPackager } from './packages/open-packager.ts';
 import type { Executor, Packager } from './port.ts';
 import { createReadableFiles } from './readable-files.ts';
@@ -13,10 +14,10 @@ import { writePrograms } from './runtime-files.ts';
 import { selfTest } from './self-test.ts';
 import { createSlots } from './slots.ts';
 import { createSupervisor } from './supervisor.ts';
-import { findBubblewrap } from './tiers/bubblewrap.ts';
 import { chooseTier, type Isolation, IsolationUnavailable } from './tiers/choose.ts';
 import { removeLeftovers } from './tiers/launcher-leftovers.ts';
 import { NOBODY } from './tiers/root-files.ts';
+import { createUserIds } from './user-ids.ts';
 
 export { IsolationUnavailable };
 
@@ -55,7 +56,8 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
   const { dataDir, isolation, codeAllowNetworks, platform, egressLimits } = options;
   const { packageEnvironment, clock, log, metrics, pool = 4 } = options;
   const cache = join(dataDir, 'cache');
-  const slots = createSlots(dataDir, (base) => removeLeftovers(base, cache));
+  const userIds = createUserIds();
+  const slots = createSlots(dataDir, userIds, (base) => removeLeftovers(base, cache));
   const programs = await writePrograms(slots.shared);
   const readable = createReadableFiles(slots.shared);
   const tierOptions = {
@@ -80,7 +82,7 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
       const packager = await openPackager({
         dataDir,
         shared: slots.shared,
-        bwrap: tier.name === 'bubblewrap' ? findBubblewrap() : undefined,
+        jail: jailFor(tier.name, cache, userIds),
         user: process.getuid?.() === 0 ? { uid: NOBODY, gid: NOBODY } : undefined,
         packageEnvironment,
         clock,

@@ -211,6 +211,9 @@ export const CONDITIONAL = {
   prlimit64: [302, 261],
 } as const;
 
+/** Calls by which x64 starts processes without clone; for the programs of the packager's jail. */
+export const FORK_CALLS: Record<string, Numbers> = { fork: [57], vfork: [58] };
+
 /** Answered with ENOSYS, after which the C library uses clone, whose flags a filter can read. */
 export const CLONE3 = 435;
 

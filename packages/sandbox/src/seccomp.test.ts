@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { seccompFilter } from './seccomp.ts';
-import { ALLOWED, CLONE3, CONDITIONAL, NEWEST_KNOWN } from './seccomp-calls.ts';
+import { ALLOWED, CLONE3, CONDITIONAL, FORK_CALLS, NEWEST_KNOWN } from './seccomp-calls.ts';
 
 /** What the kernel does with a filter: classic BPF over {nr, arch, ip, args}. */
 function judge(filter: Buffer, arch: number, number: number, args: number[] = []): number {
@@ -17,6 +17,7 @@ function judge(filter: Buffer, arch: number, number: number, args: number[] = []
     const [jumpTrue, jumpFalse] = [filter[at * 8 + 2]!, filter[at * 8 + 3]!];
     const value = filter.readUInt32LE(at * 8 + 4);
     if (code === 0x20) accumulator = data.readUInt32LE(value);
+    else if (code === 0x54) accumulator &= value;
     else if (code === 0x06) return value;
     else {
       const holds =
@@ -146,6 +147,61 @@ describe.each(['x64', 'arm64'] as const)('the filter for %s', (arch) => {
     expect(of('prctl', 4)).toBe(EPERM);
     expect(of('prlimit64', 0)).toBe(ALLOW);
     expect(of('prlimit64', 4711)).toBe(EPERM);
+  });
+});
+
+describe.each(['x64', 'arm64'] as const)('the filters of the jail for %s', (arch) => {
+  const audit = arch === 'x64' ? 0xc000003e : 0xc00000b7;
+  const column = arch === 'x64' ? 0 : 1;
+  const call = (purpose: 'compile' | 'install', name: string, ...args: number[]) => {
+    const numbers = { ...ALLOWED, ...CONDITIONAL, ...FORK_CALLS }[name]!;
+    return judge(seccompFilter(arch, purpose), audit, numbers[column]!, args);
+  };
+
+  test.each(['compile', 'install'] as const)('of %s allow new processes, without namespaces', (purpose) => {
+    expect(call(purpose, 'clone', 17)).toBe(ALLOW);
+    expect(call(purpose, 'clone', THREAD)).toBe(ALLOW);
+    // CLONE_VM | CLONE_VFORK | SIGCHLD; a thread with a table of descriptors of its own.
+    expect(call(purpose, 'clone', 0x4111)).toBe(ALLOW);
+    expect(call(purpose, 'clone', THREAD & ~0x400)).toBe(EPERM);
+    for (const namespace of [0x02000000, 0x10000000, 0x20000000, 0x40000000])
+      expect(call(purpose, 'clone', 17 | namespace)).toBe(EPERM);
+    // setsid and setpgid: the group of processes is ended as a whole.
+    for (const number of arch === 'x64' ? [112, 109] : [157, 154])
+      expect(judge(seccompFilter(arch, purpose), audit, number)).toBe(EPERM);
+  });
+
+  test('of the compiler allow no sockets of a network', () => {
+    expect(call('compile', 'socket', 1, 1)).toBe(ALLOW);
+    for (const family of [2, 10, 16, 17, 43]) expect(call('compile', 'socket', family, 1)).toBe(EAFNOSUPPORT);
+  });
+
+  test('of the package manager allow TCP connections, and no way around Landlock', () => {
+    const CLOEXEC_NONBLOCK = 0x80800;
+    expect(call('install', 'socket', 1, 1)).toBe(ALLOW);
+    for (const protocol of [0, 6])
+      expect(call('install', 'socket', 2, 1 | CLOEXEC_NONBLOCK, protocol)).toBe(ALLOW);
+    // UDP, raw sockets, MPTCP, SCTP; other families.
+    for (const [type, protocol] of [
+      [2, 0],
+      [3, 0],
+      [3, 6],
+      [1, 262],
+      [1, 132],
+    ] as const)
+      expect(call('install', 'socket', 2, type, protocol)).toBe(EAFNOSUPPORT);
+    for (const family of [10, 16, 17, 38, 40, 43])
+      expect(call('install', 'socket', family, 1)).toBe(EAFNOSUPPORT);
+    // TCP Fast Open connects without the check of connect().
+    expect(call('install', 'sendto', 3, 0, 0, 0x4000)).toBe(ALLOW);
+    expect(call('install', 'sendto', 3, 0, 0, 0x20000000)).toBe(EPERM);
+    // TCP_NODELAY, and TCP_ULP, which makes another socket of it.
+    expect(call('install', 'setsockopt', 3, 6, 1)).toBe(ALLOW);
+    expect(call('install', 'setsockopt', 3, 6, 31)).toBe(EPERM);
+    expect(call('install', 'setsockopt', 3, 1, 31)).toBe(ALLOW);
+    // sendmsg could open a connection, too; files under way in messages are counted nowhere.
+    expect(judge(seccompFilter(arch, 'install'), audit, arch === 'x64' ? 46 : 211)).toBe(EPERM);
+    for (const name of ['bind', 'listen', 'accept', 'accept4']) expect(call('install', name, 3)).toBe(EPERM);
   });
 });
 

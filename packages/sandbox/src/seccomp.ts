@@ -1,4 +1,4 @@
-import { ALLOWED, type Arch, CLONE3, CONDITIONAL, NEWEST_KNOWN } from './seccomp-calls.ts';
+import { ALLOWED, type Arch, CLONE3, CONDITIONAL, FORK_CALLS, NEWEST_KNOWN } from './seccomp-calls.ts';
 
 /**
  * A seccomp filter as classic BPF. It is a list of what is allowed; every other call fails with EPERM, and a call that
@@ -15,7 +15,13 @@ const CLONE_THREAD = 0x00010000;
 const CLONE_FILES = 0x00000400;
 /** All CLONE_NEW* flags that clone takes. */
 const CLONE_NAMESPACES = 0x7e020000;
-const AF_UNIX = 1;
+const [AF_UNIX, AF_INET] = [1, 2];
+/** What of a socket's type is not a flag. */
+const SOCK_TYPE = 0xf;
+const SOCK_STREAM = 1;
+const IPPROTO_TCP = 6;
+const TCP_ULP = 31;
+const MSG_FASTOPEN = 0x20000000;
 
 /** Of files, pipes and sockets: FIOCLEX, FIONCLEX, FIONBIO, FIONREAD; of terminals: TCGETS, TIOCGWINSZ. */
 const IOCTLS = [0x5451, 0x5450, 0x5421, 0x541b, 0x5401, 0x5413];
@@ -39,6 +45,7 @@ const JUMP_EQUAL = 0x15; // BPF_JMP | BPF_JEQ | BPF_K
 const JUMP_SET = 0x45; // BPF_JMP | BPF_JSET | BPF_K
 const JUMP_GREATER = 0x25; // BPF_JMP | BPF_JGT | BPF_K
 const JUMP_AT_LEAST = 0x35; // BPF_JMP | BPF_JGE | BPF_K
+const AND = 0x54; // BPF_ALU | BPF_AND | BPF_K
 const RETURN = 0x06; // BPF_RET | BPF_K
 const ALLOW = 0x7fff0000;
 const KILL = 0x80000000;
@@ -51,6 +58,8 @@ type Instruction = [code: number, jumpTrue: number, jumpFalse: number, value: nu
 
 const statement = (code: number, value: number): Instruction => [code, 0, 0, value];
 
+type Conditions = Record<string, Instruction[]>;
+
 /** Instructions that follow the test of a call's number; they end with a return. */
 function oneOf(argument: number, values: readonly number[], otherwise: number): Instruction[] {
   return [
@@ -61,7 +70,7 @@ function oneOf(argument: number, values: readonly number[], otherwise: number): 
   ];
 }
 
-const CONDITIONS: Record<keyof typeof CONDITIONAL, Instruction[]> = {
+const CONDITIONS: Conditions = {
   // Threads only.
   clone: [
     statement(LOAD, ARG0),
@@ -91,9 +100,78 @@ const CONDITIONS: Record<keyof typeof CONDITIONAL, Instruction[]> = {
   prlimit64: oneOf(ARG0, [0], EPERM),
 };
 
-function compile(arch: Arch): Instruction[] {
+/** The programs that a filter is for: components, and those of the jail of the packager. */
+export type FilterPurpose = 'component' | 'compile' | 'install';
+
+/**
+ * The compiler and the package manager are processes that others start: processes are allowed, and the launcher counts
+ * the open files of each. Threads share one table of descriptors, as in CONDITIONS. There are no namespaces.
+ */
+const FORKING: Conditions = {
+  clone: [
+    statement(LOAD, ARG0),
+    [JUMP_SET, 3, 0, CLONE_NAMESPACES],
+    [JUMP_SET, 0, 1, CLONE_THREAD],
+    [JUMP_SET, 0, 1, CLONE_FILES],
+    statement(RETURN, ALLOW),
+    statement(RETURN, refuse(EPERM)),
+  ],
+};
+
+/**
+ * The package manager may open TCP connections; to which port, Landlock says. Landlock does not know of MPTCP and SMC,
+ * nor of connections that are opened by sending (TCP Fast Open), nor of listening without bind().
+ */
+const CONNECTING: Conditions = {
+  socket: [
+    statement(LOAD, ARG0),
+    [JUMP_EQUAL, 7, 0, AF_UNIX],
+    [JUMP_EQUAL, 0, 7, AF_INET],
+    statement(LOAD, ARG1),
+    statement(AND, SOCK_TYPE),
+    [JUMP_EQUAL, 0, 4, SOCK_STREAM],
+    statement(LOAD, ARG2),
+    // 0 is TCP for a stream.
+    [JUMP_EQUAL, 1, 0, 0],
+    [JUMP_EQUAL, 0, 1, IPPROTO_TCP],
+    statement(RETURN, ALLOW),
+    statement(RETURN, refuse(EAFNOSUPPORT)),
+  ],
+  sendto: [
+    statement(LOAD, ARG3),
+    [JUMP_SET, 1, 0, MSG_FASTOPEN],
+    statement(RETURN, ALLOW),
+    statement(RETURN, refuse(EPERM)),
+  ],
+  setsockopt: [
+    statement(LOAD, ARG1),
+    [JUMP_EQUAL, 0, 2, IPPROTO_TCP],
+    statement(LOAD, ARG2),
+    [JUMP_EQUAL, 1, 0, TCP_ULP],
+    statement(RETURN, ALLOW),
+    statement(RETURN, refuse(EPERM)),
+  ],
+};
+const NOT_CONNECTING = ['bind', 'listen', 'accept', 'accept4'];
+
+const RULES: Record<
+  FilterPurpose,
+  { more: Conditions; without: readonly string[]; calls?: typeof FORK_CALLS }
+> = {
+  component: { more: {}, without: [] },
+  compile: { more: FORKING, without: [], calls: FORK_CALLS },
+  install: { more: { ...FORKING, ...CONNECTING }, without: NOT_CONNECTING, calls: FORK_CALLS },
+};
+
+function compile(arch: Arch, purpose: FilterPurpose): Instruction[] {
   const column = arch === 'x64' ? 0 : 1;
-  const numbers = Object.values(ALLOWED).flatMap((entry) => entry[column] ?? []);
+  const { more, without, calls } = RULES[purpose];
+  const conditions = { ...CONDITIONS, ...more };
+  const known = { ...ALLOWED, ...CONDITIONAL, ...calls };
+  const numberOf = (name: string) => known[name as keyof typeof known]?.[column];
+  const numbers = Object.keys({ ...ALLOWED, ...calls })
+    .filter((name) => !(name in conditions) && !without.includes(name))
+    .flatMap((name) => numberOf(name) ?? []);
   return [
     statement(LOAD, ARCH),
     [JUMP_EQUAL, 1, 0, AUDIT_ARCH[arch]],
@@ -101,10 +179,10 @@ function compile(arch: Arch): Instruction[] {
     statement(LOAD, NUMBER),
     ...(arch === 'x64' ? [[JUMP_AT_LEAST, 0, 1, X32] as Instruction, statement(RETURN, refuse(ENOSYS))] : []),
     ...numbers.flatMap((number): Instruction[] => [[JUMP_EQUAL, 0, 1, number], statement(RETURN, ALLOW)]),
-    ...Object.entries(CONDITIONS).flatMap(([name, condition]): Instruction[] => [
-      [JUMP_EQUAL, 0, condition.length, CONDITIONAL[name as keyof typeof CONDITIONAL][column]],
-      ...condition,
-    ]),
+    ...Object.entries(conditions).flatMap(([name, condition]): Instruction[] => {
+      const number = numberOf(name);
+      return number === undefined ? [] : [[JUMP_EQUAL, 0, condition.length, number], ...condition];
+    }),
     [JUMP_EQUAL, 1, 0, CLONE3],
     [JUMP_GREATER, 0, 1, NEWEST_KNOWN],
     statement(RETURN, refuse(ENOSYS)),
@@ -113,9 +191,9 @@ function compile(arch: Arch): Instruction[] {
 }
 
 /** The filter for this processor: the instructions as the kernel reads them. @throws Error for another processor */
-export function seccompFilter(arch: string): Buffer {
+export function seccompFilter(arch: string, purpose: FilterPurpose = 'component'): Buffer {
   if (arch !== 'x64' && arch !== 'arm64') throw new Error(`There is no seccomp filter for ${arch}.`);
-  const program = compile(arch);
+  const program = compile(arch, purpose);
   const bytes = Buffer.alloc(program.length * 8);
   program.forEach(([code, jumpTrue, jumpFalse, value], index) => {
     bytes.writeUInt16LE(code, index * 8);

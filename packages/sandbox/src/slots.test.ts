@@ -18,7 +18,7 @@ afterEach(async () => {
 test('the same relative data directory in two working directories: neither empties the other', () => {
   const [first, second] = dirs.map(({ path }) => {
     process.chdir(path);
-    const slots = createSlots('.wellspring');
+    const slots = createSlots('.wellspring', undefined);
     return { slots, slot: slots.create() };
   });
   expect(existsSync(first!.slot.app)).toBe(true);
@@ -30,8 +30,8 @@ test('the same relative data directory in two working directories: neither empti
 });
 
 test('what a crash left behind is gone at the next start on the same data', () => {
-  const left = createSlots(dirs[0]!.path).create();
-  const next = createSlots(dirs[0]!.path);
+  const left = createSlots(dirs[0]!.path, undefined).create();
+  const next = createSlots(dirs[0]!.path, undefined);
   expect(existsSync(left.path)).toBe(false);
   next.close();
 });

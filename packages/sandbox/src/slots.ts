@@ -14,7 +14,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { Files } from './packages/materialise.ts';
 import { createSharedSets } from './shared-sets.ts';
-import { createUserIds } from './user-ids.ts';
+import type { UserIds } from './user-ids.ts';
 
 /** The directories of one process. They are never used again. */
 export interface Slot {
@@ -125,11 +125,14 @@ async function linkTree(from: string, to: string): Promise<void> {
 }
 
 /** @param removeForeign removes from slots what files of other users a crash has left and the platform may not remove */
-export function createSlots(dataDir: string, removeForeign: (base: string) => void = () => {}): Slots {
+export function createSlots(
+  dataDir: string,
+  userIds: UserIds | undefined,
+  removeForeign: (base: string) => void = () => {},
+): Slots {
   const base = makeDirectory(baseFor(dataDir, removeForeign), 0o711);
   const shared = makeDirectory(join(base, 'shared'), 0o755);
   const packages = makeDirectory(join(base, 'packages'), 0o311);
-  const userIds = createUserIds();
   /** Sets of packages, each linked once for all slots that use it. */
   const sets = createSharedSets(
     async (nodeModules) => {

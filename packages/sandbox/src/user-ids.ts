@@ -37,7 +37,8 @@ export function mappedRange(map: string): Range | undefined {
   );
 }
 
-function usedIds(): Set<number> {
+/** User ids that have a process. */
+export function usedUserIds(): Set<number> {
   const used = new Set<number>();
   for (const name of readdirSync('/proc')) {
     if (!/^\d+$/.test(name)) continue;
@@ -58,7 +59,7 @@ export function createUserIds(): UserIds | undefined {
   );
   const range = users?.first === groups?.first ? users : undefined;
   if (!range) return undefined;
-  const used = usedIds();
+  const used = usedUserIds();
   const blocks = Math.max(1, Math.floor((range.last - range.first + 1) / BLOCK));
   const start = range.first + randomInt(blocks) * BLOCK;
   let next = start;

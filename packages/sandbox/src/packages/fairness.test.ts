@@ -4,7 +4,7 @@ import { expect, test } from '@jest/globals';
 import { systemClock } from '@wellspring/core/clock';
 import { silentLog } from '@wellspring/core/log';
 import { tempDir } from '@wellspring/testing/temp-dir';
-import { findBubblewrap } from '../tiers/bubblewrap.ts';
+import { chooseJail, JAILS } from './jail.fixture.ts';
 import { openPackager } from './open-packager.ts';
 
 test('one owner that compiles much large code delays nobody else', async () => {
@@ -17,7 +17,7 @@ test('one owner that compiles much large code delays nobody else', async () => {
   const { packager, close } = await openPackager({
     dataDir,
     shared,
-    bwrap: findBubblewrap(),
+    jail: chooseJail(JAILS[0]!, join(dataDir, 'cache')),
     user: process.getuid?.() === 0 ? { uid: 65534, gid: 65534 } : undefined,
     packageEnvironment: {},
     clock: systemClock,

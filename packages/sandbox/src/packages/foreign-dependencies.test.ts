@@ -63,7 +63,7 @@ describe.each(JAILS)('a dependency that is not a package of the registry, in jai
     expect(await (await fetch(`http://${canary.host}/control`)).text()).toBe('canary');
     canary.requests.length = 0;
     expect(readFileSync(join(secrets.path, 'secret.key'), 'utf8')).toBe('the key of the platform');
-  });
+  }, 120_000);
 
   test('is refused below other packages, and behind an alias', async () => {
     const foreign = `file:${secrets.path}`;

@@ -40,7 +40,7 @@ export async function runInstaller(
   signal: AbortSignal,
 ): Promise<string> {
   if (signal.aborted) throw new InstallFailed('');
-  const { child, view, end } = jail.spawn('install');
+  const { child, view, end, isFull } = jail.spawn('install');
   const timer = setTimeout(() => void end(), INSTALL_MS);
   const abort = () => void end();
   signal.addEventListener('abort', abort, { once: true });
@@ -58,7 +58,7 @@ export async function runInstaller(
     ...request,
     directory: view.directory,
     program: view.packageManager,
-    gateway: { socket: view.gatewaySocket, token },
+    gateway: { ...view.gateway, token },
   };
   child.stdin.end(`${JSON.stringify(full)}\n`);
   try {
@@ -73,8 +73,10 @@ export async function runInstaller(
         if (tree) tree.content(part);
         else lockfile.push(part);
       },
-    }).catch((error: Error) => {
+    }).catch(async (error: Error) => {
       if (error.name === 'Problem') throw error;
+      await end();
+      if (isFull()) throw new InstallFailed('No space left');
       throw new InstallFailed(`${errors}\n${error.message}`);
     });
   } finally {

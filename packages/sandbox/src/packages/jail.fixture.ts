@@ -2,16 +2,23 @@ import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { tempDir } from '@wellspring/testing/temp-dir';
 import { createReadableFiles } from '../readable-files.ts';
-import { findBubblewrap } from '../tiers/bubblewrap.ts';
+import { TIERS } from '../sandbox.fixture.ts';
+import { createUserIds, type UserIds } from '../user-ids.ts';
 import { type Compiler, createCompiler } from './compile.ts';
-import { createBubblewrapJail } from './jail/bubblewrap.ts';
-import type { Jail, JailOptions, JailPrograms } from './jail/jail.ts';
-import { createPlainJail } from './jail/none.ts';
+import { jailFor } from './jail/choose.ts';
+import { createJail } from './jail/create.ts';
+import type { Jail, JailOptions, JailPrograms, JailSource } from './jail/jail.ts';
 import { writeJailPrograms } from './jail/programs.ts';
 
 /** Kinds of jails that this machine has. */
-export const JAILS: readonly Jail['name'][] =
-  findBubblewrap() === undefined ? ['none'] : ['bubblewrap', 'none'];
+export const JAILS: readonly Jail['name'][] = TIERS;
+
+/** @param cache directory that keeps the compiled launcher */
+export const chooseJail = (
+  name: Jail['name'],
+  cache: string,
+  userIds: UserIds | undefined = createUserIds(),
+): JailSource => jailFor(name, cache, userIds);
 
 /** A jail for tests, with what it needs in a directory of its own. */
 export interface TestJail extends AsyncDisposable {
@@ -20,8 +27,15 @@ export interface TestJail extends AsyncDisposable {
   gatewaySocket: string;
 }
 
-/** @param sources programs that run in the jail instead of the real ones */
-export async function openJail(name: Jail['name'], sources: Partial<JailPrograms> = {}): Promise<TestJail> {
+/**
+ * @param sources programs that run in the jail instead of the real ones
+ * @param gatewayPort of what stands for the gateway on 127.0.0.1
+ */
+export async function openJail(
+  name: Jail['name'],
+  sources: Partial<JailPrograms> = {},
+  gatewayPort?: number,
+): Promise<TestJail> {
   const directory = await tempDir();
   chmodSync(directory.path, 0o711);
   const gatewaySocket = join(directory.path, 'gateway', 's');
@@ -32,12 +46,12 @@ export async function openJail(name: Jail['name'], sources: Partial<JailPrograms
   const options: JailOptions = {
     programs,
     directory: directory.path,
-    gatewaySocket,
+    gateway: { socket: gatewaySocket, ...(gatewayPort === undefined ? {} : { port: gatewayPort }) },
     user: process.getuid?.() === 0 ? { uid: 65534, gid: 65534 } : undefined,
-    readable: createReadableFiles(directory.path).provide,
+    readable: createReadableFiles(directory.path),
   };
-  const jail =
-    name === 'none' ? createPlainJail(options) : createBubblewrapJail(findBubblewrap() ?? '', options);
+  const lease = chooseJail(name, join(directory.path, 'cache'))();
+  const jail = createJail(lease.choice, options);
   const compiler = createCompiler(jail);
   return {
     jail,
@@ -45,7 +59,7 @@ export async function openJail(name: Jail['name'], sources: Partial<JailPrograms
     gatewaySocket,
     async [Symbol.asyncDispose]() {
       await compiler.close();
-      await directory.remove();
+      await lease.end(directory.path);
     },
   };
 }

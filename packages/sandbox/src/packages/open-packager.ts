@@ -4,6 +4,7 @@ import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
 import type { Packager } from '../port.ts';
 import { collect } from './collect.ts';
+import type { JailSource } from './jail/jail.ts';
 import { writeJailPrograms } from './jail/programs.ts';
 import { createMaterialise, type Materialise } from './materialise.ts';
 import { createPackager } from './packager.ts';
@@ -13,8 +14,7 @@ export interface OpenPackagerOptions {
   dataDir: string;
   /** A directory that every user may enter and only the platform may write to. */
   shared: string;
-  /** Path of bubblewrap; undefined: no jail, for tier none. */
-  bwrap: string | undefined;
+  jail: JailSource;
   /** The unprivileged user of the jail; undefined: the platform's own. */
   user: { uid: number; gid: number } | undefined;
   packageEnvironment: Record<string, string>;
@@ -34,19 +34,13 @@ const COLLECT_INTERVAL_MS = 60 * 60_000;
 
 /** Prepares the packager. Its processes start with the first piece of code. */
 export async function openPackager(options: OpenPackagerOptions): Promise<OpenPackager> {
-  const { dataDir, shared, bwrap, user, packageEnvironment: environment, clock, log } = options;
+  const { dataDir, shared, jail, user, packageEnvironment: environment, clock, log } = options;
   const [bundles, packages] = [join(dataDir, 'bundles'), join(dataDir, 'packages')];
   const work = join(shared, 'packager');
   mkdirSync(work, { recursive: true });
   chmodSync(work, 0o711);
-  const client = createPackagerClient({
-    bwrap,
-    programs: await writeJailPrograms(work),
-    work,
-    packages,
-    environment,
-    user,
-  });
+  const programs = await writeJailPrograms(work);
+  const client = createPackagerClient(jail, { programs, work, packages, environment, user });
   const packager = createPackager(client);
 
   const stop = new AbortController();

@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { chmodSync, existsSync, mkdirSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { invalidComponent, Problem } from '@wellspring/core/problem';
+import type { JailSource } from './jail/jail.ts';
 import type { PackagerAnswer, PackagerMethods, PackagerProcessData } from './packager-process.ts';
 
 /** The methods of the packager's processes, called from the platform. */
@@ -38,9 +38,11 @@ const EXCLUSIVE: ReadonlySet<keyof PackagerMethods> = new Set(['settle', 'provid
 /**
  * Starts processes when calls need them. Each installation has a process of its own, so that packuments and lockfiles
  * that need too much time or memory fail nothing but this installation. The caller limits the number of calls.
+ * @param data `work` holds the directories of the processes
  */
 export function createPackagerClient(
-  data: PackagerProcessData,
+  jail: JailSource,
+  data: Omit<PackagerProcessData, 'jail'>,
   { deadlineMs = DEADLINE_MS, heapMb = HEAP_MB }: PackagerClientOptions = {},
 ): PackagerClient {
   const idle: Running[] = [];
@@ -51,6 +53,7 @@ export function createPackagerClient(
   let closed = false;
 
   function start(): Running {
+    const lease = jail();
     // Short: the path of a unix socket below it has 107 bytes at the most.
     const work = join(data.work, randomBytes(4).toString('hex'));
     mkdirSync(work);
@@ -86,12 +89,11 @@ export function createPackagerClient(
       if (idle.includes(running)) idle.splice(idle.indexOf(running), 1);
       for (const { reject } of waiting.values()) reject(new Error(`a process of the packager ${reason}`));
       waiting.clear();
-      // The package manager of a process that was killed may go on for a moment.
-      rm(work, { recursive: true, force: true, maxRetries: 10 }).then(end, end);
+      lease.end(work).then(end, end);
     };
     child.once('error', (error) => forget(`failed: ${error.message}`));
     child.once('exit', (code, signal) => forget(`ended with ${signal ?? `exit code ${code}`}`));
-    child.send({ ...data, work });
+    child.send({ ...data, work, jail: lease.choice });
     return running;
   }
 

@@ -6,9 +6,8 @@ import { Problem } from '@wellspring/core/problem';
 import type { ProblemCode } from '@wellspring/core/problem-codes';
 import { createReadableFiles } from '../readable-files.ts';
 import { createCompiler } from './compile.ts';
-import { createBubblewrapJail } from './jail/bubblewrap.ts';
-import type { JailOptions, JailPrograms } from './jail/jail.ts';
-import { createPlainJail } from './jail/none.ts';
+import { createJail } from './jail/create.ts';
+import type { JailChoice, JailOptions, JailPrograms } from './jail/jail.ts';
 import { createPackageStore } from './package-store.ts';
 import { createGateway } from './registry/gateway.ts';
 import { readRegistrySettings } from './registry/settings.ts';
@@ -21,8 +20,7 @@ import { createUpstream } from './registry/upstream.ts';
  */
 
 export interface PackagerProcessData {
-  /** Path of bubblewrap; undefined: there is no jail. */
-  bwrap: string | undefined;
+  jail: JailChoice;
   programs: JailPrograms;
   /** Empty directory for sockets and work: every user may enter it, only the platform may write to it. */
   work: string;
@@ -53,7 +51,7 @@ export type PackagerAnswer =
   | { id: number; fault: string };
 
 async function createMethods(data: PackagerProcessData): Promise<PackagerMethods> {
-  const { bwrap, programs, work, packages, environment, user } = data;
+  const { jail: choice, programs, work, packages, environment, user } = data;
   const socket = join(work, 'g', 's');
   mkdirSync(join(work, 'g'));
   chmodSync(join(work, 'g'), 0o755);
@@ -64,15 +62,16 @@ async function createMethods(data: PackagerProcessData): Promise<PackagerMethods
     upstream: createUpstream(settings),
     tarballs: createTarballs(join(packages, 'tarballs')),
     now: systemClock.now,
+    // The jail of the launcher has no loopback of its own.
+    loopback: choice.name === 'launcher',
   });
-  const jailOptions: JailOptions = {
+  const jail = createJail(choice, {
     programs,
     directory: work,
-    gatewaySocket: socket,
+    gateway: gateway.address,
     user,
-    readable: createReadableFiles(work).provide,
-  };
-  const jail = bwrap === undefined ? createPlainJail(jailOptions) : createBubblewrapJail(bwrap, jailOptions);
+    readable: createReadableFiles(work),
+  });
   const compiler = createCompiler(jail);
   const store = createPackageStore({ directory: packages, jail, gateway, now: systemClock.now });
 

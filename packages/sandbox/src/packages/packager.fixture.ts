@@ -5,8 +5,8 @@ import type { Bundle } from '@wellspring/contract/definition';
 import { systemClock } from '@wellspring/core/clock';
 import { silentLog } from '@wellspring/core/log';
 import { tempDir } from '@wellspring/testing/temp-dir';
-import { findBubblewrap } from '../tiers/bubblewrap.ts';
 import type { Jail } from './jail/jail.ts';
+import { chooseJail } from './jail.fixture.ts';
 import type { Materialise } from './materialise.ts';
 import { openPackager } from './open-packager.ts';
 
@@ -33,7 +33,7 @@ export async function openTestPackager(
   const { packager, materialise, close } = await openPackager({
     dataDir,
     shared,
-    bwrap: jail === 'none' ? undefined : findBubblewrap(),
+    jail: chooseJail(jail, join(dataDir, 'cache')),
     user: process.getuid?.() === 0 ? { uid: 65534, gid: 65534 } : undefined,
     packageEnvironment: {
       npm_config_userconfig: '/dev/null',

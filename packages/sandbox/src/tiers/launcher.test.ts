@@ -148,6 +148,16 @@ testWithCapabilities(
     const below = descendants(platform.pid!);
     const launchers = below.filter((pid) => childrenOf(pid).some(isSandboxed));
     expect(launchers.length).toBeGreaterThanOrEqual(2);
+    // The root of a jail of the packager, whose launcher was killed, too.
+    const [work] = readdirSync(join(temporary, readdirSync(temporary)[0]!, 'shared/packager'), {
+      withFileTypes: true,
+    }).filter((entry) => entry.isDirectory());
+    const jail = join(work!.parentPath, work!.name, 'a'.repeat(24));
+    for (const path of [jail, join(jail, 'tmp'), join(jail, 'tmp/project')]) await mkdir(path);
+    for (const path of [jail, join(jail, 'tmp')]) await chown(path, USER, USER);
+    await chmod(join(jail, 'tmp'), 0o777);
+    await chown(join(jail, 'tmp/project'), 2_000_000_123, 2_000_000_123);
+    await chmod(join(jail, 'tmp/project'), 0o700);
     // Stopped ones cannot clean up when the platform ends.
     for (const pid of launchers) process.kill(pid, 'SIGSTOP');
     platform.kill('SIGKILL');
@@ -165,6 +175,7 @@ testWithCapabilities(
     platform = await startPlatform('none', data, options);
     expect(readdirSync(temporary).sort()).toEqual([base, expect.stringContaining(`${base}-`)]);
     expect(existsSync(join(left[0]!, 'tmp/a/b/c'))).toBe(true);
+    expect(existsSync(join(jail, 'tmp/project'))).toBe(true);
     const second = descendants(platform.pid!);
     platform.kill('SIGKILL');
     await eventually(() => second.every((pid) => !isAlive(pid)));
@@ -172,6 +183,7 @@ testWithCapabilities(
     execFileSync(SETCAP!, [CAPABILITIES, launcher]);
     platform = await startPlatform('launcher', data, options);
     expect(existsSync(left[0]!)).toBe(false);
+    expect(existsSync(jail)).toBe(false);
     expect(existsSync(join(temporary, base!, 'shared'))).toBe(true);
   },
   120_000,

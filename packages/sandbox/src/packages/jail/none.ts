@@ -4,7 +4,7 @@ import { chownSync, existsSync, mkdirSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import { lowerPriority, packageManagerPath } from './bubblewrap.ts';
+import { lowerPriority, packageManagerPath } from './binaries.ts';
 import type { Jail, JailOptions } from './jail.ts';
 import { withLimits } from './jail.ts';
 
@@ -17,10 +17,10 @@ const SETPRIV = ['/usr/bin/setpriv', '/bin/setpriv'].find(existsSync);
  * names only tarballs of the registry is checked before.
  */
 export function createPlainJail(options: JailOptions): Jail {
-  const { programs, directory, gatewaySocket, user, readable } = options;
+  const { programs, directory, gateway, user, readable } = options;
   const wasm = createRequire(import.meta.url).resolve('esbuild-wasm/esbuild.wasm');
-  const manager = readable(packageManagerPath());
-  const node = readable(process.execPath);
+  const manager = readable.provide(packageManagerPath());
+  const node = readable.provide(process.execPath);
 
   return {
     name: 'none',
@@ -29,7 +29,7 @@ export function createPlainJail(options: JailOptions): Jail {
       const work = join(directory, randomBytes(12).toString('hex'));
       mkdirSync(work, { mode: 0o700 });
       if (user) chownSync(work, user.uid, user.gid);
-      const visibleWasm = readable(wasm);
+      const visibleWasm = readable.provide(wasm);
       const command =
         program === 'compile'
           ? [
@@ -63,7 +63,8 @@ export function createPlainJail(options: JailOptions): Jail {
       lowerPriority(child.pid);
       return {
         child,
-        view: { directory: work, packageManager: manager, gatewaySocket },
+        view: { directory: work, packageManager: manager, gateway: { socket: gateway.socket } },
+        isFull: () => false,
         async end() {
           try {
             if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');

@@ -20,8 +20,8 @@ export interface InstallRequest {
   directory: string;
   /** The package manager. */
   program: string;
-  /** Unix socket of the gateway, and the token of the session. */
-  gateway: { socket: string; token: string };
+  /** Unix socket or port of the gateway, and the token of the session. */
+  gateway: ({ socket: string } | { port: number }) & { token: string };
 }
 
 export type InstallFrame =
@@ -93,9 +93,11 @@ async function runPackageManager(request: InstallRequest, port: number): Promise
     {
       cwd: join(directory, 'project'),
       env: { CI: 'true', HOME: directory, TMPDIR: join(directory, 'tmp'), NO_PROXY: '*' },
-      stdio: ['ignore', 'pipe', 'pipe'],
+      // Not 'ignore': there may be no /dev/null.
+      stdio: ['pipe', 'pipe', 'pipe'],
     },
   );
+  child.stdin.on('error', () => {}).end();
   let output = '';
   const finished = new Promise<number | null>((resolve, reject) => {
     const hear = (text: string) => {
@@ -144,7 +146,8 @@ for await (const message of jsonLines(process.stdin)) {
   await mkdir(join(directory, 'tmp'), { recursive: true });
   await writeFile(join(project, 'package.json'), manifest);
   if (lockfile !== null) await writeFile(join(project, 'pnpm-lock.yaml'), lockfile);
-  const output = await runPackageManager(request, await forward(gateway.socket));
+  const port = 'port' in gateway ? gateway.port : await forward(gateway.socket);
+  const output = await runPackageManager(request, port);
   if (output !== undefined) await send({ type: 'failed', output, size: 0 });
   else if (stage === 'resolve') {
     const text = await readFile(join(project, 'pnpm-lock.yaml'));

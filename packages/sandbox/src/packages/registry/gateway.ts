@@ -1,7 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { chmodSync, rmSync } from 'node:fs';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo, ListenOptions } from 'node:net';
 import { pipeline } from 'node:stream/promises';
+import type { GatewayAddress } from '../jail/jail.ts';
 import { PACKAGE_NAME } from './packument.ts';
 import { createSession, type Session } from './session.ts';
 import type { RegistrySettings } from './settings.ts';
@@ -13,8 +15,8 @@ import { RegistryRefused, RegistryStatus, type Upstream } from './upstream.ts';
  * nothing else. Credentials and proxies stay on this side.
  */
 export interface Gateway {
-  /** Path of the unix socket on which it listens. */
-  socket: string;
+  /** Where it listens. */
+  address: GatewayAddress;
   /** Opens the gateway to one run of the package manager. */
   open(options: OpenOptions): OpenSession;
   close(): Promise<void>;
@@ -49,6 +51,8 @@ export interface GatewayOptions {
   upstream: Upstream;
   tarballs: Tarballs;
   now(): number;
+  /** Whether it listens on 127.0.0.1, too. */
+  loopback?: boolean;
 }
 
 /** `/token/@scope%2fname` and `/token/@scope/name/-/name-1.0.0.tgz` */
@@ -64,7 +68,7 @@ function parsePath(url: string): { token: string; name: string; version?: string
 }
 
 export async function createGateway(options: GatewayOptions): Promise<Gateway> {
-  const { socket, settings, upstream, tarballs, now } = options;
+  const { socket, settings, upstream, tarballs, now, loopback = false } = options;
   const sessions = new Map<string, Open>();
 
   async function sendPackument({ session }: Open, base: string, name: string, response: ServerResponse) {
@@ -100,28 +104,37 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
     const open = path && sessions.get(path.token);
     if (!path || !open) throw new RegistryStatus(404);
     if (path.version !== undefined) return sendTarball(open, path.name, path.version, response);
-    // The port is that of the forwarder inside the jail.
+    // The port is that of the forwarder inside the jail, where it has one.
     return sendPackument(open, `http://${request.headers.host}/${path.token}/`, path.name, response);
   }
 
-  const server = createServer((request, response) => {
+  const listener = (request: IncomingMessage, response: ServerResponse) => {
     handle(request, response).catch((error: unknown) => {
       if (response.headersSent) return response.destroy();
       const status = error instanceof RegistryStatus && error.status < 500 ? error.status : 502;
       // A status that the package manager does not repeat: the gateway has repeated the request already.
       response.writeHead(error instanceof RegistryRefused ? 404 : status).end();
     });
-  });
-  server.maxHeadersCount = 50;
+  };
+  const servers: Server[] = [];
+  async function listen(where: ListenOptions): Promise<Server> {
+    const server = createServer(listener);
+    server.maxHeadersCount = 50;
+    servers.push(server);
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject).listen(where, resolve);
+    });
+    return server;
+  }
   rmSync(socket, { force: true });
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject).listen(socket, resolve);
-  });
+  await listen({ path: socket });
   // The jail runs as another user; the token keeps others out.
   chmodSync(socket, 0o666);
+  const address: GatewayAddress = { socket };
+  if (loopback) address.port = ((await listen({ host: '127.0.0.1', port: 0 })).address() as AddressInfo).port;
 
   return {
-    socket,
+    address,
     open({ tarballs: allowed = new Map(), session: earlier }) {
       const token = randomBytes(16).toString('hex');
       const session = earlier ?? createSession({ settings, upstream, now: now() });
@@ -135,8 +148,10 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
       };
     },
     async close() {
-      server.closeAllConnections();
-      await new Promise<void>((resolve) => server.close(() => resolve()));
+      for (const server of servers) server.closeAllConnections();
+      await Promise.all(
+        servers.map((server) => new Promise<void>((resolve) => server.close(() => resolve()))),
+      );
       upstream.close();
       rmSync(socket, { force: true });
     },

@@ -1,0 +1,54 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { setPriority } from 'node:os';
+import { dirname, join } from 'node:path';
+import { JAIL_PRIORITY } from './jail.ts';
+
+/** What the root of a jail holds, and where. */
+export const JAILED = {
+  node: '/jail/node',
+  packageManager: '/jail/pnpm',
+  compiler: '/jail/esbuild',
+  program: '/jail/program.mjs',
+} as const;
+
+export const JAIL_NODE_FLAGS: readonly string[] = [
+  '--max-old-space-size=512',
+  '--experimental-vm-modules',
+  '--disable-warning=ExperimentalWarning',
+];
+
+const resolve = createRequire(import.meta.url).resolve;
+
+/** A program that comes with a package of this workspace: no machine needs its own. */
+export const packageManagerPath = (): string => join(dirname(resolve('pnpm/package.json')), 'pnpm');
+
+/** The programs of a jail: paths on the host, by paths in the jail. */
+export const jailBinaries = (): Record<string, string> => ({
+  [JAILED.node]: process.execPath,
+  [JAILED.packageManager]: packageManagerPath(),
+  [JAILED.compiler]: join(dirname(resolve('esbuild/package.json')), 'bin', 'esbuild'),
+});
+
+/** The shared libraries of a program, with the loader; none when it is linked statically. */
+export function libraries(program: string): string[] {
+  try {
+    const listed = execFileSync('ldd', [program], {
+      encoding: 'utf8',
+      env: {},
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
+    return [...listed.matchAll(/(\/\S+) \(0x/g)].map(([, path]) => path!).filter(existsSync);
+  } catch {
+    return [];
+  }
+}
+
+export function lowerPriority(pid: number | undefined): void {
+  try {
+    if (pid !== undefined) setPriority(pid, JAIL_PRIORITY);
+  } catch {
+    // It has ended already.
+  }
+}

@@ -1,0 +1,105 @@
+import { readdirSync, statSync } from 'node:fs';
+import { describe, expect, test } from '@jest/globals';
+import { eventually } from '@wellspring/testing/eventually';
+import { JAILS, openJail } from '../jail.fixture.ts';
+import { jsonLines } from '../jailed/lines.ts';
+import { openCanary } from '../registry.fixture.ts';
+
+/** Runs these statements in place of the program that starts the package manager. */
+const program = (body: string) => `
+import fs from 'node:fs'; import net from 'node:net'; import dgram from 'node:dgram';
+import { spawn } from 'node:child_process';
+const request = JSON.parse(fs.readFileSync(0, 'utf8'));
+const answer = (value) => process.stdout.write(JSON.stringify(value) + '\\n');
+const outcome = (emitter, event) => new Promise((resolve) => {
+  emitter.on('error', ({ code }) => resolve(code)).on(event, () => resolve(event));
+});
+const stdio = ['pipe', 'pipe', 'pipe'];
+${body}`;
+
+const NETWORK = program(`
+const dial = (port, host) => outcome(net.connect(port, host), 'connect');
+answer({
+  gateway: await dial(request.gateway, '127.0.0.1'),
+  other: await dial(request.other, '127.0.0.1'),
+  six: await dial(request.gateway, '::1'),
+  udp: await outcome(dgram.createSocket('udp4').bind(0), 'listening'),
+  listen: await outcome(net.createServer().listen(0, '127.0.0.1'), 'listening'),
+});
+process.exit(0);`);
+
+const LEAVE_BEHIND = program(`
+const endless = ['-e', 'for (;;);'];
+const child = spawn(process.execPath, endless, { stdio });
+// Asks for a group of processes of its own.
+const detached = spawn(process.execPath, endless, { stdio, detached: true });
+answer({ uid: process.getuid(), started: await Promise.all([child, detached].map((one) => one.pid > 0)) });
+process.exit(0);`);
+
+const FILL = program(`
+// By a process that the program has started, into a file without a name.
+const child = spawn(process.execPath, ['-e', \`
+  const fs = require('node:fs'); const much = Buffer.alloc(64e6, 1);
+  for (let n = 0; n < 12; n++) { const fd = fs.openSync('/tmp/x', 'w'); fs.unlinkSync('/tmp/x'); fs.writeSync(fd, much); }
+  for (;;);\`], { stdio });
+await outcome(child, 'exit');`);
+
+const usesUser = (uid: number) =>
+  readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .some((name) => {
+      try {
+        return statSync(`/proc/${name}`).uid === uid;
+      } catch {
+        return false;
+      }
+    });
+
+(JAILS.includes('launcher') ? describe : describe.skip)(
+  'the jail of the package manager, by the launcher',
+  () => {
+    async function start(source: string, port?: number) {
+      const opened = await openJail('launcher', { install: source }, port);
+      const jailed = opened.jail.spawn('install');
+      jailed.child.stderr.resume();
+      return { ...jailed, [Symbol.asyncDispose]: () => opened[Symbol.asyncDispose]() };
+    }
+
+    test('reaches the port of the gateway, and nothing else of the network', async () => {
+      await using gateway = await openCanary();
+      await using other = await openCanary();
+      const port = ({ host }: { host: string }) => Number(host.split(':')[1]);
+      await using jail = await start(NETWORK, port(gateway));
+      jail.child.stdin.end(JSON.stringify({ gateway: port(gateway), other: port(other) }));
+      const { value } = await jsonLines(jail.child.stdout).next();
+      await jail.end();
+      expect(value).toEqual({
+        gateway: 'connect',
+        other: 'EACCES',
+        six: 'EAFNOSUPPORT',
+        udp: 'EAFNOSUPPORT',
+        listen: 'EPERM',
+      });
+      // Positive control: the other port answers outside of the jail.
+      expect(await (await fetch(`http://${other.host}/`)).text()).toBe('canary');
+    });
+
+    test('leaves no process behind when its program ends', async () => {
+      await using jail = await start(LEAVE_BEHIND);
+      jail.child.stdin.end('{}');
+      const { value } = await jsonLines(jail.child.stdout).next();
+      const { uid, started } = value as { uid: number; started: boolean[] };
+      expect(started).toEqual([true, true]);
+      await eventually(() => !usesUser(uid));
+      await jail.end();
+    });
+
+    test('is ended when its processes hold more than its directory may hold', async () => {
+      await using jail = await start(FILL);
+      jail.child.stdin.end('{}');
+      await eventually(() => jail.child.exitCode !== null, { ms: 30_000 });
+      await jail.end();
+      expect(jail.isFull()).toBe(true);
+    }, 60_000);
+  },
+);
