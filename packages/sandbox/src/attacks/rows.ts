@@ -311,6 +311,18 @@ export const ATTACKS: readonly AttackRow[] = [
     shownBy: [`${PACKAGES}/compile-hostile.test.ts`, `${PACKAGES}/fairness.test.ts`],
   },
   {
+    id: '28b',
+    attempt:
+      'Take over the package manager or the compiler: read files of the platform or of other jails, connect to others than the gateway, signal processes, become root, leave processes behind, fill the disk',
+    expected: 'ENOENT, EACCES, EPERM or EAFNOSUPPORT; its user id is used again when no process has it',
+    tiers: KERNEL,
+    shownBy: [
+      `${PACKAGES}/jail/attacks.test.ts`,
+      `${PACKAGES}/jail/launcher.test.ts`,
+      `${PACKAGES}/jail/user-processes.test.ts`,
+    ],
+  },
+  {
     id: '33',
     attempt: 'Print or throw secret props; learn paths of the host from stacks',
     expected: 'Masked; only paths of the sandbox',

@@ -1,125 +1,127 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { ComponentCode } from '@wellspring/contract/definition';
-import { JAILS, openJail, type TestJail } from './jail.fixture.ts';
+import { openJail, STRONGEST_JAILS, type TestJail } from './jail.fixture.ts';
 
-let jail: TestJail;
-beforeAll(async () => {
-  jail = await openJail(JAILS[0]!);
-});
-afterAll(async () => {
-  await jail[Symbol.asyncDispose]();
-});
-
-const compile = (code: ComponentCode) => jail.compiler.compile(code);
-const refusal = async (code: string, more: object = {}) =>
-  compile({ code, ...more }).then(
-    () => 'compiled',
-    (error: { status?: number; code?: string; message: string }) =>
-      `${error.status} ${error.code}: ${error.message}`,
-  );
-
-describe('code', () => {
-  test.each([
-    ['ES modules', 'export default { name: "x" }', 'esm'],
-    ['CommonJS', 'module.exports = { name: "x" }', 'cjs'],
-    ['CommonJS that requires', 'const fs = require("fs"); exports.name = fs', 'cjs'],
-    [
-      'TypeScript',
-      'interface A { a: string }\nexport default { name: "x" } satisfies { name: string }',
-      'esm',
-    ],
-  ])('%s is compiled to its own kind', async (_name, code, format) => {
-    expect((await compile({ code })).format).toBe(format);
+describe.each(STRONGEST_JAILS)('compilation in jail %s', (name) => {
+  let jail: TestJail;
+  beforeAll(async () => {
+    jail = await openJail(name);
+  });
+  afterAll(async () => {
+    await jail[Symbol.asyncDispose]();
   });
 
-  test('that does not parse is refused with the place', async () => {
-    expect(await refusal('export default {\n  name: "x",\n  run() { if ( }\n}')).toMatch(
-      /^400 invalid_component: .*line 3, column \d+/,
+  const compile = (code: ComponentCode) => jail.compiler.compile(code);
+  const refusal = async (code: string, more: object = {}) =>
+    compile({ code, ...more }).then(
+      () => 'compiled',
+      (error: { status?: number; code?: string; message: string }) =>
+        `${error.status} ${error.code}: ${error.message}`,
     );
+
+  describe('code', () => {
+    test.each([
+      ['ES modules', 'export default { name: "x" }', 'esm'],
+      ['CommonJS', 'module.exports = { name: "x" }', 'cjs'],
+      ['CommonJS that requires', 'const fs = require("fs"); exports.name = fs', 'cjs'],
+      [
+        'TypeScript',
+        'interface A { a: string }\nexport default { name: "x" } satisfies { name: string }',
+        'esm',
+      ],
+    ])('%s is compiled to its own kind', async (_name, code, format) => {
+      expect((await compile({ code })).format).toBe(format);
+    });
+
+    test('that does not parse is refused with the place', async () => {
+      expect(await refusal('export default {\n  name: "x",\n  run() { if ( }\n}')).toMatch(
+        /^400 invalid_component: .*line 3, column \d+/,
+      );
+    });
+
+    test('in TypeScript that does not parse names the place that TypeScript failed at', async () => {
+      expect(await refusal('interface A { a: string }\nconst b: A = ;\nexport default {}')).toMatch(/line 2/);
+    });
   });
 
-  test('in TypeScript that does not parse names the place that TypeScript failed at', async () => {
-    expect(await refusal('interface A { a: string }\nconst b: A = ;\nexport default {}')).toMatch(/line 2/);
-  });
-});
-
-describe('imports', () => {
-  test('of packages become aliases that say which version; builtins stay', async () => {
-    const { code, packages } = await compile({
-      code: `import axios from 'axios'; import old from 'lodash@4.17.20/get'; import { a } from '@scope/name@^1';
+  describe('imports', () => {
+    test('of packages become aliases that say which version; builtins stay', async () => {
+      const { code, packages } = await compile({
+        code: `import axios from 'axios'; import old from 'lodash@4.17.20/get'; import { a } from '@scope/name@^1';
              import fs from 'fs'; import path from 'node:path'; export default { axios, old, a, fs, path }`,
+      });
+      expect(Object.values(packages).sort((a, b) => a.name.localeCompare(b.name))).toEqual([
+        { name: '@scope/name', version: '^1' },
+        { name: 'axios', version: 'latest' },
+        { name: 'lodash', version: '4.17.20' },
+      ]);
+      for (const alias of Object.keys(packages)) expect(code).toContain(`"${alias}`);
+      expect(code).toContain('"node:fs"');
+      expect(code).not.toContain('lodash@');
     });
-    expect(Object.values(packages).sort((a, b) => a.name.localeCompare(b.name))).toEqual([
-      { name: '@scope/name', version: '^1' },
-      { name: 'axios', version: 'latest' },
-      { name: 'lodash', version: '4.17.20' },
-    ]);
-    for (const alias of Object.keys(packages)) expect(code).toContain(`"${alias}`);
-    expect(code).toContain('"node:fs"');
-    expect(code).not.toContain('lodash@');
-  });
 
-  test('of two versions of one package stand side by side', async () => {
-    const { packages } = await compile({
-      code: `import a from 'ms@1'; import b from 'ms@2'; export default { a, b }`,
+    test('of two versions of one package stand side by side', async () => {
+      const { packages } = await compile({
+        code: `import a from 'ms@1'; import b from 'ms@2'; export default { a, b }`,
+      });
+      expect(Object.values(packages).map(({ version }) => version)).toEqual(['1', '2']);
     });
-    expect(Object.values(packages).map(({ version }) => version)).toEqual(['1', '2']);
-  });
 
-  test('inside require() and import() count as well', async () => {
-    const { packages } = await compile({
-      code: `const a = require('ms@1'); module.exports = { name: 'x', run: () => import('axios') }`,
+    test('inside require() and import() count as well', async () => {
+      const { packages } = await compile({
+        code: `const a = require('ms@1'); module.exports = { name: 'x', run: () => import('axios') }`,
+      });
+      expect(
+        Object.values(packages)
+          .map(({ name }) => name)
+          .sort(),
+      ).toEqual(['axios', 'ms']);
     });
-    expect(
-      Object.values(packages)
-        .map(({ name }) => name)
-        .sort(),
-    ).toEqual(['axios', 'ms']);
-  });
 
-  test.each([
-    'file:///etc/passwd',
-    '/etc/hostname',
-    'https://example.com/x.js',
-    'data:text/javascript,1',
-    './other.js',
-    '../../../etc/passwd',
-    'git+ssh://git@github.com/a/b',
-    'ms@file:../x',
-    'ms@https://example.com/x.tgz',
-    'ms/../../../etc/passwd',
-    'NO SUCH NAME',
-  ])('of %s are refused', async (specifier) => {
-    for (const code of [
-      `import x from '${specifier}'; export default x`,
-      `module.exports = require('${specifier}')`,
-    ]) {
-      expect(await refusal(code)).toMatch(/^400 invalid_component/);
-    }
-  });
-
-  test('that are relative come from the modules of the origin, and from nowhere else', async () => {
-    const modules = {
-      'https://example.com/a/lib.mjs': `import data from './data.json'; export const value = data.value + 1;`,
-      'https://example.com/a/data.json': '{"value": 41}',
-    };
-    const url = 'https://example.com/a/source.mjs';
-    const { code } = await compile({
-      code: `import { value } from './lib.mjs'; export default { name: 'x', value }`,
-      modules,
-      url,
+    test.each([
+      'file:///etc/passwd',
+      '/etc/hostname',
+      'https://example.com/x.js',
+      'data:text/javascript,1',
+      './other.js',
+      '../../../etc/passwd',
+      'git+ssh://git@github.com/a/b',
+      'ms@file:../x',
+      'ms@https://example.com/x.tgz',
+      'ms/../../../etc/passwd',
+      'NO SUCH NAME',
+    ])('of %s are refused', async (specifier) => {
+      for (const code of [
+        `import x from '${specifier}'; export default x`,
+        `module.exports = require('${specifier}')`,
+      ]) {
+        expect(await refusal(code)).toMatch(/^400 invalid_component/);
+      }
     });
-    expect(code).toContain('41');
-    expect(await refusal(`import x from './gone.mjs'; export default x`, { modules, url })).toContain(
-      './gone.mjs cannot be imported: there is no such module.',
-    );
-  });
 
-  test('of @pipedream/types need no package', async () => {
-    const { packages, code } = await compile({
-      code: `import { defineSource } from '@pipedream/types'; export default defineSource({ name: 'x' })`,
+    test('that are relative come from the modules of the origin, and from nowhere else', async () => {
+      const modules = {
+        'https://example.com/a/lib.mjs': `import data from './data.json'; export const value = data.value + 1;`,
+        'https://example.com/a/data.json': '{"value": 41}',
+      };
+      const url = 'https://example.com/a/source.mjs';
+      const { code } = await compile({
+        code: `import { value } from './lib.mjs'; export default { name: 'x', value }`,
+        modules,
+        url,
+      });
+      expect(code).toContain('41');
+      expect(await refusal(`import x from './gone.mjs'; export default x`, { modules, url })).toContain(
+        './gone.mjs cannot be imported: there is no such module.',
+      );
     });
-    expect(packages).toEqual({});
-    expect(code).not.toContain('@pipedream/types"');
+
+    test('of @pipedream/types need no package', async () => {
+      const { packages, code } = await compile({
+        code: `import { defineSource } from '@pipedream/types'; export default defineSource({ name: 'x' })`,
+      });
+      expect(packages).toEqual({});
+      expect(code).not.toContain('@pipedream/types"');
+    });
   });
 });

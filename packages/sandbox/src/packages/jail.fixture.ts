@@ -2,7 +2,7 @@ import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { tempDir } from '@wellspring/testing/temp-dir';
 import { createReadableFiles } from '../readable-files.ts';
-import { TIERS } from '../sandbox.fixture.ts';
+import { KERNEL_TIERS, TIERS } from '../sandbox.fixture.ts';
 import { createUserIds, type UserIds } from '../user-ids.ts';
 import { type Compiler, createCompiler } from './compile.ts';
 import { jailFor } from './jail/choose.ts';
@@ -12,6 +12,9 @@ import { writeJailPrograms } from './jail/programs.ts';
 
 /** Kinds of jails that this machine has. */
 export const JAILS: readonly Jail['name'][] = TIERS;
+
+/** Those of them that isolate, or the one that does not where there is no other. */
+export const STRONGEST_JAILS: readonly Jail['name'][] = KERNEL_TIERS.length > 0 ? KERNEL_TIERS : JAILS;
 
 /** @param cache directory that keeps the compiled launcher */
 export const chooseJail = (

@@ -1,108 +1,112 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { JAILS } from './jail.fixture.ts';
+import { STRONGEST_JAILS } from './jail.fixture.ts';
 import { openTestPackager, type TestPackager } from './packager.fixture.ts';
 import { openRegistry, type TestRegistry } from './registry.fixture.ts';
 
 const NOW = new Date().toISOString();
-const jail = JAILS[0]!;
 
-describe('a version that cannot be used gives way to the newest one that can', () => {
-  let registry: TestRegistry;
-  let packager: TestPackager;
-  beforeAll(async () => {
-    registry = await openRegistry();
-    packager = await openTestPackager(jail, {
-      npm_config_registry: registry.url,
-      pnpm_config_minimum_release_age: '1440',
-    });
-  });
-  afterAll(async () => {
-    for (const one of [packager, registry]) await one[Symbol.asyncDispose]();
-  });
-
-  const lockfileOf = async (...specifiers: string[]) => {
-    const bundle = await packager.install(...specifiers);
-    if (typeof bundle === 'string') throw new Error(bundle);
-    return bundle.lockfile;
-  };
-
-  test('when it is younger than the minimum release age', async () => {
-    registry.publish('young', { '1.0.0': {}, '1.1.0': {}, '1.2.0': { publishedAt: NOW } });
-    expect(await lockfileOf('young')).toContain('young@1.1.0');
-    expect(await lockfileOf('young@^1.0.0')).toContain('young@1.1.0');
-    registry.publish('too-young', { '1.0.0': { publishedAt: NOW }, '1.0.1': { publishedAt: NOW } });
-    expect(await packager.install('too-young@1')).toMatch(
-      /^400 invalid_component: No version of too-young@1 can be used\. Tried: 1\.0\.1 \(it was published on .*, which the minimum release age forbids\); 1\.0\.0 /,
-    );
-    expect(await packager.install('young@1.2.0')).toMatch(/No version of young@1\.2\.0 can be used/);
-  });
-
-  test('when its tarball is missing', async () => {
-    registry.publish('incomplete', { '1.0.0': {}, '1.1.0': {}, '1.2.0': {} });
-    for (const version of ['1.1.0', '1.2.0'])
-      registry.answer(`/incomplete/-/incomplete-${version}.tgz`, (_, response) => {
-        response.writeHead(404).end();
+describe.each(STRONGEST_JAILS)(
+  'a version that cannot be used gives way to the newest one that can, in jail %s,',
+  (jail) => {
+    let registry: TestRegistry;
+    let packager: TestPackager;
+    beforeAll(async () => {
+      registry = await openRegistry();
+      packager = await openTestPackager(jail, {
+        npm_config_registry: registry.url,
+        pnpm_config_minimum_release_age: '1440',
       });
-    expect(await lockfileOf('incomplete')).toContain('incomplete@1.0.0');
-    expect(await packager.install('incomplete@^1.1.0')).toBe(
-      '400 invalid_component: No version of incomplete@^1.1.0 can be used. Tried: 1.2.0 (its tarball was not found (status 404)); 1.1.0 (its tarball was not found (status 404)).',
-    );
-  });
-
-  test('when a dependency does not exist, also below other packages', async () => {
-    registry.publish('broken', {
-      '1.0.0': {},
-      '1.1.0': { manifest: { dependencies: { 'does-not-exist': '1' } } },
-      '1.2.0': { manifest: { dependencies: { young: '^9' } } },
     });
-    registry.publish('above', { '2.0.0': { manifest: { dependencies: { broken: '^1' } } } });
-    expect(await lockfileOf('above')).toContain('broken@1.0.0');
-    registry.publish('hopeless', {
-      '1.0.0': { manifest: { dependencies: { 'does-not-exist': '1' } } },
+    afterAll(async () => {
+      for (const one of [packager, registry]) await one[Symbol.asyncDispose]();
     });
-    expect(await packager.install('hopeless')).toBe(
-      '400 invalid_component: No version of hopeless can be used. Tried: 1.0.0 (it depends on does-not-exist, which was not found in the npm registry).',
-    );
-  });
 
-  test('and where nothing else is wrong, the default age does not keep a young package out', async () => {
-    await using plain = await openTestPackager(jail, { npm_config_registry: registry.url });
-    expect(await plain.install('young')).toMatchObject({ lockfile: expect.stringContaining('young@1.1.0') });
-    expect(await plain.install('too-young')).toMatchObject({
-      lockfile: expect.stringContaining('too-young@1.0.1'),
+    const lockfileOf = async (...specifiers: string[]) => {
+      const bundle = await packager.install(...specifiers);
+      if (typeof bundle === 'string') throw new Error(bundle);
+      return bundle.lockfile;
+    };
+
+    test('when it is younger than the minimum release age', async () => {
+      registry.publish('young', { '1.0.0': {}, '1.1.0': {}, '1.2.0': { publishedAt: NOW } });
+      expect(await lockfileOf('young')).toContain('young@1.1.0');
+      expect(await lockfileOf('young@^1.0.0')).toContain('young@1.1.0');
+      registry.publish('too-young', { '1.0.0': { publishedAt: NOW }, '1.0.1': { publishedAt: NOW } });
+      expect(await packager.install('too-young@1')).toMatch(
+        /^400 invalid_component: No version of too-young@1 can be used\. Tried: 1\.0\.1 \(it was published on .*, which the minimum release age forbids\); 1\.0\.0 /,
+      );
+      expect(await packager.install('young@1.2.0')).toMatch(/No version of young@1\.2\.0 can be used/);
     });
-  });
 
-  test('while names and versions that do not exist are named', async () => {
-    expect(await packager.install('nobody-published-this')).toBe(
-      '400 invalid_component: The package nobody-published-this was not found in the npm registry.',
-    );
-    expect(await packager.install('young@7')).toBe(
-      '400 invalid_component: No version of young@7 was found in the npm registry.',
-    );
-  });
-
-  test('import attributes in the syntax that Node.js refuses are rewritten, text that looks like them is not', async () => {
-    const old = `import data from './data.json' assert { type: 'json' };\nexport default data;\n`;
-    const text = `export default "import x from './x.json' assert { type: 'json' }";\n`;
-    registry.publish('attributes', {
-      '1.0.0': {
-        manifest: { type: 'module' },
-        files: [
-          { path: 'package/index.js', content: old },
-          {
-            path: 'package/late.mjs',
-            content: `export default () => import("./data.json", { assert: { type: "json" } });\n`,
-          },
-          { path: 'package/text.js', content: text },
-          { path: 'package/data.json', content: '{"value":42}' },
-        ],
-      },
+    test('when its tarball is missing', async () => {
+      registry.publish('incomplete', { '1.0.0': {}, '1.1.0': {}, '1.2.0': {} });
+      for (const version of ['1.1.0', '1.2.0'])
+        registry.answer(`/incomplete/-/incomplete-${version}.tgz`, (_, response) => {
+          response.writeHead(404).end();
+        });
+      expect(await lockfileOf('incomplete')).toContain('incomplete@1.0.0');
+      expect(await packager.install('incomplete@^1.1.0')).toBe(
+        '400 invalid_component: No version of incomplete@^1.1.0 can be used. Tried: 1.2.0 (its tarball was not found (status 404)); 1.1.0 (its tarball was not found (status 404)).',
+      );
     });
-    expect(await packager.install('attributes')).toMatchObject({ format: 'esm' });
-    const installed = packager.installed();
-    expect(installed['attributes/index.js']).toBe(old.replace('assert', 'with'));
-    expect(installed['attributes/late.mjs']).toContain('{ with: { type: "json" } }');
-    expect(installed['attributes/text.js']).toBe(text);
-  });
-});
+
+    test('when a dependency does not exist, also below other packages', async () => {
+      registry.publish('broken', {
+        '1.0.0': {},
+        '1.1.0': { manifest: { dependencies: { 'does-not-exist': '1' } } },
+        '1.2.0': { manifest: { dependencies: { young: '^9' } } },
+      });
+      registry.publish('above', { '2.0.0': { manifest: { dependencies: { broken: '^1' } } } });
+      expect(await lockfileOf('above')).toContain('broken@1.0.0');
+      registry.publish('hopeless', {
+        '1.0.0': { manifest: { dependencies: { 'does-not-exist': '1' } } },
+      });
+      expect(await packager.install('hopeless')).toBe(
+        '400 invalid_component: No version of hopeless can be used. Tried: 1.0.0 (it depends on does-not-exist, which was not found in the npm registry).',
+      );
+    });
+
+    test('and where nothing else is wrong, the default age does not keep a young package out', async () => {
+      await using plain = await openTestPackager(jail, { npm_config_registry: registry.url });
+      expect(await plain.install('young')).toMatchObject({
+        lockfile: expect.stringContaining('young@1.1.0'),
+      });
+      expect(await plain.install('too-young')).toMatchObject({
+        lockfile: expect.stringContaining('too-young@1.0.1'),
+      });
+    });
+
+    test('while names and versions that do not exist are named', async () => {
+      expect(await packager.install('nobody-published-this')).toBe(
+        '400 invalid_component: The package nobody-published-this was not found in the npm registry.',
+      );
+      expect(await packager.install('young@7')).toBe(
+        '400 invalid_component: No version of young@7 was found in the npm registry.',
+      );
+    });
+
+    test('import attributes in the syntax that Node.js refuses are rewritten, text that looks like them is not', async () => {
+      const old = `import data from './data.json' assert { type: 'json' };\nexport default data;\n`;
+      const text = `export default "import x from './x.json' assert { type: 'json' }";\n`;
+      registry.publish('attributes', {
+        '1.0.0': {
+          manifest: { type: 'module' },
+          files: [
+            { path: 'package/index.js', content: old },
+            {
+              path: 'package/late.mjs',
+              content: `export default () => import("./data.json", { assert: { type: "json" } });\n`,
+            },
+            { path: 'package/text.js', content: text },
+            { path: 'package/data.json', content: '{"value":42}' },
+          ],
+        },
+      });
+      expect(await packager.install('attributes')).toMatchObject({ format: 'esm' });
+      const installed = packager.installed();
+      expect(installed['attributes/index.js']).toBe(old.replace('assert', 'with'));
+      expect(installed['attributes/late.mjs']).toContain('{ with: { type: "json" } }');
+      expect(installed['attributes/text.js']).toBe(text);
+    });
+  },
+);
