@@ -3,50 +3,50 @@ import { backoff } from '@wellspring/core/backoff';
 import type { Log } from '@wellspring/core/log';
 import { withTimeout } from '@wellspring/core/with-timeout';
 import type { Channel, ChannelModel, ConfirmChannel, ConsumeMessage, Options } from 'amqplib';
-import { type Link, RECONNECT_BACKOFF, STABLE_MS } from './link.ts';
+import { type Connection, RECONNECT_BACKOFF, STABLE_MS } from './connection.ts';
 
 export interface ChannelEvents<C extends Channel = Channel> {
   /** For the log. */
   name: string;
   /**
-   * Prepares a new channel: its queues, prefetch and consumers. When it throws, another channel is made after a rest.
-   * What is delivered before it resolves is as good as what comes later.
+   * Declares queues, sets the prefetch, starts consumers. If it throws, another channel is opened after a backoff.
+   * Messages may arrive before it resolves.
    */
   setup(channel: C): Promise<void>;
-  /** The channel is the current one from now on. */
+  /** The channel is `current` now. */
   ready?(channel: C): void;
-  /** It consumes a quorum queue: see `renew`. */
-  isRenewed?: boolean;
-  /** The channel is gone, and with it what was prepared: closed by the broker, cancelled, or the connection was lost. */
+  /** Set for consumers of quorum queues: the channel is reopened when a node joins or leaves the cluster. */
+  reopenOnNodeChange?: boolean;
+  /** The broker closed the channel, cancelled its consumer, or the connection was lost. */
   lost?(): void;
 }
 
-/** A channel that is made and prepared anew whenever it was lost, until it is closed. */
-export interface KeptChannel<C extends Channel = Channel> {
-  /** The channel that is prepared now. */
+/** A channel that is reopened and set up again whenever it is lost, until `close` is called. */
+export interface RecoveringChannel<C extends Channel = Channel> {
+  /** undefined: no channel is set up at the moment. */
   readonly current: C | undefined;
-  /** Ends the channel, so that another one is made: what was delivered and not confirmed comes again. */
-  renew(): void;
-  /** Resolves when the broker has taken all that was sent on it, or after 2 seconds; what it has not is lost. */
+  /** Replaces the channel; unacknowledged messages are redelivered. */
+  reopen(): void;
+  /** Resolves when the broker has received everything sent on the channel, at the latest after 2 seconds. */
   close(): Promise<void>;
 }
 
-const GOODBYE_MS = 2_000;
-/** A quorum queue without a majority answers nothing. */
+const CLOSE_TIMEOUT_MS = 2_000;
+/** A quorum queue without a majority does not answer. */
 const SETUP_TIMEOUT_MS = 15_000;
 
-/** @param make of a confirm channel, or of a plain one */
-export function keepChannel<C extends Channel>(
-  link: Link,
+/** @param make creates a plain channel or a confirm channel */
+export function openRecoveringChannel<C extends Channel>(
+  connection: Connection,
   make: (model: ChannelModel) => Promise<C>,
   { name, setup, ready, lost }: ChannelEvents<C>,
   log: Log,
-): KeptChannel<C> {
+): RecoveringChannel<C> {
   const closing = new AbortController();
   let open: C | undefined;
   let current: C | undefined;
 
-  /** From the making of a channel to its end. @throws Error why it has ended */
+  /** The lifetime of one channel. @throws Error the reason for its end */
   async function live(model: ChannelModel): Promise<void> {
     const ended = Promise.withResolvers<void>();
     let failure: unknown;
@@ -56,7 +56,6 @@ export function keepChannel<C extends Channel>(
       failure = error;
     });
     channel.on('close', () => ended.resolve());
-    // What a handler throws is a fault of ours, and no reason to lose the connection.
     channel.on('handler-error', (error) => {
       log.error({ channel: name, error: error.stack }, 'rabbitmq.handler_failed');
     });
@@ -76,22 +75,21 @@ export function keepChannel<C extends Channel>(
       current = undefined;
       open = undefined;
       lost?.();
-      await withTimeout(channel.close(), GOODBYE_MS).catch(() => {});
+      await withTimeout(channel.close(), CLOSE_TIMEOUT_MS).catch(() => {});
     }
   }
 
   async function run(): Promise<void> {
     for (let attempt = 1; !closing.signal.aborted; attempt++) {
-      const model = await link.connection();
+      const model = await connection.model();
       if (!model || closing.signal.aborted) return;
       const begun = performance.now();
       try {
         await live(model);
       } catch (error) {
-        if (link.isUp) log.warn({ channel: name, error: String(error) }, 'rabbitmq.channel_closed');
+        if (connection.isUp) log.warn({ channel: name, error: String(error) }, 'rabbitmq.channel_closed');
       }
       if (performance.now() - begun > STABLE_MS) attempt = 1;
-      // The next one waits for the connection when that is why this one has ended.
       await pause(backoff(attempt, RECONNECT_BACKOFF), undefined, { signal: closing.signal }).catch(() => {});
     }
   }
@@ -101,23 +99,21 @@ export function keepChannel<C extends Channel>(
     get current() {
       return current;
     },
-    renew() {
+    reopen() {
       (current ?? open)?.close().catch(() => {});
     },
     async close() {
       closing.abort();
-      // One that is still being made ends by itself.
       const ended = open?.close().then(
         () => running,
-        // It is being closed already.
         () => running,
       );
-      if (ended) await withTimeout(ended, GOODBYE_MS);
+      if (ended) await withTimeout(ended, CLOSE_TIMEOUT_MS);
     },
   };
 }
 
-/** Consumes; a channel whose consumer the broker cancels, since its queue was deleted, ends. */
+/** Starts a consumer. The channel is closed when the broker cancels the consumer because its queue was deleted. */
 export async function consume(
   channel: Channel,
   queue: string,
@@ -134,12 +130,12 @@ export async function consume(
   );
 }
 
-/** Confirms a message; on a channel that has ended it comes again to whoever consumes the queue then. */
+/** Acknowledges a message. Does nothing on a closed channel: the broker redelivers the message. */
 export function ack(channel: Channel, message: ConsumeMessage): void {
   try {
     channel.ack(message);
   } catch {
-    // amqplib throws on a channel that has ended.
+    // amqplib throws on a closed channel.
   }
 }
 

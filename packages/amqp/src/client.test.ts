@@ -7,9 +7,9 @@ import type { TestServer } from '@wellspring/testing/servers/server';
 import { withPrograms } from '@wellspring/testing/servers/servers';
 import { ack, type Channel, type ConsumeMessage, consume } from './channel.ts';
 import { type Amqp, openAmqp } from './client.ts';
-import { AGAIN, MAX_MESSAGE_BYTES, Unroutable } from './publisher.ts';
+import { MAX_MESSAGE_BYTES, REDELIVERED, Unroutable } from './publisher.ts';
 
-/** The names of the lines that were logged. */
+/** Collects the event names of log lines. */
 function listLog(): { log: Log; lines: string[] } {
   const lines: string[] = [];
   const line = (_fields: object, event: string) => lines.push(event);
@@ -39,13 +39,13 @@ await withPrograms(['rabbitmq'], () => {
     opened.push(amqp);
     return amqp;
   }
-  /** A consumer that keeps what it was given, and takes it. */
+  /** A consumer that records and acknowledges its messages. */
   function listen(amqp: Amqp, queue: string) {
     const seen: string[] = [];
     const messages: ConsumeMessage[] = [];
     const channels: Channel[] = [];
     let losses = 0;
-    const kept = amqp.openChannel({
+    const channel = amqp.openChannel({
       name: queue,
       async setup(channel) {
         channels.push(channel);
@@ -60,8 +60,8 @@ await withPrograms(['rabbitmq'], () => {
         losses += 1;
       },
     });
-    const isReady = () => eventually(() => kept.current !== undefined);
-    return { seen, messages, channels, kept, isReady, losses: () => losses };
+    const isReady = () => eventually(() => channel.current !== undefined);
+    return { seen, messages, channels, channel, isReady, losses: () => losses };
   }
   const send = (amqp: Amqp, queue: string) => {
     const publisher = amqp.openPublisher(queue);
@@ -70,7 +70,7 @@ await withPrograms(['rabbitmq'], () => {
   };
   const newQueue = () => `test-${++queues}`;
 
-  test('of several nodes, those that are not there are passed over; an unknown vhost is refused as with one', async () => {
+  test('unreachable nodes of a cluster are skipped; an unknown vhost is refused as with a single node', async () => {
     const { host } = new URL(server.url);
     const hosts = [`127.0.0.1:${await freePort()}`, host, `127.0.0.1:${await freePort()}`].join();
     for (let n = 0; n < 4; n++) {
@@ -83,7 +83,7 @@ await withPrograms(['rabbitmq'], () => {
     await expect(nowhere).rejects.toThrow(/refuses/);
   });
 
-  test('refused credentials, an unknown vhost and no broker at all end the start; the error holds no secret', async () => {
+  test('wrong credentials, an unknown vhost and an invalid URL fail the start without leaking the password; an abort ends the wait for a broker', async () => {
     const url = server.url.replace('guest:guest', 'someone:secret-password');
     for (const [refused, reason] of [
       [url, /refuses/],
@@ -101,7 +101,7 @@ await withPrograms(['rabbitmq'], () => {
     await expect(waiting).rejects.toThrow('never mind');
   });
 
-  test('what is published and confirmed arrives, in order; what no queue takes is refused at once', async () => {
+  test('confirmed messages arrive in order; unroutable messages are refused at once', async () => {
     const amqp = await open();
     const queue = newQueue();
     const publish = send(amqp, queue);
@@ -115,7 +115,7 @@ await withPrograms(['rabbitmq'], () => {
     await amqp.ping();
   });
 
-  test('a message that is too large is refused, and harms no other', async () => {
+  test('an oversized message is refused and does not affect others', async () => {
     const amqp = await open();
     const queue = newQueue();
     const { seen, isReady } = listen(amqp, queue);
@@ -128,7 +128,7 @@ await withPrograms(['rabbitmq'], () => {
     expect(seen.map(({ length }) => length)).toEqual([MAX_MESSAGE_BYTES, 5]);
   });
 
-  test('what the broker refuses is sent again until it takes it, and what stands behind it arrives, too', async () => {
+  test('messages that the broker refuses are resent until it accepts them, and those after them arrive', async () => {
     const { log, lines } = listLog();
     const amqp = await open(log);
     const queue = newQueue();
@@ -155,14 +155,14 @@ await withPrograms(['rabbitmq'], () => {
     expect(lines).not.toContain('rabbitmq.down');
   });
 
-  test('a channel that the broker closes, and one whose queue is deleted, are made again', async () => {
+  test('a channel is reopened when the broker closes it or its queue is deleted', async () => {
     const { log, lines } = listLog();
     const amqp = await open(log);
     const queue = newQueue();
     const { seen, channels, losses, isReady } = listen(amqp, queue);
     await isReady();
     const publish = send(amqp, queue);
-    // 406: there is no such delivery.
+    // 406: unknown delivery tag.
     channels[0]!.ack({ fields: { deliveryTag: 77 } } as never);
     await eventually(() => channels.length === 2 && losses() === 1);
     await isReady();
@@ -183,7 +183,7 @@ await withPrograms(['rabbitmq'], () => {
     expect(lines).not.toContain('rabbitmq.down');
   });
 
-  test('the broker is killed under load: what was confirmed is there, in order, and nobody restarts anything', async () => {
+  test('a broker killed under load loses no confirmed message and keeps their order; clients recover by themselves', async () => {
     const { log, lines } = listLog();
     const amqp = await open(log);
     const queue = newQueue();
@@ -207,7 +207,7 @@ await withPrograms(['rabbitmq'], () => {
       }
       await Promise.all(pending);
     })();
-    // RabbitMQ itself forgets a queue that was declared in its last second before a SIGKILL.
+    // RabbitMQ forgets a queue declared within a second before a SIGKILL.
     const declared = performance.now();
     await eventually(() => confirmed.length > 2_000 && performance.now() - declared > 3_000);
     await server.kill();
@@ -224,20 +224,20 @@ await withPrograms(['rabbitmq'], () => {
       const arrived = new Set(seen);
       return confirmed.every((text) => arrived.has(text));
     });
-    // The first arrivals, without those that came twice.
+    // First arrivals only.
     const first = [...new Set(seen)].map(Number);
     expect(first.filter((n, i) => i > 0 && n < first[i - 1]!).slice(0, 5)).toEqual([]);
-    // What was sent twice says so, the second time.
+    // Resent messages have the header.
     const copies = messages.filter(
       ({ content, fields }, i) => !fields.redelivered && seen.indexOf(content.toString()) < i,
     );
-    for (const { properties } of copies) expect(properties.headers).toMatchObject({ [AGAIN]: true });
+    for (const { properties } of copies) expect(properties.headers).toMatchObject({ [REDELIVERED]: true });
     expect(lines.filter((line) => line === 'rabbitmq.down')).toHaveLength(2);
     expect(lines.filter((line) => line === 'rabbitmq.up')).toHaveLength(2);
     await amqp.ping();
   }, 60_000);
 
-  test('when another node goes or comes, what was delivered and not confirmed comes again, though its channel lived', async () => {
+  test('unacknowledged messages are redelivered when another node joins or leaves, although their channel survived', async () => {
     const other = await startRabbit();
     try {
       await other.kill();
@@ -247,17 +247,17 @@ await withPrograms(['rabbitmq'], () => {
       opened.push(amqp);
       const queue = newQueue();
       const seen: string[] = [];
-      const kept = amqp.openChannel({
+      const channel = amqp.openChannel({
         name: queue,
-        isRenewed: true,
+        reopenOnNodeChange: true,
         async setup(channel) {
           await channel.assertQueue(queue, QUORUM);
           await consume(channel, queue, ({ content, fields }) => {
-            seen.push(`${content}${fields.redelivered ? ' again' : ''}`);
+            seen.push(`${content}${fields.redelivered ? ' redelivered' : ''}`);
           });
         },
       });
-      await eventually(() => kept.current !== undefined);
+      await eventually(() => channel.current !== undefined);
       await send(amqp, queue)('1');
       await eventually(() => seen.length > 0);
       const before = lines.length;
@@ -265,15 +265,15 @@ await withPrograms(['rabbitmq'], () => {
       await eventually(() => seen.length > 1, { ms: 15_000 });
       await other.kill();
       await eventually(() => seen.length > 2, { ms: 15_000 });
-      expect(seen).toEqual(['1', '1 again', '1 again']);
-      // Nothing that was used was lost.
+      expect(seen).toEqual(['1', '1 redelivered', '1 redelivered']);
+      // No connection or channel in use was lost.
       expect(lines.slice(before)).toEqual([]);
     } finally {
       await other.dispose();
     }
   }, 60_000);
 
-  test('a broker that is missing at start is waited for', async () => {
+  test('start waits for an unreachable broker', async () => {
     await server.kill();
     const { log, lines } = listLog();
     const waiting = openAmqp({ url: server.url, log });

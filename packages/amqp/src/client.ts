@@ -1,27 +1,32 @@
 import type { Log } from '@wellspring/core/log';
 import { Unavailable } from '@wellspring/core/unavailable';
 import { withTimeout } from '@wellspring/core/with-timeout';
-import { type Channel, type ChannelEvents, type KeptChannel, keepChannel } from './channel.ts';
-import { openLink } from './link.ts';
+import {
+  type Channel,
+  type ChannelEvents,
+  openRecoveringChannel,
+  type RecoveringChannel,
+} from './channel.ts';
+import { openConnection } from './connection.ts';
 import { watchNodes } from './nodes.ts';
 import { createPublisher, type Publisher } from './publisher.ts';
 
 /**
- * Connections to RabbitMQ: one that publishes and one that consumes, so that a broker which takes no messages for want
- * of memory or disk still takes what confirms them. The package is the one door to amqplib.
+ * Client for RabbitMQ; sole importer of amqplib. Publishers and consumers have separate connections: a broker short of
+ * memory or disk blocks publishing connections, and acknowledgements have to get through.
  *
- * They reconnect by themselves and for ever, within about a second of the broker's return; channels are prepared anew.
+ * The connections reconnect within about a second of the broker's return, without limit; channels are set up again.
  */
 export interface Amqp {
-  /** Whether messages would be sent and taken now. */
+  /** Both connections are open. */
   readonly isUp: boolean;
-  /** A channel for consumers, on the connection that consumes. */
-  openChannel(events: ChannelEvents): KeptChannel;
+  /** On the consumers' connection. */
+  openChannel(events: ChannelEvents): RecoveringChannel;
   /** @param name for the log */
   openPublisher(name: string): Publisher;
-  /** @throws Unavailable when the broker does not answer within 2 seconds, or takes no messages */
+  /** @throws Unavailable when the broker does not answer within 2 seconds, or blocks publishers */
   ping(): Promise<void>;
-  /** Closes what was opened, too. */
+  /** Also closes all channels and publishers. */
   close(): Promise<void>;
 }
 
@@ -29,44 +34,43 @@ export interface AmqpTarget {
   /** `amqp://user:password@host:port/vhost`, or `amqps:` for TLS. */
   url: string;
   log: Log;
-  /** Ends the wait for a broker that is not there. */
+  /** Aborts the wait for an unreachable broker. */
   signal?: AbortSignal;
 }
 
 const PING_TIMEOUT_MS = 2_000;
 
 /**
- * Connects; a broker that is not there is waited for.
+ * Connects; waits for an unreachable broker.
  * @throws Error when the broker is too old, refuses the credentials or the vhost, or the signal is aborted
  */
 export async function openAmqp({ url, log, signal }: AmqpTarget): Promise<Amqp> {
-  /** What is to be closed, and how it is renewed where it has to be. */
+  /** Everything to close, with its `reopen` for node changes. */
   const opened = new Map<{ close(): Promise<void> }, (() => void) | undefined>();
   const nodes = watchNodes(url, log, () => {
-    for (const renew of opened.values()) renew?.();
+    for (const reopen of opened.values()) reopen?.();
   });
   let isOpen = false;
-  // Until then there is nothing to renew.
   const changed = () => isOpen && nodes.changed();
   await using stack = new AsyncDisposableStack();
   stack.defer(() => nodes.close());
-  const consuming = await openLink({ url, of: 'consumers', log, signal, changed });
+  const consuming = await openConnection({ url, of: 'consumers', log, signal, changed });
   stack.defer(() => consuming.close());
-  const publishing = await openLink({ url, of: 'publishers', log, signal, changed });
+  const publishing = await openConnection({ url, of: 'publishers', log, signal, changed });
   stack.move();
   isOpen = true;
 
-  function closable<T extends { close(): Promise<void> }>(one: T, renew?: () => void): T {
+  function closable<T extends { close(): Promise<void> }>(one: T, reopen?: () => void): T {
     const close = one.close;
     one.close = async () => {
       opened.delete(one);
       await close();
     };
-    opened.set(one, renew);
+    opened.set(one, reopen);
     return one;
   }
   let answering = Promise.withResolvers<Channel>();
-  const probe = keepChannel(
+  const probe = openRecoveringChannel(
     consuming,
     (model) => model.createChannel(),
     {
@@ -85,27 +89,28 @@ export async function openAmqp({ url, log, signal }: AmqpTarget): Promise<Amqp> 
       return consuming.isUp && publishing.isUp;
     },
     openChannel(events) {
-      const kept = keepChannel(consuming, (model) => model.createChannel(), events, log);
-      return closable(kept, events.isRenewed ? kept.renew : undefined);
+      const channel = openRecoveringChannel(consuming, (model) => model.createChannel(), events, log);
+      return closable(channel, events.reopenOnNodeChange ? channel.reopen : undefined);
     },
     openPublisher: (name) =>
       closable(
         createPublisher({
           name,
           log,
-          keep: (events) => keepChannel(publishing, (model) => model.createConfirmChannel(), events, log),
+          open: (events) =>
+            openRecoveringChannel(publishing, (model) => model.createConfirmChannel(), events, log),
           isBlocked: () => publishing.blocked !== undefined,
         }),
       ),
     async ping() {
-      if (publishing.blocked) throw new Unavailable(`RabbitMQ takes no messages: ${publishing.blocked}`);
-      const asked = answering.promise
+      if (publishing.blocked) throw new Unavailable(`RabbitMQ blocks publishers: ${publishing.blocked}`);
+      const answered = answering.promise
         .then((channel) => channel.checkExchange('amq.direct'))
         .then(
           () => publishing.isUp,
           () => false,
         );
-      if (!(await withTimeout(asked, PING_TIMEOUT_MS))) throw new Unavailable('RabbitMQ does not answer');
+      if (!(await withTimeout(answered, PING_TIMEOUT_MS))) throw new Unavailable('RabbitMQ does not answer.');
     },
     async close() {
       await Promise.all([...opened.keys(), probe].map((one) => one.close()));
@@ -114,4 +119,4 @@ export async function openAmqp({ url, log, signal }: AmqpTarget): Promise<Amqp> 
   };
 }
 
-export type { KeptChannel, Publisher };
+export type { Publisher, RecoveringChannel };

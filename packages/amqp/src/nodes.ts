@@ -1,52 +1,49 @@
 import { type Log, silentLog } from '@wellspring/core/log';
-import { nodesOf, openLink } from './link.ts';
+import { nodesOf, openConnection } from './connection.ts';
 
-/** Sees when a node of the broker goes or comes, also one to which nothing else of this process is connected. */
+/** Watches all nodes of the cluster, including those that no other connection of this process uses. */
 export interface Nodes {
-  /** To be called when another connection was lost, or is back. */
+  /** Reports that another connection was lost or is back. */
   changed(): void;
   close(): Promise<void>;
 }
 
-/** By then the queues have their leaders, most of the time; and once more, for the sake of those that had not. */
-const SETTLED_MS = 2_000;
-const LATE_MS = 15_000;
-/** Leaders move without a node that goes or comes, too, and a balancer hides the nodes. */
-const SOMETIME_MS = 300_000;
+/** Queues have usually elected their leaders after the first delay; the second covers those that had not. */
+const REOPEN_DELAYS_MS = [2_000, 15_000];
+/** Leaders also move without a node change, and a load balancer hides the nodes. */
+const REOPEN_INTERVAL_MS = 300_000;
 
 /**
- * Calls `renew` a while after each change, and now and then. When the leader of a quorum queue dies, RabbitMQ may
- * lose confirmations of consumers whose channels live on, and messages on their way to them. Neither comes again
- * before the channel ends: the messages wait for ever, and what is not confirmed adds up until the consumer gets nothing
- * any more (seen with 3.10; https://github.com/rabbitmq/rabbitmq-server/issues/15473 tells of 4.x).
+ * Calls `reopen` some time after each node change, and at an interval. When the leader of a quorum queue dies, RabbitMQ
+ * may lose acknowledgements of surviving channels, and messages on their way to them. Both stay lost until the channel
+ * ends: messages are not redelivered, and the lost acknowledgements use up the consumer's prefetch (seen with 3.10;
+ * https://github.com/rabbitmq/rabbitmq-server/issues/15473 reports it for 4.x).
  */
-export function watchNodes(url: string, log: Log, renew: () => void): Nodes {
+export function watchNodes(url: string, log: Log, reopen: () => void): Nodes {
   const nodes = nodesOf(url);
   const closing = new AbortController();
   const timers = new Map<number, NodeJS.Timeout>();
-  const sometime = setInterval(renew, SOMETIME_MS);
-  sometime.unref();
+  const interval = setInterval(reopen, REOPEN_INTERVAL_MS);
+  interval.unref();
 
-  function renewAfter(ms: number): void {
+  function reopenAfter(ms: number): void {
     if (timers.has(ms)) return;
     const due = () => {
       timers.delete(ms);
-      renew();
+      reopen();
     };
     timers.set(ms, setTimeout(due, ms));
   }
 
   function changed(): void {
-    if (closing.signal.aborted) return;
-    renewAfter(SETTLED_MS);
-    renewAfter(LATE_MS);
+    if (!closing.signal.aborted) REOPEN_DELAYS_MS.forEach(reopenAfter);
   }
 
   const { signal } = closing;
-  // The only node is that of the other connections.
+  // A single node is watched by the other connections.
   const watched = nodes.length > 1 ? nodes : [];
   const watches = watched.map(({ href }) =>
-    openLink({ url: href, of: 'watch', log: silentLog, signal, changed }).catch((error: unknown) => {
+    openConnection({ url: href, of: 'watch', log: silentLog, signal, changed }).catch((error: unknown) => {
       if (!signal.aborted) log.warn({ server: 'rabbitmq', error: String(error) }, 'rabbitmq.not_watched');
       return undefined;
     }),
@@ -54,7 +51,7 @@ export function watchNodes(url: string, log: Log, renew: () => void): Nodes {
   return {
     changed,
     async close() {
-      clearInterval(sometime);
+      clearInterval(interval);
       closing.abort();
       for (const timer of timers.values()) clearTimeout(timer);
       await Promise.all(watches.map(async (watch) => (await watch)?.close()));

@@ -8,12 +8,12 @@ import { ack, consume } from './channel.ts';
 import { openAmqp } from './client.ts';
 
 await withServers(['rabbitmq'], ({ rabbitmq: url }) => {
-  test('a broker that falls silent: messages fail in bounded time, connections are replaced, messages come again', async () => {
+  test('when the broker falls silent, publishing fails in bounded time, connections are replaced and messages arrive again', async () => {
     await using network = await openNetwork(url);
     const amqp = await openAmqp({ url: network.url, log: silentLog });
     const queue = `t${newSecret()}`;
     const seen: string[] = [];
-    const kept = amqp.openChannel({
+    const channel = amqp.openChannel({
       name: queue,
       async setup(channel) {
         await channel.assertQueue(queue, { durable: true, expires: 60_000 });
@@ -23,7 +23,7 @@ await withServers(['rabbitmq'], ({ rabbitmq: url }) => {
         });
       },
     });
-    await eventually(() => kept.current !== undefined);
+    await eventually(() => channel.current !== undefined);
     const publisher = amqp.openPublisher(queue);
     const publish = (text: string) =>
       publisher.publish({ routingKey: queue, content: Buffer.from(text), options: { mandatory: true } });
@@ -44,11 +44,11 @@ await withServers(['rabbitmq'], ({ rabbitmq: url }) => {
     await amqp.close();
   }, 60_000);
 
-  test('closing does not wait for a broker that is silent', async () => {
+  test('close does not wait for a silent broker', async () => {
     await using network = await openNetwork(url);
     const amqp = await openAmqp({ url: network.url, log: silentLog });
-    const kept = amqp.openChannel({ name: 'idle', setup: async () => {} });
-    await eventually(() => kept.current !== undefined);
+    const channel = amqp.openChannel({ name: 'idle', setup: async () => {} });
+    await eventually(() => channel.current !== undefined);
     const publisher = amqp.openPublisher('unheard');
     network.silence();
     const unheard = publisher
@@ -61,7 +61,7 @@ await withServers(['rabbitmq'], ({ rabbitmq: url }) => {
     expect(amqp.isUp).toBe(false);
   }, 30_000);
 
-  test('nor does giving up on one that never said a word', async () => {
+  test('an abort does not wait for a broker that never answered', async () => {
     await using network = await openNetwork(url);
     network.silence();
     const stop = new AbortController();

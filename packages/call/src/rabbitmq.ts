@@ -2,8 +2,8 @@ import {
   type Channel,
   type ConsumeMessage,
   consume,
-  type KeptChannel,
   type Options,
+  type RecoveringChannel,
 } from '@wellspring/amqp/channel';
 import type { Amqp } from '@wellspring/amqp/client';
 import { newSecret } from '@wellspring/core/ids';
@@ -67,7 +67,7 @@ export function createRabbitCall({
 }: RabbitCallOptions): Call {
   const waiting = new Map<string, Waiting>();
   const mailboxes = new Map<string, (message: unknown) => void>();
-  const served = new Map<string, { handler: Serve; kept: KeptChannel }>();
+  const served = new Map<string, { handler: Serve; kept: RecoveringChannel }>();
   /** Requests that are being answered here, by their correlation. */
   const working = new Set<string>();
   /** Where replies to this process go; undefined while it is not known. */

@@ -25,7 +25,7 @@ export interface RunJob {
   /** Epoch milliseconds. */
   accepted_at: number;
   /** It may have been carried out so long ago that the state of the source remembers it no more. */
-  again?: true;
+  redelivered?: true;
 }
 
 /** Puts a record on a reserved channel of the emitter, on behalf of another service. */
@@ -92,7 +92,7 @@ export interface EmittedMessage {
   hop: number;
   events: EmittedEvent[];
   /** It may have been announced before, however long ago. */
-  again?: true;
+  redelivered?: true;
 }
 
 export interface EmittedEvent {

@@ -29,7 +29,7 @@ export interface Job {
   /** Epoch ms of the publication. */
   published_at: number;
   /** It may be a copy of a job that was done, however long ago. */
-  again?: true;
+  redelivered?: true;
 }
 
 /**

@@ -11,7 +11,7 @@ export interface Arrived extends Entry {
   id: string;
   payload: string;
   /** See JobMessage. */
-  again: true | undefined;
+  redelivered: true | undefined;
   /** Where it is confirmed; undefined: it is in the inbox, or its channel is gone and it will come again. */
   delivery: Delivery | undefined;
   /** More of them on the same channel, confirmed with it. */

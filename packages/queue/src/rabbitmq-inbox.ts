@@ -8,7 +8,7 @@ export interface Slow {
   key: string;
   payload: string;
   publishedAt: number;
-  again: true | undefined;
+  redelivered: true | undefined;
 }
 
 export interface InboxEvents {
@@ -146,7 +146,7 @@ export function createInbox(
     for (const row of page.found) {
       state.after = row.seq;
       if (isKnown(row.id)) continue;
-      const found = row.seq <= state.foundUpTo ? { ...row, again: true as const } : row;
+      const found = row.seq <= state.foundUpTo ? { ...row, redelivered: true as const } : row;
       loaded(found, page.failures.get(row.id) ?? 0);
     }
     const isAll = page.found.length < limit && state.version === version && state.appending === 0;
@@ -166,10 +166,10 @@ export function createInbox(
     append(jobs) {
       const states = new Map(jobs.map(({ key }) => [key, begin(key)]));
       for (const state of states.values()) state.appending += 1;
-      const appended = jobs.map(({ id, key, payload, publishedAt, again }) => {
+      const appended = jobs.map(({ id, key, payload, publishedAt, redelivered }) => {
         const seq = nextSeq++;
         const row = { id, partition: name, key, seq, payload, published_at: publishedAt };
-        return again ? { ...row, again } : row;
+        return redelivered ? { ...row, redelivered } : row;
       });
       return new Promise((resolve) => {
         buffer.push({ rows: appended, states, resolve });

@@ -42,13 +42,13 @@ const LOOK_AGAIN_MS = 100;
 /** Of payloads in memory; beyond, what waits goes to the inbox. */
 const BYTES = 128 * 1024 * 1024;
 
-const toJob = ({ id, key, payload, attempts: failures, publishedAt, again }: Arrived): Job => ({
+const toJob = ({ id, key, payload, attempts: failures, publishedAt, redelivered }: Arrived): Job => ({
   id,
   key,
   payload,
   attempt: failures + 1,
   published_at: publishedAt,
-  ...(again && { again }),
+  ...(redelivered && { redelivered }),
 });
 
 export function createLine(options: LineOptions): Line {
@@ -130,7 +130,7 @@ export function createLine(options: LineOptions): Line {
       partition?.jobs.get(job.id) === job && !partition.isLeaving && (job.stored || job.delivery);
     const back = left.filter(stays);
     // A part of what they lead to may have been done.
-    for (const job of back) job.again = true;
+    for (const job of back) job.redelivered = true;
     partition?.forget(left.filter((job) => partition.jobs.get(job.id) === job && !back.includes(job)));
     lanes.settle(jobs.length - back.length);
     lanes.giveBack(lane, back);

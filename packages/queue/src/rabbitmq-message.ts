@@ -1,6 +1,6 @@
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import type { ConsumeMessage } from '@wellspring/amqp/channel';
-import { AGAIN, type Message } from '@wellspring/amqp/publisher';
+import { type Message, REDELIVERED } from '@wellspring/amqp/publisher';
 
 /** What travels through a partition: a job, or what takes jobs out of it. */
 export interface JobMessage {
@@ -13,7 +13,7 @@ export interface JobMessage {
   purge: boolean;
   payload: string;
   /** It is a copy, or was delivered before: it may have been handled, however long ago. */
-  again?: true | undefined;
+  redelivered?: true | undefined;
 }
 
 /** Larger ones are worth the time that it takes; what is close to the broker's limit gets below it. */
@@ -40,11 +40,11 @@ export function toMessage(queue: string, { id, key, at, purge, payload }: JobMes
 /** @throws Error for what is none of ours */
 export function fromMessage({ fields, properties, content }: ConsumeMessage): JobMessage {
   const { messageId: id, headers, contentEncoding } = properties;
-  const { key, at, purge, [AGAIN]: again } = (headers ?? {}) as Record<string, unknown>;
+  const { key, at, purge, [REDELIVERED]: redelivered } = (headers ?? {}) as Record<string, unknown>;
   if (typeof id !== 'string' || typeof key !== 'string' || typeof at !== 'number') {
     throw new Error('a message that is no job');
   }
   const plain = contentEncoding === ENCODING ? zstdDecompressSync(content) : content;
   const job = { id, key, at, purge: purge === true, payload: plain.toString() };
-  return again === true || fields.redelivered ? { ...job, again: true } : job;
+  return redelivered === true || fields.redelivered ? { ...job, redelivered: true } : job;
 }

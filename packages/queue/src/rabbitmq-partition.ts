@@ -1,4 +1,10 @@
-import { ack, type Channel, type ConsumeMessage, consume, type KeptChannel } from '@wellspring/amqp/channel';
+import {
+  ack,
+  type Channel,
+  type ConsumeMessage,
+  consume,
+  type RecoveringChannel,
+} from '@wellspring/amqp/channel';
 import type { Amqp } from '@wellspring/amqp/client';
 import { type Backoff, backoff } from '@wellspring/core/backoff';
 import type { Clock } from '@wellspring/core/clock';
@@ -78,10 +84,10 @@ export function openPartition(
   const purging = new Map<string, string>();
   const closing = new AbortController();
   let channel: Channel | undefined;
-  let kept: KeptChannel | undefined;
+  let kept: RecoveringChannel | undefined;
   let idle: (() => void) | undefined;
   /** Messages that came again wait for their failures to be looked up, and those behind them wait, too. */
-  let again: { from: Channel; message: ConsumeMessage }[] = [];
+  let redelivered: { from: Channel; message: ConsumeMessage }[] = [];
   let looking = false;
   let isLeaving = false;
 
@@ -116,7 +122,7 @@ export function openPartition(
   );
 
   function enter(
-    { id, key, payload, at, again }: Omit<JobMessage, 'purge'>,
+    { id, key, payload, at, redelivered }: Omit<JobMessage, 'purge'>,
     failures: number,
     delivery: Arrived['delivery'],
   ): void {
@@ -127,7 +133,7 @@ export function openPartition(
       attempts: failures,
       publishedAt: at,
       payload,
-      again,
+      redelivered,
       stored: !delivery,
       delivery,
       copies: [],
@@ -164,21 +170,21 @@ export function openPartition(
   const isPurging = (key: string) => [...purging.values()].some((base) => belongsTo(key, base));
 
   function onMessage(from: Channel, message: ConsumeMessage): void {
-    if (!message.fields.redelivered && again.length === 0 && !looking) {
+    if (!message.fields.redelivered && redelivered.length === 0 && !looking) {
       arrive(from, message, new Map());
       return;
     }
-    again.push({ from, message });
+    redelivered.push({ from, message });
     if (!looking) void lookUp();
   }
 
   async function lookUp(): Promise<void> {
     looking = true;
-    while (again.length > 0 && !closing.signal.aborted) {
+    while (redelivered.length > 0 && !closing.signal.aborted) {
       // What comes in one turn is looked up at once.
       await new Promise(setImmediate);
-      const batch = again;
-      again = [];
+      const batch = redelivered;
+      redelivered = [];
       const unknown = batch.filter(
         ({ message: { fields, properties } }) => fields.redelivered && !jobs.has(properties.messageId),
       );
@@ -201,7 +207,7 @@ export function openPartition(
       return;
     }
     const { id, key } = job;
-    if (untouched.delete(id)) job.again = undefined;
+    if (untouched.delete(id)) job.redelivered = undefined;
     if (job.purge) {
       purged(key, id);
       ack(from, message);
@@ -215,7 +221,7 @@ export function openPartition(
       if (known.delivery?.channel === from) known.copies.push(known.delivery);
       known.delivery = { channel: from, message };
     } else if (inbox.isBehind(key)) {
-      const slow = { id, key, payload: job.payload, publishedAt: job.at, again: job.again };
+      const slow = { id, key, payload: job.payload, publishedAt: job.at, redelivered: job.redelivered };
       void inbox.append([slow]).then((places) => {
         if (places) ack(from, message);
         inbox.refill(key);
@@ -262,7 +268,7 @@ export function openPartition(
     if (!started) return;
     kept = amqp.openChannel({
       name: queue,
-      isRenewed: true,
+      reopenOnNodeChange: true,
       async setup(made) {
         await declare(made);
         await made.prefetch(PREFETCH);
@@ -271,12 +277,12 @@ export function openPartition(
       },
       lost() {
         channel = undefined;
-        again = [];
+        redelivered = [];
         // They come again, in the same order; what is out goes on.
         const isLost = (job: Arrived) => jobs.get(job.id) === job && !job.stored && !job.out;
         const dropped = drop(undefined, isLost);
         for (const job of dropped) leave(job);
-        untouched = new Set(dropped.filter((job) => !job.again).map((job) => job.id));
+        untouched = new Set(dropped.filter((job) => !job.redelivered).map((job) => job.id));
         for (const job of jobs.values()) Object.assign(job, { delivery: undefined, copies: [] });
       },
     });

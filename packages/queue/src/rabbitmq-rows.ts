@@ -12,7 +12,7 @@ export interface InboxRow {
   seq: number;
   payload: string;
   published_at: number;
-  again?: true;
+  redelivered?: true;
 }
 
 export const inbox: CollectionDefinition<InboxRow> = {

@@ -34,7 +34,7 @@ await withServers(['rabbitmq', 'redis'], ({ rabbitmq, redis }) => {
     const ended = second.queue.consume(
       'runs',
       async ([job]) => {
-        seen.push(`${job.payload} ${job.again}`);
+        seen.push(`${job.payload} ${job.redelivered}`);
       },
       { concurrency: 1, signal: stop.signal },
     );
@@ -56,7 +56,7 @@ await withServers(['rabbitmq', 'redis'], ({ rabbitmq, redis }) => {
     const ended = queue.consume(
       'emitted',
       async ([job]) => {
-        if (seen.push(job.again) === 1) throw new Unavailable('at the moment');
+        if (seen.push(job.redelivered) === 1) throw new Unavailable('at the moment');
       },
       { concurrency: 1, signal: stop.signal },
     );

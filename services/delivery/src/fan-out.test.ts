@@ -58,9 +58,9 @@ describe('fan-out', () => {
       },
     });
     expect(again!.run_id).toBe(first!.run_id);
-    expect(again!.again).toBe(undefined);
-    await t.emit(emitter, [emitted], { hop: 3, run_id: 'run_1', again: true });
-    expect(((await t.runs(1)) as RunJob[])[0]).toMatchObject({ run_id: first!.run_id, again: true });
+    expect(again!.redelivered).toBe(undefined);
+    await t.emit(emitter, [emitted], { hop: 3, run_id: 'run_1', redelivered: true });
+    expect(((await t.runs(1)) as RunJob[])[0]).toMatchObject({ run_id: first!.run_id, redelivered: true });
   });
 
   test('runs that one message leads to are numbered within their channel and listener, whoever else listens', async () => {

@@ -76,7 +76,7 @@ export function createFanOut({ store, queue, clock, log, attempts, recent }: Fan
   return async (jobs) => {
     const messages = jobs.map((job) => ({
       ...readMessage<EmittedMessage>(job, 'emitted', 1),
-      ...(job.again && { again: job.again }),
+      ...(job.redelivered && { redelivered: job.redelivered }),
     }));
     const { emitter_id, owner_id } = messages[0]!;
     const names = [...new Set(messages.flatMap(({ events }) => events.map(({ name }) => name)))];
@@ -149,7 +149,7 @@ function runJob(
     hop: hop + 1,
     trace_id: event.trace_id,
     accepted_at: now,
-    ...(message.again && { again: true }),
+    ...(message.redelivered && { redelivered: true }),
   };
   return { key: sourceId, payload: JSON.stringify(job) };
 }

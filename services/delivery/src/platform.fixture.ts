@@ -90,7 +90,7 @@ export interface Platform {
   emit(
     emitterId: string,
     events: EmittedEvent[],
-    more?: { owner_id?: string; hop?: number; run_id?: string; again?: true },
+    more?: { owner_id?: string; hop?: number; run_id?: string; redelivered?: true },
   ): Promise<void>;
   /** What the runner would get, once it is so many jobs. */
   runs(count: number): Promise<(RunJob | RecordJob)[]>;
@@ -242,7 +242,7 @@ export function usePlatform(): Platform {
       event_name,
       created_at: 0,
     });
-  t.emit = (emitter_id, list, { owner_id = OWNER, hop = 0, run_id = newId('run'), again } = {}) => {
+  t.emit = (emitter_id, list, { owner_id = OWNER, hop = 0, run_id = newId('run'), redelivered } = {}) => {
     const message: EmittedMessage = {
       v: 1,
       type: 'emitted',
@@ -251,7 +251,7 @@ export function usePlatform(): Platform {
       owner_id,
       hop,
       events: list,
-      ...(again && { again }),
+      ...(redelivered && { redelivered }),
     };
     return t.queue.publish('emitted', { key: emitter_id, payload: JSON.stringify(message) });
   };

@@ -182,5 +182,5 @@ function decode(job: Job): RunsMessage {
   if (message.v !== 1 || (message.type !== 'run' && message.type !== 'record')) {
     throw new PoisonJob(job.id, `Unknown message on runs: ${String(message.type)}.`);
   }
-  return job.again && message.type === 'run' ? { ...message, again: true } : message;
+  return job.redelivered && message.type === 'run' ? { ...message, redelivered: true } : message;
 }

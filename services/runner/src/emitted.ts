@@ -71,7 +71,7 @@ export function createAnnouncer({
   return {
     announce: (row) => publish(row, row.message),
     announceAgain(row) {
-      const message: EmittedMessage = { ...(JSON.parse(row.message) as EmittedMessage), again: true };
+      const message: EmittedMessage = { ...(JSON.parse(row.message) as EmittedMessage), redelivered: true };
       return publish(row, JSON.stringify(message));
     },
     pending: (runId) => rows.get(runId),

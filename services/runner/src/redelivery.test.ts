@@ -87,10 +87,10 @@ test('a run that comes again after more runs than the state remembers runs once,
   expect((await t.store.collection(states).get(id))!.committed).not.toContainEqual(
     expect.stringContaining('first'),
   );
-  const again = { again: true } as const;
+  const redelivered = { redelivered: true } as const;
   const trigger = (value: string) => ({ kind: 'manual', payload: JSON.stringify(value) }) as const;
-  await t.trigger(id, trigger('first'), { run_id: first.run_id, ...again });
-  await t.trigger(id, trigger('last'), { run_id: 'run_last-0', ...again });
+  await t.trigger(id, trigger('first'), { run_id: first.run_id, ...redelivered });
+  await t.trigger(id, trigger('last'), { run_id: 'run_last-0', ...redelivered });
   await t.quiet();
   const events = await t.events(id);
   expect(events.at(-1)).toEqual(['last', 2 * COMMITTED_RUNS + 2]);
@@ -117,7 +117,7 @@ test('what is announced again says so', async () => {
   await t.restart();
   await eventually(async () => (await t.store.collection(outbox).count()) === 0);
   await t.quiet();
-  expect(t.announced).toContainEqual({ ...left, again: true });
+  expect(t.announced).toContainEqual({ ...left, redelivered: true });
 });
 
 test('an announced row that could not be removed is removed when the store is back', async () => {

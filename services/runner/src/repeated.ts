@@ -16,7 +16,7 @@ export async function repeatedRuns(
   sourceId: string,
   messages: readonly RunsMessage[],
 ): Promise<Set<string>> {
-  const asked = messages.filter((one): one is RunJob => one.type === 'run' && one.again === true);
+  const asked = messages.filter((one): one is RunJob => one.type === 'run' && one.redelivered === true);
   const repeated = new Set<string>();
   if (asked.length === 0) return repeated;
   const ids = new Set(asked.map(({ run_id }) => run_id));

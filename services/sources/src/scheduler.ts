@@ -47,7 +47,7 @@ export function schedulerWorker({
       trace_id: tickRunId(row.id, due),
       accepted_at: now,
       // It may have been published before, and its timer not set.
-      ...(now - due > LATE_MS && { again: true }),
+      ...(now - due > LATE_MS && { redelivered: true }),
     };
     await queue.publish('runs', { key: row.source_id, payload: JSON.stringify(job) });
     // Only if nobody set the timer meanwhile.

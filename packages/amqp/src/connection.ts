@@ -5,57 +5,61 @@ import type { Log } from '@wellspring/core/log';
 import { withTimeout } from '@wellspring/core/with-timeout';
 import { type ChannelModel, connect } from 'amqplib';
 
-/** One connection to the broker, which comes back by itself for as long as it is not closed. */
-export interface Link {
+/** One connection to the broker that reconnects until it is closed. */
+export interface Connection {
   readonly isUp: boolean;
-  /** Why the broker takes no messages at the moment, such as `low on memory`. */
+  /** The broker's reason for blocking publishers, e.g. `low on memory`. */
   readonly blocked: string | undefined;
-  /** The connection, as soon as there is one; undefined when the link is closed first. */
-  connection(): Promise<ChannelModel | undefined>;
-  /** What was sent is taken first, for at most 2 seconds. */
+  /** Waits for the connection; undefined when it is closed first. */
+  model(): Promise<ChannelModel | undefined>;
+  /** Graceful for at most 2 seconds: the broker receives what was sent. */
   close(): Promise<void>;
 }
 
-const CONNECT_MS = 5_000;
-/** The broker, or a network, that is silent for two of these is gone. */
+const CONNECT_TIMEOUT_MS = 5_000;
+/** After two heartbeats without traffic the connection counts as lost. */
 const HEARTBEAT_SECONDS = 4;
-const GOODBYE_MS = 2_000;
-const OLDEST = [3, 10] as const;
+const CLOSE_TIMEOUT_MS = 2_000;
+const MIN_VERSION = [3, 10] as const;
 
-/** What no waiting will mend: credentials, permissions, a vhost that is not there. */
+/** Retrying does not help: credentials, permissions, an unknown vhost. */
 const REFUSED = /ACCESS.REFUSED|NOT.ALLOWED|Expected ConnectionOpenOk/i;
 
-/** The broker is older than what the queues are built on. */
-class TooOld extends Error {}
+class VersionTooOld extends Error {}
 
 export const RECONNECT_BACKOFF: Backoff = { baseMs: 50, maxMs: 1_000, jitterMs: 25 };
 /** A connection that lasted this long resets the backoff. */
 export const STABLE_MS = 1_000;
 
-export interface LinkTarget {
+export interface ConnectionTarget {
   /** `amqp://user:password@host:port/vhost`; several hosts, separated by commas, are the nodes of a cluster. */
   url: string;
-  /** Tells the connections of a process apart, in its log and in what the broker shows. */
+  /** Purpose of the connection, for the log and the broker's connection name. */
   of: string;
   log: Log;
-  /** Ends the wait for a broker that is not there. */
+  /** Aborts the wait for an unreachable broker. */
   signal?: AbortSignal | undefined;
-  /** Called when what was there is gone, and when it is back. */
+  /** Called when the connection is lost and when it is back. */
   changed?(): unknown;
 }
 
 /**
- * Connects; a broker that is not there is waited for. Of several nodes, each attempt asks the next one.
+ * Connects; waits for an unreachable broker. Each attempt tries the next node of the cluster.
  * @throws Error when the broker is too old, refuses the credentials or the vhost, or the signal is aborted
  */
-export async function openLink({ url, of, log, signal, changed }: LinkTarget): Promise<Link> {
+export async function openConnection({
+  url,
+  of,
+  log,
+  signal,
+  changed,
+}: ConnectionTarget): Promise<Connection> {
   const nodes = nodesOf(url);
-  // Not all processes ask the same one.
   let next = randomInt(nodes.length);
   const fields = { server: 'rabbitmq', address: nodes.map(({ host }) => host).join(), of };
   const closing = new AbortController();
   let model: ChannelModel | undefined;
-  /** Of the present socket, which it destroys. */
+  /** Aborting it destroys the present socket. */
   let life = new AbortController();
   let blocked: string | undefined;
   let downSince: number | undefined;
@@ -68,17 +72,17 @@ export async function openLink({ url, of, log, signal, changed }: LinkTarget): P
     log.warn({ ...fields, error: reasonOf(error) }, 'rabbitmq.down');
   };
 
-  /** From one attempt to connect to the end of that connection. */
+  /** The lifetime of one connection. */
   async function live(): Promise<void> {
     life = new AbortController();
     const { signal } = life;
     try {
       const node = nodes[next++ % nodes.length]!;
       const opened = await connect(node.href, {
-        timeout: CONNECT_MS,
+        timeout: CONNECT_TIMEOUT_MS,
         noDelay: true,
         clientProperties: { connection_name: `wellspring ${of}` },
-        // amqplib leaves a socket on which nothing answers any more to itself.
+        // amqplib does not destroy a socket whose peer is silent.
         ...{ signal },
       });
       const ended = Promise.withResolvers<unknown>();
@@ -104,7 +108,7 @@ export async function openLink({ url, of, log, signal, changed }: LinkTarget): P
       model = opened;
       first.resolve();
       arrival.resolve();
-      if (closing.signal.aborted) void goodbye();
+      if (closing.signal.aborted) void closeGracefully();
       lost(await ended.promise);
       changed?.();
     } finally {
@@ -119,7 +123,7 @@ export async function openLink({ url, of, log, signal, changed }: LinkTarget): P
     for (let attempt = 1; !closing.signal.aborted; attempt++) {
       const begun = performance.now();
       await live().catch((error: unknown) => {
-        if (error instanceof TooOld || REFUSED.test(String(error))) {
+        if (error instanceof VersionTooOld || REFUSED.test(String(error))) {
           first.reject(new Error(`RabbitMQ refuses the connection: ${reasonOf(error)}`));
         }
         lost(error);
@@ -130,27 +134,27 @@ export async function openLink({ url, of, log, signal, changed }: LinkTarget): P
     arrival.resolve();
   }
 
-  async function goodbye(): Promise<void> {
+  async function closeGracefully(): Promise<void> {
     await model?.close().catch(() => {});
   }
 
   const running = run();
-  const link: Link = {
+  const connection: Connection = {
     get isUp() {
       return model !== undefined && !closing.signal.aborted;
     },
     get blocked() {
       return blocked;
     },
-    async connection() {
+    async model() {
       while (!model && !closing.signal.aborted) await arrival.promise;
       return model;
     },
     async close() {
       closing.abort();
-      await withTimeout(goodbye(), GOODBYE_MS);
+      await withTimeout(closeGracefully(), CLOSE_TIMEOUT_MS);
       life.abort();
-      await withTimeout(running, GOODBYE_MS);
+      await withTimeout(running, CLOSE_TIMEOUT_MS);
     },
   };
   const aborted = () => first.reject(signal?.reason);
@@ -158,21 +162,21 @@ export async function openLink({ url, of, log, signal, changed }: LinkTarget): P
   if (signal?.aborted) aborted();
   try {
     await first.promise;
-    return link;
+    return connection;
   } catch (error) {
-    await link.close();
+    await connection.close();
     throw error;
   } finally {
     signal?.removeEventListener('abort', aborted);
   }
 }
 
-/** A URL for each node. @throws Error for what is no URL of a broker; its credentials are not in it */
+/** One URL per node. @throws Error when the URL is malformed, without its credentials */
 export function nodesOf(text: string): URL[] {
   const [, before, hosts = '', after] = /^(amqps?:\/\/(?:[^@/?]*@)?)([^@/?]+)(.*)$/s.exec(text) ?? [];
   const urls = hosts.split(',').map((host) => `${before}${host}${after}`);
   if (before === undefined || !urls.every((one) => URL.canParse(one))) {
-    throw new Error('The URL of RabbitMQ is none.');
+    throw new Error('Invalid RabbitMQ URL: use amqp://user:password@host[,host…]/vhost.');
   }
   return urls.map((one) => {
     const url = new URL(one);
@@ -181,13 +185,18 @@ export function nodesOf(text: string): URL[] {
   });
 }
 
-/** Quorum queues with a time limit for messages came with 3.10. */
+/** Quorum queues support message TTLs since 3.10. */
 function assertVersion({ connection }: ChannelModel): void {
   const { product, version } = connection.serverProperties;
   const [major = 0, minor = 0] = version.split('.').map(Number);
-  if (product !== 'RabbitMQ' || major > OLDEST[0] || (major === OLDEST[0] && minor >= OLDEST[1])) return;
-  throw new TooOld(`its version is ${version}, and ${OLDEST.join('.')} is needed`);
+  if (
+    product !== 'RabbitMQ' ||
+    major > MIN_VERSION[0] ||
+    (major === MIN_VERSION[0] && minor >= MIN_VERSION[1])
+  )
+    return;
+  throw new VersionTooOld(`Version ${version} is too old; at least ${MIN_VERSION.join('.')} is required.`);
 }
 
 const reasonOf = (error: unknown): string =>
-  (error as Error | undefined)?.message || String(error ?? 'the connection was closed');
+  (error as Error | undefined)?.message || String(error ?? 'The connection was closed');
