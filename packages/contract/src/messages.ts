@@ -10,7 +10,7 @@ export interface RunJob {
   v: 1;
   type: 'run';
   /**
-   * The same for the same work. Runs that one announcement leads to, of one channel and for one listener, are
+   * The same for the same work. Runs of one message, of one channel and for one listener, are
    * numbered: `<stem>-<n>`, n from 0; nothing else has a hyphen.
    */
   run_id: string;
@@ -24,7 +24,7 @@ export interface RunJob {
   trace_id: string;
   /** Epoch milliseconds. */
   accepted_at: number;
-  /** It may have been carried out so long ago that the state of the source remembers it no more. */
+  /** It may have run before, longer ago than the state of the source lists. */
   redelivered?: true;
 }
 
@@ -91,7 +91,7 @@ export interface EmittedMessage {
   /** Hops of the run that emitted; what listens to it runs with one more. */
   hop: number;
   events: EmittedEvent[];
-  /** It may have been announced before, however long ago. */
+  /** It may have been published before, any time ago. */
   redelivered?: true;
 }
 

@@ -6,14 +6,14 @@ import { bundles } from '@wellspring/store/collections/components';
 import { deployments, endpoints, type SourceRow, sources } from '@wellspring/store/collections/sources';
 import { createMask, type Mask } from './mask-secrets.ts';
 
-/** What never changes about a deployment, ready to be run. */
+/** The immutable part of a deployment, ready to run. */
 export interface Deployment {
   id: string;
   bundleId: string;
   bundle: Bundle;
   definition: Definition;
   instance: Omit<Instance, 'db' | 'dbRevision'>;
-  /** Hides the values of its secret props in logs and errors. */
+  /** Masks the values of its secret props in logs and errors. */
   mask: Mask;
 }
 
@@ -23,19 +23,19 @@ export interface Deployed {
 }
 
 export interface Catalog {
-  /** The source as it is now, with its current deployment or the one named; undefined when it is gone. */
+  /** The current source with its current or the given deployment; undefined if it was deleted. */
   load(sourceId: string, deploymentId?: string): Promise<Deployed | undefined>;
 }
 
-/** Deployments kept in memory; each is immutable, so nothing ever has to be invalidated. */
-const KEPT = 2000;
+/** Deployments in memory. They are immutable, so entries never need invalidation. */
+const CACHE_SIZE = 2000;
 
 export function createCatalog({ store, seal, config }: Pick<Deps, 'store' | 'seal' | 'config'>): Catalog {
   const sourceRows = store.collection(sources);
   const deploymentRows = store.collection(deployments);
   const endpointRows = store.collection(endpoints);
   const bundleRows = store.collection(bundles);
-  const kept = new Map<string, Deployment>();
+  const cache = new Map<string, Deployment>();
 
   async function read(source: SourceRow, id: string): Promise<Deployment | undefined> {
     const row = await deploymentRows.get(id);
@@ -44,7 +44,7 @@ export function createCatalog({ store, seal, config }: Pick<Deps, 'store' | 'sea
       bundleRows.get(row.bundle_id),
       endpointRows.list({ where: { source_id: source.id }, order: 'asc' }),
     ]);
-    if (!bundle) throw new Error(`the bundle ${row.bundle_id} of ${id} is missing`);
+    if (!bundle) throw new Error(`The bundle ${row.bundle_id} of the deployment ${id} is missing`);
     const { definition } = row;
     const values: Record<string, unknown> = { ...row.configured_props };
     const secrets: string[] = [];
@@ -82,14 +82,14 @@ export function createCatalog({ store, seal, config }: Pick<Deps, 'store' | 'sea
         const source = await sourceRows.get(sourceId);
         if (!source) return undefined;
         const id = deploymentId ?? source.deployment_id;
-        const deployment = kept.get(id) ?? (await read(source, id));
+        const deployment = cache.get(id) ?? (await read(source, id));
         if (deployment) {
-          kept.delete(id);
-          kept.set(id, deployment);
-          if (kept.size > KEPT) kept.delete(kept.keys().next().value!);
+          cache.delete(id);
+          cache.set(id, deployment);
+          if (cache.size > CACHE_SIZE) cache.delete(cache.keys().next().value!);
           return { source, deployment };
         }
-        // An update may have replaced and removed it since the source was read.
+        // An update may have removed it since the source was read: reread once.
         if (missing === id) return undefined;
         missing = id;
       }

@@ -26,7 +26,7 @@ const part = (run_id: string, rest: Partial<Part> = {}): Part => ({
 
 const state = { id: 'dc_1', db: {}, dedupe: {}, last_ids: {}, committed: [] } satisfies EmitterStateRow;
 
-test('the logs of runs whose ids follow one another are one row, others are not', () => {
+test('logs with consecutive ids share a row, others do not', () => {
   const group = createCommitGroup('dc_1', 'u_1');
   group.add(part('run_a', { logs: logs(5, 0, 'a1', 'a2') }));
   group.add(part('run_b', { logs: logs(5, 2, 'b1') }));
@@ -38,7 +38,7 @@ test('the logs of runs whose ids follow one another are one row, others are not'
   ]);
 });
 
-test('the events of all runs are announced by one message, each with the trace of its run', () => {
+test('one message carries the events of all runs, each with the trace id of its run', () => {
   const group = createCommitGroup('dc_1', 'u_1');
   for (const id of ['run_a', 'run_b']) {
     group.add(part(id, { emitted: [{ event_id: `5-${id}`, name: '', payload: '1' }] }));
@@ -53,13 +53,13 @@ test('the events of all runs are announced by one message, each with the trace o
   });
 });
 
-test('runs that emit nothing leave no message', () => {
+test('runs without emits publish no message', () => {
   const group = createCommitGroup('dc_1', 'u_1');
   group.add(part('run_a'));
   expect(group.close(state, 0, 7).outbox).toBeUndefined();
 });
 
-test('a group takes runs of one hop, and a bounded number and size of them', () => {
+test('a group is limited to one hop, 64 runs and 1 MB', () => {
   const group = createCommitGroup('dc_1', 'u_1');
   group.add(part('run_a', { hop: 2 }));
   expect(group.takes(part('run_b', { hop: 2 }))).toBe(true);

@@ -4,9 +4,9 @@ import type { EventRow, LogRow } from '@wellspring/store/collections/events';
 import type { OutboxRow } from '@wellspring/store/collections/outbox';
 import type { EmitterStateRow } from '@wellspring/store/collections/states';
 import type { RunCommit } from '@wellspring/store/port';
-import { outboxRow } from './emitted.ts';
+import { outboxRow } from './outbox-relay.ts';
 
-/** What one run, or one record of another service, adds to a commit. */
+/** The contribution of one run, or of one record of another service, to a commit. */
 export interface Part {
   run_id: string;
   trace_id: string;
@@ -16,28 +16,25 @@ export interface Part {
   emitted: readonly Omit<EmittedEvent, 'trace_id'>[];
 }
 
-/**
- * Runs of one source that ended within a turn, written as one commit: the state once, one outbox row, one message.
- * All of them take effect or none.
- */
+/** Runs of one source that ended in the same turn, written as one atomic commit: one state, one outbox row, one message. */
 export interface CommitGroup {
-  /** False: it is another hop, or the group is large enough; the part belongs to a new one. */
+  /** False for another hop or a full group: the part needs a new group. */
   takes(part: Part): boolean;
   add(part: Part): void;
-  /** @param state after the last part */
+  /** @param state state after the last part */
   close(
     state: EmitterStateRow,
     ifVersion: number,
     now: number,
   ): { commit: RunCommit; outbox: OutboxRow | undefined };
-  /** Resolves when the group is durable; `announced` when its message is published, too. */
+  /** Resolves when the group is durable; `published` when its message is published, too. */
   readonly written: Promise<void>;
-  readonly announced: Promise<void>;
-  settle(written: Promise<void>, announced: Promise<void>): void;
+  readonly published: Promise<void>;
+  settle(written: Promise<void>, published: Promise<void>): void;
 }
 
-const MOST_PARTS = 64;
-const MOST_BYTES = 1024 * 1024;
+const MAX_PARTS = 64;
+const MAX_BYTES = 1024 * 1024;
 
 export function createCommitGroup(emitterId: string, ownerId: string): CommitGroup {
   const events: EventRow[] = [];
@@ -47,16 +44,15 @@ export function createCommitGroup(emitterId: string, ownerId: string): CommitGro
   let parts = 0;
   let bytes = 0;
   const written = Promise.withResolvers<void>();
-  const announced = Promise.withResolvers<void>();
-  // Whoever waits sees a failure; that nobody may wait is no fault.
+  const published = Promise.withResolvers<void>();
+  // A rejection that nobody awaits is not an error.
   written.promise.catch(() => {});
-  announced.promise.catch(() => {});
+  published.promise.catch(() => {});
 
   return {
     written: written.promise,
-    announced: announced.promise,
-    takes: ({ hop }) =>
-      first === undefined || (first.hop === hop && parts < MOST_PARTS && bytes < MOST_BYTES),
+    published: published.promise,
+    takes: ({ hop }) => first === undefined || (first.hop === hop && parts < MAX_PARTS && bytes < MAX_BYTES),
     add(part) {
       first ??= part;
       parts += 1;
@@ -80,19 +76,19 @@ export function createCommitGroup(emitterId: string, ownerId: string): CommitGro
       const outbox = emitted.length > 0 ? outboxRow(message, now) : undefined;
       return { commit: { state, ifVersion, events, logs, outbox }, outbox };
     },
-    settle(durable, published) {
+    settle(durable, sent) {
       durable.then(written.resolve, written.reject);
-      published.then(announced.resolve, announced.reject);
+      sent.then(published.resolve, published.reject);
     },
   };
 }
 
-const MOST_LOG_BYTES = 256 * 1024;
+const MAX_LOG_BYTES = 256 * 1024;
 
-/** Logs whose ids follow those of the row before are kept in that row: there is one for a burst of short runs. */
+/** Appends logs with consecutive ids to the last row: a burst of short runs has one row. */
 function addLogs(rows: LogRow[], next: LogRow): void {
   const last = rows.at(-1);
-  if (last && last.records.length < MOST_LOG_BYTES && follows(last, next)) {
+  if (last && last.records.length < MAX_LOG_BYTES && follows(last, next)) {
     const records = `${last.records.slice(0, -1)},${next.records.slice(1)}`;
     rows[rows.length - 1] = { ...last, count: last.count + next.count, records };
   } else {

@@ -6,7 +6,7 @@ import { withCommitted } from './committed.ts';
 import { nextSortKey } from './next-sort-key.ts';
 import type { RunContext } from './records.ts';
 
-/** What puts the record of another service on its channel, and what announces it. */
+/** Prepares the commit of another service's record on a reserved channel. */
 export function prepareRecord(
   before: EmitterStateRow,
   run: RunContext,

@@ -32,7 +32,7 @@ const input = (fields: Partial<CommitInput> & { emits?: Emit[]; logs?: LogRecord
   run: run(),
   outcome: { emits: fields.emits ?? [], errors: [], logs: fields.logs ?? [] },
   strategy: null,
-  slot: '',
+  shard: '',
   hop: 0,
   triggerEvent: () => ({ given: true }),
   handlesRecords: false,
@@ -97,7 +97,7 @@ test('events are those that dedupe keeps, oldest first, in the order of their em
   );
 });
 
-test('the same emits in a later run give nothing new under unique', () => {
+test('the strategy unique drops the same emits of a later run', () => {
   fc.assert(
     fc.property(emits, (list) => {
       const first = prepareCommit(input({ emits: list, strategy: 'unique' }));
@@ -109,7 +109,7 @@ test('the same emits in a later run give nothing new under unique', () => {
   );
 });
 
-test('the state before is not changed, and remembers only the newest runs', () => {
+test('the previous state is not mutated, the next one lists only the newest runs', () => {
   const state: EmitterStateRow = {
     ...EMPTY,
     committed: Array.from({ length: COMMITTED_RUNS }, (_, n) => `run_old${n}`),
@@ -120,8 +120,8 @@ test('the state before is not changed, and remembers only the newest runs', () =
   expect(after.committed).toHaveLength(COMMITTED_RUNS);
   expect(after.committed.at(-1)).toBe('run_1');
   expect(after.committed).not.toContain('run_old0');
-  // Another lane has its own.
-  const many = prepareCommit(input({ state, slot: '1' })).state;
+  // Each shard has its own limit.
+  const many = prepareCommit(input({ state, shard: '1' })).state;
   expect(many.committed).toHaveLength(COMMITTED_RUNS + 1);
 });
 
@@ -135,7 +135,7 @@ test('ts is null when none was given', () => {
   ]);
 });
 
-test('log lines have ids that follow each other, as the announced records have', () => {
+test('log lines and emitted $logs records have the same consecutive ids', () => {
   const logs: LogRecord[] = [{ ts: NOW, k: 'start', level: 'info', execution_id: 'run_1' }];
   const first = prepareCommit(input({ logs, logsWanted: true }));
   expect(first.emitted.map(({ event_id, name }) => [event_id, name])).toEqual([
@@ -146,14 +146,14 @@ test('log lines have ids that follow each other, as the announced records have',
   expect(second.emitted.map(({ event_id }) => event_id)).toEqual([`${NOW}-2`, `${NOW}-3`]);
 });
 
-test('records of a listener to records are kept but not announced', () => {
+test('records of a run triggered by $errors or $logs are stored but not emitted', () => {
   const outcome = { emits: [emit()], errors: [{ name: 'E', message: 'm', stack: 's' }], logs: [] };
   const { events, emitted } = prepareCommit(input({ outcome, handlesRecords: true, logsWanted: true }));
   expect(events.map(({ stream }) => stream)).toEqual(['events', '$errors']);
   expect(emitted.map(({ name }) => name)).toEqual(['']);
 });
 
-test('a commit stores what its own run has set, and no later set is undone by it', () => {
+test('a commit stores the sets of its own run and undoes no later set', () => {
   const live = liveState('dc_1', undefined);
   const set = (key: string, json: string | undefined) => {
     const done = setDb(live, key, json);
@@ -173,7 +173,7 @@ test('a commit stores what its own run has set, and no later set is undone by it
   expect(live.db).toEqual({ a: '2', b: '"hook"' });
 });
 
-test('whatever order sets are committed in, what is stored in the end is what code sees', () => {
+test('in any commit order the stored map ends up as the code sees it', () => {
   const sets = fc.array(fc.tuple(fc.constantFrom('a', 'b', '__proto__'), fc.option(fc.nat(3)), fc.nat(2)), {
     maxLength: 15,
   });
@@ -193,7 +193,7 @@ test('whatever order sets are committed in, what is stored in the end is what co
   );
 });
 
-test('the map holds 64 KB in all; what would be too much changes nothing', () => {
+test('$service.db holds 64 KB; a set beyond that changes nothing', () => {
   const live = liveState('dc_1', { row: { ...EMPTY, db: { a: 'x'.repeat(60_000) } }, version: 3 });
   const { dbRevision } = live;
   expect(setDb(live, 'b', 'x'.repeat(10_000))).toMatch(/at most 64 KB/);
@@ -203,7 +203,7 @@ test('the map holds 64 KB in all; what would be too much changes nothing', () =>
   expect(Object.keys(live.db)).toEqual(['b']);
 });
 
-test('a large event is not kept again for each error of its run', () => {
+test('a large trigger event is not stored once per error of its run', () => {
   const errors = Array.from({ length: 100 }, (_, n) => ({ name: 'Error', message: String(n), stack: '' }));
   const outcome = { emits: [], errors, logs: [] };
   const large = { text: 'x'.repeat(900_000) };

@@ -10,10 +10,10 @@ import { withCommitted } from './committed.ts';
 import { nextSortKey } from './next-sort-key.ts';
 import { errorLogRecord, errorRecord, type LogRecord, type RunContext } from './records.ts';
 
-/** What a run did, in the order in which it did it. */
+/** The effects of a run, in order. */
 export interface Outcome {
   emits: readonly Emit[];
-  /** Errors that did not end the run, then the one that did. */
+  /** Errors reported during the run, then the one that ended it. */
   errors: readonly ThrownError[];
   logs: readonly LogRecord[];
 }
@@ -23,14 +23,14 @@ export interface CommitInput {
   run: RunContext;
   outcome: Outcome;
   strategy: DedupeStrategy | null;
-  /** Of the lane that it came by; '' without concurrency. */
-  slot: string;
+  /** Shard of the ordering key; '' without concurrency. */
+  shard: string;
   hop: number;
-  /** What the run was given; read only when there is an error. */
+  /** Input of the run; read only when there is an error. */
   triggerEvent: () => unknown;
-  /** The run handles records of `$errors` or `$logs`: its own stay off these channels. */
+  /** The run was triggered by `$errors` or `$logs`: its own records are not emitted there. */
   handlesRecords: boolean;
-  /** Somebody listens to `$logs`. */
+  /** `$logs` has a subscriber. */
   logsWanted: boolean;
   durationMs: number;
   now: number;
@@ -40,15 +40,15 @@ export interface Prepared {
   state: EmitterStateRow;
   events: EventRow[];
   logs: LogRow;
-  /** What is to be fanned out. */
+  /** Events for the fan-out. */
   emitted: Omit<EmittedEvent, 'trace_id'>[];
   counts: { emitted: number; deduped: number };
 }
 
-/** Of the records of a run's errors: those beyond tell no more what the run was given. */
-const MOST_FAILURE_BYTES = 1024 * 1024;
+/** Total size of the `$errors` records of a run that include the trigger event. */
+const MAX_FAILURE_BYTES = 1024 * 1024;
 
-/** The state after a run and all that it leaves behind. Pure but for the emit ids: the caller writes it at once. */
+/** The state after a run and the rows to write. Pure except for the random emit ids. */
 export function prepareCommit(input: CommitInput): Prepared {
   const { state, run, outcome, now } = input;
   const allocate = createAllocator(state, now);
@@ -60,7 +60,7 @@ export function prepareCommit(input: CommitInput): Prepared {
   const kept = sorted.filter((_, index) => verdicts[index] === 'keep');
   const deduped = verdicts.filter((verdict) => verdict === 'known').length;
 
-  // One allocation for all of them: there may be thousands.
+  // One allocation for all events: there may be thousands.
   const first =
     kept.length > 0 ? parseEventId(eventIdOfSortKey(allocate('events', kept.length)))! : undefined;
   const events = kept.map((emit, index) =>
@@ -73,8 +73,8 @@ export function prepareCommit(input: CommitInput): Prepared {
   const failures = errors.map((error, index) => {
     records.push(errorLogRecord(run, error, now));
     if (index === 0) triggerEvent = input.triggerEvent();
-    // A large event is not kept once for each of a hundred errors.
-    const event = failureBytes <= MOST_FAILURE_BYTES ? triggerEvent : null;
+    // A hundred errors must not store a hundred copies of a large event.
+    const event = failureBytes <= MAX_FAILURE_BYTES ? triggerEvent : null;
     const payload = errorRecord(run, event, error, now);
     failureBytes += payload.length;
     return eventRow(run, '$errors', '$errors', allocate('$errors', 1), now, { payload });
@@ -100,7 +100,7 @@ export function prepareCommit(input: CommitInput): Prepared {
       ...state,
       dedupe: caches,
       last_ids: allocate.lastIds(),
-      committed: withCommitted(state.committed, run.run_id, COMMITTED_RUNS, input.slot),
+      committed: withCommitted(state.committed, run.run_id, COMMITTED_RUNS, input.shard),
     },
     events: [...events, ...failures],
     logs,
@@ -123,7 +123,7 @@ const missingId = (run: RunContext, ts: number): LogRecord => ({
   msg: 'An event without id was dropped: a source with a dedupe strategy has to give each event an id.',
 });
 
-/** Gives out ids, per stream later than any before; several at a time lie in one millisecond. */
+/** Allocates sort keys that increase within each stream; those of one allocation share a millisecond. */
 function createAllocator(state: EmitterStateRow, now: number) {
   let lastIds: Record<string, string> = state.last_ids;
   const allocate = (stream: string, count: number): string => {

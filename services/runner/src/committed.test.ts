@@ -8,7 +8,7 @@ const runId = fc.oneof(
   fc.tuple(stem, fc.nat({ max: 12 })).map(([text, n]) => `${text}-${n}`),
 );
 
-test('exactly those that were added are there', () => {
+test('exactly the added runs are committed', () => {
   fc.assert(
     fc.property(fc.array(runId, { maxLength: 40 }), runId, (added, asked) => {
       const committed = added.reduce<string[]>((so, id) => withCommitted(so, id, 1000), []);
@@ -17,7 +17,7 @@ test('exactly those that were added are there', () => {
   );
 });
 
-test('the runs of one announcement are one entry, those that are missing told apart', () => {
+test('the runs of one message are one entry, which tells missing runs apart', () => {
   let committed: string[] = [];
   for (let n = 0; n < 1000; n++) if (n !== 7) committed = withCommitted(committed, `run_a-${n}`, 2);
   expect(committed).toEqual(['run_a-0..6,8..999']);
@@ -25,7 +25,7 @@ test('the runs of one announcement are one entry, those that are missing told ap
   expect(withCommitted(committed, 'run_a-7', 2)).toEqual(['run_a-0..999']);
 });
 
-test('the oldest entries go first', () => {
+test('the oldest entries are dropped first', () => {
   const ids = ['run_a', 'run_b-0', 'run_c', 'run_b-1', 'run_d'];
   expect(ids.reduce<string[]>((so, id) => withCommitted(so, id, 3), [])).toEqual([
     'run_c',
@@ -34,7 +34,7 @@ test('the oldest entries go first', () => {
   ]);
 });
 
-test('a lane forgets nothing for what the others have done', () => {
+test('a shard drops no entries because of the others', () => {
   let committed = withCommitted([], 'run_a', 2, '3');
   for (let n = 0; n < 100; n++) committed = withCommitted(committed, `run_b${n}`, 2, String(n % 3));
   committed = withCommitted(committed, 'run_c', 2);

@@ -1,8 +1,7 @@
 /**
- * The newest runs that a source has committed, as its state keeps them: so many of each of its lanes, since a lane may
- * wait for its process while the others go on, and be handed out again after all that. The runs that one announcement
- * led to share a stem and are numbered (see RunJob), so all of them are one entry, however many there are:
- * `<stem>-0..199,201..300`. The entries of a source with concurrency begin with their lane: `<slot>#<run id>`.
+ * The newest committed runs of a source, as its state lists them, limited per shard: one shard may fall far behind the
+ * others and then be redelivered. Runs of one emitted message share a stem and are numbered (see RunJob), so they are
+ * one entry: `<stem>-0..199,201..300`. With concurrency an entry starts with its shard: `<shard>#<run id>`.
  */
 
 type Range = [first: number, last: number];
@@ -26,13 +25,13 @@ const rangesOf = (entry: string, stem: string): Range[] =>
       return [first!, last!];
     });
 
-const named = (runId: string, slot: string) => (slot === '' ? runId : `${slot}#${runId}`);
+const named = (runId: string, shard: string) => (shard === '' ? runId : `${shard}#${runId}`);
 
-/** Whether the run is among them. @param slot of the lane that it came by; '' without concurrency */
-export function isCommitted(committed: readonly string[], runId: string, slot = ''): boolean {
-  const name = named(runId, slot);
+/** @param shard of the ordering key; '' without concurrency */
+export function isCommitted(committed: readonly string[], runId: string, shard = ''): boolean {
+  const name = named(runId, shard);
   const numbered = split(name);
-  // Not `includes`, which is several times slower on texts: every run asks twice.
+  // `includes` is several times slower on strings, and every run asks twice.
   if (!numbered) return committed.lastIndexOf(name) !== -1;
   const entry = entryOf(committed, numbered.stem);
   return (
@@ -41,31 +40,31 @@ export function isCommitted(committed: readonly string[], runId: string, slot = 
   );
 }
 
-/** With this run as the newest one; of its lane, `most` entries are kept. */
+/** Adds the run as the newest; keeps the `max` newest entries of its shard. */
 export function withCommitted(
   committed: readonly string[],
   runId: string,
-  most: number,
-  slot = '',
+  max: number,
+  shard = '',
 ): string[] {
-  const name = named(runId, slot);
+  const name = named(runId, shard);
   const numbered = split(name);
-  if (!numbered) return newest([...committed, name], slot, most);
+  if (!numbered) return newest([...committed, name], shard, max);
   const { stem, n } = numbered;
   const entry = entryOf(committed, stem);
   const ranges = entry === undefined ? [] : rangesOf(entry, stem);
   const text = add(ranges, n)
     .map(([first, last]) => (first === last ? first : `${first}..${last}`))
     .join(',');
-  return newest([...committed.filter((other) => other !== entry), `${stem}-${text}`], slot, most);
+  return newest([...committed.filter((other) => other !== entry), `${stem}-${text}`], shard, max);
 }
 
-/** Without the oldest entries of the lane. Each run pays for this: one pass, and one copy at the most. */
-function newest(entries: string[], slot: string, most: number): string[] {
-  if (entries.length <= most) return entries;
-  const prefix = `${slot}#`;
-  const isOurs = (entry: string) => (slot === '' ? !entry.includes('#') : entry.startsWith(prefix));
-  let excess = -most;
+/** Removes the oldest entries of the shard. Called for each run, hence one pass and at most one copy. */
+function newest(entries: string[], shard: string, max: number): string[] {
+  if (entries.length <= max) return entries;
+  const prefix = `${shard}#`;
+  const isOurs = (entry: string) => (shard === '' ? !entry.includes('#') : entry.startsWith(prefix));
+  let excess = -max;
   for (const entry of entries) if (isOurs(entry)) excess += 1;
   if (excess <= 0) return entries;
   return entries.filter((entry) => excess <= 0 || !isOurs(entry) || excess-- <= 0);

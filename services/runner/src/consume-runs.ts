@@ -8,59 +8,59 @@ import type { Worker } from '@wellspring/runtime/service';
 import type { SourceRow } from '@wellspring/store/collections/sources';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import type { Catalog, Deployed } from './catalog.ts';
-import { createLane, type Lane, type LaneDeps } from './lane.ts';
 import type { OwnerCosts } from './owner-costs.ts';
-import { repeatedRuns } from './repeated.ts';
-import type { RunSlots } from './run-slots.ts';
+import type { RunPermits } from './run-permits.ts';
+import { runsWithEvents } from './runs-with-events.ts';
+import { createSourceState, type SourceState, type SourceStateDeps } from './source-state.ts';
 
-/** Runs of one source handed over at a time. */
-const BATCH = 64;
-/** Runs of one source handed to its process ahead; it carries them out one after the other. */
-const AHEAD = 16;
-/** A batch of slow runs follows changes of its source after this time. */
-const LOOK_AGAIN_MS = 50;
-/** Lanes kept in memory; the idle ones beyond are read again when they are needed. */
-const KEPT_LANES = 5000;
+/** Jobs of one source per delivery. */
+const BATCH_SIZE = 64;
+/** Runs sent to the process of a source before the first has ended; it executes them in order. */
+const PIPELINE_DEPTH = 16;
+/** A batch rereads its source after this time. */
+const RELOAD_INTERVAL_MS = 50;
+/** Source states in memory; beyond, the least recently used idle one is dropped. */
+const MAX_STATES = 5000;
 
-/** The lanes of the sources that this runner holds, and what brings them work: the queue `runs` and the hooks. */
+/** Consumes the queue `runs` and serves hook calls, on the states of the sources that this runner owns. */
 export function runsWorkers(
-  deps: Pick<Deps, 'store' | 'queue' | 'call' | 'log' | 'clock'> & LaneDeps & { costs: OwnerCosts },
+  deps: Pick<Deps, 'store' | 'queue' | 'call' | 'log' | 'clock'> & SourceStateDeps & { costs: OwnerCosts },
   catalog: Catalog,
-  slots: RunSlots,
+  permits: RunPermits,
 ): Worker[] {
   const { queue, call, store, executor, costs } = deps;
-  const lanes = new Map<string, { lane: Lane; deploymentId: string; ownerId: string }>();
+  const states = new Map<string, { state: SourceState; deploymentId: string; ownerId: string }>();
   const subscriptionRows = store.collection(subscriptions);
 
-  /** The lane of a source; processes of its former code are ended. */
-  function laneOf({ source, deployment }: Deployed): Lane {
-    const known = lanes.get(source.id);
+  /** Also retires the processes of a replaced deployment. */
+  function stateOf({ source, deployment }: Deployed): SourceState {
+    const known = states.get(source.id);
     if (known) {
-      lanes.delete(source.id);
-      lanes.set(source.id, known);
+      states.delete(source.id);
+      states.set(source.id, known);
       if (known.deploymentId !== deployment.id) {
         executor.retire(`${source.id}/${known.deploymentId}/run`);
         known.deploymentId = deployment.id;
       }
-      return known.lane;
+      return known.state;
     }
-    const lane = createLane(source.id, deps);
-    lanes.set(source.id, { lane, deploymentId: deployment.id, ownerId: source.owner_id });
-    if (lanes.size > KEPT_LANES) {
-      for (const [id, old] of lanes) {
-        if (old.lane.busy || id === source.id) continue;
-        lanes.delete(id);
+    const state = createSourceState(source.id, deps);
+    states.set(source.id, { state, deploymentId: deployment.id, ownerId: source.owner_id });
+    if (states.size > MAX_STATES) {
+      for (const [id, old] of states) {
+        if (old.state.busy || id === source.id) continue;
+        states.delete(id);
         break;
       }
     }
-    return lane;
+    return state;
   }
 
   const logsWanted = async ({ id, owner_id }: Pick<SourceRow, 'id' | 'owner_id'>) =>
     (await subscriptionRows.count({ emitter_id: { in: [id, 'dc_*', owner_id] }, event_name: '$logs' }, 1)) >
     0;
 
-  /** Jobs of a source that is gone or inactive are dropped. */
+  /** Drops jobs of a deleted or inactive source. */
   function refuse(messages: readonly RunsMessage[]): void {
     const reply: HttpReply = { kind: 'refused' };
     for (const message of messages) {
@@ -68,40 +68,40 @@ export function runsWorkers(
     }
   }
 
-  /** The source as it is now. */
-  async function look(sourceId: string) {
+  /** The source and its current deployment. */
+  async function load(sourceId: string) {
     // A source never changes its owner.
-    const owner_id = lanes.get(sourceId)?.ownerId;
-    const early = owner_id === undefined ? undefined : logsWanted({ id: sourceId, owner_id });
-    const [deployed, known] = await Promise.all([catalog.load(sourceId), early]);
+    const owner_id = states.get(sourceId)?.ownerId;
+    const earlyLogsWanted = owner_id === undefined ? undefined : logsWanted({ id: sourceId, owner_id });
+    const [deployed, known] = await Promise.all([catalog.load(sourceId), earlyLogsWanted]);
     if (!deployed) return undefined;
     const wanted = known ?? (await logsWanted(deployed.source));
-    return { at: performance.now(), deployed, lane: laneOf(deployed), wanted };
+    return { at: performance.now(), deployed, state: stateOf(deployed), wanted };
   }
 
   async function handle(jobs: readonly [Job, ...Job[]]): Promise<void> {
     const messages = jobs.map(decode);
     const sourceId = messages[0]!.source_id;
-    let now = await look(sourceId);
-    if (!now) return refuse(messages);
-    const slot = String(parseOrderingKey(jobs[0].key).shard ?? '');
-    const repeated = await repeatedRuns(store, sourceId, messages);
-    const batch = await now.lane.open();
+    let source = await load(sourceId);
+    if (!source) return refuse(messages);
+    const shard = String(parseOrderingKey(jobs[0].key).shard ?? '');
+    const withEvents = await runsWithEvents(store, sourceId, messages);
+    const batch = await source.state.open();
     const pending: Promise<void>[] = [];
-    const ahead: Promise<void>[] = [];
+    const executing: Promise<void>[] = [];
     try {
-      const ownerId = now.deployed.source.owner_id;
+      const ownerId = source.deployed.source.owner_id;
       for (const message of messages) {
         if (costs.isCostly(ownerId)) {
-          await Promise.all(ahead);
+          await Promise.all(executing);
           await costs.settled(ownerId);
         }
-        if (performance.now() - now.at > LOOK_AGAIN_MS) now = await look(sourceId);
-        if (!now) {
+        if (performance.now() - source.at > RELOAD_INTERVAL_MS) source = await load(sourceId);
+        if (!source) {
           refuse(messages.slice(messages.indexOf(message)));
           break;
         }
-        const { deployed, wanted } = now;
+        const { deployed, wanted } = source;
         batch.assertIntact();
         if (message.type === 'record') {
           pending.push(batch.record(message, deployed));
@@ -111,20 +111,20 @@ export function runsWorkers(
           refuse([message]);
           continue;
         }
-        // Whether a tick is skipped depends on when the run before it ended.
-        if (message.trigger.kind === 'timer') await Promise.all(ahead);
-        else if (ahead.length >= AHEAD) await ahead.shift();
+        // A tick is skipped depending on when the previous run ended.
+        if (message.trigger.kind === 'timer') await Promise.all(executing);
+        else if (executing.length >= PIPELINE_DEPTH) await executing.shift();
         const { executed, done } = batch.run(message, deployed, {
-          slot,
+          shard,
           logsWanted: wanted,
-          isRepeated: repeated.has(message.run_id),
+          hasEvents: withEvents.has(message.run_id),
         });
         pending.push(done);
-        ahead.push(executed);
+        executing.push(executed);
         if (message.trigger.kind === 'timer') await executed;
       }
     } finally {
-      // Nothing may be under way any more when the queue hands out again what failed.
+      // Every run must have ended before the queue redelivers the failed ones.
       await Promise.allSettled(pending);
     }
     await Promise.all(pending);
@@ -133,7 +133,7 @@ export function runsWorkers(
   return [
     {
       name: 'runner.runs',
-      run: (signal) => queue.consume('runs', handle, { admit: slots.admit, batch: BATCH, signal }),
+      run: (signal) => queue.consume('runs', handle, { admit: permits.admit, batch: BATCH_SIZE, signal }),
     },
     {
       name: 'runner.hooks',
@@ -144,16 +144,15 @@ export function runsWorkers(
             const deployed = await catalog.load(source_id, deployment_id);
             if (!deployed) throw notFound('source', source_id);
             if (!deployed.deployment.definition.hooks.includes(hook)) return { ok: true };
-            // After the deadline nobody waits for the answer any more.
             const until = AbortSignal.any([signal, AbortSignal.timeout(HOOK_DEADLINE_MS)]);
             await costs.settled(deployed.source.owner_id);
-            const release = await slots.hook(deployed.source.owner_id, until);
+            const release = await permits.hook(deployed.source.owner_id, until);
             try {
-              // It may have been deleted while it waited.
+              // The source may have been deleted meanwhile.
               if (!(await catalog.load(source_id, deployment_id))) throw notFound('source', source_id);
-              // The hook may be that of other code than what runs: the lane keeps its own.
-              const lane = lanes.get(source_id)?.lane ?? laneOf(deployed);
-              const thrown = await lane.hook(hook, deployed, await logsWanted(deployed.source));
+              // The deployment of the hook may differ from the current one, so a known state is not switched to it.
+              const state = states.get(source_id)?.state ?? stateOf(deployed);
+              const thrown = await state.hook(hook, deployed, await logsWanted(deployed.source));
               return thrown ? { ok: false, name: thrown.name, message: thrown.message } : { ok: true };
             } finally {
               release();
@@ -165,8 +164,8 @@ export function runsWorkers(
           CALLS.forget,
           async ({ source_id }: ForgetCall['message']): Promise<ForgetCall['answer']> => {
             executor.retire(`${source_id}/`, { atOnce: true });
-            lanes.get(source_id)?.lane.forget();
-            lanes.delete(source_id);
+            states.get(source_id)?.state.forget();
+            states.delete(source_id);
             return { ok: true };
           },
           signal,
@@ -180,7 +179,7 @@ export function runsWorkers(
 function decode(job: Job): RunsMessage {
   const message = JSON.parse(job.payload) as RunsMessage;
   if (message.v !== 1 || (message.type !== 'run' && message.type !== 'record')) {
-    throw new PoisonJob(job.id, `Unknown message on runs: ${String(message.type)}.`);
+    throw new PoisonJob(job.id, `Unknown message type on the queue runs: ${String(message.type)}.`);
   }
   return job.redelivered && message.type === 'run' ? { ...message, redelivered: true } : message;
 }

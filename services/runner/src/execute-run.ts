@@ -12,7 +12,7 @@ import { droppedHeaders, type LogRecord, logRecord, type RunContext } from './re
 export interface Execution {
   outcome: Outcome;
   result: Result;
-  /** In their order. */
+  /** In order. */
   sets: DbSet[];
 }
 
@@ -20,15 +20,15 @@ export interface ExecuteOptions {
   task: Task;
   live: Live;
   run: RunContext;
-  /** Goes over all that becomes a log or an error. What is emitted is the user's data, and stays as it is. */
+  /** Applied to logs and errors, not to emitted data. */
   mask: Mask;
-  /** The host at which an HTTP call came in, when it is that of a single endpoint. */
+  /** Host of the HTTP call, if it belongs to a single endpoint. */
   ownHost?: string | undefined;
 }
 
 /**
- * Runs code and collects what it does, in the order in which it does it. Two things do not wait for the end: a reply,
- * and changes of `$service.db`, which the hooks and runs beside this one see at once.
+ * Executes code and collects its effects in order. Two effects apply before the end: the reply, and changes of
+ * `$service.db`, which concurrent hooks and runs see at once.
  */
 export async function executeRun(
   { executor, clock }: { executor: Executor; clock: Clock },
@@ -67,7 +67,7 @@ export async function executeRun(
     },
   };
   const given = await executor.execute(task, host, { timeoutMs: LIMITS.runMs }).catch((error: unknown) => {
-    // What the code has set will be set again when the run is repeated: the map is read anew.
+    // The redelivered run repeats its sets, so the map must be reread without them.
     live.stale = true;
     throw error;
   });

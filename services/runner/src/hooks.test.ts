@@ -9,7 +9,7 @@ import { usePlatform } from './platform.fixture.ts';
 
 const t = usePlatform();
 
-/** A hook that waits for a run to say that it may end, and a run that does what it is told. */
+/** A hook that waits until a run releases it. */
 const HOOKED = `let go;
 export default {
   name: 'Hooked',
@@ -32,14 +32,14 @@ export default {
 };`;
 
 describe('a hook', () => {
-  test('commits what it emitted, set and logged, as a run of its own', async () => {
+  test('commits its emits, sets and logs as a separate run', async () => {
     const id = await t.deploy(HOOKED);
     expect(await t.hook(id, 'deploy')).toEqual({ ok: true });
     expect(await t.events(id)).toEqual(['deployed']);
     expect((await t.logs(id)).map(({ k }) => k)).toEqual(['start', 'emit', 'end']);
   });
 
-  test('holds up no run, and what it has set is seen by runs at once', async () => {
+  test('blocks no run, and runs see its sets at once', async () => {
     const id = await t.deploy(HOOKED);
     const hook = t.hook(id, 'activate');
     await eventually(async () => {
@@ -56,7 +56,7 @@ describe('a hook', () => {
     });
   });
 
-  test('loses nothing when a run beside it fails to commit', async () => {
+  test('loses nothing when a concurrent run fails to commit', async () => {
     const id = await t.deploy(HOOKED);
     const hook = t.hook(id, 'activate');
     await eventually(async () => {
@@ -80,7 +80,7 @@ describe('a hook', () => {
     ).toHaveLength(1);
   });
 
-  test('that throws tells the caller, and leaves a record that names it', async () => {
+  test('that throws returns the error and stores a record that names the hook', async () => {
     const id = await t.deploy(HOOKED);
     expect(await t.hook(id, 'deactivate')).toEqual({ ok: false, name: 'TypeError', message: 'cannot leave' });
     expect(await t.events(id, '$errors')).toMatchObject([
@@ -92,7 +92,7 @@ describe('a hook', () => {
     ]);
   });
 
-  test('that the code does not have is over at once; a source that is gone is not found', async () => {
+  test('missing in the code succeeds at once; a deleted source is not found', async () => {
     const id = await t.deploy(`export default { name: 'Bare', run() {} };`);
     expect(await t.hook(id, 'deploy')).toEqual({ ok: true });
     expect(await t.logs(id)).toEqual([]);
@@ -103,7 +103,7 @@ describe('a hook', () => {
   });
 });
 
-test('what a commit stores ends with one run: no set of a later one is in it without its events', async () => {
+test('a commit stores no set of a later run without its events', async () => {
   const id = await t.deploy(`export default { name: 'Cursor', props: { db: '$.service.db' }, run(event) {
     this.db.set('cursor', event);
     this.$emit(event);
@@ -124,7 +124,7 @@ test('what a commit stores ends with one run: no set of a later one is in it wit
   for (const [cursor, event] of seen) expect(cursor).toBe(String(event));
 });
 
-test('a deleted source leaves nothing, whatever was under way', async () => {
+test('a deleted source leaves nothing, even with runs and hooks in progress', async () => {
   const id = await t.deploy(`export default { name: 'Slow', async run() {
     this.$emit(1);
     console.log('started');
@@ -139,14 +139,14 @@ test('a deleted source leaves nothing, whatever was under way', async () => {
   expect(await t.store.collection(states).get(id)).toBeUndefined();
 });
 
-describe('processor time that is not of a run', () => {
+describe('processor time outside of runs', () => {
   const BURN = `{ const from = process.cpuUsage().user; while (process.cpuUsage().user - from < 300_000); }`;
   const used = async () => {
     const [row = { invocations: 0, compute_ms: 0 }] = await t.store.collection(usage).list();
     return row;
   };
 
-  test('of a hook is charged to the owner, and the hook is no invocation', async () => {
+  test('of a hook is charged to the owner without counting an invocation', async () => {
     const id = await t.deploy(
       `export default { name: 'Burns', hooks: { activate() { ${BURN} } }, run() {} };`,
     );
@@ -164,7 +164,7 @@ describe('processor time that is not of a run', () => {
 });
 
 describe('preparing code', () => {
-  test('gives its bundle and its definition', async () => {
+  test('returns its bundle and its definition', async () => {
     const { bundle, bundle_id, definition } = await t.prepare(
       `export default { name: 'Read', key: 'read', version: '0.1.0', dedupe: 'last', props: { a: 'string' }, hooks: { activate() {} } };`,
     );

@@ -5,8 +5,8 @@ import type { Live } from './live-state.ts';
 import { timerEvent } from './records.ts';
 
 /**
- * A tick that fell due while the source was running is not made up for; one that comes late, after a downtime, fell due
- * when it was seen. An end in the future is that of a clock which was put back since.
+ * True for a tick that fell due during a run: it is skipped. A tick delayed by downtime counts as due when accepted. An
+ * end in the future means that the clock was put back.
  */
 export function isOvertaken(
   { trigger, accepted_at }: RunJob,
@@ -19,7 +19,7 @@ export function isOvertaken(
   return Math.max(trigger.due_at, accepted_at) < endedAt && endedAt <= now;
 }
 
-/** What the code is given. */
+/** The trigger as the code receives it. */
 export function runTrigger({ trigger }: RunJob): Extract<Task['call'], { kind: 'run' }>['trigger'] {
   if (trigger.kind === 'http') return { kind: 'http', request: trigger.request };
   const json = trigger.kind === 'timer' ? JSON.stringify(timerEvent(trigger)) : (trigger.payload ?? '{}');

@@ -2,28 +2,28 @@ import { LIMITS } from '@wellspring/contract/limits';
 import type { EmitterStateRow } from '@wellspring/store/collections/states';
 import type { CommitGroup } from './commit-group.ts';
 
-/** The state of a source as its runs see it: ahead of the stored one by what runs and what is being committed. */
+/** The state of a source as its runs see it: ahead of the stored one by the runs and commits in progress. */
 export interface Live {
-  /** As the newest commit leaves it. */
+  /** After the newest commit, written or not. */
   row: EmitterStateRow;
-  /** Of the row, once that commit is written. */
+  /** Version of `row` once that commit is written. */
   version: number;
-  /** `$service.db` as code sees it: with the sets of runs and hooks that are not over yet. */
+  /** `$service.db` as code sees it: includes the sets of unfinished runs and hooks. */
   db: Record<string, string>;
   dbBytes: number;
   dbRevision: number;
-  /** By key: the revision of the set that is in the row. */
+  /** By key: the revision of the set that `row` holds. */
   committedSets: Map<string, number>;
-  /** Runs that ended in this turn, and are about to be written. */
+  /** Runs that ended in this turn, not yet written. */
   group: CommitGroup | undefined;
-  /** A commit was refused or failed: nothing built on this state can be written any more. */
+  /** A commit failed: nothing built on this state can be written. */
   stale: boolean;
-  /** Epoch ms at which the last run, and the last run of a timer, ended; 0: none since the state was read. */
+  /** Epoch ms at which the last run, and the last run of a timer, ended; 0: none since the state was loaded. */
   runEndedAt: number;
   tickEndedAt: number;
 }
 
-/** A change of `$service.db` that took effect. */
+/** A change of `$service.db`. */
 export interface DbSet {
   key: string;
   /** JSON text; undefined: the key was removed. */
@@ -33,16 +33,16 @@ export interface DbSet {
 }
 
 /**
- * Each state read has a range of revisions of its own, so that a process of code never takes one map for another; a
- * set raises the revision by one.
+ * Each loaded state has its own range of revisions, so that a sandbox process never mistakes one map for another. A set
+ * raises the revision by one.
  */
-const SETS = 2 ** 30;
-let reads = 0;
+const REVISIONS_PER_LOAD = 2 ** 30;
+let loads = 0;
 
 const sizeOf = (db: Record<string, string>) =>
   Object.entries(db).reduce((sum, [key, json]) => sum + Buffer.byteLength(key) + Buffer.byteLength(json), 0);
 
-/** The live copy of a stored state, or of a source that has none yet. */
+/** The live copy of a stored state; a source without one starts empty. */
 export function liveState(
   sourceId: string,
   found: { row: EmitterStateRow; version: number } | undefined,
@@ -53,7 +53,7 @@ export function liveState(
     version: found?.version ?? 0,
     db: { ...row.db },
     dbBytes: sizeOf(row.db),
-    dbRevision: ++reads * SETS,
+    dbRevision: ++loads * REVISIONS_PER_LOAD,
     committedSets: new Map(),
     group: undefined,
     stale: false,
@@ -64,11 +64,11 @@ export function liveState(
 
 function put(db: Record<string, string>, key: string, json: string | undefined): void {
   if (json === undefined) delete db[key];
-  // Keys are the code's: also `__proto__` is only a key.
+  // Keys come from user code: `__proto__` is an ordinary key.
   else Object.defineProperty(db, key, { value: json, enumerable: true, configurable: true, writable: true });
 }
 
-/** Changes the map that code sees; a sentence when the change would make it too large. */
+/** Changes the map that code sees; returns an error message if the map would become too large. */
 export function setDb(live: Live, key: string, json: string | undefined): DbSet | string {
   const { db } = live;
   const entry = (text: string | undefined) =>
@@ -83,8 +83,8 @@ export function setDb(live: Live, key: string, json: string | undefined): DbSet 
 }
 
 /**
- * The map that a commit stores: the one before and what this run has set, not what runs and hooks beside and behind
- * it have: a crash would keep their sets and lose their events. A set that a later one overtook stays undone.
+ * The map that a commit stores: the previous one with the sets of this run. Sets of unfinished runs and hooks are left
+ * out, since a crash would keep them and lose their events. A set overtaken by a later one is skipped.
  */
 export function commitSets(live: Live, sets: readonly DbSet[]): Record<string, string> {
   if (sets.length === 0) return live.row.db;

@@ -29,7 +29,7 @@ describe('a secret', () => {
     expect(createMask(['abcd', ''])('abcde')).toBe('********e');
   });
 
-  test('that contains, starts or overlaps another one leaves nothing of either', () => {
+  test('that contains, starts or overlaps another one is masked with it', () => {
     const mask = createMask(['1234', 'abcd1234', 'abcd1234efgh', '34xyzw']);
     expect(mask('-abcd1234efgh-')).toBe('-********-');
     expect(mask('-abcd1234-')).toBe('-********-');
@@ -38,12 +38,12 @@ describe('a secret', () => {
   });
 });
 
-test('a text without a secret stays as it is, and so does every text when there are none', () => {
+test('a text without secrets is not changed', () => {
   expect(createMask([SECRET])('nothing of it')).toBe('nothing of it');
   expect(createMask([])).toBe(noMask);
 });
 
-test('whatever surrounds it, no secret is left, and nothing else is lost', () => {
+test('in any text all secrets are masked and nothing else', () => {
   const anySecret = fc.string({
     minLength: 4,
     maxLength: 12,
@@ -67,7 +67,7 @@ test('whatever surrounds it, no secret is left, and nothing else is lost', () =>
   );
 });
 
-test('values that are made to be slow hide the text instead of holding up the process', () => {
+test('values crafted to be slow hide the whole text instead of blocking the process', () => {
   const secrets = Array.from({ length: 500 }, (_, n) => `${'a'.repeat(10_000)}${n}`);
   expect(createMask(secrets)('a'.repeat(16_000))).toMatch(/^\(not shown/);
 });

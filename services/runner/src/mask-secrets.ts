@@ -2,22 +2,22 @@
 export type Mask = (text: string) => string;
 
 const MASK = '********';
-/** Shorter values are not masked: they would be found in texts that have nothing to do with them. */
+/** Shorter values are not masked: they match unrelated text. */
 const MIN_SECRET = 4;
-/** Lines of a secret of several lines, such as a private key, are masked by themselves from this length on. */
+/** Minimum length at which a line of a multi-line secret (a private key) is masked on its own. */
 const MIN_LINE = 8;
-/** Larger values are masked as they are, not in their encodings. */
+/** Larger values are masked only in plain form, not in their encodings. */
 const MAX_ENCODED = 8 * 1024;
-/** Compared with a needle before the whole of it is. */
-const HEAD = 16;
-/** What one call may compare, per character of the text and at least; values that are made to be slow exceed it. */
+/** Characters compared before the whole needle is. */
+const PREFIX_LENGTH = 16;
+/** Characters that one call may compare, per character of the text and at least; only hostile values need more. */
 const COMPARED_PER_CHARACTER = 16;
-const COMPARED_AT_LEAST = 128 * 1024;
-const TOO_SLOW = '(not shown: the values of the secret props cannot be told apart from this text)';
+const MIN_COMPARED = 128 * 1024;
+const TOO_SLOW = '(not shown: the secret props could not be masked in this text)';
 
 export const noMask: Mask = (text) => text;
 
-/** The forms in which a secret is printed: as it is, in JSON, in URLs, in Base64, line by line. */
+/** The forms in which a secret is printed: plain, in JSON, in URLs, in Base64, line by line. */
 function formsOf(secret: string): string[] {
   const lines = secret
     .split(/\r?\n/)
@@ -33,26 +33,23 @@ function formsOf(secret: string): string[] {
     url,
     new URLSearchParams([['', secret]]).toString().slice(1),
     url.replace(/%[0-9A-F]{2}/g, (code) => code.toLowerCase()),
-    // Without its end, which depends on what follows in longer texts only by its padding.
+    // Without padding, which is missing when more text follows.
     base64.replace(/=+$/, ''),
     Buffer.from(secret).toString('base64url'),
   ];
 }
 
-/**
- * Builds what masks these secrets with one pass over a text, however many there are. Of matches that overlap, all is
- * masked. Values with fewer than 4 characters are not.
- */
+/** Creates a mask that finds any number of secrets in one pass. Overlapping matches are masked as one. */
 export function createMask(secrets: readonly string[]): Mask {
   const needles = new Set(secrets.filter((one) => one.length >= MIN_SECRET).flatMap(formsOf));
   if (needles.size === 0) return noMask;
-  /** By their first characters, longest first. */
+  /** By their first MIN_SECRET characters, longest first. */
   const byStart = new Map<string, string[]>();
   for (const needle of [...needles].sort((a, b) => b.length - a.length)) {
     const start = needle.slice(0, MIN_SECRET);
     byStart.set(start, [...(byStart.get(start) ?? []), needle]);
   }
-  /** A bit for each hash of four characters that starts a needle: nearly all of a text is passed over by it. */
+  /** A Bloom filter of the starts of the needles: skips nearly all of a text. */
   const starts = new Uint8Array(2 ** 13);
   for (const start of byStart.keys()) {
     let hash = 0;
@@ -61,10 +58,10 @@ export function createMask(secrets: readonly string[]): Mask {
   }
 
   return (text) => {
-    let left = COMPARED_AT_LEAST + COMPARED_PER_CHARACTER * text.length;
+    let left = MIN_COMPARED + COMPARED_PER_CHARACTER * text.length;
     let masked = '';
     let copied = 0;
-    /** End of the match under way; overlapping ones prolong it. */
+    /** End of the current match; overlapping matches extend it. */
     let end = 0;
     let hash = 0;
     for (let i = 0; i < text.length; i++) {
@@ -72,11 +69,11 @@ export function createMask(secrets: readonly string[]): Mask {
       const at = i - MIN_SECRET + 1;
       if (at < 0 || (starts[hash >> 3]! & (1 << (hash & 7))) === 0) continue;
       for (const needle of byStart.get(text.slice(at, i + 1)) ?? []) {
-        // Nothing that ends within the match adds to it.
+        // A needle that ends within the match does not extend it.
         if (at + needle.length <= end) break;
-        left -= HEAD;
+        left -= PREFIX_LENGTH;
         if (left < 0) return TOO_SLOW;
-        if (!text.startsWith(needle.slice(0, HEAD), at)) continue;
+        if (!text.startsWith(needle.slice(0, PREFIX_LENGTH), at)) continue;
         left -= needle.length;
         if (left < 0) return TOO_SLOW;
         if (!text.startsWith(needle, at)) continue;
@@ -90,5 +87,5 @@ export function createMask(secrets: readonly string[]): Mask {
   };
 }
 
-/** Of the last four characters: each one is shifted out by the fourth after it. */
+/** Rolling hash of the last four characters. */
 const nextHash = (hash: number, code: number) => ((hash << 4) ^ code) & 0xffff;

@@ -6,7 +6,7 @@ import {
   parseEventId,
 } from '@wellspring/core/event-id';
 
-/** The next id of a stream, and the newest ids once it is given out. */
+/** Allocates the next `count` sort keys of a stream; returns the first and the updated `last_ids`. */
 export function nextSortKey(
   lastIds: Readonly<Record<string, string>>,
   stream: string,

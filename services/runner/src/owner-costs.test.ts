@@ -26,7 +26,7 @@ describe('the costs of an owner', () => {
     costs = createOwnerCosts({ sleep }, () => time);
   });
 
-  test('delay nobody whose runs are small, however many', async () => {
+  test('do not delay an owner of many small runs', async () => {
     for (let n = 0; n < 5000; n += 1) {
       costs.charge('u_busy', SMALL);
       time += 1;
@@ -48,7 +48,7 @@ describe('the costs of an owner', () => {
     expect(slept.length).toBeGreaterThan(0);
   });
 
-  test('count the processes that have to be replaced', async () => {
+  test('include the replacement of killed processes', async () => {
     for (let n = 0; n < 2; n += 1) costs.charge('u_attacker', { events: 0, bytes: 0, result: KILLED });
     await costs.settled('u_attacker');
     expect(slept.length).toBeGreaterThan(0);
@@ -59,7 +59,7 @@ describe('the costs of an owner', () => {
     expect(slept).toEqual([]);
   });
 
-  test('are bounded: an owner waits some seconds at the most', async () => {
+  test('delay an owner by a few seconds at most', async () => {
     for (let n = 0; n < 1000; n += 1) costs.charge('u_attacker', { events: 10_000, bytes: 0, result: OK });
     await costs.settled('u_attacker');
     expect(slept.reduce((sum, ms) => sum + ms, 0)).toBeLessThanOrEqual(5000);

@@ -2,41 +2,39 @@ import type { Clock } from '@wellspring/core/clock';
 import type { Result } from '@wellspring/sandbox/port';
 
 /**
- * What runs leave to the platform is work on its one main thread and on its processors: events to store and deliver,
- * and processes to replace. Each owner may cause a quarter of it on average. One that causes more has its next runs
- * delayed; nobody else is.
+ * Limits the work that the runs of an owner cause on the main thread: events to store and deliver, processes to replace.
+ * Each owner may use a quarter of that time on average. Beyond, its next runs are delayed; other owners' are not.
  */
 export interface OwnerCosts {
-  /** What a run has caused. */
+  /** Records the cost of a run. */
   charge(ownerId: string, run: { events: number; bytes: number; result: Result }): void;
   /** Resolves when the owner may start another run. */
   settled(ownerId: string): Promise<void>;
-  /** The owner caused more lately than it may: its runs are started one at a time. */
+  /** The owner is near its limit: its runs start one at a time. */
   isCostly(ownerId: string): boolean;
 }
 
 /** Estimates, in ms of the main thread. */
 const EVENT_MS = 0.03;
 const MEGABYTE_MS = 40;
-/** A process that was ended has to be replaced. */
+/** Replacing a process that was killed. */
 const PROCESS_MS = 60;
-/** Share of the time that one owner may cause. */
+/** Share of the main thread that one owner may use. */
 const SHARE = 0.25;
-/** What an owner may cause at once. */
+/** Debt allowed before runs are delayed. */
 const BURST_MS = 100;
-/** An owner is delayed by this much at the most. */
 const MAX_DELAY_MS = 5_000;
 /** Owners without debt are forgotten at this number. */
 const MAX_OWNERS = 10_000;
 
 const ENDED: ReadonlySet<string> = new Set(['timeout', 'memory', 'limit', 'crash', 'protocol']);
 
-/** @param now ms of a clock that is never put back */
+/** @param now monotonic ms */
 export function createOwnerCosts(
   { sleep }: Pick<Clock, 'sleep'>,
   now: () => number = () => performance.now(),
 ): OwnerCosts {
-  /** What is not paid off yet, as of a time. */
+  /** Debt of each owner at the time `at`. */
   const debts = new Map<string, { ms: number; at: number }>();
 
   function debtOf(ownerId: string): number {

@@ -7,7 +7,7 @@ import { usePlatform } from './platform.fixture.ts';
 
 const t = usePlatform();
 
-test('the code of an organization reaches its networks, within seconds of a change, and nobody else’s does', async () => {
+test('only the code of an organization reaches its networks, within seconds of a change', async () => {
   const server = createServer((socket) => socket.end()).listen(0, '127.0.0.1');
   await once(server, 'listening');
   const address = server.address();

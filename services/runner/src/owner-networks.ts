@@ -5,9 +5,9 @@ import { orgs } from '@wellspring/store/collections/users';
 
 /** The private networks that the code of an owner may reach. */
 export interface OwnerNetworks {
-  /** For a task of this owner. Reads the store once per organization; users have no networks of their own. */
+  /** For a task of this owner. Reads the store once per organization; users have no networks. */
   of(ownerId: string): Promise<NonNullable<Task['owner']>>;
-  /** Looks for changes, and gives them to the sandboxes that run. */
+  /** Applies changes to the running sandboxes. */
   worker: Worker;
 }
 
@@ -41,7 +41,7 @@ export function createOwnerNetworks(
       (await rows.list({ where: { id: { in: ids } } })).map((row) => [row.id, row.code_allow_networks ?? []]),
     );
     for (const id of ids) {
-      // An organization that was deleted allows nothing.
+      // A deleted organization allows nothing.
       const allowNetworks = found.get(id) ?? [];
       known.set(id, Promise.resolve(allowNetworks));
       executor.allowNetworks({ id, allowNetworks });

@@ -24,14 +24,14 @@ import type { Store } from '@wellspring/store/port';
 import { eventually } from '@wellspring/testing/eventually';
 import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
 import type { LogRecord } from './records.ts';
-import type { SlotCounts } from './run-slots.ts';
+import type { PermitCounts } from './run-permits.ts';
 import { createRunnerService } from './service.ts';
 
-/** What the tests of this service stand on: the whole runner on embedded adapters and real processes. */
+/** The runner on embedded adapters and real sandbox processes. */
 
 export const OWNER = 'u_0000000001';
 
-/** Called before the real thing is; a throw makes it fail. `refuse` makes a commit find another version. */
+/** Called before the real operation; a throw makes it fail. `refuse` makes a commit hit a version conflict. */
 export interface Faults {
   commit: () => 'refuse' | undefined;
   publish: (queue: QueueName) => void;
@@ -40,43 +40,43 @@ export interface Faults {
 
 export interface Platform {
   store: Store;
-  /** What the store and the queue are in. */
+  /** Database of the store and the queue. */
   db: Database;
   queue: Queue;
   call: Call;
   faults: Faults;
-  /** The runner's clock is so many ms ahead of the system's. */
+  /** Offset of the runner's clock, ms. */
   ahead: number;
   start(): void;
-  /** Ends the service and opens the file again, as another process would find it. */
+  /** Stops the service and reopens the database file, like a restarted process. */
   restart(): Promise<void>;
   prepare(code: string): Promise<PrepareCall['answer']>;
   /** A source with this code, live. */
   deploy(code: string, fields?: Partial<SourceRow>, props?: Record<string, string>): Promise<string>;
-  /** Gives a source other code. */
+  /** Deploys other code to a source. */
   replaceCode(sourceId: string, code: string): Promise<void>;
   hook(sourceId: string, hook: HookName): Promise<HookCall['answer']>;
-  /** Publishes jobs that run the source with these events, in one write; gives their run ids. */
+  /** Publishes one run per event, in one write; returns the run ids. */
   runAll(sourceId: string, list: readonly unknown[], more?: Partial<RunJob>): Promise<string[]>;
   trigger(sourceId: string, trigger: Trigger, more?: Partial<RunJob>): Promise<string>;
   record(job: Omit<RecordJob, 'v' | 'type'>): Promise<void>;
-  /** No job waits or runs. */
+  /** Resolves when no job waits or runs. */
   quiet(): Promise<void>;
   /** Parsed payloads, oldest first. */
   events(sourceId: string, stream?: 'events' | '$errors'): Promise<unknown[]>;
   logs(sourceId: string): Promise<LogRecord[]>;
   /** The value of a gauge of the service. */
   gauge(name: string): Promise<number>;
-  /** Processes of code that carry something out. */
+  /** Sandbox processes with a call in progress. */
   busy(): number;
-  /** Ends the processes of a source, and the calls that they carry out. */
+  /** Kills the processes of a source. */
   killCode(sourceId: string): void;
-  /** What was announced so far, in the order of the announcements. */
-  announced: EmittedMessage[];
+  /** Messages of the queue `emitted` so far, in order. */
+  published: EmittedMessage[];
 }
 
-/** A platform for each test of the file; its processes for code are shared. */
-export function usePlatform({ slots }: { slots?: SlotCounts } = {}): Platform {
+/** A platform for each test of the file; the sandbox is shared. */
+export function usePlatform({ permits }: { permits?: PermitCounts } = {}): Platform {
   const t = {} as Platform;
   let home: TempDir;
   let sandbox: Sandbox;
@@ -140,7 +140,7 @@ export function usePlatform({ slots }: { slots?: SlotCounts } = {}): Platform {
   beforeEach(async () => {
     directory = await tempDir();
     t.faults = { commit: () => undefined, publish: () => {}, execute: () => {} };
-    t.announced = [];
+    t.published = [];
     t.ahead = 0;
     openPorts();
     t.start();
@@ -171,13 +171,13 @@ export function usePlatform({ slots }: { slots?: SlotCounts } = {}): Platform {
         close: async () => {},
       },
       packager: sandbox.packager,
-      ...(slots && { slots }),
+      ...(permits && { permits }),
     });
     const workers = service.workers!.map((worker) => worker.run(stop.signal));
     workers.push(
       realQueue.consume(
         'emitted',
-        async ([job]) => void t.announced.push(JSON.parse(job.payload) as EmittedMessage),
+        async ([job]) => void t.published.push(JSON.parse(job.payload) as EmittedMessage),
         { concurrency: 1, signal: stop.signal },
       ),
     );

@@ -14,7 +14,7 @@ const CRASHED: Result = {
   cpuMs: 1,
 };
 
-test('an owner whose definitions end their processes waits for the next one, and other owners do not', async () => {
+test('an owner whose definitions kill their processes is delayed, other owners are not', async () => {
   let now = 0;
   const slept: number[] = [];
   const sleep = async (ms: number) => {

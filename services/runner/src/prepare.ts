@@ -8,9 +8,9 @@ import type { OwnerCosts } from './owner-costs.ts';
 import type { OwnerNetworks } from './owner-networks.ts';
 import type { UsageMeter } from './usage.ts';
 
-/** Evaluating the top level of a module and reading its definition. */
-const DEFINE_MS = 10_000;
-/** Definitions that are read at a time, by fair shares of the owners. */
+/** Time to evaluate the top level of a module and read its definition. */
+const DEFINE_TIMEOUT_MS = 10_000;
+/** Definitions read at a time, shared fairly between owners. */
 const MAX_DEFINITIONS = 16;
 
 const ignore: Host = { emit() {}, fault() {}, log() {}, respond() {}, dbSet: () => 0 };
@@ -44,12 +44,14 @@ export function prepareWorker(
           await costs.settled(owner_id);
           const release = await permits.acquire(owner_id, signal);
           const task = { bundle, bundleId: id, owner, call: { kind: 'define' } } as const;
-          const result = await executor.execute(task, ignore, { timeoutMs: DEFINE_MS }).finally(release);
+          const result = await executor
+            .execute(task, ignore, { timeoutMs: DEFINE_TIMEOUT_MS })
+            .finally(release);
           meter.countTime(owner_id, result.cpuMs);
           costs.charge(owner_id, { events: 0, bytes: 0, result });
           if (!result.ok)
             throw invalidComponent(result.error.message || `The code failed with ${result.error.name}.`);
-          if (!result.definition) throw new Error('the sandbox gave no definition');
+          if (!result.definition) throw new Error('The sandbox returned no definition');
           return { bundle_id: id, bundle, definition: result.definition };
         },
         signal,

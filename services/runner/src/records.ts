@@ -53,7 +53,7 @@ export const errorLogRecord = (run: RunContext, error: ThrownError, ts: number):
   err: { name: error.name, message: cut(error.message), stack: cut(error.stack) },
 });
 
-/** A response had headers that do not reach the client; see contract/response-headers. */
+/** Warns about response headers that were removed; see contract/response-headers. */
 export const droppedHeaders = (
   run: RunContext,
   names: readonly string[],
@@ -67,19 +67,19 @@ export const droppedHeaders = (
   msg: cut(
     `The response was sent without ${names.join(', ')}: ${
       ownHost === undefined
-        ? 'at this address a component must not set what concerns the whole origin or the connection.'
-        : 'a component must not set what concerns other hosts or the connection.'
+        ? 'at this address a component must not set headers that affect the whole origin or the connection.'
+        : 'a component must not set headers that affect other hosts or the connection.'
     }`,
   ),
 });
 
-/** A tick that fell due while the previous run was still going is not made up for, but told. */
+/** Warns about a tick that fell due during the previous run and was skipped. */
 export const skippedTick = (run: RunContext, trigger: Trigger, ts: number): LogRecord => ({
   ts,
   k: 'log',
   level: 'warn',
   execution_id: run.run_id,
-  msg: `The tick of ${new Date(trigger.kind === 'timer' ? trigger.due_at : ts).toISOString()} was skipped: the previous run was still going.`,
+  msg: `The tick of ${new Date(trigger.kind === 'timer' ? trigger.due_at : ts).toISOString()} was skipped: the previous run had not ended.`,
 });
 
 /** A record of `$errors`: the trigger, where it ran and what was thrown. JSON text. */
@@ -115,7 +115,7 @@ export const SOURCE_TYPES: Record<Trigger['kind'], SourceType> = {
   manual: 'MANUAL',
 };
 
-/** The value that the run was given, for `original_event`. */
+/** The input of the run, for `original_event`. */
 export function triggerEvent(trigger: Trigger): unknown {
   if (trigger.kind === 'http') return httpEvent(trigger.request);
   if (trigger.kind === 'timer') return timerEvent(trigger);

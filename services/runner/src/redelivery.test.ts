@@ -20,7 +20,7 @@ const publish = (sourceId: string, jobs: readonly { run_id: string; value: unkno
     ),
   );
 
-test('the runs of an announcement that was made twice run once, however many they are', async () => {
+test('the runs of a message that was published twice execute once, however many they are', async () => {
   const id = await t.deploy(COUNTING);
   const jobs = Array.from({ length: 300 }, (_, n) => ({ run_id: `run_0f-${n}`, value: n }));
   await publish(id, jobs);
@@ -29,7 +29,7 @@ test('the runs of an announcement that was made twice run once, however many the
   expect(await t.events(id)).toEqual([...jobs.map((_, n) => [n, n + 1]), ['next', 301]]);
 });
 
-test('a run that stands twice in a batch is carried out once', async () => {
+test('a run that is twice in a batch executes once', async () => {
   const id = await t.deploy(COUNTING);
   const values = ['first', 'twice', 'twice', 'last'];
   await publish(
@@ -45,18 +45,18 @@ test('a run that stands twice in a batch is carried out once', async () => {
   expect((await t.store.collection(states).get(id))!.db).toEqual({ n: '3' });
 });
 
-test('a run of one lane that is handed out again after many runs of the others runs once', async () => {
+test('a run of one shard executes once when redelivered after many runs of the other shards', async () => {
   const id = await t.deploy(`export default { name: 'Echo', run(event) { this.$emit(event); } };`, {
     concurrency: 2,
   });
-  const publishTo = (lane: number, values: readonly string[]) =>
+  const publishTo = (shard: number, values: readonly string[]) =>
     t.queue.publishMany(
       'runs',
       values.map((value) => {
         const trigger = { kind: 'manual', payload: JSON.stringify(value) };
         const job = { v: 1, type: 'run', run_id: `run_${value}`, source_id: id, trigger, hop: 0 };
         return {
-          key: formatOrderingKey({ sourceId: id, shard: lane }),
+          key: formatOrderingKey({ sourceId: id, shard }),
           payload: JSON.stringify({ ...job, trace_id: '', accepted_at: 0 }),
         };
       }),
@@ -75,7 +75,7 @@ test('a run of one lane that is handed out again after many runs of the others r
   expect(new Set(events).size).toBe(301);
 });
 
-test('a run that comes again after more runs than the state remembers runs once, when it says so', async () => {
+test('a run flagged as redelivered executes once, even after more runs than the state lists', async () => {
   const id = await t.deploy(COUNTING);
   const first = { run_id: 'run_first-0', value: 'first' };
   await publish(id, [first]);
@@ -97,7 +97,7 @@ test('a run that comes again after more runs than the state remembers runs once,
   expect(events.filter((event) => (event as unknown[])[0] === 'first')).toHaveLength(1);
 });
 
-test('what is announced again says so', async () => {
+test('a message published by the sweep is flagged as redelivered', async () => {
   const id = await t.deploy(COUNTING);
   const left = {
     v: 1,
@@ -117,10 +117,10 @@ test('what is announced again says so', async () => {
   await t.restart();
   await eventually(async () => (await t.store.collection(outbox).count()) === 0);
   await t.quiet();
-  expect(t.announced).toContainEqual({ ...left, redelivered: true });
+  expect(t.published).toContainEqual({ ...left, redelivered: true });
 });
 
-test('an announced row that could not be removed is removed when the store is back', async () => {
+test('a published outbox row that could not be removed is removed when the store is back', async () => {
   const id = await t.deploy(COUNTING);
   expect(await t.store.collection(outbox).count()).toBe(0);
   await t.db.write(() =>
@@ -129,9 +129,9 @@ test('an announced row that could not be removed is removed when the store is ba
     ),
   );
   await publish(id, [{ run_id: 'run_a', value: 1 }]);
-  await eventually(() => t.announced.length === 1);
+  await eventually(() => t.published.length === 1);
   expect(await t.store.collection(outbox).count()).toBe(1);
   await t.db.write(() => t.db.exec('DROP TRIGGER full'));
   await eventually(async () => (await t.store.collection(outbox).count()) === 0);
-  expect(t.announced).toHaveLength(1);
+  expect(t.published).toHaveLength(1);
 });

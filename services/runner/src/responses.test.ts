@@ -20,7 +20,7 @@ const called = (headers: Record<string, string>): Trigger => ({
   },
 });
 
-test('headers of a response that do not reach the client are named once in the log of the run', async () => {
+test('the log of a run names each removed response header once', async () => {
   const id = await t.deploy(CODE);
   await t.trigger(id, called({ 'Set-Cookie': 'a=1', 'Alt-Svc': 'clear', 'x-custom': '1' }));
   await t.trigger(id, called({ 'x-custom': '1' }));

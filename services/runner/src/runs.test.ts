@@ -19,25 +19,25 @@ const COUNTING = `export default { name: 'Counting', props: { db: '$.service.db'
   this.$emit([event, n]);
 } };`;
 const numbers = (count: number) => Array.from({ length: count }, (_, index) => index);
-const announcedPayloads = (name = '') =>
-  t.announced.flatMap(({ events }) =>
+const publishedPayloads = (name = '') =>
+  t.published.flatMap(({ events }) =>
     events.filter((event) => event.name === name).map(({ payload }) => JSON.parse(payload)),
   );
 
 describe('runs of a source', () => {
-  test('are carried out and committed in the order of their arrival', async () => {
+  test('execute and commit in order of arrival', async () => {
     const id = await t.deploy(COUNTING);
     await t.runAll(id, numbers(200));
     await t.quiet();
     const expected = numbers(200).map((n) => [n, n + 1]);
     expect(await t.events(id)).toEqual(expected);
-    expect(announcedPayloads()).toEqual(expected);
+    expect(publishedPayloads()).toEqual(expected);
     expect((await t.store.collection(states).get(id))!.db).toEqual({ n: '200' });
-    // Removed a moment after they were announced.
+    // Outbox rows are removed shortly after publishing.
     await eventually(async () => (await t.store.collection(outbox).count()) === 0);
   });
 
-  test('emit nothing twice when they are handed out again after their commit', async () => {
+  test('redelivered after their commit emit nothing twice', async () => {
     const id = await t.deploy(COUNTING);
     let failures = 2;
     t.faults.publish = (queue) => {
@@ -47,7 +47,7 @@ describe('runs of a source', () => {
     await t.quiet();
     const expected = numbers(20).map((n) => [n, n + 1]);
     expect(await t.events(id)).toEqual(expected);
-    expect(new Set(announcedPayloads().map(([n]) => n))).toEqual(new Set(numbers(20)));
+    expect(new Set(publishedPayloads().map(([n]) => n))).toEqual(new Set(numbers(20)));
   });
 
   test.each(['refuse', 'throw'] as const)('keep their order when a commit fails (%s)', async (how) => {
@@ -62,7 +62,7 @@ describe('runs of a source', () => {
     await t.runAll(id, numbers(40));
     await t.quiet();
     expect(await t.events(id)).toEqual(numbers(40).map((n) => [n, n + 1]));
-    expect(announcedPayloads()).toEqual(numbers(40).map((n) => [n, n + 1]));
+    expect(publishedPayloads()).toEqual(numbers(40).map((n) => [n, n + 1]));
   });
 
   test('keep their order when the sandbox fails', async () => {
@@ -77,7 +77,7 @@ describe('runs of a source', () => {
     expect(await t.events(id)).toEqual(numbers(40).map((n) => [n, n + 1]));
   });
 
-  test('are not begun any more behind one that could not be committed', async () => {
+  test('do not start behind one that failed to commit', async () => {
     const id = await t.deploy(`export default { name: 'Slow', async run(event) {
       await new Promise((resolve) => setTimeout(resolve, 5));
       this.$emit(event);
@@ -95,11 +95,11 @@ describe('runs of a source', () => {
     await t.runAll(id, numbers(60));
     await t.quiet();
     expect(await t.events(id)).toEqual(numbers(60));
-    // Those that were handed to the process ahead are carried out once more, not the whole batch.
+    // Only the pipelined runs execute twice, not the whole batch.
     expect(calls).toBeLessThan(2 * 60);
   });
 
-  test('give way to another writer of the state, and go on from what it wrote', async () => {
+  test('continue from the state that another writer stored', async () => {
     const id = await t.deploy(COUNTING);
     await t.runAll(id, ['first']);
     await t.quiet();
@@ -132,10 +132,10 @@ describe('runs of a source', () => {
       owner_id: OWNER,
       source_type: 'MANUAL',
     });
-    expect(announcedPayloads('$errors')).toHaveLength(2);
+    expect(publishedPayloads('$errors')).toHaveLength(2);
   });
 
-  test('of new code begin with the next job, with the state as it was', async () => {
+  test('use a redeployment from the next job on and keep the state', async () => {
     const id = await t.deploy(COUNTING);
     await t.runAll(id, ['old']);
     await t.quiet();
@@ -148,24 +148,24 @@ describe('runs of a source', () => {
     ]);
   });
 
-  test('do not take place while it is inactive, and a caller that waits is told', async () => {
+  test('of an inactive source are dropped, and the waiting caller is told', async () => {
     const id = await t.deploy(ECHO, { active: false });
-    const mailbox = t.call.open();
-    await t.runAll(id, ['dropped'], { reply_to: mailbox.address });
-    expect(await mailbox.receive(5000)).toEqual({ kind: 'refused' });
+    const replies = t.call.open();
+    await t.runAll(id, ['dropped'], { reply_to: replies.address });
+    expect(await replies.receive(5000)).toEqual({ kind: 'refused' });
     await t.store.collection(sources).patch(id, { active: true });
     await t.runAll(id, ['kept']);
     await t.quiet();
     expect(await t.events(id)).toEqual(['kept']);
   });
 
-  test('are dropped when it is gone', async () => {
+  test('of a deleted source are dropped', async () => {
     await t.runAll('dc_0000000000', ['dropped']);
     await t.quiet();
     expect((await t.queue.deadLetters.list()).length).toBe(0);
   });
 
-  test('at the tenth hop may not emit: a $errors record says so', async () => {
+  test('at the tenth hop must not emit and report it on $errors', async () => {
     const id = await t.deploy(ECHO);
     await t.runAll(id, ['still'], { hop: MAX_HOPS - 1 });
     await t.runAll(id, ['refused'], { hop: MAX_HOPS });
@@ -188,7 +188,7 @@ describe('runs of a source', () => {
 });
 
 describe('with concurrency', () => {
-  test('runs take place side by side and lose nothing', async () => {
+  test('runs execute concurrently and lose nothing', async () => {
     const id = await t.deploy(
       `export default { name: 'Beside', async run(event) {
         await new Promise((resolve) => setTimeout(resolve, 20));
@@ -223,7 +223,7 @@ describe('a caller that waits', () => {
       async run(event) { ${body} } };`;
   async function ask(body: string): Promise<HttpReply | undefined> {
     const id = await t.deploy(answering(body));
-    const mailbox = t.call.open();
+    const replies = t.call.open();
     const request = {
       method: 'POST',
       path: '/',
@@ -233,11 +233,11 @@ describe('a caller that waits', () => {
       client_ip: 'c',
       text: 'hi',
     };
-    await t.trigger(id, { kind: 'http', request }, { reply_to: mailbox.address });
-    return (await mailbox.receive(10_000)) as HttpReply | undefined;
+    await t.trigger(id, { kind: 'http', request }, { reply_to: replies.address });
+    return (await replies.receive(10_000)) as HttpReply | undefined;
   }
 
-  test('gets the reply when it is given, not when the run ends', async () => {
+  test('gets the reply before the run ends', async () => {
     const reply = await ask(
       `this.http.respond({ status: 201, body: event.body }); await new Promise((r) => setTimeout(r, 1500)); this.$emit('end');`,
     );
@@ -247,7 +247,7 @@ describe('a caller that waits', () => {
       headers: {},
       body: Buffer.from('hi').toString('base64'),
     });
-    expect(announcedPayloads()).toEqual([]);
+    expect(publishedPayloads()).toEqual([]);
   });
 
   test.each([
@@ -261,7 +261,7 @@ describe('a caller that waits', () => {
 });
 
 describe('records', () => {
-  test('every run leaves its start, what it said, and its end with counts', async () => {
+  test('every run stores its start, its log lines, and its end with counts', async () => {
     const id = await t.deploy(`export default { name: 'Talking', dedupe: 'unique', run(event) {
       console.log('said', event);
       this.$emit(1, { id: 1, summary: 'one', name: 'channel' });
@@ -279,11 +279,11 @@ describe('records', () => {
     expect(records[6]).toMatchObject({ emitted: 1, deduped: 1, duration_ms: expect.any(Number) });
   });
 
-  test('$logs are announced only when somebody listens, and never those of a listener to records', async () => {
+  test('$logs are emitted only to subscribers, and never those of a run triggered by a record', async () => {
     const id = await t.deploy(ECHO);
     await t.runAll(id, [1]);
     await t.quiet();
-    expect(announcedPayloads('$logs')).toEqual([]);
+    expect(publishedPayloads('$logs')).toEqual([]);
     await t.store.collection(subscriptions).insert({
       id: 'sub_0000000001',
       owner_id: OWNER,
@@ -295,8 +295,8 @@ describe('records', () => {
     });
     await t.runAll(id, [2]);
     await t.quiet();
-    expect(announcedPayloads('$logs').map(({ k }) => k)).toEqual(['start', 'emit', 'end']);
-    t.announced.length = 0;
+    expect(publishedPayloads('$logs').map(({ k }) => k)).toEqual(['start', 'emit', 'end']);
+    t.published.length = 0;
     const event = {
       kind: 'event' as const,
       payload: '3',
@@ -306,7 +306,7 @@ describe('records', () => {
     };
     await t.trigger(id, event);
     await t.quiet();
-    expect(announcedPayloads('$logs')).toEqual([]);
+    expect(publishedPayloads('$logs')).toEqual([]);
     expect(await t.events(id)).toEqual([1, 2, 3]);
   });
 
@@ -325,16 +325,16 @@ describe('records', () => {
     await t.quiet();
     expect(await t.events(id, '$errors')).toEqual([{ error: {} }]);
     expect(await t.logs(id)).toEqual([{ k: 'log' }]);
-    // Announcing twice is allowed, under one id.
-    const announced = t.announced.flatMap((message) =>
+    // A record may be published twice, with the same id.
+    const published = t.published.flatMap((message) =>
       message.events.map(({ name, event_id }) => `${name} ${event_id}`),
     );
-    expect(new Set(announced).size).toBe(2);
-    expect(announcedPayloads('$logs')).toEqual([{ k: 'log' }]);
+    expect(new Set(published).size).toBe(2);
+    expect(publishedPayloads('$logs')).toEqual([{ k: 'log' }]);
   });
 });
 
-test('what was committed and not announced is announced after a restart', async () => {
+test('events that were committed but not published are published after a restart', async () => {
   const id = await t.deploy(
     `export default { name: 'Hooked', hooks: { deploy() { this.$emit('from the hook'); } }, run() {} };`,
   );
@@ -343,15 +343,15 @@ test('what was committed and not announced is announced after a restart', async 
   };
   expect(await t.hook(id, 'deploy')).toEqual({ ok: true });
   expect(await t.store.collection(outbox).count()).toBe(1);
-  expect(announcedPayloads()).toEqual([]);
+  expect(publishedPayloads()).toEqual([]);
   t.faults.publish = () => {};
   await t.restart();
   await eventually(async () => (await t.store.collection(outbox).count()) === 0);
   await t.quiet();
-  expect(announcedPayloads()).toEqual(['from the hook']);
+  expect(publishedPayloads()).toEqual(['from the hook']);
 });
 
-test('a message of another kind goes to the dead letters and holds up nobody', async () => {
+test('a message of unknown type goes to the dead letters and blocks no other', async () => {
   const id = await t.deploy(ECHO);
   await t.queue.publish('runs', { key: id, payload: '{"v":2,"type":"run"}' });
   await t.runAll(id, ['after']);

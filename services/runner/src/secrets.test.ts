@@ -25,7 +25,7 @@ const CODE = `export default {
   hooks: { activate() { throw new Error('hook saw ' + this.token + ' ' + this.plain); } },
 };`;
 
-test('values of secret props are masked in logs and errors, others are shown; what is emitted stays as it is', async () => {
+test('values of secret props are masked in logs and errors, not in emitted events', async () => {
   const id = await t.deploy(CODE, {}, { token: SECRET, plain: PLAIN });
   await t.runAll(id, [1]);
   await t.quiet();
@@ -53,7 +53,7 @@ test('values of secret props are masked in logs and errors, others are shown; wh
   expect((await t.events(id))[0]).toEqual({ token: SECRET, plain: PLAIN });
 });
 
-test('a hook that throws tells its caller no secret', async () => {
+test('secrets are masked in the error of a hook', async () => {
   const id = await t.deploy(CODE, {}, { token: SECRET, plain: PLAIN });
   expect(await t.hook(id, 'activate')).toMatchObject({ ok: false, message: `hook saw ******** ${PLAIN}` });
 });

@@ -3,12 +3,12 @@ import type { Service } from '@wellspring/runtime/service';
 import type { Executor, Packager } from '@wellspring/sandbox/port';
 import { createCatalog } from './catalog.ts';
 import { runsWorkers } from './consume-runs.ts';
-import { createAnnouncer } from './emitted.ts';
+import { createOutboxRelay } from './outbox-relay.ts';
+import { outboxSweep } from './outbox-sweep.ts';
 import { createOwnerCosts } from './owner-costs.ts';
 import { createOwnerNetworks } from './owner-networks.ts';
 import { prepareWorker } from './prepare.ts';
-import { createRunSlots, SLOT_COUNTS, type SlotCounts } from './run-slots.ts';
-import { outboxSweep } from './sweep.ts';
+import { createRunPermits, PERMIT_COUNTS, type PermitCounts } from './run-permits.ts';
 import { createUsageMeter } from './usage.ts';
 
 export interface RunnerDeps
@@ -18,8 +18,8 @@ export interface RunnerDeps
   > {
   executor: Executor;
   packager: Packager;
-  /** Default: SLOT_COUNTS. */
-  slots?: SlotCounts;
+  /** Default: PERMIT_COUNTS. */
+  permits?: PermitCounts;
 }
 
 /** Runs user code: the runs of sources in their order, their hooks, and the reading of definitions. */
@@ -35,16 +35,16 @@ export function createRunnerService(deps: RunnerDeps): Service {
   metrics.gauge('wellspring_sandbox_tier', 'How user code is kept in: 1 for the tier in use', () => 1, {
     tier: executor.tier,
   });
-  const slots = createRunSlots(deps, deps.slots ?? SLOT_COUNTS);
-  metrics.gauge('wellspring_run_slots_held', 'Run slots in use', () => slots.stats().held);
+  const permits = createRunPermits(deps, deps.permits ?? PERMIT_COUNTS);
+  metrics.gauge('wellspring_run_permits_held', 'Run permits in use', () => permits.stats().held);
   metrics.gauge(
-    'wellspring_run_slots_waiting',
-    'Sources whose runs wait for a run slot',
-    () => slots.stats().waiting,
+    'wellspring_run_permits_waiting',
+    'Sources whose runs wait for a run permit',
+    () => permits.stats().waiting,
   );
   const costs = createOwnerCosts(deps.clock);
   const networks = createOwnerNetworks(deps, executor);
-  const announcer = createAnnouncer(deps);
+  const relay = createOutboxRelay(deps);
   const meter = createUsageMeter(deps);
   const observe = (result: string, duration: number) => {
     runs.inc({ result });
@@ -54,14 +54,14 @@ export function createRunnerService(deps: RunnerDeps): Service {
     name: 'runner',
     workers: [
       prepareWorker(deps, { ...deps, networks, costs, meter }),
-      ...runsWorkers({ ...deps, announcer, meter, costs, networks, observe }, createCatalog(deps), slots),
-      outboxSweep(deps, announcer, deps.config.mode === 'embedded'),
+      ...runsWorkers({ ...deps, relay, meter, costs, networks, observe }, createCatalog(deps), permits),
+      outboxSweep(deps, relay, deps.config.mode === 'embedded'),
       meter.worker,
       networks.worker,
     ],
     async dispose() {
       await executor.close();
-      await announcer.close();
+      await relay.close();
       await meter.flush();
     },
   };

@@ -15,7 +15,7 @@ describe('ticks', () => {
     expect(await t.events(id)).toEqual([{ timestamp: 1_700_000_000, interval_seconds: 60 }]);
   });
 
-  test('that fell due while the run before was going are skipped, with a line in $logs', async () => {
+  test('that fell due during the previous run are skipped, with a line in $logs', async () => {
     const id = await t.deploy(TIMED);
     const now = systemClock.now();
     await t.trigger(id, tick(now - 2000));
@@ -29,7 +29,7 @@ describe('ticks', () => {
     ]);
   });
 
-  test('that make up for a downtime are not skipped for a run that is over', async () => {
+  test('delayed by downtime are not skipped because of a finished run', async () => {
     const id = await t.deploy(
       `export default { name: 'Both', run(event) { this.$emit(event.timestamp ?? event); } };`,
     );
@@ -40,7 +40,7 @@ describe('ticks', () => {
     expect(await t.events(id)).toEqual(['first', 1_700_000_000]);
   });
 
-  test('are not skipped for a run that ended by a clock which was put back since', async () => {
+  test('are not skipped because of a run that ended before the clock was put back', async () => {
     const id = await t.deploy(
       `export default { name: 'Timed', run(event) { this.$emit(event.timestamp); } };`,
     );
@@ -53,7 +53,7 @@ describe('ticks', () => {
     expect(await t.events(id)).toHaveLength(2);
   });
 
-  test('whose commit failed are not skipped for that', async () => {
+  test('whose commit failed are not skipped when redelivered', async () => {
     const id = await t.deploy(TIMED);
     let commits = 0;
     t.faults.commit = () => (++commits === 1 ? 'refuse' : undefined);

@@ -46,7 +46,7 @@ export function schedulerWorker({
       hop: 0,
       trace_id: tickRunId(row.id, due),
       accepted_at: now,
-      // It may have been published before, and its timer not set.
+      // It may have been published before without its timer being advanced.
       ...(now - due > LATE_MS && { redelivered: true }),
     };
     await queue.publish('runs', { key: row.source_id, payload: JSON.stringify(job) });

@@ -331,10 +331,10 @@ export const ATTACKS: readonly AttackRow[] = [
   },
   {
     id: '34',
-    attempt: 'Hold every run slot, hook, compiler or process start with runs that never end',
+    attempt: 'Hold every run permit, hook, compiler or process start with runs that never end',
     expected: 'Only the owner at its limit waits',
     tiers: ALL,
-    shownBy: ['services/runner/src/run-slots.test.ts', `${TESTS}/pool.test.ts`],
+    shownBy: ['services/runner/src/run-permits.test.ts', `${TESTS}/pool.test.ts`],
   },
   {
     id: '35',

@@ -12,19 +12,19 @@ import { type Outcome, prepareCommit } from './commit.ts';
 import { type CommitGroup, createCommitGroup, type Part } from './commit-group.ts';
 import { prepareRecord } from './commit-record.ts';
 import { isCommitted } from './committed.ts';
-import type { Announcer } from './emitted.ts';
 import { executeRun } from './execute-run.ts';
 import { isOvertaken, runTrigger } from './job-trigger.ts';
 import { commitSets, type DbSet, type Live, liveState, setDb } from './live-state.ts';
+import type { OutboxRelay } from './outbox-relay.ts';
 import type { OwnerCosts } from './owner-costs.ts';
 import type { OwnerNetworks } from './owner-networks.ts';
 import { type RunContext, SOURCE_TYPES, type SourceType, skippedTick, triggerEvent } from './records.ts';
 import type { UsageMeter } from './usage.ts';
 
-/** What the lanes of a runner share. */
-export interface LaneDeps extends Pick<Deps, 'store' | 'call' | 'clock' | 'log' | 'config'> {
+/** Shared by the source states of a runner. */
+export interface SourceStateDeps extends Pick<Deps, 'store' | 'call' | 'clock' | 'log' | 'config'> {
   executor: Executor;
-  announcer: Announcer;
+  relay: OutboxRelay;
   meter: UsageMeter;
   costs: Pick<OwnerCosts, 'charge'>;
   networks: Pick<OwnerNetworks, 'of'>;
@@ -33,56 +33,53 @@ export interface LaneDeps extends Pick<Deps, 'store' | 'call' | 'clock' | 'log' 
 }
 
 /**
- * The live state of one source: its `$service.db`, what dedupe knows, its newest ids. One lane exists per source in
- * the whole platform; the version of the stored state is the fence should there ever be two.
+ * The live state of one source: its `$service.db`, its dedupe caches, its newest ids. One runner at a time holds it;
+ * the version of the stored state fences off a second one.
  */
-export interface Lane {
-  /** Begins a batch of jobs. */
+export interface SourceState {
+  /** Starts a batch of jobs. */
   open(): Promise<Batch>;
-  /** Runs a hook in a process of its own and commits what it did; gives what it threw. */
+  /** Runs a hook in a separate process and commits its effects; returns the error it threw. */
   hook(hook: HookName, deployed: Deployed, logsWanted: boolean): Promise<ThrownError | undefined>;
-  /** The source was deleted: nothing is committed any more. */
+  /** The source was deleted: rejects further commits. */
   forget(): void;
-  /** Something runs or is being committed. */
+  /** A run or a commit is in progress. */
   readonly busy: boolean;
 }
 
 /**
- * Jobs that were handed out together. Runs are executed one after the other; while the commit of one is being made
- * durable, the next may execute. Commits take effect in their order, and after a failure nothing of the batch is
- * begun any more: what was committed is a beginning of the batch, and the rest is handed out again.
+ * Jobs delivered together. Runs execute one after the other; the next one may execute while a commit is being made
+ * durable. Commits take effect in order. After a failure no job of the batch starts: the committed jobs are a prefix of
+ * the batch, and the queue redelivers the rest.
  */
 export interface Batch {
-  /** `done` resolves when the run is committed and announced; `executed` tells when the next one may start. */
+  /** `executed` resolves when the next run may start, `done` when this one is committed and published. */
   run(job: RunJob, deployed: Deployed, options: RunOptions): { executed: Promise<void>; done: Promise<void> };
   record(job: RecordJob, deployed: Deployed): Promise<void>;
-  /** @throws Fenced when something before has failed, and nothing may be begun */
+  /** @throws Fenced after an earlier failure: no further job may start */
   assertIntact(): void;
 }
 
 export interface RunOptions {
-  /** Names the process among those of a source with concurrency. */
-  slot: string;
-  /** Somebody listens to `$logs`. */
+  /** Selects one of the processes of a source with concurrency. */
+  shard: string;
+  /** `$logs` has a subscriber. */
   logsWanted: boolean;
-  /** It was committed so long ago that the state does not tell. */
-  isRepeated: boolean;
+  /** The store holds events of this run: it was committed, though the state may no longer list it. */
+  hasEvents: boolean;
 }
 
-/**
- * Nothing can be committed on the state at hand: another runner has the source, or a write failed. No fault of the run,
- * which is to be handed out again as often as it takes.
- */
+/** The state at hand is stale: another runner owns the source, or a write failed. The run is redelivered. */
 export class Fenced extends Unavailable {
   override readonly name = 'Fenced';
 }
 
-/** A hook is not handed out again, so its commit is tried again when a run beside it failed to commit. */
-const HOOK_COMMITS = 3;
+/** Hooks are not redelivered; their commit is retried when a concurrent run fails to commit. */
+const MAX_HOOK_COMMITS = 3;
 
 interface CommitOptions {
   deployed: Deployed;
-  slot: string;
+  shard: string;
   hop: number;
   traceId: string;
   /** The run was started by a record of `$errors` or `$logs`. */
@@ -96,21 +93,21 @@ const bytesOf = ({ emits, logs }: Outcome): number =>
   emits.reduce((sum, { payload }) => sum + payload.length, 0) +
   logs.reduce((sum, { msg = '' }) => sum + msg.length, 0);
 
-/** What a run or a hook left to the platform. */
+/** Input of `OwnerCosts.charge`. */
 const costOf = (outcome: Outcome, result: Result) => ({
   events: outcome.emits.length,
   bytes: bytesOf(outcome),
   result,
 });
 
-export function createLane(sourceId: string, deps: LaneDeps): Lane {
-  const { store, executor, clock, call, announcer, meter, costs, networks, log } = deps;
+export function createSourceState(sourceId: string, deps: SourceStateDeps): SourceState {
+  const { store, executor, clock, call, relay, meter, costs, networks, log } = deps;
   const stateRows = store.collection(states);
   let loading: Promise<Live> | undefined;
   let active = 0;
   let forgotten = false;
 
-  /** The live state; read from the store once, and again after a commit failed. */
+  /** The live state; reread from the store after a failed commit. */
   async function load(): Promise<Live> {
     loading ??= stateRows.getVersioned(sourceId).then((found) => liveState(sourceId, found));
     const current = loading;
@@ -136,7 +133,7 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
     }
   }
 
-  /** Writes the group of a turn. Whatever follows builds on a state that is ahead of the stored one. */
+  /** Writes the commit group of a turn. Later runs build on a state ahead of the stored one. */
   function flush(live: Live): void {
     const { group } = live;
     if (!group) return;
@@ -151,22 +148,23 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
       } finally {
         if (!done) live.stale = true;
       }
-      if (!done) throw new Fenced(`the state of ${sourceId} is not this runner's any more`);
-      announcer.wake(sourceId);
+      if (!done)
+        throw new Fenced(`The state of ${sourceId} was changed by another runner or could not be written`);
+      relay.wake(sourceId);
     })();
     group.settle(
       written,
-      written.then(() => outbox && announcer.announce(outbox)),
+      written.then(() => outbox && relay.publish(outbox)),
     );
   }
 
   /**
-   * Adds what was built from the live state, in the same turn in which it was built, to the commit of this turn.
+   * Adds a part to the commit group of this turn. The part must have been built from the live state in the same turn.
    * @throws Fenced
    */
   function join(live: Live, ownerId: string, state: EmitterStateRow, part: Part): CommitGroup {
-    if (forgotten) throw new Fenced(`${sourceId} was deleted`);
-    if (live.stale) throw new Fenced(`an earlier commit of ${sourceId} failed`);
+    if (forgotten) throw new Fenced(`The source ${sourceId} was deleted`);
+    if (live.stale) throw new Fenced(`An earlier commit of ${sourceId} failed`);
     if (live.group && !live.group.takes(part)) flush(live);
     if (!live.group) {
       live.group = createCommitGroup(sourceId, ownerId);
@@ -177,22 +175,22 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
     return live.group;
   }
 
-  /** Begins the commit of a run; undefined: it is committed already, a job came twice. */
+  /** Starts the commit of a run; undefined for a duplicate of a committed run. */
   function commit(
     live: Live,
     run: RunContext,
     outcome: Outcome,
     sets: readonly DbSet[],
-    { deployed, slot, hop, traceId, handlesRecords, logsWanted, event, durationMs }: CommitOptions,
+    { deployed, shard, hop, traceId, handlesRecords, logsWanted, event, durationMs }: CommitOptions,
   ): CommitGroup | undefined {
     const { run_id } = run;
-    if (isCommitted(live.row.committed, run_id, slot)) return undefined;
+    if (isCommitted(live.row.committed, run_id, shard)) return undefined;
     const { state, events, logs, emitted } = prepareCommit({
       state: live.row,
       run,
       outcome,
       strategy: deployed.deployment.definition.dedupe,
-      slot,
+      shard,
       hop,
       triggerEvent: event,
       handlesRecords,
@@ -204,22 +202,22 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
     return join(live, deployed.source.owner_id, { ...state, db: commitSets(live, sets) }, part);
   }
 
-  /** As commit; resolves when it is announced, too. */
-  const commitRun = async (...args: Parameters<typeof commit>): Promise<void> => commit(...args)?.announced;
+  /** Like `commit`; resolves when the message is published, too. */
+  const commitRun = async (...args: Parameters<typeof commit>): Promise<void> => commit(...args)?.published;
 
   const taskOf = (
     { deployment }: Deployed,
     owner: NonNullable<Task['owner']>,
     live: Live,
-    lane: string,
-    what: Task['call'],
+    processName: string,
+    taskCall: Task['call'],
   ): Task => ({
-    process: `${sourceId}/${deployment.id}/${lane}`,
+    process: `${sourceId}/${deployment.id}/${processName}`,
     bundle: deployment.bundle,
     bundleId: deployment.bundleId,
     owner,
     instance: { ...deployment.instance, db: live.db, dbRevision: live.dbRevision },
-    call: what,
+    call: taskCall,
   });
 
   const contextOf = (
@@ -237,25 +235,25 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
   });
 
   /**
-   * A run that was handed out again although it was committed: its announcement may be missing. (One that was
-   * committed behind another is announced with that one, or by the sweep.)
+   * Publishes the outbox row of a committed run that was redelivered, if the row is still there. The row of a commit
+   * group has the id of its first run; the other runs rely on that one or on the sweep.
    */
-  const announceAgain = async (runId: string) => {
-    const left = await announcer.pending(runId);
-    if (left) await announcer.announceAgain(left);
+  const republish = async (runId: string) => {
+    const left = await relay.pending(runId);
+    if (left) await relay.publishRedelivered(left);
   };
 
-  /** Executes a run and begins its commit, once the run before it is executed, too. */
+  /** Executes a run; starts its commit once the previous run has executed. */
   async function start(
     live: Live,
     job: RunJob,
     deployed: Deployed,
-    { slot, logsWanted, isRepeated }: RunOptions,
+    { shard, logsWanted, hasEvents }: RunOptions,
     before: Promise<unknown>,
   ): Promise<{ committed: Promise<unknown> }> {
     const { trigger, run_id, reply_to } = job;
-    if (isRepeated || isCommitted(live.row.committed, run_id, slot)) {
-      return { committed: announceAgain(run_id) };
+    if (hasEvents || isCommitted(live.row.committed, run_id, shard)) {
+      return { committed: republish(run_id) };
     }
     let waiting = reply_to !== undefined;
     const respond = (reply: HttpReply) => {
@@ -265,7 +263,7 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
     const run = contextOf(run_id, deployed, SOURCE_TYPES[trigger.kind], job.accepted_at);
     const options: CommitOptions = {
       deployed,
-      slot,
+      shard,
       hop: job.hop,
       traceId: job.trace_id,
       handlesRecords: trigger.kind === 'event' && /^\$(errors|logs)$/.test(trigger.event_name),
@@ -280,7 +278,7 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
     }
     const emitTrigger = !deployed.deployment.definition.has_run;
     const owner = await networks.of(deployed.source.owner_id);
-    const task = taskOf(deployed, owner, live, `run${slot}`, {
+    const task = taskOf(deployed, owner, live, `run${shard}`, {
       kind: 'run',
       trigger: runTrigger(job),
       emitTrigger,
@@ -320,33 +318,33 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
       const fail = () => {
         broken = true;
       };
-      /** A job may have come twice: what the first one does is all there is to do. */
-      const begun = new Map<string, { executed: Promise<void>; done: Promise<void> }>();
+      /** By run id: a duplicate in the batch shares the result of the first. */
+      const started = new Map<string, { executed: Promise<void>; done: Promise<void> }>();
       return {
         assertIntact() {
-          if (broken || live.stale) throw new Fenced(`an earlier job of ${sourceId} failed`);
+          if (broken || live.stale) throw new Fenced(`An earlier job of ${sourceId} failed`);
         },
         run(job, deployed, options) {
-          const same = begun.get(job.run_id);
+          const same = started.get(job.run_id);
           if (same) return same;
-          const started = start(live, job, deployed, options, last);
-          last = started;
+          const execution = start(live, job, deployed, options, last);
+          last = execution;
           const done = working(async () => {
-            await (await started).committed;
+            await (await execution).committed;
           });
-          // Whoever waits for `done` sees the failure; until then it must not count as unhandled.
+          // Keeps a failure of `done` from counting as unhandled before it is awaited.
           done.catch(fail);
-          const one = { executed: started.then(() => {}, fail), done };
-          begun.set(job.run_id, one);
+          const one = { executed: execution.then(() => {}, fail), done };
+          started.set(job.run_id, one);
           return one;
         },
         record(job, deployed) {
           const done = working(async () => {
-            if (isCommitted(live.row.committed, job.run_id)) return announceAgain(job.run_id);
+            if (isCommitted(live.row.committed, job.run_id)) return republish(job.run_id);
             const now = clock.now();
             const run = contextOf(job.run_id, deployed, 'EMIT', now);
             const { state, part } = prepareRecord(live.row, run, job, now);
-            await join(live, deployed.source.owner_id, state, part).announced;
+            await join(live, deployed.source.owner_id, state, part).published;
           });
           done.catch(fail);
           return done;
@@ -364,17 +362,18 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
         const { outcome, result, sets } = await executeRun(deps, { task, live, run, mask }, () => {});
         meter.countTime(deployed.source.owner_id, result.cpuMs);
         costs.charge(deployed.source.owner_id, costOf(outcome, result));
-        // Hooks are rare: their process is not worth keeping.
+        // Hooks are rare: their process is not reused.
         executor.retire(task.process!);
         for (let attempt = 1; ; attempt++) {
           const current = await load();
-          // What was set in a state that is not the current one any more, is set again.
-          const own = current === live ? sets : sets.flatMap(({ key, json }) => setAgain(current, key, json));
+          // The live state was reread: replay the changes on it.
+          const own =
+            current === live ? sets : sets.flatMap(({ key, json }) => replaySet(current, key, json));
           try {
-            // Should its announcement fail, the sweep makes up for it.
+            // If publishing fails, the sweep publishes the row.
             await commit(current, run, outcome, own, {
               deployed,
-              slot: '',
+              shard: '',
               hop: 0,
               traceId: run.run_id,
               handlesRecords: false,
@@ -384,14 +383,14 @@ export function createLane(sourceId: string, deps: LaneDeps): Lane {
             })?.written;
             return result.ok ? undefined : result.error;
           } catch (error) {
-            if (!(error instanceof Fenced) || forgotten || attempt === HOOK_COMMITS) throw error;
+            if (!(error instanceof Fenced) || forgotten || attempt === MAX_HOOK_COMMITS) throw error;
           }
         }
       }),
   };
 }
 
-function setAgain(live: Live, key: string, json: string | undefined): DbSet[] {
+function replaySet(live: Live, key: string, json: string | undefined): DbSet[] {
   const set = setDb(live, key, json);
   return typeof set === 'string' ? [] : [set];
 }

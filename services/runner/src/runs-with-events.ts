@@ -3,24 +3,24 @@ import { eventSortKey, parseEventId } from '@wellspring/core/event-id';
 import { type EventRow, events } from '@wellspring/store/collections/events';
 import type { Store } from '@wellspring/store/port';
 
-/** By so much the clocks of processes may differ. */
-const SKEW_MS = 10_000;
-const PAGE = 500;
+/** Assumed difference between the clocks of two processes. */
+const MAX_CLOCK_SKEW_MS = 10_000;
+const PAGE_SIZE = 500;
 
 /**
- * The ids of those runs of a source that come again (see RunJob) and have left events: they were committed, however long
- * ago. One that emits nothing leaves no trace beyond what the state remembers.
+ * The ids of redelivered runs that have stored events, and thus were committed. A run without events is recognized only
+ * while the state lists it.
  */
-export async function repeatedRuns(
+export async function runsWithEvents(
   store: Store,
   sourceId: string,
   messages: readonly RunsMessage[],
 ): Promise<Set<string>> {
-  const asked = messages.filter((one): one is RunJob => one.type === 'run' && one.redelivered === true);
-  const repeated = new Set<string>();
-  if (asked.length === 0) return repeated;
-  const ids = new Set(asked.map(({ run_id }) => run_id));
-  const since = Math.min(...asked.map(earliest)) - SKEW_MS;
+  const redelivered = messages.filter((one): one is RunJob => one.type === 'run' && one.redelivered === true);
+  const found = new Set<string>();
+  if (redelivered.length === 0) return found;
+  const ids = new Set(redelivered.map(({ run_id }) => run_id));
+  const since = Math.min(...redelivered.map(earliest)) - MAX_CLOCK_SKEW_MS;
   const rows = store.collection(events);
   for (const stream of ['events', '$errors'] as const) {
     let after: string | undefined = eventSortKey({ ms: Math.max(0, since), n: 0 });
@@ -29,16 +29,16 @@ export async function repeatedRuns(
         where: { partition: `${sourceId}/${stream}`, sort_key: { gt: after } },
         orderBy: 'sort_key',
         order: 'asc',
-        limit: PAGE,
+        limit: PAGE_SIZE,
       });
-      for (const { run_id } of page) if (ids.has(run_id)) repeated.add(run_id);
-      after = page.length < PAGE ? undefined : page.at(-1)!.sort_key;
+      for (const { run_id } of page) if (ids.has(run_id)) found.add(run_id);
+      after = page.length < PAGE_SIZE ? undefined : page.at(-1)!.sort_key;
     }
   }
-  return repeated;
+  return found;
 }
 
-/** Epoch ms before which it cannot have run; its `accepted_at` may be that of the repetition. */
+/** Earliest possible start, epoch ms. `accepted_at` may be that of the redelivery. */
 function earliest({ trigger, accepted_at }: RunJob): number {
   if (trigger.kind === 'event') return parseEventId(trigger.event_id)?.ms ?? 0;
   return trigger.kind === 'timer' ? trigger.due_at : accepted_at;

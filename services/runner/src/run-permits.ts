@@ -3,24 +3,24 @@ import { parseOrderingKey } from '@wellspring/core/ordering-key';
 import type { Deps } from '@wellspring/runtime/deps';
 import { sources } from '@wellspring/store/collections/sources';
 
-export interface SlotCounts {
-  /** Sources that run at a time in one runner. */
+export interface PermitCounts {
+  /** Concurrent runs in one runner. */
   runs: number;
-  /** Hooks that run at a time in one runner; each has a process of its own, beside the runs. */
+  /** Concurrent hooks in one runner, each in a separate process. */
   hooks: number;
 }
 
-export const SLOT_COUNTS: SlotCounts = { runs: 256, hooks: 64 };
-/** Owners of sources that are kept in memory. */
+export const PERMIT_COUNTS: PermitCounts = { runs: 256, hooks: 64 };
+/** Size of the cache of source owners. */
 const MAX_OWNERS = 20_000;
-/** Jobs of sources that are gone share the slots of one owner; they are dropped at once. */
-const GONE = 'gone';
+/** Jobs of deleted sources share the permits of one owner; they are dropped at once. */
+const DELETED = 'deleted';
 
 /**
- * What one runner can execute at a time, shared fairly between the owners of the sources: an owner whose runs never end
- * gets half of the slots at most, and its further runs wait without holding up those of other owners.
+ * Permits for the runs and hooks of one runner, shared fairly between owners: an owner whose runs never end holds at most
+ * half of them, and its waiting runs do not block other owners.
  */
-export interface RunSlots {
+export interface RunPermits {
   /** For ConsumeOptions of the queue `runs`. */
   admit(key: string, signal: AbortSignal): Promise<() => void>;
   /** @throws the reason of the signal */
@@ -28,7 +28,7 @@ export interface RunSlots {
   stats(): { held: number; waiting: number };
 }
 
-export function createRunSlots({ store }: Pick<Deps, 'store'>, counts: SlotCounts): RunSlots {
+export function createRunPermits({ store }: Pick<Deps, 'store'>, counts: PermitCounts): RunPermits {
   const runs = createFairPermits({ total: counts.runs });
   const hooks = createFairPermits({ total: counts.hooks });
   const rows = store.collection(sources);
@@ -37,7 +37,7 @@ export function createRunSlots({ store }: Pick<Deps, 'store'>, counts: SlotCount
   async function ownerOf(sourceId: string): Promise<string> {
     // A source never changes its owner.
     const known = owners.get(sourceId) ?? (await rows.get(sourceId))?.owner_id;
-    if (known === undefined) return GONE;
+    if (known === undefined) return DELETED;
     owners.delete(sourceId);
     owners.set(sourceId, known);
     if (owners.size > MAX_OWNERS) owners.delete(owners.keys().next().value!);

@@ -4,7 +4,7 @@ import { deleteSourceRows } from '@wellspring/store/collections/delete-source';
 import { eventually } from '@wellspring/testing/eventually';
 import { OWNER, usePlatform } from './platform.fixture.ts';
 
-const t = usePlatform({ slots: { runs: 4, hooks: 4 } });
+const t = usePlatform({ permits: { runs: 4, hooks: 4 } });
 
 const ATTACKER = 'u_attacker01';
 const NEVER = `export default { name: 'Never', async run(event) {
@@ -14,10 +14,10 @@ const NEVER = `export default { name: 'Never', async run(event) {
 } };`;
 const ECHO = `export default { name: 'Echo', run(event) { this.$emit(event); } };`;
 
-const held = () => t.gauge('wellspring_run_slots_held');
-const waiting = () => t.gauge('wellspring_run_slots_waiting');
+const held = () => t.gauge('wellspring_run_permits_held');
+const waiting = () => t.gauge('wellspring_run_permits_waiting');
 
-/** So many sources of one owner whose runs never end, each with two jobs. */
+/** Deploys `count` sources of one owner whose runs never end, each with two jobs. */
 async function neverSettling(count: number): Promise<string[]> {
   const ids: string[] = [];
   for (let n = 0; n < count; n++) ids.push(await t.deploy(NEVER, { owner_id: ATTACKER, user_id: ATTACKER }));
@@ -25,7 +25,7 @@ async function neverSettling(count: number): Promise<string[]> {
   return ids;
 }
 
-/** Deletes the sources, which ends what never ends by itself. */
+/** Deletes the sources, which kills their runs. */
 const forget = async (ids: readonly string[]) => {
   for (const id of ids) await deleteSourceRows(t.store, id);
   for (const id of ids) await t.queue.purgeKey('runs', id);
@@ -33,9 +33,9 @@ const forget = async (ids: readonly string[]) => {
 };
 
 describe('an owner whose runs never end', () => {
-  test('holds half of the run slots, and the runs of another owner are executed in their order meanwhile', async () => {
+  test('holds half of the run permits, and the runs of another owner execute in order', async () => {
     const attacking = await neverSettling(8);
-    // Positive control: the attack has the share that one owner may have, and waits for more.
+    // Positive control: the attacker holds its full share and waits for more.
     await eventually(async () => (await held()) === 2, { ms: 20_000 });
     expect(await waiting()).toBe(6);
 
@@ -49,7 +49,7 @@ describe('an owner whose runs never end', () => {
     await t.quiet();
   });
 
-  test('loses none of the runs that wait for a slot', async () => {
+  test('loses none of the runs that wait for a permit', async () => {
     const attacking = await neverSettling(2);
     await eventually(async () => (await held()) === 2, { ms: 20_000 });
     const ids: string[] = [];
@@ -61,14 +61,14 @@ describe('an owner whose runs never end', () => {
     for (const id of ids) expect(await t.events(id)).toEqual(['first', 'second']);
   });
 
-  test('leaves its waiting runs to the next start of the runner', async () => {
+  test('keeps its waiting runs across a restart of the runner', async () => {
     const attacking = await neverSettling(2);
     await eventually(async () => (await held()) === 2, { ms: 20_000 });
     const id = await t.deploy(ECHO, { owner_id: ATTACKER, user_id: ATTACKER });
     await t.runAll(id, ['first', 'second']);
     await eventually(async () => (await waiting()) === 1);
     const restarted = t.restart();
-    // A runner that stops ends its processes, too.
+    // A stopping runner kills its processes.
     for (const one of attacking) t.killCode(one);
     await restarted;
     await t.quiet();
@@ -76,7 +76,7 @@ describe('an owner whose runs never end', () => {
   });
 });
 
-test('hooks that never end hold half of the hook slots, and a hook of another owner is run', async () => {
+test('hooks that never end hold half of the hook permits, and a hook of another owner executes', async () => {
   const hook = `hooks: { async activate() { this.$emit('began'); await new Promise(() => setInterval(() => {}, 60_000)); } }`;
   const attacking: string[] = [];
   for (let n = 0; n < 4; n++) {
@@ -98,6 +98,5 @@ test('hooks that never end hold half of the hook slots, and a hook of another ow
   expect(await t.hook(id, 'activate')).toEqual({ ok: true });
   expect(t.busy()).toBe(2);
   expect(ended).toEqual([]);
-  // Those that wait are gone with their sources, those that run are ended.
   await forget(attacking);
 });

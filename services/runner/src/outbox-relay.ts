@@ -1,0 +1,94 @@
+import type { EmittedMessage } from '@wellspring/contract/messages';
+import { eventsTopic } from '@wellspring/pubsub/port';
+import type { Deps } from '@wellspring/runtime/deps';
+import { type OutboxRow, outbox } from '@wellspring/store/collections/outbox';
+
+/** Attempts to remove published rows; the sweep handles what is left. */
+const MAX_ATTEMPTS = 20;
+const RETRY_DELAY_MS = 1_000;
+/** Rows not removed by then are left to the sweep of another process. */
+const CLOSE_TIMEOUT_MS = 5_000;
+/** Rows published within this time are removed in one statement. */
+const BATCH_DELAY_MS = 50;
+
+/** Publishes committed events to the fan-out. */
+export interface OutboxRelay {
+  /** Publishes the message of an outbox row and schedules the removal of the row. */
+  publish(row: OutboxRow): Promise<void>;
+  /** Like `publish`, for a row that may have been published before: flags the message as redelivered. */
+  publishRedelivered(row: OutboxRow): Promise<void>;
+  /** The outbox row of a committed run, if it is still there. */
+  pending(runId: string): Promise<OutboxRow | undefined>;
+  /** Notifies the followers of the emitter's event streams. */
+  wake(emitterId: string): void;
+  /** Removes the rows published so far, within CLOSE_TIMEOUT_MS. */
+  close(): Promise<void>;
+}
+
+export function createOutboxRelay({
+  store,
+  queue,
+  pubsub,
+  clock,
+  log,
+}: Pick<Deps, 'store' | 'queue' | 'pubsub' | 'clock' | 'log'>): OutboxRelay {
+  const rows = store.collection(outbox);
+  let removable: string[] = [];
+  let removing: Promise<void> | undefined;
+  const closing = new AbortController();
+
+  /** One statement for many rows. Not awaited: the sweep republishes a row that stays. */
+  function removeSoon(id: string): void {
+    removable.push(id);
+    removing ??= (async () => {
+      while (removable.length > 0) {
+        await clock.sleep(BATCH_DELAY_MS, closing.signal);
+        const ids = removable;
+        removable = [];
+        await removeAll(ids);
+      }
+      removing = undefined;
+    })();
+  }
+
+  async function removeAll(ids: readonly string[]): Promise<void> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        await rows.removeWhere({ id: { in: [...ids] } });
+        return;
+      } catch (error) {
+        log.warn({ run_ids: ids, error: String(error) }, 'outbox.remove_failed');
+      }
+      if (attempt === MAX_ATTEMPTS || closing.signal.aborted) return;
+      await clock.sleep(RETRY_DELAY_MS, closing.signal);
+    }
+  }
+
+  async function send({ id, emitter_id }: OutboxRow, payload: string): Promise<void> {
+    await queue.publish('emitted', { key: emitter_id, payload });
+    removeSoon(id);
+  }
+
+  return {
+    publish: (row) => send(row, row.message),
+    publishRedelivered(row) {
+      const message: EmittedMessage = { ...(JSON.parse(row.message) as EmittedMessage), redelivered: true };
+      return send(row, JSON.stringify(message));
+    },
+    pending: (runId) => rows.get(runId),
+    async close() {
+      closing.abort();
+      const late = new AbortController();
+      await Promise.race([removing, clock.sleep(CLOSE_TIMEOUT_MS, late.signal)]);
+      late.abort();
+    },
+    wake: (emitterId) => pubsub.publish(eventsTopic(emitterId)),
+  };
+}
+
+export const outboxRow = (message: EmittedMessage, now: number): OutboxRow => ({
+  id: message.run_id,
+  emitter_id: message.emitter_id,
+  created_at_ms: now,
+  message: JSON.stringify(message),
+});

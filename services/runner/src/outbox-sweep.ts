@@ -1,0 +1,39 @@
+import type { Deps } from '@wellspring/runtime/deps';
+import type { Worker } from '@wellspring/runtime/service';
+import { outbox } from '@wellspring/store/collections/outbox';
+import type { OutboxRelay } from './outbox-relay.ts';
+
+const SWEEP_INTERVAL_MS = 10_000;
+/** Younger rows are still being published by their run. */
+const MIN_AGE_MS = 30_000;
+
+/** Publishes outbox rows that a crash left between commit and publish. */
+export function outboxSweep(
+  { store, clock, log }: Pick<Deps, 'store' | 'clock' | 'log'>,
+  relay: OutboxRelay,
+  singleProcess: boolean,
+): Worker {
+  const rows = store.collection(outbox);
+  return {
+    name: 'runner.outbox-sweep',
+    async run(signal) {
+      // A single process has no publish in progress at its start: every row was left by a crash.
+      let olderThan = singleProcess ? clock.now() : clock.now() - MIN_AGE_MS;
+      while (!signal.aborted) {
+        const found = await rows.list({
+          where: { created_at_ms: { lte: olderThan } },
+          orderBy: 'created_at_ms',
+          order: 'asc',
+          limit: 100,
+        });
+        for (const row of found) {
+          await relay.publishRedelivered(row);
+          await rows.remove(row.id);
+        }
+        if (found.length > 0) log.info({ count: found.length }, 'outbox.swept');
+        if (found.length < 100) await clock.sleep(SWEEP_INTERVAL_MS, signal);
+        olderThan = clock.now() - MIN_AGE_MS;
+      }
+    },
+  };
+}
