@@ -17,7 +17,7 @@ describe('attempts', () => {
     return { emitter, sink, hook };
   };
 
-  test('a failure is repeated when its time has come, under the same id and with new signature', async () => {
+  test('a failed delivery is retried when due, with the same id and a new signature', async () => {
     const { emitter, sink, hook } = await delivering((_, n) => (n < 3 ? 500 : 204));
     await t.emit(emitter, [event('größe')]);
     for (const wait of [6_000, 6 * 60_000]) {
@@ -69,7 +69,7 @@ describe('attempts', () => {
     expect([await t.deliveries(), sink.requests].map(({ length }) => length)).toEqual([1, 1]);
   });
 
-  test('410 from an address that was changed meanwhile does not disable the webhook', async () => {
+  test('410 from a URL that was changed meanwhile does not disable the webhook', async () => {
     const rows = t.store.collection(webhooks);
     const moved = await t.receive();
     const { emitter, hook } = await delivering(async () => {
@@ -92,7 +92,7 @@ describe('attempts', () => {
     expect(target.requests).toEqual([]);
   });
 
-  test('what cannot be reached, by address or by guard, is repeated and says why', async () => {
+  test('an unreachable or forbidden address is retried, and the log says why', async () => {
     const gone = await t.receive();
     await gone.close();
     const emitter = await t.source();
@@ -110,7 +110,7 @@ describe('attempts', () => {
     ]);
   });
 
-  test('after the tenth failure it has failed for good', async () => {
+  test('the tenth failure is final', async () => {
     const { emitter, sink } = await delivering(() => 500);
     await t.emit(emitter, [event(1)]);
     for (let n = 1; n < 10; n++) {
@@ -122,7 +122,7 @@ describe('attempts', () => {
     expect(sink.requests).toHaveLength(10);
   });
 
-  test('five days of nothing but failures disable the webhook and tell its emitters once', async () => {
+  test('five days without a success disable the webhook and notify its emitters once', async () => {
     const { emitter, hook } = await delivering(() => 500);
     const [second, foreign] = [await t.source(), await t.source({ owner_id: 'u_0000000009' })];
     await t.subscribe(second, hook.id, 'orders');
@@ -145,12 +145,12 @@ describe('attempts', () => {
     );
     await until(t.deliveries, ([row]) => row?.attempts === 2);
     t.clock.advance(DAY);
-    // The next time it is due, it fails without an attempt: the webhook is off.
+    // When due, it fails without an attempt: the webhook is disabled.
     expect(await t.untilStatus('failed')).toMatchObject([{ attempts: 2 }]);
     expect(await t.queue.depth('runs')).toBe(0);
   });
 
-  test('a success ends the time of failures', async () => {
+  test('a success resets the five days', async () => {
     const { emitter, hook } = await delivering((_, n) => (n === 1 ? 500 : 200));
     await t.emit(emitter, [event(1)]);
     await until(
@@ -186,7 +186,7 @@ describe('attempts', () => {
     expect(() => new Webhook(hook.secret).verify(fresh!.text, fresh!.headers as never)).toThrow();
   });
 
-  test('a deleted webhook gets nothing more, and its deliveries go', async () => {
+  test('a deleted webhook receives nothing, and its deliveries are removed', async () => {
     const { emitter, sink, hook } = await delivering(() => 500);
     await t.emit(emitter, [event(1)]);
     await until(t.deliveries, ([row]) => row?.attempts === 1);

@@ -5,43 +5,42 @@ import { deliveries } from '@wellspring/store/collections/webhooks';
 import type { Store } from '@wellspring/store/port';
 import type { Attempts, Held } from './attempts.ts';
 import { LEASE_MS } from './lease.ts';
-import type { Slots } from './slots.ts';
+import type { Permits } from './permits.ts';
 
 export interface ClaimDeps {
   store: Store;
   pubsub: PubSub;
   clock: Clock;
   log: Log;
-  slots: Slots<Held>;
+  permits: Permits<Held>;
   attempts: Attempts;
-  /** Nobody else uses the store: what is leased when the loop is made is held by a process that is gone. */
-  alone: boolean;
+  /** No other process uses the store: existing leases belong to a process that has ended. */
+  singleProcess: boolean;
 }
 
-const CLAIM = 64;
-/** Leases of a process that is gone, looked at together. */
-const PAGE = 256;
-/** The longest sleep: also finds what was made due while the wake-up was lost. */
-const LOOK_MS = 1_000;
-/** How often waiting lines are looked for that another process left behind. */
-const DISCOVER_MS = 30_000;
-const AFTER_FAILURE_MS = 1_000;
+const MAX_CLAIM = 64;
+const PAGE_SIZE = 256;
+/** Polls for due deliveries in case a wake-up was lost. */
+const POLL_INTERVAL_MS = 1_000;
+/** Polls for parked deliveries that another process left behind. */
+const DISCOVER_INTERVAL_MS = 30_000;
+const RETRY_DELAY_MS = 1_000;
 
 export interface ClaimLoop {
-  /** Something may have become due, or a slot free. */
+  /** A delivery may have become due, or a permit free. */
   wake(): void;
   run(signal: AbortSignal): Promise<void>;
 }
 
 /**
- * Takes deliveries that are due, and those that are parked as soon as their webhook has free slots, and hands them
- * to attempts. What is taken is leased: when this process dies, somebody takes it again after LEASE_MS.
+ * Claims due deliveries, and parked ones as soon as their webhook has free permits, and passes them to `attempts`. A
+ * claim is a lease: if this process dies, another one claims the delivery after LEASE_MS.
  */
 export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
-  const { pubsub, clock, log, slots, attempts } = deps;
+  const { pubsub, clock, log, permits, attempts } = deps;
   const rows = deps.store.collection(deliveries);
-  const madeAt = clock.now();
-  let takenOver = !deps.alone;
+  const startedAt = clock.now();
+  let takenOver = !deps.singleProcess;
   let woken = false;
   let endSleep = () => {};
 
@@ -50,53 +49,53 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
     endSleep();
   }
 
-  /** Starts parked deliveries of the webhook whose turn it is. */
-  async function takeParked(): Promise<boolean> {
-    const turn = slots.turn();
+  /** Claims parked deliveries of the webhook whose turn it is. */
+  async function claimParked(): Promise<boolean> {
+    const turn = permits.turn();
     if (!turn) return false;
-    slots.setParked(turn.webhookId, false);
+    permits.setParked(turn.webhookId, false);
     const lease = clock.now() + LEASE_MS;
-    const taken = await rows.claim(
+    const claimed = await rows.claim(
       { where: { waiting: turn.webhookId }, orderBy: 'id', order: 'asc', limit: turn.count },
       { waiting: null, due_at: lease },
     );
-    if (taken.length === turn.count) slots.setParked(turn.webhookId, true);
-    for (const row of taken) attempts.accept(row, lease, true);
+    if (claimed.length === turn.count) permits.setParked(turn.webhookId, true);
+    for (const row of claimed) attempts.accept(row, lease, true);
     return true;
   }
 
-  async function takeDue(): Promise<boolean> {
+  async function claimDue(): Promise<boolean> {
     const now = clock.now();
     if ((await rows.count({ due_at: { lte: now } }, 1)) === 0) return false;
     const lease = now + LEASE_MS;
-    const taken = await rows.claim(
-      { where: { due_at: { lte: now } }, orderBy: 'due_at', order: 'asc', limit: CLAIM },
+    const claimed = await rows.claim(
+      { where: { due_at: { lte: now } }, orderBy: 'due_at', order: 'asc', limit: MAX_CLAIM },
       { due_at: lease },
     );
-    for (const row of taken) attempts.accept(row, lease);
-    return taken.length > 0;
+    for (const row of claimed) attempts.accept(row, lease);
+    return claimed.length > 0;
   }
 
-  /** Makes due what the process before held for a first attempt. A later attempt waits until its lease is over. */
+  /** Makes due the first attempts leased by the previous process. Later attempts wait for their lease to expire. */
   async function takeOver(): Promise<void> {
     // Leases of this process end later.
-    const lt = madeAt + LEASE_MS;
-    for (let gt = madeAt; ; ) {
+    const lt = startedAt + LEASE_MS;
+    for (let gt = startedAt; ; ) {
       const page = await rows.list({
         where: { due_at: { gt, lt } },
         orderBy: 'due_at',
         order: 'asc',
-        limit: PAGE,
+        limit: PAGE_SIZE,
       });
-      const held = page.filter(({ attempts: made }) => made === 0);
-      await Promise.all(held.map(({ id, due_at }) => rows.patch(id, { due_at: madeAt }, { due_at })));
-      if (page.length < PAGE) return;
-      // Further ones may have the same time as the last, unless all that are left have to wait.
+      const held = page.filter((row) => row.attempts === 0);
+      await Promise.all(held.map(({ id, due_at }) => rows.patch(id, { due_at: startedAt }, { due_at })));
+      if (page.length < PAGE_SIZE) return;
+      // Further rows may have the `due_at` of the last one; skip it if all rows of the page have to wait.
       gt = page.at(-1)!.due_at! - (held.length > 0 ? 1 : 0);
     }
   }
 
-  /** Finds the waiting lines in the store, one look for each webhook that has one. */
+  /** Finds the webhooks with parked deliveries, one query for each. */
   async function discover(): Promise<void> {
     for (let after = ''; ; ) {
       const [row] = await rows.list({
@@ -106,7 +105,7 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
         limit: 1,
       });
       if (!row?.waiting) return;
-      slots.setParked(row.waiting, true);
+      permits.setParked(row.waiting, true);
       after = row.waiting;
     }
   }
@@ -118,7 +117,10 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
       order: 'asc',
       limit: 1,
     });
-    const wait = Math.min(LOOK_MS, Math.max(1, (next?.due_at ?? Number.POSITIVE_INFINITY) - clock.now()));
+    const wait = Math.min(
+      POLL_INTERVAL_MS,
+      Math.max(1, (next?.due_at ?? Number.POSITIVE_INFINITY) - clock.now()),
+    );
     if (woken) return;
     const ended = new AbortController();
     endSleep = () => ended.abort();
@@ -142,14 +144,14 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
             }
             if (clock.now() >= discoverAt) {
               await discover();
-              discoverAt = clock.now() + DISCOVER_MS;
+              discoverAt = clock.now() + DISCOVER_INTERVAL_MS;
             }
-            const parked = await takeParked();
-            const due = await takeDue();
+            const parked = await claimParked();
+            const due = await claimDue();
             if (!parked && !due) await sleep(signal);
           } catch (error) {
             log.error({ error: String(error) }, 'delivery.claim_failed');
-            await clock.sleep(AFTER_FAILURE_MS, signal);
+            await clock.sleep(RETRY_DELAY_MS, signal);
           }
         }
       } finally {

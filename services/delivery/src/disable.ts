@@ -12,7 +12,7 @@ import { type SubscriptionRow, subscriptions } from '@wellspring/store/collectio
 import { type WebhookRow, webhooks } from '@wellspring/store/collections/webhooks';
 import { modify, type Store } from '@wellspring/store/port';
 
-/** A webhook that only failed for so long is disabled. */
+/** A webhook without a success for so long is disabled. */
 export const FAILING_LIMIT_MS = 5 * 24 * 3_600_000;
 
 export interface DisableDeps {
@@ -23,11 +23,11 @@ export interface DisableDeps {
   log: Log;
 }
 
-/** How the failures and successes of its deliveries change a webhook. */
+/** Updates a webhook according to the outcome of its deliveries. */
 export interface WebhookHealth {
-  /** A delivery succeeded: the time of failures is over. */
+  /** A delivery succeeded: resets `failing_since`. */
   succeeded(webhook: WebhookRow): Promise<void>;
-  /** A delivery failed; after five days of nothing else the webhook is disabled and its emitters are told. */
+  /** A delivery failed; after five days without a success disables the webhook and notifies its emitters. */
   failed(webhook: WebhookRow): Promise<void>;
   /** The receiver answered 410. */
   gone(webhook: WebhookRow): Promise<void>;
@@ -37,8 +37,8 @@ export function createWebhookHealth({ store, queue, pubsub, clock, log }: Disabl
   const collection = store.collection(webhooks);
 
   async function disable(webhook: WebhookRow, since: number): Promise<void> {
-    // Told first: the records are idempotent, so a crash in between repeats them without a trace.
-    await tellEmitters(webhook, since);
+    // Before disabling: the records are idempotent, so a crash in between only repeats them.
+    await notifyEmitters(webhook, since);
     await modify(collection, webhook.id, (row) =>
       row.failing_since === since
         ? { ...row, active: false, updated_at: Math.floor(clock.now() / 1000) }
@@ -48,13 +48,13 @@ export function createWebhookHealth({ store, queue, pubsub, clock, log }: Disabl
     log.warn({ webhook_id: webhook.id, failing_since: since }, 'webhook.disabled');
   }
 
-  async function tellEmitters(webhook: WebhookRow, since: number): Promise<void> {
+  async function notifyEmitters(webhook: WebhookRow, since: number): Promise<void> {
     const listening = await store.collection(subscriptions).list({ where: { listener_id: webhook.id } });
-    const told = new Map<string, SourceRow>();
+    const notified = new Map<string, SourceRow>();
     for (const subscription of listening) {
-      for (const source of await emittersOf(subscription)) told.set(source.id, source);
+      for (const source of await emittersOf(subscription)) notified.set(source.id, source);
     }
-    const jobs = [...told.values()].map((source) => recordOf(webhook, since, source, clock.now()));
+    const jobs = [...notified.values()].map((source) => recordOf(webhook, since, source, clock.now()));
     if (jobs.length > 0) {
       await queue.publishMany(
         'runs',
@@ -89,7 +89,7 @@ export function createWebhookHealth({ store, queue, pubsub, clock, log }: Disabl
     },
     async gone(webhook) {
       const updated_at = Math.floor(clock.now() / 1000);
-      // It was the answer of this address: another one may have been set meanwhile.
+      // The 410 came from this URL; it may have been changed meanwhile.
       const row = await modify(collection, webhook.id, (found) =>
         found.url === webhook.url ? { ...found, active: false, updated_at } : found,
       );
@@ -100,7 +100,7 @@ export function createWebhookHealth({ store, queue, pubsub, clock, log }: Disabl
   };
 }
 
-/** The record on `$errors` that tells an emitter of a webhook which does not hear it any more. */
+/** The record on `$errors` of an emitter whose webhook was disabled. */
 function recordOf(webhook: WebhookRow, since: number, source: SourceRow, now: number): RecordJob {
   const id = createHash('sha256').update(`${webhook.id}/${since}/${source.id}`).digest('hex').slice(0, 32);
   const ts = new Date(now).toISOString();

@@ -9,7 +9,7 @@ import { event, OWNER, usePlatform } from './platform.fixture.ts';
 const t = usePlatform();
 
 describe('fan-out', () => {
-  test('every listener of the channel gets the event once, with the payload as it was emitted', async () => {
+  test('every listener of the channel gets the event once, with the emitted payload', async () => {
     const [emitter, sink] = [await t.source(), await t.receive()];
     const listening = await t.webhook(`${sink.url}/listening?a=b`);
     await t.subscribe(emitter, listening.id);
@@ -36,14 +36,14 @@ describe('fan-out', () => {
     expect(await t.deliveries()).toHaveLength(2);
   });
 
-  test('listening sources run with the event, one hop further, under an id that repeats', async () => {
+  test('listening sources run with the event, one hop further, under a deterministic id', async () => {
     const [emitter, listener, off] = [await t.source(), await t.source(), await t.source({ active: false })];
     for (const one of [listener, off]) await t.subscribe(emitter, one);
     t.start();
     const emitted = event({ a: 1 });
     await t.emit(emitter, [emitted], { hop: 3, run_id: 'run_1' });
     await t.emit(emitter, [emitted], { hop: 3, run_id: 'run_1' });
-    const [first, again] = (await t.runs(2)) as RunJob[];
+    const [first, second] = (await t.runs(2)) as RunJob[];
     expect(first).toMatchObject({
       type: 'run',
       source_id: listener,
@@ -57,13 +57,13 @@ describe('fan-out', () => {
         event_name: '',
       },
     });
-    expect(again!.run_id).toBe(first!.run_id);
-    expect(again!.redelivered).toBe(undefined);
+    expect(second!.run_id).toBe(first!.run_id);
+    expect(second!.redelivered).toBe(undefined);
     await t.emit(emitter, [emitted], { hop: 3, run_id: 'run_1', redelivered: true });
     expect(((await t.runs(1)) as RunJob[])[0]).toMatchObject({ run_id: first!.run_id, redelivered: true });
   });
 
-  test('runs that one message leads to are numbered within their channel and listener, whoever else listens', async () => {
+  test('runs of one message are numbered per channel and listener, independently of other listeners', async () => {
     const [emitter, listener] = [await t.source(), await t.source()];
     await t.subscribe(emitter, listener);
     const list = [event(0), event('a', 'named'), event(1), event('b', 'named'), event(2)];
@@ -74,11 +74,11 @@ describe('fan-out', () => {
     expect(ids).toEqual([`${stem}-0`, `${stem}-1`, `${stem}-2`]);
     await t.subscribe(emitter, listener, 'named');
     await t.emit(emitter, list, { run_id: 'run_1' });
-    const again = (await t.runs(5)).map(({ run_id }) => run_id);
-    expect(again.filter((id) => id.startsWith(stem))).toEqual(ids);
-    const [other] = again.filter((id) => !id.startsWith(stem));
-    expect(again[1]).toBe(other);
-    expect(again[3]).toBe(other!.replace(/0$/, '1'));
+    const repeated = (await t.runs(5)).map(({ run_id }) => run_id);
+    expect(repeated.filter((id) => id.startsWith(stem))).toEqual(ids);
+    const [other] = repeated.filter((id) => !id.startsWith(stem));
+    expect(repeated[1]).toBe(other);
+    expect(repeated[3]).toBe(other!.replace(/0$/, '1'));
   });
 
   test('a repeated message delivers nothing twice', async () => {
@@ -105,7 +105,7 @@ describe('fan-out', () => {
     expect(sink.requests.map(({ text }) => text).sort()).toEqual(['"error"', '"event"']);
   });
 
-  test('subscriptions reach only what their owner or maker still reaches', async () => {
+  test('subscriptions reach only what their owner or creator may still access', async () => {
     const org = 'o_0000000001';
     const [member, stranger] = ['u_0000000002', 'u_0000000003'];
     await t.store.collection(members).insert({ id: `${org}/${member}`, org_id: org, user_id: member });
@@ -133,14 +133,14 @@ describe('fan-out', () => {
     expect(paths()).toEqual(['/glob-of-org', '/of-org']);
     const rows = t.store.collection(subscriptions);
     await removeLostSubscriptions(t.store, member);
-    // The glob of his own emitters stays, and what belongs to the organization and holds only its own.
+    // Left: the glob over his own emitters, and the subscription of the organization to its own emitters.
     expect((await rows.list({ where: { user_id: member } })).map((row) => row.emitter_id).sort()).toEqual([
       'dc_*',
       'dc_*',
     ]);
   });
 
-  test('a message that nobody understands is kept as a dead letter and holds up nothing', async () => {
+  test('a malformed message becomes a dead letter and blocks no other', async () => {
     const [emitter, sink] = [await t.source(), await t.receive()];
     await t.subscribe(emitter, (await t.webhook(sink.url)).id);
     await t.queue.publish('emitted', { key: emitter, payload: '{"v":2,"type":"emitted"}' });

@@ -24,8 +24,8 @@ export interface FanOutDeps {
 const streamOf = (name: string) => (name === '$errors' || name === '$logs' ? name : 'events');
 
 /**
- * The same event and listener always give the same run, so that a repeated fan-out runs nothing twice.
- * @param n its number among the events of its channel in this message: the runner remembers a whole row of them at once
+ * Deterministic per event and listener, so that a repeated fan-out runs nothing twice.
+ * @param n index among the events of the channel in this message; see `committed.ts` of the runner
  */
 const runIdOf = (
   { emitter_id, run_id }: EmittedMessage,
@@ -39,9 +39,9 @@ const runIdOf = (
     .slice(0, 32)}-${n}`;
 
 /**
- * Handles the queue `emitted`: gives every event to everybody who listens. Resolves when the deliveries are rows of
- * the store and the runs of listening sources are queued; doing it again adds nothing. The first attempts are made by
- * this process, under the lease with which the rows are written; those for which there is no room are parked.
+ * Handles the queue `emitted`: stores a delivery per event and webhook, and queues a run per event and listening source.
+ * Idempotent. This process makes the first attempts, under the lease written with the rows; rows that exceed the
+ * per-webhook queue are written as parked.
  */
 export function createFanOut({ store, queue, clock, log, attempts, recent }: FanOutDeps): Handler {
   const rowsOfDeliveries = store.collection(deliveries);
@@ -63,7 +63,7 @@ export function createFanOut({ store, queue, clock, log, attempts, recent }: Fan
     }
     for (const webhookId of parked) attempts.parked(webhookId);
     if (inserted.size === rows.length) return;
-    // Either this fan-out is a repetition, or another process gave the same id to another delivery.
+    // Either this fan-out is a repetition, or the random id is taken by another delivery.
     const missing = rows.filter(({ id }) => !inserted.has(id));
     const known = await rowsOfDeliveries.list({
       where: { dedupe_key: { in: missing.map((row) => row.dedupe_key!) } },
@@ -117,7 +117,7 @@ export function createFanOut({ store, queue, clock, log, attempts, recent }: Fan
         for (const sourceId of sourceIds) runs.push(runJob(message, event, n, sourceId, now));
       }
     }
-    // The same turn, so that both are one transaction where the store has them.
+    // In one turn, hence one transaction where the store supports it.
     await Promise.all([rows.length > 0 && insert(rows), runs.length > 0 && queue.publishMany('runs', runs)]);
     log.debug(
       { emitter_id, runs: messages.length, deliveries: rows.length, listening: runs.length },

@@ -2,20 +2,20 @@ import type { Seal } from '@wellspring/core/seal';
 import { secretKey } from '@wellspring/core/webhook-signature';
 import type { WebhookRow } from '@wellspring/store/collections/webhooks';
 
-/** The keys that sign for a webhook now: its secret, and for a day after a rotation the old one. */
+/** The current signing keys of a webhook: its secret, and for a day after a rotation the old one. */
 export type SigningKeys = (webhook: WebhookRow, now: number) => Buffer[];
 
-const REMEMBERED = 10_000;
+const CACHE_SIZE = 10_000;
 
-/** Opened secrets are remembered by their sealed text, so a rotation can never meet a stale one. */
+/** Caches opened secrets by their sealed text, so entries never go stale. */
 export function createSigningKeys(seal: Seal): SigningKeys {
-  const opened = new Map<string, Buffer>();
+  const cache = new Map<string, Buffer>();
   const open = (sealed: string, webhookId: string) => {
-    let key = opened.get(sealed);
+    let key = cache.get(sealed);
     if (!key) {
       key = secretKey(seal.open(sealed, webhookId));
-      if (opened.size >= REMEMBERED) opened.clear();
-      opened.set(sealed, key);
+      if (cache.size >= CACHE_SIZE) cache.clear();
+      cache.set(sealed, key);
     }
     return key;
   };

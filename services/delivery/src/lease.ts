@@ -1,11 +1,10 @@
-/** How long somebody may hold a delivery before others may take it: far more than an attempt needs. */
+/** Lease of a delivery: far longer than an attempt takes. */
 export const LEASE_MS = 60_000;
 
-/** An answer that does not come within this is a failure. */
-export const ATTEMPT_MS = 15_000;
+export const ATTEMPT_TIMEOUT_MS = 15_000;
 
-/** Nothing is begun under a lease that ends sooner: a duplicate attempt would be possible. */
-export const LEASE_MARGIN_MS = ATTEMPT_MS + 5_000;
+/** No attempt starts under a lease that ends sooner: another process could repeat it. */
+export const LEASE_MARGIN_MS = ATTEMPT_TIMEOUT_MS + 5_000;
 
-/** How long a delivery may wait in memory for a slot before it is parked in the store. */
-export const LINE_MS = 5_000;
+/** Time that a delivery may wait in memory for a permit before it is parked in the store. */
+export const MAX_QUEUED_MS = 5_000;

@@ -5,13 +5,13 @@ import { type SubscriptionRow, subscriptions } from '@wellspring/store/collectio
 import { type WebhookRow, webhooks } from '@wellspring/store/collections/webhooks';
 import type { Collection, Row, Store } from '@wellspring/store/port';
 
-/** Who listens to one channel of an emitter: each once, however many subscriptions match. */
+/** Listeners of one channel of an emitter, without duplicates. */
 export interface Listeners {
   webhooks: WebhookRow[];
   sourceIds: string[];
 }
 
-/** Live subscriptions of an emitter on these channels, by whatever pattern they name it. */
+/** Subscriptions of an emitter on these channels, by id or by pattern. */
 export async function subscriptionsOf(
   store: Store,
   emitter: { id: string; owner_id: string },
@@ -23,7 +23,7 @@ export async function subscriptionsOf(
     collection.list({
       where: { emitter_id: { in: patterns.filter((one) => !isGlob(one)) }, event_name: { in: names } },
     }),
-    // A glob means the emitters of the subscription's owner.
+    // A glob matches only emitters of the subscription's owner.
     collection.list({
       where: {
         owner_id: emitter.owner_id,
@@ -36,8 +36,8 @@ export async function subscriptionsOf(
 }
 
 /**
- * The active listeners by channel. Read from the store for every batch, so a subscription or webhook that was made
- * before an event was accepted is always seen.
+ * The active listeners by channel. Read from the store for every batch, so that a subscription or webhook created before
+ * an event was accepted receives it.
  */
 export async function listenersOf(
   store: Store,

@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { RETRY_TABLE } from '@wellspring/core/retry-delay';
 import type { DeliveryRow } from '@wellspring/store/collections/webhooks';
 import fc from 'fast-check';
-import { ATTEMPTS_KEPT, outcomeOf, type Reply } from './outcome.ts';
+import { MAX_LOGGED_ATTEMPTS, outcomeOf, type Reply } from './outcome.ts';
 
 const NOW = 1_700_000_000_000;
 const ROW: DeliveryRow = {
@@ -39,12 +39,12 @@ describe('the outcome of an attempt', () => {
     expect(fields.log).toEqual([{ n: 3, at: NOW - 12, duration_ms: 12, status, error: null }]);
   });
 
-  test.each([100, 199, 300, 301, 304, 400, 404, 429, 500, 503, null])('%p is repeated', (status) => {
+  test.each([100, 199, 300, 301, 304, 400, 404, 429, 500, 503, null])('%p is retried', (status) => {
     const { verdict, fields } = outcomeOf(ROW, replied(status), NOW, NOW, 0.5);
     expect([verdict, fields.status, fields.due_at]).toEqual(['retry', 'pending', NOW + 5000]);
   });
 
-  test('410 fails for good at once', () => {
+  test('410 fails at once', () => {
     const { verdict, fields } = outcomeOf(ROW, replied(410), NOW, NOW, 0.5);
     expect(verdict).toBe('gone');
     expect(fields).toMatchObject({ status: 'failed', attempts: 1, due_at: null, failed_at_ms: NOW });
@@ -87,10 +87,10 @@ describe('the outcome of an attempt', () => {
     expect(due('soon')).toBe(5_000);
   });
 
-  test('only the newest attempts are kept', () => {
+  test('only the newest attempts are listed', () => {
     let row = ROW;
-    for (let n = 0; n < ATTEMPTS_KEPT + 5; n++)
+    for (let n = 0; n < MAX_LOGGED_ATTEMPTS + 5; n++)
       row = { ...row, ...outcomeOf(row, replied(200), NOW, NOW, 0).fields };
-    expect(row.log.map(({ n }) => n)).toEqual(Array.from({ length: ATTEMPTS_KEPT }, (_, i) => i + 6));
+    expect(row.log.map(({ n }) => n)).toEqual(Array.from({ length: MAX_LOGGED_ATTEMPTS }, (_, i) => i + 6));
   });
 });

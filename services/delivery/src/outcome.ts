@@ -1,29 +1,29 @@
 import { parseRetryAfter, retryDelay } from '@wellspring/core/retry-delay';
 import type { Attempt, DeliveryRow } from '@wellspring/store/collections/webhooks';
 
-/** What came back from one POST. */
+/** The result of one POST. */
 export interface Reply {
-  /** HTTP status, or null when there was no answer. */
+  /** HTTP status, or null without an answer. */
   status: number | null;
   error: string | null;
   retryAfter?: string | undefined;
   durationMs: number;
 }
 
-/** The newest attempts that a delivery keeps. */
-export const ATTEMPTS_KEPT = 20;
+/** Attempts listed in a delivery, newest ones. */
+export const MAX_LOGGED_ATTEMPTS = 20;
 
 export type Verdict = 'delivered' | 'retry' | 'failed' | 'gone';
 
 export interface Outcome {
   verdict: Verdict;
-  /** Fields to be set on the row. */
+  /** Fields to set on the row. */
   fields: Pick<DeliveryRow, 'status' | 'attempts' | 'due_at' | 'failed_at_ms' | 'log'>;
 }
 
 /**
- * What an attempt makes of a delivery: 2xx delivers; 410 fails it for good (and the webhook is to be disabled);
- * anything else is repeated as core/retry-delay says, not before `Retry-After`, and fails after the last one.
+ * The outcome of an attempt: 2xx delivers; 410 fails permanently and disables the webhook; anything else is retried
+ * after core/retry-delay, not before `Retry-After`, and fails after the last retry.
  * @param random in [0, 1)
  */
 export function outcomeOf(
@@ -41,7 +41,7 @@ export function outcomeOf(
     status: reply.status,
     error: reply.error,
   };
-  const log = [...row.log, attempt].slice(-ATTEMPTS_KEPT);
+  const log = [...row.log, attempt].slice(-MAX_LOGGED_ATTEMPTS);
   if (reply.status !== null && reply.status >= 200 && reply.status < 300) {
     return {
       verdict: 'delivered',

@@ -33,13 +33,13 @@ import {
 } from '@wellspring/testing/webhook-sink';
 import { createDeliveryService } from './service.ts';
 
-/** What the tests of this service stand on: embedded adapters on a file, real receivers, a clock that jumps. */
+/** The delivery service on embedded adapters, with real receivers and a movable clock. */
 
 export const DAY = 24 * 3_600_000;
 export const OWNER = 'u_0000000001';
 export const seal = createSeal(['a root key of the tests']);
 
-/** The system's clock, which a test can put forward; who sleeps wakes when his time has come by it. */
+/** The system's clock, which a test can advance; sleepers wake accordingly. */
 export function movableClock(): Clock & { advance(ms: number): void } {
   let ahead = 0;
   const moved = new Set<() => void>();
@@ -63,7 +63,7 @@ export function movableClock(): Clock & { advance(ms: number): void } {
   };
 }
 
-/** The answer to the n-th request: its status, or 'hang' for none before the test is over. */
+/** The answer to the n-th request: its status, or 'hang' for none until the test ends. */
 export type Respond = (request: Received, n: number) => number | 'hang' | Answer | Promise<Answer>;
 
 export interface Platform {
@@ -71,11 +71,11 @@ export interface Platform {
   queue: Queue;
   pubsub: PubSub;
   clock: ReturnType<typeof movableClock>;
-  /** Runs the whole service; alone on its store unless told otherwise. */
+  /** Starts the service. */
   start(mode?: Config['mode']): void;
-  /** Ends the service and opens the file again, as another process would find it. */
+  /** Stops the service and reopens the database file, like a restarted process. */
   restart(): Promise<void>;
-  /** A real receiver that answers as told. */
+  /** Starts an HTTP receiver. */
   receive(respond?: Respond): Promise<WebhookSink>;
   webhook(url: string, fields?: Partial<WebhookRow>): Promise<{ id: string; secret: string }>;
   source(fields?: { owner_id?: string; active?: boolean }): Promise<string>;
@@ -86,19 +86,19 @@ export interface Platform {
     ownerId?: string,
     userId?: string,
   ): Promise<void>;
-  /** Publishes what the runner would publish of a run. */
+  /** Publishes a message of the queue `emitted`. */
   emit(
     emitterId: string,
     events: EmittedEvent[],
     more?: { owner_id?: string; hop?: number; run_id?: string; redelivered?: true },
   ): Promise<void>;
-  /** What the runner would get, once it is so many jobs. */
+  /** Jobs of the queue `runs`, once there are `count`. */
   runs(count: number): Promise<(RunJob | RecordJob)[]>;
   deliveries(): Promise<DeliveryRow[]>;
   untilStatus(status: DeliveryRow['status'], count?: number): Promise<DeliveryRow[]>;
 }
 
-/** Reads until it is so: every write of the service ends in a turn of the event loop. */
+/** Reads once per turn of the event loop until the condition holds. */
 export async function until<T>(read: () => Promise<T>, isSo: (value: T) => boolean): Promise<T> {
   for (;;) {
     const value = await read();

@@ -1,6 +1,6 @@
 import type { Reply } from './outcome.ts';
 
-/** Sends one request; gives what came back, or why nothing did. Never rejects. */
+/** Sends one request. Never rejects: an error is part of the reply. */
 export type Post = (url: string, headers: Record<string, string>, body: string) => Promise<Reply>;
 
 /** The part of an undici Agent that is used here; http/egress makes one that refuses private addresses. */
@@ -19,15 +19,15 @@ export interface HttpAgent {
   }>;
 }
 
-/** Of an answer, so much is read (and thrown away) to keep the connection; a longer one costs the connection. */
-const READ_BYTES = 64 * 1024;
+/** A longer response body is not read to its end, which closes the connection. */
+const MAX_READ_BYTES = 64 * 1024;
 
-/** POSTs that follow no redirect and are over after `timeoutMs`, whatever the other side does. */
+/** POSTs follow no redirect and end within `timeoutMs`. */
 export function createPost(agent: HttpAgent, timeoutMs: number): Post {
   return async (url, headers, body) => {
-    const begun = performance.now();
-    const overdue = new AbortController();
-    const timer = setTimeout(() => overdue.abort(), timeoutMs);
+    const startedAt = performance.now();
+    const timeout = new AbortController();
+    const timer = setTimeout(() => timeout.abort(), timeoutMs);
     try {
       const { origin, pathname, search, username, password } = new URL(url);
       const answer = await agent.request({
@@ -36,22 +36,22 @@ export function createPost(agent: HttpAgent, timeoutMs: number): Post {
         method: 'POST',
         headers: username || password ? { ...headers, authorization: basic(username, password) } : headers,
         body,
-        signal: overdue.signal,
+        signal: timeout.signal,
       });
       const retryAfter = answer.headers['retry-after'];
-      // The status decides; a body that breaks off or drips changes nothing any more.
-      await answer.body.dump({ limit: READ_BYTES, signal: overdue.signal }).catch(() => {});
+      // The status decides, even if the body breaks off or is slow.
+      await answer.body.dump({ limit: MAX_READ_BYTES, signal: timeout.signal }).catch(() => {});
       return {
         status: answer.statusCode,
         error: null,
         retryAfter: Array.isArray(retryAfter) ? retryAfter[0] : retryAfter,
-        durationMs: performance.now() - begun,
+        durationMs: performance.now() - startedAt,
       };
     } catch (error) {
       return {
         status: null,
-        error: overdue.signal.aborted ? `no answer within ${timeoutMs / 1000} s` : reasonOf(error),
-        durationMs: performance.now() - begun,
+        error: timeout.signal.aborted ? `no answer within ${timeoutMs / 1000} s` : reasonOf(error),
+        durationMs: performance.now() - startedAt,
       };
     } finally {
       clearTimeout(timer);
@@ -62,7 +62,7 @@ export function createPost(agent: HttpAgent, timeoutMs: number): Post {
 const basic = (username: string, password: string) =>
   `Basic ${Buffer.from(`${decodeURIComponent(username)}:${decodeURIComponent(password)}`).toString('base64')}`;
 
-/** What the owner of the webhook may know: the code or message of the failure, no addresses of ours. */
+/** Error text for the owner of the webhook: code and message, without internal addresses. */
 function reasonOf(error: unknown): string {
   const { code, message } = (error ?? {}) as { code?: unknown; message?: unknown };
   const text = typeof code === 'string' ? `${code}: ${String(message)}` : String(message ?? error);

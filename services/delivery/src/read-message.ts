@@ -5,19 +5,16 @@ interface Message {
   type: string;
 }
 
-/**
- * The message of a job, if it is of the type and version that are understood here.
- * @throws PoisonJob for any other, so that it is kept instead of lost
- */
+/** @throws PoisonJob for an unknown type or version: the job becomes a dead letter */
 export function readMessage<M extends Message>(job: Job, type: M['type'], v: M['v']): M {
   let message: Message | undefined;
   try {
     message = JSON.parse(job.payload) as Message;
   } catch {
-    throw new PoisonJob(job.id, 'The job is no JSON.');
+    throw new PoisonJob(job.id, 'Malformed job: the payload is not JSON.');
   }
   if (message?.type !== type || message.v !== v) {
-    throw new PoisonJob(job.id, `The job is no message ${type}, version ${v}.`);
+    throw new PoisonJob(job.id, `Unknown message: expected type ${type}, version ${v}.`);
   }
   return message as M;
 }

@@ -5,7 +5,7 @@ import { createRecentWebhooks } from './recent-webhooks.ts';
 
 const t = usePlatform();
 
-test('a row is read again after a second, for whoever came after it was read, and after a change here', async () => {
+test('a row is reread after a second, for a later delivery, and after a change by this process', async () => {
   const rows = t.store.collection(webhooks);
   const recent = createRecentWebhooks(t);
   const { id } = await t.webhook('http://old/');

@@ -8,7 +8,7 @@ import { event, OWNER, until, usePlatform } from './platform.fixture.ts';
 const t = usePlatform();
 
 describe('fairness', () => {
-  test('a hanging webhook holds eight attempts, parks the rest, and delays no other', async () => {
+  test('a hanging webhook has eight attempts in progress, parks the rest, and delays no other', async () => {
     const emitter = await t.source();
     const open: ((answer: Answer) => void)[] = [];
     const hanging = await t.receive(() => new Promise<Answer>((resolve) => open.push(resolve)));
@@ -28,7 +28,7 @@ describe('fairness', () => {
     );
     await t.untilStatus('delivered', 20);
     expect(hanging.requests).toHaveLength(8);
-    // Those in memory are parked in their turn, and all are delivered once the receiver answers.
+    // Waiting deliveries are parked, too; all are delivered once the receiver answers.
     t.clock.advance(6_000);
     const parked = await until(
       () => t.store.collection(deliveries).count({ waiting: { gt: '' } }),
@@ -44,7 +44,7 @@ describe('fairness', () => {
     expect(new Set(hanging.requests.map(({ text }) => text)).size).toBe(many);
   });
 
-  test('what finds no room in memory is parked as it is written, and goes when there is room', async () => {
+  test('deliveries beyond the queue in memory are written as parked and delivered later', async () => {
     const [emitter, sink] = [await t.source(), await t.receive()];
     await t.subscribe(emitter, (await t.webhook(sink.url)).id);
     t.start();
@@ -93,7 +93,7 @@ describe('crashes', () => {
     return { row, sink };
   };
 
-  test('of another process: what it held is delivered when the lease is over, not before', async () => {
+  test('of another process: its deliveries are delivered after the lease, not before', async () => {
     const { sink } = await pendingRow({ due_at: t.clock.now() + 60_000 });
     t.start('distributed');
     t.pubsub.publish(DELIVERIES_DUE);
@@ -104,7 +104,7 @@ describe('crashes', () => {
     expect(sink.requests).toHaveLength(1);
   });
 
-  test('of the only process: what it held is delivered at once; a later attempt waits for its time', async () => {
+  test('of the only process: its deliveries are delivered at once; a retry waits until due', async () => {
     const first = await Promise.all(
       Array.from({ length: 300 }, () => pendingRow({ due_at: t.clock.now() + 55_000 })),
     );
@@ -117,7 +117,7 @@ describe('crashes', () => {
     for (const { sink } of [...first, later]) expect(sink.requests).toHaveLength(1);
   });
 
-  test('between the rows and the acknowledgement of the fan-out: delivered, and the repetition adds nothing', async () => {
+  test('between insertion and acknowledgement of the fan-out: delivered once', async () => {
     const [emitter, sink] = [await t.source(), await t.receive()];
     const hook = await t.webhook(sink.url);
     await t.subscribe(emitter, hook.id);
@@ -126,7 +126,7 @@ describe('crashes', () => {
     await t.emit(emitter, [emitted]);
     await t.untilStatus('delivered');
     const [row] = await t.deliveries();
-    // As it was right after the insertion.
+    // The state right after the insertion.
     await t.store.collection(deliveries).patch(row!.id, {
       status: 'pending',
       attempts: 0,
@@ -143,7 +143,7 @@ describe('crashes', () => {
     expect(sink.requests).toHaveLength(2);
   });
 
-  test('with the fan-out made twice: attempted once, whether that is under way or over', async () => {
+  test('with a repeated fan-out: attempted once, during or after the first attempt', async () => {
     const open: ((answer: Answer) => void)[] = [];
     const sink = await t.receive(() => new Promise<Answer>((resolve) => open.push(resolve)));
     const other = await t.receive();
@@ -164,26 +164,25 @@ describe('crashes', () => {
     expect(sink.requests).toHaveLength(1);
   });
 
-  test('with deliveries parked: the next process finds the line', async () => {
+  test('with parked deliveries: the next process finds them', async () => {
     const { row } = await pendingRow({});
     await t.store.collection(deliveries).patch(row.id, { waiting: row.webhook_id });
     t.start();
     await t.untilStatus('delivered');
   });
 
-  test('an attempt under way is repeated once at most', async () => {
+  test('an attempt in progress is repeated at most once', async () => {
     const sink = await t.receive((_, n) => (n === 1 ? 'hang' : 200));
     const emitter = await t.source();
     await t.subscribe(emitter, (await t.webhook(sink.url)).id);
     t.start();
     await t.emit(emitter, [event(1)]);
     await sink.received(1);
-    // Another process takes it over after the lease; what the first one writes then has no effect.
+    // Another process claims it after the lease; later writes of the first one have no effect.
     const [row] = await t.deliveries();
     await t.store.collection(deliveries).patch(row!.id, { due_at: t.clock.now() });
     t.pubsub.publish(DELIVERIES_DUE);
     await t.untilStatus('delivered');
-    // Ends the hanging request, too.
     await t.restart();
     const [kept] = await t.deliveries();
     expect(kept).toMatchObject({ status: 'delivered', attempts: 1 });

@@ -28,7 +28,7 @@ const row = (fields: Partial<DeliveryRow>): DeliveryRow => ({
 });
 
 describe('the headers of an attempt', () => {
-  test('any JSON body passes the verification of Standard Webhooks, under the new and the old secret', () => {
+  test('any JSON body passes the Standard Webhooks verification, with the new and the old secret', () => {
     const [secret, old, other] = [newWebhookSecret(), newWebhookSecret(), newWebhookSecret()];
     const now = systemClock.now();
     fc.assert(
@@ -60,7 +60,7 @@ describe('the headers of an attempt', () => {
     );
   });
 
-  test('id, attempt and hops are told; a test delivery names no emitter and no event', () => {
+  test('include id, attempt and hops; a test delivery has no emitter and no event', () => {
     expect(headersOf(row({ attempts: 3, hop: 2 }), [], 1_700_000_000_999)).toMatchObject({
       'webhook-id': 'dlv_0000000000',
       'webhook-timestamp': '1700000000',

@@ -4,7 +4,7 @@ import type { DeliveryRow } from '@wellspring/store/collections/webhooks';
 
 const AGENT = `Wellspring/${PLATFORM_VERSION}`;
 
-/** `encodeURIComponent` that also takes lone surrogates, which become U+FFFD. */
+/** Like `encodeURIComponent`; lone surrogates become U+FFFD. */
 const percentEncode = (text: string) => encodeURIComponent(text.toWellFormed());
 
 /**

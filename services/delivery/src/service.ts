@@ -6,21 +6,21 @@ import { createClaimLoop } from './claim.ts';
 import { createWebhookHealth } from './disable.ts';
 import { createFanOut } from './fan-out.ts';
 import { createSigningKeys } from './keys.ts';
-import { ATTEMPT_MS } from './lease.ts';
+import { ATTEMPT_TIMEOUT_MS } from './lease.ts';
+import { createPermits } from './permits.ts';
 import { createPost } from './post.ts';
 import { createRecentWebhooks } from './recent-webhooks.ts';
-import { createSlots } from './slots.ts';
 
 const LIMITS = {
   perWebhook: 8,
   total: 1_024,
   bytes: 128 * 1024 * 1024,
-  line: 2_048,
-  lines: 8_192,
+  queued: 2_048,
+  queuedInAll: 8_192,
 };
-/** Emitters whose events are fanned out at a time, and runs of one of them taken together. */
-const FAN_OUTS = 64;
-const RUNS_TOGETHER = 64;
+/** Emitters fanned out concurrently, and messages of one emitter per batch. */
+const CONCURRENCY = 64;
+const BATCH_SIZE = 64;
 
 type DeliveryDeps = Pick<
   Deps,
@@ -28,26 +28,31 @@ type DeliveryDeps = Pick<
 >;
 
 /**
- * Gives every committed event to whoever listens: runs for sources, signed requests for webhooks. At least once; an
- * attempt is repeated only under its lease, so a crash leaves one duplicate at most of each delivery under way.
+ * Delivers every committed event to its listeners at least once: runs for sources, signed requests for webhooks. A crash
+ * repeats each attempt in progress at most once.
  */
 export function createDeliveryService(deps: DeliveryDeps): Service {
   const egress = createEgress({
     allowNetworks: deps.config.allowNetworks,
     connections: LIMITS.perWebhook * 8,
   });
-  const slots = createSlots<Held>(LIMITS);
+  const permits = createPermits<Held>(LIMITS);
   const recent = createRecentWebhooks(deps);
   const attempts: Attempts = createAttempts({
     ...deps,
-    slots,
+    permits,
     recent,
-    post: createPost(egress.agent, ATTEMPT_MS),
+    post: createPost(egress.agent, ATTEMPT_TIMEOUT_MS),
     keys: createSigningKeys(deps.seal),
     health: createWebhookHealth(deps),
     wake: () => claims.wake(),
   });
-  const claims = createClaimLoop({ ...deps, slots, attempts, alone: deps.config.mode === 'embedded' });
+  const claims = createClaimLoop({
+    ...deps,
+    permits,
+    attempts,
+    singleProcess: deps.config.mode === 'embedded',
+  });
   return {
     name: 'delivery',
     workers: [
@@ -55,8 +60,8 @@ export function createDeliveryService(deps: DeliveryDeps): Service {
         name: 'fan-out',
         async run(signal) {
           await deps.queue.consume('emitted', createFanOut({ ...deps, attempts, recent }), {
-            concurrency: FAN_OUTS,
-            batch: RUNS_TOGETHER,
+            concurrency: CONCURRENCY,
+            batch: BATCH_SIZE,
             signal,
           });
           await attempts.drain();
