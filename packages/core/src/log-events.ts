@@ -42,7 +42,8 @@ export const LOG_EVENTS = {
   'queue.foreign_message': 'The broker holds a message that is not a job; it was set aside.',
   'queue.job_dead': 'A job failed for good and is a dead letter.',
   'queue.job_failed': 'A job failed and is retried after a backoff.',
-  'queue.look_failed': 'The length of a queue could not be read.',
+  'queue.maintenance_failed':
+    'Moving jobs to the overflow or searching it failed; repeated at the next interval.',
   'queue.store_failed': 'Overflowing jobs could not be stored; they stay in the broker.',
   'queue.write_failed': 'The outcome of a job could not be written; tried again.',
   'rabbitmq.blocked': 'RabbitMQ accepts no messages because of an alarm.',

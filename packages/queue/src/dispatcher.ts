@@ -1,39 +1,38 @@
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
-import type { Entry, Lane, Lanes } from './lanes.ts';
+import type { Entry, KeyQueue, KeyQueues } from './key-queues.ts';
 import type { ConsumeOptions, Handler } from './port.ts';
 
-/** A lane whose admission failed, such as for a database that does not answer, asks again after this time. */
-const ADMISSION_RETRY_MS = 1_000;
+const ADMISSION_RETRY_DELAY_MS = 1_000;
 
 interface Consumer {
   handler: Handler;
   options: ConsumeOptions;
   running: number;
-  gone(): void;
+  ended(): void;
 }
 
 export interface DispatcherOptions<E extends Entry> {
-  lanes: Lanes<E>;
-  /** Handles a batch. Never rejects. @returns the ms for which the lane rests before its next batch */
-  handle(handler: Handler, lane: Lane<E>, entries: E[]): Promise<number>;
+  keyQueues: KeyQueues<E>;
+  /** Handles a batch. Never rejects. @returns ms to wait before the next batch of the key */
+  handle(handler: Handler, keyQueue: KeyQueue<E>, entries: E[]): Promise<number>;
   clock: Clock;
   log: Log;
   closing: AbortSignal;
 }
 
-/** Hands the lanes of one queue to the consumers of this process. */
+/** Hands batches of one queue to the consumers of this process. */
 export interface Dispatcher {
-  /** Consumers that are not gone. */
+  /** Number of consumers. */
   readonly size: number;
-  /** Has to be called after entries or consumers were added. */
+  /** Must be called after entries or consumers were added. */
   dispatch(): void;
-  /** Resolves when the signal of the consumer is aborted and its last batch is over. */
+  /** Resolves when the consumer's signal is aborted and its last batch has ended. */
   consume(handler: Handler, options: ConsumeOptions): Promise<void>;
 }
 
 export function createDispatcher<E extends Entry>({
-  lanes,
+  keyQueues,
   handle,
   clock,
   log,
@@ -41,7 +40,7 @@ export function createDispatcher<E extends Entry>({
 }: DispatcherOptions<E>): Dispatcher {
   const consumers = new Set<Consumer>();
 
-  /** The consumer with a free place that has the least to do. */
+  /** The consumer with the fewest running batches that may take another one. */
   function leastBusy(): Consumer | undefined {
     let found: Consumer | undefined;
     for (const one of consumers) {
@@ -54,58 +53,58 @@ export function createDispatcher<E extends Entry>({
 
   function settle(consumer: Consumer): void {
     if (!consumer.options.signal.aborted || consumer.running > 0) return;
-    if (consumers.delete(consumer)) consumer.gone();
+    if (consumers.delete(consumer)) consumer.ended();
   }
 
-  async function run(consumer: Consumer, lane: Lane<E>): Promise<number> {
-    const entries = lanes.take(lane, consumer.options.batch ?? 1);
+  async function run(consumer: Consumer, keyQueue: KeyQueue<E>): Promise<number> {
+    const entries = keyQueues.take(keyQueue, consumer.options.batch ?? 1);
     consumer.running += 1;
-    // What waited in it may have been purged meanwhile.
-    const rest = entries.length > 0 ? await handle(consumer.handler, lane, entries) : 0;
+    // Empty when the jobs were purged.
+    const delay = entries.length > 0 ? await handle(consumer.handler, keyQueue, entries) : 0;
     consumer.running -= 1;
     settle(consumer);
-    return rest;
+    return delay;
   }
 
-  /** Waits for the admission without taking jobs, so that they can still be purged, stored or given to others. */
+  /** Jobs are taken after the admission, so that they can be purged or moved while it is pending. */
   async function runAdmitted(
     consumer: Consumer,
-    lane: Lane<E>,
+    keyQueue: KeyQueue<E>,
     admit: NonNullable<ConsumeOptions['admit']>,
   ): Promise<number> {
     const { signal } = consumer.options;
-    let leave: () => void;
-    lane.admission = performance.now();
+    let release: () => void;
+    keyQueue.admissionSince = performance.now();
     try {
-      leave = await admit(lane.name, signal);
+      release = await admit(keyQueue.key, signal);
     } catch (error) {
       if (signal.aborted) return 0;
-      log.warn({ key: lane.name, error: String(error) }, 'queue.admission_failed');
-      return ADMISSION_RETRY_MS;
+      log.warn({ key: keyQueue.key, error: String(error) }, 'queue.admission_failed');
+      return ADMISSION_RETRY_DELAY_MS;
     } finally {
-      lane.admission = undefined;
+      keyQueue.admissionSince = undefined;
     }
     try {
-      return signal.aborted || closing.aborted ? 0 : await run(consumer, lane);
+      return signal.aborted || closing.aborted ? 0 : await run(consumer, keyQueue);
     } finally {
-      leave();
+      release();
     }
   }
 
-  async function handOut(consumer: Consumer, lane: Lane<E>): Promise<void> {
+  async function handOut(consumer: Consumer, keyQueue: KeyQueue<E>): Promise<void> {
     const { admit } = consumer.options;
-    const rest = await (admit ? runAdmitted(consumer, lane, admit) : run(consumer, lane));
-    if (rest > 0) await clock.sleep(rest, closing);
-    lanes.release(lane);
+    const delay = await (admit ? runAdmitted(consumer, keyQueue, admit) : run(consumer, keyQueue));
+    if (delay > 0) await clock.sleep(delay, closing);
+    keyQueues.release(keyQueue);
     dispatch();
   }
 
   function dispatch(): void {
     while (!closing.aborted) {
       const consumer = leastBusy();
-      const lane = consumer && lanes.next();
-      if (!lane) return;
-      void handOut(consumer, lane);
+      const keyQueue = consumer && keyQueues.next();
+      if (!keyQueue) return;
+      void handOut(consumer, keyQueue);
     }
   }
 
@@ -116,8 +115,8 @@ export function createDispatcher<E extends Entry>({
     dispatch,
     consume(handler, options) {
       if (options.signal.aborted) return Promise.resolve();
-      return new Promise((gone) => {
-        const consumer: Consumer = { handler, options, running: 0, gone };
+      return new Promise((ended) => {
+        const consumer: Consumer = { handler, options, running: 0, ended };
         consumers.add(consumer);
         options.signal.addEventListener('abort', () => settle(consumer), { once: true });
       });

@@ -1,6 +1,6 @@
 import { type Backoff, backoff } from '@wellspring/core/backoff';
 import { Unavailable } from '@wellspring/core/unavailable';
-import type { Entry } from './lanes.ts';
+import type { Entry } from './key-queues.ts';
 import { MAX_ATTEMPTS, type PoisonJob } from './port.ts';
 
 const COUNTED: Backoff = { baseMs: 100, maxMs: 30_000 };

@@ -1,20 +1,18 @@
 /**
- * Port `queue`: durable work.
- *
- * Vocabulary: a *job* is a JSON text with a *key*; the jobs of one key are handed to one consumer at a time, in the
- * order of their publication. At least once: whoever handles a job must make a second time harmless.
+ * Port `queue`: durable jobs. The jobs of one ordering key are handed to one consumer at a time, in the order of their
+ * publication, at least once: handlers must be idempotent.
  */
 
 export const QUEUES = [
-  /** RunsMessage, keyed by the id of the source. */
+  /** RunsMessage; ordering key: the source. */
   'runs',
-  /** EmittedMessage, keyed by the id of the emitter. */
+  /** EmittedMessage; ordering key: the emitter. */
   'emitted',
 ] as const;
 export type QueueName = (typeof QUEUES)[number];
 
 export interface JobInput {
-  /** Not empty. */
+  /** Formatted ordering key, not empty. */
   key: string;
   /** JSON text. */
   payload: string;
@@ -24,23 +22,25 @@ export interface Job {
   id: string;
   key: string;
   payload: string;
-  /** 1 plus the failures that were counted against this job: those of batches that it led. */
+  /** 1 plus the failed batches in which this job was the first. */
   attempt: number;
   /** Epoch ms of the publication. */
   published_at: number;
-  /** It may be a copy of a job that was done, however long ago. */
+  /** Possible duplicate of a job that was handled before. */
   redelivered?: true;
 }
 
 /**
- * Handles jobs of one key, in order. Resolves: all are done. Throws a PoisonJob: that
- * job is dead, the others are handed out again. Throws Unavailable: all are handed out again within 2 s, in the same
- * order, as often as it takes. Anything else thrown: so, too, but after a backoff, and the first is dead after
- * MAX_ATTEMPTS. After some failures they come one by one, so that no job dies for another one of its batch.
+ * Handles a batch of jobs of one key, in order. When it resolves, all are done. When it throws, jobs are redelivered in
+ * the same order:
+ * - PoisonJob: that job moves to the dead letters, the others are redelivered.
+ * - Unavailable: redelivered within 2 s, without limit.
+ * - anything else: redelivered after a backoff; after MAX_ATTEMPTS the first job moves to the dead letters. After some
+ *   failures batches have one job, so that no job is given up because of another one.
  */
 export type Handler = (jobs: readonly [Job, ...Job[]]) => Promise<void>;
 
-/** A job that can never be done: it goes to the dead letters, where it can be looked at. */
+/** The job can never succeed and moves to the dead letters. */
 export class PoisonJob extends Error {
   override readonly name = 'PoisonJob';
   readonly jobId: string;
@@ -51,17 +51,16 @@ export class PoisonJob extends Error {
 }
 
 export interface ConsumeOptions {
-  /** Batches handled at a time by this consumer; default: as many as there are, or as `admit` admits. */
+  /** Maximum number of batches handled at the same time; default: unlimited. */
   concurrency?: number;
   /**
-   * Waits until a batch of this key may be handled. Every key with jobs waits for its own admission; meanwhile its jobs
-   * stay in the queue, and cost this process what waiting jobs cost.
-   * @param signal that of the consumer; when it is aborted, nobody waits for the admission any more
-   * @returns a function that is called when the batch is over
-   * @throws anything: the key asks again after a second
+   * Admission: resolves when the next batch of this key may be handled; until then its jobs stay in the queue.
+   * @param signal of the consumer
+   * @returns a function that is called after the batch
+   * @throws anything: retried after a second
    */
   admit?(key: string, signal: AbortSignal): Promise<() => void>;
-  /** Most jobs in a batch; default 1. */
+  /** Maximum number of jobs in a batch; default 1. */
   batch?: number;
   signal: AbortSignal;
 }
@@ -80,23 +79,22 @@ export interface DeadLetter {
 export const MAX_ATTEMPTS = 20;
 
 export interface Queue {
-  /** Resolves when the job is durable: it survives SIGKILL of any process from then on. */
+  /** Resolves when the job is durable. */
   publish(queue: QueueName, job: JobInput): Promise<void>;
-  /** All or none, in this order. */
+  /** In this order. */
   publishMany(queue: QueueName, jobs: readonly JobInput[]): Promise<void>;
-  /** Runs until the signal is aborted; then starts nothing new, and resolves when what runs is finished. */
+  /** Runs until the signal is aborted, and resolves when the running batches have ended. */
   consume(queue: QueueName, handler: Handler, options: ConsumeOptions): Promise<void>;
-  /** Jobs that wait or run. */
+  /** Number of waiting and running jobs. */
   depth(queue: QueueName): Promise<number>;
-  /** Drops the waiting jobs of a key and of its lanes `key#n` (its source was deleted). */
-  purgeKey(queue: QueueName, key: string): Promise<void>;
+  /** Drops the waiting jobs of a source with all its shards. */
+  purgeKey(queue: QueueName, sourceId: string): Promise<void>;
   deadLetters: {
     /** Newest first; `after` is an id. */
     list(options?: { after?: string; limit?: number }): Promise<DeadLetter[]>;
     get(id: string): Promise<DeadLetter | undefined>;
-    /** How many there are. */
     count(): Promise<number>;
-    /** Publishes it again, at the end of its queue. */
+    /** Publishes it at the end of its queue. False: unknown id. */
     redrive(id: string): Promise<boolean>;
     drop(id: string): Promise<boolean>;
   };

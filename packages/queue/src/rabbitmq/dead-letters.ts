@@ -1,8 +1,8 @@
 import type { Clock } from '@wellspring/core/clock';
 import { newSecret } from '@wellspring/core/ids';
 import type { Store } from '@wellspring/store/port';
-import type { DeadLetter, JobInput, Queue, QueueName } from './port.ts';
-import { type DeadLetterRow, deadLetterRows } from './rabbitmq-rows.ts';
+import type { DeadLetter, JobInput, Queue, QueueName } from '../port.ts';
+import { type DeadLetterRow, deadLetterRows } from './collections.ts';
 
 export interface Burial extends Omit<DeadLetter, 'id' | 'died_at'> {
   /** Id of the job. */
@@ -11,7 +11,7 @@ export interface Burial extends Omit<DeadLetter, 'id' | 'died_at'> {
 
 const asLetter = ({ job: _, ...letter }: DeadLetterRow): DeadLetter => letter;
 
-/** Dead letters as rows of the store. @param publish to the queue that they belong to */
+/** Dead letters in the store. @param publish redrives a job to its queue */
 export function createDeadLetters(
   store: Store,
   clock: Clock,
@@ -19,13 +19,13 @@ export function createDeadLetters(
 ): Queue['deadLetters'] & { bury(dead: Burial): Promise<void> } {
   const rows = store.collection(deadLetterRows);
   let last = 0;
-  /** Rises with time, so that the newest come first. */
+  /** Ascending with time, for the order of `list`. */
   function nextId(): string {
     last = Math.max(last + 1, clock.now() * 1_000);
     return `${String(last).padStart(17, '0')}-${newSecret().slice(0, 8)}`;
   }
   return {
-    /** Repeating it is harmless. */
+    /** Idempotent. */
     async bury(dead) {
       await rows.insertMany([{ ...dead, id: nextId(), died_at: clock.now() }]);
     },
@@ -41,7 +41,7 @@ export function createDeadLetters(
     async redrive(id) {
       const row = await rows.get(id);
       if (!row) return false;
-      // Twice rather than never, should this process die in between.
+      // Published before it is removed: a crash in between duplicates the job instead of losing it.
       await publish(row.queue, { key: row.key, payload: row.payload });
       return rows.remove(id);
     },

@@ -6,9 +6,9 @@ import { type Database, openDatabase } from '@wellspring/sqlite/database';
 import { eventually } from '@wellspring/testing/eventually';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
 import { tempDir } from '@wellspring/testing/temp-dir';
-import { queueContract } from './contract.ts';
-import { createEmbeddedQueue } from './embedded.ts';
-import { type Job, MAX_ATTEMPTS } from './port.ts';
+import { queueConformance } from '../conformance.ts';
+import { type Job, MAX_ATTEMPTS } from '../port.ts';
+import { createEmbeddedQueue } from './queue.ts';
 
 async function open() {
   const directory = await tempDir();
@@ -30,16 +30,15 @@ async function open() {
   const queue = at(home);
   return {
     queue,
-    /** The file of the queue. */
     db: databases[0]!,
     clock,
     now: clock.now,
-    /** Time stands still while the disk works. */
+    /** The clock stands still during writes. */
     async advance(ms: number) {
       for (const db of databases) await db.write(() => {});
       await clock.advance(ms);
     },
-    /** The files as they are now: the log is not checkpointed, nothing is closed. */
+    /** Copies the files without checkpoint or close. */
     async afterCrash() {
       crashes += 1;
       const copy = join(directory.path, `crash-${crashes}`);
@@ -54,9 +53,9 @@ async function open() {
   };
 }
 
-queueContract('embedded', open);
+queueConformance('embedded', open);
 
-test('payloads beyond the memory kept for them are read from the file', async () => {
+test('payloads beyond the cache limit are read from the database', async () => {
   const subject = await open();
   const large = JSON.stringify('x'.repeat(8 * 1024 * 1024));
   for (let i = 0; i < 10; i++) await subject.queue.publish('runs', { key: `k${i}`, payload: large });
@@ -76,7 +75,7 @@ test('payloads beyond the memory kept for them are read from the file', async ()
   await subject.close();
 });
 
-test('what was done while the database took no writes is not handed out again after a restart', async () => {
+test('jobs finished while the database refused writes are not redelivered after a restart', async () => {
   const subject = await open();
   const { queue, db } = subject;
   const stop = new AbortController();
@@ -105,7 +104,7 @@ test('what was done while the database took no writes is not handed out again af
   await subject.close();
 });
 
-test('jobs that were done are not given up for one behind them that fails every time', async () => {
+test('jobs before one that always fails do not become dead letters', async () => {
   const subject = await open();
   const { queue } = subject;
   const stop = new AbortController();
@@ -133,7 +132,7 @@ test('jobs that were done are not given up for one behind them that fails every 
   await subject.close();
 });
 
-test('failures while the database takes no writes are not counted against a job, which goes on soon afterwards', async () => {
+test('failures while the database refuses writes count no attempt, and the job continues soon afterwards', async () => {
   const subject = await open();
   const { queue, db } = subject;
   const stop = new AbortController();
@@ -162,7 +161,7 @@ test('failures while the database takes no writes are not counted against a job,
   );
   for (let i = 0; i < 1000 && attempts.length < 2 * MAX_ATTEMPTS; i++) await subject.advance(500);
   await db.write(() => db.exec('DROP TRIGGER full1; DROP TRIGGER full2'));
-  // One that began before fails after it.
+  // An attempt that began earlier still fails.
   const before = attempts.length;
   for (let i = 0; i < 100 && attempts.length === before; i++) await subject.advance(10_000);
   failing = false;
@@ -170,7 +169,7 @@ test('failures while the database takes no writes are not counted against a job,
   expect(new Set(attempts.slice(0, -1))).toEqual(new Set([1]));
   expect(attempts.at(-1)).toBe(2);
   expect(await queue.deadLetters.list()).toEqual([]);
-  // It is known to a step of this test's time.
+  // Precision: one step of the test's clock.
   expect(times[30]! - times[29]!).toBeGreaterThanOrEqual(1_500);
   expect(times[30]! - times[29]!).toBeLessThanOrEqual(3_000);
   stop.abort();

@@ -2,28 +2,28 @@ import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import type { ConsumeMessage } from '@wellspring/amqp/channel';
 import { type Message, REDELIVERED } from '@wellspring/amqp/publisher';
 
-/** What travels through a partition: a job, or what takes jobs out of it. */
+/** A message of a partition: a job, or a purge of a source's jobs. */
 export interface JobMessage {
-  /** Of the job, over all its deliveries. */
+  /** Id of the job, the same in all its deliveries. */
   id: string;
   key: string;
   /** Epoch ms of the publication. */
   at: number;
-  /** Instead of a job: what is before it of this key, and of its lanes, is dropped. */
+  /** Drops the jobs of this source that are before it; `key` is the id of the source. */
   purge: boolean;
   payload: string;
-  /** It is a copy, or was delivered before: it may have been handled, however long ago. */
+  /** Possible duplicate of a job that was handled before. */
   redelivered?: true | undefined;
 }
 
-/** Larger ones are worth the time that it takes; what is close to the broker's limit gets below it. */
-const COMPRESSED_BYTES = 256 * 1024;
+/** Payloads of this size are compressed, also to stay below the broker's message limit. */
+const MIN_COMPRESSED_BYTES = 256 * 1024;
 const ENCODING = 'zstd';
 
-/** @param queue of the broker */
+/** @param queue name of the broker's queue */
 export function toMessage(queue: string, { id, key, at, purge, payload }: JobMessage): Message {
   const plain = Buffer.from(payload);
-  const isLarge = plain.length >= COMPRESSED_BYTES;
+  const isLarge = plain.length >= MIN_COMPRESSED_BYTES;
   return {
     routingKey: queue,
     content: isLarge ? zstdCompressSync(plain) : plain,
@@ -37,12 +37,12 @@ export function toMessage(queue: string, { id, key, at, purge, payload }: JobMes
   };
 }
 
-/** @throws Error for what is none of ours */
+/** @throws Error when the message is malformed */
 export function fromMessage({ fields, properties, content }: ConsumeMessage): JobMessage {
   const { messageId: id, headers, contentEncoding } = properties;
   const { key, at, purge, [REDELIVERED]: redelivered } = (headers ?? {}) as Record<string, unknown>;
   if (typeof id !== 'string' || typeof key !== 'string' || typeof at !== 'number') {
-    throw new Error('a message that is no job');
+    throw new Error('Malformed job message: it needs an id, a key and a time.');
   }
   const plain = contentEncoding === ENCODING ? zstdDecompressSync(content) : content;
   const job = { id, key, at, purge: purge === true, payload: plain.toString() };

@@ -1,17 +1,16 @@
 import { describe, expect, test } from '@jest/globals';
-import { job, values } from './contract-failures.ts';
+import { job, values } from './conformance-failures.ts';
 import type { ConsumeOptions, Handler, Job, Queue } from './port.ts';
 
-/** What the suite of the queue's contract lends to these tests. */
 interface Bench {
   queue: Queue;
-  /** Ends all consumers of the test. */
+  /** Stops all consumers of the test. */
   stop: AbortController;
   consume(handler: Handler, options?: Partial<ConsumeOptions>): Promise<void>;
   until(condition: () => boolean | Promise<boolean>, step?: number): Promise<void>;
 }
 
-/** Admissions that a test grants by hand. */
+/** Admissions that a test grants manually. */
 function gate() {
   const waiting = new Map<string, () => void>();
   const asked: string[] = [];
@@ -29,10 +28,10 @@ function gate() {
   return { admit, asked, held, waiting, open: (key: string) => waiting.get(key)?.() };
 }
 
-/** Which keys are handled when the consumer decides; part of the contract of the port. */
-export function admissionContract(bench: () => Bench): void {
+/** Part of the conformance suite: admission by the consumer. */
+export function admissionConformance(bench: () => Bench): void {
   describe('admission', () => {
-    test('a key waits for its own admission only, which ends with its batch', async () => {
+    test('a key waits for its own admission only, and releases it after its batch', async () => {
       const { queue, consume, until } = bench();
       const { admit, asked, held, open } = gate();
       const seen: { key: string; jobs: unknown[]; held: string[] }[] = [];
@@ -58,7 +57,7 @@ export function admissionContract(bench: () => Bench): void {
       expect(seen[2]).toMatchObject({ key: 'a', jobs: [3] });
     });
 
-    test('jobs that wait for it can be purged; the admission is given back unused', async () => {
+    test('jobs waiting for admission can be purged; the unused admission is released', async () => {
       const { queue, consume, until } = bench();
       const { admit, waiting, held, open } = gate();
       const seen: Job[] = [];
@@ -75,7 +74,7 @@ export function admissionContract(bench: () => Bench): void {
       await until(async () => (await queue.depth('runs')) === 0);
     });
 
-    test('a consumer that is aborted while keys wait leaves their jobs, in order, to the next one', async () => {
+    test('a consumer aborted while keys wait for admission leaves their jobs in order to the next consumer', async () => {
       const { queue, consume, until } = bench();
       const { admit, waiting } = gate();
       const end = new AbortController();
@@ -90,14 +89,14 @@ export function admissionContract(bench: () => Bench): void {
       expect(values(seen.filter(({ key }) => key === 'a'))).toEqual([1, 2]);
     });
 
-    test('a key whose admission fails asks again', async () => {
+    test('a failed admission is retried', async () => {
       const { queue, consume, until } = bench();
       let asked = 0;
       const seen: Job[] = [];
       consume(async (jobs) => void seen.push(...jobs), {
         admit: async () => {
           asked += 1;
-          if (asked < 3) throw new Error('the store does not answer');
+          if (asked < 3) throw new Error('The store does not answer.');
           return () => {};
         },
       });
@@ -106,7 +105,7 @@ export function admissionContract(bench: () => Bench): void {
       expect(asked).toBe(3);
     });
 
-    test('thousands of keys that are not admitted hold up no other key, and keep their jobs', async () => {
+    test('thousands of keys without admission block no other key and lose no jobs', async () => {
       const { queue, consume, until } = bench();
       const { admit, waiting, open } = gate();
       const many = Array.from({ length: 3_000 }, (_, n) => job(`many${n}`, n));

@@ -12,18 +12,18 @@ import { startRedis } from '@wellspring/testing/servers/redis';
 import type { TestServer } from '@wellspring/testing/servers/server';
 import { withPrograms } from '@wellspring/testing/servers/servers';
 import fc from 'fast-check';
-import type { Job, Queue } from './port.ts';
-import { type Installation, type RabbitProcess, startProcess } from './rabbitmq.fixture.ts';
-import { attempts, inbox } from './rabbitmq-rows.ts';
+import type { Job, Queue } from '../port.ts';
+import { attempts, overflow } from './collections.ts';
+import { type Installation, type RabbitProcess, startProcess } from './process.fixture.ts';
 
 const SEED = Number(process.env.QUEUE_SEED ?? 20261121);
 
-/** What happens to the jobs of an installation, over all its processes. */
+/** Records how the jobs of an installation are handled, over all processes. */
 interface Ledger {
-  /** By key, in the order of their first handling. */
+  /** By key, in order of first handling. */
   first: Map<string, number[]>;
   handled: number;
-  /** Handled in two places at one time. */
+  /** Keys handled in two processes at the same time. */
   overlaps: string[];
   handler(process: { isDead: boolean }, ms?: number): (jobs: readonly Job[]) => Promise<void>;
   count(): number;
@@ -44,7 +44,7 @@ function createLedger(): Ledger {
         if (other && !other.isDead) ledger.overlaps.push(key);
         busy.set(key, process);
         if (ms > 0) await pause(ms);
-        // The dead do nothing more, and tell nobody.
+        // A killed process does nothing more.
         if (process.isDead) return new Promise(() => {});
         busy.delete(key);
         for (const { payload } of jobs) {
@@ -60,7 +60,7 @@ function createLedger(): Ledger {
   return ledger;
 }
 
-/** Keys whose jobs were first handled in another order than that of their publication. */
+/** Keys whose jobs were not first handled in order of publication. */
 const outOfOrder = ({ first }: Ledger): string[] =>
   [...first].flatMap(([key, numbers]) =>
     numbers.some((number, i) => i > 0 && number < numbers[i - 1]!) ? [key] : [],
@@ -97,7 +97,7 @@ await withPrograms(['rabbitmq', 'redis'], () => {
     processes.push(one);
     return one;
   }
-  /** A process that consumes until it ends or is killed. */
+  /** Starts a process that consumes until it stops or is killed. */
   async function consumer(installation: Installation, ledger: Ledger, ms = 0, batch = 16) {
     const process = await start(installation);
     const stop = new AbortController();
@@ -120,7 +120,7 @@ await withPrograms(['rabbitmq', 'redis'], () => {
       },
     };
   }
-  /** Publishes to a few keys until it is stopped; gives what was confirmed. */
+  /** Publishes to a few keys until it is stopped. @returns the confirmed jobs */
   function publishing(queue: Queue, keys: number) {
     const confirmed: string[] = [];
     let next = 0;
@@ -152,7 +152,7 @@ await withPrograms(['rabbitmq', 'redis'], () => {
       return !first.get(key)?.includes(Number(payload));
     });
 
-  test('partitions move among three processes under load: nothing is lost, each key in order and in one place', async () => {
+  test('partitions move among three processes under load: no job is lost, keys stay in order and in one process at a time', async () => {
     const step = fc.record({ at: fc.nat({ max: 2 }), how: fc.constantFrom('end', 'kill'), ms: fc.nat(300) });
     await fc.assert(
       fc.asyncProperty(fc.array(step, { minLength: 2, maxLength: 4 }), async (steps) => {
@@ -180,14 +180,14 @@ await withPrograms(['rabbitmq', 'redis'], () => {
     );
   }, 180_000);
 
-  test('the broker is killed under load: all that was confirmed is handled, each key in order', async () => {
+  test('after the broker is killed under load, all confirmed jobs are handled in order of their key', async () => {
     const installation = install();
     const ledger = createLedger();
     await consumer(installation, ledger, 1);
     await consumer(installation, ledger, 1);
     const load = publishing((await start(installation)).queue, 40);
     await eventually(() => ledger.count() > 200);
-    // RabbitMQ itself forgets queues that were declared in its last second before a SIGKILL.
+    // RabbitMQ forgets queues declared within a second before a SIGKILL.
     await pause(3_000);
     for (let round = 0; round < 2; round++) {
       await rabbit.kill();
@@ -203,7 +203,7 @@ await withPrograms(['rabbitmq', 'redis'], () => {
     expect(ledger.overlaps).toEqual([]);
   }, 120_000);
 
-  test('queues that were deleted are declared again by whoever consumes, and by whoever publishes', async () => {
+  test('deleted queues are declared by consumers and by publishers', async () => {
     const installation = install(2);
     const ledger = createLedger();
     const { process } = await consumer(installation, ledger);
@@ -226,7 +226,7 @@ await withPrograms(['rabbitmq', 'redis'], () => {
     expect(await process.queue.depth('emitted')).toBe(1);
   });
 
-  test('ten thousand jobs of a slow key hold up no other key, and keep their order over a kill', async () => {
+  test('ten thousand jobs of a slow key block no other key and keep their order after a kill', async () => {
     const installation = install(2);
     const ledger = createLedger();
     const jobs = 10_000;
@@ -254,7 +254,7 @@ await withPrograms(['rabbitmq', 'redis'], () => {
     );
     await one.queue.publishMany('runs', slow);
     const { store } = installation;
-    const rows = store.collection(inbox);
+    const rows = store.collection(overflow);
     await eventually(async () => (await rows.count()) > 8_000, { ms: 20_000, every: 100 });
     for (const key of others) {
       sentAt.set(key, performance.now());
@@ -263,7 +263,7 @@ await withPrograms(['rabbitmq', 'redis'], () => {
     await eventually(() => delays.length === others.length);
     expect(Math.max(...delays)).toBeLessThan(1_000);
 
-    // Another process takes over, and is fast.
+    // Another process with a fast handler takes over.
     slowly.isDead = true;
     await one.kill();
     await consumer(installation, ledger, 0, 64);
@@ -279,7 +279,7 @@ await withPrograms(['rabbitmq', 'redis'], () => {
     void ended;
   }, 120_000);
 
-  test('a partition whose job takes long moves afterwards; until then its other keys go on', async () => {
+  test('a partition moves after its long-running job ends, and serves its other keys until then', async () => {
     const installation = install(1);
     const seen: string[] = [];
     const held = Promise.withResolvers<void>();
@@ -301,7 +301,7 @@ await withPrograms(['rabbitmq', 'redis'], () => {
     await one.queue.publish('runs', { key: 'long', payload: '0' });
     await one.queue.publish('runs', { key: 'dc_0', payload: '0' });
     await eventually(() => seen.length === 1);
-    // As long as it takes to be one that takes long.
+    // Longer than LONG_RUNNING_MS.
     const begun = performance.now();
     await eventually(() => performance.now() - begun > 1_200);
     await consumeAs('other', other);
@@ -319,7 +319,7 @@ await withPrograms(['rabbitmq', 'redis'], () => {
     expect(seen).toContain('one long');
   }, 60_000);
 
-  test('purging a slow key drops what is in its inbox', async () => {
+  test('purging a slow key drops its overflow', async () => {
     const installation = install(2);
     const one = await start(installation);
     const seen: string[] = [];
@@ -338,7 +338,7 @@ await withPrograms(['rabbitmq', 'redis'], () => {
       'runs',
       Array.from({ length: 2_000 }, (_, n) => ({ key: 'dc_1', payload: `${n}` })),
     );
-    const rows = installation.store.collection(inbox);
+    const rows = installation.store.collection(overflow);
     await eventually(async () => (await rows.count()) > 1_500, { ms: 20_000, every: 50 });
     await one.queue.purgeKey('runs', 'dc_1');
     await eventually(async () => (await one.queue.depth('runs')) <= 1);
@@ -349,7 +349,7 @@ await withPrograms(['rabbitmq', 'redis'], () => {
     await eventually(async () => (await rows.count()) === 0);
   }, 60_000);
 
-  test('Redis is away: who has a partition keeps it', async () => {
+  test('processes keep their partitions while Redis is down', async () => {
     const installation = install();
     const ledger = createLedger();
     await consumer(installation, ledger);

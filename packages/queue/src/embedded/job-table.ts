@@ -1,8 +1,8 @@
 import { shardRange } from '@wellspring/core/ordering-key';
 import type { Database } from '@wellspring/sqlite/database';
-import type { DeadLetter, JobInput, QueueName } from './port.ts';
+import type { DeadLetter, JobInput, QueueName } from '../port.ts';
 
-/** The rows of the embedded queue. */
+/** The tables of the embedded queue. */
 
 export interface StoredJob {
   seq: number;
@@ -32,7 +32,7 @@ interface DeadRow {
 const asLetter = (row: DeadRow): DeadLetter => ({ ...row, id: String(row.id) });
 
 export function createJobTable(db: Database) {
-  // The payload comes last: what comes before it is read without touching its pages.
+  // The payload is the last column: the others are read without loading its overflow pages.
   db.exec(`CREATE TABLE IF NOT EXISTS jobs (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, queue TEXT NOT NULL, key TEXT,
     attempts INTEGER NOT NULL DEFAULT 0, published_at INTEGER NOT NULL, payload TEXT NOT NULL)`);
@@ -69,13 +69,13 @@ export function createJobTable(db: Database) {
       }),
     setAttempts: (seq: number, attempts: number) =>
       db.writeOne(() => db.statement('UPDATE jobs SET attempts = ? WHERE seq = ?').run(attempts, seq)),
-    /** Gives the jobs removed. */
-    purge: (queue: QueueName, key: string): Promise<Set<number>> =>
+    /** The `seq` of the removed jobs. */
+    purge: (queue: QueueName, sourceId: string): Promise<Set<number>> =>
       db.writeOne(() => {
-        const { from, before } = shardRange(key);
+        const { from, before } = shardRange(sourceId);
         const rows = db
           .statement('DELETE FROM jobs WHERE queue = ? AND (key = ? OR (key >= ? AND key < ?)) RETURNING seq')
-          .all(queue, key, from, before) as { seq: number }[];
+          .all(queue, sourceId, from, before) as { seq: number }[];
         return new Set(rows.map(({ seq }) => seq));
       }),
     /** Moves a job to the dead letters. */
@@ -104,8 +104,7 @@ export function createJobTable(db: Database) {
     },
     countDead: (): number =>
       (db.statement('SELECT count(*) AS n FROM dead_letters').get() as { n: number }).n,
-    /** Publishes a dead letter again, at the end of its queue. */
-    revive: (id: string, now: number) =>
+    redrive: (id: string, now: number) =>
       db.write(() => {
         const row = db
           .statement('SELECT * FROM dead_letters WHERE id = ?')

@@ -5,13 +5,13 @@ import { openDatabase } from '@wellspring/sqlite/database';
 import { createEmbeddedStore } from '@wellspring/store/embedded';
 import { eventually } from '@wellspring/testing/eventually';
 import { withServers } from '@wellspring/testing/servers/servers';
-import { queueContract } from './contract.ts';
-import { openRabbitSubject, startProcess } from './rabbitmq.fixture.ts';
+import { queueConformance } from '../conformance.ts';
+import { openRabbitSubject, startProcess } from './process.fixture.ts';
 
 await withServers(['rabbitmq', 'redis'], ({ rabbitmq, redis }) => {
-  queueContract('RabbitMQ', () => openRabbitSubject({ amqp: rabbitmq, redis }));
+  queueConformance('RabbitMQ', () => openRabbitSubject({ amqp: rabbitmq, redis }));
 
-  test('a job that was out when its process was killed says so when it comes again; the others do not', async () => {
+  test('a job that was out when its process was killed is flagged as redelivered; others are not', async () => {
     const db = openDatabase(':memory:');
     const store = createEmbeddedStore(db);
     const installation = { amqp: rabbitmq, redis, store, prefix: `t${newSecret()}.`, partitions: 8 };
@@ -49,7 +49,7 @@ await withServers(['rabbitmq', 'redis'], ({ rabbitmq, redis }) => {
     await db.close();
   });
 
-  test('a job that is handed out again after a failure says so: a part of it may have been done', async () => {
+  test('a job is flagged as redelivered after a failure', async () => {
     const { queue, advance, close } = await openRabbitSubject({ amqp: rabbitmq, redis });
     const stop = new AbortController();
     const seen: (true | undefined)[] = [];

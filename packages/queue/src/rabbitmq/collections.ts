@@ -1,36 +1,36 @@
 import type { CollectionDefinition } from '@wellspring/store/port';
-import type { DeadLetter } from './port.ts';
+import type { DeadLetter } from '../port.ts';
 
-/** A job that left the broker before it was done, since its key is slow. */
-export interface InboxRow {
-  /** That of the job. */
+/** An unfinished job of a slow key that was moved from the broker to the store. */
+export interface OverflowRow {
+  /** Id of the job. */
   id: string;
-  /** Queue and number, such as `runs.7`. */
+  /** Queue and partition, e.g. `runs.7`. */
   partition: string;
   key: string;
-  /** Rises with the order within the partition. */
+  /** Ascending within the partition. */
   seq: number;
   payload: string;
   published_at: number;
   redelivered?: true;
 }
 
-export const inbox: CollectionDefinition<InboxRow> = {
-  name: 'queue_inbox',
+export const overflow: CollectionDefinition<OverflowRow> = {
+  name: 'queue_overflow',
   indexes: [{ fields: ['partition', 'key', 'seq'] }],
   texts: ['payload'],
 };
 
-/** Failures that were counted against a job which is still there. */
+/** Failed attempts of an unfinished job. */
 export interface AttemptsRow {
-  /** That of the job. */
+  /** Id of the job. */
   id: string;
   attempts: number;
 }
 
 export const attempts: CollectionDefinition<AttemptsRow> = { name: 'queue_attempts', indexes: [] };
 
-/** Until the message of this id comes by, messages of the key are dropped. */
+/** Until the purge message of this id arrives, messages of the source are dropped. */
 export interface PurgeRow {
   id: string;
   partition: string;
@@ -43,7 +43,7 @@ export const purges: CollectionDefinition<PurgeRow> = {
 };
 
 export interface DeadLetterRow extends DeadLetter {
-  /** Id of the job: whatever happens, it is among the dead once. */
+  /** Id of the job; unique, so that a repeated burial has no effect. */
   job: string;
 }
 
@@ -53,7 +53,7 @@ export const deadLetterRows: CollectionDefinition<DeadLetterRow> = {
   texts: ['payload'],
 };
 
-/** What the processes of an installation have to agree on. */
+/** Settings that all processes of an installation must share. */
 export interface LayoutRow {
   id: 'layout';
   partitions: number;

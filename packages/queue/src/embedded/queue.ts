@@ -3,59 +3,59 @@ import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
 import { parseOrderingKey } from '@wellspring/core/ordering-key';
 import type { Database } from '@wellspring/sqlite/database';
-import { createDispatcher, type Dispatcher } from './dispatcher.ts';
-import { createJobTable, type StoredJob } from './embedded-table.ts';
-import { backoffOf, classifyFailure } from './failure.ts';
-import { createLanes, type Entry, type Lane, type Lanes } from './lanes.ts';
-import { type Handler, type Job, type JobInput, QUEUES, type Queue, type QueueName } from './port.ts';
+import { createDispatcher, type Dispatcher } from '../dispatcher.ts';
+import { backoffOf, classifyFailure } from '../failure.ts';
+import { createKeyQueues, type Entry, type KeyQueue, type KeyQueues } from '../key-queues.ts';
+import { type Handler, type Job, type JobInput, QUEUES, type Queue, type QueueName } from '../port.ts';
+import { createJobTable, type StoredJob } from './job-table.ts';
 
 const REMOVE_BACKOFF: Backoff = { baseMs: 100, maxMs: 30_000 };
-/** Payloads beyond are read from the file when their turn comes. */
-const CACHED_BYTES = 64 * 1024 * 1024;
+/** Further payloads are read from the database when their jobs are handed out. */
+const MAX_CACHED_BYTES = 64 * 1024 * 1024;
 
-interface Line {
-  lanes: Lanes;
+interface State {
+  keyQueues: KeyQueues;
   dispatcher: Dispatcher;
 }
 
-/** A queue in a SQLite file: a job is durable when its row is; see sqlite/database. */
+/** Queue on SQLite; see sqlite/database for durability. */
 export function createEmbeddedQueue(db: Database, { clock, log }: { clock: Clock; log: Log }): Queue {
   const table = createJobTable(db);
-  const lines = new Map<QueueName, Line>();
+  const states = new Map<QueueName, State>();
   const closing = new AbortController();
   let cachedBytes = 0;
 
   for (const queue of QUEUES) {
-    const lanes = createLanes();
+    const keyQueues = createKeyQueues();
     const dispatcher = createDispatcher({
-      lanes,
-      handle: (handler, lane, entries) => handOut(queue, handler, lane, entries),
+      keyQueues,
+      handle: (handler, keyQueue, entries) => handOut(queue, handler, keyQueue, entries),
       clock,
       log,
       closing: closing.signal,
     });
-    lines.set(queue, { lanes, dispatcher });
+    states.set(queue, { keyQueues, dispatcher });
   }
-  const lineOf = (queue: QueueName) => lines.get(queue)!;
+  const stateOf = (queue: QueueName) => states.get(queue)!;
 
   function enqueue(queue: QueueName, entry: Entry): void {
-    const line = lineOf(queue);
+    const state = stateOf(queue);
     if (entry.payload !== undefined) {
       cachedBytes += entry.payload.length;
-      if (cachedBytes > CACHED_BYTES) forget(entry);
+      if (cachedBytes > MAX_CACHED_BYTES) dropCachedPayload(entry);
     }
-    line.lanes.add(entry);
-    line.dispatcher.dispatch();
+    state.keyQueues.add(entry);
+    state.dispatcher.dispatch();
   }
 
-  function forget(entry: Entry): void {
+  function dropCachedPayload(entry: Entry): void {
     cachedBytes -= entry.payload?.length ?? 0;
     entry.payload = undefined;
   }
 
   for (const { queue, seq, key, attempts, published_at } of table.waiting()) {
-    // Rows of a queue that this version does not know stay where they are.
-    if (!lines.has(queue)) continue;
+    // A queue of a newer version.
+    if (!states.has(queue)) continue;
     enqueue(queue, { seq, key, attempts, publishedAt: published_at, payload: undefined });
   }
 
@@ -71,27 +71,32 @@ export function createEmbeddedQueue(db: Database, { clock, log }: { clock: Clock
     };
   }
 
-  async function handOut(queue: QueueName, handler: Handler, lane: Lane, entries: Entry[]): Promise<number> {
-    const line = lineOf(queue);
+  async function handOut(
+    queue: QueueName,
+    handler: Handler,
+    keyQueue: KeyQueue,
+    entries: Entry[],
+  ): Promise<number> {
+    const state = stateOf(queue);
     try {
-      // A job whose row is gone was purged meanwhile.
+      // Jobs without a row were purged.
       const jobs = entries.map(toJob).filter((job) => job !== undefined);
       const [first, ...others] = jobs;
       if (first) await handler([first, ...others]);
-      acknowledge(line, entries);
+      acknowledge(state, entries);
       return 0;
     } catch (error) {
-      return failed(queue, line, lane, entries, error);
+      return failed(queue, state, keyQueue, entries, error);
     }
   }
 
   /**
-   * The rows go with the next commit; should a crash come first, the jobs are handed out once more. One that stayed
-   * for longer would come again when nobody knows any more that it is done: so it is tried until it is gone.
+   * The rows are removed with the next commit; after a crash before it, the jobs are redelivered. The removal is retried
+   * until it succeeds: a later redelivery would find no trace of the first one.
    */
-  function acknowledge(line: Line, entries: readonly Entry[]): void {
-    for (const entry of entries) forget(entry);
-    line.lanes.settle(entries.length);
+  function acknowledge(state: State, entries: readonly Entry[]): void {
+    for (const entry of entries) dropCachedPayload(entry);
+    state.keyQueues.settle(entries.length);
     void removeRows(entries.map(({ seq }) => seq));
   }
 
@@ -107,11 +112,11 @@ export function createEmbeddedQueue(db: Database, { clock, log }: { clock: Clock
     }
   }
 
-  /** Gives the jobs back, except one that is dead now. Gives the ms for which the lane rests. */
+  /** Returns the jobs to their queue, except a dead one. @returns ms to wait before the next batch */
   async function failed(
     queue: QueueName,
-    line: Line,
-    lane: Lane,
+    state: State,
+    keyQueue: KeyQueue,
     entries: readonly Entry[],
     error: unknown,
   ): Promise<number> {
@@ -123,10 +128,10 @@ export function createEmbeddedQueue(db: Database, { clock, log }: { clock: Clock
     try {
       if (dead) {
         await table.bury(dead.seq, reason, clock.now());
-        forget(dead);
-        line.lanes.settle(1);
-        line.lanes.giveBack(
-          lane,
+        dropCachedPayload(dead);
+        state.keyQueues.settle(1);
+        state.keyQueues.giveBack(
+          keyQueue,
           entries.filter((entry) => entry !== dead),
         );
         log.error(fields, 'queue.job_dead');
@@ -138,12 +143,12 @@ export function createEmbeddedQueue(db: Database, { clock, log }: { clock: Clock
         first.attempts += 1;
       }
     } catch (writeError) {
-      // The database does not answer, which is no fault of the jobs: they stay what they are, and their lane waits.
+      // The jobs are not at fault: no attempt is counted.
       counted = false;
       log.error({ queue, error: String(writeError) }, 'queue.write_failed');
     }
     if (!counted) first.uncounted = (first.uncounted ?? 0) + 1;
-    line.lanes.giveBack(lane, entries);
+    state.keyQueues.giveBack(keyQueue, entries);
     return backoffOf(first, counted);
   }
 
@@ -152,7 +157,7 @@ export function createEmbeddedQueue(db: Database, { clock, log }: { clock: Clock
   }
 
   async function publishMany(queue: QueueName, jobs: readonly JobInput[]): Promise<void> {
-    if (jobs.some(({ key }) => !key)) throw new Error(`a job on the queue ${queue} needs a key`);
+    if (jobs.some(({ key }) => !key)) throw new Error(`A job of the queue ${queue} needs a key.`);
     if (jobs.length === 0) return;
     for (const stored of await table.insert(queue, jobs, clock.now())) enqueueStored(queue, stored);
   }
@@ -161,18 +166,18 @@ export function createEmbeddedQueue(db: Database, { clock, log }: { clock: Clock
     publish: (queue, job) => publishMany(queue, [job]),
     publishMany,
     consume(queue, handler, options) {
-      const { dispatcher } = lineOf(queue);
-      const gone = dispatcher.consume(handler, options);
+      const { dispatcher } = stateOf(queue);
+      const ended = dispatcher.consume(handler, options);
       dispatcher.dispatch();
-      return gone;
+      return ended;
     },
-    depth: async (queue) => lineOf(queue).lanes.size,
-    async purgeKey(queue, key) {
-      const { lanes } = lineOf(queue);
-      const removed = await table.purge(queue, key);
-      for (const name of [...lanes.names()]) {
-        if (parseOrderingKey(name).sourceId !== key) continue;
-        for (const entry of lanes.purge(name, ({ seq }) => removed.has(seq))) forget(entry);
+    depth: async (queue) => stateOf(queue).keyQueues.size,
+    async purgeKey(queue, sourceId) {
+      const { keyQueues } = stateOf(queue);
+      const removed = await table.purge(queue, sourceId);
+      for (const key of [...keyQueues.keys()]) {
+        if (parseOrderingKey(key).sourceId !== sourceId) continue;
+        for (const entry of keyQueues.purge(key, ({ seq }) => removed.has(seq))) dropCachedPayload(entry);
       }
     },
     deadLetters: {
@@ -180,9 +185,9 @@ export function createEmbeddedQueue(db: Database, { clock, log }: { clock: Clock
       get: async (id) => table.deadOne(id),
       count: async () => table.countDead(),
       async redrive(id) {
-        const revived = await table.revive(id, clock.now());
-        if (revived) enqueueStored(revived.queue, revived.job);
-        return revived !== undefined;
+        const redriven = await table.redrive(id, clock.now());
+        if (redriven) enqueueStored(redriven.queue, redriven.job);
+        return redriven !== undefined;
       },
       drop: (id) => table.dropDead(id),
     },

@@ -9,18 +9,18 @@ import { openDatabase } from '@wellspring/sqlite/database';
 import { createEmbeddedStore } from '@wellspring/store/embedded';
 import type { Store } from '@wellspring/store/port';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
-import type { QueueSubject } from './contract.ts';
-import { QUEUES, type Queue, type QueueName } from './port.ts';
-import { createRabbitQueue } from './rabbitmq.ts';
+import type { QueueSubject } from '../conformance.ts';
+import { QUEUES, type Queue, type QueueName } from '../port.ts';
+import { createRabbitQueue } from './queue.ts';
 
-/** Few, so that keys share them. */
+/** Few, so that keys share a partition. */
 const PARTITIONS = 4;
 const HEARTBEAT_MS = 20;
 
 export interface RabbitProcess {
   queue: Queue;
   member: string;
-  /** Its connections end; nothing is finished or let go of before. */
+  /** Closes its connections without finishing or releasing anything. */
   kill(): Promise<void>;
   close(): Promise<void>;
 }
@@ -33,11 +33,11 @@ export interface Installation {
   clock?: Clock;
   partitions?: number;
   heartbeatMs?: number;
-  /** A killed process does nothing more; else its consumers can be waited for. */
+  /** After `kill`, the process does nothing more; otherwise its consumers can be awaited. */
   mortal?: boolean;
 }
 
-/** A process of an installation, as far as its queues go. */
+/** The queues of one process of an installation. */
 export async function startProcess(installation: Installation): Promise<RabbitProcess> {
   const {
     store,
@@ -51,7 +51,7 @@ export async function startProcess(installation: Installation): Promise<RabbitPr
   const redis = await openRedis({ url: installation.redis, prefix, log });
   const member = newSecret();
   let isDead = false;
-  /** Whoever sleeps when the process dies does not wake. */
+  /** A sleep does not end after the kill. */
   const mortal = ({ now, sleep }: Clock): Clock => ({
     now,
     async sleep(ms, signal) {
@@ -98,7 +98,7 @@ export async function startProcess(installation: Installation): Promise<RabbitPr
   };
 }
 
-/** @param urls of the servers, which others may use at the same time */
+/** @param urls shared servers */
 export async function openRabbitSubject(urls: { amqp: string; redis: string }): Promise<QueueSubject> {
   const clock = createFakeClock();
   const db = openDatabase(':memory:');

@@ -5,7 +5,6 @@ import { type Handler, type Job, type JobInput, MAX_ATTEMPTS, PoisonJob, type Qu
 export const job = (key: string, payload: unknown): JobInput => ({ key, payload: JSON.stringify(payload) });
 export const values = (jobs: readonly Job[]): unknown[] => jobs.map(({ payload }) => JSON.parse(payload));
 
-/** What the suite of the queue's contract lends to these tests. */
 interface Bench {
   queue: Queue;
   now(): number;
@@ -13,15 +12,15 @@ interface Bench {
     handler: Handler,
     options?: { batch?: number; concurrency?: number; signal?: AbortSignal },
   ): Promise<void>;
-  /** Time goes by in such steps, in ms, until the condition holds. */
+  /** Advances the clock in steps of this many ms until the condition holds. */
   until(condition: () => boolean | Promise<boolean>, step?: number): Promise<void>;
-  /** All that is handed out, in order. */
+  /** Consumes this many jobs, in order. */
   drain(count: number): Promise<Job[]>;
 }
 
-/** What a failure means for a job and for those behind it; part of the contract of the port. */
-export function failuresContract(bench: () => Bench): void {
-  test('after a throw the same jobs come again in the same order, with longer and longer rests', async () => {
+/** Part of the conformance suite: failures, redelivery and dead letters. */
+export function failuresConformance(bench: () => Bench): void {
+  test('failed jobs are redelivered in the same order with increasing backoff', async () => {
     const { queue, now, consume, until } = bench();
     await queue.publishMany('runs', [job('a', 1), job('a', 2), job('b', 'other')]);
     const tries: { values: unknown[]; attempt: number; at: number }[] = [];
@@ -42,15 +41,15 @@ export function failuresContract(bench: () => Bench): void {
     await until(() => tries.length === 4);
     expect(tries.map((one) => one.attempt)).toEqual([1, 2, 3, 4]);
     for (const one of tries) expect(one.values.slice(0, 2)).toEqual([1, 2]);
-    const rests = tries.slice(1).map(({ at }, i) => at - tries[i]!.at);
-    expect(rests[0]).toBeGreaterThanOrEqual(100);
-    expect(rests[1]).toBeGreaterThan(rests[0]!);
-    expect(rests[2]).toBeGreaterThan(rests[1]!);
+    const delays = tries.slice(1).map(({ at }, i) => at - tries[i]!.at);
+    expect(delays[0]).toBeGreaterThanOrEqual(100);
+    expect(delays[1]).toBeGreaterThan(delays[0]!);
+    expect(delays[2]).toBeGreaterThan(delays[1]!);
     expect(others).toBe(1);
     await until(async () => (await queue.depth('runs')) === 0);
   });
 
-  test('a poison job is dead at once, and the rest of its batch goes on in order', async () => {
+  test('a poison job becomes a dead letter at once, and the rest of its batch continues in order', async () => {
     const { queue, now, consume, until } = bench();
     const done: unknown[] = [];
     await queue.publishMany('runs', [job('a', 1), job('a', 'bad'), job('a', 2)]);
@@ -71,7 +70,7 @@ export function failuresContract(bench: () => Bench): void {
     expect(letter?.died_at).toBeLessThanOrEqual(now());
   });
 
-  test('a job that fails every time is dead after MAX_ATTEMPTS, and its successors go on', async () => {
+  test('a job that always fails becomes a dead letter after MAX_ATTEMPTS, and its successors continue', async () => {
     const { queue, consume, until } = bench();
     await queue.publishMany('runs', [job('a', 'hopeless'), job('a', 'next')]);
     let failures = 0;
@@ -88,7 +87,7 @@ export function failuresContract(bench: () => Bench): void {
     expect(await queue.deadLetters.list()).toMatchObject([{ payload: '"hopeless"', attempts: MAX_ATTEMPTS }]);
   });
 
-  test('dead letters are paged newest first, redriven to the end of their queue, and dropped', async () => {
+  test('dead letters are listed newest first, redriven to the end of their queue, and dropped', async () => {
     const { queue, consume, until, drain } = bench();
     await queue.publishMany('runs', [job('a', 1), job('a', 2), job('a', 3)]);
     const end = new AbortController();
@@ -126,7 +125,7 @@ export function failuresContract(bench: () => Bench): void {
     expect(await queue.deadLetters.list()).toEqual([second]);
   });
 
-  test('what a dependency is to blame for is counted against no job: it comes again soon, for as long as it takes', async () => {
+  test('Unavailable counts no attempt: jobs are redelivered within 2 s, without limit', async () => {
     const { queue, now, consume, until } = bench();
     await queue.publishMany('runs', [job('a', 1), job('a', 2)]);
     const tries: number[] = [];
@@ -139,9 +138,9 @@ export function failuresContract(bench: () => Bench): void {
     });
     await until(() => done.length === 2, 500);
     expect([done, attempts]).toEqual([[1, 2], new Set([1])]);
-    const rests = tries.slice(1, 2 * MAX_ATTEMPTS).map((at, i) => at - tries[i]!);
-    // It is known to a step of this test's time.
-    expect(Math.max(...rests)).toBeLessThanOrEqual(2_000 + 2 * 500);
+    const delays = tries.slice(1, 2 * MAX_ATTEMPTS).map((at, i) => at - tries[i]!);
+    // Precision: one step of the test's clock.
+    expect(Math.max(...delays)).toBeLessThanOrEqual(2_000 + 2 * 500);
     expect(await queue.deadLetters.list()).toEqual([]);
   });
 }

@@ -10,42 +10,41 @@ import { Unavailable } from '@wellspring/core/unavailable';
 import { withTimeout } from '@wellspring/core/with-timeout';
 import type { Ownership } from '@wellspring/redis/ownership';
 import type { Store } from '@wellspring/store/port';
-import { type JobInput, QUEUES, type Queue, type QueueName } from './port.ts';
-import { createDeadLetters } from './rabbitmq-dead-letters.ts';
-import { createLine } from './rabbitmq-line.ts';
-import { toMessage } from './rabbitmq-message.ts';
-import { openPartition } from './rabbitmq-partition.ts';
-import { attempts, inbox, layout, purges } from './rabbitmq-rows.ts';
+import { type JobInput, QUEUES, type Queue, type QueueName } from '../port.ts';
+import { attempts, layout, overflow, purges } from './collections.ts';
+import { createDeadLetters } from './dead-letters.ts';
+import { toMessage } from './message.ts';
+import { openPartition } from './partition.ts';
+import { createPartitionDispatcher } from './partition-dispatcher.ts';
 
 export interface RabbitQueueOptions {
   amqp: Amqp;
   store: Store;
   clock: Clock;
   log: Log;
-  /** How the partitions of a queue are shared among processes; its number of partitions is `partitions`. */
+  /** Assigns the partitions of a queue to processes. */
   ownershipOf(queue: QueueName): Ownership;
-  /** Of each queue; see `assertLayout`. */
+  /** Number of partitions of each queue; see `assertLayout`. */
   partitions: number;
-  /** What names of queues begin with; default `wellspring.`. */
+  /** Prefix of queue names; default `wellspring.`. */
   prefix?: string;
 }
 
 const QUEUE = {
   'x-queue-type': 'quorum',
   'x-single-active-consumer': true,
-  // None: by default, RabbitMQ 4 drops what was delivered 20 times, such as to processes that were killed.
+  // Unlimited: by default, RabbitMQ 4 drops messages after 20 deliveries, e.g. to killed processes.
   'x-delivery-limit': 2 ** 31 - 1,
 };
-const LOOK_MS = 250;
-const DELETED_MS = 1_000;
-/** How often partitions are searched for what came late to their inbox. */
-const FIND_MS = 30_000;
+const SPILL_INTERVAL_MS = 250;
+const REDECLARE_DELAY_MS = 1_000;
+const FIND_OVERFLOW_INTERVAL_MS = 30_000;
 /** The broker may be restarting, or the platform has just started. */
 const DECLARE_TIMEOUT_MS = 10_000;
 
 /**
- * The number of partitions is the same for every process of an installation, and for ever: a key must not change its
- * partition while jobs of it wait. The first process writes it down. @throws Error when it is another one
+ * Stores the number of partitions at the first start. It cannot be changed: a key must not move to another partition
+ * while it has waiting jobs. @throws Error when the configured number differs
  */
 export async function assertLayout(store: Store, partitions: number): Promise<void> {
   const rows = store.collection(layout);
@@ -53,20 +52,20 @@ export async function assertLayout(store: Store, partitions: number): Promise<vo
   const found = await rows.get('layout');
   if (found && found.partitions !== partitions) {
     throw new Error(
-      `The queues of this installation have ${found.partitions} partitions, not ${partitions}.`,
+      `The queues of this installation have ${found.partitions} partitions, not ${partitions}: restore the former setting.`,
     );
   }
 }
 
 /**
- * Queues as quorum queues `runs.0`, `runs.1`, …: a key has its partition, and a partition one process that has it (see
- * redis/ownership), so that the jobs of a key come in order and to one consumer at a time. A job is durable when the
- * broker has confirmed it. Of jobs that are published together, some may have been taken when that fails.
- * What the broker is no good for is in the store: jobs of keys that are slow, dead letters. The depth leaves out what other processes have in memory.
+ * Each queue is partitioned into quorum queues `runs.0`, `runs.1`, …. A hash of the key selects the partition, and one
+ * process owns it (see redis/ownership): jobs of a key arrive in order at one consumer. A job is durable when the broker
+ * has confirmed it; a failed publishMany may have published some of its jobs.
+ * The store holds the overflow and the dead letters. The depth excludes jobs in the memory of other processes.
  */
 export function createRabbitQueue(options: RabbitQueueOptions): Queue {
   const { amqp, store, clock, log, ownershipOf, partitions, prefix = 'wellspring.' } = options;
-  /** One for each of the broker's queues: while one of them takes nothing, the others do. */
+  /** One per broker queue, so that an unavailable queue does not block the others. */
   const publishers = new Map<string, Publisher>();
   function publisherOf(name: string): Publisher {
     let publisher = publishers.get(name);
@@ -77,7 +76,7 @@ export function createRabbitQueue(options: RabbitQueueOptions): Queue {
     return publisher;
   }
   const purgeRows = store.collection(purges);
-  const inboxRows = store.collection(inbox);
+  const overflowRows = store.collection(overflow);
   const attemptRows = store.collection(attempts);
   const closing = new AbortController();
   const all = Array.from({ length: partitions }, (_, partition) => partition);
@@ -97,7 +96,7 @@ export function createRabbitQueue(options: RabbitQueueOptions): Queue {
     },
     ready() {
       declared.resolve();
-      // Who waited for it comes before who need not.
+      // Publications that waited for it stay before later ones.
       setImmediate(() => {
         isDeclared = true;
       });
@@ -111,7 +110,7 @@ export function createRabbitQueue(options: RabbitQueueOptions): Queue {
     });
   }
 
-  interface Sent {
+  interface Outgoing {
     key: string;
     payload: string;
     id?: string;
@@ -119,12 +118,12 @@ export function createRabbitQueue(options: RabbitQueueOptions): Queue {
   }
   async function send(
     queue: QueueName,
-    { key, payload, id = newSecret(), purge = false }: Sent,
+    { key, payload, id = newSecret(), purge = false }: Outgoing,
   ): Promise<void> {
     const name = nameOf(queue, partitionOf(key, partitions));
     const message = toMessage(prefix + name, { id, key, at: clock.now(), purge, payload });
     const publisher = publisherOf(name);
-    const isTaken = () =>
+    const tryPublish = () =>
       publisher.publish(message).then(
         () => true,
         (error: unknown) => {
@@ -132,27 +131,26 @@ export function createRabbitQueue(options: RabbitQueueOptions): Queue {
           throw error;
         },
       );
-    if (await isTaken()) return;
-    // Somebody has deleted the queue, and all that was in it. Its consumer declares it again when it is told so, which
-    // it never is when another does within that moment: RabbitMQ takes the old consumer for one of the new queue then,
-    // and sends it nothing.
-    await pause(DELETED_MS);
-    if (await isTaken()) return;
+    if (await tryPublish()) return;
+    // The queue was deleted. Its consumer declares it when RabbitMQ cancels the consumer; declared before that by
+    // another client, RabbitMQ neither cancels nor serves the old consumer.
+    await pause(REDECLARE_DELAY_MS);
+    if (await tryPublish()) return;
     if (topology.current) await declare(topology.current, name);
     await publisher.publish(message);
   }
 
   async function publishMany(queue: QueueName, jobs: readonly JobInput[]): Promise<void> {
-    if (jobs.some(({ key }) => !key)) throw new Error(`a job on the queue ${queue} needs a key`);
+    if (jobs.some(({ key }) => !key)) throw new Error(`A job of the queue ${queue} needs a key.`);
     if (!isDeclared) await untilDeclared();
     await Promise.all(jobs.map((job) => send(queue, job)));
   }
   const publish = (queue: QueueName, job: JobInput) => publishMany(queue, [job]);
   const { bury, ...deadLetters } = createDeadLetters(store, clock, publish);
 
-  const lines = new Map(
+  const dispatchers = new Map(
     QUEUES.map((queue) => {
-      const line = createLine({
+      const dispatcher = createPartitionDispatcher({
         queue,
         clock,
         log,
@@ -167,57 +165,57 @@ export function createRabbitQueue(options: RabbitQueueOptions): Queue {
         bury,
         closing: closing.signal,
       });
-      return [queue, line] as const;
+      return [queue, dispatcher] as const;
     }),
   );
 
-  async function findLate(queue: QueueName): Promise<void> {
-    const { held } = lines.get(queue)!;
-    const names = [...held.keys()].map((partition) => nameOf(queue, partition));
-    if (names.length === 0 || (await inboxRows.count({ partition: { in: names } }, 1)) === 0) return;
-    for (const partition of [...held.values()]) await partition.find();
+  async function findOverflow(queue: QueueName): Promise<void> {
+    const { owned } = dispatchers.get(queue)!;
+    const names = [...owned.keys()].map((partition) => nameOf(queue, partition));
+    if (names.length === 0 || (await overflowRows.count({ partition: { in: names } }, 1)) === 0) return;
+    for (const partition of [...owned.values()]) await partition.findOverflow();
   }
 
   function every(ms: number, what: string, work: (queue: QueueName) => Promise<void>): void {
-    for (const [queue, line] of lines) {
+    for (const [queue, dispatcher] of dispatchers) {
       void (async () => {
         while (!closing.signal.aborted) {
           await clock.sleep(ms, closing.signal);
-          if (closing.signal.aborted || !line.isConsumed) continue;
+          if (closing.signal.aborted || !dispatcher.isConsumed) continue;
           await work(queue).catch((error: unknown) =>
-            log.warn({ queue, what, error: String(error) }, 'queue.look_failed'),
+            log.warn({ queue, what, error: String(error) }, 'queue.maintenance_failed'),
           );
         }
       })();
     }
   }
-  every(LOOK_MS, 'slow jobs', async (queue) => lines.get(queue)!.look());
-  every(FIND_MS, 'late jobs', findLate);
+  every(SPILL_INTERVAL_MS, 'spill', async (queue) => dispatchers.get(queue)!.spill());
+  every(FIND_OVERFLOW_INTERVAL_MS, 'find overflow', findOverflow);
 
   return {
     publish,
     publishMany,
-    consume: (queue, handler, consumeOptions) => lines.get(queue)!.consume(handler, consumeOptions),
+    consume: (queue, handler, consumeOptions) => dispatchers.get(queue)!.consume(handler, consumeOptions),
     async depth(queue) {
       if (!isDeclared) await untilDeclared();
       const channel = topology.current;
-      if (!channel) throw new Unavailable('RabbitMQ does not answer');
+      if (!channel) throw new Unavailable('RabbitMQ does not answer.');
       const names = all.map((partition) => nameOf(queue, partition));
       const [ready, stored] = await Promise.all([
         Promise.all(names.map(async (name) => (await channel.checkQueue(prefix + name)).messageCount)),
-        inboxRows.count({ partition: { in: names } }),
+        overflowRows.count({ partition: { in: names } }),
       ]);
-      let here = 0;
-      for (const { jobs } of lines.get(queue)!.held.values()) {
-        for (const job of jobs.values()) if (!job.stored) here += 1;
+      let inMemory = 0;
+      for (const { jobs } of dispatchers.get(queue)!.owned.values()) {
+        for (const job of jobs.values()) if (!job.stored) inMemory += 1;
       }
-      return ready.reduce((sum, count) => sum + count, stored + here);
+      return ready.reduce((sum, count) => sum + count, stored + inMemory);
     },
-    async purgeKey(queue, key) {
+    async purgeKey(queue, sourceId) {
       const id = newSecret();
-      const partition = nameOf(queue, partitionOf(key, partitions));
-      await purgeRows.insert({ id, partition, key });
-      await send(queue, { key, payload: '', id, purge: true });
+      const partition = nameOf(queue, partitionOf(sourceId, partitions));
+      await purgeRows.insert({ id, partition, key: sourceId });
+      await send(queue, { key: sourceId, payload: '', id, purge: true });
     },
     deadLetters,
     ping: () => amqp.ping(),

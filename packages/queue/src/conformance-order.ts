@@ -2,7 +2,6 @@ import { expect } from '@jest/globals';
 import fc from 'fast-check';
 import type { Handler, Queue } from './port.ts';
 
-/** What the suite of the queue's contract lends to this property. */
 export interface Harness {
   queue: Queue;
   consume(
@@ -20,7 +19,7 @@ const plan = fc.record({
   concurrency: fc.integer({ min: 1, max: 4 }),
 });
 
-/** Whatever fails and however it is batched, the jobs of a key are done in order, one batch at a time. */
+/** Property: jobs of a key are handled in order, one batch at a time, under random failures and batch sizes. */
 export function keptInOrder({ queue, consume, until }: Harness) {
   let round = 0;
   return fc.asyncProperty(plan, async ({ jobs, batch, concurrency }) => {

@@ -1,23 +1,23 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { admissionContract } from './contract-admission.ts';
-import { failuresContract, job, values } from './contract-failures.ts';
-import { keptInOrder } from './contract-order.ts';
+import { admissionConformance } from './conformance-admission.ts';
+import { failuresConformance, job, values } from './conformance-failures.ts';
+import { keptInOrder } from './conformance-order.ts';
 import type { ConsumeOptions, Handler, Job, Queue } from './port.ts';
 
-/** A queue under test, and the time it lives in. */
+/** A queue under test, with its clock. */
 export interface QueueSubject {
   queue: Queue;
   now(): number;
-  /** Lets this time go by, and what is due happen. */
+  /** Advances the clock and lets due work happen. */
   advance(ms: number): Promise<void>;
-  /** What another process finds after this one was killed at this moment. Ends with the subject. */
+  /** The queue as another process finds it after this one was killed now. Closed with the subject. */
   afterCrash(): Promise<Queue>;
   close(): Promise<void>;
 }
 
-/** The guarantees of the port, for any adapter. */
-export function queueContract(name: string, open: () => Promise<QueueSubject>): void {
+/** Conformance suite of the port, for every adapter. */
+export function queueConformance(name: string, open: () => Promise<QueueSubject>): void {
   describe(`queue: ${name}`, () => {
     let subject: QueueSubject;
     let queue: Queue;
@@ -51,15 +51,15 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       consumers.push(ended);
       return ended;
     };
-    /** Time goes by until the condition holds. */
+    /** Advances the clock until the condition holds. */
     async function until(condition: () => boolean | Promise<boolean>, step = 20): Promise<void> {
       for (let i = 0; i < 20_000; i++) {
         if (await condition()) return;
         await subject.advance(step);
       }
-      throw new Error('the condition never came true');
+      throw new Error('The condition never became true.');
     }
-    /** All that is handed out, in order. */
+    /** Consumes this many jobs, in order. */
     async function drain(count: number, of = queue): Promise<Job[]> {
       const seen: Job[] = [];
       const end = new AbortController();
@@ -70,7 +70,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       return seen;
     }
 
-    test('a job is handed out as it was published', async () => {
+    test('a job is handed out unchanged', async () => {
       const at = subject.now();
       const payload = JSON.stringify({ text: 'é😀\u2028', nul: '\0', lone: '\ud800' });
       await queue.publish('runs', { key: 'dc_1', payload });
@@ -80,7 +80,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       await until(async () => (await queue.depth('runs')) === 0);
     });
 
-    test('a job without a key is refused, with all that is published with it; the queues are apart', async () => {
+    test('a job without a key is refused together with its batch; queues are separate', async () => {
       await expect(queue.publish('runs', { key: '', payload: '1' })).rejects.toThrow('key');
       await expect(queue.publishMany('runs', [job('a', 1), { key: '', payload: '2' }])).rejects.toThrow(
         'key',
@@ -103,7 +103,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       expect(values(await drain(5))).toEqual([0, 1, 2, 3, 4]);
     });
 
-    test('one batch of a key is out at a time, other keys go on meanwhile', async () => {
+    test('one batch of a key is out at a time, and other keys continue', async () => {
       let finish = () => {};
       const held = new Promise<void>((resolve) => {
         finish = resolve;
@@ -138,7 +138,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       ]);
     });
 
-    test('keys take turns: many jobs of one do not hold up the others', async () => {
+    test('keys take turns: many jobs of one key do not block the others', async () => {
       await queue.publishMany('runs', [
         ...Array.from({ length: 50 }, (_, i) => job('busy', i)),
         job('late', 'one'),
@@ -157,7 +157,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       expect(values(seen).indexOf('two')).toBeLessThan(4);
     });
 
-    test('never more batches at a time than the concurrency', async () => {
+    test('at most `concurrency` batches run at the same time', async () => {
       await queue.publishMany(
         'runs',
         Array.from({ length: 30 }, (_, i) => job(`k${i}`, i)),
@@ -179,7 +179,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       expect(most).toBe(3);
     });
 
-    test('two consumers share the work, and each job is done once', async () => {
+    test('two consumers share the jobs, and each job is handled once', async () => {
       const done: unknown[][] = [[], []];
       for (const mine of done) {
         consume(
@@ -201,7 +201,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       for (const mine of done) expect(mine.length).toBeGreaterThan(0);
     });
 
-    test('purging a key drops what waits of it and of its lanes, and nothing else', async () => {
+    test('purging a source drops its waiting jobs in all shards, and no others', async () => {
       let finish = () => {};
       const held = new Promise<void>((resolve) => {
         finish = resolve;
@@ -233,7 +233,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       await until(async () => (await queue.depth('runs')) === 0);
     });
 
-    test('an aborted consumer starts nothing, ends when its work is done, and leaves the rest to others', async () => {
+    test('an aborted consumer starts no batch, ends after its running ones, and leaves the other jobs to the next consumer', async () => {
       const end = new AbortController();
       let finish = () => {};
       const held = new Promise<void>((resolve) => {
@@ -262,7 +262,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       await queue.consume('runs', async () => {}, { concurrency: 1, signal: AbortSignal.abort() });
     });
 
-    test('what was published and not done survives a kill, in order, with its failures counted', async () => {
+    test('unfinished jobs survive a kill, in order and with their attempts', async () => {
       await queue.publishMany('runs', [job('a', 'failing'), job('a', 2), job('b', 'done')]);
       let failed = 0;
       consume(async ([first]) => {
@@ -277,10 +277,10 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       expect(seen[0]!.attempt).toBeGreaterThanOrEqual(2);
     });
 
-    admissionContract(() => ({ queue, stop, consume, until }));
-    failuresContract(() => ({ queue, now: () => subject.now(), consume, until, drain }));
+    admissionConformance(() => ({ queue, stop, consume, until }));
+    failuresConformance(() => ({ queue, now: () => subject.now(), consume, until, drain }));
 
-    test('whatever fails and however it is batched, the jobs of a key are done in order', async () => {
+    test('jobs of a key are handled in order under random failures and batch sizes', async () => {
       await fc.assert(keptInOrder({ queue, consume, until }), { numRuns: 25 });
     });
   });

@@ -1,0 +1,206 @@
+import type { Clock } from '@wellspring/core/clock';
+import type { Log } from '@wellspring/core/log';
+import type { Ownership } from '@wellspring/redis/ownership';
+import type { Collection } from '@wellspring/store/port';
+import { createDispatcher } from '../dispatcher.ts';
+import { backoffOf, classifyFailure } from '../failure.ts';
+import { createKeyQueues, type KeyQueue } from '../key-queues.ts';
+import type { ConsumeOptions, Handler, Job, QueueName } from '../port.ts';
+import type { AttemptsRow } from './collections.ts';
+import type { Burial } from './dead-letters.ts';
+import type { Partition, PartitionEvents } from './partition.ts';
+import type { ReceivedJob } from './received-job.ts';
+
+export interface PartitionDispatcherOptions {
+  queue: QueueName;
+  clock: Clock;
+  log: Log;
+  ownership: Ownership;
+  attemptRows: Collection<AttemptsRow>;
+  partitionOf(key: string): number;
+  open(partition: number, events: PartitionEvents): Partition;
+  bury(dead: Burial): Promise<void>;
+  closing: AbortSignal;
+}
+
+/** Hands out the jobs of one queue's partitions that this process owns. */
+export interface PartitionDispatcher {
+  readonly owned: ReadonlyMap<number, Partition>;
+  readonly isConsumed: boolean;
+  consume(handler: Handler, options: ConsumeOptions): Promise<void>;
+  /** Must be called at an interval: moves jobs of slow keys to the overflow. */
+  spill(): void;
+}
+
+/** Delay between acquiring a partition and its first job, so that keys start evenly. */
+const SETTLE_DELAY_MS = 20;
+/** A release waits while a job has been running for longer than this. */
+const LONG_RUNNING_MS = 1_000;
+const RELEASE_CHECK_INTERVAL_MS = 100;
+/** Payloads in memory; beyond, waiting jobs move to the overflow. */
+const MAX_PAYLOAD_BYTES = 128 * 1024 * 1024;
+
+const toJob = ({ id, key, payload, attempts: failures, publishedAt, redelivered }: ReceivedJob): Job => ({
+  id,
+  key,
+  payload,
+  attempt: failures + 1,
+  published_at: publishedAt,
+  ...(redelivered && { redelivered }),
+});
+
+export function createPartitionDispatcher(options: PartitionDispatcherOptions): PartitionDispatcher {
+  const { queue, clock, log, ownership, attemptRows, partitionOf, open, bury, closing } = options;
+  const keyQueues = createKeyQueues<ReceivedJob>();
+  const owned = new Map<number, Partition>();
+  const dispatcher = createDispatcher({ keyQueues, handle: handOut, clock, log, closing });
+  let sharing: { stop: AbortController; ended: Promise<void> } | undefined;
+  /** performance.now() from which jobs are handed out. */
+  let settledAt = 0;
+  let isScheduled = false;
+  let isUnderMemoryPressure = false;
+
+  /** Dispatches at the end of the event loop turn, so that jobs that arrive together form batches. */
+  function schedule(): void {
+    if (isScheduled) return;
+    isScheduled = true;
+    const settling = settledAt - performance.now();
+    const run = () => {
+      isScheduled = false;
+      if (performance.now() < settledAt) schedule();
+      else dispatcher.dispatch();
+    };
+    if (settling > 0) setTimeout(run, settling);
+    else setImmediate(run);
+  }
+
+  async function handOut(
+    handler: Handler,
+    keyQueue: KeyQueue<ReceivedJob>,
+    jobs: ReceivedJob[],
+  ): Promise<number> {
+    const outAt = performance.now();
+    for (const job of jobs) Object.assign(job, { out: true, outAt });
+    const [first, ...others] = jobs as [ReceivedJob, ...ReceivedJob[]];
+    // The partition object that received it; a later owner is not affected.
+    const partition = owned.get(partitionOf(first.key));
+    try {
+      await handler([toJob(first), ...others.map(toJob)]);
+      for (const job of jobs) job.out = false;
+      keyQueues.settle(jobs.length);
+      partition?.done(jobs);
+      return 0;
+    } catch (error) {
+      return failed(partition, keyQueue, jobs, error);
+    }
+  }
+
+  /** Returns the jobs to their queue, except a dead one. @returns ms to wait before the next batch */
+  async function failed(
+    partition: Partition | undefined,
+    keyQueue: KeyQueue<ReceivedJob>,
+    jobs: ReceivedJob[],
+    error: unknown,
+  ): Promise<number> {
+    const reason = String(error);
+    const [first] = jobs as [ReceivedJob, ...ReceivedJob[]];
+    let { dead, counts } = classifyFailure(error, jobs, ({ id }) => id);
+    const fields = { queue, key: first.key, job: (dead ?? first).id, reason };
+    try {
+      if (dead) {
+        const { id, key, payload, attempts: failures } = dead;
+        await bury({ job: id, queue, key, payload, reason, attempts: failures + 1 });
+        log.error(fields, 'queue.job_dead');
+      } else {
+        log.warn({ ...fields, attempt: first.attempts + 1 }, 'queue.job_failed');
+        if (counts) {
+          await attemptRows.increment(first.id, { attempts: 1 }, { id: first.id, attempts: 1 });
+          first.attempts += 1;
+        }
+      }
+    } catch (writeError) {
+      // The jobs are not at fault: no attempt is counted.
+      dead = undefined;
+      counts = false;
+      log.error({ queue, error: String(writeError) }, 'queue.write_failed');
+    }
+    if (!counts) first.uncounted = (first.uncounted ?? 0) + 1;
+    const left = jobs.filter((job) => job !== dead);
+    for (const job of jobs) job.out = false;
+    // Jobs of a lost channel or a released partition are redelivered by the broker.
+    const stays = (job: ReceivedJob) =>
+      partition?.jobs.get(job.id) === job && !partition.isReleasing && (job.stored || job.delivery);
+    const back = left.filter(stays);
+    // The handler may have done a part of its work.
+    for (const job of back) job.redelivered = true;
+    partition?.forget(left.filter((job) => partition.jobs.get(job.id) === job && !back.includes(job)));
+    keyQueues.settle(jobs.length - back.length);
+    keyQueues.giveBack(keyQueue, back);
+    partition?.done(dead ? [dead] : []);
+    if (dead) return 0;
+    return backoffOf(first, counts);
+  }
+
+  function acquire(partition: number): void {
+    settledAt = performance.now() + SETTLE_DELAY_MS;
+    const opened = open(partition, {
+      enqueue(job) {
+        keyQueues.add(job);
+        schedule();
+      },
+      drop(isSelected, chosen) {
+        const keys = [...keyQueues.keys()].filter(isSelected);
+        return keys.flatMap((key) => keyQueues.purge(key, chosen));
+      },
+      isUnderMemoryPressure: () => isUnderMemoryPressure,
+      admissionSince: (key) => keyQueues.get(key)?.admissionSince,
+    });
+    owned.set(partition, opened);
+  }
+
+  async function release(partition: number, urgent: AbortSignal): Promise<void> {
+    const one = owned.get(partition);
+    // Until long-running jobs end, the partition keeps serving its other keys.
+    const since = () => performance.now() - LONG_RUNNING_MS;
+    const isLongRunning = (job: ReceivedJob) => job.out && job.outAt < since();
+    while (!urgent.aborted && [...(one?.jobs.values() ?? [])].some(isLongRunning)) {
+      await clock.sleep(RELEASE_CHECK_INTERVAL_MS, urgent);
+    }
+    await one?.release();
+    if (owned.get(partition) === one) owned.delete(partition);
+  }
+
+  return {
+    owned,
+    get isConsumed() {
+      return dispatcher.size > 0;
+    },
+    spill() {
+      let bytes = 0;
+      for (const partition of owned.values()) bytes += partition.bytes;
+      isUnderMemoryPressure = bytes > MAX_PAYLOAD_BYTES;
+      for (const partition of owned.values()) partition.spill();
+    },
+    async consume(handler, consumeOptions) {
+      const { signal } = consumeOptions;
+      if (signal.aborted) return;
+      // Partitions of previous consumers are released first.
+      while (sharing?.stop.signal.aborted) await sharing.ended;
+      if (signal.aborted) return;
+      if (!sharing) {
+        const stop = new AbortController();
+        const ended = ownership.run({ take: acquire, release }, stop.signal).finally(() => {
+          sharing = undefined;
+        });
+        sharing = { stop, ended };
+      }
+      const current = sharing;
+      const ended = dispatcher.consume(handler, consumeOptions);
+      schedule();
+      await ended;
+      // The last consumer releases the partitions.
+      if (dispatcher.size === 0) current.stop.abort();
+      if (current.stop.signal.aborted) await current.ended;
+    },
+  };
+}

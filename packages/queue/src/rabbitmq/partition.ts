@@ -1,0 +1,368 @@
+import {
+  ack,
+  type Channel,
+  type ConsumeMessage,
+  consume,
+  type RecoveringChannel,
+} from '@wellspring/amqp/channel';
+import type { Amqp } from '@wellspring/amqp/client';
+import { type Backoff, backoff } from '@wellspring/core/backoff';
+import type { Clock } from '@wellspring/core/clock';
+import type { Log } from '@wellspring/core/log';
+import { parseOrderingKey } from '@wellspring/core/ordering-key';
+import type { Store } from '@wellspring/store/port';
+import { attempts, purges } from './collections.ts';
+import { fromMessage, type JobMessage } from './message.ts';
+import { createOverflow, failuresOf } from './overflow.ts';
+import { PREFETCH, type ReceivedJob, slowJobsByKey } from './received-job.ts';
+
+export interface Partition {
+  /** Jobs in memory by id, in order of arrival. */
+  readonly jobs: ReadonlyMap<string, ReceivedJob>;
+  /** No further job is started. */
+  readonly isReleasing: boolean;
+  /** Size of the payloads in memory. */
+  readonly bytes: number;
+  /** The jobs are done or dead: acknowledges their messages and removes their rows. */
+  done(jobs: readonly ReceivedJob[]): void;
+  /** Removes jobs from memory that the broker will redeliver. */
+  forget(jobs: readonly ReceivedJob[]): void;
+  /** Moves jobs of slow keys to the overflow, so that they do not fill the prefetch window. */
+  spill(): void;
+  /** Finds overflow rows that a former owner wrote late. */
+  findOverflow(): Promise<void>;
+  /** Resolves when no job is out and all acknowledgements are sent; waiting jobs are left to the next owner. */
+  release(): Promise<void>;
+}
+
+export interface PartitionEvents {
+  /** Appends a job to the queue of its key. */
+  enqueue(job: ReceivedJob): void;
+  /** Removes chosen waiting jobs of the selected keys. */
+  drop(isSelected: (key: string) => boolean, chosen: (job: ReceivedJob) => boolean): ReceivedJob[];
+  isUnderMemoryPressure(): boolean;
+  /** performance.now() at which the key began to wait for its admission; undefined: not waiting. */
+  admissionSince(key: string): number | undefined;
+}
+
+export interface PartitionOptions {
+  amqp: Amqp;
+  store: Store;
+  clock: Clock;
+  log: Log;
+  /** Name of the broker's queue. */
+  queue: string;
+  declare(channel: Channel): Promise<void>;
+  /** Name in rows, e.g. `runs.7`. */
+  name: string;
+}
+
+/** For keys in overflow. */
+const MAX_IN_MEMORY_PER_KEY = 256;
+const MAX_IN_MEMORY_UNDER_PRESSURE = 16;
+const STORE_BACKOFF: Backoff = { baseMs: 100, maxMs: 2_000 };
+/** Remembered ids of finished jobs, whose acknowledgements may have been lost. */
+const MAX_FINISHED_IDS = 16 * PREFETCH;
+
+const belongsTo = (key: string, sourceId: string) => parseOrderingKey(key).sourceId === sourceId;
+
+export function openPartition(
+  { amqp, store, clock, log, queue, declare, name }: PartitionOptions,
+  { enqueue, drop, isUnderMemoryPressure, admissionSince }: PartitionEvents,
+): Partition {
+  const attemptRows = store.collection(attempts);
+  const purgeRows = store.collection(purges);
+  const jobs = new Map<string, ReceivedJob>();
+  const counts = new Map<string, number>();
+  let bytes = 0;
+  const finished = new Set<string>();
+  /** Ids of first deliveries that were lost with their channel before they were handed out. */
+  let firstDeliveries = new Set<string>();
+  /** Source ids of unfinished purges, by id of the purge message. */
+  const purging = new Map<string, string>();
+  const closing = new AbortController();
+  let channel: Channel | undefined;
+  let consumer: RecoveringChannel | undefined;
+  let idle: (() => void) | undefined;
+  /** Redelivered messages, and those after them, wait until their failed attempts are loaded. */
+  let unresolved: { from: Channel; message: ConsumeMessage }[] = [];
+  let isLookingUp = false;
+  let isReleasing = false;
+
+  /** Writes in progress; a release waits for them. */
+  const writing = new Set<Promise<unknown>>();
+  function write(what: string, work: () => Promise<unknown>): void {
+    const written = persist(what, work).finally(() => writing.delete(written));
+    writing.add(written);
+  }
+
+  async function persist<T>(what: string, work: () => Promise<T>): Promise<T | undefined> {
+    for (let failures = 1; !closing.signal.aborted; failures++) {
+      try {
+        return await work();
+      } catch (error) {
+        log.warn({ partition: name, what, error: String(error) }, 'queue.store_failed');
+      }
+      await clock.sleep(backoff(failures, STORE_BACKOFF), closing.signal);
+    }
+    return undefined;
+  }
+
+  const overflow = createOverflow(
+    {
+      store,
+      name,
+      persist,
+      maxInMemory: () => (isUnderMemoryPressure() ? MAX_IN_MEMORY_UNDER_PRESSURE : MAX_IN_MEMORY_PER_KEY),
+    },
+    {
+      countInMemory: (key) => counts.get(key) ?? 0,
+      isKnown: (id) => jobs.has(id) || finished.has(id),
+      loaded({ published_at: at, ...row }, failures) {
+        if (!isReleasing) add({ ...row, at }, failures, undefined);
+      },
+    },
+  );
+
+  function add(
+    { id, key, payload, at, redelivered }: Omit<JobMessage, 'purge'>,
+    failures: number,
+    delivery: ReceivedJob['delivery'],
+  ): void {
+    const job: ReceivedJob = {
+      id,
+      seq: 0,
+      key,
+      attempts: failures,
+      publishedAt: at,
+      payload,
+      redelivered,
+      stored: !delivery,
+      delivery,
+      duplicates: [],
+      out: false,
+      outAt: 0,
+      isDone: false,
+      arrivedAt: performance.now(),
+    };
+    jobs.set(id, job);
+    counts.set(key, (counts.get(key) ?? 0) + 1);
+    bytes += payload.length;
+    enqueue(job);
+  }
+
+  function remove({ id, key, payload }: ReceivedJob): void {
+    if (!jobs.delete(id)) return;
+    bytes -= payload.length;
+    const left = counts.get(key)! - 1;
+    if (left > 0) counts.set(key, left);
+    else counts.delete(key);
+  }
+
+  function acknowledge(job: ReceivedJob): void {
+    for (const { channel: from, message } of job.duplicates) ack(from, message);
+    if (job.delivery) ack(job.delivery.channel, job.delivery.message);
+    Object.assign(job, { delivery: undefined, duplicates: [] });
+  }
+
+  function rememberFinished(id: string): void {
+    finished.add(id);
+    if (finished.size > MAX_FINISHED_IDS) finished.delete(finished.values().next().value!);
+  }
+
+  const isPurging = (key: string) => [...purging.values()].some((sourceId) => belongsTo(key, sourceId));
+
+  function onMessage(from: Channel, message: ConsumeMessage): void {
+    if (!message.fields.redelivered && unresolved.length === 0 && !isLookingUp) {
+      arrive(from, message, new Map());
+      return;
+    }
+    unresolved.push({ from, message });
+    if (!isLookingUp) void lookUpFailures();
+  }
+
+  async function lookUpFailures(): Promise<void> {
+    isLookingUp = true;
+    while (unresolved.length > 0 && !closing.signal.aborted) {
+      // Messages of one event loop turn share a query.
+      await new Promise(setImmediate);
+      const batch = unresolved;
+      unresolved = [];
+      const unknown = batch.filter(
+        ({ message: { fields, properties } }) => fields.redelivered && !jobs.has(properties.messageId),
+      );
+      const ids = unknown.map(({ message }) => ({ id: String(message.properties.messageId) }));
+      const failures = await persist('load attempts', () => failuresOf(attemptRows, ids));
+      if (failures) for (const { from, message } of batch) arrive(from, message, failures);
+    }
+    isLookingUp = false;
+  }
+
+  function arrive(from: Channel, message: ConsumeMessage, failures: Map<string, number>): void {
+    // The message of a lost channel is redelivered, here or to another process.
+    if (from !== channel || isReleasing) return;
+    let job: JobMessage;
+    try {
+      job = fromMessage(message);
+    } catch (error) {
+      log.error({ partition: name, error: String(error) }, 'queue.foreign_message');
+      ack(from, message);
+      return;
+    }
+    const { id, key } = job;
+    if (firstDeliveries.delete(id)) job.redelivered = undefined;
+    if (job.purge) {
+      purged(key, id);
+      ack(from, message);
+      return;
+    }
+    const known = jobs.get(id);
+    if (known?.stored || (!known && finished.has(id)) || isPurging(key)) {
+      ack(from, message);
+    } else if (known) {
+      // A duplicate on the same channel. After a channel was replaced, the former delivery is void.
+      if (known.delivery?.channel === from) known.duplicates.push(known.delivery);
+      known.delivery = { channel: from, message };
+    } else if (overflow.isOverflowing(key)) {
+      const slow = { id, key, payload: job.payload, publishedAt: job.at, redelivered: job.redelivered };
+      void overflow.append([slow]).then((seqs) => {
+        if (seqs) ack(from, message);
+        overflow.refill(key);
+      });
+    } else {
+      add(job, failures.get(id) ?? 0, { channel: from, message });
+    }
+  }
+
+  function purged(sourceId: string, id: string): void {
+    const isSelected = (key: string) => belongsTo(key, sourceId);
+    done(drop(isSelected, (job) => !job.out));
+    overflow.purge(isSelected);
+    purging.delete(id);
+    write('finish purge', () => purgeRows.remove(id));
+  }
+
+  function done(gone: readonly ReceivedJob[]): void {
+    const rows: string[] = [];
+    const failed: string[] = [];
+    for (const job of gone) {
+      remove(job);
+      job.isDone = true;
+      rememberFinished(job.id);
+      if (job.attempts > 0) failed.push(job.id);
+      if (!job.delivery && job.stored) rows.push(job.id);
+      acknowledge(job);
+    }
+    if (rows.length > 0) write('remove finished jobs', () => overflow.remove(rows));
+    if (failed.length > 0) write('remove attempts', () => attemptRows.removeWhere({ id: { in: failed } }));
+    for (const key of new Set(gone.map((job) => job.key))) overflow.refill(key);
+    if (idle && ![...jobs.values()].some(({ out }) => out)) idle();
+  }
+
+  async function start(): Promise<true> {
+    purging.clear();
+    const underWay = await purgeRows.list({ where: { partition: name }, limit: 1_000 });
+    for (const { id, key } of underWay) purging.set(id, key);
+    await overflow.find();
+    overflow.purge(isPurging);
+    return true;
+  }
+
+  const opening = persist('open partition', start).then((started) => {
+    if (!started) return;
+    consumer = amqp.openChannel({
+      name: queue,
+      reopenOnNodeChange: true,
+      async setup(made) {
+        await declare(made);
+        await made.prefetch(PREFETCH);
+        channel = made;
+        await consume(made, queue, (message) => onMessage(made, message));
+      },
+      lost() {
+        channel = undefined;
+        unresolved = [];
+        // The broker redelivers waiting jobs in the same order; jobs that are out continue.
+        const isLost = (job: ReceivedJob) => jobs.get(job.id) === job && !job.stored && !job.out;
+        const dropped = drop(() => true, isLost);
+        for (const job of dropped) remove(job);
+        firstDeliveries = new Set(dropped.filter((job) => !job.redelivered).map((job) => job.id));
+        for (const job of jobs.values()) Object.assign(job, { delivery: undefined, duplicates: [] });
+      },
+    });
+  });
+
+  async function moveToOverflow(key: string, chosen: readonly ReceivedJob[]): Promise<void> {
+    const seqs = await overflow.append(chosen);
+    if (!seqs) return;
+    const late: string[] = [];
+    let [kept, last] = [0, 0];
+    const tail = new Set<ReceivedJob>();
+    const max = isUnderMemoryPressure() ? MAX_IN_MEMORY_UNDER_PRESSURE : MAX_IN_MEMORY_PER_KEY;
+    for (const [i, job] of chosen.entries()) {
+      if (job.isDone) late.push(job.id);
+      // Lost with its channel: it is in the overflow, and its redelivery is a duplicate.
+      if (jobs.get(job.id) !== job) continue;
+      job.stored = true;
+      acknowledge(job);
+      if (job.out || (tail.size === 0 && kept < max)) {
+        kept += 1;
+        last = seqs[i]!;
+      } else tail.add(job);
+    }
+    overflow.loadedUpTo(key, last, late.length === 0);
+    for (const job of drop(
+      (one) => one === key,
+      (one) => tail.has(one),
+    ))
+      remove(job);
+    if (late.length > 0) write('remove finished jobs', () => overflow.remove(late));
+    overflow.refill(key);
+  }
+
+  return {
+    jobs,
+    get isReleasing() {
+      return isReleasing;
+    },
+    get bytes() {
+      return bytes;
+    },
+    done,
+    forget(gone) {
+      for (const job of gone) remove(job);
+    },
+    spill() {
+      if (!channel || isReleasing) return;
+      for (const [key, chosen] of slowJobsByKey(jobs.values(), {
+        isUnderMemoryPressure: isUnderMemoryPressure(),
+        admissionSince,
+      })) {
+        if (!overflow.isOverflowing(key)) void moveToOverflow(key, chosen);
+      }
+    },
+    async findOverflow() {
+      await opening;
+      if (!isReleasing) await overflow.find();
+    },
+    async release() {
+      isReleasing = true;
+      const isOut = () => [...jobs.values()].some((job) => job.out);
+      for (const job of drop(
+        () => true,
+        (one) => jobs.get(one.id) === one && !one.out,
+      ))
+        remove(job);
+      if (isOut()) {
+        await new Promise<void>((resolve) => {
+          idle = resolve;
+        });
+      }
+      await Promise.all([...writing, overflow.settled()]);
+      closing.abort();
+      await opening;
+      await consumer?.close();
+      jobs.clear();
+    },
+  };
+}
