@@ -66,6 +66,25 @@ export function matching({ versions, unusable, tags }: Packument, range: string)
     .sort((a, b) => semver.rcompare(a, b, true));
 }
 
+/** @returns a function that gives the test of a range. Each version is parsed once. */
+export function createRangeTests(): (range: string) => (version: Version) => boolean {
+  const parsed = new Map<Version, semver.SemVer>();
+  const parse = (version: Version) => {
+    const known = parsed.get(version) ?? new semver.SemVer(version.version, true);
+    parsed.set(version, known);
+    return known;
+  };
+  return (text) => {
+    try {
+      const range = new semver.Range(text, { loose: true });
+      return (version) => range.test(parse(version));
+    } catch {
+      // It is a tag that the package does not have.
+      return () => false;
+    }
+  };
+}
+
 /**
  * @returns the newest of these versions that is not newer than a limit, releases before prereleases. The versions are
  * sorted once: a hostile packument has as many tags as versions.

@@ -1,4 +1,5 @@
-import { matching, newestUpTo, type Packument, readPackument, targetOf, type Version } from './packument.ts';
+import { excludeBroken } from './broken-versions.ts';
+import { matching, newestUpTo, type Packument, readPackument, type Version } from './packument.ts';
 import type { RegistrySettings } from './settings.ts';
 import { RegistryRefused, RegistryStatus, readBody, type Upstream } from './upstream.ts';
 
@@ -119,25 +120,6 @@ export function createSession({ settings, upstream, now }: SessionOptions): Sess
     return matching(packument, range).some((version) => names.has(version));
   }
 
-  /** The dependency that keeps this version from being resolved. `matches` remembers answers of one pass. */
-  function brokenDependency(version: Version, matches: Map<string, boolean>): string | undefined {
-    const { dependencies, optionalDependencies, peerDependencies, peerDependenciesMeta } = version;
-    const peers = Object.entries(peerDependencies).filter(([name]) => !peerDependenciesMeta[name]?.optional);
-    for (const [alias, specifier] of [...Object.entries(dependencies), ...peers]) {
-      if (alias in optionalDependencies) continue;
-      const { name, range } = targetOf(alias, specifier);
-      const reason = missing.get(name);
-      if (reason !== undefined) return `it depends on ${name}, which ${reason}`;
-      const target = known.get(name);
-      if (!target) continue;
-      const key = `${name}@${range}`;
-      const found = matches.get(key) ?? hasMatch(target, range, usable(target));
-      matches.set(key, found);
-      if (!found) return `it depends on ${name}@${range}, of which no version can be used`;
-    }
-    return undefined;
-  }
-
   return {
     async packument(name, base) {
       const packument = await packumentOf(name);
@@ -184,18 +166,11 @@ export function createSession({ settings, upstream, now }: SessionOptions): Sess
       excluded += 1;
     },
     mayResolveOtherwise() {
-      for (let before = -1; before !== excluded; ) {
-        before = excluded;
-        const matches = new Map<string, boolean>();
-        for (const packument of known.values()) {
-          for (const version of usable(packument)) {
-            const reason = brokenDependency(version, matches);
-            if (reason === undefined) continue;
-            packument.unusable.set(version.version, reason);
-            excluded += 1;
-          }
-        }
-      }
+      excluded += excludeBroken({
+        packuments: known,
+        missing,
+        isUsable: (packument, version) => whyNot(packument, version) === undefined,
+      });
       const hasExcluded = excluded > 0;
       excluded = 0;
       if (hasExcluded) return true;
