@@ -59,6 +59,7 @@ export async function runInstaller(
     directory: view.directory,
     program: view.packageManager,
     gateway: { ...view.gateway, token },
+    limits: view.limits ?? null,
   };
   child.stdin.end(`${JSON.stringify(full)}\n`);
   try {

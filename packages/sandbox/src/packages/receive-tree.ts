@@ -5,7 +5,8 @@ import { JAIL_LIMITS } from './jail/jail.ts';
 import type { InstallFrame } from './jailed/install.ts';
 import type { FrameSink } from './read-frames.ts';
 
-const MAX_FILES = 100_000;
+/** Files and directories. */
+const MAX_ENTRIES = 100_000;
 const MAX_PATH_BYTES = 1024;
 const MAX_DEPTH = 64;
 
@@ -20,16 +21,23 @@ const isSafePath = (path: unknown): path is string =>
  * only regular files and directories, each file new, so no link can lead a write elsewhere. Synchronous: it runs in a
  * thread of its own.
  */
-export function receiveTree(directory: string): FrameSink & { close(): void } {
+export function receiveTree(directory: string, maxEntries = MAX_ENTRIES): FrameSink & { close(): void } {
   const made = new Set<string>();
-  let files = 0;
+  let entries = 0;
   let bytes = 0;
   let file: number | undefined;
+
+  function countEntry(): void {
+    entries += 1;
+    if (entries > maxEntries)
+      throw invalidComponent(`The packages have more than ${maxEntries} files and directories.`);
+  }
 
   /** Readable for every user, whatever the umask is. */
   function makeDirectory(path: string): void {
     if (made.has(path) || path === directory) return;
     makeDirectory(dirname(path));
+    countEntry();
     mkdirSync(path);
     chmodSync(path, 0o755);
     made.add(path);
@@ -46,12 +54,11 @@ export function receiveTree(directory: string): FrameSink & { close(): void } {
       close();
       if (frame.type !== 'file') return;
       if (!isSafePath(frame.path)) throw new Error('the installation contains a path that is not allowed');
-      files += 1;
       bytes += frame.size;
-      if (files > MAX_FILES) throw invalidComponent(`The packages have more than ${MAX_FILES} files.`);
       if (bytes > JAIL_LIMITS.diskBytes) throw tooLarge();
       const path = join(directory, frame.path);
       makeDirectory(dirname(path));
+      countEntry();
       file = openSync(path, 'wx');
       fchmodSync(file, 0o644);
     },

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { basename, dirname } from 'node:path';
 import { JAIL_NODE_FLAGS, JAILED, jailBinaries, libraries, lowerPriority } from './binaries.ts';
-import { JAIL_LIMITS, type Jail, type JailOptions, withLimits } from './jail.ts';
+import { JAIL_LIMITS, JAIL_USAGE, type Jail, type JailOptions, withLimits } from './jail.ts';
 
 const NOBODY = '65534';
 const GATEWAY = '/run/gateway';
@@ -94,6 +94,8 @@ export function createBubblewrapJail(bwrap: string, options: JailOptions): Jail 
           directory: '/work',
           packageManager: JAILED.packageManager,
           gateway: { socket: `${GATEWAY}/${basename(gateway.socket)}` },
+          // Bubblewrap limits the bytes of a tmpfs, not its inodes.
+          limits: JAIL_USAGE,
         },
         isFull: () => false,
         async end() {

@@ -1,6 +1,7 @@
 import type { ChildProcessByStdio } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
 import type { ReadableFiles } from '../../readable-files.ts';
+import type { UsageLimits } from '../jailed/watch-usage.ts';
 
 /** The kind of jail, with what it needs of the host. */
 export type JailChoice =
@@ -53,6 +54,8 @@ export interface Jailed {
     directory: string;
     packageManager: string;
     gateway: { socket: string } | { port: number };
+    /** What the directory may hold, where the jail itself does not limit it: the program looks at it. */
+    limits: UsageLimits | undefined;
   };
   /** Whether it was ended because it wrote more than its working directory may hold; known after `end`. */
   isFull(): boolean;
@@ -92,6 +95,8 @@ export const JAIL_LIMITS = {
   /** Processes and threads. */
   threads: 256,
 } as const;
+
+export const JAIL_USAGE: UsageLimits = { bytes: JAIL_LIMITS.diskBytes, inodes: JAIL_LIMITS.inodes };
 
 /** Lower than the platform and its sandboxes. */
 export const JAIL_PRIORITY = 10;

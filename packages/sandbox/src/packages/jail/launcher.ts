@@ -128,6 +128,7 @@ export function createLauncherJail(
           directory: WORK,
           packageManager: JAILED.packageManager,
           gateway: gateway.port === undefined ? { socket: gateway.socket } : { port: gateway.port },
+          limits: undefined,
         },
         isFull: () => child.exitCode === EXIT_TMP_LIMIT,
         async end() {

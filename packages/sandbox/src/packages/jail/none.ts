@@ -6,7 +6,7 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { lowerPriority, packageManagerPath } from './binaries.ts';
 import type { Jail, JailOptions } from './jail.ts';
-import { withLimits } from './jail.ts';
+import { JAIL_USAGE, withLimits } from './jail.ts';
 
 /** Of util-linux: lets the kernel end a child with its parent. */
 const SETPRIV = ['/usr/bin/setpriv', '/bin/setpriv'].find(existsSync);
@@ -63,7 +63,12 @@ export function createPlainJail(options: JailOptions): Jail {
       lowerPriority(child.pid);
       return {
         child,
-        view: { directory: work, packageManager: manager, gateway: { socket: gateway.socket } },
+        view: {
+          directory: work,
+          packageManager: manager,
+          gateway: { socket: gateway.socket },
+          limits: JAIL_USAGE,
+        },
         isFull: () => false,
         async end() {
           try {

@@ -6,6 +6,7 @@ import { type AddressInfo, connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { modernAttributes } from './import-attributes.ts';
 import { jsonLines } from './lines.ts';
+import { holdsMoreThan, type UsageLimits, watchUsage } from './watch-usage.ts';
 
 /**
  * The program that runs the package manager in the jail. Reads a request from stdin, writes frames to stdout: u32 LE
@@ -22,6 +23,8 @@ export interface InstallRequest {
   program: string;
   /** Unix socket or port of the gateway, and the token of the session. */
   gateway: ({ socket: string } | { port: number }) & { token: string };
+  /** What the directory may hold; null: the jail limits it. */
+  limits: UsageLimits | null;
 }
 
 export type InstallFrame =
@@ -53,6 +56,7 @@ const FLAGS = [
 const DONE = '"pnpm:execution-time"';
 const MAX_REWRITTEN_BYTES = 4 * 1024 * 1024;
 const OUTPUT_CHARACTERS = 16_000;
+const NO_SPACE = 'No space left: the packages are too large.';
 
 async function send(header: InstallFrame, content?: Buffer): Promise<void> {
   const json = Buffer.from(JSON.stringify(header));
@@ -78,7 +82,7 @@ async function forward(socket: string): Promise<number> {
 
 /** @returns undefined when it did its work, otherwise what it wrote */
 async function runPackageManager(request: InstallRequest, port: number): Promise<string | undefined> {
-  const { directory, program, stage, gateway } = request;
+  const { directory, program, stage, gateway, limits } = request;
   const flags = stage === 'resolve' ? ['--lockfile-only', '--no-frozen-lockfile'] : ['--frozen-lockfile'];
   const child = spawn(
     program,
@@ -108,8 +112,14 @@ async function runPackageManager(request: InstallRequest, port: number): Promise
     child.stderr.setEncoding('utf8').on('data', hear);
     child.once('error', reject).once('close', resolve);
   });
+  const stop = new AbortController();
+  const watched = limits === null ? false : watchUsage(directory, limits, stop.signal);
+  void Promise.resolve(watched).then((isFull) => isFull && child.kill('SIGKILL'));
   const code = await finished;
+  stop.abort();
   child.kill('SIGKILL');
+  const isFull = (await watched) || (limits !== null && (await holdsMoreThan(directory, limits)));
+  if (isFull) return NO_SPACE;
   return code === 0 ? undefined : output;
 }
 
