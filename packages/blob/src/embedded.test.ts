@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, test } from '@jest/globals';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
 import { tempDir } from '@wellspring/testing/temp-dir';
-import { blobContract } from './contract.ts';
+import { blobConformance } from './conformance.ts';
 import { createEmbeddedBlob } from './embedded.ts';
 
 async function open() {
@@ -24,7 +24,7 @@ async function open() {
   };
 }
 
-blobContract('embedded', open);
+blobConformance('embedded', open);
 
 test('what a crash left half written is pruned, and never given', async () => {
   const { blob, path, now, close } = await open();

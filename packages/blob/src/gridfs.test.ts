@@ -4,7 +4,7 @@ import { silentLog } from '@wellspring/core/log';
 import { openMongo } from '@wellspring/mongodb/client';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
 import { withServers } from '@wellspring/testing/servers/servers';
-import { blobContract } from './contract.ts';
+import { blobConformance } from './conformance.ts';
 import { createGridFsBlob } from './gridfs.ts';
 
 await withServers(['mongodb'], ({ mongodb }) => {
@@ -30,7 +30,7 @@ await withServers(['mongodb'], ({ mongodb }) => {
     };
   }
 
-  blobContract('gridfs', open);
+  blobConformance('gridfs', open);
 
   test('nothing of a removed blob stays', async () => {
     const { blob, db, close } = await open();

@@ -4,7 +4,7 @@ import { Unavailable } from '@wellspring/core/unavailable';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
 import { openNetwork } from '@wellspring/testing/network';
 import { withServers } from '@wellspring/testing/servers/servers';
-import { blobContract } from './contract.ts';
+import { blobConformance } from './conformance.ts';
 import type { Blob } from './port.ts';
 import { createS3Blob } from './s3.ts';
 
@@ -37,7 +37,7 @@ await withServers(['s3'], ({ s3 }) => {
     };
   }
 
-  blobContract('s3', open);
+  blobConformance('s3', open);
 
   test('names of files in any script are kept', async () => {
     const { blob, close } = await open();

@@ -5,18 +5,17 @@ import { type Call, CallFailed } from './port.ts';
 
 type Serve = (message: never, key: string | undefined) => Promise<unknown>;
 
-/** A value as it is after a journey over the wire. */
-const travel = (value: unknown): unknown =>
+const serialized = (value: unknown): unknown =>
   value === undefined ? undefined : JSON.parse(JSON.stringify(value));
 
-/** Within one process; messages and answers are serialised as they would be between processes. */
+/** Calls within one process. */
 export function createEmbeddedCall({ log }: { log: Log }): Call {
   const servers = new Map<string, Serve>();
   const waiting = new Map<string, Set<() => void>>();
-  const mailboxes = new Map<string, (message: unknown) => void>();
+  const replyAddresses = new Map<string, (message: unknown) => void>();
 
-  /** Whoever serves the address, now or before the deadline. */
-  function server(address: string, deadline: AbortSignal): Promise<Serve | undefined> {
+  /** Waits for a server of the address until the deadline. */
+  function findServer(address: string, deadline: AbortSignal): Promise<Serve | undefined> {
     const found = servers.get(address);
     if (found || deadline.aborted) return Promise.resolve(found);
     return new Promise((resolve) => {
@@ -42,19 +41,19 @@ export function createEmbeddedCall({ log }: { log: Log }): Call {
       const deadline = new AbortController();
       const timer = setTimeout(() => deadline.abort(), deadlineMs);
       try {
-        const sent = travel(message);
-        const serve = await server(address, deadline.signal);
-        if (!serve) throw new CallFailed(`nobody serves ${address}`);
+        const sent = serialized(message);
+        const serve = await findServer(address, deadline.signal);
+        if (!serve) throw new CallFailed(`The request failed: nobody serves ${address}.`);
         const overdue = new Promise<never>((_, reject) => {
           deadline.signal.addEventListener('abort', () =>
-            reject(new CallFailed(`${address} did not answer in time`)),
+            reject(new CallFailed(`The server of ${address} did not reply in time.`)),
           );
         });
-        return travel(await Promise.race([serve(sent as never, key), overdue]));
+        return serialized(await Promise.race([serve(sent as never, key), overdue]));
       } catch (error) {
         if (error instanceof Problem || error instanceof CallFailed) throw error;
         log.error({ address, error: error instanceof Error ? error.stack : String(error) }, 'call.failed');
-        throw new CallFailed(`${address} failed`);
+        throw new CallFailed(`The server of ${address} failed.`);
       } finally {
         clearTimeout(timer);
       }
@@ -67,13 +66,13 @@ export function createEmbeddedCall({ log }: { log: Log }): Call {
         once: true,
       });
     },
-    open() {
+    openReplyAddress() {
       const address = newSecret();
       let deliver: (message: unknown) => void = () => {};
       const arrived = new Promise<unknown>((resolve) => {
         deliver = resolve;
       });
-      mailboxes.set(address, deliver);
+      replyAddresses.set(address, deliver);
       return {
         address,
         receive(timeoutMs) {
@@ -86,21 +85,21 @@ export function createEmbeddedCall({ log }: { log: Log }): Call {
           });
         },
         close() {
-          mailboxes.delete(address);
-          // Ends a receive that is still waiting.
+          replyAddresses.delete(address);
+          // Ends a pending receive.
           deliver(undefined);
         },
       };
     },
     reply(address, message) {
-      mailboxes.get(address)?.(travel(message));
+      replyAddresses.get(address)?.(serialized(message));
     },
     ping: async () => {},
     close: async () => {
       servers.clear();
       for (const arrivals of [...waiting.values()]) wake(arrivals);
-      for (const deliver of mailboxes.values()) deliver(undefined);
-      mailboxes.clear();
+      for (const deliver of replyAddresses.values()) deliver(undefined);
+      replyAddresses.clear();
     },
   };
 }

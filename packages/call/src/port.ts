@@ -1,36 +1,36 @@
 import { Unavailable } from '@wellspring/core/unavailable';
 
 /**
- * Port `call`: a question that is answered at most once, by whoever serves the address. Messages and answers are
- * JSON values and are serialised in every adapter. A Problem thrown by the server is thrown at the caller; anything
- * else becomes a CallFailed without its details.
+ * Port `call`: requests between processes, executed at most once by a server of the address. Every adapter serializes
+ * messages and replies as JSON. A Problem thrown by the server is thrown at the caller; any other error becomes a
+ * CallFailed without details.
  */
 export interface Call {
-  /** @throws Problem, CallFailed (the server failed, or nobody answered before the deadline) */
+  /** @throws Problem, CallFailed (the server failed, or no reply before the deadline) */
   request(address: string, message: unknown, options: CallOptions): Promise<unknown>;
-  /** Serves an address until the signal is aborted. `key` is that of the request. */
+  /** Serves an address until the signal is aborted. `key`: see CallOptions. */
   serve(
     address: string,
     handler: (message: never, key: string | undefined) => Promise<unknown>,
     signal: AbortSignal,
   ): void;
-  /** An address of one's own for a single message that some job will send. */
-  open(): Mailbox;
-  /** Sends to a mailbox; lost without a trace when nobody waits any more. */
+  /** Opens an address for a single reply, e.g. that of a run. */
+  openReplyAddress(): ReplyAddress;
+  /** Sends to a reply address; ignored when it is closed. */
   reply(address: string, message: unknown): void;
   ping(): Promise<void>;
   close(): Promise<void>;
 }
 
 export interface CallOptions {
-  /** Goes to the server that owns this key, when the address is served per key. */
+  /** The request goes to the process that owns this ordering key, if the address is served per key. */
   key?: string;
   deadlineMs: number;
 }
 
-export interface Mailbox {
+export interface ReplyAddress {
   address: string;
-  /** The message, or undefined when the time is over first. */
+  /** The reply; undefined after the timeout or `close`. */
   receive(timeoutMs: number): Promise<unknown>;
   close(): void;
 }

@@ -7,7 +7,7 @@ import { openNetwork } from '@wellspring/testing/network';
 import { startRabbit } from '@wellspring/testing/servers/rabbitmq';
 import type { TestServer } from '@wellspring/testing/servers/server';
 import { withPrograms, withServers } from '@wellspring/testing/servers/servers';
-import { callContract } from './contract.ts';
+import { callConformance } from './conformance.ts';
 import { type Call, CallFailed } from './port.ts';
 import { createRabbitCall, type RabbitCallOptions } from './rabbitmq.ts';
 
@@ -22,7 +22,7 @@ async function openCall(
     prefix: `t${newSecret()}.`,
     member: newSecret(),
     keyed: new Set(),
-    holderOf: async () => undefined,
+    ownerOf: async () => undefined,
     ...options,
   });
   return {
@@ -38,23 +38,23 @@ async function openCall(
 }
 
 await withServers(['rabbitmq'], ({ rabbitmq }) => {
-  callContract('RabbitMQ', async () => {
+  callConformance('RabbitMQ', async () => {
     const { call } = await openCall(rabbitmq);
-    // A mailbox has its address as soon as there is a channel.
-    await eventually(() => !call.open().address.startsWith('|'));
+    // Reply addresses need an open channel.
+    await eventually(() => !call.openReplyAddress().address.startsWith('|'));
     return call;
   });
 
-  test('between processes: requests are shared, keyed ones go to the holder, replies to the mailbox', async () => {
+  test('between processes, requests are distributed, keyed requests go to the owner, and replies reach their address', async () => {
     const prefix = `t${newSecret()}.`;
-    const holders = new Map([
+    const owners = new Map([
       ['dc_1', 'one'],
       ['dc_2', 'two'],
     ]);
     const shared = {
       prefix,
       keyed: new Set(['hook']),
-      holderOf: async (key: string) => holders.get(key),
+      ownerOf: async (key: string) => owners.get(key),
     };
     const stop = new AbortController();
     const calls = await Promise.all(
@@ -71,21 +71,21 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
       'two',
       'one',
     ]);
-    holders.set('dc_1', 'two');
+    owners.set('dc_1', 'two');
     expect(await ask('hook', 'dc_1')).toBe('two');
     await eventually(async () => {
       const answers = await Promise.all(Array.from({ length: 10 }, () => ask('any', 'x')));
       expect(new Set(answers)).toEqual(new Set(['one', 'two']));
     });
-    const mailbox = three.open();
-    const received = mailbox.receive(10_000);
-    one.reply(mailbox.address, { status: 201 });
+    const replyAddress = three.openReplyAddress();
+    const received = replyAddress.receive(10_000);
+    one.reply(replyAddress.address, { status: 201 });
     expect(await received).toEqual({ status: 201 });
-    // Nobody holds the key, until somebody does.
+    // The key has no owner at first.
     const early = ask('hook', 'dc_3');
-    holders.set('dc_3', 'one');
+    owners.set('dc_3', 'one');
     expect(await early).toBe('one');
-    // Whoever is gone is passed over.
+    // A server that is gone is skipped.
     await two.close();
     const others = await Promise.all(Array.from({ length: 20 }, () => ask('any', 'x')));
     expect(new Set(others)).toEqual(new Set(['one']));
@@ -93,7 +93,7 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
     for (const call of [one, three]) await call.close();
   });
 
-  test('an answer that is lost with a connection of its server fails the request soon; the next one is answered', async () => {
+  test('a request fails soon when its reply is lost with the connection of the server; the next one succeeds', async () => {
     await using network = await openNetwork(rabbitmq);
     const prefix = `t${newSecret()}.`;
     const { call: caller } = await openCall(rabbitmq, { prefix });
@@ -120,7 +120,7 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
     await caller.close();
   }, 30_000);
 
-  test('a request whose server has died fails long before its deadline', async () => {
+  test('a request fails long before its deadline when its server dies', async () => {
     const prefix = `t${newSecret()}.`;
     const { call: caller } = await openCall(rabbitmq, { prefix });
     const { call: server, amqp } = await openCall(rabbitmq, { prefix });
@@ -152,7 +152,7 @@ await withPrograms(['rabbitmq'], () => {
   }, 90_000);
   afterAll(() => server.dispose());
 
-  test('when the broker comes back, so do requests, servers and mailboxes; what was under way fails', async () => {
+  test('requests, servers and reply addresses recover after a broker restart; requests in progress fail', async () => {
     const { call } = await openCall(server.url);
     const stop = new AbortController();
     call.serve('echo', async (message) => message, stop.signal);
@@ -170,9 +170,9 @@ await withPrograms(['rabbitmq'], () => {
     const meanwhile = call.request('echo', 2, { deadlineMs: 60_000 });
     await server.start();
     expect(await meanwhile).toBe(2);
-    const mailbox = call.open();
-    call.reply(mailbox.address, 'here');
-    expect(await mailbox.receive(10_000)).toBe('here');
+    const replyAddress = call.openReplyAddress();
+    call.reply(replyAddress.address, 'here');
+    expect(await replyAddress.receive(10_000)).toBe('here');
     stop.abort();
     await call.close();
   }, 90_000);

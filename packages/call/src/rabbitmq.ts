@@ -10,7 +10,7 @@ import { newSecret } from '@wellspring/core/ids';
 import type { Log } from '@wellspring/core/log';
 import { Problem } from '@wellspring/core/problem';
 import { type Call, CallFailed } from './port.ts';
-import { createDirectory } from './rabbitmq-directory.ts';
+import { createRegistry } from './rabbitmq-registry.ts';
 import { decodeAnswer, encode, encodeAnswer, encodeFailure } from './wire.ts';
 
 type Serve = (message: never, key: string | undefined) => Promise<unknown>;
@@ -18,44 +18,45 @@ type Serve = (message: never, key: string | undefined) => Promise<unknown>;
 export interface RabbitCallOptions {
   amqp: Amqp;
   log: Log;
-  /** What names of queues begin with; default `wellspring.`. */
+  /** Prefix of the exchange's name; default `wellspring.`. */
   prefix?: string;
-  /** Of this process, unlike that of every other. */
+  /** Unique name of this process. */
   member: string;
-  /** Addresses whose requests go to the process that holds their key. */
+  /** Addresses whose requests go to the process that owns their key. */
   keyed: ReadonlySet<string>;
-  /** The member that holds a key now; undefined: nobody. @throws Error when it cannot be told */
-  holderOf(key: string): Promise<string | undefined>;
+  /** The owner of a key; undefined: none. @throws Error when it is unknown */
+  ownerOf(key: string): Promise<string | undefined>;
 }
 
 const REPLY_TO = 'amq.rabbitmq.reply-to';
-/** How long a request rests when nobody serves its address, or holds its key, at the moment. */
-const LOOK_AGAIN_MS = 50;
-/** How often it is asked whether somebody still serves a request that is not answered. */
-const PROBE_MS = 1_000;
+/** Retry delay while no server is known or nobody owns the key. */
+const RETRY_DELAY_MS = 50;
+/** Interval of probes to the servers of pending requests. */
+const PROBE_INTERVAL_MS = 1_000;
+const MAX_LAST_OWNERS = 10_000;
 const PROBE = 'probe';
-/** Answer a probe: nothing is known of that request, or it is being worked on. */
+/** Replies to a probe: the request is unknown, or in progress. */
 const UNKNOWN = 'unknown';
 const WORKING = 'working';
-/** A server that answers no probe for so long is gone, with the node of the broker that had its queue. */
-const SILENT_MS = 5_000;
-/** Asks who serves an address; with a colon and the address, or that of one member, the correlation of its answers. */
-const SEEK = 'seek';
+/** Without a reply to probes for this long, the server's queue is lost with its node. */
+const PROBE_TIMEOUT_MS = 5_000;
+/** Message type of discovery; `discover:<address>` is the correlation id of the replies. */
+const DISCOVER = 'discover';
 
-interface Waiting {
+interface PendingRequest {
   queue: string;
   since: number;
-  /** performance.now() at which the server has last answered a probe. */
+  /** performance.now() of the last reply to a probe. */
   heardAt: number;
   settle(how: { content: Buffer } | 'returned' | 'lost'): void;
 }
 
 /**
- * Requests and replies over RabbitMQ's direct reply-to: nothing of them is durable. A request that nobody can take
- * rests until its deadline; one whose server has died fails within about a second.
+ * Requests and replies over RabbitMQ's direct reply-to; nothing is durable. A request without a server is retried until
+ * its deadline; one whose server has died fails within about a second.
  *
- * Every connection of a server has a queue of its own, with a new name: it is on one node of a cluster, and while that is
- * down, out of reach and locked. An exchange leads to all of them: it is asked who is there.
+ * Every connection of a server declares an exclusive queue with a new name: a queue lives on one node of the cluster and
+ * is locked while that node is down. The queues of an address are discovered through an exchange.
  */
 export function createRabbitCall({
   amqp,
@@ -63,24 +64,24 @@ export function createRabbitCall({
   prefix = 'wellspring.',
   member,
   keyed,
-  holderOf,
+  ownerOf,
 }: RabbitCallOptions): Call {
-  const waiting = new Map<string, Waiting>();
-  const mailboxes = new Map<string, (message: unknown) => void>();
-  const served = new Map<string, { handler: Serve; kept: RecoveringChannel }>();
-  /** Requests that are being answered here, by their correlation. */
+  const waiting = new Map<string, PendingRequest>();
+  const replyAddresses = new Map<string, (message: unknown) => void>();
+  const served = new Map<string, { handler: Serve; channel: RecoveringChannel }>();
+  /** Correlation ids of requests in progress here. */
   const working = new Set<string>();
-  /** Where replies to this process go; undefined while it is not known. */
-  let own: string | undefined;
+  /** Reply-to address of this process's channel; undefined while there is none. */
+  let ownReplyTo: string | undefined;
   let isClosed = false;
   const exchange = `${prefix}call`;
   const declare = (channel: Channel) => channel.assertExchange(exchange, 'direct', { durable: true });
-  const directory = createDirectory((address) => {
-    const correlationId = `${SEEK}:${address}`;
-    publish(exchange, address, Buffer.alloc(0), { correlationId, replyTo: REPLY_TO, type: SEEK });
+  const registry = createRegistry((address) => {
+    const correlationId = `${DISCOVER}:${address}`;
+    publish(exchange, address, Buffer.alloc(0), { correlationId, replyTo: REPLY_TO, type: DISCOVER });
   });
 
-  const kept = amqp.openChannel({
+  const channel = amqp.openChannel({
     name: 'call',
     async setup(channel) {
       channel.on('return', ({ properties: { correlationId } }) =>
@@ -88,17 +89,17 @@ export function createRabbitCall({
       );
       await declare(channel);
       await consume(channel, REPLY_TO, onReply, { noAck: true });
-      own = await ownAddress(channel);
+      ownReplyTo = await resolveReplyTo(channel);
     },
     lost() {
-      own = undefined;
-      // Their answers would have come to the channel that is gone.
+      ownReplyTo = undefined;
+      // Replies to the lost channel are lost.
       for (const one of [...waiting.values()]) one.settle('lost');
     },
   });
 
-  /** The broker tells the address of a channel only to whoever gets a message from it. */
-  async function ownAddress(channel: Channel): Promise<string> {
+  /** The broker reveals the reply-to address of a channel only to receivers of its messages. */
+  async function resolveReplyTo(channel: Channel): Promise<string> {
     const { queue } = await channel.assertQueue('', { exclusive: true, autoDelete: true });
     const address = Promise.withResolvers<string>();
     await consume(channel, queue, ({ properties }) => address.resolve(properties.replyTo), { noAck: true });
@@ -108,23 +109,23 @@ export function createRabbitCall({
 
   function onReply({ content, properties: { correlationId, type } }: ConsumeMessage): void {
     const [what, address = ''] = String(correlationId).split(':');
-    const mailbox = mailboxes.get(correlationId);
-    if (what === SEEK) {
-      directory.found(address, content.toString());
-      for (const wake of [...resting]) wake();
+    const deliver = replyAddresses.get(correlationId);
+    if (what === DISCOVER) {
+      registry.add(address, content.toString());
+      for (const wake of [...retrying]) wake();
       return;
     }
-    if (mailbox) mailbox(JSON.parse(content.toString()));
+    if (deliver) deliver(JSON.parse(content.toString()));
     else if (type === WORKING) heard(correlationId);
     else waiting.get(correlationId)?.settle(type === UNKNOWN ? 'lost' : { content });
   }
 
-  /** On the channel of now; what cannot be sent is lost, like what was sent to nobody. */
+  /** A message that cannot be sent is lost, like one without a receiver. */
   function publish(to: string, key: string, content: Buffer, options: Options.Publish): void {
     try {
-      kept.current?.publish(to, key, content, options);
+      channel.current?.publish(to, key, content, options);
     } catch {
-      // The channel has just ended, and `lost` follows.
+      // The channel was closed in this moment; `lost` follows.
     }
   }
 
@@ -136,14 +137,14 @@ export function createRabbitCall({
     if (one) one.heardAt = performance.now();
   }
 
-  /** Where a server is found: all who serve an address, or the one that holds the key. */
-  const placeOf = (address: string, of: string) => (keyed.has(address) ? `${address}@${of}` : address);
+  /** Routing key of the servers of an address, or of the one server that owns the request's key. */
+  const routeOf = (address: string, owner: string) => (keyed.has(address) ? `${address}@${owner}` : address);
 
   const prober = setInterval(() => {
     const now = performance.now();
     for (const [id, { queue, since, heardAt, settle }] of waiting) {
-      if (now - since < PROBE_MS) continue;
-      if (now - heardAt > SILENT_MS) {
+      if (now - since < PROBE_INTERVAL_MS) continue;
+      if (now - heardAt > PROBE_TIMEOUT_MS) {
         settle('returned');
         continue;
       }
@@ -154,17 +155,17 @@ export function createRabbitCall({
         type: PROBE,
       });
     }
-  }, PROBE_MS);
+  }, PROBE_INTERVAL_MS);
   prober.unref();
 
-  /** Makes a request once. Gives the answer; undefined: nobody was there to take it. */
+  /** Sends a request once. @returns the reply; undefined: nobody received it */
   function ask(
-    { place, queue }: { place: string; queue: string },
+    { route, queue }: { route: string; queue: string },
     address: string,
     content: Buffer,
     deadline: AbortSignal,
   ): Promise<Buffer | undefined> {
-    if (!kept.current) return Promise.resolve(undefined);
+    if (!channel.current) return Promise.resolve(undefined);
     const id = newSecret();
     return new Promise<Buffer | undefined>((resolve, reject) => {
       const since = performance.now();
@@ -174,7 +175,7 @@ export function createRabbitCall({
       };
       const late = () => {
         end();
-        reject(new CallFailed(`${address} did not answer in time`));
+        reject(new CallFailed(`The server of ${address} did not reply in time.`));
       };
       if (deadline.aborted) return late();
       deadline.addEventListener('abort', late, { once: true });
@@ -184,12 +185,12 @@ export function createRabbitCall({
         heardAt: since,
         settle(how) {
           end();
-          if (how === 'returned') directory.gone(place, queue);
+          if (how === 'returned') registry.remove(route, queue);
           if (how === 'lost')
-            reject(new CallFailed(`a connection to RabbitMQ was lost before ${address} answered`));
-          // A probe that came back: whoever had taken it is gone.
-          else if (how === 'returned' && performance.now() - since >= PROBE_MS) {
-            reject(new CallFailed(`whoever served ${address} is gone`));
+            reject(new CallFailed(`A connection to RabbitMQ was lost before ${address} replied.`));
+          // A returned probe: the server that received the request is gone.
+          else if (how === 'returned' && performance.now() - since >= PROBE_INTERVAL_MS) {
+            reject(new CallFailed(`The server of ${address} is gone.`));
           } else resolve(how === 'returned' ? undefined : how.content);
         },
       });
@@ -197,34 +198,34 @@ export function createRabbitCall({
     });
   }
 
-  /** The last known holder of a key, while it cannot be told. */
-  const holders = new Map<string, string>();
-  async function placeFor(address: string, key: string | undefined): Promise<string | undefined> {
+  /** Last known owners, for the time in which the owner is unknown. */
+  const lastOwners = new Map<string, string>();
+  async function routeFor(address: string, key: string | undefined): Promise<string | undefined> {
     if (!keyed.has(address)) return address;
-    if (key === undefined) throw new Error(`a request to ${address} needs a key`);
-    let holder: string | undefined;
+    if (key === undefined) throw new Error(`A request to ${address} needs a key.`);
+    let owner: string | undefined;
     try {
-      holder = await holderOf(key);
-      if (holder) holders.set(key, holder);
-      if (holders.size > 10_000) holders.delete(holders.keys().next().value!);
+      owner = await ownerOf(key);
+      if (owner) lastOwners.set(key, owner);
+      if (lastOwners.size > MAX_LAST_OWNERS) lastOwners.delete(lastOwners.keys().next().value!);
     } catch {
-      holder = holders.get(key);
+      owner = lastOwners.get(key);
     }
-    return holder === undefined ? undefined : placeOf(address, holder);
+    return owner === undefined ? undefined : routeOf(address, owner);
   }
 
-  /** Until somebody was found, or another look is worth while. */
-  const resting = new Set<() => void>();
-  const rest = (deadline: AbortSignal) =>
+  /** Requests that wait for a server, woken by discovery. */
+  const retrying = new Set<() => void>();
+  const retryDelay = (deadline: AbortSignal) =>
     new Promise<void>((resolve) => {
       const done = () => {
-        resting.delete(done);
+        retrying.delete(done);
         clearTimeout(timer);
         deadline.removeEventListener('abort', done);
         resolve();
       };
-      const timer = setTimeout(done, LOOK_AGAIN_MS);
-      resting.add(done);
+      const timer = setTimeout(done, RETRY_DELAY_MS);
+      retrying.add(done);
       deadline.addEventListener('abort', done, { once: true });
     });
 
@@ -236,12 +237,12 @@ export function createRabbitCall({
   ): Promise<void> {
     const { replyTo, correlationId, type } = properties;
     if (typeof replyTo !== 'string') return;
-    if (type === SEEK) {
+    if (type === DISCOVER) {
       send(replyTo, Buffer.from(queue), { correlationId });
       return;
     }
     if (type === PROBE) {
-      // Unknown: it went down with a connection of this process, or its answer did.
+      // Unknown: the request or its reply was lost with a connection of this process.
       send(replyTo, Buffer.alloc(0), { correlationId, type: working.has(correlationId) ? WORKING : UNKNOWN });
       return;
     }
@@ -257,7 +258,6 @@ export function createRabbitCall({
       reply = encodeFailure(error);
     }
     working.delete(correlationId);
-    // A caller whose connection was lost does not wait any more.
     send(replyTo, reply, { correlationId });
   }
 
@@ -269,16 +269,16 @@ export function createRabbitCall({
         content = encode({ message, ...(key === undefined ? {} : { key }) });
       } catch (error) {
         log.error({ address, error: String(error) }, 'call.failed');
-        throw new CallFailed(`${address} failed`);
+        throw new CallFailed(`The server of ${address} failed.`);
       }
       while (!deadline.aborted && !isClosed) {
-        const place = await placeFor(address, key);
-        const queue = place && directory.find(place);
-        const reply = queue && (await ask({ place, queue }, address, content, deadline));
+        const route = await routeFor(address, key);
+        const queue = route && registry.find(route);
+        const reply = queue && (await ask({ route, queue }, address, content, deadline));
         if (reply) return decodeAnswer(reply, address);
-        await rest(deadline);
+        await retryDelay(deadline);
       }
-      throw new CallFailed(`nobody serves ${address}`);
+      throw new CallFailed(`The request failed: nobody serves ${address}.`);
     },
 
     serve(address, handler, signal) {
@@ -297,27 +297,27 @@ export function createRabbitCall({
               (one) => void answer(one, served.get(address)?.handler ?? handler, address, queue),
               { noAck: true },
             );
-            await channel.bindQueue(queue, exchange, placeOf(address, member));
+            await channel.bindQueue(queue, exchange, routeOf(address, member));
           },
         });
-        served.set(address, { handler, kept: opened });
+        served.set(address, { handler, channel: opened });
       }
       const end = () => {
         const current = served.get(address);
         if (current?.handler !== handler) return;
         served.delete(address);
-        void current.kept.close();
+        void current.channel.close();
       };
       signal.addEventListener('abort', end, { once: true });
     },
 
-    open() {
+    openReplyAddress() {
       const id = newSecret();
       const arrived = Promise.withResolvers<unknown>();
-      mailboxes.set(id, arrived.resolve);
+      replyAddresses.set(id, arrived.resolve);
       return {
-        // Without a connection no job gets out either.
-        address: `${own ?? ''}|${id}`,
+        // Without a channel no job can be published either.
+        address: `${ownReplyTo ?? ''}|${id}`,
         receive(timeoutMs) {
           return new Promise((resolve) => {
             const timer = setTimeout(() => resolve(undefined), timeoutMs);
@@ -328,8 +328,8 @@ export function createRabbitCall({
           });
         },
         close() {
-          mailboxes.delete(id);
-          // Ends a receive that is still waiting.
+          replyAddresses.delete(id);
+          // Ends a pending receive.
           arrived.resolve(undefined);
         },
       };
@@ -346,10 +346,10 @@ export function createRabbitCall({
     async close() {
       isClosed = true;
       clearInterval(prober);
-      for (const { kept: channel } of served.values()) await channel.close();
-      for (const deliver of mailboxes.values()) deliver(undefined);
-      mailboxes.clear();
-      await kept.close();
+      for (const { channel } of served.values()) await channel.close();
+      for (const deliver of replyAddresses.values()) deliver(undefined);
+      replyAddresses.clear();
+      await channel.close();
     },
   };
 }

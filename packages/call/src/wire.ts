@@ -2,7 +2,7 @@ import { Problem } from '@wellspring/core/problem';
 import type { ProblemCode } from '@wellspring/core/problem-codes';
 import { CallFailed } from './port.ts';
 
-interface Answered {
+interface Reply {
   answer?: unknown;
   problem?: {
     status: number;
@@ -16,21 +16,21 @@ interface Answered {
 
 export const encode = (value: unknown): Buffer => Buffer.from(JSON.stringify(value));
 
-export const encodeAnswer = (answer: unknown): Buffer => encode({ answer } satisfies Answered);
+export const encodeAnswer = (answer: unknown): Buffer => encode({ answer } satisfies Reply);
 
-/** A Problem with all that it says; of anything else, that it failed. */
+/** Details are sent of a Problem only. */
 export function encodeFailure(error: unknown): Buffer {
-  if (!(error instanceof Problem)) return encode({ failed: true } satisfies Answered);
+  if (!(error instanceof Problem)) return encode({ failed: true } satisfies Reply);
   const { status, code, message, param, headers } = error;
   return encode({
     problem: { status, code, message, headers, ...(param === undefined ? {} : { param }) },
-  } satisfies Answered);
+  } satisfies Reply);
 }
 
 /** @throws Problem, CallFailed */
 export function decodeAnswer(content: Buffer, address: string): unknown {
-  const { answer, problem, failed } = JSON.parse(content.toString()) as Answered;
+  const { answer, problem, failed } = JSON.parse(content.toString()) as Reply;
   if (problem) throw new Problem(problem);
-  if (failed) throw new CallFailed(`${address} failed`);
+  if (failed) throw new CallFailed(`The server of ${address} failed.`);
   return answer;
 }

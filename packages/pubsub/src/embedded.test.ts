@@ -1,5 +1,5 @@
 import { silentLog } from '@wellspring/core/log';
-import { pubsubContract } from './contract.ts';
+import { pubsubConformance } from './conformance.ts';
 import { createEmbeddedPubSub } from './embedded.ts';
 
-pubsubContract('embedded', async () => createEmbeddedPubSub({ log: silentLog }));
+pubsubConformance('embedded', async () => createEmbeddedPubSub({ log: silentLog }));

@@ -6,7 +6,7 @@ import { eventually } from '@wellspring/testing/eventually';
 import { startRedis } from '@wellspring/testing/servers/redis';
 import type { TestServer } from '@wellspring/testing/servers/server';
 import { withPrograms, withServers } from '@wellspring/testing/servers/servers';
-import { pubsubContract } from './contract.ts';
+import { pubsubConformance } from './conformance.ts';
 import type { PubSub } from './port.ts';
 import { createRedisPubSub } from './redis.ts';
 
@@ -24,7 +24,7 @@ async function open(url: string, prefix = `${randomUUID()}:`): Promise<PubSub> {
 }
 
 await withServers(['redis'], ({ redis: url }) => {
-  pubsubContract('redis', () => open(url));
+  pubsubConformance('redis', () => open(url));
 
   describe('between processes', () => {
     const opened: PubSub[] = [];

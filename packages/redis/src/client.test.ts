@@ -6,7 +6,7 @@ import type { TestServer } from '@wellspring/testing/servers/server';
 import { withPrograms } from '@wellspring/testing/servers/servers';
 import { openRedis, type Redis } from './client.ts';
 
-/** The names of the lines that were logged. */
+/** Collects the event names of log lines. */
 function listLog(): { log: Log; lines: string[] } {
   const lines: string[] = [];
   const line = (_fields: object, event: string) => lines.push(event);
@@ -32,7 +32,7 @@ await withPrograms(['redis'], () => {
     return redis;
   }
 
-  test('keys and channels have the prefix, and nobody else’s are seen', async () => {
+  test('keys and channels are isolated by the prefix', async () => {
     const [mine, theirs] = [await open({ prefix: 'mine:' }), await open({ prefix: 'theirs:' })];
     await mine.commands.set('a', '1');
     expect(await theirs.commands.get('a')).toBeNull();
@@ -54,7 +54,7 @@ await withPrograms(['redis'], () => {
     await subscriber.close();
   });
 
-  test('refused credentials end the start, and the error does not hold them', async () => {
+  test('wrong credentials fail the start without leaking the password', async () => {
     const url = server.url.replace('//', '//someone:secret-password@');
     const error = await open({ url }).catch((reason: Error) => reason);
     expect(error).toMatchObject({
@@ -66,7 +66,7 @@ await withPrograms(['redis'], () => {
   describe('an outage', () => {
     beforeEach(() => server.start());
 
-    test('a server that is not there yet is waited for, until the signal says no', async () => {
+    test('start waits for an unreachable server until the signal is aborted', async () => {
       await server.kill();
       const { log, lines } = listLog();
       const abort = new AbortController();
@@ -80,7 +80,7 @@ await withPrograms(['redis'], () => {
       await (await waiting).ping();
     });
 
-    test('commands fail at once, also those under way, and go again within 5 s of the return', async () => {
+    test('commands fail at once, including those in flight, and succeed within 5 s of the return', async () => {
       const { log, lines } = listLog();
       const redis = await open({ log });
       const underWay = redis.commands.blpop('nothing', 0).catch((error: Error) => error);

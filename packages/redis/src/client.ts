@@ -4,31 +4,30 @@ import { connected, createConnection, end } from './connection.ts';
 import { createSubscriber, type Subscriber, type SubscriberEvents } from './subscriber.ts';
 
 /**
- * A connection to Redis. The package is the one door to ioredis.
+ * Client for Redis; sole importer of ioredis.
  *
- * It reconnects by itself and for ever, within about a second of the server's return. While there is no connection,
- * commands fail at once; one that was sent fails when the connection is lost, or after 2 seconds without an answer
- * (it may have been done all the same). Nothing is queued or sent again.
+ * It reconnects within about a second of the server's return, without limit. Without a connection, commands fail at
+ * once; a command in flight fails when the connection is lost, or after 2 seconds without an answer (it may have been
+ * executed). Commands are neither queued nor resent.
  */
 export interface Redis {
-  /** Whether commands would be sent now. */
   readonly isUp: boolean;
-  /** What keys and channels of this installation begin with. */
+  /** Prefix of the keys and channels of this installation. */
   readonly prefix: string;
   /**
-   * The commands of the server. Keys in arguments get the prefix; what SCAN looks for and gives does not.
-   * @throws Error when the server cannot be asked
+   * Keys in arguments get the prefix; patterns and results of SCAN do not.
+   * @throws Error when the server does not answer
    */
   readonly commands: RedisCommander;
-  /** A Lua script with so many keys, which come first and get the prefix. Sent once for each connection. */
+  /** A Lua script; the first `keys` arguments are keys and get the prefix. Sent once per connection. */
   script(lua: string, keys: number): (...keysAndArguments: (string | number)[]) => Promise<unknown>;
-  /** To all who listen on the channel, which gets the prefix. @throws Error when the server cannot be asked */
+  /** Publishes on a channel, which gets the prefix. @throws Error when the server does not answer */
   publish(channel: string, message: string): Promise<void>;
-  /** Makes another connection to the same server, for channels. @throws Error as `openRedis` */
+  /** Opens a separate connection for subscriptions. @throws Error as `openRedis` */
   openSubscriber(events: SubscriberEvents, signal?: AbortSignal): Promise<Subscriber>;
   /** @throws Error when the server does not answer within 2 seconds */
   ping(): Promise<void>;
-  /** What was sent is answered first, for at most 2 seconds. */
+  /** Waits at most 2 seconds for commands in flight. */
   close(): Promise<void>;
 }
 
@@ -38,12 +37,12 @@ export interface RedisTarget {
   /** Default `wellspring:`. */
   prefix?: string;
   log: Log;
-  /** Ends the wait for a server that is not there. */
+  /** Aborts the wait for an unreachable server. */
   signal?: AbortSignal;
 }
 
 /**
- * Connects; a server that is not there is waited for.
+ * Connects; waits for an unreachable server.
  * @throws Error when the server refuses the credentials or the database, or the signal is aborted
  */
 export async function openRedis({ url, prefix = 'wellspring:', log, signal }: RedisTarget): Promise<Redis> {
@@ -58,8 +57,8 @@ export async function openRedis({ url, prefix = 'wellspring:', log, signal }: Re
     script(lua, keys) {
       const name = `script${++scripts}`;
       connection.defineCommand(name, { lua, numberOfKeys: keys });
-      const defined = connection as unknown as Record<string, (...all: unknown[]) => Promise<unknown>>;
-      return (...all) => defined[name]!(...all);
+      const defined = connection as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>;
+      return (...args) => defined[name]!(...args);
     },
     async publish(channel, message) {
       await connection.publish(prefix + channel, message);

@@ -6,31 +6,31 @@ import { Redis as Connection, type RedisOptions } from 'ioredis';
 export type { Connection };
 
 const COMMAND_TIMEOUT_MS = 2_000;
-/** A server that owes an answer for longer is gone without having said so. */
-const SILENCE_MS = 3_000;
+/** Without an answer for this long, the connection counts as lost. */
+const SILENCE_TIMEOUT_MS = 3_000;
 const RECONNECT_BACKOFF: Backoff = { baseMs: 100, maxMs: 1_000, jitterMs: 25 };
 
 const OPTIONS: RedisOptions = {
   lazyConnect: true,
   enableOfflineQueue: false,
-  // What was under way when the connection was lost fails with it.
+  // Commands in flight fail with their connection.
   maxRetriesPerRequest: 0,
   autoResendUnfulfilledCommands: false,
-  // ioredis lets nobody catch the failure of what it subscribes by itself.
+  // Failures of ioredis's own resubscription cannot be caught.
   autoResubscribe: false,
   connectTimeout: COMMAND_TIMEOUT_MS,
   commandTimeout: COMMAND_TIMEOUT_MS,
-  socketTimeout: SILENCE_MS,
+  socketTimeout: SILENCE_TIMEOUT_MS,
   keepAlive: 10_000,
-  // Said goodbye: the connection goes, whether the server has heard it or not.
+  // Destroys the socket this long after QUIT.
   disconnectTimeout: 100,
   retryStrategy: (attempt) => backoff(attempt, RECONNECT_BACKOFF),
 };
 
-/** What no waiting will mend. */
+/** Retrying does not help. */
 const REFUSED = /WRONGPASS|NOAUTH|NOPERM|invalid password|DB index is out of range/i;
 
-/** A connection that is not opened yet. It says once that the server was lost, and once that it is back. */
+/** Creates a connection without opening it. Logs each outage once, and its end. */
 export function createConnection(url: string, of: string, log: Log, prefix?: string): Connection {
   const connection = new Connection(url, { ...OPTIONS, ...(prefix && { keyPrefix: prefix }) });
   const { host, port } = connection.options;
@@ -39,7 +39,7 @@ export function createConnection(url: string, of: string, log: Log, prefix?: str
   const lost = (error?: Error) => {
     if (since !== undefined) return;
     since = performance.now();
-    log.warn({ ...fields, error: error?.message || 'the connection was closed' }, 'redis.down');
+    log.warn({ ...fields, error: error?.message || 'The connection was closed.' }, 'redis.down');
   };
   connection.on('error', lost);
   connection.on('reconnecting', () => lost());
@@ -52,21 +52,26 @@ export function createConnection(url: string, of: string, log: Log, prefix?: str
 }
 
 /**
- * Connects, and resolves when the server has answered for the first time.
- * @throws Error when the server refuses the credentials or the database, or the signal is aborted; it is closed then
+ * Resolves when the connection is ready for the first time.
+ * @throws Error when the server refuses the credentials or the database, or the signal is aborted; closes it first
  */
 export async function connected(connection: Connection, signal?: AbortSignal): Promise<Connection> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   const aborted = () => reject(signal?.reason);
   const failed = ({ message }: Error) => {
-    if (REFUSED.test(message)) reject(new Error(`Redis refuses the connection: ${message}`));
+    if (REFUSED.test(message))
+      reject(
+        new Error(
+          `Redis refuses the connection: ${message}. Check the credentials and the database in the URL.`,
+        ),
+      );
   };
-  const ended = () => reject(new Error('the connection to Redis was closed'));
+  const ended = () => reject(new Error('The connection to Redis was closed.'));
   connection.once('ready', resolve).once('end', ended).on('error', failed);
   signal?.addEventListener('abort', aborted);
   if (signal?.aborted) aborted();
   try {
-    // The failure of the first attempt is not the end; those that matter are announced by events.
+    // A failed first attempt is retried; final failures arrive as events.
     connection.connect().catch(() => {});
     await promise;
     return connection;
@@ -79,11 +84,11 @@ export async function connected(connection: Connection, signal?: AbortSignal): P
   }
 }
 
-/** Ends a connection in any state, for good. What was sent is answered first, for at most 2 seconds. */
+/** Closes a connection in any state. Waits at most 2 seconds for commands in flight. */
 export async function end(connection: Connection): Promise<void> {
   if (connection.status === 'ready') await connection.quit().catch(() => {});
   if (connection.status === 'end') return;
-  // Between two attempts there is nothing whose end would be announced.
+  // Between two attempts ioredis emits no `end`.
   const idle = connection.status === 'reconnecting' || connection.status === 'wait';
   const ended = new Promise<void>((resolve) => connection.once('end', resolve));
   connection.disconnect();

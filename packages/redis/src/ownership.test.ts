@@ -20,17 +20,17 @@ await withPrograms(['redis'], () => {
   interface Member {
     ownership: Ownership;
     redis: Redis;
-    /** Partitions that it works on, as it was told. */
+    /** Partitions according to take and release. */
     works: Set<number>;
-    /** While this is unsettled, no release ends. */
+    /** Releases wait for this promise. */
     busy: Promise<void>;
-    /** While this is unsettled, it does not speak to the server. */
+    /** Heartbeats wait for this promise. */
     paused: Promise<void>;
     /** Heartbeats so far. */
     beats: number;
     leave(): Promise<void>;
   }
-  /** Work on one partition by two at the same time. */
+  /** Partitions with two owners at the same time. */
   let clashes: string[] = [];
 
   beforeAll(async () => {
@@ -105,17 +105,17 @@ await withPrograms(['redis'], () => {
       { group: `g${group}`, partitions: P },
     );
 
-  /** Everybody works on its share, and somebody on each partition. */
+  /** All own their share, and each partition has an owner. */
   const settled = (...members: Member[]) =>
     eventually(() => {
       for (const member of members) {
         expect(member.works.size).toBe(share(member, members));
-        expect(new Set(member.ownership.held)).toEqual(member.works);
+        expect(new Set(member.ownership.owned)).toEqual(member.works);
       }
       expect(new Set(members.flatMap(({ works }) => [...works]))).toEqual(new Set(all));
     });
 
-  test('one has all; one that joins or leaves moves only its share; never two at a time', async () => {
+  test('a single process owns all partitions; a joining or leaving one moves only its share; never two owners', async () => {
     const a = await join('a');
     await settled(a);
     const b = await join('b');
@@ -124,10 +124,10 @@ await withPrograms(['redis'], () => {
     const [ofA, ofB] = [new Set(a.works), new Set(b.works)];
     const c = await join('c');
     await settled(a, b, c);
-    // Nothing went from a to b, or from b to a.
+    // Nothing moved between a and b.
     for (const partition of a.works) expect(ofA).toContain(partition);
     for (const partition of b.works) expect(ofB).toContain(partition);
-    expect(await a.ownership.holderOf([...c.works][0]!)).toBe('c');
+    expect(await a.ownership.ownerOf([...c.works][0]!)).toBe('c');
     const [keptByA, keptByC] = [new Set(a.works), new Set(c.works)];
     running.splice(running.indexOf(b), 1);
     await b.leave();
@@ -137,14 +137,14 @@ await withPrograms(['redis'], () => {
     expect(clashes).toEqual([]);
   });
 
-  test('four that start together have as many each', async () => {
+  test('four processes started together own equal shares', async () => {
     const four = await Promise.all(['a', 'b', 'c', 'd'].map(join));
     await settled(...four);
     expect(four.map(({ works }) => works.size)).toEqual([4, 4, 4, 4]);
     expect(clashes).toEqual([]);
   });
 
-  test('a partition moves only when the work on it has ended', async () => {
+  test('a partition moves after its work has ended', async () => {
     const a = await join('a');
     await settled(a);
     let finish = () => {};
@@ -153,7 +153,7 @@ await withPrograms(['redis'], () => {
     });
     const b = await join('b');
     await eventually(async () => (await a.redis.commands.zcard(`owners:g${group}`)) === 2);
-    // Many heartbeats later they are still where the work is.
+    // Many heartbeats later they have not moved.
     const then = b.beats;
     await eventually(() => b.beats >= then + 20);
     expect(b.works.size).toBe(0);
@@ -163,7 +163,7 @@ await withPrograms(['redis'], () => {
     expect(clashes).toEqual([]);
   });
 
-  test('while Redis is away everybody keeps what it has, and afterwards, too', async () => {
+  test('processes keep their partitions during and after an outage of Redis', async () => {
     const [a, b] = [await join('a'), await join('b')];
     await settled(a, b);
     const before = [[...a.works], [...b.works]];
@@ -187,10 +187,10 @@ await withPrograms(['redis'], () => {
     expect([moved, clashes]).toEqual([0, []]);
   });
 
-  test('a server that has forgotten everything gives nothing away before who has it could say so', async () => {
+  test('a server that lost its data assigns nothing before the owners had time to register', async () => {
     const a = await join('a');
     await settled(a);
-    // It comes a moment later than the other one.
+    // Its heartbeat comes after the other one's.
     const resume = Promise.withResolvers<void>();
     a.paused = resume.promise;
     await a.redis.commands.flushall();
@@ -202,10 +202,10 @@ await withPrograms(['redis'], () => {
     expect(clashes).toEqual([]);
   });
 
-  test('what a process that died had is taken by the others', async () => {
+  test('partitions of a dead process are acquired by the others', async () => {
     const [a, b] = [await join('a'), await join('b')];
     await settled(a, b);
-    // It is not heard of any more, and works no more.
+    // No heartbeats and no work from now on.
     running.splice(running.indexOf(b), 1);
     b.works.clear();
     await b.redis.close();

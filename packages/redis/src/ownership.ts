@@ -4,28 +4,28 @@ import { shareOf } from '@wellspring/core/partitions';
 import type { Redis } from './client.ts';
 
 /**
- * Which process has which partition of a group. Processes announce themselves, and each has its share: who has more
- * lets go of the surplus when what runs of it has ended, who has less takes what nobody has. So all have as many, only
- * the share of whoever joins or leaves moves, and a partition is held by one process at a time. While Redis is away everybody keeps what it has. This is about work being done in one place; what must
- * never happen twice is kept apart by versions in the store.
+ * Assigns the partitions of a group to processes. Processes register by heartbeats and own equal shares: a process with
+ * a surplus releases partitions when their running work has ended, one with a deficit acquires free ones. Only the share
+ * of a joining or leaving process moves, and a partition has one owner at a time. While Redis is down, processes keep
+ * their partitions. Ownership gives order and warm caches; versions in the store prevent double commits.
  */
 export interface Ownership {
-  /** Unlike that of every other process. */
+  /** Unique name of the process. */
   readonly member: string;
-  /** Partitions held now. */
-  readonly held: ReadonlySet<number>;
+  /** Partitions of this process. */
+  readonly owned: ReadonlySet<number>;
   /**
-   * Takes part until the signal is aborted, and then lets go of everything. `take` is told of each partition once it
-   * is held. `release` has to stop the work on one, and is waited for before another process may take it.
+   * Takes part until the signal is aborted, then releases everything. `take` is called for each acquired partition.
+   * `release` must stop the work on one; no other process acquires it before it resolves.
    */
   run(handlers: OwnershipHandlers, signal: AbortSignal): Promise<void>;
-  /** Who holds a partition, as far as it is known; undefined: nobody. @throws Error when Redis does not answer */
-  holderOf(partition: number): Promise<string | undefined>;
+  /** The owner of a partition; undefined: none. @throws Error when Redis does not answer */
+  ownerOf(partition: number): Promise<string | undefined>;
 }
 
 export interface OwnershipHandlers {
   take(partition: number): void;
-  /** @param urgent is aborted when others have to take it soon, or have it: what is slow is not to be waited for */
+  /** @param urgent aborted when another process needs the partition soon or owns it: do not wait for slow work */
   release(partition: number, urgent: AbortSignal): Promise<void>;
 }
 
@@ -33,7 +33,7 @@ export interface OwnershipOptions {
   redis: Redis;
   clock: Clock;
   log: Log;
-  /** A name for what is owned, e.g. that of a queue. */
+  /** Name of the group, e.g. of a queue. */
   group: string;
   partitions: number;
   member: string;
@@ -41,16 +41,16 @@ export interface OwnershipOptions {
   heartbeatMs?: number;
 }
 
-const HEARTBEAT_MS = 500;
-/** A process that was not heard of for so many heartbeats is gone. */
-const MISSED = 6;
-/** New partitions are taken only after the members were the same for so many heartbeats. */
-const STEADY = 2;
+const HEARTBEAT_INTERVAL_MS = 500;
+/** After this many missed heartbeats a process is gone. */
+const MAX_MISSED_HEARTBEATS = 6;
+/** Partitions are acquired after the members were stable for this many heartbeats. */
+const STABLE_HEARTBEATS = 2;
 
 /**
- * KEYS: members. ARGV: member, time to live in ms, how many partitions it may take, how many it has, those, and then
- * all others. Gives the members and the partitions that it holds now. A server that has forgotten everything, or is new,
- * gives nothing away until all who hold something had the time to say so.
+ * KEYS: members. ARGV: member, time to live in ms, number of partitions it may acquire, number of its partitions, its
+ * partitions, all other partitions. Returns the members and the member's partitions. A new server, or one that lost its
+ * data, assigns nothing before all owners had time for a heartbeat.
  */
 const BEAT = `
 local time = redis.call('TIME')
@@ -76,7 +76,7 @@ for i = 5, #ARGV do
 end
 return { redis.call('ZRANGE', KEYS[1], 0, -1), held }`;
 
-/** KEYS: members. ARGV: member, then partitions that it holds no more; with \`leave\` it is no member any more either. */
+/** KEYS: members. ARGV: member, `leave` or `stay`, released partitions. */
 const RELEASE = `
 if ARGV[2] == 'leave' then redis.call('ZREM', KEYS[1], ARGV[1]) end
 for i = 3, #ARGV do
@@ -92,75 +92,75 @@ export function createOwnership({
   group,
   partitions,
   member,
-  heartbeatMs = HEARTBEAT_MS,
+  heartbeatMs = HEARTBEAT_INTERVAL_MS,
 }: OwnershipOptions): Ownership {
   const key = `owners:${group}`;
   const beat = redis.script(BEAT, 1);
   const releaseKeys = redis.script(RELEASE, 1);
-  const held = new Set<number>();
-  /** Held no more as soon as the work on them has ended. */
-  const leaving = new Map<number, { ended: Promise<unknown>; urgent: AbortController }>();
+  const owned = new Set<number>();
+  /** Partitions being released. */
+  const releasing = new Map<number, { ended: Promise<unknown>; urgent: AbortController }>();
   const all = Array.from({ length: partitions }, (_, partition) => partition);
   let members: readonly string[] = [];
-  let steady = 0;
+  let stableFor = 0;
 
-  function letGo(partition: number, { release }: OwnershipHandlers, isUrgent: boolean): void {
-    const urgent = leaving.get(partition)?.urgent ?? new AbortController();
+  function startRelease(partition: number, { release }: OwnershipHandlers, isUrgent: boolean): void {
+    const urgent = releasing.get(partition)?.urgent ?? new AbortController();
     if (isUrgent) urgent.abort();
-    if (leaving.has(partition)) return;
+    if (releasing.has(partition)) return;
     const ended = release(partition, urgent.signal)
       .catch((error: unknown) =>
         log.error({ group, partition, error: String(error) }, 'ownership.release_failed'),
       )
       .then(() => {
-        held.delete(partition);
+        owned.delete(partition);
         return releaseKeys(key, member, 'stay', partition);
       })
-      // Should Redis be away: it forgets the holder by itself.
+      // Otherwise the owner's key expires.
       .catch(() => {})
-      .finally(() => leaving.delete(partition));
-    leaving.set(partition, { ended, urgent });
+      .finally(() => releasing.delete(partition));
+    releasing.set(partition, { ended, urgent });
   }
 
-  const share = (names: readonly string[]) => shareOf(member, names, { group, partitions });
-  const staying = () => [...held].filter((partition) => !leaving.has(partition));
+  const shareOfThis = (names: readonly string[]) => shareOf(member, names, { group, partitions });
+  const staying = () => [...owned].filter((partition) => !releasing.has(partition));
 
   async function heartbeat(handlers: OwnershipHandlers): Promise<void> {
-    const room = steady >= STEADY ? Math.max(0, share(members) - staying().length) : 0;
-    // What is being let go of is still held, and kept from the others, until the work on it has ended.
-    const others = all.filter((partition) => !held.has(partition) && !leaving.has(partition));
+    const room = stableFor >= STABLE_HEARTBEATS ? Math.max(0, shareOfThis(members) - staying().length) : 0;
+    // Partitions being released are still owned until their work has ended.
+    const others = all.filter((partition) => !owned.has(partition) && !releasing.has(partition));
     const [names, granted] = (await beat(
       key,
       member,
-      heartbeatMs * MISSED,
+      heartbeatMs * MAX_MISSED_HEARTBEATS,
       room,
-      held.size,
-      ...held,
+      owned.size,
+      ...owned,
       ...others,
     )) as [string[], string[]];
     names.sort();
-    steady = names.join(' ') === members.join(' ') ? steady + 1 : 0;
+    stableFor = names.join(' ') === members.join(' ') ? stableFor + 1 : 0;
     members = names;
     const got = new Set(granted.map(Number));
     for (const partition of others) {
       if (!got.has(partition)) continue;
-      held.add(partition);
+      owned.add(partition);
       handlers.take(partition);
     }
-    for (const partition of held) {
-      // Somebody else has it: this process was not heard of for too long.
-      if (!got.has(partition)) letGo(partition, handlers, true);
+    for (const partition of owned) {
+      // Expired, and acquired by another process.
+      if (!got.has(partition)) startRelease(partition, handlers, true);
     }
-    const surplus = steady > 0 ? Math.max(0, staying().length - share(names)) : 0;
-    // Those that came last are the least warm.
-    for (const partition of staying().reverse().slice(0, surplus)) letGo(partition, handlers, false);
+    const surplus = stableFor > 0 ? Math.max(0, staying().length - shareOfThis(names)) : 0;
+    // The most recent ones have the coldest caches.
+    for (const partition of staying().reverse().slice(0, surplus)) startRelease(partition, handlers, false);
   }
 
   return {
     member,
-    held,
+    owned,
     async run(handlers, signal) {
-      [members, steady] = [[], 0];
+      [members, stableFor] = [[], 0];
       let failing = false;
       while (!signal.aborted) {
         try {
@@ -169,17 +169,17 @@ export function createOwnership({
         } catch (error) {
           if (!failing) log.warn({ group, error: String(error) }, 'ownership.unknown');
           failing = true;
-          // What was seen before the outage may be long past.
-          steady = 0;
+          // Members seen before the outage are outdated.
+          stableFor = 0;
         }
         await clock.sleep(heartbeatMs, signal);
       }
-      const ending = [...held];
-      for (const partition of ending) letGo(partition, handlers, true);
-      await Promise.all([...leaving.values()].map(({ ended }) => ended));
+      const ending = [...owned];
+      for (const partition of ending) startRelease(partition, handlers, true);
+      await Promise.all([...releasing.values()].map(({ ended }) => ended));
       await releaseKeys(key, member, 'leave').catch(() => {});
     },
-    async holderOf(partition) {
+    async ownerOf(partition) {
       return (await redis.commands.get(`${key}:${partition}`)) ?? undefined;
     },
   };

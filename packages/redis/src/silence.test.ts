@@ -6,7 +6,7 @@ import { withServers } from '@wellspring/testing/servers/servers';
 import { openRedis } from './client.ts';
 
 await withServers(['redis'], ({ redis: url }) => {
-  test('a server that falls silent: commands fail in 2 s, connections are replaced, channels heard again', async () => {
+  test('when the server falls silent, commands fail in 2 s, connections are replaced and subscriptions restored', async () => {
     await using network = await openNetwork(url);
     const redis = await openRedis({ url: network.url, prefix: 'silence:', log: silentLog });
     let listening = 0;
@@ -26,7 +26,7 @@ await withServers(['redis'], ({ redis: url }) => {
     expect(performance.now() - begun).toBeLessThan(3_000);
     network.heal();
     await eventually(() => redis.ping().then(() => true), { ms: 8_000 });
-    // Nothing is asked on the subscriber's connection: it has found out by itself.
+    // The subscriber's connection detects the silence by its heartbeat.
     await eventually(() => listening === 2, { ms: 8_000 });
     await redis.publish('a', 'again');
     await eventually(() => heard.length === 1);
@@ -34,7 +34,7 @@ await withServers(['redis'], ({ redis: url }) => {
     await redis.close();
   });
 
-  test('closing does not wait for a server that is silent', async () => {
+  test('close does not wait for a silent server', async () => {
     await using network = await openNetwork(url);
     const redis = await openRedis({ url: network.url, log: silentLog });
     network.silence();

@@ -2,83 +2,82 @@ import type { Log } from '@wellspring/core/log';
 import { type Connection, end } from './connection.ts';
 
 export interface SubscriberEvents {
-  /** A message came; the channel is without the prefix. */
+  /** `channel` is without the prefix. */
   message(channel: string, message: string): void;
   /**
-   * The channel is listened to from now on: for the first time, or again after the connection was lost. What was
-   * published before that, since the channel was asked for or the connection was lost, may have been missed.
+   * The subscription is active, for the first time or after the connection was lost. Messages published before may
+   * have been missed.
    */
   listening(channel: string): void;
 }
 
-/** Channels over a connection of their own, which are listened to again when it was lost. */
+/** Subscriptions over a separate connection, restored after it was lost. */
 export interface Subscriber {
-  /** Takes effect with the event `listening`. Once more does nothing. */
+  /** Active from the event `listening` on. Idempotent. */
   subscribe(channel: string): void;
-  /** A message that is on its way may still come. */
+  /** Messages in flight may still arrive. */
   unsubscribe(channel: string): void;
-  /** @throws Error when the server does not answer on this connection within 2 seconds */
+  /** @throws Error when the server does not answer within 2 seconds */
   ping(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** How often a connection on which nothing comes is asked whether it is alive. */
-const HEARTBEAT_MS = 2_000;
-const CHANNELS_AT_ONCE = 500;
+const HEARTBEAT_INTERVAL_MS = 2_000;
+const MAX_CHANNELS_PER_COMMAND = 500;
 
-/** @param connection to a server that has answered; the subscriber's from now on */
+/** @param connection ready; owned by the subscriber from now on */
 export function createSubscriber(
   connection: Connection,
   { prefix, log, events }: { prefix: string; log: Log; events: SubscriberEvents },
 ): Subscriber {
   const wanted = new Set<string>();
-  /** Those of them that the server has confirmed or is being asked for, on the present connection. */
-  let asked = new Set<string>();
+  /** Confirmed or requested on the present connection. */
+  let requested = new Set<string>();
 
-  async function ask(channels: string[]): Promise<void> {
-    const mine = asked;
+  async function request(channels: string[]): Promise<void> {
+    const mine = requested;
     for (const channel of channels) mine.add(channel);
     try {
       await connection.subscribe(...channels.map((channel) => prefix + channel));
     } catch (error) {
-      // Asked for again with the next heartbeat or connection.
+      // Retried by the next heartbeat or connection.
       for (const channel of channels) mine.delete(channel);
       if (connection.status === 'ready') log.warn({ error: String(error) }, 'redis.subscribe_failed');
       return;
     }
     for (const channel of channels) {
-      if (wanted.has(channel) && asked === mine) events.listening(channel);
+      if (wanted.has(channel) && requested === mine) events.listening(channel);
     }
   }
 
-  function askForMissing(): void {
-    const missing = [...wanted].filter((channel) => !asked.has(channel));
-    while (missing.length > 0) void ask(missing.splice(0, CHANNELS_AT_ONCE));
+  function requestMissing(): void {
+    const missing = [...wanted].filter((channel) => !requested.has(channel));
+    while (missing.length > 0) void request(missing.splice(0, MAX_CHANNELS_PER_COMMAND));
   }
 
   connection.on('close', () => {
-    asked = new Set();
+    requested = new Set();
   });
-  connection.on('ready', askForMissing);
+  connection.on('ready', requestMissing);
   connection.on('message', (channel: string, message: string) => {
     if (channel.startsWith(prefix)) events.message(channel.slice(prefix.length), message);
   });
   const heartbeat = setInterval(() => {
     if (connection.status !== 'ready') return;
-    // One that is not answered ends the connection, and with it begins the next.
+    // Without an answer ioredis reconnects.
     connection.ping().catch(() => {});
-    askForMissing();
-  }, HEARTBEAT_MS);
+    requestMissing();
+  }, HEARTBEAT_INTERVAL_MS);
   heartbeat.unref();
 
   return {
     subscribe(channel) {
       wanted.add(channel);
-      if (connection.status === 'ready' && !asked.has(channel)) void ask([channel]);
+      if (connection.status === 'ready' && !requested.has(channel)) void request([channel]);
     },
     unsubscribe(channel) {
       wanted.delete(channel);
-      if (!asked.delete(channel)) return;
+      if (!requested.delete(channel)) return;
       connection.unsubscribe(prefix + channel).catch(() => {});
     },
     async ping() {

@@ -21,7 +21,7 @@ const nothing: TokenBuckets = {
   },
 };
 
-/** The buckets as one process sees them. */
+/** The buckets of one process. */
 async function open(url: string, prefix: string, alone = nothing) {
   const redis = await openRedis({ url, prefix, log: silentLog });
   opened.push(redis);
@@ -35,7 +35,7 @@ await withServers(['redis'], ({ redis: url }) => {
       return Promise.all([open(url, prefix), open(url, prefix), open(url, prefix)]);
     };
 
-    test('give a burst of twice the rate to all of them together, then as many as the rate allows', async () => {
+    test('grant a burst of twice the rate in total, then the rate', async () => {
       const all = await processes();
       const rate = 20;
       const begun = performance.now();
@@ -49,11 +49,11 @@ await withServers(['redis'], ({ redis: url }) => {
       };
       while (performance.now() - begun < 1_000) await round();
       while ((await round()) > 0);
-      // The second of the server began a moment later.
+      // The server's clock is slightly behind.
       expect(passed).toBeGreaterThanOrEqual(2 * rate + rate - 1);
     });
 
-    test('tell when there is a token, and then there is one', async () => {
+    test('return the time until the next token', async () => {
       const [{ buckets }] = await processes();
       for (let i = 0; i < 2; i += 1) expect(await buckets.take('a', 1)).toBe(0);
       const seconds = await buckets.take('a', 1);
@@ -64,7 +64,7 @@ await withServers(['redis'], ({ redis: url }) => {
       expect(performance.now()).toBeGreaterThanOrEqual(due - 5);
     });
 
-    test('are of one key each, and go when they are full', async () => {
+    test('are separate per key, and expire when full', async () => {
       const [{ redis, buckets }] = await processes();
       for (const key of ['a', 'b']) {
         expect(await buckets.take(key, 1)).toBe(0);
@@ -76,7 +76,7 @@ await withServers(['redis'], ({ redis: url }) => {
       expect(await redis.commands.pttl('bucket/a')).toBeLessThanOrEqual(2_000);
     });
 
-    test('survive a server that has forgotten the script', async () => {
+    test('survive a server that lost the script', async () => {
       const [{ redis, buckets }] = await processes();
       await buckets.take('a', 10);
       await redis.commands.script('FLUSH');
@@ -93,13 +93,13 @@ await withPrograms(['redis'], () => {
     });
     afterAll(() => server.dispose());
 
-    test('a process judges by itself, without delay, and by Redis again within 5 s of its return', async () => {
+    test('a process uses its local buckets without delay, and Redis within 5 s of its return', async () => {
       const { redis, buckets } = await open(server.url, 'p:', createTokenBuckets(systemClock));
       for (let i = 0; i < 20; i += 1) await buckets.take('a', 10);
       expect(await buckets.take('a', 10)).toBeGreaterThan(0);
       await server.kill();
       const begun = performance.now();
-      // Its own bucket is full.
+      // The local bucket is full.
       for (let i = 0; i < 20; i += 1) expect(await buckets.take('a', 10)).toBe(0);
       expect(await buckets.take('a', 10)).toBeGreaterThan(0);
       expect(performance.now() - begun).toBeLessThan(500);

@@ -2,14 +2,13 @@ import type { TokenBuckets } from '@wellspring/core/token-buckets';
 import { withTimeout } from '@wellspring/core/with-timeout';
 import type { Redis } from './client.ts';
 
-/** So long a request waits for Redis before it is judged by this process alone. */
 const ANSWER_TIMEOUT_MS = 200;
-/** After it did not answer, Redis is left alone for so long. */
-const ALONE_MS = 1_000;
+/** After a timeout, only the local buckets are used for this long. */
+const LOCAL_MS = 1_000;
 
 /**
- * One time a key: when its bucket will be full again. A token moves it on by the time in which one is added. By the
- * clock of the server, in milliseconds. Gives those until there is a token, as text: numbers lose their fraction.
+ * The key stores the time at which its bucket will be full, in ms of the server's clock; a token postpones it by the
+ * time in which one is added. Returns ms until there is a token, as text, since Redis truncates numbers.
  */
 const TAKE = `
 local time = redis.call('TIME')
@@ -23,23 +22,23 @@ return '0'
 `;
 
 /**
- * The buckets of all processes of an installation.
- * @param alone those of this process, for as long as Redis does not answer
+ * Buckets shared by all processes of an installation.
+ * @param local used while Redis does not answer
  */
-export function createSharedBuckets(redis: Redis, alone: TokenBuckets): TokenBuckets {
+export function createSharedBuckets(redis: Redis, local: TokenBuckets): TokenBuckets {
   const script = redis.script(TAKE, 1);
-  let aloneUntil = 0;
+  let localUntil = 0;
   return {
     async take(key, rate) {
-      if (!redis.isUp || performance.now() < aloneUntil) return alone.take(key, rate);
+      if (!redis.isUp || performance.now() < localUntil) return local.take(key, rate);
       const answer = script(`bucket/${key}`, rate).then(
         (wait) => Number(wait) / 1000,
         () => undefined,
       );
       const seconds = await withTimeout(answer, ANSWER_TIMEOUT_MS);
       if (seconds !== undefined) return seconds;
-      aloneUntil = performance.now() + ALONE_MS;
-      return alone.take(key, rate);
+      localUntil = performance.now() + LOCAL_MS;
+      return local.take(key, rate);
     },
   };
 }

@@ -66,7 +66,7 @@ export async function openDistributed(
         metrics.gauge(
           'wellspring_queue_partitions',
           'Partitions of the queue that this process has',
-          () => ownership.held.size,
+          () => ownership.owned.size,
           { queue: group },
         );
         return [group, ownership] as const;
@@ -87,7 +87,7 @@ export async function openDistributed(
       log,
       member,
       keyed: KEYED_CALLS,
-      holderOf: (key) => ownerships.get('runs')!.holderOf(partitionOf(key, PARTITIONS)),
+      ownerOf: (key) => ownerships.get('runs')!.ownerOf(partitionOf(key, PARTITIONS)),
     });
     return {
       store,

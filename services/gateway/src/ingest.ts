@@ -106,19 +106,19 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
       trace_id: newId('req'),
       accepted_at: clock.now(),
     };
-    const mailbox = endpoint.custom_response ? call.open() : undefined;
+    const replyAddress = endpoint.custom_response ? call.openReplyAddress() : undefined;
     try {
-      if (mailbox) job.reply_to = mailbox.address;
+      if (replyAddress) job.reply_to = replyAddress.address;
       await queue.publish('runs', {
         key: nextKey(endpoint.source_id, endpoint.concurrency),
         payload: JSON.stringify(job),
       });
       seconds.observe((performance.now() - complete) / 1000);
-      if (!mailbox) return answer(res, 200);
-      const reply = (await mailbox.receive(LIMITS.replyMs)) as HttpReply | undefined;
+      if (!replyAddress) return answer(res, 200);
+      const reply = (await replyAddress.receive(LIMITS.replyMs)) as HttpReply | undefined;
       answerWith(res, reply ?? { kind: 'none' }, ownHost);
     } finally {
-      mailbox?.close();
+      replyAddress?.close();
     }
   }
 

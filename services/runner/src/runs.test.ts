@@ -150,7 +150,7 @@ describe('runs of a source', () => {
 
   test('of an inactive source are dropped, and the waiting caller is told', async () => {
     const id = await t.deploy(ECHO, { active: false });
-    const replies = t.call.open();
+    const replies = t.call.openReplyAddress();
     await t.runAll(id, ['dropped'], { reply_to: replies.address });
     expect(await replies.receive(5000)).toEqual({ kind: 'refused' });
     await t.store.collection(sources).patch(id, { active: true });
@@ -223,7 +223,7 @@ describe('a caller that waits', () => {
       async run(event) { ${body} } };`;
   async function ask(body: string): Promise<HttpReply | undefined> {
     const id = await t.deploy(answering(body));
-    const replies = t.call.open();
+    const replies = t.call.openReplyAddress();
     const request = {
       method: 'POST',
       path: '/',

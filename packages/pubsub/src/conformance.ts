@@ -3,7 +3,7 @@ import { eventually } from '@wellspring/testing/eventually';
 import type { PubSub } from './port.ts';
 
 /** The guarantees of the port, for any adapter. `open` gives one that is connected. */
-export function pubsubContract(name: string, open: () => Promise<PubSub>): void {
+export function pubsubConformance(name: string, open: () => Promise<PubSub>): void {
   describe(`pubsub: ${name}`, () => {
     let pubsub: PubSub;
     beforeEach(async () => {

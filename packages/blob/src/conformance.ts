@@ -13,7 +13,7 @@ export interface BlobSubject {
 }
 
 /** The guarantees of the port, for any adapter. */
-export function blobContract(name: string, open: () => Promise<BlobSubject>): void {
+export function blobConformance(name: string, open: () => Promise<BlobSubject>): void {
   describe(`blob: ${name}`, () => {
     let subject: BlobSubject;
     let blob: Blob;

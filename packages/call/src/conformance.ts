@@ -4,8 +4,8 @@ import { type Call, CallFailed } from './port.ts';
 
 const SOON = 10_000;
 
-/** The guarantees of the port, for any adapter. */
-export function callContract(name: string, open: () => Promise<Call>): void {
+/** Conformance suite of the port, for every adapter. */
+export function callConformance(name: string, open: () => Promise<Call>): void {
   describe(`call: ${name}`, () => {
     let call: Call;
     let stop: AbortController;
@@ -25,7 +25,7 @@ export function callContract(name: string, open: () => Promise<Call>): void {
       );
     const fails = (error: unknown) => call.serve('fails', () => Promise.reject(error), stop.signal);
 
-    test('an answer is that of the server, which sees the message and the key', async () => {
+    test('the server receives message and key, and its result is the reply', async () => {
       call.serve('echo', async (message, key) => ({ message, key }), stop.signal);
       const message = { a: [1, null, 'é😀\0'], deep: { b: false } };
       expect(await call.request('echo', message, { key: 'dc_1', deadlineMs: SOON })).toEqual({
@@ -37,7 +37,7 @@ export function callContract(name: string, open: () => Promise<Call>): void {
       expect(await call.request('mute', 1, { deadlineMs: SOON })).toBeUndefined();
     });
 
-    test('messages and answers travel as JSON: nothing is shared, and what JSON lacks is gone', async () => {
+    test('messages and replies are serialized as JSON: nothing is shared, and values without JSON form are dropped', async () => {
       const kept: { list: number[]; at: unknown } = { list: [1], at: new Date(0) };
       call.serve(
         'keep',
@@ -55,7 +55,7 @@ export function callContract(name: string, open: () => Promise<Call>): void {
       expect(answer.at).toBe('1970-01-01T00:00:00.000Z');
     });
 
-    test('many requests at a time get each its own answer', async () => {
+    test('concurrent requests get their own replies', async () => {
       call.serve('double', async (n: number) => n * 2, stop.signal);
       const answers = await Promise.all(
         Array.from({ length: 200 }, (_, n) => call.request('double', n, { deadlineMs: SOON })),
@@ -63,9 +63,9 @@ export function callContract(name: string, open: () => Promise<Call>): void {
       expect(answers).toEqual(Array.from({ length: 200 }, (_, n) => n * 2));
     });
 
-    test('a Problem comes over with all that it says', async () => {
+    test('a Problem reaches the caller with all fields', async () => {
       for (const problem of [
-        invalidParameter('configured_props.url', 'The URL is no URL.'),
+        invalidParameter('configured_props.url', 'The URL is malformed.'),
         conflict('version_published', 'That version exists.'),
         tooManyRequests(7),
       ]) {
@@ -76,7 +76,7 @@ export function callContract(name: string, open: () => Promise<Call>): void {
       }
     });
 
-    test('any other failure is a CallFailed that tells nothing of it', async () => {
+    test('any other error becomes a CallFailed without details', async () => {
       for (const error of [new TypeError('secret detail'), 'secret detail', undefined]) {
         fails(error);
         const failure = await thrownBy(call.request('fails', 1, { deadlineMs: SOON }));
@@ -90,7 +90,7 @@ export function callContract(name: string, open: () => Promise<Call>): void {
       );
     });
 
-    test('an answer after the deadline is a CallFailed', async () => {
+    test('a reply after the deadline is a CallFailed', async () => {
       let finish = () => {};
       const held = new Promise<void>((resolve) => {
         finish = resolve;
@@ -107,7 +107,7 @@ export function callContract(name: string, open: () => Promise<Call>): void {
       expect(await early).toBe(3);
     });
 
-    test('whose signal is aborted serves no more', async () => {
+    test('a server whose signal is aborted receives no requests', async () => {
       const other = new AbortController();
       call.serve('gone', async () => 1, other.signal);
       expect(await call.request('gone', 1, { deadlineMs: SOON })).toBe(1);
@@ -117,8 +117,8 @@ export function callContract(name: string, open: () => Promise<Call>): void {
       expect(await thrownBy(call.request('gone', 1, { deadlineMs: 20 }))).toBeInstanceOf(CallFailed);
     });
 
-    test('a mailbox gets its message whether it is asked before or after it came', async () => {
-      const [before, after] = [call.open(), call.open()];
+    test('a reply is received whether it arrives before or after receive() is called', async () => {
+      const [before, after] = [call.openReplyAddress(), call.openReplyAddress()];
       expect(before.address).not.toBe(after.address);
       const received = before.receive(SOON);
       call.reply(before.address, { status: 200, headers: [['a', 'b']] });
@@ -130,20 +130,20 @@ export function callContract(name: string, open: () => Promise<Call>): void {
       after.close();
     });
 
-    test('a mailbox gives undefined when the time is over, or when it is closed', async () => {
-      const mailbox = call.open();
-      expect(await mailbox.receive(10)).toBeUndefined();
-      const received = mailbox.receive(SOON);
-      mailbox.close();
+    test('receive() gives undefined after the timeout or close()', async () => {
+      const replyAddress = call.openReplyAddress();
+      expect(await replyAddress.receive(10)).toBeUndefined();
+      const received = replyAddress.receive(SOON);
+      replyAddress.close();
       expect(await received).toBeUndefined();
     });
 
-    test('a message to nobody is lost without a trace', async () => {
-      const mailbox = call.open();
-      mailbox.close();
-      call.reply(mailbox.address, 'late');
+    test('a reply to a closed or unknown address is ignored', async () => {
+      const replyAddress = call.openReplyAddress();
+      replyAddress.close();
+      call.reply(replyAddress.address, 'late');
       call.reply('no such address', 1);
-      expect(await mailbox.receive(10)).toBeUndefined();
+      expect(await replyAddress.receive(10)).toBeUndefined();
       await call.ping();
     });
   });
