@@ -4,7 +4,7 @@ import { events } from './collections/events.ts';
 import { states } from './collections/states.ts';
 import { users } from './collections/users.ts';
 import { copyStore } from './copy.ts';
-import { type EmbeddedSubject, openEmbedded } from './embedded.fixture.ts';
+import { type EmbeddedSubject, openEmbedded } from './embedded/store.fixture.ts';
 
 let from: EmbeddedSubject;
 let to: EmbeddedSubject;
@@ -27,7 +27,7 @@ const user = (n: number) => ({
   updated_at: n,
 });
 
-test('every row of every collection is copied, texts and all; a copy is repeated without harm', async () => {
+test('copies every row of every collection with texts, idempotently', async () => {
   await from.store.collection(users).insertMany(Array.from({ length: 1234 }, (_, n) => user(n)));
   await from.store.collection(bundles).insertMany([{ id: 'b', content: 'x'.repeat(100_000) }]);
   const state = { ...({} as never as Parameters<typeof from.store.commitRun>[0]['state']), id: 'dc_1' };

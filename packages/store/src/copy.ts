@@ -1,12 +1,12 @@
 import { collections } from './collections/all.ts';
 import type { Row, Store, Where } from './port.ts';
 
-const PAGE = 500;
+const PAGE_SIZE = 500;
 
 /**
- * Copies every row of every collection. Rows that are there already stay as they are, so that a copy which was
- * interrupted can be repeated. Nobody may write to either store meanwhile.
- * @param onCollection told of each collection when it is complete
+ * Copies every row of every collection. Skips existing rows, so an interrupted copy can be repeated. Neither store may be
+ * written meanwhile.
+ * @param onCollection called after each collection
  */
 export async function copyStore(
   from: Store,
@@ -18,16 +18,18 @@ export async function copyStore(
     let rows = 0;
     for (let after = ''; ; ) {
       const where = { id: { gt: after } } as Where<Row>;
-      const page = await source.list({ where, order: 'asc', limit: PAGE });
+      const page = await source.list({ where, order: 'asc', limit: PAGE_SIZE });
       const last = page.at(-1);
       if (!last) break;
       await target.insertMany(page);
       rows += page.length;
       after = last.id;
     }
-    const there = await target.count();
-    if (there < rows) {
-      throw new Error(`${definition.name}: ${rows} rows were copied, but there are only ${there}.`);
+    const copied = await target.count();
+    if (copied < rows) {
+      throw new Error(
+        `Incomplete copy of ${definition.name}: ${rows} rows in the source, ${copied} in the target. Repeat the copy.`,
+      );
     }
     onCollection({ collection: definition.name, rows });
   }

@@ -1,8 +1,8 @@
 import { type Collection, ConflictError, type Row } from './port.ts';
 
 /**
- * Inserts a row under an id of its own: `make` is called again when another process has just taken the same id.
- * @throws ConflictError for any other unique index
+ * Inserts a row with a random id; calls `make` until the id is free.
+ * @throws ConflictError for another unique index
  */
 export async function insertNew<T extends Row>(collection: Collection<T>, make: () => T): Promise<T> {
   for (;;) {

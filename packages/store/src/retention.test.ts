@@ -4,7 +4,7 @@ import { idempotencyKeys } from './collections/idempotency.ts';
 import { outbox } from './collections/outbox.ts';
 import { usage } from './collections/users.ts';
 import { type DeliveryRow, deliveries } from './collections/webhooks.ts';
-import { type EmbeddedSubject, openEmbedded } from './embedded.fixture.ts';
+import { type EmbeddedSubject, openEmbedded } from './embedded/store.fixture.ts';
 import { prune } from './retention.ts';
 
 const DAY = 86_400_000;
@@ -52,7 +52,7 @@ const range = <T>(count: number, make: (n: number) => T): T[] =>
   Array.from({ length: count }, (_, n) => make(n));
 const run = (retainEvents: number) => prune(subject.store, { now: NOW, retainEvents, retainDays: 7 });
 
-test('of each stream of each emitter the newest events stay', async () => {
+test('keeps the newest events of each stream of each emitter', async () => {
   const rows = subject.store.collection(events);
   await rows.insertMany([
     ...range(700, (n) => event('dc_a', 'events', n, NOW - 1000)),
@@ -67,7 +67,7 @@ test('of each stream of each emitter the newest events stay', async () => {
   expect((await run(120)).events).toBe(0);
 });
 
-test('events go when they are too old, however few there are', async () => {
+test('removes old events, however few', async () => {
   const rows = subject.store.collection(events);
   await rows.insertMany([
     ...range(450, (n) => event('dc_a', 'events', n, NOW - 7 * DAY - 1)),
@@ -77,7 +77,7 @@ test('events go when they are too old, however few there are', async () => {
   expect(await rows.count()).toBe(1);
 });
 
-test('the newest hundred log records of an emitter stay, however old', async () => {
+test('keeps the newest hundred log records of an emitter, however old', async () => {
   const rows = subject.store.collection(logs);
   await rows.insertMany([
     ...range(50, (n) => log('dc_old', n, NOW - 30 * DAY, 3)),
@@ -97,7 +97,7 @@ test('the newest hundred log records of an emitter stay, however old', async () 
   expect(removed).toBe(16 + 1 + 10);
 });
 
-test('of runs with logs the newest stay, never fewer than hold a hundred records', async () => {
+test('keeps the newest runs with logs, with at least a hundred records', async () => {
   const rows = subject.store.collection(logs);
   await rows.insertMany([
     ...range(300, (n) => log('dc_a', n, NOW - 1000, 2)),
@@ -110,7 +110,7 @@ test('of runs with logs the newest stay, never fewer than hold a hundred records
   expect(await rows.count({ emitter_id: 'dc_a' })).toBe(50);
 });
 
-test('deliveries, idempotency keys and usage have times of their own; the outbox has none', async () => {
+test('deliveries, idempotency keys and usage have separate limits; the outbox has none', async () => {
   const delivery = (id: string, created_at_ms: number): DeliveryRow => ({
     id,
     webhook_id: 'wh_1',
@@ -153,7 +153,7 @@ test('deliveries, idempotency keys and usage have times of their own; the outbox
   expect(await store.collection(outbox).count()).toBe(1);
 });
 
-test('an aborted signal ends it between two batches', async () => {
+test('an aborted signal stops it between two batches', async () => {
   const rows = subject.store.collection(events);
   await rows.insertMany(range(300, (n) => event('dc_a', 'events', n, 0)));
   const stopped = await prune(subject.store, {

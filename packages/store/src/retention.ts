@@ -10,17 +10,17 @@ const DAY_MS = 24 * HOUR_MS;
 const DELIVERY_DAYS = 30;
 const IDEMPOTENCY_HOURS = 24;
 const USAGE_DAYS = 90;
-/** Log records that every emitter keeps, however old. */
-const KEPT_LOG_RECORDS = 100;
-/** Rows removed at a time: few enough that nobody notices the write. */
-const BATCH = 200;
+/** Log records of an emitter that are retained, however old. */
+const MIN_LOG_RECORDS = 100;
+/** Rows per removal: few, so that it blocks no other write. */
+const BATCH_SIZE = 200;
 
 export interface Retention {
   /** Epoch ms. */
   now: number;
-  /** Events, and runs with logs, kept of an emitter: the newest. */
+  /** Newest events per stream, and newest runs with logs, retained of an emitter. */
   retainEvents: number;
-  /** Days that events and logs are kept. */
+  /** Days for which events and logs are retained. */
   retainDays: number;
   /** Stops between two batches. */
   signal?: AbortSignal;
@@ -35,9 +35,9 @@ export interface Pruned {
 }
 
 /**
- * Removes what is past its time: of each stream of an emitter all but the newest events, and what is too old; logs
- * likewise, but never the newest hundred records; deliveries after 30 days; idempotency keys after 24 hours; usage
- * after 90 days. The outbox is never touched. In small writes, so that nobody waits long for it; harmless to repeat.
+ * Removes old rows: events and logs beyond `retainEvents` and `retainDays`, except the newest hundred log records;
+ * deliveries after 30 days; idempotency keys after 24 hours; usage after 90 days. Never the outbox. Idempotent, in small
+ * writes.
  */
 export async function prune(store: Store, retention: Retention): Promise<Pruned> {
   const { now, signal } = retention;
@@ -62,7 +62,7 @@ export async function prune(store: Store, retention: Retention): Promise<Pruned>
   };
 }
 
-/** Above all ids `<prefix>/…`, below what follows them. */
+/** Sorts after all ids `<prefix>/…`. */
 const pastAll = (prefix: string) => (prefix === '' ? '' : `${prefix}0`);
 
 async function removeAll<T extends Row>(
@@ -71,13 +71,13 @@ async function removeAll<T extends Row>(
   signal?: AbortSignal,
 ): Promise<number> {
   for (let total = 0; ; ) {
-    const removed = signal?.aborted ? 0 : await rows.removeWhere(where, BATCH);
+    const removed = signal?.aborted ? 0 : await rows.removeWhere(where, BATCH_SIZE);
     total += removed;
-    if (removed < BATCH) return total;
+    if (removed < BATCH_SIZE) return total;
   }
 }
 
-/** Removes the oldest that match until `keep` are left. */
+/** Removes the oldest matching rows until `keep` are left. */
 async function removeBeyond<T extends Row & { sort_key: string }>(
   rows: Collection<T>,
   where: Where<T>,
@@ -85,7 +85,7 @@ async function removeBeyond<T extends Row & { sort_key: string }>(
   signal?: AbortSignal,
 ): Promise<number> {
   for (let total = 0; ; ) {
-    const excess = (await rows.count(where, keep + BATCH)) - keep;
+    const excess = (await rows.count(where, keep + BATCH_SIZE)) - keep;
     if (excess <= 0 || signal?.aborted) return total;
     total += await rows.removeWhere(where, excess, 'sort_key');
   }
@@ -123,7 +123,7 @@ async function pruneLogs(store: Store, { now, retainEvents, retainDays, signal }
   return removed;
 }
 
-/** The sort key of the row with which the newest records become KEPT_LOG_RECORDS; undefined when they do not. */
+/** Sort key of the oldest of the rows with the newest MIN_LOG_RECORDS records; undefined if there are fewer. */
 async function oldestKept(rows: Collection<LogRow>, emitter_id: string) {
   let records = 0;
   for (let before: string | undefined; ; ) {
@@ -131,7 +131,7 @@ async function oldestKept(rows: Collection<LogRow>, emitter_id: string) {
     const page = await rows.list({ where, orderBy: 'sort_key', limit: 20 });
     for (const row of page) {
       records += row.count;
-      if (records >= KEPT_LOG_RECORDS) return row.sort_key;
+      if (records >= MIN_LOG_RECORDS) return row.sort_key;
     }
     before = page.at(-1)?.sort_key;
     if (before === undefined) return undefined;

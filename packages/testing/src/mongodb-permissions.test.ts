@@ -6,7 +6,7 @@ import { type Mongo, openMongo } from '@wellspring/mongodb/client';
 import { collections } from '@wellspring/store/collections/all';
 import { events } from '@wellspring/store/collections/events';
 import { createMongoStore } from '@wellspring/store/mongodb';
-import { run } from '@wellspring/store/mongodb.fixture';
+import { run } from '@wellspring/store/mongodb/store.fixture';
 import { type ReplicaSet, startMongo } from './servers/mongodb.ts';
 import { withPrograms } from './servers/servers.ts';
 

@@ -3,7 +3,7 @@ import { eventIdOfSortKey, parseEventId } from '@wellspring/core/event-id';
 import type { EventRow, LogRow } from '@wellspring/store/collections/events';
 import type { OutboxRow } from '@wellspring/store/collections/outbox';
 import type { EmitterStateRow } from '@wellspring/store/collections/states';
-import type { RunCommit } from '@wellspring/store/port';
+import type { RunCommit } from '@wellspring/store/run-commit';
 import { outboxRow } from './outbox-relay.ts';
 
 /** The contribution of one run, or of one record of another service, to a commit. */

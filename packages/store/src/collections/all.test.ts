@@ -2,7 +2,7 @@ import { readdir } from 'node:fs/promises';
 import { expect, test } from '@jest/globals';
 import { collections } from './all.ts';
 
-test('names every collection that there is', async () => {
+test('lists every collection', async () => {
   const modules = (await readdir(import.meta.dirname)).filter((name) => /^[a-z-]+\.ts$/.test(name));
   const declared = new Set<string>();
   for (const name of modules) {

@@ -6,15 +6,15 @@ export interface ComponentRow {
   /** A `u_` or `o_` id, or `registry`. */
   owner_id: string;
   code: string;
-  /** JSON text: modules that the code imports from its own origin, by address; '' when there are none. */
+  /** JSON text: modules that the code imports from its own origin, by address; '' if none. */
   modules: string;
   code_hash: string;
   /** sha256 of code and modules: one row per owner and content. */
   content_hash: string;
-  /** Id of the bundle row: what runs. */
+  /** Id of the bundle row. */
   bundle_id: string;
   definition: Definition;
-  /** The address the code came from, or was said to come from. */
+  /** URL of the code, as fetched or as given by the client. */
   source_url: string | null;
   created_at: number;
   updated_at: number;
@@ -25,7 +25,7 @@ export const components: CollectionDefinition<ComponentRow> = {
   texts: ['code', 'modules'],
 };
 
-/** Which component a key of an owner means: the newest post. */
+/** Maps a key of an owner to its newest component. */
 export interface PublishedKeyRow {
   /** `<owner_id>/<key>`, and `<owner_id>/<key>@<version>` when the component has a version. */
   id: string;
@@ -53,7 +53,7 @@ export const registry: CollectionDefinition<RegistryRow> = {
   indexes: [{ fields: ['key'] }],
 };
 
-/** What the sandbox runs: compiled code and pinned packages. Immutable, shared by content. */
+/** Compiled code and pinned packages for the sandbox. Immutable, shared by content. */
 export interface BundleRow {
   /** sha256 of the content. */
   id: string;

@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { openDatabase } from '@wellspring/sqlite/database';
-import { createEmbeddedStore } from '../embedded.ts';
+import { createEmbeddedStore } from '../embedded/store.ts';
 import type { CollectionDefinition, Row } from '../port.ts';
 import { deleteSourceRows } from './delete-source.ts';
 import { type EventStream, events, logs } from './events.ts';
@@ -83,7 +83,7 @@ const counts = async (store: Opened) =>
     ),
   );
 
-test('everything of the source goes, however much, and nothing of another', async () => {
+test('removes all rows of the source and none of another', async () => {
   const { db, store } = open();
   await fill(store, 'dc_kept', 3);
   const kept = await counts(store);
@@ -95,7 +95,7 @@ test('everything of the source goes, however much, and nothing of another', asyn
   await db.close();
 });
 
-test('from the first write on nobody owns it, it is inactive and its slug is free', async () => {
+test('from the first write on the source has no owner, is inactive, and its slug is free', async () => {
   const { db, store } = open();
   await fill(store, 'dc_gone', 1201);
   const deleting = deleteSourceRows(store, 'dc_gone');

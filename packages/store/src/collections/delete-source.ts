@@ -5,16 +5,16 @@ import { deployments, endpoints, sources, timers } from './sources.ts';
 import { states } from './states.ts';
 import { autoSubscriptions, subscriptions } from './subscriptions.ts';
 
-/** Rows removed at a time, so that a source with many events holds up nobody else. */
+/** Rows per removal, so that a source with many events blocks no other work. */
 const BATCH = 500;
 
-/** Owner of a source that is being deleted: nobody, so nobody sees it and its slug is free. */
+/** Owner of a source that is being deleted: hides it and frees its slug. */
 const NOBODY = 'deleted';
 
 /**
- * Removes a source and all that belongs to it. From the first write on nobody sees it and it runs no more; its row
- * goes last, with status `deleting`, so that an interrupted deletion can be found and repeated. Its processes are
- * the caller's to end (`runner.forget`); of its waiting jobs the runner makes nothing.
+ * Removes a source and all its rows. The first write hides and stops it; its row is removed last, with status `deleting`,
+ * so that an interrupted deletion is found and repeated. The caller ends its processes (`runner.forget`); the runner
+ * drops its waiting jobs.
  */
 export async function deleteSourceRows(store: Store, sourceId: string): Promise<void> {
   const rows = store.collection(sources);

@@ -5,9 +5,9 @@ import { deliveries, webhooks } from './webhooks.ts';
 const BATCH = 500;
 
 /**
- * Deletes a webhook with its subscriptions and deliveries. The webhook goes first, so nobody sees it or sends to it
- * from then on; what an interruption leaves behind is never used, and a repeated call removes it.
- * @returns false when there was no such webhook any more
+ * Deletes a webhook, then its subscriptions and deliveries. Rows left by an interruption are never used; a repeated call
+ * removes them.
+ * @returns false if the webhook did not exist
  */
 export async function deleteWebhookRows(store: Store, webhookId: string): Promise<boolean> {
   const existed = await store.collection(webhooks).remove(webhookId);

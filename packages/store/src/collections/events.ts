@@ -19,7 +19,7 @@ export interface EventRow {
   /** Channel; '' is the default one. */
   name: string;
   emit_id: string;
-  /** What was given to $emit. */
+  /** Options of $emit. */
   meta_id: string | number | null;
   summary: string | null;
   ts: number | null;

@@ -6,9 +6,9 @@ export interface IdempotencyRow {
   id: string;
   /** sha256 of method, path, query and body. */
   request_hash: string;
-  /** Null while the first call is under way; the body is sealed (core/seal). */
+  /** Null during the first call; the body is sealed (core/seal). */
   response: { status: number; headers: Record<string, string>; body: string } | null;
-  /** The process that works on it: one that is gone never finishes it. */
+  /** The process that handles the request. */
   process: string;
   created_at_ms: number;
 }

@@ -1,11 +1,11 @@
 import type { Definition } from '@wellspring/contract/definition';
 import type { CollectionDefinition } from '../port.ts';
 
-/** Makes it possible to undo what a crash interrupted. */
+/** Data to undo a transition interrupted by a crash. */
 export interface Transition {
-  /** Epoch ms after which nobody is working on it any more. */
+  /** Epoch ms after which the transition is abandoned. */
   until: number;
-  /** What to go back to; null: the source was being created, so it goes. */
+  /** State to restore; null during creation: the source is removed. */
   revert: Pick<
     SourceRow,
     'component_id' | 'deployment_id' | 'name' | 'name_slug' | 'active' | 'concurrency' | 'updated_at'
@@ -23,12 +23,9 @@ export interface SourceRow {
   name: string;
   name_slug: string;
   active: boolean;
-  /** 1, or 2 to 10: that many runs at a time, without order. */
+  /** Concurrent runs, 1 to 10; above 1 without order. */
   concurrency: number;
-  /**
-   * `deploying`: its creation is not answered yet; it runs, but nobody sees it. `updating`: hooks are under way.
-   * `deleting`: it has no owner any more, and what is left of it goes.
-   */
+  /** `deploying`: runs, but hidden until its creation is answered. `updating`: hooks in progress. `deleting`: has no owner. */
   status: 'deploying' | 'updating' | 'live' | 'deleting';
   /** While deploying or updating; null when live. */
   transition: Transition | null;
@@ -50,7 +47,7 @@ export interface DeploymentRow {
   source_id: string;
   component_id: string;
   bundle_id: string;
-  /** Of the component: a source goes on when its component is deleted with another owner. */
+  /** Of the component, which may be deleted while the source exists. */
   definition: Definition;
   /** Values as validated, with applied defaults; those of secret props are sealed for the source id (core/seal). */
   configured_props: Record<string, unknown>;
@@ -71,7 +68,7 @@ export interface EndpointRow {
   prop: string;
   active: boolean;
   custom_response: boolean;
-  /** Of the source: calls are spread over that many lanes. */
+  /** Of the source: calls are spread over this number of shards. */
   concurrency: number;
 }
 export const endpoints: CollectionDefinition<EndpointRow> = {
@@ -79,7 +76,7 @@ export const endpoints: CollectionDefinition<EndpointRow> = {
   indexes: [{ fields: ['source_id'] }],
 };
 
-/** A timer of a source: the scheduler claims the rows that are due. */
+/** A timer of a source; the scheduler claims due rows. */
 export interface TimerRow {
   /** `<source_id>/<prop>` */
   id: string;

@@ -1,6 +1,6 @@
 import type { CollectionDefinition } from '../port.ts';
 
-/** What dedupe remembers of one channel; see core/dedupe. */
+/** Dedupe cache of one channel; see core/dedupe. */
 export interface DedupeCache {
   unique?: string[];
   greatest?: string;
@@ -15,13 +15,13 @@ export interface EmitterStateRow {
   db: Record<string, string>;
   /** By channel name. */
   dedupe: Record<string, DedupeCache>;
-  /** Sort key of the newest id ever given, by stream (`events`, `$errors`, `$logs`, `$in`). */
+  /** Sort key of the newest id by stream (`events`, `$errors`, `$logs`, `$in`). */
   last_ids: Record<string, string>;
-  /** The newest runs that were committed, oldest first; see runner/committed for the form of the entries. */
+  /** The newest committed runs, oldest first; format: see committed.ts of the runner. */
   committed: string[];
 }
 
-/** Entries kept of each lane: more than any queue redelivers of one. */
+/** Entries per shard: more than a queue redelivers. */
 export const COMMITTED_RUNS = 128;
 
 export const states: CollectionDefinition<EmitterStateRow> = { name: 'states', indexes: [] };

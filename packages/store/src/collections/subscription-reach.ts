@@ -4,13 +4,13 @@ import { type SubscriptionRow, subscriptions } from './subscriptions.ts';
 import { members } from './users.ts';
 import { webhooks } from './webhooks.ts';
 
-/** Whether a subscription may still use an end that belongs to `endOwner`. */
+/** Whether a subscription may use an end that belongs to `endOwner`. */
 export type Reach = (subscription: SubscriptionRow, endOwner: string) => Promise<boolean>;
 
 /**
- * An end is reached when it belongs to the owner of the subscription; otherwise through who created it: an end of an
- * organization by being its member, an own end in a subscription of an organization by being a member of that one.
- * Answers are kept as long as the returned function is, so make one for each batch.
+ * A subscription reaches the ends of its owner, and through its creator: ends of organizations of which the creator is a
+ * member, and the creator's own ends if the subscription belongs to such an organization. The returned function caches
+ * answers: create one per batch.
  */
 export function createReach(store: Store): Reach {
   const known = new Map<string, Promise<boolean>>();
@@ -33,7 +33,7 @@ export function createReach(store: Store): Reach {
   };
 }
 
-/** Removes the subscriptions that a user made and whose ends are reached no more: for a member who was removed. */
+/** Removes subscriptions of a removed member that no longer reach their ends. */
 export async function removeLostSubscriptions(store: Store, userId: string): Promise<void> {
   const rows = store.collection(subscriptions);
   const reaches = createReach(store);
@@ -45,7 +45,7 @@ export async function removeLostSubscriptions(store: Store, userId: string): Pro
   }
 }
 
-/** Whose an end is; a glob means its owner's emitters. Undefined when it is gone: it takes its subscriptions along. */
+/** Owner of an end; of a glob, the owner it names. Undefined if deleted, with its subscriptions. */
 async function endOwner(store: Store, id: string, ownerOfGlob: string): Promise<string | undefined> {
   if (id.includes('*')) return ownerOfGlob;
   if (id.startsWith('u_') || id.startsWith('o_')) return id;

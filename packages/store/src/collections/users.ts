@@ -53,7 +53,7 @@ export const members: CollectionDefinition<MemberRow> = {
   indexes: [{ fields: ['user_id'] }, { fields: ['org_id'] }],
 };
 
-/** Use of one account on one day (UTC). */
+/** Usage of one account on one day (UTC). */
 export interface UsageRow {
   /** `<user_id>/<yyyy-mm-dd>` */
   id: string;

@@ -11,11 +11,11 @@ export interface WebhookRow {
   active: boolean;
   /** Sealed (core/seal). */
   secret: string;
-  /** The secret before the last rotation, sealed; signs too until `old_secret_until`. */
+  /** The previous secret, sealed; also signs until `old_secret_until`. */
   old_secret: string | null;
   /** Epoch ms. */
   old_secret_until: number | null;
-  /** Epoch ms of the first of nothing but failures; null after a success. */
+  /** Epoch ms of the first failure since the last success; null after a success. */
   failing_since: number | null;
   created_at: number;
   updated_at: number;
@@ -31,7 +31,7 @@ export interface Attempt {
   /** Epoch ms. */
   at: number;
   duration_ms: number;
-  /** HTTP status, or null when there was no answer. */
+  /** HTTP status, or null without an answer. */
   status: number | null;
   error: string | null;
 }
@@ -48,17 +48,17 @@ export interface DeliveryRow {
   /** How many emits led here. */
   hop: number;
   status: 'pending' | 'delivered' | 'failed';
-  /** Attempts made since the delivery or its recovery began: the place in the retry table. */
+  /** Attempts since creation or resend: index in the retry table. */
   attempts: number;
-  /** Epoch ms at which a claim loop may take it; null when it is done or waits. While somebody holds it: the end of the lease. */
+  /** Epoch ms from which it may be claimed; during an attempt the end of the lease; null when done or parked. */
   due_at: number | null;
-  /** The webhook's id while it is due but all slots of the webhook are taken; else null. */
+  /** The webhook's id while parked; else null. */
   waiting: string | null;
   failed_at_ms: number | null;
   /** The newest attempts, at most 20. */
   log: Attempt[];
   created_at: number;
-  /** Retention counts from here: since it was created, or last sent again by hand. */
+  /** Start of retention: creation or last manual resend. */
   created_at_ms: number;
   /** JSON text: the body. */
   payload: string;

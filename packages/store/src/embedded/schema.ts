@@ -1,25 +1,25 @@
 import type { Database } from '@wellspring/sqlite/database';
-import { createCodec, type StoredRow } from './embedded-row.ts';
-import type { CollectionDefinition, Index, Row } from './port.ts';
+import type { CollectionDefinition, Index, Row } from '../port.ts';
+import { createCodec, type StoredRow } from './row.ts';
 
-/** Raised when the layout below changes; a database of a later layout is refused. */
+/** Version of the layout; a database with a later one is refused. */
 const LAYOUT = 2;
-/** Rows rewritten at a time when the texts of a collection change. */
-const BATCH = 200;
+/** Rows per step when the texts of a collection change. */
+const BATCH_SIZE = 200;
 
 const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;
 export const tableOf = ({ name }: { name: string }) => quoted(`c_${name}`);
-/** Of this connection only; see EmbeddedCollection.stage. */
+/** Temporary table of this connection; see EmbeddedCollection.stage. */
 export const stagingTableOf = ({ name }: { name: string }) => `temp.${quoted(`staged_${name}`)}`;
-/** The column of an indexed field: a copy of what the document has, null when that has none. */
+/** The column of an indexed field: a copy of the value in the document, null if absent. */
 export const columnOf = (field: string) => quoted(field === 'id' ? 'id' : `f_${field}`);
 /** The indexed fields that have a column. */
 export const indexedFields = <T extends Row>({ indexes }: Pick<CollectionDefinition<T>, 'indexes'>) =>
   [...new Set<keyof T & string>(indexes.flatMap(({ fields }) => fields))].filter((field) => field !== 'id');
-/** The column of a text kept out of the document. */
+/** The column of a text. */
 export const textColumnOf = (field: string) => quoted(`t_${field}`);
 
-/** Makes the table that knows the layouts of the others. @throws Error for a database of a later version */
+/** Creates the table `meta`. @throws Error for a database of a later version */
 export function prepareDatabase(db: Database): void {
   db.exec('CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID');
   const found = db.statement("SELECT value FROM meta WHERE name = 'layout'").get() as
@@ -33,10 +33,7 @@ export function prepareDatabase(db: Database): void {
   db.statement("INSERT OR REPLACE INTO meta VALUES ('layout', ?)").run(String(LAYOUT));
 }
 
-/**
- * Brings the table of a collection to its definition, in one step: columns and indexes are made, indexes that are
- * not declared any more are dropped, and what became a text, or is none any more, moves.
- */
+/** Migrates the table of a collection to its definition in one transaction: columns, indexes and texts. */
 export function migrateCollection<T extends Row>(db: Database, definition: CollectionDefinition<T>): void {
   const wanted = JSON.stringify({
     layout: LAYOUT,
@@ -49,7 +46,7 @@ export function migrateCollection<T extends Row>(db: Database, definition: Colle
     | undefined;
   if (known?.value === wanted) return;
   db.transaction(() => {
-    // Not WITHOUT ROWID: large documents in the tree of the ids would make every look-up by id slower.
+    // Not WITHOUT ROWID: large documents in the primary key's tree slow down every lookup.
     db.exec(
       `CREATE TABLE IF NOT EXISTS ${tableOf(definition)}
        (id TEXT PRIMARY KEY NOT NULL, version INTEGER NOT NULL, doc TEXT NOT NULL)`,
@@ -62,7 +59,7 @@ export function migrateCollection<T extends Row>(db: Database, definition: Colle
   });
 }
 
-/** In the layout 1 the columns of indexed fields were generated. */
+/** In layout 1 the columns of indexed fields were generated. */
 interface Column {
   name: string;
   generated: boolean;
@@ -76,11 +73,11 @@ function columnsOf(db: Database, { name }: { name: string }): Column[] {
   }));
 }
 
-/** The name tells all about an index, so one that changed has another name. */
+/** The name describes the whole index, so a changed index has another name. */
 const indexName = <T extends Row>(collection: string, { fields, unique, sparse }: Index<T>) =>
   `i_${collection}_${fields.join('_')}${unique ? '_u' : ''}${sparse ? '_s' : ''}`;
 
-/** Indexes that are not declared any more, or are on columns that have to be made anew. */
+/** Drops undeclared indexes, and those on columns that must be recreated. */
 function dropIndexes<T extends Row>(db: Database, definition: CollectionDefinition<T>): void {
   const { name: collection, indexes } = definition;
   const generated = columnsOf(db, definition).some((column) => column.generated);
@@ -95,16 +92,16 @@ function dropIndexes<T extends Row>(db: Database, definition: CollectionDefiniti
   }
 }
 
-/** Makes the columns of what is indexed now and was not, and drops those of what is not any more. */
+/** Adds columns for newly indexed fields and drops stale ones. */
 function makeColumns<T extends Row>(db: Database, definition: CollectionDefinition<T>): void {
   const table = tableOf(definition);
   const wanted = new Set<string>(indexedFields(definition).map((field) => `f_${field}`));
-  const there = columnsOf(db, definition).filter(({ name }) => name.startsWith('f_'));
-  const stale = there.filter(({ name, generated }) => generated || !wanted.has(name));
+  const present = columnsOf(db, definition).filter(({ name }) => name.startsWith('f_'));
+  const stale = present.filter(({ name, generated }) => generated || !wanted.has(name));
   for (const { name } of stale) db.exec(`ALTER TABLE ${table} DROP COLUMN ${quoted(name)}`);
-  for (const { name } of there) if (!stale.some((column) => column.name === name)) wanted.delete(name);
+  for (const { name } of present) if (!stale.some((column) => column.name === name)) wanted.delete(name);
   if (wanted.size === 0) return;
-  // Without a type, so that every value stays what it is.
+  // Without a type, so that SQLite converts no value.
   for (const name of wanted) db.exec(`ALTER TABLE ${table} ADD COLUMN ${quoted(name)}`);
   const sets = [...wanted].map((name) => {
     const path = `$."${name.slice(2)}"`.replaceAll("'", "''");
@@ -118,7 +115,7 @@ function makeIndexes<T extends Row>(db: Database, definition: CollectionDefiniti
   for (const index of definition.indexes) {
     const { fields, unique, sparse } = index;
     const name = quoted(indexName(definition.name, index));
-    // Ties are broken by id, so the id is part of the order.
+    // Ties are broken by id.
     const list = unique || fields.includes('id' as never) ? fields : [...fields, 'id'];
     const part = sparse ? `WHERE ${columnOf(fields.at(-1)!)} IS NOT NULL` : '';
     db.exec(
@@ -144,7 +141,7 @@ function moveTexts<T extends Row>(db: Database, definition: CollectionDefinition
   const to = createCodec<T>(definition);
   const columns = ['id', 'version', 'doc', ...before.map(textColumnOf)].join(', ');
   const sets = ['doc = ?', ...texts.map((field) => `${textColumnOf(field)} = ?`)].join(', ');
-  const select = db.statement(`SELECT ${columns} FROM ${table} WHERE id > ? ORDER BY id LIMIT ${BATCH}`);
+  const select = db.statement(`SELECT ${columns} FROM ${table} WHERE id > ? ORDER BY id LIMIT ${BATCH_SIZE}`);
   const update = db.statement(`UPDATE ${table} SET ${sets} WHERE id = ?`);
   for (let after = ''; ; ) {
     const batch = select.all(after) as unknown as StoredRow[];
@@ -153,7 +150,7 @@ function moveTexts<T extends Row>(db: Database, definition: CollectionDefinition
       update.run(to.doc(row), ...to.texts(row), stored.id);
       after = stored.id;
     }
-    if (batch.length < BATCH) break;
+    if (batch.length < BATCH_SIZE) break;
   }
   for (const field of removed) db.exec(`ALTER TABLE ${table} DROP COLUMN ${textColumnOf(field)}`);
 }

@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import type { Document, Collection as Stored } from '@wellspring/mongodb/client';
 import { type Refusal, refusalsOf } from '@wellspring/mongodb/errors';
-import type { StoredRow } from './mongodb-row.ts';
-import { shareStatements } from './mongodb-share.ts';
+import type { StoredRow } from './row.ts';
+import { shareStatements } from './share-statements.ts';
 
-/** One batch at a time: what is asked for meanwhile is the next one. */
-const SHARING = { batches: 1, most: 8 * 1024 * 1024 };
-/** A row counts for so many bytes and those of its texts. */
-const LEAST_OF_A_ROW = 8 * 1024;
+/** One batch at a time; requests that arrive meanwhile form the next one. */
+const SHARING = { batches: 1, maxSize: 8 * 1024 * 1024 };
+/** Assumed bytes of a row without its texts. */
+const ROW_BYTES = 8 * 1024;
 
 interface Update {
   _id: string;
@@ -17,15 +17,15 @@ interface Update {
 
 /** Writes of one collection that share their statements. */
 export interface Batches {
-  /** Gives what was refused, by the place in `documents`. @throws Unavailable */
+  /** Returns refusals by index in `documents`. @throws Unavailable */
   insert(documents: readonly StoredRow[]): Promise<Refusal[]>;
-  /** Resolves when this document is not being inserted any more: what is asked for afterwards must not overtake that. */
+  /** Resolves when a pending insert of this document has ended: a later request must not overtake it. */
   inserted(_id: string): Promise<void>;
-  /** Whether the document was there and matched; or why the server refused to change it. @throws Unavailable */
+  /** Whether the document existed and matched, or the refusal. @throws Unavailable */
   update(update: Update): Promise<boolean | Refusal>;
 }
 
-/** @param ask carries out a statement. @throws Unavailable */
+/** @param ask executes a statement. @throws Unavailable */
 export function createBatches(
   ask: <R>(work: (rows: Stored<StoredRow>) => Promise<R>) => Promise<R>,
 ): Batches {
@@ -45,7 +45,7 @@ export function createBatches(
   }
 
   async function updateAll(batch: readonly Update[]): Promise<(boolean | Refusal)[]> {
-    // Tells afterwards which of several documents matched.
+    // Identifies the documents that matched.
     const mark = batch.length > 1 ? { _patched: randomUUID() } : undefined;
     const operations = batch.map(({ _id, filter, change }) => ({
       updateOne: {
@@ -97,7 +97,7 @@ export function createBatches(
 }
 
 function sizeOfTexts(document: Document): number {
-  let size = LEAST_OF_A_ROW;
+  let size = ROW_BYTES;
   for (const value of Object.values(document)) size += Number(value?.length ?? 0);
   return size;
 }

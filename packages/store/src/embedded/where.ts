@@ -1,10 +1,10 @@
 import type { SQLInputValue } from '@wellspring/sqlite/database';
-import { columnValue, placeOf } from './embedded-row.ts';
-import { columnOf } from './embedded-schema.ts';
-import type { CollectionDefinition, Row, Where } from './port.ts';
+import type { CollectionDefinition, Row, Where } from '../port.ts';
+import { columnValue, placeholderOf } from './row.ts';
+import { columnOf } from './schema.ts';
 
 export interface Condition {
-  /** Begins with WHERE, or is empty. */
+  /** Starts with WHERE, or is empty. */
   sql: string;
   values: SQLInputValue[];
 }
@@ -13,11 +13,11 @@ const OPERATORS = { gt: '>', gte: '>=', lt: '<', lte: '<=' } as const;
 
 function operand(value: unknown, values: SQLInputValue[]): string {
   const compared = columnValue(value);
-  if (compared === null) throw new TypeError('not a value to compare with: null');
-  return placeOf(compared, values);
+  if (compared === null) throw new TypeError('Not comparable: null');
+  return placeholderOf(compared, values);
 }
 
-/** @throws Error for a field without an index, and for a comparison with undefined: programming errors */
+/** @throws Error for a field without an index and for a comparison with undefined */
 export function compileWhere<T extends Row>(
   definition: CollectionDefinition<T>,
   where: Where<T> = {},
@@ -26,7 +26,7 @@ export function compileWhere<T extends Row>(
   const values: SQLInputValue[] = [];
   for (const [field, wanted] of Object.entries(where)) {
     checkIndexed(definition, field);
-    // Left out, it would match the rows of everybody.
+    // Ignoring it would match the rows of all tenants.
     if (wanted === undefined) throw new TypeError(`${definition.name}.${field} is compared with undefined`);
     const column = columnOf(field);
     if (wanted === null) {
@@ -34,15 +34,15 @@ export function compileWhere<T extends Row>(
     } else if (typeof wanted !== 'object') {
       parts.push(`${column} = ${operand(wanted, values)}`);
     } else if ('in' in wanted) {
-      // As one value, so that the statement is the same for lists of any length.
+      // One parameter, so that lists of any length share a prepared statement.
       parts.push(`${column} IN (SELECT value FROM json_each(?))`);
       values.push(JSON.stringify(wanted.in));
     } else {
       const bounds = Object.entries(wanted).filter(([, bound]) => bound !== undefined);
-      if (bounds.length === 0) throw new TypeError(`${definition.name}.${field}: a range without bounds`);
+      if (bounds.length === 0) throw new TypeError(`Range without bounds for ${definition.name}.${field}`);
       for (const [name, bound] of bounds) {
         const operator = OPERATORS[name as keyof typeof OPERATORS];
-        if (!operator) throw new TypeError(`${definition.name}.${field}: no comparison ${name}`);
+        if (!operator) throw new TypeError(`Unknown operator ${name} for ${definition.name}.${field}`);
         parts.push(`${column} ${operator} ${operand(bound, values)}`);
       }
     }

@@ -1,21 +1,21 @@
 import type { Document } from '@wellspring/mongodb/client';
-import { encodeString } from './mongodb-row.ts';
-import type { CollectionDefinition, Row, Where } from './port.ts';
+import type { CollectionDefinition, Row, Where } from '../port.ts';
+import { encodeString } from './row.ts';
 
 const OPERATORS: Record<string, string> = { gt: '$gt', gte: '$gte', lt: '$lt', lte: '$lte' };
 
 function operand(value: unknown): string | number | boolean {
   if (typeof value === 'string') return encodeString(value);
   if (typeof value === 'number' || typeof value === 'boolean') return value;
-  throw new TypeError(`not a value to compare with: ${value === null ? 'null' : typeof value}`);
+  throw new TypeError(`Not comparable: ${value === null ? 'null' : typeof value}`);
 }
 
-/** @throws Error for a field without an index, and for a comparison with undefined: programming errors */
+/** @throws Error for a field without an index and for a comparison with undefined */
 export function filterOf<T extends Row>(definition: CollectionDefinition<T>, where: Where<T> = {}): Document {
   const filter: Document = {};
   for (const [field, wanted] of Object.entries(where)) {
     checkIndexed(definition, field);
-    // Left out, it would match the rows of everybody.
+    // Ignoring it would match the rows of all tenants.
     if (wanted === undefined) throw new TypeError(`${definition.name}.${field} is compared with undefined`);
     filter[storedName(field)] = condition(`${definition.name}.${field}`, wanted);
   }
@@ -25,19 +25,19 @@ export function filterOf<T extends Row>(definition: CollectionDefinition<T>, whe
 function condition(field: string, wanted: unknown): Document {
   if (wanted === null) return { $eq: null };
   if (typeof wanted !== 'object') return { $eq: operand(wanted) };
-  // Absent values are compared with by null alone.
+  // Only `null` matches absent values.
   if ('in' in wanted) return { $in: (wanted.in as unknown[]).filter((one) => one !== null).map(operand) };
   const bounds = Object.entries(wanted).filter(([, bound]) => bound !== undefined);
-  if (bounds.length === 0) throw new TypeError(`${field}: a range without bounds`);
+  if (bounds.length === 0) throw new TypeError(`Range without bounds for ${field}`);
   return Object.fromEntries(
     bounds.map(([name, bound]) => {
-      if (!Object.hasOwn(OPERATORS, name)) throw new TypeError(`${field}: no comparison ${name}`);
+      if (!Object.hasOwn(OPERATORS, name)) throw new TypeError(`Unknown operator ${name} for ${field}`);
       return [OPERATORS[name], operand(bound)];
     }),
   );
 }
 
-/** The name of a field in the document. */
+/** Name of a field in the document. */
 export const storedName = (field: string) => (field === 'id' ? '_id' : field);
 
 export function checkIndexed<T extends Row>(definition: CollectionDefinition<T>, field: string): void {

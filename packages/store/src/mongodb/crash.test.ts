@@ -5,10 +5,10 @@ import { eventually } from '@wellspring/testing/eventually';
 import { startMongo } from '@wellspring/testing/servers/mongodb';
 import type { TestServer } from '@wellspring/testing/servers/server';
 import { withPrograms } from '@wellspring/testing/servers/servers';
-import { events } from './collections/events.ts';
-import { type TimerRow, timers } from './collections/sources.ts';
-import { states } from './collections/states.ts';
-import { type MongoSubject, openMongoSubject, run } from './mongodb.fixture.ts';
+import { events } from '../collections/events.ts';
+import { type TimerRow, timers } from '../collections/sources.ts';
+import { states } from '../collections/states.ts';
+import { type MongoSubject, openMongoSubject, run } from './store.fixture.ts';
 
 const timer = (id: string): TimerRow => ({
   id,
@@ -37,7 +37,7 @@ await withPrograms(['mongodb'], () => {
     await subject.close();
   });
 
-  /** Writes until the server is gone; gives what was answered. */
+  /** Writes until the server is down; returns the acknowledged writes. */
   async function writeUntilDown(
     write: (n: number) => Promise<unknown>,
     next: () => number,
@@ -55,7 +55,7 @@ await withPrograms(['mongodb'], () => {
     }
   }
 
-  test('SIGKILL of the server under load: what was acknowledged is there, with the same store', async () => {
+  test('SIGKILL of the server under load: acknowledged writes survive', async () => {
     const rows = subject.store.collection(timers);
     const acknowledged: number[] = [];
     let n = 0;
@@ -78,7 +78,7 @@ await withPrograms(['mongodb'], () => {
     }
   }, 60_000);
 
-  test('SIGKILL of the server during commits: a run is there whole or not at all, an acknowledged one is there', async () => {
+  test('SIGKILL of the server during commits: runs are atomic, acknowledged ones survive', async () => {
     const emitters = Array.from({ length: 5 }, (_, i) => `dc_${i}`);
     const { store } = subject;
     const versions = new Map(emitters.map((id) => [id, 0]));
@@ -109,12 +109,12 @@ await withPrograms(['mongodb'], () => {
       expect(written.map(({ indexed_at_ms }) => indexed_at_ms)).toEqual(
         Array.from({ length: version * 2 }, (_, n) => n + 1),
       );
-      // Whoever goes on from what is there, can.
+      // Commits continue from the stored state.
       expect(await store.commitRun(run(id, version, [version * 2 + 1]))).toBe(true);
     }
   }, 60_000);
 
-  test('an outage: every operation fails in bounded time, and goes again within 5 s, with the same store', async () => {
+  test('an outage: every operation fails in bounded time and recovers within 5 s', async () => {
     const rows = subject.store.collection(timers);
     await rows.insert(timer('t1'));
     await subject.store.commitRun(run('dc_1', 0, [1]));

@@ -1,15 +1,15 @@
 import { join } from 'node:path';
 import { expect, test } from '@jest/globals';
 import { openDatabase } from '@wellspring/sqlite/database';
-import { events } from './collections/events.ts';
-import { collectionContract } from './contract.ts';
-import { commitRunContract, eventRow } from './contract-runs.ts';
-import { openEmbedded } from './embedded.fixture.ts';
-import { createEmbeddedStore } from './embedded.ts';
-import type { CollectionDefinition } from './port.ts';
+import { events } from '../collections/events.ts';
+import { collectionConformance } from '../conformance.ts';
+import { commitRunConformance, eventRow } from '../conformance-runs.ts';
+import type { CollectionDefinition } from '../port.ts';
+import { openEmbedded } from './store.fixture.ts';
+import { createEmbeddedStore } from './store.ts';
 
-collectionContract('embedded', openEmbedded);
-commitRunContract('embedded', openEmbedded);
+collectionConformance('embedded', openEmbedded);
+commitRunConformance('embedded', openEmbedded);
 
 interface Note {
   id: string;
@@ -24,7 +24,7 @@ const note = (id: string, owner = 'o'): Note => ({
   body: `body \ud800 ${id}`,
 });
 
-/** Opens the same file as a later version of the platform would. */
+/** Opens the same file with one definition after the other. */
 async function throughVersions(...definitions: CollectionDefinition<Note>[]) {
   const subject = await openEmbedded();
   const path = join(subject.path, 'versions', 'wellspring.db');
@@ -48,7 +48,7 @@ async function throughVersions(...definitions: CollectionDefinition<Note>[]) {
   await subject.close();
 }
 
-test('indexes and texts may be added, changed and taken away; the rows stay what they are', async () => {
+test('indexes and texts may be added, changed and removed without changing the rows', async () => {
   await throughVersions(
     { name: 'notes', indexes: [{ fields: ['owner'] }] },
     { name: 'notes', indexes: [{ fields: ['owner'] }, { fields: ['title', 'owner'] }], texts: ['body'] },
@@ -93,7 +93,7 @@ test('a table of the first layout, with generated columns, keeps its rows and fi
   await close();
 });
 
-test('an index that became unique is refused when the rows contradict it, and the table stays as it was', async () => {
+test('an index that became unique is refused if rows violate it, and the table is not changed', async () => {
   const { db, store, close } = await openEmbedded();
   await store
     .collection<Note>({ name: 'notes', indexes: [{ fields: ['owner'] }] })
@@ -103,8 +103,11 @@ test('an index that became unique is refused when the rows contradict it, and th
     indexes: [{ fields: ['owner'], unique: true }],
   };
   expect(() => createEmbeddedStore(db).collection(stricter)).toThrow(/UNIQUE/);
-  const again = createEmbeddedStore(db).collection<Note>({ name: 'notes', indexes: [{ fields: ['owner'] }] });
-  expect(await again.count({ owner: 'o' })).toBe(2);
+  const reopened = createEmbeddedStore(db).collection<Note>({
+    name: 'notes',
+    indexes: [{ fields: ['owner'] }],
+  });
+  expect(await reopened.count({ owner: 'o' })).toBe(2);
   await close();
 });
 
@@ -115,7 +118,7 @@ test('a database of a later version is refused', async () => {
   await close();
 });
 
-test('lists walk an index: none of the queries of the collections sorts or scans a table', async () => {
+test('lists use an index: none of the queries sorts or scans a table', async () => {
   const { db, store, close } = await openEmbedded();
   store.collection<Note>({ name: 'notes', indexes: [{ fields: ['owner', 'title'] }, { fields: ['title'] }] });
   const plan = (sql: string) =>
@@ -134,7 +137,7 @@ test('lists walk an index: none of the queries of the collections sorts or scans
   await close();
 });
 
-test('writes of others do not wait for a commit of thousands of events', async () => {
+test('other writes do not wait for a commit of thousands of events', async () => {
   const subject = await openEmbedded();
   const state = { id: 'dc_large', db: {}, dedupe: {}, last_ids: {}, committed: [] };
   const many = Array.from({ length: 5000 }, (_, n) => eventRow(n));
@@ -151,7 +154,7 @@ test('writes of others do not wait for a commit of thousands of events', async (
   await subject.close();
 });
 
-test('a commit of thousands of events is seen whole or not at all, and keeps its place among those of its state', async () => {
+test('a commit of thousands of events is atomic and keeps its order among those of its state', async () => {
   const subject = await openEmbedded();
   const state = { id: 'dc_large', db: {}, dedupe: {}, last_ids: {}, committed: [] };
   const rows = subject.store.collection(events);

@@ -1,7 +1,4 @@
 import type { Database, SQLInputValue } from '@wellspring/sqlite/database';
-import { columnValue, createCodec, placeOf, type StoredRow } from './embedded-row.ts';
-import { columnOf, indexedFields, stagingTableOf, tableOf, textColumnOf } from './embedded-schema.ts';
-import { checkIndexed, compileWhere } from './embedded-where.ts';
 import {
   type Collection,
   type CollectionDefinition,
@@ -9,20 +6,20 @@ import {
   type ListOptions,
   type Row,
   type Versioned,
-} from './port.ts';
+} from '../port.ts';
+import { columnValue, createCodec, placeholderOf, type StoredRow } from './row.ts';
+import { columnOf, indexedFields, stagingTableOf, tableOf, textColumnOf } from './schema.ts';
+import { checkIndexed, compileWhere } from './where.ts';
 
-/** A collection whose writes can also be made part of a larger transaction. */
+/** A collection with writes that can be part of a larger transaction. */
 export interface EmbeddedCollection<T extends Row> extends Collection<T> {
-  /** Within a write of the database. @throws ConflictError */
+  /** Within a transaction. @throws ConflictError */
   insertNow(row: T): void;
-  /** Within a write: gives false when the version is another one. Version 0: inserts. */
+  /** Within a transaction: returns false for another version. Version 0 inserts. */
   putNow(row: T, ifVersion: number): boolean;
-  /**
-   * Prepares a row for insertStagedNow outside of the database file: nobody sees it, and a restart forgets it.
-   * @param batch names the rows that belong together
-   */
+  /** Adds a row to a batch in a temporary table, see insertStagedNow. */
   stage(row: T, batch: number): void;
-  /** Within a write: inserts all rows of a batch by one statement. @throws ConflictError */
+  /** Within a transaction: inserts all rows of a batch with one statement. @throws ConflictError */
   insertStagedNow(batch: number): void;
   unstage(batch: number): void;
 }
@@ -79,18 +76,18 @@ export function createCollection<T extends Row>(
     }
   }
 
-  /** Gives the values of the columns `inserted`, and the places for them in a statement. */
-  function columnsOf(row: T): { values: SQLInputValue[]; places: string } {
+  /** Values and placeholders of the columns `inserted`. */
+  function columnsOf(row: T): { values: SQLInputValue[]; placeholders: string } {
     const values: SQLInputValue[] = [row.id, codec.doc(row), ...codec.texts(row)];
-    let places = `?, 1, ?${', ?'.repeat(textFields.length)}`;
-    for (const field of fields) places += `, ${placeOf(columnValue(row[field]), values)}`;
-    return { values, places };
+    let placeholders = `?, 1, ?${', ?'.repeat(textFields.length)}`;
+    for (const field of fields) placeholders += `, ${placeholderOf(columnValue(row[field]), values)}`;
+    return { values, placeholders };
   }
 
-  /** Gives the number of rows inserted. */
+  /** Returns the number of rows inserted. */
   function insertRow(verb: string, row: T): number {
-    const { values, places } = columnsOf(row);
-    const sql = `${verb} INTO ${table} (${inserted}) VALUES (${places})`;
+    const { values, placeholders } = columnsOf(row);
+    const sql = `${verb} INTO ${table} (${inserted}) VALUES (${placeholders})`;
     return Number(db.statement(sql).run(...values).changes);
   }
 
@@ -100,9 +97,7 @@ export function createCollection<T extends Row>(
 
   const insertNewNow = (row: T): boolean => insertRow('INSERT OR IGNORE', row) === 1;
 
-  /**
-   * Gives the row as it is afterwards. Only columns that change are set: each costs its indexes, and texts are large.
-   */
+  /** Returns the new row. Sets only changed columns: each updates its indexes, and texts are large. */
   function changeNow(stored: StoredRow, change: Partial<T>): T {
     const before = codec.row(stored);
     const row = { ...before, ...change, id: stored.id };
@@ -114,7 +109,8 @@ export function createCollection<T extends Row>(
         values.push(codec.text(row, field));
       } else if (fields.includes(field)) {
         const value = columnValue(row[field]);
-        if (value !== columnValue(before[field])) sets += `, ${columnOf(field)} = ${placeOf(value, values)}`;
+        if (value !== columnValue(before[field]))
+          sets += `, ${columnOf(field)} = ${placeholderOf(value, values)}`;
       }
     }
     values.push(stored.rowid);
@@ -126,7 +122,8 @@ export function createCollection<T extends Row>(
   function replaceNow(row: T, ifVersion: number): boolean {
     const values: SQLInputValue[] = [codec.doc(row), ...codec.texts(row)];
     let sets = ['doc', ...textFields.map(textColumnOf)].map((column) => `${column} = ?`).join(', ');
-    for (const field of fields) sets += `, ${columnOf(field)} = ${placeOf(columnValue(row[field]), values)}`;
+    for (const field of fields)
+      sets += `, ${columnOf(field)} = ${placeholderOf(columnValue(row[field]), values)}`;
     values.push(row.id, ifVersion);
     const sql = `UPDATE ${table} SET version = version + 1, ${sets} WHERE id = ? AND version = ?`;
     return guarded(() => db.statement(sql).run(...values).changes === 1);
@@ -135,8 +132,8 @@ export function createCollection<T extends Row>(
   return {
     insertNow,
     stage(row, batch) {
-      const { values, places } = columnsOf(row);
-      db.statement(`INSERT INTO ${staged} VALUES (?, ${places})`).run(batch, ...values);
+      const { values, placeholders } = columnsOf(row);
+      db.statement(`INSERT INTO ${staged} VALUES (?, ${placeholders})`).run(batch, ...values);
     },
     insertStagedNow(batch) {
       const sql = `INSERT INTO ${table} (${inserted}) SELECT ${inserted} FROM ${staged} WHERE batch = ? ORDER BY rowid`;

@@ -1,28 +1,28 @@
 import type { Document } from '@wellspring/mongodb/client';
-import type { StoredRow } from './mongodb-row.ts';
-import { shareStatements } from './mongodb-share.ts';
+import type { StoredRow } from './row.ts';
+import { shareStatements } from './share-statements.ts';
 
 const BATCHES = 2;
-const MOST_IDS = 200;
-/** The server looks into the index for each. */
-const MOST_LISTS = 50;
+const MAX_IDS = 200;
+/** The server searches an index for each. */
+const MAX_LISTS = 50;
 
-/** Reads of one collection that share their statements. What was written before a call is seen. */
+/** Reads of one collection that share statements. A call sees all earlier writes. */
 export interface Reads {
   byId(_id: string): Promise<StoredRow | undefined>;
-  /** All that match, by descending id; see canShare. */
+  /** Matching rows by descending id; see canShare. */
   matching(filter: Document): Promise<StoredRow[]>;
 }
 
-/** @param find all that match, by descending id */
+/** @param find returns matching rows by descending id */
 export function createReads(find: (filter: Document) => Promise<StoredRow[]>): Reads {
-  const byId = shareStatements({ batches: BATCHES, most: MOST_IDS }, async (ids: readonly string[]) => {
+  const byId = shareStatements({ batches: BATCHES, maxSize: MAX_IDS }, async (ids: readonly string[]) => {
     const found = await find({ _id: { $in: [...new Set(ids)] } });
     const rows = new Map(found.map((row) => [row._id, row]));
     return ids.map((id) => rows.get(id));
   });
   const matching = shareStatements(
-    { batches: BATCHES, most: MOST_LISTS },
+    { batches: BATCHES, maxSize: MAX_LISTS },
     async (filters: readonly Document[]) => {
       const rows = await find(filters.length === 1 ? filters[0]! : { $or: [...filters] });
       return filters.length === 1 ? [rows] : filters.map((filter) => rows.filter(matcherOf(filter)));
@@ -33,7 +33,7 @@ export function createReads(find: (filter: Document) => Promise<StoredRow[]>): R
 
 const isText = (value: unknown) => typeof value === 'string';
 
-/** Whether it can be told without the server which rows match: those that are equal to a string, or to one of several. */
+/** True if the rows of a shared result can be matched locally: each condition is equality with strings. */
 export const canShare = (filter: Document): boolean => {
   const conditions = Object.values(filter);
   return (

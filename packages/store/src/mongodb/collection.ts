@@ -1,11 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Db, Document, Collection as Stored } from '@wellspring/mongodb/client';
 import { answered, duplicatesOf, type Refusal } from '@wellspring/mongodb/errors';
-import { createBatches } from './mongodb-batches.ts';
-import { conflictingFields, makeIndexes } from './mongodb-indexes.ts';
-import { canShare, createReads } from './mongodb-reads.ts';
-import { createCodec, decodeString, encodeString, type StoredRow } from './mongodb-row.ts';
-import { checkIndexed, filterOf, storedName } from './mongodb-where.ts';
 import {
   type Collection,
   type CollectionDefinition,
@@ -13,13 +8,18 @@ import {
   type ListOptions,
   type Row,
   type Where,
-} from './port.ts';
+} from '../port.ts';
+import { createBatches } from './batches.ts';
+import { conflictingFields, makeIndexes } from './indexes.ts';
+import { canShare, createReads } from './reads.ts';
+import { createCodec, decodeString, encodeString, type StoredRow } from './row.ts';
+import { checkIndexed, filterOf, storedName } from './where.ts';
 
-/** What a collection needs done before rows of it are given to anybody. */
+/** Called with the rows of every read before they are returned. */
 export type BeforeReading = (rows: readonly StoredRow[]) => Promise<void>;
 
-/** Rows at a time where all of them are wanted. */
-const PAGE = 1_000;
+/** Rows per batch of a cursor. */
+const PAGE_SIZE = 1_000;
 
 export function createCollection<T extends Row>(
   db: Db,
@@ -32,7 +32,7 @@ export function createCollection<T extends Row>(
   let preparing: Promise<void> | undefined;
   let claiming: Promise<unknown> = Promise.resolve();
 
-  /** Resolves when the indexes are there; a failure is tried again by whoever comes next. */
+  /** Resolves when the indexes exist; the next call retries after a failure. */
   function prepared(): Promise<void> {
     preparing ??= makeIndexes(db, stored, definition, codec).catch((error) => {
       preparing = undefined;
@@ -48,7 +48,7 @@ export function createCollection<T extends Row>(
 
   const batches = createBatches(ask);
 
-  /** Of what the server refused. @throws Error for what is no conflict */
+  /** @throws Error if the refusal is not a conflict */
   function conflictOf({ isDuplicate, message }: Refusal): ConflictError {
     if (!isDuplicate) throw new Error(`${name}: ${message}`);
     return new ConflictError(name, conflictingFields(definition, message));
@@ -73,7 +73,7 @@ export function createCollection<T extends Row>(
       all
         .find(filter, {
           sort: { [storedName(orderBy ?? 'id')]: direction, _id: direction },
-          batchSize: Math.min(limit ?? PAGE, PAGE),
+          batchSize: Math.min(limit ?? PAGE_SIZE, PAGE_SIZE),
           ...(limit !== undefined && { limit }),
           ...(only && { projection: only }),
         })
@@ -89,10 +89,10 @@ export function createCollection<T extends Row>(
   }
 
   const reads = createReads((filter) =>
-    ask((all) => all.find(filter, { sort: { _id: -1 }, batchSize: PAGE }).toArray()),
+    ask((all) => all.find(filter, { sort: { _id: -1 }, batchSize: PAGE_SIZE }).toArray()),
   );
 
-  /** Lists of the same time are one statement, where it can be told which rows are whose. */
+  /** Concurrent lists share a statement if their rows can be told apart. */
   function sharedList({ where, orderBy = 'id', order, limit }: ListOptions<T>) {
     if (orderBy !== 'id' || limit !== undefined) return undefined;
     const filter = filterOf(definition, where);
@@ -109,7 +109,7 @@ export function createCollection<T extends Row>(
 
   const idsOf = async (options: ListOptions<T>) => (await select(options, { _id: 1 })).map(({ _id }) => _id);
 
-  /** Sets the fields, removes those that are undefined, and raises the version. */
+  /** Sets the fields, removes undefined ones, and increments the version. */
   function changeOf(fields: Partial<T>, hidden: Document): Document {
     const set: Document = { ...hidden };
     const unset: Document = {};
@@ -126,7 +126,7 @@ export function createCollection<T extends Row>(
     };
   }
 
-  /** Changes a row whose unique values depend also on fields that stay. */
+  /** Patches a row whose unique index also covers unchanged fields. */
   async function patchUnique(id: string, fields: Partial<T>, filter: Document): Promise<boolean> {
     for (;;) {
       const found = await ask((all) => all.findOne({ $and: [{ _id: encodeString(id) }, filter] }));
@@ -137,7 +137,7 @@ export function createCollection<T extends Row>(
     }
   }
 
-  /** Sets the fields on those of the rows that still match, each in one step; gives them as they are afterwards. */
+  /** Patches the rows that still match, each atomically; returns the patched rows. */
   async function take(ids: string[], filter: Document, fields: Partial<T>): Promise<StoredRow[]> {
     const isUnique = definition.indexes.some(
       (index) => index.unique && index.fields.some((field) => Object.hasOwn(fields, field)),
@@ -145,14 +145,14 @@ export function createCollection<T extends Row>(
     if (isUnique) {
       const taken: string[] = [];
       for (const id of ids) if (await patchUnique(decodeString(id), fields, filter)) taken.push(id);
-      return ask((all) => all.find({ _id: { $in: taken } }, { batchSize: PAGE }).toArray());
+      return ask((all) => all.find({ _id: { $in: taken } }, { batchSize: PAGE_SIZE }).toArray());
     }
     const token = randomUUID();
     const { matchedCount } = await write((all) =>
       all.updateMany({ $and: [{ _id: { $in: ids } }, filter] }, changeOf(fields, { _claim: token })),
     );
     if (matchedCount === 0) return [];
-    return ask((all) => all.find({ _id: { $in: ids }, _claim: token }, { batchSize: PAGE }).toArray());
+    return ask((all) => all.find({ _id: { $in: ids }, _claim: token }, { batchSize: PAGE_SIZE }).toArray());
   }
 
   async function claimNow({ limit, ...options }: ListOptions<T> & { where: Where<T> }, fields: Partial<T>) {
@@ -163,7 +163,7 @@ export function createCollection<T extends Row>(
       if (ids.length === 0) return claimed;
       const rows = new Map((await take(ids, filter, fields)).map((row) => [row._id, row]));
       for (const id of ids) if (rows.has(id)) claimed.push(codec.row(rows.get(id)!));
-      // Others were faster with some: there may be more behind these.
+      // Other claimers took some: there may be more matching rows.
       if (rows.size === ids.length) return claimed;
     }
   }
@@ -228,7 +228,7 @@ export function createCollection<T extends Row>(
           );
           return;
         } catch (error) {
-          // Somebody else has made it meanwhile.
+          // Another process has inserted it meanwhile.
           if (!(error instanceof ConflictError) || error.fields.join() !== 'id') throw error;
         }
       }
@@ -256,7 +256,7 @@ export function createCollection<T extends Row>(
       }
     },
     claim(options, fields) {
-      // Claims of one process would only take each other's rows.
+      // Concurrent claims of one process would only compete for the same rows.
       const claimed = claiming.then(() => claimNow(options, fields));
       claiming = claimed.catch(() => {});
       return claimed;

@@ -1,10 +1,7 @@
 import type { SQLInputValue } from '@wellspring/sqlite/database';
-import type { CollectionDefinition, Row } from './port.ts';
+import type { CollectionDefinition, Row } from '../port.ts';
 
-/**
- * A row as SQLite keeps it: the document without its texts, and each text in a column of its own. Indexed fields stand
- * in the document and, for the indexes, in columns of their own.
- */
+/** A row as stored in SQLite: the document without its texts, a column per text, and a copy of each indexed field. */
 export interface StoredRow {
   rowid: number;
   id: string;
@@ -13,25 +10,25 @@ export interface StoredRow {
   [textColumn: string]: string | number | Uint8Array;
 }
 
-/** A lone surrogate has no UTF-8; such a text is kept as bytes of UTF-16. */
+/** Text with lone surrogates is stored as UTF-16, since UTF-8 cannot represent it. */
 const encodeText = (text: string): SQLInputValue =>
   text.isWellFormed() ? text : Buffer.from(text, 'utf16le');
 const decodeText = (stored: unknown): string =>
   typeof stored === 'string' ? stored : Buffer.from(stored as Uint8Array).toString('utf16le');
 
-/** The value of a field as a column has it, and as it is compared: what json_extract gives. */
+/** The value of a field in a column and in comparisons: the result of json_extract. */
 export function columnValue(value: unknown): string | number | null {
   if (value === undefined || value === null) return null;
   if (typeof value === 'boolean') return value ? 1 : 0;
   if (typeof value === 'string' || typeof value === 'number') return value;
-  throw new TypeError(`not a value of an indexed field: ${typeof value}`);
+  throw new TypeError(`Not a valid value of an indexed field: ${typeof value}`);
 }
 
 /**
- * The place of a value in a statement. Strings that UTF-8 cannot carry go as JSON, so that they have the bytes which
- * json_extract gives them: those order by code points.
+ * Adds a parameter and returns its placeholder. Strings with lone surrogates are passed as JSON to get the bytes of
+ * json_extract, which order by code points.
  */
-export function placeOf(value: string | number | null, values: SQLInputValue[]): string {
+export function placeholderOf(value: string | number | null, values: SQLInputValue[]): string {
   if (typeof value === 'string' && !value.isWellFormed()) {
     values.push(JSON.stringify([value]));
     return "json_extract(?, '$[0]')";
@@ -42,11 +39,11 @@ export function placeOf(value: string | number | null, values: SQLInputValue[]):
 
 export function createCodec<T extends Row>({ texts = [] }: Pick<CollectionDefinition<T>, 'texts'>) {
   const isText = new Set<string>(texts);
-  // JSON has no undefined.
+  // JSON omits undefined.
   const noTexts = Object.fromEntries(texts.map((field) => [field, undefined]));
   const text = (row: T, field: keyof T) => encodeText((row[field] as string | undefined) ?? '');
   return {
-    /** All but the texts, as JSON. */
+    /** The document without its texts, as JSON. */
     doc(row: T): string {
       if (isText.size === 0) return JSON.stringify(row);
       return JSON.stringify({ ...row, ...noTexts });

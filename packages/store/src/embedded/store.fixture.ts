@@ -2,16 +2,15 @@ import { cp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Database, openDatabase } from '@wellspring/sqlite/database';
 import { tempDir } from '@wellspring/testing/temp-dir';
-import type { StoreSubject } from './contract.ts';
-import { createEmbeddedStore } from './embedded.ts';
+import type { StoreSubject } from '../conformance.ts';
+import { createEmbeddedStore } from './store.ts';
 
 export interface EmbeddedSubject extends StoreSubject {
   db: Database;
-  /** Directory of its own. */
   path: string;
 }
 
-/** An embedded store in a directory of its own. For tests. */
+/** An embedded store in a temporary directory. */
 export async function openEmbedded(): Promise<EmbeddedSubject> {
   const directory = await tempDir();
   const databases: Database[] = [];
@@ -25,7 +24,7 @@ export async function openEmbedded(): Promise<EmbeddedSubject> {
     store: createEmbeddedStore(db),
     db,
     path: directory.path,
-    /** The files as they are now: the log is not checkpointed, nothing is closed. */
+    /** Copies the files without checkpoint and close. */
     async afterCrash() {
       const filter = (source: string) => !source.endsWith('-shm');
       const copy = `crash-${databases.length}`;

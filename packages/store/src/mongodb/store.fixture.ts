@@ -3,15 +3,16 @@ import { type Clock, systemClock } from '@wellspring/core/clock';
 import { silentLog } from '@wellspring/core/log';
 import { type Labels, type Metrics, noMetrics } from '@wellspring/core/metrics';
 import { type Mongo, openMongo } from '@wellspring/mongodb/client';
-import type { EventRow } from './collections/events.ts';
-import type { StoreSubject } from './contract.ts';
-import { createMongoStore } from './mongodb.ts';
-import type { RunCommit, Store } from './port.ts';
+import type { EventRow } from '../collections/events.ts';
+import type { StoreSubject } from '../conformance.ts';
+import type { Store } from '../port.ts';
+import type { RunCommit } from '../run-commit.ts';
+import { createMongoStore } from './store.ts';
 
 export interface MongoProcess {
   store: Store;
   mongo: Mongo;
-  /** The statements that were sent, e.g. `insert events`. */
+  /** Statements sent, e.g. `insert events`. */
   sent: string[];
 }
 
@@ -22,11 +23,11 @@ export interface MongoSubject extends StoreSubject, MongoProcess {
 
 export interface ProcessOptions {
   clock?: Clock;
-  /** Statements that fail instead of being sent, as when the process dies before them. */
+  /** Selects statements that fail before they are sent, as if the process had died. */
   fails?: (statement: string) => boolean;
 }
 
-/** Counts statements as the metrics do, and stops those that are to fail. */
+/** Records statements and fails the selected ones. */
 function watch(fails: (statement: string) => boolean): { metrics: Metrics; sent: string[] } {
   const sent: string[] = [];
   const inc = ({ command, collection }: Labels = {}) => {
@@ -37,7 +38,7 @@ function watch(fails: (statement: string) => boolean): { metrics: Metrics; sent:
   return { metrics: { ...noMetrics, counter: () => ({ inc }) }, sent };
 }
 
-/** A store in a database of its own. For tests. */
+/** A store in a temporary database. */
 export async function openMongoSubject(url: string, options: ProcessOptions = {}): Promise<MongoSubject> {
   const database = `test-${randomUUID()}`;
   const opened: MongoProcess[] = [];
@@ -60,7 +61,7 @@ export async function openMongoSubject(url: string, options: ProcessOptions = {}
   };
 }
 
-/** The events n of a run of an emitter, with a log row and an outbox row. */
+/** A commit of one run: an event per number, a log row and an outbox row. */
 export function run(emitter: string, ifVersion: number, numbers: number[], payload = '1'): RunCommit {
   const key = (n: number) => String(n).padStart(8, '0');
   const run_id = `run_${emitter}_${numbers[0]}`;

@@ -1,17 +1,18 @@
 import { setTimeout } from 'node:timers/promises';
 import type { Database } from '@wellspring/sqlite/database';
-import { events, logs } from './collections/events.ts';
-import { outbox } from './collections/outbox.ts';
-import { states } from './collections/states.ts';
-import { createCollection, type EmbeddedCollection } from './embedded-collection.ts';
-import { migrateCollection, prepareDatabase } from './embedded-schema.ts';
-import type { Collection, CollectionDefinition, Row, RunCommit, Store } from './port.ts';
+import { events, logs } from '../collections/events.ts';
+import { outbox } from '../collections/outbox.ts';
+import { states } from '../collections/states.ts';
+import type { Collection, CollectionDefinition, Row, Store } from '../port.ts';
+import type { RunCommit } from '../run-commit.ts';
+import { createCollection, type EmbeddedCollection } from './collection.ts';
+import { migrateCollection, prepareDatabase } from './schema.ts';
 
-/** A commit with more events is prepared in steps. */
+/** A commit with more events is staged in steps. */
 const MAX_EVENTS_AT_ONCE = 250;
-/** Steps take a quarter of the time, so that others are served. */
+/** Staging takes a quarter of the time, so that other work goes on. */
 const STAGE_MS = 2;
-const STAGE_REST_MS = 6;
+const STAGE_PAUSE_MS = 6;
 
 /** A store in a SQLite file; see sqlite/database for when a write is durable. */
 export function createEmbeddedStore(db: Database): Store {
@@ -33,10 +34,10 @@ export function createEmbeddedStore(db: Database): Store {
   const logRows = collection(logs);
   const outboxRows = collection(outbox);
   let batches = 0;
-  /** The newest commit in steps, by the id of its state. */
-  const underWay = new Map<string, Promise<boolean>>();
+  /** By state id: the newest staged commit. */
+  const staging = new Map<string, Promise<boolean>>();
 
-  /** Within a write. Gives false when the state is another one by now. */
+  /** Within a transaction. Returns false if the state has another version. */
   function commitNow(
     { state, ifVersion, logs: logsOfRuns, outbox: row }: RunCommit,
     insertEvents: () => void,
@@ -48,7 +49,7 @@ export function createEmbeddedStore(db: Database): Store {
     return true;
   }
 
-  /** Prepares thousands of events while others are served; the transaction that keeps them is short then. */
+  /** Stages thousands of events in steps, so that the transaction is short. */
   async function commitLarge(commit: RunCommit): Promise<boolean> {
     batches += 1;
     const batch = batches;
@@ -57,7 +58,7 @@ export function createEmbeddedStore(db: Database): Store {
       for (const event of commit.events) {
         eventRows.stage(event, batch);
         if (performance.now() < until) continue;
-        await setTimeout(STAGE_REST_MS);
+        await setTimeout(STAGE_PAUSE_MS);
         until = performance.now() + STAGE_MS;
       }
       return await db.write(() => commitNow(commit, () => eventRows.insertStagedNow(batch)));
@@ -70,7 +71,7 @@ export function createEmbeddedStore(db: Database): Store {
     collection: collection as <T extends Row>(definition: CollectionDefinition<T>) => Collection<T>,
     commitRun(commit) {
       const { id } = commit.state;
-      const before = underWay.get(id);
+      const before = staging.get(id);
       if (before === undefined && commit.events.length <= MAX_EVENTS_AT_ONCE) {
         return db.write(() =>
           commitNow(commit, () => {
@@ -78,14 +79,14 @@ export function createEmbeddedStore(db: Database): Store {
           }),
         );
       }
-      // Commits of one state build on each other, so that they keep their order.
+      // Commits of one state must keep their order.
       const made = (async () => {
         await before?.catch(() => {});
         return commitLarge(commit);
       })();
-      underWay.set(id, made);
+      staging.set(id, made);
       const forget = () => {
-        if (underWay.get(id) === made) underWay.delete(id);
+        if (staging.get(id) === made) staging.delete(id);
       };
       made.then(forget, forget);
       return made;
@@ -94,7 +95,7 @@ export function createEmbeddedStore(db: Database): Store {
       db.statement('SELECT 1').get();
     },
     async close() {
-      await Promise.allSettled(underWay.values());
+      await Promise.allSettled(staging.values());
     },
   };
 }

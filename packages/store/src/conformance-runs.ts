@@ -2,8 +2,9 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { type EventRow, events, logs } from './collections/events.ts';
 import { outbox } from './collections/outbox.ts';
 import { type EmitterStateRow, states } from './collections/states.ts';
-import type { StoreSubject } from './contract.ts';
-import { ConflictError, type RunCommit, type Store } from './port.ts';
+import type { StoreSubject } from './conformance.ts';
+import { ConflictError, type Store } from './port.ts';
+import type { RunCommit } from './run-commit.ts';
 
 const EMITTER = 'dc_1234567890';
 
@@ -58,8 +59,8 @@ const run = (n: number, ifVersion: number, rest: Partial<RunCommit> = {}): RunCo
   ...rest,
 });
 
-/** The guarantees of the port for commitRun, for any adapter. */
-export function commitRunContract(name: string, open: () => Promise<StoreSubject>): void {
+/** Conformance suite of commitRun. */
+export function commitRunConformance(name: string, open: () => Promise<StoreSubject>): void {
   describe(`commitRun: ${name}`, () => {
     let subject: StoreSubject;
     let store: Store;
@@ -83,7 +84,7 @@ export function commitRunContract(name: string, open: () => Promise<StoreSubject
       outbox: numbers,
     });
 
-    test('state, events, logs and outbox are there together, as they were given', async () => {
+    test('state, events, logs and outbox row are written together', async () => {
       const commit = run(1, 0);
       expect(await store.commitRun(commit)).toBe(true);
       expect(await everything()).toEqual(after(1, 1, [1]));
@@ -99,7 +100,7 @@ export function commitRunContract(name: string, open: () => Promise<StoreSubject
       expect(await everything()).toEqual({ ...after(1, 1, []) });
     });
 
-    test('with another version than the state has, nothing is written', async () => {
+    test('with a wrong version nothing is written', async () => {
       expect(await store.commitRun(run(1, 1))).toBe(false);
       expect(await store.commitRun(run(1, 0))).toBe(true);
       for (const wrong of [0, 2, 7]) expect(await store.commitRun(run(2, wrong))).toBe(false);
@@ -108,7 +109,7 @@ export function commitRunContract(name: string, open: () => Promise<StoreSubject
       expect(await everything()).toEqual(after(2, 2, [1, 2]));
     });
 
-    test('commits under way at the same time take effect in the order of the calls', async () => {
+    test('concurrent commits take effect in order of the calls', async () => {
       const results = await Promise.all(Array.from({ length: 30 }, (_, i) => store.commitRun(run(i + 1, i))));
       expect(results).toEqual(results.map(() => true));
       expect(await everything()).toEqual(
@@ -120,7 +121,7 @@ export function commitRunContract(name: string, open: () => Promise<StoreSubject
       );
     });
 
-    test('of two writers one is refused, with all that it built on its commit', async () => {
+    test('of two writers one is refused, with all commits based on its first', async () => {
       await store.commitRun(run(1, 0));
       const mine = [store.commitRun(run(2, 1)), store.commitRun(run(3, 2))];
       const theirs = [store.commitRun(run(4, 1)), store.commitRun(run(5, 1))];
@@ -129,7 +130,7 @@ export function commitRunContract(name: string, open: () => Promise<StoreSubject
       expect(await everything()).toEqual(after(3, 3, [1, 2, 3]));
     });
 
-    test('when one part cannot be written, none is, and the writes around it are', async () => {
+    test('a commit with a conflict writes nothing and does not affect concurrent ones', async () => {
       await store.commitRun(run(1, 0));
       const broken = store.commitRun(run(2, 1, { events: [eventRow(2), eventRow(3), eventRow(1)] }));
       const next = store.commitRun(run(4, 1));
@@ -138,7 +139,7 @@ export function commitRunContract(name: string, open: () => Promise<StoreSubject
       expect(await everything()).toEqual(after(4, 2, [1, 4]));
     });
 
-    test('a reader sees all of a run or nothing of it', async () => {
+    test('a reader sees all of a run or nothing', async () => {
       const committing = Promise.all(Array.from({ length: 20 }, (_, i) => store.commitRun(run(i + 1, i))));
       let over = false;
       void committing.then(() => {
@@ -156,7 +157,7 @@ export function commitRunContract(name: string, open: () => Promise<StoreSubject
       await committing;
     });
 
-    test('a run that was answered is there after a kill', async () => {
+    test('an acknowledged run survives a kill', async () => {
       await store.commitRun(run(1, 0));
       await store.commitRun(run(2, 1));
       expect(await everything(await subject.afterCrash())).toEqual(after(2, 2, [1, 2]));

@@ -1,9 +1,9 @@
 import { expect, test } from '@jest/globals';
 import { Unavailable } from '@wellspring/core/unavailable';
 import fc from 'fast-check';
-import { type Sharing, shareStatements } from './mongodb-share.ts';
+import { type Sharing, shareStatements } from './share-statements.ts';
 
-/** Statements are settled by hand, in the order in which they were begun. */
+/** The test settles the statements, in order. */
 function createSubject(sharing: Sharing) {
   const begun: { batch: readonly number[]; end: (error?: unknown) => void }[] = [];
   const share = shareStatements(sharing, (batch: readonly number[]) => {
@@ -16,8 +16,8 @@ function createSubject(sharing: Sharing) {
   return { begun, share, turn };
 }
 
-test('what comes up in a turn and while a batch is under way is one batch', async () => {
-  const { begun, share, turn } = createSubject({ batches: 1, most: 100 });
+test('the requests of a turn, and those during a batch in progress, form one batch', async () => {
+  const { begun, share, turn } = createSubject({ batches: 1, maxSize: 100 });
   const first = [share(1), share(2)];
   await turn();
   const second = [share(3), share(4), share(5)];
@@ -30,7 +30,7 @@ test('what comes up in a turn and while a batch is under way is one batch', asyn
   expect(await Promise.all(second)).toEqual(['done 3', 'done 4', 'done 5']);
 });
 
-test('no batch is larger than it may be, none holds a key twice, and what has the same key stays in its order', async () => {
+test('batches respect the size limit, contain a key once, and keep the order per key', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(
@@ -38,7 +38,7 @@ test('no batch is larger than it may be, none holds a key twice, and what has th
       ),
       async (places) => {
         const done: number[] = [];
-        const share = shareStatements({ batches: 1, most: 10 }, async (batch: readonly number[]) => {
+        const share = shareStatements({ batches: 1, maxSize: 10 }, async (batch: readonly number[]) => {
           const sizes = batch.map((n) => places[n]!.size);
           expect(batch.length === 1 || sizes.reduce((a, b) => a + b) <= 10).toBe(true);
           const keys = batch.flatMap((n) => places[n]!.key ?? []);
@@ -59,8 +59,8 @@ test('no batch is larger than it may be, none holds a key twice, and what has th
   );
 });
 
-test('when the server does not answer, those behind the batch are told as soon as those in it; later ones are tried', async () => {
-  const { begun, share, turn } = createSubject({ batches: 1, most: 100 });
+test('an unavailable server rejects the batch and the waiting requests; later ones are sent', async () => {
+  const { begun, share, turn } = createSubject({ batches: 1, maxSize: 100 });
   const key = 'same';
   const told = [share(1, { key }), share(2, { key }), share(3, { key })].map((one) => one.catch(String));
   await turn();
@@ -73,8 +73,8 @@ test('when the server does not answer, those behind the batch are told as soon a
   expect(await later).toBe('done 4');
 });
 
-test('what is refused before it is sent spoils nothing else; what a server complains of befalls the whole batch', async () => {
-  const share = shareStatements({ batches: 1, most: 100 }, async (batch: readonly number[]) => {
+test('an error before sending rejects one request; an error of the server rejects the batch', async () => {
+  const share = shareStatements({ batches: 1, maxSize: 100 }, async (batch: readonly number[]) => {
     if (batch.includes(13)) throw new TypeError('unlucky');
     if (batch.includes(99)) throw Object.assign(new Error('interrupted'), { code: 11601 });
     return [...batch];

@@ -1,21 +1,18 @@
 import type { Clock } from '@wellspring/core/clock';
 import type { Mongo } from '@wellspring/mongodb/client';
-import { events, logs } from './collections/events.ts';
-import { outbox } from './collections/outbox.ts';
-import { states } from './collections/states.ts';
-import { createCollection } from './mongodb-collection.ts';
-import { createCommits } from './mongodb-commit.ts';
-import { createPending, type StoredState } from './mongodb-pending.ts';
-import { encodeString } from './mongodb-row.ts';
-import type { Collection, CollectionDefinition, Row, Store } from './port.ts';
+import { events, logs } from '../collections/events.ts';
+import { outbox } from '../collections/outbox.ts';
+import { states } from '../collections/states.ts';
+import type { Collection, CollectionDefinition, Row, Store } from '../port.ts';
+import { createCollection } from './collection.ts';
+import { createCommits } from './commits.ts';
+import { createPendingRows, type StoredState } from './pending-rows.ts';
+import { encodeString } from './row.ts';
 
-/**
- * A store in MongoDB, or in what speaks its protocol: plain updates, unique indexes and bulk writes are all it needs;
- * no transactions. Closing it leaves the connection open.
- */
+/** A store in MongoDB. Needs updates, unique indexes and bulk writes, no transactions. Closing leaves the connection open. */
 export function createMongoStore({ db, ping }: Mongo, { clock }: { clock: Clock }): Store {
   const collections = new Map<string, Collection<never>>();
-  const pending = createPending(db, clock);
+  const pending = createPendingRows(db, clock);
   const commits = createCommits(db, pending, clock.now);
 
   function make<T extends Row>(definition: CollectionDefinition<T>): Collection<T> {
@@ -39,7 +36,7 @@ export function createMongoStore({ db, ping }: Mongo, { clock }: { clock: Clock 
     if (definition.name !== outbox.name) return made;
     return {
       ...made,
-      // Whoever looks for what is left behind also finds what is not appended yet.
+      // A query for left-behind rows must also find pending ones.
       async list(options) {
         await pending.completeAbandoned();
         return made.list(options);
@@ -62,7 +59,7 @@ export function createMongoStore({ db, ping }: Mongo, { clock }: { clock: Clock 
   };
 }
 
-/** Whose events or logs are to be removed; undefined: those of many, by their age. */
+/** The emitter whose rows are to be removed; undefined if not restricted to one. */
 function emitterOf(where: Partial<Record<string, unknown>>): string | undefined {
   const some = where.emitter_id ?? where.partition ?? where.channel;
   return typeof some === 'string' ? some.split('/')[0] : undefined;

@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from '@jest/globals';
 import { withServers } from '@wellspring/testing/servers/servers';
-import { type MongoSubject, openMongoSubject } from './mongodb.fixture.ts';
-import { type CollectionDefinition, ConflictError } from './port.ts';
+import { type CollectionDefinition, ConflictError } from '../port.ts';
+import { type MongoSubject, openMongoSubject } from './store.fixture.ts';
 
 interface Note {
   id: string;
@@ -29,7 +29,7 @@ await withServers(['mongodb'], ({ mongodb }) => {
   const indexNames = async ({ mongo }: MongoSubject) =>
     (await mongo.db.collection('notes').indexes()).map(({ name }) => name).sort();
 
-  test('indexes may be added, made unique and taken away; rows from before conflict, too', async () => {
+  test('indexes may be added, made unique and removed; existing rows conflict, too', async () => {
     const subject = await open();
     const first = subject.store.collection(PLAIN);
     await first.insertMany(Array.from({ length: 1200 }, (_, n) => note(`n${n}`, { title: `t${n}` })));
@@ -52,11 +52,11 @@ await withServers(['mongodb'], ({ mongodb }) => {
     expect(await indexNames(subject)).toEqual(['_id_', 'i_owner', 'i_rank']);
   });
 
-  test('an index that became unique is refused when the rows contradict it', async () => {
+  test('an index that became unique is refused if rows violate it', async () => {
     const { store, another } = await open();
     await store.collection(PLAIN).insertMany([note('1'), note('2')]);
     const stricter = (await another()).store.collection(notes([{ fields: ['owner'], unique: true }]));
-    await expect(stricter.get('1')).rejects.toThrow(/contradict a unique index/);
+    await expect(stricter.get('1')).rejects.toThrow(/violate a unique index/);
     expect(await store.collection(PLAIN).count({ owner: 'o' })).toBe(2);
   });
 
@@ -66,7 +66,7 @@ await withServers(['mongodb'], ({ mongodb }) => {
     await expect(store.collection(PLAIN).list()).rejects.toThrow(/layout 99.*newer version/);
   });
 
-  test('claims and removals of several processes share the rows: each goes to one, none is left', async () => {
+  test('concurrent claims and removals of several processes take each row once', async () => {
     const { store, another } = await open();
     await store
       .collection(PLAIN)
@@ -80,14 +80,14 @@ await withServers(['mongodb'], ({ mongodb }) => {
     );
     const claimed = claims.flat().map(({ id }) => id);
     expect(new Set(claimed).size).toBe(claimed.length);
-    // Who asked for twenty while there were enough, got twenty.
+    // A claim of twenty got twenty while there were enough.
     expect(claimed).toHaveLength(150);
     const removed = await Promise.all(rows.map((one) => one.removeWhere({ rank: 1 }, 30)));
     expect(removed).toEqual([30, 30, 30, 30]);
     expect(await store.collection(PLAIN).count({ rank: 1 })).toBe(30);
   });
 
-  test('reads that are asked for at the same time are one, and each sees what was written before it', async () => {
+  test('concurrent reads share a statement, and each sees earlier writes', async () => {
     const { store, sent } = await open();
     const rows = store.collection(PLAIN);
     await rows.insertMany(Array.from({ length: 50 }, (_, n) => note(`n${n}`)));
@@ -107,7 +107,7 @@ await withServers(['mongodb'], ({ mongodb }) => {
     expect(sent.filter((one) => one === 'update notes')).toHaveLength(5);
   });
 
-  test('writes of the same time are few statements; each is told what came of it', async () => {
+  test('concurrent writes share statements, and each gets its own result', async () => {
     const { store, sent } = await open();
     const rows = store.collection(
       notes([{ fields: ['owner', 'title'], unique: true }, { fields: ['rank'] }, { fields: ['title'] }]),
@@ -142,7 +142,7 @@ await withServers(['mongodb'], ({ mongodb }) => {
     const none = await Promise.all(['no', 'nobody'].map((id) => rows.patch(id, { rank: 1 })));
     expect(none).toEqual([false, false]);
 
-    // One that no server would take keeps nobody else from being written.
+    // A write that cannot be sent does not affect the others.
     const mixed = await Promise.allSettled([
       rows.insert(note('before')),
       rows.insert({ ...note('large'), text: large } as Note),
@@ -161,7 +161,7 @@ await withServers(['mongodb'], ({ mongodb }) => {
     expect((await rows.get('m2'))?.rank).toBe(9);
   });
 
-  test('lists of the same time are few statements; each has its own rows, in its own order', async () => {
+  test('concurrent lists share statements, and each gets its own rows in its own order', async () => {
     const { store, sent } = await open();
     const rows = store.collection(
       notes([{ fields: ['owner', 'title'] }, { fields: ['title'] }, { fields: ['rank'] }]),

@@ -3,12 +3,12 @@ import { afterEach, describe, expect, test } from '@jest/globals';
 import { systemClock } from '@wellspring/core/clock';
 import { eventually } from '@wellspring/testing/eventually';
 import { withServers } from '@wellspring/testing/servers/servers';
-import { events, logs } from './collections/events.ts';
-import { outbox } from './collections/outbox.ts';
-import { states } from './collections/states.ts';
-import { type MongoSubject, openMongoSubject, type ProcessOptions, run } from './mongodb.fixture.ts';
-import { createMongoStore } from './mongodb.ts';
-import { ConflictError, type Store } from './port.ts';
+import { events, logs } from '../collections/events.ts';
+import { outbox } from '../collections/outbox.ts';
+import { states } from '../collections/states.ts';
+import { ConflictError, type Store } from '../port.ts';
+import { type MongoSubject, openMongoSubject, type ProcessOptions, run } from './store.fixture.ts';
+import { createMongoStore } from './store.ts';
 
 const appended = async (store: Store) => ({
   events: (await store.collection(events).list({ order: 'asc' })).map(({ indexed_at_ms }) => indexed_at_ms),
@@ -28,12 +28,12 @@ await withServers(['mongodb'], ({ mongodb }) => {
     return subject;
   }
 
-  /** A text that does not become smaller. */
+  /** An incompressible text. */
   const noise = (bytes: number) => randomBytes(bytes).toString('latin1');
 
-  describe('a process that dies between a commit and the appending of its rows', () => {
+  describe('a process that dies between commit and append', () => {
     test.each(['insert events', 'insert logs', 'insert outbox'])(
-      'before %s: whoever reads the state finds all of it',
+      'before %s: a reader of the state finds all rows',
       async (statement) => {
         const { store, another } = await open({ fails: (one) => one === statement });
         await expect(store.commitRun(run('dc_1', 0, [1, 2]))).rejects.toThrow('stopped');
@@ -43,7 +43,7 @@ await withServers(['mongodb'], ({ mongodb }) => {
       },
     );
 
-    test('whoever commits the next run appends the one before it first', async () => {
+    test('the next commit appends the rows of the previous one first', async () => {
       const { store, another } = await open({
         fails: (one) => one.startsWith('insert') && one !== 'insert states',
       });
@@ -53,7 +53,7 @@ await withServers(['mongodb'], ({ mongodb }) => {
       expect(await appended(next)).toEqual({ events: [1, 2], logs: 2, outbox: 2 });
     });
 
-    test('the sweep of the outbox finds it, though nobody reads the state', async () => {
+    test('the outbox sweep finds it without a read of the state', async () => {
       const { store, another } = await open({ fails: (one) => one === 'insert outbox' });
       await expect(store.commitRun(run('dc_1', 0, [1]))).rejects.toThrow('stopped');
       const later = { ...systemClock, now: () => systemClock.now() + 20_000 };
@@ -65,7 +65,7 @@ await withServers(['mongodb'], ({ mongodb }) => {
       expect(await appended(sweeping)).toEqual({ events: [1], logs: 1, outbox: 1 });
     });
 
-    test('a reader who saw an event has seen all before it, whoever appended them', async () => {
+    test('a reader who has seen an event has seen all before it, whichever process appended them', async () => {
       const { store, another } = await open({ fails: (one) => one === 'insert events' });
       await expect(store.commitRun(run('dc_1', 0, [1, 2, 3]))).rejects.toThrow('stopped');
       const others = await Promise.all([another(), another(), another()]);
@@ -80,13 +80,13 @@ await withServers(['mongodb'], ({ mongodb }) => {
     });
   });
 
-  test('a read that is older than the state, as after an election, lets nothing be overwritten that is not appended', async () => {
+  test('a stale read, as after an election, does not lead to overwriting rows that are not appended', async () => {
     const { mongo, another } = await open();
     let next: Promise<boolean> | undefined;
     let stale: object | undefined;
     const fails = (statement: string) => {
       if (statement !== 'insert events' || !stale || next) return false;
-      // What builds on the commit that is under way.
+      // Based on the commit in progress.
       next = committing.commitRun(run('dc_1', 2, [3]));
       return true;
     };
@@ -120,11 +120,11 @@ await withServers(['mongodb'], ({ mongodb }) => {
     expect(await appended(store)).toEqual({ events: [1, 2], logs: 2, outbox: 2 });
   });
 
-  test('what builds on a commit that was refused is refused, also when the version that it expects has been made by another', async () => {
+  test('a commit based on a refused one is refused, even if another process wrote the expected version', async () => {
     let next: Promise<boolean> | undefined;
     const { store, another } = await open({
       fails(statement) {
-        // While it is under way.
+        // During the first commit.
         if (refused && statement === 'update states') next ??= store.commitRun(run('dc_1', 2, [4]));
         return false;
       },
@@ -137,13 +137,13 @@ await withServers(['mongodb'], ({ mongodb }) => {
     expect(await refused).toBe(false);
     expect(await next).toBe(false);
     expect(await appended(store)).toEqual({ events: [1, 2], logs: 2, outbox: 2 });
-    // What is read is built on.
+    // A commit based on the read state succeeds.
     expect(await store.collection(states).getVersioned('dc_1')).toMatchObject({ version: 2 });
     expect(await store.commitRun(run('dc_1', 2, [5]))).toBe(true);
   });
 
-  test('what was deleted after its commit does not come back, also when the process that committed it died at once', async () => {
-    // It dies before it has taken the rows out of the state.
+  test('rows deleted after their commit do not reappear, even if the committing process died at once', async () => {
+    // It dies before clearing the pending rows.
     const { store, another } = await open({ fails: (one) => one === 'update states' });
     await store.commitRun(run('dc_1', 0, [1, 2]));
     const { store: deleting } = await another();
@@ -155,7 +155,7 @@ await withServers(['mongodb'], ({ mongodb }) => {
     expect(await appended(next)).toEqual({ events: [2], logs: 0, outbox: 1 });
   });
 
-  test('what is deleted before it was appended is appended first, so that nothing comes later', async () => {
+  test('a deletion appends pending rows first, so that none appears later', async () => {
     const { store, another } = await open({ fails: (one) => one === 'insert events' });
     await expect(store.commitRun(run('dc_1', 0, [1]))).rejects.toThrow('stopped');
     const { store: deleting } = await another();
@@ -165,7 +165,7 @@ await withServers(['mongodb'], ({ mongodb }) => {
     expect((await appended(next)).events).toEqual([]);
   });
 
-  test('commits of many emitters at a time share their statements', async () => {
+  test('concurrent commits of many emitters share statements', async () => {
     const { store, sent } = await open();
     await store.commitRun(run('dc_0', 0, [1]));
     await eventually(() => sent.includes('update states'));
@@ -178,25 +178,25 @@ await withServers(['mongodb'], ({ mongodb }) => {
       expect(sent.slice(0, 4).sort()).toEqual(
         ['insert events', 'insert logs', 'insert outbox', write].sort(),
       );
-      // The clearing of all of them, once.
+      // One statement clears all pending rows.
       expect(sent.slice(4)).toEqual(sent.slice(4).map(() => 'update states'));
       await eventually(() => sent.length === 5);
     }
   });
 
-  test('commits that follow one another in a turn are one write', async () => {
+  test('successive commits of a turn are coalesced into one write', async () => {
     const { store, sent, mongo } = await open();
     await Promise.all(Array.from({ length: 30 }, (_, n) => store.commitRun(run('dc_1', n, [n + 1]))));
     expect(sent.filter((one) => one !== 'update states')).toHaveLength(4);
     expect(await mongo.db.collection('states').findOne({})).toMatchObject({ _v: 30 });
   });
 
-  test('of commits that follow one another, one that cannot be written spoils only what builds on it', async () => {
+  test('of coalesced commits a conflicting one affects only those based on it', async () => {
     const { store } = await open();
     await store.commitRun(run('dc_1', 0, [5]));
     const given = await Promise.allSettled([
       store.commitRun({ ...run('dc_1', 1, [6]), logs: [] }),
-      // Its event has a new place, its logs have an old one.
+      // Its event has a new sort key, its logs have an old one.
       store.commitRun({ ...run('dc_1', 2, [7]), logs: run('dc_1', 0, [3]).logs }),
       store.commitRun({ ...run('dc_1', 3, [8]), logs: [] }),
     ]);
@@ -206,10 +206,10 @@ await withServers(['mongodb'], ({ mongodb }) => {
     expect(await appended(store)).toEqual({ events: [5, 6], logs: 1, outbox: 2 });
   });
 
-  describe('a run that is too large for a document', () => {
+  describe('a run that exceeds the size of a document', () => {
     const large = () => run('dc_1', 0, [1, 2, 3, 4], noise(5_000_000));
 
-    test('is committed whole, and leaves nothing beside it', async () => {
+    test('is committed atomically and leaves no side document', async () => {
       const { store, mongo } = await open();
       const commit = large();
       expect(await store.commitRun(commit)).toBe(true);
@@ -218,7 +218,7 @@ await withServers(['mongodb'], ({ mongodb }) => {
       expect(await mongo.db.collection('pending').countDocuments()).toBe(0);
     });
 
-    test('is found by whoever reads the state of a process that died', async () => {
+    test('is completed by a reader after the process died', async () => {
       const { store, mongo, another } = await open({ fails: (one) => one === 'insert events' });
       await expect(store.commitRun(large())).rejects.toThrow('stopped');
       const { store: next } = await another();
@@ -227,7 +227,7 @@ await withServers(['mongodb'], ({ mongodb }) => {
       expect(await mongo.db.collection('pending').countDocuments()).toBe(0);
     });
 
-    test('when it is refused, what was put aside goes after an hour', async () => {
+    test('when refused, its side documents are removed after an hour', async () => {
       const { store, mongo, another } = await open();
       await store.commitRun(run('dc_1', 0, [1]));
       expect(await store.commitRun(large())).toBe(false);

@@ -1,25 +1,25 @@
 import type { Db, Collection as Stored } from '@wellspring/mongodb/client';
 import { answered } from '@wellspring/mongodb/errors';
-import { type Codec, type StoredRow, uniqueField } from './mongodb-row.ts';
-import { storedName } from './mongodb-where.ts';
-import type { CollectionDefinition, Index, Row } from './port.ts';
+import type { CollectionDefinition, Index, Row } from '../port.ts';
+import { type Codec, type StoredRow, uniqueField } from './row.ts';
+import { storedName } from './where.ts';
 
-/** Raised when what the adapter writes changes; a database of a later layout is refused. */
+/** Version of the layout; a database with a later one is refused. */
 const LAYOUT = 1;
-const BATCH = 500;
+const BATCH_SIZE = 500;
 
 interface Meta {
   _id: string;
   value: unknown;
 }
 
-/** Our indexes have names that tell all about them, so one that changed has another name. */
+/** The name describes the whole index, so a changed index has another name. */
 function indexOf<T extends Row>({ fields, unique }: Index<T>) {
   if (unique) {
     const field = uniqueField(fields);
     return { name: field.slice(1), key: { [field]: 1 as const }, unique: true };
   }
-  // Ties are broken by id, so the id is part of the order.
+  // Ties are broken by id.
   const list = fields.includes('id' as never) ? fields : [...fields, 'id'];
   return {
     name: `i_${fields.join('_')}`,
@@ -27,7 +27,7 @@ function indexOf<T extends Row>({ fields, unique }: Index<T>) {
   };
 }
 
-/** The fields of the unique index that the server names in its complaint; else it is the id. */
+/** The fields of the unique index named in the server's message; default: the id. */
 export function conflictingFields<T extends Row>(
   { indexes }: CollectionDefinition<T>,
   message: string,
@@ -37,8 +37,8 @@ export function conflictingFields<T extends Row>(
 }
 
 /**
- * Brings the indexes of a collection to its definition. Harmless to repeat, also at the same time in several processes.
- * @throws Error when the database was written by a later version, or the rows contradict a unique index
+ * Creates and drops indexes to match the definition. Idempotent, also concurrently.
+ * @throws Error for a database of a later version, or if rows violate a unique index
  */
 export async function makeIndexes<T extends Row>(
   db: Db,
@@ -61,12 +61,14 @@ export async function makeIndexes<T extends Row>(
   if (indexes.length > 0) {
     await answered(stored.createIndexes(indexes)).catch((error: { code?: number }) => {
       if (error.code !== 11000) throw error;
-      throw new Error(`${definition.name} has rows that contradict a unique index.`, { cause: error });
+      throw new Error(`Rows of ${definition.name} violate a unique index. Remove the duplicates.`, {
+        cause: error,
+      });
     });
   }
   const names = new Set(indexes.map(({ name }) => name));
   const present = await answered(stored.indexes()).catch((error: { code?: number }) => {
-    // There is no such collection yet.
+    // The collection does not exist yet.
     if (error.code === 26) return [];
     throw error;
   });
@@ -81,7 +83,7 @@ export async function makeIndexes<T extends Row>(
   }
 }
 
-/** Rows that were written before an index was declared lack its hidden field. */
+/** Adds the hidden fields of new unique indexes to existing rows. */
 async function fillUniqueFields<T extends Row>(
   stored: Stored<StoredRow>,
   { indexes }: CollectionDefinition<T>,
@@ -90,11 +92,11 @@ async function fillUniqueFields<T extends Row>(
   const fields = indexes.filter(({ unique }) => unique).map((index) => uniqueField(index.fields));
   if (fields.length === 0) return;
   for (;;) {
-    const lacking = { $or: fields.map((field) => ({ [field]: { $exists: false } })) };
-    const rows = await answered(stored.find(lacking).limit(BATCH).toArray());
+    const missing = { $or: fields.map((field) => ({ [field]: { $exists: false } })) };
+    const rows = await answered(stored.find(missing).limit(BATCH_SIZE).toArray());
     if (rows.length === 0) return;
     const updates = rows.map((row) => ({
-      // Who changes the row meanwhile sets the field, too.
+      // A concurrent write sets the field, too.
       updateOne: {
         filter: { _id: row._id, _v: row._v },
         update: { $set: codec.uniques(row._id, codec.row(row))! },

@@ -1,78 +1,71 @@
 import type { Clock } from '@wellspring/core/clock';
 import type { Db, Collection as Stored } from '@wellspring/mongodb/client';
 import { answered, duplicatesOf } from '@wellspring/mongodb/errors';
-import type { StoredRow } from './mongodb-row.ts';
+import type { StoredRow } from './row.ts';
 
-/** The collections that a commit appends to, and the rows as they will stand there. */
+/** The rows that a commit appends, by collection. */
 export type Appended = Record<'events' | 'logs' | 'outbox', StoredRow[]>;
 
-/**
- * A state with what its newest commit has not yet been seen to append: `_pending` and its time are there from the
- * commit until the rows are in their collections, and a moment longer.
- */
+/** A state with the pending rows of its newest commit: `_pending` is removed shortly after the rows were appended. */
 export interface StoredState extends StoredRow {
-  /** Names the newest commit. */
+  /** Identifies the newest commit. */
   _commit?: string;
   /** Epoch ms. */
   _pending_at?: number;
-  /** The rows, or the number of documents in `pending` that hold them when they are too large. */
+  /** The rows, or the number of side documents that contain them. */
   _pending?: Appended | number;
 }
 
-/** A part of the rows of one commit. */
-interface Part extends StoredRow {
+/** A document in `pending` with rows of one commit. */
+interface SideDocument extends StoredRow {
   state_id: string;
   at: number;
   rows: Appended;
 }
 
-/** A commit that is younger is most likely still under way; longer than any statement takes. */
-const YOUNG_MS = 15_000;
-/** Parts that no state names, of a commit that was refused or cut off, go after this time. */
-const LOST_PART_MS = 3_600_000;
-/** How often they are looked for. */
-const LOOK_MS = 600_000;
-const CLEAR_MS = 100;
-const BATCH = 100;
+/** Younger commits are presumably in progress; longer than any statement takes. */
+const MIN_ABANDONED_MS = 15_000;
+/** Age at which side documents of a refused or interrupted commit are removed. */
+const MIN_ORPHANED_MS = 3_600_000;
+const ORPHAN_INTERVAL_MS = 600_000;
+const CLEAR_DELAY_MS = 100;
+const BATCH_SIZE = 100;
 
-/** What was committed with a state and has yet to be appended to the collections. */
-export interface Pending {
-  /** Keeps rows that are too large for the state; gives what the state is to have instead. */
-  putAside(commit: string, stateId: string, rows: readonly Appended[]): Promise<number>;
-  /** Appends the rows in their order; those that are there already stay. */
+/** Rows that were committed in a state document and not yet appended to their collections. */
+export interface PendingRows {
+  /** Stores rows that are too large for the state document; returns the value for `_pending`. */
+  writeSideDocuments(commit: string, stateId: string, rows: readonly Appended[]): Promise<number>;
+  /** Appends the rows in order; skips existing ones. */
   append(rows: Appended): Promise<void>;
-  /** Soon takes what is appended out of the state, unless the next commit has done so. */
+  /** Schedules the removal of `_pending`, unless the next commit has overwritten it. */
   clear(stateId: string, commit: string): void;
-  /** Appends what these states were committed with, wherever the process is that should have done it. */
+  /** Appends the pending rows of these states, whichever process committed them. */
   complete(states: readonly StoredState[]): Promise<void>;
-  /**
-   * Appends what the state was committed with, and takes it out of the state at once: what is removed from the
-   * collections afterwards does not come back from there.
-   */
+  /** Appends the pending rows of a state and removes `_pending` at once, so that rows deleted later cannot reappear. */
   settle(stateId: string): Promise<void>;
-  /** As complete, for all states that nobody can be working on any more. */
+  /** Like `settle`, for all states with an abandoned commit. Also removes orphaned side documents. */
   completeAbandoned(): Promise<void>;
-  /** Resolves when nothing is to be cleared any more. */
+  /** Resolves when no removal is in progress. */
   close(): Promise<void>;
 }
 
-/** A state, and the commit whose rows are appended. */
-interface Committed {
+/** A state and the commit whose rows are appended. */
+interface AppendedCommit {
   _id: string;
   _commit: string;
 }
 
-export function createPending(db: Db, clock: Clock): Pending {
+export function createPendingRows(db: Db, clock: Clock): PendingRows {
   const states = db.collection<StoredState>('states');
-  const parts = db.collection<Part>('pending');
+  const sideDocuments = db.collection<SideDocument>('pending');
   const collections = {
     events: db.collection<StoredRow>('events'),
     logs: db.collection<StoredRow>('logs'),
     outbox: db.collection<StoredRow>('outbox'),
   };
-  let cleared: Committed[] = [];
+  let cleared: AppendedCommit[] = [];
   let clearing: Promise<void> | undefined;
-  let lookedAt = 0;
+  let checkedAt = 0;
   let indexed: Promise<unknown> | undefined;
   const closing = new AbortController();
 
@@ -81,12 +74,12 @@ export function createPending(db: Db, clock: Clock): Pending {
     await Promise.all(kinds.map((kind) => insertInOrder(collections[kind], rows[kind])));
   }
 
-  async function clearAll(batch: readonly Committed[]): Promise<void> {
+  async function clearNow(batch: readonly AppendedCommit[]): Promise<void> {
     const only = {
       _id: { $in: batch.map(({ _id }) => _id) },
       _commit: { $in: batch.map(({ _commit }) => _commit) },
     };
-    // Who has committed may still have to see that it was this commit.
+    // `_commit` stays: the committing process may still have to check it.
     await answered(states.updateMany(only, { $unset: { _pending: '', _pending_at: '' } }));
   }
 
@@ -94,35 +87,35 @@ export function createPending(db: Db, clock: Clock): Pending {
     cleared.push({ _id: stateId, _commit: commit });
     clearing ??= (async () => {
       do {
-        await clock.sleep(CLEAR_MS, closing.signal);
+        await clock.sleep(CLEAR_DELAY_MS, closing.signal);
         const batch = cleared;
         cleared = [];
-        // Should this fail, whoever reads the state next finds that all of it is there already.
-        await clearAll(batch).catch(() => {});
+        // After a failure the next reader of the state appends nothing, since all rows exist.
+        await clearNow(batch).catch(() => {});
       } while (cleared.length > 0);
       clearing = undefined;
     })();
   }
 
-  /** Appends what the state carries; undefined: nothing. */
-  async function appendOf({ _id, _commit, _pending }: StoredState): Promise<Committed | undefined> {
+  /** Appends the pending rows of a state; undefined if there are none. */
+  async function appendPending({ _id, _commit, _pending }: StoredState): Promise<AppendedCommit | undefined> {
     if (_commit === undefined || _pending === undefined) return undefined;
     if (typeof _pending === 'object') {
       await append(_pending);
     } else {
-      const ids = Array.from({ length: _pending }, (_, n) => partId(_commit, n));
+      const ids = Array.from({ length: _pending }, (_, n) => sideDocumentId(_commit, n));
       for (const id of ids) {
-        const part = await answered(parts.findOne({ _id: id }));
-        // Gone: somebody else has appended it.
-        if (part) await append(part.rows);
+        const found = await answered(sideDocuments.findOne({ _id: id }));
+        // Missing: another process has appended it.
+        if (found) await append(found.rows);
       }
-      await answered(parts.deleteMany({ _id: { $in: ids } }));
+      await answered(sideDocuments.deleteMany({ _id: { $in: ids } }));
     }
     return { _id, _commit };
   }
 
   async function completeOne(state: StoredState): Promise<void> {
-    const done = await appendOf(state);
+    const done = await appendPending(state);
     if (done) clear(done._id, done._commit);
   }
 
@@ -130,34 +123,36 @@ export function createPending(db: Db, clock: Clock): Pending {
     const state = await answered(
       states.findOne({ _id: stateId }, { projection: { _v: 1, _commit: 1, _pending: 1 } }),
     );
-    const done = state && (await appendOf(state));
-    if (done) await clearAll([done]);
+    const done = state && (await appendPending(state));
+    if (done) await clearNow([done]);
   }
 
-  async function removeLostParts(): Promise<void> {
-    if (clock.now() - lookedAt < LOOK_MS) return;
-    lookedAt = clock.now();
-    const old = { at: { $lte: clock.now() - LOST_PART_MS } };
-    const lost = await answered(parts.find(old, { projection: { _id: 1, state_id: 1 } }).toArray());
-    for (const { _id, state_id } of lost) {
+  async function removeOrphans(): Promise<void> {
+    if (clock.now() - checkedAt < ORPHAN_INTERVAL_MS) return;
+    checkedAt = clock.now();
+    const old = { at: { $lte: clock.now() - MIN_ORPHANED_MS } };
+    const orphans = await answered(
+      sideDocuments.find(old, { projection: { _id: 1, state_id: 1 } }).toArray(),
+    );
+    for (const { _id, state_id } of orphans) {
       const named = await answered(states.findOne({ _id: state_id, _commit: _id.split('/')[0]! }));
-      if (!named) await answered(parts.deleteOne({ _id }));
+      if (!named) await answered(sideDocuments.deleteOne({ _id }));
     }
   }
 
   return {
     append,
     clear,
-    async putAside(commit, stateId, rows) {
+    async writeSideDocuments(commit, stateId, rows) {
       const at = clock.now();
       const documents = rows.map((some, n) => ({
-        _id: partId(commit, n),
+        _id: sideDocumentId(commit, n),
         _v: 1,
         state_id: stateId,
         at,
         rows: some,
       }));
-      for (const document of documents) await answered(parts.insertOne(document));
+      for (const document of documents) await answered(sideDocuments.insertOne(document));
       return documents.length;
     },
     async complete(found) {
@@ -170,19 +165,19 @@ export function createPending(db: Db, clock: Clock): Pending {
         indexed = undefined;
         throw error;
       });
-      const old = { _pending_at: { $lte: clock.now() - YOUNG_MS } };
-      const abandoned = states.find(old, { projection: { _id: 1 }, batchSize: BATCH });
+      const old = { _pending_at: { $lte: clock.now() - MIN_ABANDONED_MS } };
+      const abandoned = states.find(old, { projection: { _id: 1 }, batchSize: BATCH_SIZE });
       try {
         for (;;) {
           const state = await answered(abandoned.next());
           if (!state) break;
-          // Read anew: what it carried may have been appended and removed meanwhile.
+          // Reread: its rows may have been appended and deleted meanwhile.
           await settle(state._id);
         }
       } finally {
         await abandoned.close();
       }
-      await removeLostParts();
+      await removeOrphans();
     },
     async close() {
       closing.abort();
@@ -191,12 +186,9 @@ export function createPending(db: Db, clock: Clock): Pending {
   };
 }
 
-const partId = (commit: string, n: number) => `${commit}/${n}`;
+const sideDocumentId = (commit: string, n: number) => `${commit}/${n}`;
 
-/**
- * Inserts rows that nobody sees without those before them. Whoever does it again, also at the same time, inserts what
- * is missing.
- */
+/** Inserts rows in order, so that no row is visible before its predecessors. Idempotent, also concurrently. */
 async function insertInOrder(collection: Stored<StoredRow>, rows: readonly StoredRow[]): Promise<void> {
   for (let missing = rows; missing.length > 0; ) {
     const taken = await answered(collection.insertMany(missing, { ordered: true })).then(
@@ -204,7 +196,7 @@ async function insertInOrder(collection: Stored<StoredRow>, rows: readonly Store
       duplicatesOf,
     );
     if (taken.length === 0) return;
-    // Those before it are inserted now; somebody may have removed them since.
+    // Rows before the duplicate are inserted, and may have been deleted since: continue after it.
     const rest = missing.slice(taken[0]!.index + 1);
     const ids = rest.map(({ _id }) => _id);
     const there = await answered(

@@ -1,11 +1,10 @@
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { Binary, type Document } from '@wellspring/mongodb/client';
-import type { CollectionDefinition, Row } from './port.ts';
+import type { CollectionDefinition, Row } from '../port.ts';
 
 /**
- * A row as MongoDB keeps it: the id as `_id`, each field under its name. Only what can be indexed stands there as it
- * is; objects and arrays are JSON text, since their keys are the users' and may be anything (`$set`, `a.b`, NUL).
- * Names that begin with `_` are the adapter's own: no row has such a field.
+ * A row as stored in MongoDB: the id as `_id`, each field under its name. Objects and arrays are JSON text, since user
+ * data may have any keys (`$set`, `a.b`, NUL). Names that start with `_` are reserved for the adapter.
  */
 export interface StoredRow extends Document {
   _id: string;
@@ -13,13 +12,13 @@ export interface StoredRow extends Document {
   _v: number;
 }
 
-/** Longer texts are compressed: a document holds 16 MB, and a run may leave that much. */
-const COMPRESSED_FROM = 1_000_000;
+/** Longer texts are compressed: a document is limited to 16 MB. */
+const MIN_COMPRESSED_LENGTH = 1_000_000;
 
-/** What BSON cannot carry is written as this non-character and four hex digits. */
+/** Escapes code units that BSON cannot represent, followed by four hex digits. */
 const MARK = '\ufffe';
 
-/** A string without lone surrogates, which stand for themselves everywhere else in the platform. */
+/** Escapes lone surrogates. */
 export function encodeString(text: string): string {
   if (text.isWellFormed() && !text.includes(MARK)) return text;
   return text.replace(
@@ -36,7 +35,7 @@ export function decodeString(text: string): string {
 }
 
 const encodeText = (text: string) =>
-  text.length < COMPRESSED_FROM
+  text.length < MIN_COMPRESSED_LENGTH
     ? encodeString(text)
     : new Binary(zstdCompressSync(Buffer.from(encodeString(text))));
 
@@ -45,7 +44,7 @@ function decodeText(stored: unknown): string {
   return decodeString((stored as string | undefined) ?? '');
 }
 
-/** As JSON would have it; undefined: the field is left out. */
+/** Follows JSON semantics; undefined omits the field. */
 function encodeValue(value: unknown): unknown {
   if (typeof value === 'string') return encodeString(value);
   if (typeof value === 'number') return Number.isFinite(value) ? value : null;
@@ -62,19 +61,19 @@ function decodeValue(stored: unknown): unknown {
 }
 
 export interface Codec<T extends Row> {
-  /** A field's value; undefined: it is left out. */
+  /** The stored value of a field; undefined omits it. */
   field(name: string, value: unknown): unknown;
-  /** With the hidden fields of the unique indexes. */
+  /** Includes the hidden fields of the unique indexes. */
   document(row: T, version: number): StoredRow;
   row(stored: StoredRow): T;
-  /** The hidden fields of the unique indexes that these fields belong to; undefined when they tell only a part of one. */
+  /** The hidden fields of the unique indexes on these fields; undefined if an index also needs other fields. */
   uniques(id: string, fields: Partial<T>): Record<string, string> | undefined;
 }
 
-/** The hidden field that a unique index is on. */
+/** Name of the hidden field of a unique index. */
 export const uniqueField = (fields: readonly string[]) => `_u_${fields.join('_')}`;
 
-/** What is unique: the values, or the id in a row that has none, which so conflicts with no other. */
+/** The values as one text; the id if one of them is absent, so that the row conflicts with no other. */
 function uniqueValue(id: string, values: readonly unknown[]): string {
   const absent = values.some((value) => value === null || value === undefined);
   return absent ? `#${encodeString(id)}` : JSON.stringify(values);

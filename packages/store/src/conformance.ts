@@ -5,7 +5,7 @@ import { type Collection, type CollectionDefinition, ConflictError, modify, type
 /** A store under test. */
 export interface StoreSubject {
   store: Store;
-  /** What another process finds after this one was killed at this moment. Ends with the subject. */
+  /** The store as another process finds it after a kill of this one. Closed with the subject. */
   afterCrash(): Promise<Store>;
   close(): Promise<void>;
 }
@@ -36,8 +36,8 @@ const ids = (rows: readonly Thing[]) => rows.map(({ id }) => id);
 /** By code points, as UTF-8 bytes compare. */
 const byCodePoint = (a: string, b: string) => Buffer.compare(Buffer.from(a), Buffer.from(b));
 
-/** The guarantees of the port for collections, for any adapter. */
-export function collectionContract(name: string, open: () => Promise<StoreSubject>): void {
+/** Conformance suite of collections. */
+export function collectionConformance(name: string, open: () => Promise<StoreSubject>): void {
   describe(`collections: ${name}`, () => {
     let subject: StoreSubject;
     let rows: Collection<Thing>;
@@ -58,7 +58,7 @@ export function collectionContract(name: string, open: () => Promise<StoreSubjec
       expect(await rows.find({ id: '2' })).toBeUndefined();
     });
 
-    test('any text survives and is found again: NUL, lone surrogates, quotes, nothing', async () => {
+    test('any text is stored and found: NUL, lone surrogates, quotes, empty', async () => {
       const unit = fc.oneof(
         fc.string({ unit: 'binary' }),
         fc.constantFrom('\0', 'a\0b', '\ud800', 'x\udfff', '\u2028', `'"\\`, '%_', '', '\ufeff', '1', 'null'),
@@ -83,7 +83,7 @@ export function collectionContract(name: string, open: () => Promise<StoreSubjec
       );
     });
 
-    test('large texts and documents survive', async () => {
+    test('large texts and documents are stored', async () => {
       const row = thing('big', {
         body: 'é'.repeat(6_000_000),
         loose: Array.from({ length: 50_000 }, (_, i) => i),
@@ -94,7 +94,7 @@ export function collectionContract(name: string, open: () => Promise<StoreSubjec
       expect(found?.loose).toEqual(row.loose);
     });
 
-    test('a taken id or unique value is a ConflictError that names the fields, and changes nothing', async () => {
+    test('a taken id or unique value throws a ConflictError that names the fields, and changes nothing', async () => {
       await rows.insert(thing('1', { owner: 'o', name: 'n' }));
       await rows.insert(thing('2', { owner: 'o', name: 'other' }));
       const conflict = async (work: Promise<unknown>) => {
@@ -123,7 +123,7 @@ export function collectionContract(name: string, open: () => Promise<StoreSubjec
       expect(await rows.count({ owner: 'o', name: null })).toBe(3);
     });
 
-    test('one failing write leaves those around it alone', async () => {
+    test('a failing write does not affect concurrent ones', async () => {
       const results = await Promise.allSettled([
         rows.insert(thing('1')),
         rows.insert(thing('1', { name: 'second' })),
@@ -140,7 +140,7 @@ export function collectionContract(name: string, open: () => Promise<StoreSubjec
       expect((await rows.get('1'))?.name).toBe('patched');
     });
 
-    test('insertMany gives the ids that are new, and may be repeated', async () => {
+    test('insertMany returns the new ids and is idempotent', async () => {
       await rows.insert(thing('2', { owner: 'mine' }));
       const many = [
         thing('1', { owner: 'o', name: 'n' }),
@@ -154,7 +154,7 @@ export function collectionContract(name: string, open: () => Promise<StoreSubjec
       expect((await rows.get('2'))?.owner).toBe('mine');
     });
 
-    test('replace writes only over the version it was made from', async () => {
+    test('replace overwrites only the given version', async () => {
       await rows.insert(thing('1', { name: 'a', loose: 1 }));
       expect(await rows.replace(thing('1', { name: 'b' }), 1)).toBe(true);
       expect(await rows.replace(thing('1', { name: 'c' }), 1)).toBe(false);
@@ -163,7 +163,7 @@ export function collectionContract(name: string, open: () => Promise<StoreSubjec
       expect(await rows.getVersioned('1')).toEqual({ row: thing('1', { name: 'b' }), version: 2 });
     });
 
-    test('every write raises the version', async () => {
+    test('every write increments the version', async () => {
       await rows.insert(thing('1', { rank: 1 }));
       await rows.patch('1', { name: 'a' });
       await rows.patch('1', { body: 'text' });
@@ -188,7 +188,7 @@ export function collectionContract(name: string, open: () => Promise<StoreSubjec
       expect(await rows.count()).toBe(1);
     });
 
-    test('patch with a condition writes only while it holds', async () => {
+    test('patch with a condition writes only if it holds', async () => {
       await rows.insert(thing('1', { rank: 1, owner: 'a' }));
       expect(await rows.patch('1', { rank: 2 }, { rank: 7 })).toBe(false);
       expect(await rows.patch('1', { rank: 2 }, { rank: { lt: 7 }, owner: 'b' })).toBe(false);
@@ -197,7 +197,7 @@ export function collectionContract(name: string, open: () => Promise<StoreSubjec
       expect(raced.filter(Boolean)).toHaveLength(1);
     });
 
-    test('increment creates the row, then adds, and loses nothing to racers', async () => {
+    test('increment creates the row, then adds, also concurrently', async () => {
       await Promise.all(
         Array.from({ length: 10 }, () =>
           rows.increment('1', { rank: 3 }, thing('1', { rank: 0, owner: 'first' })),
@@ -207,7 +207,7 @@ export function collectionContract(name: string, open: () => Promise<StoreSubjec
       expect(await rows.get('1')).toEqual(thing('1', { rank: 25, owner: 'first' }));
     });
 
-    test('remove and removeWhere give what they removed', async () => {
+    test('remove and removeWhere return what they removed', async () => {
       await rows.insertMany(
         [1, 2, 3, 4, 5].map((n) => thing(`${n}`, { owner: n < 5 ? 'o' : 'p', rank: 9 - n })),
       );
@@ -243,7 +243,7 @@ export function collectionContract(name: string, open: () => Promise<StoreSubjec
       expect(await found({ owner: { in: [] } })).toEqual([]);
       expect(await found({ id: { in: ['d', 'a', 'zz'] } })).toEqual(['a', 'd']);
       expect(await found({ id: { gt: 'b' } })).toEqual(['c', 'd']);
-      // A number is no text.
+      // A number does not match a text.
       expect(await found({ owner: 1 as never })).toEqual([]);
     });
 
@@ -283,7 +283,7 @@ export function collectionContract(name: string, open: () => Promise<StoreSubjec
       expect((await rows.find({ owner: 'o' }))?.id).toBe(sorted[0]);
     });
 
-    test('conditions and orders agree with a plain filter, whatever the rows', async () => {
+    test('conditions and orders agree with a plain filter for any rows', async () => {
       const value = fc.option(fc.integer({ min: -3, max: 3 }));
       const bound = fc.integer({ min: -4, max: 4 });
       let round = 0;
@@ -319,7 +319,7 @@ export function collectionContract(name: string, open: () => Promise<StoreSubjec
       expect(seen).toEqual(Array.from({ length: 50 }, (_, i) => pad((49 - i) * 2)));
     });
 
-    test('racing claimers get every row exactly once, in order, as it is afterwards', async () => {
+    test('concurrent claimers get every row exactly once, in order, as patched', async () => {
       await rows.insertMany(
         Array.from({ length: 60 }, (_, i) => thing(`${i}`, { rank: 60 - i, done: false, body: `text ${i}` })),
       );
@@ -339,7 +339,7 @@ export function collectionContract(name: string, open: () => Promise<StoreSubjec
       expect(await claim()).toEqual([]);
     });
 
-    test('what a write answered is there after a kill', async () => {
+    test('an acknowledged write survives a kill', async () => {
       await rows.insert(thing('1', { body: 'text' }));
       await rows.patch('1', { rank: 4 });
       const found = (await subject.afterCrash()).collection(things);
