@@ -5,14 +5,14 @@ import { type SourceRow, sources } from '@wellspring/store/collections/sources';
 import { apiKeys, members } from '@wellspring/store/collections/users';
 import type { Store } from '@wellspring/store/port';
 
-/** The source, if the principal may read it. @throws Problem 404 for unknown and foreign ones alike */
+/** The source, if the principal may read it. @throws Problem 404, also for other tenants' sources */
 export async function readableSource(store: Store, principal: Principal, id: string): Promise<SourceRow> {
   const row = await store.collection(sources).get(id);
   if (!row || !canRead(principal, row.owner_id)) throw notFound('source', id);
   return row;
 }
 
-/** Whether a stream may go on: source and key exist, and the user still reaches the owner. Read afresh. */
+/** Whether a stream may continue: source and key exist, and the user has access. Read from the store. */
 export async function stillReadable(store: Store, principal: Principal, sourceId: string): Promise<boolean> {
   const source = await store.collection(sources).get(sourceId);
   if (!source) return false;

@@ -60,7 +60,7 @@ const range = (from: number, to: number) => Array.from({ length: to - from }, (_
 const insertEvents = (emitterId: string, numbers: readonly number[], name?: string, stream?: EventStream) =>
   store.collection(events).insertMany(numbers.map((n) => eventRow(emitterId, n, name, stream)));
 
-/** A run's logs: one row for each length, the records numbered on. */
+/** Logs of a run: one row per length, with consecutive records. */
 async function insertLogs(emitterId: string, lengths: readonly number[]): Promise<void> {
   let n = 0;
   for (const [run, count] of lengths.entries()) {
@@ -80,7 +80,7 @@ async function insertLogs(emitterId: string, lengths: readonly number[]): Promis
 const shown = async (channel: Channel, input: Parameters<typeof pageOf>[1] = {}) =>
   (await pageOf(channel, input)).data.map(({ event }) => event);
 
-/** Uneven lengths of runs that make up `count` records. */
+/** Uneven numbers of records per run, `count` in all. */
 function lengthsOf(count: number): number[] {
   const lengths: number[] = [];
   for (let left = count; left > 0; left -= lengths.at(-1)!) {
@@ -89,7 +89,7 @@ function lengthsOf(count: number): number[] {
   return lengths;
 }
 
-/** Follows pages from the newest on. */
+/** Reads all pages from the newest on. */
 async function walk(channel: Channel, limit: number): Promise<unknown[]> {
   const seen: unknown[] = [];
   for (let after: string | undefined; ; ) {
@@ -120,7 +120,7 @@ describe.each(['events', '$logs'])('a list of %s', (kind) => {
     expect((await pageOf(long, {})).total_count).toBe(100);
   });
 
-  test('pages of any size walk through exactly the newest hundred', async () => {
+  test('pages of any size cover exactly the newest hundred', async () => {
     const [short, long] = [await make(23), await make(130)];
     for (const limit of [1, 2, 7, 16, 17, 99, 100]) {
       expect(await walk(short, limit)).toEqual(range(0, 23).reverse());
@@ -128,7 +128,7 @@ describe.each(['events', '$logs'])('a list of %s', (kind) => {
     }
   });
 
-  test('before gives the next newer ones, nearest to the cursor', async () => {
+  test('`before` returns the next newer ones, nearest to the cursor', async () => {
     const channel = await make(40);
     const all = (await pageOf(channel, { limit: 100 })).data;
     expect(await shown(channel, { before: all[10]!.id, limit: 4 })).toEqual(
@@ -138,7 +138,7 @@ describe.each(['events', '$logs'])('a list of %s', (kind) => {
     expect(await shown(channel, { before: all[0]!.id })).toEqual([]);
   });
 
-  test('a cursor is a raw or encoded event id, that of a deleted event too; anything else is a 400', async () => {
+  test('a cursor is a raw or encoded event id, even of a deleted event; anything else is a 400', async () => {
     const channel = await make(6);
     const { data } = await pageOf(channel, { limit: 3 });
     const id = data.at(-1)!.id;
@@ -153,7 +153,7 @@ describe.each(['events', '$logs'])('a list of %s', (kind) => {
 });
 
 describe('channels', () => {
-  test('the default list holds default and named channels; a name narrows; $errors is apart', async () => {
+  test('the default list contains default and named channels, a name one channel; $errors is separate', async () => {
     const id = newEmitter();
     await insertEvents(id, [0, 2]);
     await insertEvents(id, [1, 3], 'low');
@@ -171,7 +171,7 @@ describe('deletion', () => {
   const left = (id: string, name?: string) => walk(channelOf(store, id, name), 100);
   const keyOf = (n: number) => eventRow('', n).sort_key;
 
-  test('takes exactly the range, both ends included, of one channel', async () => {
+  test('removes exactly the range of one channel, both ends included', async () => {
     const id = newEmitter();
     await insertEvents(id, range(0, 8));
     await insertEvents(id, [9, 10], 'low');
@@ -223,7 +223,7 @@ describe('deletion', () => {
 });
 
 describe('a stream', () => {
-  /** Follows a channel; `stop` gives the ids of all frames. */
+  /** Follows a channel; `stop` returns the ids of all frames. */
   function start(
     channel: Channel,
     after: string,
@@ -273,7 +273,7 @@ describe('a stream', () => {
   }
   const idOf = (n: number) => eventIdOfSortKey(eventRow('', n).sort_key);
 
-  test('sends what is retained after the cursor, then what comes, each once and in order', async () => {
+  test('sends retained events after the cursor, then new ones, each once and in order', async () => {
     const id = newEmitter();
     await insertEvents(id, range(0, 100));
     const stream = start(channelOf(store, id, undefined), eventRow('', 9).sort_key);
@@ -288,7 +288,7 @@ describe('a stream', () => {
     expect(await stream.stop()).toEqual(expected);
   });
 
-  test('of logs goes on within the records of a run', async () => {
+  test('of logs resumes within the records of a run', async () => {
     const id = newEmitter();
     await insertLogs(id, [3, 4]);
     const channel = channelOf(store, id, '$logs');
@@ -298,11 +298,11 @@ describe('a stream', () => {
     expect(await stream.stop()).toEqual(all.slice(2).map((one) => one.id));
   });
 
-  test('a wake-up during a read is not lost, whoever shares the read', async () => {
+  test('a wake-up during a shared read is not lost', async () => {
     const id = newEmitter();
     const channel = channelOf(store, id, undefined);
     const reads = createSharedReads();
-    // The read of the first finds nothing; the second comes after the event, while that read is under way.
+    // The first read finds nothing; the second stream starts after the event, during that read.
     const early = reads.read(channel, '');
     await insertEvents(id, [0]);
     reads.outdated(channel);
@@ -311,7 +311,7 @@ describe('a stream', () => {
     expect((await late)?.text).toContain(`id: ${idOf(0)}\n`);
   });
 
-  test('readers at the same place share one read', async () => {
+  test('readers with the same cursor share one read', async () => {
     const id = newEmitter();
     await insertEvents(id, [0, 1]);
     const channel = channelOf(store, id, undefined);
@@ -329,7 +329,7 @@ describe('a stream', () => {
     expect(new Set(texts.map((one) => one!.text)).size).toBe(1);
   });
 
-  test('ends when it may not go on, and when the reader takes no more', async () => {
+  test('ends without access, and when the reader takes no more', async () => {
     const id = newEmitter();
     await insertEvents(id, [0]);
     const channel = channelOf(store, id, undefined);
@@ -340,7 +340,7 @@ describe('a stream', () => {
     expect(slow.text.join('')).not.toContain(HANDSHAKE);
   });
 
-  test('resumes after the given id; an id that was never given means all that is retained', async () => {
+  test('resumes after the given id; an unknown id means all retained events', async () => {
     const id = newEmitter();
     await insertEvents(id, range(0, 5));
     const channel = channelOf(store, id, undefined);
@@ -351,7 +351,7 @@ describe('a stream', () => {
     expect(await after('1000000000000-0')).toBe(eventSortKey({ ms: 1_000_000_000_000, n: 0 }));
     expect(await after('nonsense')).toBe('');
     expect(await after('9999999999999-0')).toBe('');
-    // The newest was deleted: it is still known as given.
+    // The newest event was deleted; its id is still known.
     const newest = eventRow('', 9).sort_key;
     await store.collection(states).insert({
       id,

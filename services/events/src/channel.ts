@@ -3,15 +3,15 @@ import { events, logs } from '@wellspring/store/collections/events';
 import type { Store } from '@wellspring/store/port';
 import { type EventRecord, recordOfEvent, recordsOfLog } from './record.ts';
 
-/** What one list or stream shows. All keys are sort keys (core/event-id); records come with their payloads. */
+/** The events of one list or stream. All keys are sort keys (core/event-id); records include their payloads. */
 export interface Channel {
-  /** Tells channels apart within this process. */
+  /** Identifies the channel within this process. */
   key: string;
   /** Newest first, older than `before` (exclusive; undefined: from the newest). */
   older(before: string | undefined, limit: number): Promise<EventRecord[]>;
   /** Oldest first, newer than `after` (exclusive). */
   newer(after: string, limit: number): Promise<EventRecord[]>;
-  /** How many are newer than `after` (exclusive), at most `atMost`. */
+  /** Number of events newer than `after` (exclusive), at most `atMost`. */
   countNewer(after: string, atMost: number): Promise<number>;
   newestKey(): Promise<string | undefined>;
 }
@@ -54,7 +54,7 @@ function eventChannel(store: Store, field: 'partition' | 'channel', value: strin
   };
 }
 
-/** The largest sort key of the same millisecond: log rows hold consecutive ids of one. */
+/** The largest sort key of the same millisecond: the ids of a log row share one. */
 const lastKeyOf = (rowKey: string, count: number) => {
   const first = parseEventId(eventIdOfSortKey(rowKey))!;
   return eventSortKey({ ms: first.ms, n: first.n + count - 1 });
@@ -82,7 +82,7 @@ function logChannel(store: Store, emitterId: string): Channel {
     return records.slice(0, limit);
   }
 
-  /** The row that `after` lies in may hold newer records too. */
+  /** The row that contains `after` may also contain newer records. */
   async function rowsFrom(after: string, limit: number) {
     const [within] = await rows.list({
       where: { emitter_id: emitterId, sort_key: { lte: after } },
@@ -107,7 +107,7 @@ function logChannel(store: Store, emitterId: string): Channel {
       return records.filter((one) => one.sortKey > after).slice(0, limit);
     },
     async countNewer(after, atMost) {
-      // Every row holds a record at least, so the rows need to be read only when there are few.
+      // Every row has at least one record, so the rows are read only if there are few.
       const where = { emitter_id: emitterId, sort_key: { gt: after } };
       if ((await rows.count(where, atMost)) >= atMost) return atMost;
       const records = (await rowsFrom(after, atMost)).flatMap(recordsOfLog);

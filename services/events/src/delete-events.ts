@@ -9,11 +9,11 @@ import { deleteRange } from './delete-range.ts';
 function keyOf(param: 'start_id' | 'end_id', text: string | undefined): string | undefined {
   if (text === undefined) return undefined;
   const id = parseEventId(text);
-  if (!id) throw invalidParameter(param, `${param} has to be the id of an event, <ms>-<n>.`);
+  if (!id) throw invalidParameter(param, `${param} must be the id of an event, <ms>-<n>.`);
   return eventSortKey(id);
 }
 
-/** Answers when the rows are gone. */
+/** Responds after the rows are deleted. */
 export function deleteRoutes({ store }: Pick<Deps, 'store'>): Route[] {
   return [
     route(deleteSourceEvents, async ({ principal, params, input }) => {

@@ -3,7 +3,7 @@ import { events, type LogRow, logs } from '@wellspring/store/collections/events'
 import type { Store } from '@wellspring/store/port';
 import { channelOf } from './channel.ts';
 
-const BATCH = 500;
+const BATCH_SIZE = 500;
 
 /** Sort keys, both inclusive. */
 interface Range {
@@ -11,7 +11,7 @@ interface Range {
   end: string;
 }
 
-/** Deletes a range of a channel, in batches that hold up nobody. Events that come meanwhile stay. */
+/** Deletes a range of a channel in small batches. Events emitted meanwhile are not deleted. */
 export async function deleteRange(
   store: Store,
   emitterId: string,
@@ -31,10 +31,10 @@ export async function deleteRange(
         ? { partition: `${emitterId}/${eventName}` }
         : { channel: `${emitterId}/events/${eventName}` };
   const sort_key = { gte: range.start, lte: range.end };
-  while ((await store.collection(events).removeWhere({ ...where, sort_key }, BATCH)) === BATCH);
+  while ((await store.collection(events).removeWhere({ ...where, sort_key }, BATCH_SIZE)) === BATCH_SIZE);
 }
 
-/** What is left of a run's logs without the range: up to two rows. */
+/** The logs of a run without the range: up to two rows. */
 export function withoutRange(row: LogRow, { start, end }: Range): LogRow[] {
   const first = parseEventId(eventIdOfSortKey(row.sort_key))!;
   const records = JSON.parse(row.records) as unknown[];
@@ -58,14 +58,14 @@ async function deleteLogs(store: Store, emitterId: string, range: Range): Promis
   const rows = store.collection(logs);
   const trim = async (row: LogRow) => {
     const left = withoutRange(row, range);
-    // One turn: the store makes them durable together.
+    // In one turn, so that the store commits them together.
     const writes: Promise<unknown>[] = left.map(({ id, count, records, ...rest }) =>
       id === row.id ? rows.patch(id, { count, records }) : rows.insertMany([{ id, count, records, ...rest }]),
     );
     if (!left.some(({ id }) => id === row.id)) writes.push(rows.remove(row.id));
     await Promise.all(writes);
   };
-  // The row at either edge may reach beyond it; what lies between goes whole.
+  // The rows at the edges may extend beyond the range and are trimmed.
   const edges = [range.start, range.end].map((edge) =>
     rows.list({
       where: { emitter_id: emitterId, sort_key: { lte: edge } },
@@ -77,5 +77,5 @@ async function deleteLogs(store: Store, emitterId: string, range: Range): Promis
   const found = new Map((await Promise.all(edges)).flat().map((row) => [row.id, row]));
   for (const row of found.values()) await trim(row);
   const inner = { emitter_id: emitterId, sort_key: { gte: range.start, lte: range.end } };
-  while ((await rows.removeWhere(inner, BATCH)) === BATCH);
+  while ((await rows.removeWhere(inner, BATCH_SIZE)) === BATCH_SIZE);
 }

@@ -2,27 +2,27 @@ import type { Clock } from '@wellspring/core/clock';
 import type { Channel } from './channel.ts';
 import type { SharedReads } from './frames.ts';
 
-/** Where a stream goes. */
+/** The destination of a stream. */
 export interface Sink {
-  /** Resolves when the reader may get more; false: the reader is gone or too slow, nothing more is sent. */
+  /** Resolves when the reader takes more; false if it is disconnected or too slow. */
   send(text: string): Promise<boolean>;
 }
 
-/** `events`: there may be something to read; `changed`: it is to be asked whether the stream may go on. */
+/** `events`: there may be new events; `changed`: access must be checked. */
 export type Wake = (why: 'events' | 'changed') => void;
 
 export interface Follow {
   channel: Channel;
-  /** Sort key: later events are sent. */
+  /** Sort key; later events are sent. */
   after: string;
   sink: Sink;
   reads: SharedReads;
   clock: Clock;
   /** Ends the stream. */
   signal: AbortSignal;
-  /** Gives the function that ends the calls. */
+  /** Returns a function that unsubscribes. */
   onWake(wake: Wake): () => void;
-  /** Whether the stream may go on; asked with every handshake and when something changed. */
+  /** Whether the stream may continue; called with every handshake and on `changed`. */
   mayContinue(): Promise<boolean>;
 }
 
@@ -30,14 +30,14 @@ export const HANDSHAKE_MS = 15_000;
 export const HANDSHAKE = ':sse-handshake\n\n';
 
 /**
- * Sends the events of a channel after a cursor, for ever: each once and in order, since every one is read from the
- * store by its place; a wake-up only says when to look. Resolves when the stream is over.
+ * Sends the events of a channel after a cursor, each once and in order: all are read from the store by sort key, and a
+ * wake-up only triggers a read. Resolves when the stream ends.
  */
 export async function follow(options: Follow): Promise<void> {
   const { channel, sink, reads, clock, signal } = options;
   let { after } = options;
   let woken = false;
-  // Asked at once: the source may have gone while the stream was being opened.
+  // The source may have been deleted while the stream was being opened.
   let changed = true;
   let endSleep = () => {};
   const unsubscribe = options.onWake((why) => {

@@ -4,7 +4,7 @@ import type { Channel } from './channel.ts';
 import { createSharedReads } from './frames.ts';
 import type { EventRecord } from './record.ts';
 
-/** A channel with events of these sizes, which counts the characters that were read at a time. */
+/** A channel with events of these sizes that records the characters per read. */
 function channelOf(sizes: readonly number[]) {
   const records = sizes.map((size, n): EventRecord => {
     const metadata = { emit_id: '', emitter_id: 'dc_1', name: '', id: null, summary: null, ts: null };
@@ -36,7 +36,7 @@ async function readAll(channel: Channel) {
 const idsOf = (texts: string[]) => [...texts.join('').matchAll(/^id: (\S+)$/gm)].map(([, id]) => id);
 const ids = (count: number) => Array.from({ length: count }, (_, n) => `1-${n}`);
 
-test('large events are sent one by one, however many wait', async () => {
+test('large events are sent one by one', async () => {
   const { channel, reads } = channelOf(Array(40).fill(3_000_000));
   const texts = await readAll(channel);
   expect(idsOf(texts)).toEqual(ids(40));
@@ -44,19 +44,19 @@ test('large events are sent one by one, however many wait', async () => {
   expect(Math.max(...reads)).toBeLessThan(5 * 3_000_000);
 });
 
-test('small events are sent together, and of few events the first read is the only one', async () => {
+test('small events are sent together, few events with a single read', async () => {
   const many = channelOf(Array(70).fill(10));
   const texts = await readAll(many.channel);
   expect(idsOf(texts)).toEqual(ids(70));
   expect(texts).toHaveLength(3);
-  // The first of a page tell how large the others may be.
+  // The first events of a page predict the size of the others.
   expect(many.reads.length).toBeLessThanOrEqual(2 * 3 + 1);
   const few = channelOf([10, 10]);
   await createSharedReads().read(few.channel, '');
   expect(few.reads).toHaveLength(1);
 });
 
-test('what comes in any sizes is sent once and in order', async () => {
+test('events of any sizes are sent once and in order', async () => {
   const sizes = Array.from({ length: 100 }, (_, n) => (n % 7 === 0 ? 200_000 : n % 3 === 0 ? 30_000 : 5));
   const { channel } = channelOf(sizes);
   expect(idsOf(await readAll(channel))).toEqual(ids(100));

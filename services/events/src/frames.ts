@@ -1,45 +1,42 @@
 import type { Channel } from './channel.ts';
 import { frameOf } from './record.ts';
 
-/** Consecutive events of a channel, ready to be sent. */
+/** Consecutive events of a channel as text of a stream. */
 export interface Frames {
   text: string;
   /** Sort key of the last one: the cursor for the next read. */
   last: string;
 }
 
-/**
- * Reads of channels, shared: all streams that stand at the same place of a channel share one read and one text, so
- * that waking thousands of readers costs the store one question.
- */
+/** Shared reads of channels: all streams with the same cursor share one read and one text. */
 export interface SharedReads {
-  /** The events after a cursor, oldest first; undefined when there are none yet. */
+  /** The events after a cursor, oldest first; undefined if there are none. */
   read(channel: Channel, after: string): Promise<Frames | undefined>;
-  /** Something was added: reads that are under way may have missed it and are not shared any more. */
+  /** To be called for new events: reads in progress may have missed them and are no longer shared. */
   outdated(channel: Channel): void;
 }
 
-/** Events sent at a time, and the first of them that are read: there may be few, and they may be large. */
-const PAGE = 32;
-const FIRST = 4;
-/** What is sent at a time ends with the event that goes beyond it: each slow reader holds such a text. */
-const PAGE_CHARS = 256 * 1024;
+/** Events per text, and events of the first read: there may be few, and they may be large. */
+const PAGE_SIZE = 32;
+const FIRST_PAGE_SIZE = 4;
+/** Length after which a text ends: each slow reader holds one in memory. */
+const MAX_PAGE_CHARS = 256 * 1024;
 
 export function createSharedReads(): SharedReads {
   const underWay = new Map<string, Map<string, Promise<Frames | undefined>>>();
 
   async function load(channel: Channel, after: string): Promise<Frames | undefined> {
     let [text, last, count] = ['', after, 0];
-    /** How many more there is room for, should they be as large as those before. */
+    /** Number of further events that fit, assuming the same average size. */
     const fitting = () =>
-      Math.min(PAGE - count, Math.ceil(((PAGE_CHARS - text.length) * count) / text.length));
-    for (let size = FIRST; count < PAGE && text.length < PAGE_CHARS; size = fitting()) {
+      Math.min(PAGE_SIZE - count, Math.ceil(((MAX_PAGE_CHARS - text.length) * count) / text.length));
+    for (let size = FIRST_PAGE_SIZE; count < PAGE_SIZE && text.length < MAX_PAGE_CHARS; size = fitting()) {
       const records = await channel.newer(last, size);
       for (const record of records) {
         text += frameOf(record);
         last = record.sortKey;
         count += 1;
-        if (text.length >= PAGE_CHARS) break;
+        if (text.length >= MAX_PAGE_CHARS) break;
       }
       if (records.length < size) break;
     }

@@ -17,15 +17,15 @@ interface ListInput {
 }
 
 const DEFAULT_LIMIT = 10;
-/** Read at a time, so that a page of large events does not have to be in memory twice. */
-const CHUNK = 16;
-/** A page of expanded events ends early at this size; the next page follows by its cursor. */
-const PAGE_BYTES = 32 * 1024 * 1024;
+/** Events per read, so that a page of large events is not in memory twice. */
+const CHUNK_SIZE = 16;
+/** A page of expanded events ends at this size. */
+const MAX_PAGE_BYTES = 32 * 1024 * 1024;
 
 const keyOf = (cursor: string, param: 'after' | 'before') =>
   eventSortKey(parseEventId(decodeCursor(cursor, param, 'event'))!);
 
-/** One page of the newest 100 events of a channel, newest first; the event ids themselves are the cursors. */
+/** One page of the newest 100 events of a channel, newest first; event ids are the cursors. */
 export async function pageOf(channel: Channel, input: ListInput) {
   const { after, before, expand } = input;
   const limit = Math.min(input.limit ?? DEFAULT_LIMIT, LIMITS.retrievable);
@@ -44,7 +44,7 @@ export async function pageOf(channel: Channel, input: ListInput) {
   };
 }
 
-/** Older than the cursor, as far as the list reaches. */
+/** Events older than the cursor, among the newest 100. */
 async function pageAfter(channel: Channel, key: string | undefined, limit: number): Promise<EventRecord[]> {
   let wanted = limit;
   if (key !== undefined) {
@@ -53,8 +53,8 @@ async function pageAfter(channel: Channel, key: string | undefined, limit: numbe
     wanted = Math.min(limit, LIMITS.retrievable - newer - (at?.sortKey === key ? 1 : 0));
   }
   const records: EventRecord[] = [];
-  for (let bound = key, bytes = 0; records.length < wanted && bytes < PAGE_BYTES; ) {
-    const size = Math.min(CHUNK, wanted - records.length);
+  for (let bound = key, bytes = 0; records.length < wanted && bytes < MAX_PAGE_BYTES; ) {
+    const size = Math.min(CHUNK_SIZE, wanted - records.length);
     const chunk = await channel.older(bound, size);
     records.push(...chunk);
     bytes += chunk.reduce((sum, one) => sum + one.payload.length, 0);
@@ -64,7 +64,7 @@ async function pageAfter(channel: Channel, key: string | undefined, limit: numbe
   return records;
 }
 
-/** The nearest newer ones, without those that have slipped out of the newest 100. */
+/** The nearest newer events, among the newest 100. */
 async function pageBefore(channel: Channel, key: string, limit: number): Promise<EventRecord[]> {
   if ((await channel.countNewer(key, LIMITS.retrievable + 1)) > LIMITS.retrievable) {
     return (await channel.older(undefined, LIMITS.retrievable)).slice(-limit);
@@ -72,7 +72,7 @@ async function pageBefore(channel: Channel, key: string, limit: number): Promise
   return (await channel.newer(key, limit)).reverse();
 }
 
-/** The lists of what a source emitted, of its errors and of its logs. */
+/** Lists of the events, errors and logs of a source. */
 export function listRoutes({ store }: Pick<Deps, 'store'>): Route[] {
   return [
     route(listSourceEvents, async ({ principal, params, input }) => {

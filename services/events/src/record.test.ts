@@ -15,7 +15,7 @@ const record = (payload: string): EventRecord => ({
 const json = fc.json({ stringUnit: 'binary' });
 
 describe('a frame of a stream', () => {
-  test('is one id and one line of data that holds the payload byte for byte', () => {
+  test('has one id and one data line with the payload byte for byte', () => {
     fc.assert(
       fc.property(json, (text) => {
         const payload = JSON.stringify(JSON.parse(text));
@@ -32,7 +32,7 @@ describe('a frame of a stream', () => {
 });
 
 describe('an event of a list', () => {
-  test('up to 1 KB is whole, beyond it is the beginning of its JSON text', () => {
+  test('is complete up to 1 KB, beyond it the start of its JSON text', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme', maxLength: 2000 }), (text) => {
         const payload = JSON.stringify(text);
@@ -70,7 +70,7 @@ describe('logs of a run', () => {
     expect(new Set(records.map(({ metadata }) => metadata.emit_id)).size).toBe(3);
   });
 
-  test('without a range are exactly those outside of it, under their own ids', () => {
+  test('without a range are exactly the others, with unchanged ids', () => {
     const key = fc.integer({ min: 0, max: 20 }).map((n) => `000001700000000-${String(n).padStart(9, '0')}`);
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 10 }), key, key, (count, start, end) => {

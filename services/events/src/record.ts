@@ -3,7 +3,7 @@ import { eventIdOfSortKey, eventSortKey, parseEventId } from '@wellspring/core/e
 import { truncateUtf8 } from '@wellspring/core/truncate';
 import type { EventRow, LogRow } from '@wellspring/store/collections/events';
 
-/** One event of whatever stream, between the store and the API. */
+/** One event of any stream, between the store and the API. */
 export interface EventRecord {
   sortKey: string;
   id: string;
@@ -35,7 +35,7 @@ export const recordOfEvent = (row: EventRow): EventRecord => ({
   payload: row.payload,
 });
 
-/** The records of one run's logs, oldest first: their ids follow that of the row. */
+/** The records of a log row, oldest first, with consecutive ids. */
 export function recordsOfLog(row: LogRow): EventRecord[] {
   const first = parseEventId(eventIdOfSortKey(row.sort_key))!;
   return (JSON.parse(row.records) as unknown[]).map((record, index) => {
@@ -57,7 +57,7 @@ export function recordsOfLog(row: LogRow): EventRecord[] {
   });
 }
 
-/** An event as lists show it; over 1 KB and not expanded, `event` is the beginning of its JSON text. */
+/** An event in a list; over 1 KB and not expanded, `event` is the start of its JSON text. */
 export function summaryOf(record: EventRecord, expand: boolean) {
   const { id, indexedAtMs, metadata, payload } = record;
   const cut = !expand && Buffer.byteLength(payload) > LIMITS.summaryBytes;
@@ -69,7 +69,7 @@ export function summaryOf(record: EventRecord, expand: boolean) {
   };
 }
 
-/** An event as streams send it: one frame, the payload byte for byte as it was emitted. */
+/** An event in a stream: one frame with the emitted payload byte for byte. */
 export function frameOf({ id, indexedAtMs, metadata, payload }: EventRecord): string {
   const data = `{"id":"${id}","indexed_at_ms":${indexedAtMs},"event":${payload},"metadata":${JSON.stringify(metadata)}}`;
   return `id: ${id}\ndata: ${data}\n\n`;

@@ -4,8 +4,8 @@ import type { Store } from '@wellspring/store/port';
 import type { Channel } from './channel.ts';
 
 /**
- * The sort key after which a stream begins. Without an id: after what exists now. With one: after that event; an id
- * that this emitter never gave means everything that is retained.
+ * The sort key after which a stream starts. Without an id: after the newest event. With an id: after that event; an id
+ * unknown to the emitter means all retained events.
  */
 export async function resumeAfter(
   store: Store,
@@ -20,7 +20,7 @@ export async function resumeAfter(
   if (!id) return '';
   const key = eventSortKey(id);
   if (key <= newest) return key;
-  // Either the newer events were deleted, or the id is none of ours; then waiting for later ones would be for ever.
+  // Either newer events were deleted, or the id is unknown: waiting for later events would never end.
   const state = await store.collection(states).get(emitterId);
   const stream = eventName?.startsWith('$') ? eventName : 'events';
   return key <= (state?.last_ids[stream] ?? '') ? key : '';

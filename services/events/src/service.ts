@@ -7,7 +7,7 @@ import { streamRoute } from './stream.ts';
 
 type EventsDeps = Pick<Deps, 'store' | 'pubsub' | 'clock' | 'metrics'>;
 
-/** What emitters emitted, as lists and as streams. Streams end when the worker is told to stop. */
+/** Lists and streams of events. Streams end when the worker stops. */
 export function createEventsService(deps: EventsDeps): Service {
   const draining = new AbortController();
   return {

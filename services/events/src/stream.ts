@@ -9,14 +9,14 @@ import { follow, HANDSHAKE, type Wake } from './follow.ts';
 import type { SharedReads } from './frames.ts';
 import { resumeAfter } from './resume.ts';
 
-/** What a client should wait before it connects again, in ms. */
-const RETRY_MS = 3_000;
+/** Delay before a client reconnects. */
+const RETRY_DELAY_MS = 3_000;
 
 type StreamDeps = Pick<Deps, 'store' | 'pubsub' | 'clock' | 'metrics'>;
 
 /**
- * Events of a source as they come, as server-sent events: without gap or duplicate over any number of connections
- * that resume by Last-Event-ID. Ends when the source is deleted, the key revoked, or `draining` aborted.
+ * Events of a source as server-sent events, without gap or duplicate across connections that resume by Last-Event-ID.
+ * Ends when the source is deleted, the key is revoked, or `draining` aborts.
  */
 export function streamRoute(deps: StreamDeps, reads: SharedReads, draining: AbortSignal): Route {
   const { store, pubsub, clock } = deps;
@@ -38,7 +38,7 @@ export function streamRoute(deps: StreamDeps, reads: SharedReads, draining: Abor
     const sink = openStream(res);
     open += 1;
     try {
-      if (!(await sink.send(`retry: ${RETRY_MS}\n\n${HANDSHAKE}`))) return;
+      if (!(await sink.send(`retry: ${RETRY_DELAY_MS}\n\n${HANDSHAKE}`))) return;
       await follow({
         channel,
         after,

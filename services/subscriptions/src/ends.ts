@@ -9,9 +9,8 @@ import { webhooks } from '@wellspring/store/collections/webhooks';
 import type { Store } from '@wellspring/store/port';
 
 /**
- * Makes sure that the principal may listen to this emitter: a source, the owner (himself or an organization) of all
- * that emits, or one of the globs.
- * @throws Problem 400 for another glob or no id at all, 404 for unknown and foreign ones alike
+ * Checks that the principal may listen to this emitter: a source, an owner (the user or an organization), or a glob.
+ * @throws Problem 400 for a malformed id or glob, 404 for unknown emitters and those of other tenants
  */
 export async function checkEmitter(store: Store, principal: Principal, id: string): Promise<void> {
   if (isGlob(id)) return;
@@ -25,15 +24,15 @@ export async function checkEmitter(store: Store, principal: Principal, id: strin
   if (!id.startsWith('dc_') && !id.startsWith('p_')) {
     throw invalidParameter(
       'emitter_id',
-      'emitter_id has to be the id of a source or workflow, or a pattern.',
+      'emitter_id must be the id of a source or workflow, or a pattern.',
     );
   }
   if (!(await mayUseSource(store, principal, id))) throw notFound('emitter', id);
 }
 
 /**
- * Makes sure that the principal may send to this listener: a source or a webhook.
- * @throws Problem 400 for a glob or no id at all, 404 for unknown and foreign ones alike
+ * Checks that the principal may send to this listener: a source or a webhook.
+ * @throws Problem 400 for a malformed id, 404 for unknown listeners and those of other tenants
  */
 export async function checkListener(store: Store, principal: Principal, id: string): Promise<void> {
   if (id.startsWith('wh_') && !id.includes('*')) {
@@ -42,19 +41,19 @@ export async function checkListener(store: Store, principal: Principal, id: stri
     return;
   }
   if (!/^(?:dc|p)_[^*]*$/.test(id)) {
-    throw invalidParameter('listener_id', 'listener_id has to be the id of a source, workflow or webhook.');
+    throw invalidParameter('listener_id', 'listener_id must be the id of a source, workflow or webhook.');
   }
   if (!(await mayUseSource(store, principal, id))) throw notFound('listener', id);
 }
 
 async function mayUseSource(store: Store, principal: Principal, id: string): Promise<boolean> {
   if (!isId('dc', id)) return false;
-  // Its code may subscribe it while it is still being deployed.
+  // The code of a source may subscribe it during its deployment.
   const source = await store.collection(sources).get(id);
   return source !== undefined && canRead(principal, source.owner_id);
 }
 
-/** The channel, '' when it is not given. @throws Problem 400 when it has more than 256 bytes */
+/** The channel, '' by default. @throws Problem 400 for more than 256 bytes */
 export function checkEventName(name: string | undefined): string {
   if (name === undefined) return '';
   if (Buffer.byteLength(name) > LIMITS.eventName) {
@@ -63,7 +62,7 @@ export function checkEventName(name: string | undefined): string {
   return name;
 }
 
-/** @throws Problem 400 when the parameter was left empty */
+/** @throws Problem 400 for an empty parameter */
 export function notEmpty(param: string, value: string): string {
   if (value === '') throw missingParameter(param);
   return value;

@@ -100,7 +100,7 @@ async function webhook(owner_id: string = ALICE.user_id): Promise<string> {
 }
 
 describe('creating', () => {
-  test('gives one subscription for a triple, however often and at once it is asked for', async () => {
+  test('creates one subscription per triple, also concurrently', async () => {
     const triple = { emitter_id: await source(), listener_id: await webhook() };
     const answers = await Promise.all(Array.from({ length: 20 }, () => api('POST', triple)));
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
@@ -117,7 +117,7 @@ describe('creating', () => {
     expect(named.json.data.id).not.toBe(first.id);
   });
 
-  test('takes every emitter and listener that the caller reaches', async () => {
+  test('accepts every emitter and listener that the caller may access', async () => {
     const [own, ofOrg] = [await source(), await source(ORG)];
     for (const emitter_id of [own, ofOrg, 'dc_*', 'p_*', ALICE.user_id, ORG]) {
       for (const listener_id of [own, await webhook(), await webhook(ORG)]) {
@@ -126,7 +126,7 @@ describe('creating', () => {
     }
   });
 
-  test('finds neither what is unknown nor what is foreign', async () => {
+  test('returns 404 for unknown emitters and listeners and those of other tenants', async () => {
     const [own, hook] = [await source(), await webhook()];
     const [foreign, foreignHook] = [await source(BOB.user_id), await webhook(BOB.user_id)];
     for (const emitter_id of [foreign, BOB.user_id, 'o_0000000009', 'dc_0000000000', 'p_0000000000', 'dc_']) {
@@ -176,7 +176,7 @@ describe('lists and deletions', () => {
   const ids = async (...call: Parameters<typeof api>) =>
     (await api(...call)).json.data.map(({ id }: { id: string }) => id);
 
-  test('act within the organization that is named, else on the own subscriptions', async () => {
+  test('apply to the given organization, else to the user\'s subscriptions', async () => {
     const triple = { emitter_id: await source(ORG), listener_id: await webhook(ORG) };
     const own = (await api('POST', triple)).json.data.id;
     const ofOrg = (await api('POST', { ...triple, org_id: ORG })).json.data.id;
@@ -191,7 +191,7 @@ describe('lists and deletions', () => {
     expect((await api('DELETE', triple)).status).toBe(204);
   });
 
-  test('an absent event_name means the default channel when deleting, any when finding', async () => {
+  test('an absent event_name means the default channel when deleting, any channel when listing', async () => {
     const triple = { emitter_id: await source(), listener_id: await webhook() };
     const named = (await api('POST', { ...triple, event_name: 'orders' })).json.data.id;
     expect((await api('DELETE', triple)).status).toBe(404);
@@ -202,7 +202,7 @@ describe('lists and deletions', () => {
     expect(await ids('GET', {})).toEqual([named]);
   });
 
-  test('nobody deletes the subscription of somebody else', async () => {
+  test('a subscription of another tenant cannot be deleted', async () => {
     const triple = { emitter_id: await source(), listener_id: await webhook() };
     const { id } = (await api('POST', triple)).json.data;
     expect((await api('DELETE', triple, BOB)).status).toBe(404);

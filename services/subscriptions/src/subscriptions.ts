@@ -26,7 +26,7 @@ const present = (row: SubscriptionRow) => ({
 
 type Triple = Pick<SubscriptionRow, 'owner_id' | 'emitter_id' | 'listener_id' | 'event_name'>;
 
-/** The subscription of this triple, made if its owner does not have it yet. */
+/** Finds or creates the owner's subscription of this triple. */
 async function subscribe(
   store: Store,
   triple: Triple,
@@ -45,13 +45,13 @@ async function subscribe(
         created_at: Math.floor(now / 1000),
       }));
     } catch (error) {
-      // Somebody else was faster: look again.
+      // Another request has created it: find it.
       if (!(error instanceof ConflictError)) throw error;
     }
   }
 }
 
-/** Who listens to whom. The delivery service reads these rows for every event. */
+/** Routes of subscriptions. The delivery service reads the rows for every event. */
 export function subscriptionRoutes({ store, clock }: Pick<Deps, 'store' | 'clock'>): Route[] {
   const rows = store.collection(subscriptions);
 

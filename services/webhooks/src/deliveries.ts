@@ -16,11 +16,11 @@ import { needActive, ownDelivery, ownWebhook } from './own.ts';
 import { presentDelivery } from './present.ts';
 import { parseSince } from './since.ts';
 
-const BATCH = 500;
+const BATCH_SIZE = 500;
 
 type DeliveriesDeps = Pick<Deps, 'store' | 'pubsub' | 'clock'>;
 
-/** Deliveries by hand. What is made due here is found by the claim loop of the delivery service. */
+/** Manual deliveries. The claim loop of the delivery service finds what is made due here. */
 export function deliveryRoutes({ store, pubsub, clock }: DeliveriesDeps): Route[] {
   const rows = store.collection(deliveries);
 
@@ -63,7 +63,7 @@ export function deliveryRoutes({ store, pubsub, clock }: DeliveriesDeps): Route[
       needActive(await ownWebhook(store, principal, delivery.webhook_id));
       const now = clock.now();
       const due = { status: 'pending' as const, due_at: now, failed_at_ms: null, created_at_ms: now };
-      // One that waits in line for a slot is as early as it can be.
+      // A parked delivery is due already.
       if (await rows.patch(delivery.id, due, { waiting: null })) pubsub.publish(DELIVERIES_DUE);
       const row = await rows.get(delivery.id);
       if (!row) throw notFound('delivery', delivery.id);
@@ -79,16 +79,16 @@ export function deliveryRoutes({ store, pubsub, clock }: DeliveriesDeps): Route[
       for (;;) {
         const recovered = await rows.claim(
           {
-            // What fails again meanwhile is left alone.
+            // Deliveries that fail meanwhile are not resent.
             where: { webhook_id: webhook.id, failed_at_ms: { gte: since, lte: now } },
             orderBy: 'failed_at_ms',
             order: 'asc',
-            limit: BATCH,
+            limit: BATCH_SIZE,
           },
           { status: 'pending', attempts: 0, due_at: now, failed_at_ms: null, created_at_ms: now },
         );
         count += recovered.length;
-        if (recovered.length < BATCH) break;
+        if (recovered.length < BATCH_SIZE) break;
       }
       if (count > 0) pubsub.publish(DELIVERIES_DUE);
       return { count };

@@ -9,7 +9,7 @@ import {
 } from '@wellspring/store/collections/webhooks';
 import type { Store } from '@wellspring/store/port';
 
-/** The webhook, if the principal may use it. @throws Problem 404 for unknown and foreign ones alike */
+/** The webhook, if the principal may use it. @throws Problem 404, also for other tenants' webhooks */
 export async function ownWebhook(store: Store, principal: Principal, id: string): Promise<WebhookRow> {
   const row = await store.collection(webhooks).get(id);
   if (!row || !canRead(principal, row.owner_id)) throw notFound('webhook', id);
@@ -23,7 +23,7 @@ export async function ownDelivery(store: Store, principal: Principal, id: string
   return row;
 }
 
-/** Nothing is sent to a webhook that is switched off. @throws Problem 409 */
+/** @throws Problem 409 for an inactive webhook */
 export function needActive(webhook: WebhookRow): void {
   if (!webhook.active) {
     throw conflict('webhook_inactive', `The webhook ${webhook.id} is inactive; enable it first.`);

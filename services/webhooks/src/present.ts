@@ -1,6 +1,6 @@
 import type { DeliveryRow, WebhookRow } from '@wellspring/store/collections/webhooks';
 
-/** A webhook as the API shows it: never with its secret. */
+/** A webhook in the API, without its secret. */
 export const presentWebhook = (row: WebhookRow) => ({
   id: row.id,
   user_id: row.user_id,
@@ -12,7 +12,7 @@ export const presentWebhook = (row: WebhookRow) => ({
   updated_at: row.updated_at,
 });
 
-/** A delivery as the API shows it. */
+/** A delivery in the API. */
 export const presentDelivery = (row: DeliveryRow) => ({
   id: row.id,
   webhook_id: row.webhook_id,

@@ -3,7 +3,7 @@ import type { Service } from '@wellspring/runtime/service';
 import { deliveryRoutes } from './deliveries.ts';
 import { webhookRoutes } from './webhooks.ts';
 
-/** Webhooks and their deliveries as users see and steer them; service delivery does the sending. */
+/** Routes of webhooks and deliveries; the service `delivery` sends them. */
 export function createWebhooksService(deps: Pick<Deps, 'store' | 'pubsub' | 'clock' | 'seal'>): Service {
   return { name: 'webhooks', routes: [...webhookRoutes(deps), ...deliveryRoutes(deps)] };
 }

@@ -26,7 +26,7 @@ describe('a point in time', () => {
     '1e9',
     'NaN',
     '170000000000000',
-  ])('%j is none', (text) => {
+  ])('%j is rejected', (text) => {
     expect(() => parseSince(text)).toThrow(expect.objectContaining({ status: 400, param: 'since' }));
   });
 });

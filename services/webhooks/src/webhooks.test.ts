@@ -117,7 +117,7 @@ async function delivery(webhookId: string, fields: Partial<DeliveryRow> = {}): P
 }
 
 describe('a webhook', () => {
-  test('shows its secret when it is made and when it is rotated, and nowhere else', async () => {
+  test('shows its secret only on creation and rotation', async () => {
     const made = await make({ name: 'Größe ✓' });
     expect(made).toMatchObject({ url: HOOK, name: 'Größe ✓', description: null, active: true });
     expect(made.secret).toMatch(/^whsec_/);
@@ -139,7 +139,7 @@ describe('a webhook', () => {
     }
   });
 
-  test('keeps what an update does not give, takes null, and forgets failures when it begins anew', async () => {
+  test('an update keeps absent fields, accepts null, and resets failures on reactivation', async () => {
     const { id } = await make({ name: 'one', description: 'two' });
     const put = async (body: object) => (await api('PUT', `/webhooks/${id}`, body)).json;
     expect((await put({ description: null })).data).toMatchObject({
@@ -157,7 +157,7 @@ describe('a webhook', () => {
     }
   });
 
-  test('goes with its subscriptions and deliveries', async () => {
+  test('is deleted with its subscriptions and deliveries', async () => {
     const [{ id }, other] = [await make(), await make()];
     for (const [n, listener_id] of [id, other.id].entries()) {
       await store.collection(subscriptions).insert({
@@ -180,7 +180,7 @@ describe('a webhook', () => {
     expect(left.map((rows) => rows.length)).toEqual([1, 1]);
   });
 
-  test('of somebody else is unknown; one of an organization is open to its members', async () => {
+  test('of another tenant returns 404; one of an organization is open to its members', async () => {
     const own = await make();
     const ofOrg = await make({ org_id: ORG });
     const failed = await delivery(own.id);
@@ -210,7 +210,7 @@ describe('a webhook', () => {
   });
 });
 
-describe('deliveries by hand', () => {
+describe('manual deliveries', () => {
   const get = (id: string) => store.collection(deliveries).get(id);
   const dueSignals = () => {
     let count = 0;
@@ -231,7 +231,7 @@ describe('deliveries by hand', () => {
     await eventually(() => signals() === 1);
   });
 
-  test('a resend counts on; one that waits for a slot stays where it is', async () => {
+  test('a resend continues the count; a parked delivery keeps its place', async () => {
     const { id } = await make();
     const [done, waiting] = [
       await delivery(id, { status: 'delivered', attempts: 3 }),
@@ -239,7 +239,7 @@ describe('deliveries by hand', () => {
     ];
     const { status, json } = await api('POST', `/deliveries/${done.id}/resend`);
     expect([status, json.data]).toMatchObject([202, { id: done.id, status: 'pending', attempts: 3 }]);
-    // It is kept for its whole time once more: it must not go before it is delivered.
+    // Retention starts anew: it must not be removed before it is delivered.
     expect(await get(done.id)).toMatchObject({
       due_at: clock.now(),
       attempts: 3,
@@ -249,7 +249,7 @@ describe('deliveries by hand', () => {
     expect(await get(waiting.id)).toEqual(waiting);
   });
 
-  test('a resend leaves alone what gets in line for a slot at the same moment', async () => {
+  test('a resend does not change a delivery that is parked at the same time', async () => {
     const { id } = await make();
     const { id: pending } = await delivery(id, { status: 'pending', failed_at_ms: null });
     onRead = () => store.collection(deliveries).patch(pending, { waiting: id });
@@ -257,7 +257,7 @@ describe('deliveries by hand', () => {
     expect(await get(pending)).toMatchObject({ waiting: id, due_at: null });
   });
 
-  test('recovery takes all that failed since, from the beginning, and each once', async () => {
+  test('recovery resends every delivery failed since then once, with a new count', async () => {
     const { id } = await make();
     const other = await make();
     const old = await delivery(id, { failed_at_ms: clock.now() - 60_000 });
@@ -281,7 +281,7 @@ describe('deliveries by hand', () => {
     }
   });
 
-  test('nothing is sent to a webhook that is off', async () => {
+  test('an inactive webhook is sent nothing', async () => {
     const { id } = await make();
     const failed = await delivery(id);
     await api('PUT', `/webhooks/${id}`, { active: false });

@@ -23,12 +23,12 @@ import { ownWebhook } from './own.ts';
 import { presentWebhook } from './present.ts';
 import { checkUrl } from './url.ts';
 
-/** How long the secret before a rotation signs too. */
+/** Time for which the previous secret also signs after a rotation. */
 export const ROTATION_MS = 24 * 3_600_000;
 
 type WebhooksDeps = Pick<Deps, 'store' | 'pubsub' | 'clock' | 'seal'>;
 
-/** Webhooks themselves: made, read, changed, rotated, deleted. */
+/** Routes to create, read, update, rotate and delete webhooks. */
 export function webhookRoutes({ store, pubsub, clock, seal }: WebhooksDeps): Route[] {
   const rows = store.collection(webhooks);
   const seconds = () => Math.floor(clock.now() / 1000);
@@ -94,7 +94,7 @@ export function webhookRoutes({ store, pubsub, clock, seal }: WebhooksDeps): Rou
           name: input.name === undefined ? old.name : input.name,
           description: input.description === undefined ? old.description : input.description,
           active,
-          // A new address, or a new start, begins without the failures of the old.
+          // A new URL or a reactivation resets the failures.
           failing_since: (active && !old.active) || url !== undefined ? null : old.failing_since,
           updated_at: seconds(),
         };
