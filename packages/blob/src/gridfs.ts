@@ -1,7 +1,7 @@
 import type { Clock } from '@wellspring/core/clock';
 import { newSecret } from '@wellspring/core/ids';
 import { GridFSBucket, type Mongo } from '@wellspring/mongodb/client';
-import { answered } from '@wellspring/mongodb/errors';
+import { translateErrors } from '@wellspring/mongodb/errors';
 import type { Blob } from './port.ts';
 
 /** Ids are ours: nothing else is looked for. */
@@ -40,10 +40,10 @@ export function createGridFsBlob({ db, ping }: Mongo, { clock }: { clock: Clock 
 
   /** One collection after the other, before uploads that come at the same time would make them all at once. */
   async function makeIndexes(): Promise<void> {
-    await answered(files.createIndex({ 'metadata.until': 1 }));
-    await answered(uploads.createIndex({ started_at: 1 }));
+    await translateErrors(files.createIndex({ 'metadata.until': 1 }));
+    await translateErrors(uploads.createIndex({ started_at: 1 }));
     // As the driver would make it, and readers by its specification expect it.
-    await answered(chunks.createIndex({ files_id: 1, n: 1 }, { unique: true }));
+    await translateErrors(chunks.createIndex({ files_id: 1, n: 1 }, { unique: true }));
   }
 
   function prepared(): Promise<unknown> {
@@ -65,17 +65,17 @@ export function createGridFsBlob({ db, ping }: Mongo, { clock }: { clock: Clock 
   /** The bytes; undefined: it was removed meanwhile. */
   async function bytesOf(id: string): Promise<Uint8Array | undefined> {
     try {
-      return Buffer.concat(await answered(bucket.openDownloadStream(id as never).toArray()));
+      return Buffer.concat(await translateErrors(bucket.openDownloadStream(id as never).toArray()));
     } catch (error) {
-      if (await answered(files.findOne({ _id: id }))) throw error;
+      if (await translateErrors(files.findOne({ _id: id }))) throw error;
       return undefined;
     }
   }
 
   /** Gives false when it was gone already. */
   async function removeFile(id: string): Promise<boolean> {
-    const { deletedCount } = await answered(files.deleteOne({ _id: id }));
-    await answered(chunks.deleteMany({ files_id: id }));
+    const { deletedCount } = await translateErrors(files.deleteOne({ _id: id }));
+    await translateErrors(chunks.deleteMany({ files_id: id }));
     return deletedCount === 1;
   }
 
@@ -85,19 +85,21 @@ export function createGridFsBlob({ db, ping }: Mongo, { clock }: { clock: Clock 
       const id = given ?? newSecret();
       if (given !== undefined) {
         if (!ID.test(given)) throw new Error('no id of a blob');
-        if (await answered(files.findOne({ _id: given }))) return given;
+        if (await translateErrors(files.findOne({ _id: given }))) return given;
         // Of an attempt that was cut off.
-        await answered(chunks.deleteMany({ files_id: given }));
+        await translateErrors(chunks.deleteMany({ files_id: given }));
       }
       const now = clock.now();
-      await answered(uploads.updateOne({ _id: id }, { $set: { started_at: now } }, { upsert: true }));
-      await answered(upload(id, bytes, { until: now + ttlMs, contentType, filename: filename ?? null }));
+      await translateErrors(uploads.updateOne({ _id: id }, { $set: { started_at: now } }, { upsert: true }));
+      await translateErrors(
+        upload(id, bytes, { until: now + ttlMs, contentType, filename: filename ?? null }),
+      );
       // What stays is pruned, and leads to nothing that is removed.
-      await answered(uploads.deleteOne({ _id: id })).catch(() => {});
+      await translateErrors(uploads.deleteOne({ _id: id })).catch(() => {});
       return id;
     },
     async get(id) {
-      const file = ID.test(id) ? await answered(files.findOne({ _id: id })) : null;
+      const file = ID.test(id) ? await translateErrors(files.findOne({ _id: id })) : null;
       if (!file || file.metadata.until <= clock.now()) return undefined;
       const bytes = await bytesOf(id);
       const { contentType, filename, until } = file.metadata;
@@ -105,7 +107,7 @@ export function createGridFsBlob({ db, ping }: Mongo, { clock }: { clock: Clock 
     },
     async list() {
       const found = files.find({ 'metadata.until': { $gt: clock.now() } }, { projection: { _id: 1 } });
-      return (await answered(found.toArray())).map(({ _id }) => _id);
+      return (await translateErrors(found.toArray())).map(({ _id }) => _id);
     },
     async remove(id) {
       if (ID.test(id)) await removeFile(id);
@@ -113,15 +115,17 @@ export function createGridFsBlob({ db, ping }: Mongo, { clock }: { clock: Clock 
     async prune(now) {
       await prepared();
       const only = { projection: { _id: 1 } };
-      const over = await answered(files.find({ 'metadata.until': { $lte: now } }, only).toArray());
+      const over = await translateErrors(files.find({ 'metadata.until': { $lte: now } }, only).toArray());
       let removed = 0;
       for (const { _id } of over) if (await removeFile(_id)) removed += 1;
-      const cut = await answered(uploads.find({ started_at: { $lte: now - UPLOAD_MS } }, only).toArray());
+      const cut = await translateErrors(
+        uploads.find({ started_at: { $lte: now - UPLOAD_MS } }, only).toArray(),
+      );
       for (const { _id } of cut) {
-        if (!(await answered(files.findOne({ _id }, only)))) {
-          await answered(chunks.deleteMany({ files_id: _id }));
+        if (!(await translateErrors(files.findOne({ _id }, only)))) {
+          await translateErrors(chunks.deleteMany({ files_id: _id }));
         }
-        await answered(uploads.deleteOne({ _id }));
+        await translateErrors(uploads.deleteOne({ _id }));
       }
       return removed;
     },

@@ -6,14 +6,14 @@ import { eventually } from '@wellspring/testing/eventually';
 import { openNetwork } from '@wellspring/testing/network';
 import { withServers } from '@wellspring/testing/servers/servers';
 import { openMongo } from './client.ts';
-import { answered } from './errors.ts';
+import { translateErrors } from './errors.ts';
 
 const CUTS = 10;
 const TURNS = 20;
 
 await withServers(['mongodb'], ({ mongodb: url }) => {
-  // The driver wrote to sockets that were gone, and waited for ever: patches/mongodb@7.8.0.patch.
-  test('an operation that begins while its connection ends is answered or fails', async () => {
+  // The driver wrote to closed sockets and waited forever: patches/mongodb@7.8.0.patch.
+  test('an operation that starts while its connection closes is answered or fails', async () => {
     await using network = await openNetwork(url);
     const mongo = await openMongo({ url: network.url, database: `t${newSecret()}`, log: silentLog });
     const rows = mongo.db.collection<{ _id: string }>('rows');
@@ -22,7 +22,7 @@ await withServers(['mongodb'], ({ mongodb: url }) => {
     async function read(): Promise<void> {
       underWay += 1;
       try {
-        await answered(rows.find({ _id: { $in: ['a', 'b'] } }).toArray());
+        await translateErrors(rows.find({ _id: { $in: ['a', 'b'] } }).toArray());
       } catch (error) {
         if (!(error instanceof Unavailable)) unexpected.push(error);
       }
@@ -33,7 +33,7 @@ await withServers(['mongodb'], ({ mongodb: url }) => {
       for (let cut = 0; cut < CUTS; cut++) {
         await read();
         network.cut();
-        // In one of these turns the socket is gone, and the driver has not heard of it.
+        // In one of these turns the socket is closed and the driver does not know it.
         for (let turn = 0; turn < TURNS; turn++) {
           await new Promise(setImmediate);
           void read();

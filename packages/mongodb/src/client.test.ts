@@ -8,10 +8,10 @@ import { startMongo } from '@wellspring/testing/servers/mongodb';
 import type { TestServer } from '@wellspring/testing/servers/server';
 import { withPrograms } from '@wellspring/testing/servers/servers';
 import { BSON } from 'mongodb';
-import { LONGEST_MS, type Mongo, type MongoTarget, openMongo } from './client.ts';
-import { answered, duplicatesOf } from './errors.ts';
+import { MAX_OPERATION_MS, type Mongo, type MongoTarget, openMongo } from './client.ts';
+import { duplicatesOf, translateErrors } from './errors.ts';
 
-/** The names of the lines that were logged. */
+/** Names of the logged events. */
 function listLog(): { log: Log; lines: string[] } {
   const lines: string[] = [];
   const line = (_fields: object, event: string) => lines.push(event);
@@ -19,7 +19,7 @@ function listLog(): { log: Log; lines: string[] } {
   return { log, lines };
 }
 
-/** Answers every command in the same way: with what the driver asks first, or with a complaint. */
+/** Answers every command with the handshake or with an error. */
 async function fakeServer(reply: (command: BSON.Document) => BSON.Document) {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
@@ -56,18 +56,18 @@ async function fakeServer(reply: (command: BSON.Document) => BSON.Document) {
   };
 }
 
-describe('what no waiting mends ends the start', () => {
+describe('start fails without retry for', () => {
   const hello = { isWritablePrimary: true, ismaster: true, minWireVersion: 0, maxBsonObjectSize: 16_777_216 };
 
   test('a server that is too old', async () => {
     const server = await fakeServer(() => ({ ...hello, maxWireVersion: 7 }));
     await expect(openMongo({ url: `mongodb://${server.url}/x`, log: silentLog })).rejects.toThrow(
-      /MongoDB cannot be used: .*requires at least/,
+      /Unsupported MongoDB server: .*requires at least/,
     );
     await server.close();
   });
 
-  test('refused credentials; the error does not hold them', async () => {
+  test('refused credentials, which the error does not contain', async () => {
     const server = await fakeServer((command) =>
       'saslStart' in command
         ? { ok: 0, code: 18, codeName: 'AuthenticationFailed', errmsg: 'Authentication failed.' }
@@ -80,8 +80,8 @@ describe('what no waiting mends ends the start', () => {
     await server.close();
   });
 
-  test('a URL that is none', async () => {
-    await expect(openMongo({ url: 'mongodb://', log: silentLog })).rejects.toThrow(/URL of MongoDB/);
+  test('a malformed URL', async () => {
+    await expect(openMongo({ url: 'mongodb://', log: silentLog })).rejects.toThrow(/Invalid MongoDB URL/);
   });
 });
 
@@ -103,7 +103,7 @@ await withPrograms(['mongodb'], () => {
     return mongo;
   }
 
-  test('the database is that of the URL, and has a name where the URL has none', async () => {
+  test('the database is that of the URL, or the default name', async () => {
     expect((await open()).db.databaseName).toBe('wellspring');
     expect((await open({ url: server.url.replace('/?', '/named?') })).db.databaseName).toBe('named');
     expect((await open({ database: 'other' })).db.databaseName).toBe('other');
@@ -126,7 +126,7 @@ await withPrograms(['mongodb'], () => {
     );
   });
 
-  test('a value that is there already is told from other failures, with its place in the batch', async () => {
+  test('a duplicate is told from other refusals, with its index in the batch', async () => {
     const rows = (await open({ database: 'duplicates' })).db.collection<{ _id: number; n?: number }>('rows');
     await rows.insertOne({ _id: 1 });
     const one = await rows.insertOne({ _id: 1 }).catch(duplicatesOf);
@@ -142,7 +142,7 @@ await withPrograms(['mongodb'], () => {
   describe('an outage', () => {
     beforeEach(() => server.start());
 
-    test('a server that is not there yet is waited for, until the signal says no', async () => {
+    test('start waits for an unavailable server until the signal aborts', async () => {
       await server.kill();
       const { log, lines } = listLog();
       const abort = new AbortController();
@@ -153,13 +153,13 @@ await withPrograms(['mongodb'], () => {
 
       const begun = performance.now();
       const waiting = open();
-      // Longer than the driver looks for a server by itself.
+      // Longer than the server selection of the driver.
       await eventually(() => performance.now() - begun > 5_000);
       await server.start();
       await (await waiting).ping();
     }, 30_000);
 
-    test('operations fail in bounded time, and go again within 5 s of the return', async () => {
+    test('operations fail in bounded time, and recover within 5 s of the return', async () => {
       const { log, lines } = listLog();
       const mongo = await open({ log });
       const rows = mongo.db.collection<{ _id: number }>('outage');
@@ -167,9 +167,9 @@ await withPrograms(['mongodb'], () => {
       await server.kill();
       const begun = performance.now();
       for (const work of [() => rows.insertOne({ _id: 2 }), () => rows.findOne({}), () => mongo.ping()]) {
-        await expect(answered<unknown>(work())).rejects.toBeInstanceOf(Unavailable);
+        await expect(translateErrors<unknown>(work())).rejects.toBeInstanceOf(Unavailable);
       }
-      expect(performance.now() - begun).toBeLessThan(LONGEST_MS);
+      expect(performance.now() - begun).toBeLessThan(MAX_OPERATION_MS);
       await eventually(() => !mongo.isUp);
       await server.start();
       const back = performance.now();

@@ -2,24 +2,23 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Log } from '@wellspring/core/log';
 import { type Metrics, noMetrics } from '@wellspring/core/metrics';
 import { BSON, type Db, type Document, MongoClient, type MongoClientOptions } from 'mongodb';
-import { answered } from './errors.ts';
+import { translateErrors } from './errors.ts';
 
 export { Binary, type Collection, type Db, type Document, GridFSBucket } from 'mongodb';
 
-/** Bytes of a document as it is sent and stored. */
+/** Size of a document in BSON, bytes. */
 export const sizeOf = (document: Document): number => BSON.calculateObjectSize(document);
 
 /**
- * A connection to MongoDB, or to what speaks its protocol. The package is the one door to the driver.
+ * A connection to MongoDB or a compatible server. This package is the sole importer of the driver.
  *
- * A write is answered when a majority has journaled it; what is read is what a majority has, read from the primary.
- * The connection comes back by itself and for ever, within about a second of the server's return. While the server
- * does not answer, operations fail after at most LONGEST_MS. One that was sent may have been done all the same; the
- * driver sends it again only where the server can tell that it has seen it before.
+ * Writes are acknowledged after a majority has journaled them; reads go to the primary with majority read concern. The
+ * connection recovers within about a second of the server's return. Without an answer operations fail within
+ * MAX_OPERATION_MS, but may have been executed; the driver retries only idempotent ones.
  */
 export interface Mongo {
   readonly db: Db;
-  /** Whether there is a server that would be asked now. */
+  /** A primary is known. */
   readonly isUp: boolean;
   /** @throws Unavailable when the server does not answer */
   ping(): Promise<void>;
@@ -29,48 +28,48 @@ export interface Mongo {
 export interface MongoTarget {
   /** `mongodb://user:password@host:port/database?options`. Without a name the database is `wellspring`. */
   url: string;
-  /** Instead of the database in the URL. */
+  /** Overrides the database of the URL. */
   database?: string;
   log: Log;
-  /** Counts what is sent as `wellspring_store_statements_total`. */
+  /** For `wellspring_store_statements_total`. */
   metrics?: Metrics;
-  /** Ends the wait for a server that is not there. */
+  /** Aborts waiting for the server. */
   signal?: AbortSignal;
 }
 
-const SELECTION_MS = 3_000;
-const CONNECT_MS = 2_000;
-/** How often an idle process looks after the server, and so how soon it notices one that hangs. */
-const LOOK_MS = 2_000;
-const MAJORITY_MS = 8_000;
-const ANSWER_MS = 10_000;
-/** The longest that an operation takes: to find a server, to wait for its answer, and once more where that is safe. */
-export const LONGEST_MS = 2 * (SELECTION_MS + ANSWER_MS);
-const LONGEST_WAIT_MS = 1_000;
+const SELECTION_TIMEOUT_MS = 3_000;
+const CONNECT_TIMEOUT_MS = 2_000;
+/** Also the time to notice a server that hangs. */
+const HEARTBEAT_INTERVAL_MS = 2_000;
+const MAJORITY_TIMEOUT_MS = 8_000;
+const SOCKET_TIMEOUT_MS = 10_000;
+/** Maximum duration of an operation: server selection and answer, with one retry. */
+export const MAX_OPERATION_MS = 2 * (SELECTION_TIMEOUT_MS + SOCKET_TIMEOUT_MS);
+const MAX_RETRY_DELAY_MS = 1_000;
 
 const OPTIONS: MongoClientOptions = {
   appName: 'wellspring',
-  writeConcern: { w: 'majority', journal: true, wtimeoutMS: MAJORITY_MS },
+  writeConcern: { w: 'majority', journal: true, wtimeoutMS: MAJORITY_TIMEOUT_MS },
   readConcern: { level: 'majority' },
   readPreference: 'primary',
-  serverSelectionTimeoutMS: SELECTION_MS,
-  connectTimeoutMS: CONNECT_MS,
-  heartbeatFrequencyMS: LOOK_MS,
-  socketTimeoutMS: ANSWER_MS,
-  waitQueueTimeoutMS: SELECTION_MS,
+  serverSelectionTimeoutMS: SELECTION_TIMEOUT_MS,
+  connectTimeoutMS: CONNECT_TIMEOUT_MS,
+  heartbeatFrequencyMS: HEARTBEAT_INTERVAL_MS,
+  socketTimeoutMS: SOCKET_TIMEOUT_MS,
+  waitQueueTimeoutMS: SELECTION_TIMEOUT_MS,
   maxPoolSize: 64,
   ignoreUndefined: true,
   monitorCommands: true,
 };
 
-/** What no waiting will mend: credentials and permissions, and a server that knows no such command when asked for them. */
+/** Error codes of failed authentication and authorization: retrying is useless. */
 const REFUSED = new Set([11, 13, 18, 59, 334, 8000]);
-/** Commands that are the driver's own. */
+/** Commands sent by the driver itself. */
 const UNCOUNTED = new Set(['hello', 'ismaster', 'isMaster', 'ping', 'endSessions', 'buildInfo']);
 
 /**
- * Connects; a server that is not there is waited for.
- * @throws Error when the URL is none, the server is too old or refuses the credentials, or the signal is aborted
+ * Connects; retries while the server is unavailable.
+ * @throws Error for a malformed URL, a server that is too old or refuses the credentials, or an aborted signal
  */
 export async function openMongo(target: MongoTarget): Promise<Mongo> {
   const { url, log, metrics = noMetrics, signal } = target;
@@ -96,7 +95,7 @@ export async function openMongo(target: MongoTarget): Promise<Mongo> {
   });
   client.on('serverHeartbeatFailed', ({ failure }) => {
     if (failure.name !== 'MongoCompatibilityError') return;
-    tooOld ??= new Error(`MongoDB cannot be used: ${failure.message}`);
+    tooOld ??= new Error(`Unsupported MongoDB server: ${failure.message}`);
   });
   const statements = metrics.counter(
     'wellspring_store_statements_total',
@@ -110,11 +109,11 @@ export async function openMongo(target: MongoTarget): Promise<Mongo> {
   });
 
   const ping = async () => {
-    await answered(db.command({ ping: 1 }));
+    await translateErrors(db.command({ ping: 1 }));
   };
   try {
     const connect = async () => {
-      // What failed to connect once stays closed for operations: each attempt has to say that it is another one.
+      // After a failed connect the client stays closed, so every attempt connects explicitly.
       await client.connect();
       await ping();
     };
@@ -137,17 +136,17 @@ function clientOf(url: string): MongoClient {
   try {
     return new MongoClient(url, OPTIONS);
   } catch (error) {
-    throw new Error(`The URL of MongoDB cannot be used: ${(error as Error).message}`);
+    throw new Error(`Invalid MongoDB URL: ${(error as Error).message}`);
   }
 }
 
-/** @throws Error that waiting does not mend */
+/** @throws Error if retrying is useless */
 async function firstAnswer(
   connect: () => Promise<void>,
   tooOld: () => Error | undefined,
   signal: AbortSignal | undefined,
 ): Promise<void> {
-  for (let wait = 50; ; wait = Math.min(LONGEST_WAIT_MS, wait * 2)) {
+  for (let wait = 50; ; wait = Math.min(MAX_RETRY_DELAY_MS, wait * 2)) {
     signal?.throwIfAborted();
     try {
       return await connect();

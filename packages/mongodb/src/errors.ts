@@ -9,10 +9,7 @@ import {
   MongoWriteConcernError,
 } from 'mongodb';
 
-/**
- * Codes of a server that is there but cannot serve at the moment: it is going down, has lost its primary, cannot
- * reach a majority in time, or did not finish in time.
- */
+/** Error codes of a temporarily unavailable server: shutdown, election, no majority, or timeout. */
 const TRANSIENT = new Set([
   6, 7, 50, 64, 89, 91, 100, 133, 134, 189, 202, 262, 9001, 10107, 11600, 11602, 13388, 13435, 13436,
 ]);
@@ -21,7 +18,7 @@ const DUPLICATE_KEY = 11000;
 
 function isTransient(error: unknown): boolean {
   if (error instanceof MongoBulkWriteError && [error.writeErrors].flat().length === 0) {
-    // The driver puts everything that befalls a batch into this class; what no server said has no code.
+    // The driver wraps every error of a batch in this class; errors not sent by the server have no code.
     if (error.code === undefined || error.result.getWriteConcernError()) return true;
   }
   if (error instanceof MongoServerError) {
@@ -33,16 +30,13 @@ function isTransient(error: unknown): boolean {
     error instanceof MongoServerSelectionError ||
     error instanceof MongoTopologyClosedError ||
     error instanceof MongoNotConnectedError ||
-    // The driver does not export its class.
+    // The driver does not export the class.
     (error as Error).name === 'MongoWaitQueueTimeoutError'
   );
 }
 
-/**
- * Waits for the server. Whatever says that it does not answer becomes Unavailable; a write that fails so may have
- * been done all the same. @throws Unavailable, or what the server complains of
- */
-export async function answered<T>(work: Promise<T>): Promise<T> {
+/** Translates transient errors to Unavailable. A write that fails with Unavailable may have been executed. */
+export async function translateErrors<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;
   } catch (error) {
@@ -51,20 +45,19 @@ export async function answered<T>(work: Promise<T>): Promise<T> {
   }
 }
 
-/** A write of a batch that the server refused. */
+/** A refused write of a batch. */
 export interface Refusal {
-  /** Which write of the batch. */
+  /** Index of the write in the batch. */
   index: number;
-  /** It met a value which is there already. */
+  /** It violates a unique index. */
   isDuplicate: boolean;
-  /** The server's sentence, without the values: of a duplicate, it names the index. */
+  /** The server's message without values; for a duplicate it names the index. */
   message: string;
 }
 
 /**
- * The writes that the server refused, when it carried out the write or batch of writes: all others are done, up to the
- * first refused one in a batch that is ordered.
- * @throws Unavailable when the others are not known to be durable; the error itself when it says nothing of writes
+ * The refused writes of a batch. All others were executed; in an ordered batch only those before the first refused one.
+ * @throws Unavailable if the others may not be durable; the error itself if it contains no refusals
  */
 export function refusalsOf(error: unknown): Refusal[] {
   const writeErrors =
@@ -87,7 +80,7 @@ export function refusalsOf(error: unknown): Refusal[] {
   }));
 }
 
-/** As refusalsOf, when all of them are duplicates. @throws also the error when one is not */
+/** Like refusalsOf. @throws the error itself if one is not a duplicate */
 export function duplicatesOf(error: unknown): Refusal[] {
   const refusals = refusalsOf(error);
   if (refusals.some(({ isDuplicate }) => !isDuplicate)) throw error;

@@ -22,10 +22,7 @@ export async function checkEmitter(store: Store, principal: Principal, id: strin
     return;
   }
   if (!id.startsWith('dc_') && !id.startsWith('p_')) {
-    throw invalidParameter(
-      'emitter_id',
-      'emitter_id must be the id of a source or workflow, or a pattern.',
-    );
+    throw invalidParameter('emitter_id', 'emitter_id must be the id of a source or workflow, or a pattern.');
   }
   if (!(await mayUseSource(store, principal, id))) throw notFound('emitter', id);
 }

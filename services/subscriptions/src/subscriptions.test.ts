@@ -176,7 +176,7 @@ describe('lists and deletions', () => {
   const ids = async (...call: Parameters<typeof api>) =>
     (await api(...call)).json.data.map(({ id }: { id: string }) => id);
 
-  test('apply to the given organization, else to the user\'s subscriptions', async () => {
+  test("apply to the given organization, else to the user's subscriptions", async () => {
     const triple = { emitter_id: await source(ORG), listener_id: await webhook(ORG) };
     const own = (await api('POST', triple)).json.data.id;
     const ofOrg = (await api('POST', { ...triple, org_id: ORG })).json.data.id;

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Db, Document, Collection as Stored } from '@wellspring/mongodb/client';
-import { answered, duplicatesOf, type Refusal } from '@wellspring/mongodb/errors';
+import { duplicatesOf, type Refusal, translateErrors } from '@wellspring/mongodb/errors';
 import {
   type Collection,
   type CollectionDefinition,
@@ -43,7 +43,7 @@ export function createCollection<T extends Row>(
 
   async function ask<R>(work: (rows: Stored<StoredRow>) => Promise<R>): Promise<R> {
     await prepared();
-    return answered(work(stored));
+    return translateErrors(work(stored));
   }
 
   const batches = createBatches(ask);

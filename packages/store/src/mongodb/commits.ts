@@ -1,5 +1,5 @@
 import type { Db, Document } from '@wellspring/mongodb/client';
-import { answered, duplicatesOf } from '@wellspring/mongodb/errors';
+import { duplicatesOf, translateErrors } from '@wellspring/mongodb/errors';
 import { events } from '../collections/events.ts';
 import { states } from '../collections/states.ts';
 import { ConflictError } from '../port.ts';
@@ -142,7 +142,7 @@ export function createCommits(db: Db, pending: PendingRows, now: () => number): 
     if (unknown.length === 0) return new Set();
     const ids = unknown.map(({ id }) => id);
     const projection = { _v: 1, _commit: 1, _pending: 1 };
-    const found = await answered(
+    const found = await translateErrors(
       stored.find({ _id: { $in: ids } }, { projection, batchSize: ids.length + 1 }).toArray(),
     );
     await pending.complete(found);
@@ -157,7 +157,7 @@ export function createCommits(db: Db, pending: PendingRows, now: () => number): 
   ): Promise<Map<CoalescedCommit, Reason>> {
     const at = now();
     const updates = batch.filter(({ ifVersion }) => ifVersion > 0).length;
-    const allMatched = await answered(
+    const allMatched = await translateErrors(
       stored.bulkWrite(
         batch.map((one) => operationOf(one, sideDocuments.get(one) ?? one.rows, at)),
         { ordered: false },
@@ -175,7 +175,7 @@ export function createCommits(db: Db, pending: PendingRows, now: () => number): 
       // A majority read may be older than the state that refused the write, and that answer waited for the majority.
       readConcern: { level: 'local' as const },
     };
-    const found = await answered(stored.find({ _id: { $in: ids } }, options).toArray());
+    const found = await translateErrors(stored.find({ _id: { $in: ids } }, options).toArray());
     const byId = new Map(found.map((state) => [state._id, state]));
     for (const one of batch) {
       const { token, ifVersion, after } = one;

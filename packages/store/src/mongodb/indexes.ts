@@ -1,5 +1,5 @@
 import type { Db, Collection as Stored } from '@wellspring/mongodb/client';
-import { answered } from '@wellspring/mongodb/errors';
+import { translateErrors } from '@wellspring/mongodb/errors';
 import type { CollectionDefinition, Index, Row } from '../port.ts';
 import { type Codec, type StoredRow, uniqueField } from './row.ts';
 import { storedName } from './where.ts';
@@ -49,7 +49,7 @@ export async function makeIndexes<T extends Row>(
   const meta = db.collection<Meta>('meta');
   const key = `collection:${definition.name}`;
   const wanted = JSON.stringify(definition.indexes);
-  const known = await answered(meta.find({ _id: { $in: ['layout', key] } }).toArray());
+  const known = await translateErrors(meta.find({ _id: { $in: ['layout', key] } }).toArray());
   const layout = known.find(({ _id }) => _id === 'layout')?.value;
   if (layout !== undefined && Number(layout) > LAYOUT) {
     throw new Error(`The database has layout ${layout}; this version knows ${LAYOUT}. Use a newer version.`);
@@ -59,7 +59,7 @@ export async function makeIndexes<T extends Row>(
   const indexes = definition.indexes.map(indexOf);
   await fillUniqueFields(stored, definition, codec);
   if (indexes.length > 0) {
-    await answered(stored.createIndexes(indexes)).catch((error: { code?: number }) => {
+    await translateErrors(stored.createIndexes(indexes)).catch((error: { code?: number }) => {
       if (error.code !== 11000) throw error;
       throw new Error(`Rows of ${definition.name} violate a unique index. Remove the duplicates.`, {
         cause: error,
@@ -67,19 +67,19 @@ export async function makeIndexes<T extends Row>(
     });
   }
   const names = new Set(indexes.map(({ name }) => name));
-  const present = await answered(stored.indexes()).catch((error: { code?: number }) => {
+  const present = await translateErrors(stored.indexes()).catch((error: { code?: number }) => {
     // The collection does not exist yet.
     if (error.code === 26) return [];
     throw error;
   });
   for (const { name } of present) {
-    if (/^[iu]_/.test(name ?? '') && !names.has(name!)) await answered(stored.dropIndex(name!));
+    if (/^[iu]_/.test(name ?? '') && !names.has(name!)) await translateErrors(stored.dropIndex(name!));
   }
   for (const [_id, value] of [
     ['layout', LAYOUT],
     [key, wanted],
   ] as const) {
-    await answered(meta.updateOne({ _id }, { $set: { value } }, { upsert: true }));
+    await translateErrors(meta.updateOne({ _id }, { $set: { value } }, { upsert: true }));
   }
 }
 
@@ -93,7 +93,7 @@ async function fillUniqueFields<T extends Row>(
   if (fields.length === 0) return;
   for (;;) {
     const missing = { $or: fields.map((field) => ({ [field]: { $exists: false } })) };
-    const rows = await answered(stored.find(missing).limit(BATCH_SIZE).toArray());
+    const rows = await translateErrors(stored.find(missing).limit(BATCH_SIZE).toArray());
     if (rows.length === 0) return;
     const updates = rows.map((row) => ({
       // A concurrent write sets the field, too.
@@ -102,6 +102,6 @@ async function fillUniqueFields<T extends Row>(
         update: { $set: codec.uniques(row._id, codec.row(row))! },
       },
     }));
-    await answered(stored.bulkWrite(updates, { ordered: false }));
+    await translateErrors(stored.bulkWrite(updates, { ordered: false }));
   }
 }

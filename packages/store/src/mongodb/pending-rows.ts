@@ -1,6 +1,6 @@
 import type { Clock } from '@wellspring/core/clock';
 import type { Db, Collection as Stored } from '@wellspring/mongodb/client';
-import { answered, duplicatesOf } from '@wellspring/mongodb/errors';
+import { duplicatesOf, translateErrors } from '@wellspring/mongodb/errors';
 import type { StoredRow } from './row.ts';
 
 /** The rows that a commit appends, by collection. */
@@ -80,7 +80,7 @@ export function createPendingRows(db: Db, clock: Clock): PendingRows {
       _commit: { $in: batch.map(({ _commit }) => _commit) },
     };
     // `_commit` stays: the committing process may still have to check it.
-    await answered(states.updateMany(only, { $unset: { _pending: '', _pending_at: '' } }));
+    await translateErrors(states.updateMany(only, { $unset: { _pending: '', _pending_at: '' } }));
   }
 
   function clear(stateId: string, commit: string): void {
@@ -105,11 +105,11 @@ export function createPendingRows(db: Db, clock: Clock): PendingRows {
     } else {
       const ids = Array.from({ length: _pending }, (_, n) => sideDocumentId(_commit, n));
       for (const id of ids) {
-        const found = await answered(sideDocuments.findOne({ _id: id }));
+        const found = await translateErrors(sideDocuments.findOne({ _id: id }));
         // Missing: another process has appended it.
         if (found) await append(found.rows);
       }
-      await answered(sideDocuments.deleteMany({ _id: { $in: ids } }));
+      await translateErrors(sideDocuments.deleteMany({ _id: { $in: ids } }));
     }
     return { _id, _commit };
   }
@@ -120,7 +120,7 @@ export function createPendingRows(db: Db, clock: Clock): PendingRows {
   }
 
   async function settle(stateId: string): Promise<void> {
-    const state = await answered(
+    const state = await translateErrors(
       states.findOne({ _id: stateId }, { projection: { _v: 1, _commit: 1, _pending: 1 } }),
     );
     const done = state && (await appendPending(state));
@@ -131,12 +131,12 @@ export function createPendingRows(db: Db, clock: Clock): PendingRows {
     if (clock.now() - checkedAt < ORPHAN_INTERVAL_MS) return;
     checkedAt = clock.now();
     const old = { at: { $lte: clock.now() - MIN_ORPHANED_MS } };
-    const orphans = await answered(
+    const orphans = await translateErrors(
       sideDocuments.find(old, { projection: { _id: 1, state_id: 1 } }).toArray(),
     );
     for (const { _id, state_id } of orphans) {
-      const named = await answered(states.findOne({ _id: state_id, _commit: _id.split('/')[0]! }));
-      if (!named) await answered(sideDocuments.deleteOne({ _id }));
+      const named = await translateErrors(states.findOne({ _id: state_id, _commit: _id.split('/')[0]! }));
+      if (!named) await translateErrors(sideDocuments.deleteOne({ _id }));
     }
   }
 
@@ -152,7 +152,7 @@ export function createPendingRows(db: Db, clock: Clock): PendingRows {
         at,
         rows: some,
       }));
-      for (const document of documents) await answered(sideDocuments.insertOne(document));
+      for (const document of documents) await translateErrors(sideDocuments.insertOne(document));
       return documents.length;
     },
     async complete(found) {
@@ -160,7 +160,9 @@ export function createPendingRows(db: Db, clock: Clock): PendingRows {
     },
     settle,
     async completeAbandoned() {
-      indexed ??= answered(states.createIndex({ _pending_at: 1 }, { name: 'pending_at', sparse: true }));
+      indexed ??= translateErrors(
+        states.createIndex({ _pending_at: 1 }, { name: 'pending_at', sparse: true }),
+      );
       await indexed.catch((error) => {
         indexed = undefined;
         throw error;
@@ -169,7 +171,7 @@ export function createPendingRows(db: Db, clock: Clock): PendingRows {
       const abandoned = states.find(old, { projection: { _id: 1 }, batchSize: BATCH_SIZE });
       try {
         for (;;) {
-          const state = await answered(abandoned.next());
+          const state = await translateErrors(abandoned.next());
           if (!state) break;
           // Reread: its rows may have been appended and deleted meanwhile.
           await settle(state._id);
@@ -191,7 +193,7 @@ const sideDocumentId = (commit: string, n: number) => `${commit}/${n}`;
 /** Inserts rows in order, so that no row is visible before its predecessors. Idempotent, also concurrently. */
 async function insertInOrder(collection: Stored<StoredRow>, rows: readonly StoredRow[]): Promise<void> {
   for (let missing = rows; missing.length > 0; ) {
-    const taken = await answered(collection.insertMany(missing, { ordered: true })).then(
+    const taken = await translateErrors(collection.insertMany(missing, { ordered: true })).then(
       () => [],
       duplicatesOf,
     );
@@ -199,7 +201,7 @@ async function insertInOrder(collection: Stored<StoredRow>, rows: readonly Store
     // Rows before the duplicate are inserted, and may have been deleted since: continue after it.
     const rest = missing.slice(taken[0]!.index + 1);
     const ids = rest.map(({ _id }) => _id);
-    const there = await answered(
+    const there = await translateErrors(
       collection.find({ _id: { $in: ids } }, { projection: { _id: 1 }, batchSize: ids.length + 1 }).toArray(),
     );
     const found = new Set(there.map(({ _id }) => _id));
