@@ -126,7 +126,7 @@ await withPrograms(['mongodb'], () => {
     );
   });
 
-  test('a duplicate is told from other refusals, with its index in the batch', async () => {
+  test('a duplicate is distinguished from other refusals, with its index in the batch', async () => {
     const rows = (await open({ database: 'duplicates' })).db.collection<{ _id: number; n?: number }>('rows');
     await rows.insertOne({ _id: 1 });
     const one = await rows.insertOne({ _id: 1 }).catch(duplicatesOf);

@@ -1,4 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { backoff } from '@wellspring/core/backoff';
 import type { Log } from '@wellspring/core/log';
 import { type Metrics, noMetrics } from '@wellspring/core/metrics';
 import { BSON, type Db, type Document, MongoClient, type MongoClientOptions } from 'mongodb';
@@ -45,7 +46,7 @@ const MAJORITY_TIMEOUT_MS = 8_000;
 const SOCKET_TIMEOUT_MS = 10_000;
 /** Maximum duration of an operation: server selection and answer, with one retry. */
 export const MAX_OPERATION_MS = 2 * (SELECTION_TIMEOUT_MS + SOCKET_TIMEOUT_MS);
-const MAX_RETRY_DELAY_MS = 1_000;
+const RETRY = { baseMs: 50, maxMs: 1_000 };
 
 const OPTIONS: MongoClientOptions = {
   appName: 'wellspring',
@@ -146,7 +147,7 @@ async function firstAnswer(
   tooOld: () => Error | undefined,
   signal: AbortSignal | undefined,
 ): Promise<void> {
-  for (let wait = 50; ; wait = Math.min(MAX_RETRY_DELAY_MS, wait * 2)) {
+  for (let failures = 1; ; failures++) {
     signal?.throwIfAborted();
     try {
       return await connect();
@@ -156,6 +157,6 @@ async function firstAnswer(
       const unusable = tooOld();
       if (unusable) throw unusable;
     }
-    await pause(wait, undefined, { signal }).catch(() => signal?.throwIfAborted());
+    await pause(backoff(failures, RETRY), undefined, { signal }).catch(() => signal?.throwIfAborted());
   }
 }

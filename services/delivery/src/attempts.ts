@@ -44,7 +44,7 @@ interface Sent {
 export interface Attempts {
   /**
    * Attempts a delivery as soon as it has a permit, or parks it. Called once per lease. If the row cannot be written
-   * afterwards, the lease expires and the delivery is claimed again.
+   * afterwards, the lease expires and another claim takes the delivery.
    * @param claimed see Permits.offer
    */
   accept(row: DeliveryRow, lease: number, claimed?: boolean): void;
@@ -55,7 +55,7 @@ export interface Attempts {
   /** Parks deliveries that have waited in memory for too long. */
   parkOverdue(): void;
   /**
-   * Releases the leases of all waiting deliveries. Resolves when no attempt is in progress; to be called again after a
+   * Releases the leases of all waiting deliveries. Resolves when no attempt is in progress; must be repeated after a
    * later `accept`.
    */
   drain(): Promise<void>;
@@ -83,7 +83,7 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
   );
   deps.metrics.gauge('wellspring_delivery_in_flight', 'Attempts in progress.', () => permits.taken);
 
-  /** Logs a failure; the lease then expires and the delivery is claimed again. */
+  /** Logs a failure; the lease then expires and another claim takes the delivery. */
   function track({ row }: Held, work: Promise<unknown>): void {
     const promise = work.then(
       () => {},
@@ -117,7 +117,7 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
       );
       return undefined;
     }
-    // Left to expire: the delivery is claimed again.
+    // Left to expire, so that another claim takes the delivery.
     if (lease - startedAt < LEASE_MARGIN_MS) return undefined;
     const headers = headersOf(row, deps.keys(webhook, startedAt), startedAt);
     return { webhook, startedAt, reply: await deps.post(webhook.url, headers, row.payload) };

@@ -120,7 +120,7 @@ const missingId = (run: RunContext, ts: number): LogRecord => ({
   k: 'log',
   level: 'error',
   execution_id: run.run_id,
-  msg: 'An event without id was dropped: a source with a dedupe strategy has to give each event an id.',
+  msg: 'An event without id was dropped: a source with a dedupe strategy must give each event an id.',
 });
 
 /** Allocates sort keys that increase within each stream; those of one allocation share a millisecond. */

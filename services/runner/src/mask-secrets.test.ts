@@ -6,7 +6,7 @@ const SECRET = 'sk_live "quoted"/äö+ 42';
 
 describe('a secret', () => {
   test.each([
-    ['as it is', SECRET],
+    ['plain', SECRET],
     ['in JSON', JSON.stringify({ key: SECRET }).slice(8, -2)],
     ['in a URL', encodeURIComponent(SECRET)],
     ['in a form', new URLSearchParams([['', SECRET]]).toString().slice(1)],

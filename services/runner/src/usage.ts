@@ -5,9 +5,9 @@ import { usage } from '@wellspring/store/collections/users';
 export interface UsageMeter {
   /** A run of a source: an invocation and its processor time. */
   countRun(ownerId: string, cpuMs: number): void;
-  /** Processor time of code that is no invocation: of hooks, and of reading definitions. */
+  /** Processor time of hooks and definitions, which are not invocations. */
   countTime(ownerId: string, cpuMs: number): void;
-  /** Writes what was counted since the last time. Never rejects. */
+  /** Writes the sums counted since the last flush. Never rejects. */
   flush(): Promise<void>;
   worker: Worker;
 }

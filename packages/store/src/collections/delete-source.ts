@@ -9,7 +9,7 @@ import { autoSubscriptions, subscriptions } from './subscriptions.ts';
 const BATCH = 500;
 
 /** Owner of a source that is being deleted: hides it and frees its slug. */
-const NOBODY = 'deleted';
+const DELETED_OWNER = 'deleted';
 
 /**
  * Removes a source and all its rows. The first write hides and stops it; its row is removed last, with status `deleting`,
@@ -21,7 +21,7 @@ export async function deleteSourceRows(store: Store, sourceId: string): Promise<
   await rows.patch(sourceId, {
     status: 'deleting',
     transition: null,
-    owner_id: NOBODY,
+    owner_id: DELETED_OWNER,
     name_slug: sourceId,
     active: false,
   });
