@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
-import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
@@ -11,6 +11,7 @@ import { descendants, isAlive, uidsOf } from '../../processes.fixture.ts';
 import { JAILS, openJail } from '../jail.fixture.ts';
 import { jsonLines } from '../jailed/lines.ts';
 import { openCanary } from '../registry.fixture.ts';
+import { JAILED } from './binaries.ts';
 import type { JailProgram } from './jail.ts';
 
 /**
@@ -60,6 +61,8 @@ process.stdout.write('"ready"\\n');
 process.stdin.resume();
 `;
 
+const isProgram = (pid: number) => readFileSync(`/proc/${pid}/cmdline`, 'utf8').startsWith(JAILED.node);
+
 const refused = (values: unknown[], codes: RegExp) => values.every((value) => codes.test(String(value)));
 
 describe.each(JAILS.filter((name) => name !== 'none'))('a program that was taken over in jail %s', (name) => {
@@ -101,8 +104,11 @@ describe.each(JAILS.filter((name) => name !== 'none'))('a program that was taken
       const otherPids = [other.child.pid!, ...descendants(other.child.pid!)];
       const attacker = opened.jail.spawn(kind);
       cleanup.defer(() => attacker.end());
-      await eventually(() => descendants(attacker.child.pid!).length > 0);
-      const own = descendants(attacker.child.pid!);
+      // Until then, its process may still be that of the launcher.
+      const own = await eventually(() => {
+        const programs = descendants(attacker.child.pid!).filter(isProgram);
+        return programs.length > 0 && programs;
+      });
       // Not as root, whatever the jail calls its user.
       for (const pid of own) expect(uidsOf(pid)).not.toContain(0);
       if (name === 'launcher') {
