@@ -8,9 +8,9 @@ const AGENT = `Wellspring/${PLATFORM_VERSION}`;
 const percentEncode = (text: string) => encodeURIComponent(text.toWellFormed());
 
 /**
- * Headers of one attempt: those of Standard Webhooks and our own. `webhook-id` is that of the delivery, so it is the
- * same in retries and resends; timestamp and signatures are new.
- * @param keys of the secret, and of the one before it while that still signs
+ * Headers of one attempt: Standard Webhooks and `x-wellspring-*`. `webhook-id` is the delivery id, the same in retries and
+ * resends; timestamp and signatures are new.
+ * @param keys the current and, after a rotation, the previous signing key
  * @param now epoch ms
  */
 export function headersOf(row: DeliveryRow, keys: readonly Buffer[], now: number): Record<string, string> {

@@ -122,7 +122,7 @@ export function triggerEvent(trigger: Trigger): unknown {
   return trigger.payload === undefined ? {} : JSON.parse(trigger.payload);
 }
 
-/** What a timer gives to run: seconds, and the schedule. */
+/** The event of a timer run: seconds, and the schedule. */
 export function timerEvent(trigger: Extract<Trigger, { kind: 'timer' }>): Record<string, unknown> {
   const { due_at, interval_seconds, cron, timezone } = trigger;
   return {

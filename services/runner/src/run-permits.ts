@@ -4,7 +4,7 @@ import type { Deps } from '@wellspring/runtime/deps';
 import { sources } from '@wellspring/store/collections/sources';
 
 export interface PermitCounts {
-  /** Concurrent runs in one runner. */
+  /** Batches of runs in progress in one runner, one per ordering key. */
   runs: number;
   /** Concurrent hooks in one runner, each in a separate process. */
   hooks: number;

@@ -80,7 +80,7 @@ await withServers(['mongodb'], ({ mongodb }) => {
     );
     const claimed = claims.flat().map(({ id }) => id);
     expect(new Set(claimed).size).toBe(claimed.length);
-    // A claim of twenty got twenty while there were enough.
+    // A claim of twenty gets twenty if there are enough.
     expect(claimed).toHaveLength(150);
     const removed = await Promise.all(rows.map((one) => one.removeWhere({ rank: 1 }, 30)));
     expect(removed).toEqual([30, 30, 30, 30]);

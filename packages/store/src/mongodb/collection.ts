@@ -182,7 +182,7 @@ export function createCollection<T extends Row>(
     async count(where, atMost) {
       if (atMost !== undefined && atMost <= 0) return 0;
       const filter = filterOf(definition, where);
-      // Whether there is any costs less than counting.
+      // Checking for one row is cheaper than counting.
       if (atMost === 1) return (await ask((all) => all.findOne(filter, { projection: { _id: 1 } }))) ? 1 : 0;
       return ask((all) => all.countDocuments(filter, atMost === undefined ? {} : { limit: atMost }));
     },
