@@ -6,10 +6,11 @@
  *   launcher check
  *     Prints "landlock <ABI> capable <0|1>".
  *   launcher run root=DIR uid=N seccomp=FILE cwd=DIR nofile=N nproc=N fsize=BYTES tmp-bytes=N tmp-inodes=N \
- *       [forks=1] [tcp-connect=PORT] exec=FILE... -- PROGRAM ARGUMENT...
+ *       [forks=1] [parent=PID] [tcp-connect=PORT] exec=FILE... -- PROGRAM ARGUMENT...
  *     Runs PROGRAM (a path below root) with the environment and the descriptors 0 to 3 of the launcher.
  *     Writable is DIR/tmp only; executable are the files named by exec=. TCP connections are possible to PORT only,
- *     of any address. With forks=1 the seccomp filter lets the program start processes: /tmp is measured with what all
+ *     of any address. With parent=PID it starts nothing when that process, which has started it, has ended meanwhile.
+ *     With forks=1 the seccomp filter lets the program start processes: /tmp is measured with what all
  *     processes of the user hold. The filter has to refuse setsid and setpgid, since the end of the program is the end
  *     of its process group.
  *   launcher clean root=DIR uid=N
@@ -93,7 +94,7 @@ struct options {
   const char *executables[MAX_EXECUTABLES];
   int executable_count;
   uid_t uid;
-  unsigned long long nofile, nproc, fsize, tmp_bytes, tmp_inodes, forks, tcp_connect;
+  unsigned long long nofile, nproc, fsize, tmp_bytes, tmp_inodes, forks, parent, tcp_connect;
   char **program;
 };
 
@@ -139,6 +140,7 @@ static struct options parse(int argc, char **argv) {
     else if (!strcmp(name, "tmp-bytes")) options.tmp_bytes = number(value);
     else if (!strcmp(name, "tmp-inodes")) options.tmp_inodes = number(value);
     else if (!strcmp(name, "forks")) options.forks = number(value);
+    else if (!strcmp(name, "parent")) options.parent = number(value);
     else if (!strcmp(name, "tcp-connect")) {
       options.tcp_connect = number(value);
       if (options.tcp_connect == 0 || options.tcp_connect > UINT16_MAX) refuse("not a port: ", value);
@@ -422,6 +424,7 @@ static void run(int argc, char **argv) {
   struct options options = parse(argc, argv);
   if (!options.root || !options.seccomp || !options.program || !options.nofile || !options.nproc || !options.fsize)
     refuse("missing option: ", "root=, seccomp=, nofile=, nproc=, fsize= or a program");
+  if (options.parent && (pid_t)options.parent != caller) refuse("the process that started it has ended", "");
   struct sock_fprog filter = read_filter(options.seccomp);
   int processes = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (processes < 0) fail("/proc");

@@ -1,6 +1,9 @@
+import { spawnSync } from 'node:child_process';
 import { readdirSync, statSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
+import { tempDir } from '@wellspring/testing/temp-dir';
+import { provideLauncher } from '../../tiers/compile-launcher.ts';
 import { JAILS, openJail } from '../jail.fixture.ts';
 import { jsonLines } from '../jailed/lines.ts';
 import { openCanary } from '../registry.fixture.ts';
@@ -82,6 +85,30 @@ const usesUser = (uid: number) =>
       });
       // Positive control: the other port answers outside of the jail.
       expect(await (await fetch(`http://${other.host}/`)).text()).toBe('canary');
+    });
+
+    test('starts nothing for a process that has ended', async () => {
+      await using cache = await tempDir();
+      const launcher = provideLauncher(cache.path);
+      const run = (parent: number) =>
+        spawnSync(
+          launcher,
+          [
+            'run',
+            'root=/',
+            'uid=2000000001',
+            'seccomp=/dev/null',
+            'nofile=9',
+            'nproc=9',
+            'fsize=9',
+            `parent=${parent}`,
+            '--',
+            '/x',
+          ],
+          { encoding: 'utf8' },
+        ).stderr;
+      expect(run(1)).toContain('the process that started it has ended');
+      expect(run(process.pid)).toContain('not a seccomp filter');
     });
 
     test('leaves no process behind when its program ends', async () => {

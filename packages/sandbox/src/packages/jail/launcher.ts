@@ -69,6 +69,8 @@ export function createLauncherJail(
     `tmp-bytes=${diskBytes}`,
     `tmp-inodes=${inodes}`,
     'forks=1',
+    // It may start when this process has ended, and its user id was given to another one.
+    `parent=${process.pid}`,
     ...[JAILED.node, ...loaders].map((path) => `exec=${path}`),
   ];
 
