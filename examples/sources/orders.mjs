@@ -11,7 +11,7 @@ export default {
     db: '$.service.db',
     limit: { type: 'integer', label: 'Total above which an order is big', optional: true, default: 1000 },
   },
-  // An order that is sent again is not emitted again.
+  // A repeated order is not emitted a second time.
   dedupe: 'unique',
   run(event) {
     const { order, total } = event.body ?? {};
