@@ -22,8 +22,8 @@ async function counted(urls: readonly string[], metric: string): Promise<number>
 }
 
 /**
- * Accepted → delivered with every service as a process of its own, beside what the servers do by themselves: messages
- * through the same RabbitMQ, inserts through the same database.
+ * Accepted → delivered with one process per service, compared with the servers alone: messages through the same
+ * RabbitMQ, inserts into the same database.
  */
 export async function compareDistributed(): Promise<void> {
   const dir = await tempDir();
@@ -46,7 +46,7 @@ export async function compareDistributed(): Promise<void> {
       Array.from({ length: SOURCES }, () => deployRoad(cluster.client, target)),
     );
     const admins = cluster.processes.map(({ adminUrl }) => adminUrl);
-    /** Seconds of processor so far. */
+    /** CPU seconds so far. */
     const processors = (): Record<string, number> => {
       const of = (service: 'gateway' | 'runner' | 'delivery') => cpuOf(cluster.of(service)[0]!.pid!);
       return {
@@ -94,10 +94,10 @@ export async function compareDistributed(): Promise<void> {
       [`${SOURCES} sources`, { urls: several }],
     ] as const) {
       const full = await measure(what);
-      // Two messages an event: the run, and what it emitted.
+      // Two messages per event: on `runs` and on `emitted`.
       const bound = (store: number) => Math.min(broker / 2, store);
       const ratio = (limit: number) => (full.rate / limit).toFixed(2);
-      // What the server does is rows, and a statement may hold many.
+      // Counts rows, since a statement may contain many.
       const together = Math.max(1, Math.round(full.rows / full.statements));
       const rows = await storeLimit(urls.mongodb, 5 * EVENTS, together);
       const quarter = await measure({ ...what, perSecond: Math.max(1, full.rate / 4) });

@@ -1,9 +1,9 @@
-/** The components of the bench `hostile`: what a tenant uploads to harm the others. Numbers are those of the threat model. */
+/** Hostile components of the bench `hostile`, numbered as in the threat model. */
 
 export interface Attack {
   number: number;
   name: string;
-  /** Its sources, each called again after a pause of `everyMs`; or else `upload` is sent as components. */
+  /** Its sources, each called repeatedly with pauses of `everyMs`; otherwise `upload` is sent as components. */
   code?: string;
   upload?: (n: number) => string;
   sources: number;
@@ -13,14 +13,14 @@ export interface Attack {
 const component = (body: string, head = '') => `${head}
 export default { name: 'attack', props: { http: '$.interface.http' }, async run() { ${body} } };`;
 
-/** Answers what it is sent. */
+/** Responds with the body. */
 export const ECHO = `export default {
   name: 'echo',
   props: { http: { type: '$.interface.http', customResponse: true } },
   run(event) { this.http.respond({ status: 200, body: String(event.body) }); },
 };`;
 
-/** Writes frames to the descriptor of the sandbox by itself. */
+/** Writes frames to the descriptor of the sandbox. */
 const FORGE = `import fs from 'node:fs';
 const frame = (type, body, length = body.length + 1) => {
   const head = Buffer.alloc(5);

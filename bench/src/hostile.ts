@@ -8,7 +8,7 @@ import { now } from './load.ts';
 import { ms, p50, percentileOf } from './sandbox/goals.ts';
 
 const SECONDS = Number(process.env.BENCH_SECONDS ?? 10);
-/** Calls of the victim a second, whatever becomes of those before. */
+/** Calls of the victim per second, at a fixed rate. */
 const RATE = Number(process.env.BENCH_RATE ?? 25);
 /** Names of attacks, separated by semicolons; default: all. */
 const ONLY = process.env.BENCH_ATTACKS?.split(';');
@@ -22,7 +22,7 @@ interface Endpoint {
 
 const DEPLOY_ATTEMPTS = 30;
 
-/** An attacker is refused now and then, after the attacks before: it comes again. */
+/** An attacker may be refused because of earlier attacks; then it retries. */
 async function deploy(client: Client, code: string): Promise<Endpoint> {
   let source: Awaited<ReturnType<Client['createSource']>> | undefined;
   for (let attempt = 1; source === undefined; attempt++) {
@@ -36,7 +36,7 @@ async function deploy(client: Client, code: string): Promise<Endpoint> {
   return { id: source.id, url: (source.configured_props.http as { endpoint_url: string }).endpoint_url };
 }
 
-/** Calls the victim at a steady rate; times count from when a call was due, so that a stall is felt by all it held up. */
+/** Calls the victim at a fixed rate; latencies count from the due time, so that a stall shows in all delayed calls. */
 async function measure(url: string, agent: Agent, seconds: number) {
   const times: number[] = [];
   let failed = 0;
@@ -57,11 +57,11 @@ async function measure(url: string, agent: Agent, seconds: number) {
   return { times, failed };
 }
 
-/** Deploys the sources of an attack, and calls them again and again until the signal is aborted. */
+/** Deploys the sources of an attack and calls them repeatedly until the signal is aborted. */
 async function startAttack(client: Client, attack: Attack, agent: Agent, stop: AbortSignal) {
   const ids: string[] = [];
   const running: Promise<unknown>[] = [];
-  const again = async (work: () => Promise<unknown>) => {
+  const repeat = async (work: () => Promise<unknown>) => {
     while (!stop.aborted) {
       await work().catch(() => {});
       await pause(attack.everyMs, undefined, { signal: stop }).catch(() => {});
@@ -69,14 +69,14 @@ async function startAttack(client: Client, attack: Attack, agent: Agent, stop: A
   };
   if (attack.code === undefined) {
     let n = 0;
-    running.push(again(() => client.createComponent({ component_code: attack.upload!(n++) })));
+    running.push(repeat(() => client.createComponent({ component_code: attack.upload!(n++) })));
   } else {
     const endpoints: Endpoint[] = [];
     for (let at = 0; at < attack.sources; at++) endpoints.push(await deploy(client, attack.code));
     for (const { id, url } of endpoints) {
       ids.push(id);
       running.push(
-        again(async () => (await request(url, { method: 'POST', dispatcher: agent })).body.dump()),
+        repeat(async () => (await request(url, { method: 'POST', dispatcher: agent })).body.dump()),
       );
     }
   }
@@ -86,7 +86,7 @@ async function startAttack(client: Client, attack: Attack, agent: Agent, stop: A
   };
 }
 
-/** What one tenant's attacks do to the latency of another tenant's endpoint: ratios to the baseline of the same run. */
+/** Effect of one tenant's attacks on the latency of another tenant's endpoint, relative to the baseline of the same run. */
 export async function compareHostile(): Promise<void> {
   const dir = await tempDir();
   const platform = await startPlatform({
@@ -97,7 +97,7 @@ export async function compareHostile(): Promise<void> {
       WELLSPRING_ISOLATION: process.env.BENCH_TIER ?? 'auto',
     },
   });
-  // Those of the victim and of the attacker wait in queues of their own.
+  // Separate connection pools for victim and attacker.
   const [mine, theirs] = [new Agent({ connections: 64 }), new Agent({ connections: 64 })];
   try {
     const attacker = await platform.operator.operatorCreateUser({

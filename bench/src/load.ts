@@ -1,14 +1,14 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Pool } from 'undici';
 
-/** What one round showed. */
+/** Results of one round. */
 export interface Round {
-  /** Events a second, from the first request to the last delivery. */
+  /** Events per second, from the first request to the last delivery. */
   rate: number;
-  /** Answers to the caller, ms. */
+  /** Latency of responses, ms. */
   acceptP50: number;
   acceptP99: number;
-  /** From sending the request to the arrival at the receiver, ms. */
+  /** From the request to the arrival at the receiver, ms. */
   deliveredP50: number;
   deliveredP99: number;
   lost: number;
@@ -20,7 +20,7 @@ export const now = (): number => Number(process.hrtime.bigint() / 1000n) / 1000;
 export const percentile = (sorted: readonly number[], p: number): number =>
   sorted[Math.min(sorted.length - 1, Math.floor((sorted.length * p) / 100))] ?? Number.NaN;
 
-/** The receiver's book: when each event came, and how often. */
+/** Time and number of arrivals of each event. */
 export class Ledger {
   readonly arrivals = new Map<number, { at: number; times: number }>();
 
@@ -39,15 +39,15 @@ const PADDING = 'x'.repeat(960);
 const DRAIN_MS = 30_000;
 
 export interface Offer {
-  /** Spread over, in turns. */
+  /** Used in turn. */
   urls: readonly string[];
-  /** Events a second, at even intervals; absent: as fast as they are answered. */
+  /** Events per second at even intervals; default: as fast as they are answered. */
   perSecond?: number;
 }
 
 /**
- * Sends `count` events of 1 KB over 64 connections and waits until all were delivered. At a given rate, times count
- * from when an event was due, so that a stall is felt by all that it held up.
+ * Sends `count` events of 1 KB over 64 connections and waits for their delivery. At a given rate, latencies count from
+ * the due time, so that a stall shows in all delayed events.
  */
 export async function offer(
   { urls, perSecond }: Offer,

@@ -8,9 +8,9 @@ import { ms, p50, percentileOf } from './sandbox/goals.ts';
 const SOURCES = Number(process.env.BENCH_SOURCES ?? 500);
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 3);
 const MEMORY_MB = Number(process.env.BENCH_MEMORY_MB ?? 4096);
-const TOGETHER = 8;
+const CONCURRENCY = 8;
 
-/** Answers how often its process was called. */
+/** Responds with the number of calls of its process. */
 const COUNT = `let calls = 0; export default {
   name: 'count',
   props: { http: { type: '$.interface.http', customResponse: true } },
@@ -20,16 +20,16 @@ const COUNT = `let calls = 0; export default {
 async function inTurn<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
   let next = 0;
   await Promise.all(
-    Array.from({ length: TOGETHER }, async () => {
+    Array.from({ length: CONCURRENCY }, async () => {
       while (next < items.length) await work(items[next++]!);
     }),
   );
 }
 
-/** Many deployed sources called in turn: what they hold in memory, and how many calls found their process there. */
+/** Calls many sources in turn: memory, and the share of calls that find a warm process. */
 export async function compareManySources(): Promise<void> {
   const dir = await tempDir();
-  const agent = new Agent({ connections: TOGETHER });
+  const agent = new Agent({ connections: CONCURRENCY });
   const platform = await startPlatform({
     dataDir: dir.path,
     env: {
@@ -62,7 +62,7 @@ export async function compareManySources(): Promise<void> {
     const calls = SOURCES * ROUNDS;
     const share = ({ length }: number[]) => `${((length / calls) * 100).toFixed(0)} %`;
     const mb = (bytes: number) => `${(bytes / 1024 / 1024).toFixed(0)} MB`;
-    console.log(`\n${SOURCES} sources called in turn, ${ROUNDS} rounds, ${TOGETHER} at a time\n`);
+    console.log(`\n${SOURCES} sources called in turn, ${ROUNDS} rounds, ${CONCURRENCY} at a time\n`);
     for (const [name, values] of Object.entries(times)) {
       if (values.length === 0) console.log(`${name}: none`);
       else

@@ -1,7 +1,7 @@
 import { createServer } from 'node:http';
 import { Pool } from 'undici';
 
-/** The baseline: takes a POST, answers it, and passes the body on. It keeps nothing and promises nothing. */
+/** The baseline: answers a POST and forwards the body, without persistence or guarantees. */
 const target = new URL(process.argv[2]!);
 const pool = new Pool(target.origin, { connections: 64 });
 

@@ -6,7 +6,7 @@ import { cpuOf, memoryOf, startModule, writtenBy } from './processes.ts';
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 5);
 const EVENTS = Number(process.env.BENCH_EVENTS ?? 6000);
 const SOURCES = Number(process.env.BENCH_SOURCES ?? 8);
-/** Of the rounds that ask for latency, below what either side can do. */
+/** Rate of the latency rounds, below the capacity of both sides. */
 const PER_SECOND = Number(process.env.BENCH_PER_SECOND ?? 1000);
 /** Only these contestants, separated by semicolons; the bare pipe always takes part. */
 const ONLY = process.env.BENCH_ONLY?.split(';');
@@ -18,7 +18,7 @@ const median = (values: readonly number[]) =>
     50,
   );
 
-/** A round, and what an event of it cost the platform and its sandboxes: microseconds of CPU, bytes to the disk. */
+/** A round with its cost per event: microseconds of CPU of the platform and its sandboxes, bytes written. */
 interface Measured extends Round {
   cpuItself: number;
   cpuBelow: number;
@@ -44,8 +44,8 @@ function line(name: string, rounds: readonly Measured[]): string {
 }
 
 /**
- * Accepted → delivered, beside a bare pipe: the same generator, the same receiver, the same number of connections,
- * in turns. What differs between machines cancels out in the ratio.
+ * Accepted → delivered, compared with a bare pipe: same generator, receiver and number of connections, in turns. The
+ * ratio is independent of the machine.
  */
 export async function comparePipeline(): Promise<void> {
   const ledger = new Ledger();
@@ -109,9 +109,7 @@ export async function comparePipeline(): Promise<void> {
         `ratio of ${name} to the bare pipe: ${(median(results.map(({ rate }) => rate)) / base).toFixed(2)}`,
       );
     }
-    console.log(
-      `memory of the platform with its sandboxes: ${(memory / 1024 / 1024).toFixed(0)} MB at the most`,
-    );
+    console.log(`memory of the platform with its sandboxes: ${(memory / 1024 / 1024).toFixed(0)} MB at most`);
   } finally {
     await platform[Symbol.asyncDispose]();
     pipe.child.disconnect();

@@ -3,9 +3,8 @@ import { type Platform, startPlatform } from '@wellspring/testing/platform';
 import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
 
 export interface BenchPlatform extends AsyncDisposable {
-  /** Of the process; its sandboxes are below it. */
+  /** Parent of the sandbox processes. */
   pid: number;
-  /** See deployRoad. */
   deploy(receiver: string): Promise<string>;
 }
 
@@ -16,7 +15,7 @@ export const PASS_ON = `export default {
   run(event) { this.$emit(event.body); },
 };`;
 
-/** An HTTP source that emits the body it gets, subscribed to by a webhook; gives its endpoint. */
+/** Deploys an HTTP source that emits the body, with a webhook. @returns its endpoint */
 export async function deployRoad(client: Client, receiver: string): Promise<string> {
   const source = await client.createSource({ component_code: PASS_ON });
   const webhook = await client.createWebhook({ url: receiver });
@@ -25,7 +24,7 @@ export async function deployRoad(client: Client, receiver: string): Promise<stri
 }
 
 /**
- * The whole platform in a process of its own on a fresh data directory.
+ * Starts the platform in a separate process on a new data directory.
  * @param nodeFlags e.g. `--cpu-prof --cpu-prof-dir=…`: the profile is written when it is disposed of
  */
 export async function startBenchPlatform(nodeFlags: readonly string[] = []): Promise<BenchPlatform> {

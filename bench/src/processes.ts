@@ -22,7 +22,7 @@ export async function startModule(
   return { child, port };
 }
 
-/** Processes below a process, and itself. */
+/** A process and its descendants. */
 export function treeOf(root: number): number[] {
   const parents = new Map<number, number>();
   for (const name of readdirSync('/proc')) {
@@ -36,13 +36,13 @@ export function treeOf(root: number): number[] {
   });
 }
 
-/** What follows the name of the program in its line, from the state on. */
+/** Fields of /proc/PID/stat from the state on. */
 function statOf(pid: number): string[] | undefined {
   const stat = readIfThere(`/proc/${pid}/stat`);
   return stat?.slice(stat.lastIndexOf(')') + 2).split(' ');
 }
 
-/** Seconds of CPU that a process and those below it have used. Of processes that have ended, nothing. */
+/** CPU seconds of a process and its live descendants. */
 export function cpuOf(root: number): { itself: number; below: number } {
   const sum = { itself: 0, below: 0 };
   for (const pid of treeOf(root)) {
@@ -52,24 +52,24 @@ export function cpuOf(root: number): { itself: number; below: number } {
   return sum;
 }
 
-/** Seconds of CPU of all processes below one that run this program, e.g. `mongod`. */
+/** CPU seconds of all descendants that run this program, e.g. `mongod`. */
 export function cpuOfProgram(root: number, program: string): number {
   return treeOf(root)
     .filter((pid) => readIfThere(`/proc/${pid}/comm`)?.trim() === program)
     .reduce((sum, pid) => sum + cpuOf(pid).itself, 0);
 }
 
-/** Seconds that the processors of the machine had nothing to do. */
+/** Idle seconds of all CPUs. */
 export const idleSeconds = (): number => cpus().reduce((sum, { times }) => sum + times.idle, 0) / 1000;
 
-/** Bytes that a process has sent to the disk; where that may not be read: 0. */
+/** Bytes written by a process; 0 if unreadable. */
 export function writtenBy(pid: number): number {
   return Number(/^write_bytes: (\d+)$/m.exec(readIfThere(`/proc/${pid}/io`) ?? '')?.[1] ?? 0);
 }
 
 /**
- * Memory of a process and of all below it, in bytes, where a page that n of them share counts as 1/n for each: the
- * sandboxes all map the same program. Where that may not be read: the resident size.
+ * Proportional set size of a process and its descendants in bytes, since all sandboxes map the same program. Falls back
+ * to the resident size.
  */
 export function memoryOf(root: number): number {
   return treeOf(root).reduce((sum, pid) => sum + (proportional(pid) ?? resident(pid)), 0);
@@ -80,7 +80,7 @@ function proportional(pid: number): number | undefined {
   return kilobytes === undefined ? undefined : Number(kilobytes) * 1024;
 }
 
-/** Bytes that only this process holds; where that may not be read: the resident size. */
+/** Private bytes of a process. Falls back to the resident size. */
 export function usedMemory(pid: number): number {
   const rollup = readIfThere(`/proc/${pid}/smaps_rollup`);
   const kilobytes =
@@ -92,7 +92,7 @@ function resident(pid: number): number {
   return Number((readIfThere(`/proc/${pid}/statm`) ?? '0 0').split(' ')[1]) * 4096;
 }
 
-/** undefined: it ended meanwhile, or is not ours to read. */
+/** Undefined if it has exited or is unreadable. */
 function readIfThere(path: string): string | undefined {
   try {
     return readFileSync(path, 'utf8');

@@ -1,8 +1,8 @@
 import { createServer } from 'node:http';
 
 /**
- * Receives what is delivered, in a process of its own, and tells its parent: the number of each event, and when it
- * came (ms of the machine's monotonic clock, which all processes share).
+ * Receives deliveries in a separate process and reports number and time of each event to its parent (ms of the
+ * monotonic clock, which all processes share).
  */
 let batch: [n: number, at: number][] = [];
 

@@ -8,7 +8,7 @@ import { startRows } from './sandbox/starts.ts';
 /** Only these parts, separated by commas: calls, starts, network, idle. */
 const ONLY = process.env.BENCH_ONLY?.split(',');
 
-/** What isolation costs, beside bare Node.js processes in the same run. BENCH_TIER names the tier; default bubblewrap. */
+/** Cost of isolation, compared with bare Node.js processes in the same run. BENCH_TIER names the tier; default bubblewrap. */
 export async function compareSandbox(): Promise<void> {
   const tier = (process.env.BENCH_TIER ?? 'bubblewrap') as 'bubblewrap' | 'launcher' | 'none';
   await using sandbox = await openBenchSandbox(tier);

@@ -3,12 +3,12 @@ import { openAmqp } from '@wellspring/amqp/client';
 import { silentLog } from '@wellspring/core/log';
 import { openMongo } from '@wellspring/mongodb/client';
 
-/** What the servers do by themselves, with 1 KB and this many under way. */
+/** Rates of the servers alone, with 1 KB and this many operations in flight. */
 const UNDER_WAY = 256;
 const INSERTS_UNDER_WAY = 32;
 const PAYLOAD = Buffer.alloc(1024, 'x');
 
-/** Messages a second through a quorum queue: published with confirms, consumed and confirmed. */
+/** Messages per second through a quorum queue: published with confirms, consumed and confirmed. */
 export async function brokerLimit(url: string, count: number): Promise<number> {
   const amqp = await openAmqp({ url, log: silentLog });
   const queue = `bench.${process.pid}.${performance.now()}`;
@@ -44,7 +44,7 @@ export async function brokerLimit(url: string, count: number): Promise<number> {
   return count / seconds;
 }
 
-/** Documents of 1 KB inserted a second, this many with each statement. */
+/** Documents of 1 KB inserted per second, this many per statement. */
 export async function storeLimit(url: string, count: number, together: number): Promise<number> {
   const mongo = await openMongo({ url, database: 'bench', log: silentLog });
   const collection = mongo.db.collection<{ _id: string; text: string }>(`inserts${process.pid}.${together}`);
@@ -62,7 +62,7 @@ export async function storeLimit(url: string, count: number, together: number): 
   return count / seconds;
 }
 
-/** Documents that the database has inserted, changed or removed since it was started. */
+/** Documents inserted, changed or removed since the start of the database. */
 export async function documentsWritten(url: string): Promise<number> {
   const mongo = await openMongo({ url, database: 'admin', log: silentLog });
   const { metrics } = await mongo.db.command({ serverStatus: 1 });

@@ -15,7 +15,7 @@ const TICK = `export default {
   run() {},
 };`;
 
-/** What the services cost that are outside of the pipeline to a webhook: streams of events, and timers. */
+/** Cost of streams and timers, which are outside of the pipeline to a webhook. */
 export async function measureServices(cluster: Cluster): Promise<void> {
   const cpu = (service: 'gateway' | 'events' | 'sources') => cpuOf(cluster.of(service)[0]!.pid!).itself;
   const ms = (seconds: number, per: number) => ((seconds / per) * 1000).toFixed(3);

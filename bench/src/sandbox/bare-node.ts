@@ -28,7 +28,7 @@ export async function endBareNode({ child }: BareNode): Promise<void> {
   await once(child, 'exit');
 }
 
-/** @returns ms of each round trip of so many bytes, one at a time */
+/** @returns ms of each round trip of this many bytes, one at a time */
 export async function echoTimes({ socket }: BareNode, rounds: number, bytes: number): Promise<number[]> {
   const message = Buffer.alloc(bytes, 'x');
   const times: number[] = [];

@@ -5,12 +5,12 @@ import type { Host, Result, Task } from '@wellspring/sandbox/port';
 import { createSandbox, type Sandbox, type SandboxOptions } from '@wellspring/sandbox/sandbox';
 import { tempDir } from '@wellspring/testing/temp-dir';
 
-/** A sandbox of this process, as a runner has it, without the rest of the platform. */
+/** The sandbox of a runner, without the rest of the platform. */
 export interface BenchSandbox extends AsyncDisposable {
   executor: Sandbox['executor'];
   /** Compiles code, to be called afterwards. */
   component(code: string): Promise<Component>;
-  /** Waits until so many processes stand ready. */
+  /** Waits for this many processes in the pool. */
   poolReady(processes: number): Promise<void>;
 }
 

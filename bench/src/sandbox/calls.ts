@@ -21,7 +21,7 @@ async function serialCalls(sandbox: BenchSandbox, process: string, calls: number
   return times;
 }
 
-/** @returns calls a second with so many under way in one process */
+/** @returns calls per second with this many in flight in one process */
 async function rate(sandbox: BenchSandbox, process: string, together: number): Promise<number> {
   const component = await sandbox.component(EMIT);
   let next = 0;
@@ -37,7 +37,7 @@ async function rate(sandbox: BenchSandbox, process: string, together: number): P
   return (CALLS / (now() - began)) * 1000;
 }
 
-/** A warm call beside a raw echo over a socket pair, and beside a child without isolation; turns alternate. */
+/** A warm call, compared with an echo over a socket pair and with a child without isolation; turns alternate. */
 export async function callRows(sandbox: BenchSandbox): Promise<Row[]> {
   await using plain = await openBenchSandbox('none');
   const node = await startBareNode();

@@ -1,6 +1,6 @@
 import { percentile } from '../load.ts';
 
-/** A figure of the bench and what it is to reach. */
+/** A measured figure and its goal. */
 export interface Row {
   what: string;
   measured: number;
@@ -8,7 +8,7 @@ export interface Row {
   goal: number;
   atLeast?: boolean;
   unit: string;
-  /** The absolute figures behind it. */
+  /** The absolute figures. */
   behind: string;
 }
 

@@ -12,10 +12,10 @@ const DEADLINE_MS = 200;
 
 const pause = (duration: number) => new Promise((resolve) => setTimeout(resolve, duration));
 
-/** The memory that only the Node.js processes of these trees hold, each, ascending. */
+/** Private memory of each Node.js process of these trees, ascending. */
 const privateMemory = (pids: readonly number[]) => pids.map(usedMemory).sort((a, b) => a - b);
 
-/** What sources cost that have nothing to do, and how soon one that does not end is ended. */
+/** Cost of idle sources, and the time until endless code is killed. */
 export async function idleRows(sandbox: BenchSandbox): Promise<Row[]> {
   const component = await sandbox.component(TRIVIAL);
   const before = new Set(treeOf(process.pid));

@@ -5,7 +5,7 @@ import { ms, p50, type Row } from './goals.ts';
 
 const REQUESTS = Number(process.env.BENCH_REQUESTS ?? 400);
 
-/** Times of GET requests, ms: each over a connection of its own, and over one that is kept. */
+/** Times of GET requests in ms: over new connections, and over a persistent one. */
 const MEASURE = `async (url, requests) => {
   const times = { fresh: [], kept: [] };
   const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
@@ -30,7 +30,7 @@ interface Times {
   kept: number[];
 }
 
-/** Requests of a sandbox through the relay, beside the same code in this process. */
+/** Requests of a sandbox through the relay, compared with the same code in this process. */
 export async function networkRows(sandbox: BenchSandbox): Promise<Row[]> {
   const server = createServer((_request, response) => response.end('ok'));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

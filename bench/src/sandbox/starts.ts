@@ -16,7 +16,7 @@ async function firstResult(sandbox: BenchSandbox, component: Component, key: str
   return took;
 }
 
-/** The first result of a source whose process is taken from the pool, or started for it, beside a bare Node.js. */
+/** Time to the first result with a process of the pool or a new one, compared with bare Node.js. */
 export async function startRows(
   isolation: 'bubblewrap' | 'launcher' | 'none',
   pooled: BenchSandbox,

@@ -1,6 +1,5 @@
 import { rm } from 'node:fs/promises';
 import { Agent, createServer, get, type IncomingMessage, type RequestListener } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { SERVICES, type ServiceName } from '@wellspring/contract/endpoint';
@@ -8,6 +7,7 @@ import { hashApiKey } from '@wellspring/core/api-key';
 import { silentLog } from '@wellspring/core/log';
 import { apiKeys, users } from '@wellspring/store/collections/users';
 import { eventually } from '@wellspring/testing/eventually';
+import { freePort } from '@wellspring/testing/free-port';
 import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
 import { type Config, readConfig } from './config.ts';
 import type { Deps } from './deps.ts';
@@ -17,14 +17,6 @@ import type { Service } from './service.ts';
 let dir: TempDir;
 let config: Config;
 const platforms: Running[] = [];
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise<void>((resolve) => void server.close(() => resolve()));
-  return port;
-}
 
 beforeEach(async () => {
   dir = await tempDir();

@@ -104,8 +104,8 @@ describe('each rule finds violations', () => {
     expect(imports('packages/store/src/a.ts', '@wellspring/runtime/deps')).toBe(1);
     expect(imports('packages/store/src/a.ts', '@wellspring/store/port')).toBe(1);
     expect(imports('packages/store/src/a.ts', '@wellspring/testing/eventually')).toBe(1);
-    expect(imports('services/events/src/a.ts', '@wellspring/service-runner/lane')).toBe(1);
-    expect(imports('services/events/src/a.test.ts', '@wellspring/service-runner/lane')).toBe(1);
+    expect(imports('services/events/src/a.ts', '@wellspring/service-runner/commit')).toBe(1);
+    expect(imports('services/events/src/a.test.ts', '@wellspring/service-runner/commit')).toBe(1);
     expect(imports('services/events/src/a.ts', '@wellspring/store/port')).toBe(0);
     expect(imports('services/events/src/a.test.ts', '@wellspring/testing/eventually')).toBe(0);
     const unlisted = { ...manifest('new', 'packages/new') };

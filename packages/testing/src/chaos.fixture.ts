@@ -5,22 +5,22 @@ import { seededRandom } from './crash.ts';
 import { checkPipeline, deployPipeline } from './pipeline.fixture.ts';
 
 /**
- * Nothing that was accepted is lost whatever dies: processes of every service, the broker, Redis and the database are
- * killed under load and come back. `CHAOS_SEED` repeats a run; `CHAOS_KILLS=200 CHAOS_OUTAGE_MS=60000` is the long
- * form, `CHAOS_NODES=3` has RabbitMQ and MongoDB fail over.
+ * Kills processes of every service, the broker, Redis and the database under load, and checks that no accepted call is
+ * lost. `CHAOS_SEED` repeats a run; `CHAOS_KILLS=200 CHAOS_OUTAGE_MS=60000` is the long form; with `CHAOS_NODES=3`
+ * RabbitMQ and MongoDB fail over.
  */
 
-/** At most eight die in three strikes, of which one hits a server: so many hit all of the servers. */
+/** Three strikes kill at most eight, and one of them hits a server: this many strikes hit every server. */
 const KILLS = Number(process.env.CHAOS_KILLS ?? 24);
 const SEED = Number(process.env.CHAOS_SEED ?? Date.now() % 1_000_000);
-const LONGEST_OUTAGE_MS = Number(process.env.CHAOS_OUTAGE_MS ?? 2_000);
-/** Of RabbitMQ and of MongoDB each: with three, one node of the cluster or the primary of the replica set dies. */
+const MAX_OUTAGE_MS = Number(process.env.CHAOS_OUTAGE_MS ?? 2_000);
+/** Nodes of RabbitMQ and of MongoDB each. With three, a node of the cluster or the primary of the replica set dies. */
 const NODES = Number(process.env.CHAOS_NODES ?? 1);
-/** Between two calls of a connection: what gathers in long outages has to be borne afterwards, and looked through. */
-const REST_MS = LONGEST_OUTAGE_MS > 10_000 ? 60 : 0;
-/** After so many strikes it is looked whether anything was lost. A database that stands in for another bears no more at a time. */
+/** Pause between two calls of a connection: limits the backlog of long outages. */
+const PAUSE_MS = MAX_OUTAGE_MS > 10_000 ? 60 : 0;
+/** Strikes between two checks for lost events. */
 const ROUND = 10;
-/** Deliveries that one death may repeat, in each of two processes: under way, and with an outcome not written yet. */
+/** Deliveries that one death may repeat, in each of two processes: in progress, or with an unwritten outcome. */
 const REPEATED = 2 * 64;
 
 export function chaosSuite(): void {
@@ -43,7 +43,7 @@ export function chaosSuite(): void {
       .join('\n');
   }
 
-  test(`what was accepted is emitted once and delivered, over ${KILLS} kills of anything (seed ${SEED})`, async () => {
+  test(`accepted calls are emitted once and delivered, over ${KILLS} kills of processes and servers (seed ${SEED})`, async () => {
     const { cluster, sink } = fixture;
     const { rabbit, redis, mongo } = fixture.servers;
     const random = seededRandom(SEED);
@@ -52,7 +52,7 @@ export function chaosSuite(): void {
     const killed = () => healed.reduce((all, { kills }) => all + kills, 0);
     while (killed() < KILLS) {
       const pipeline = await deployPipeline(cluster.client, sink);
-      const loads = fixture.load(pipeline, { restMs: REST_MS });
+      const loads = fixture.load(pipeline, { pauseMs: PAUSE_MS });
       healed.push(
         ...(await strike({
           cluster,
@@ -62,7 +62,7 @@ export function chaosSuite(): void {
           strikes: ROUND,
           kills: KILLS - killed(),
           before: healed.length,
-          longestOutageMs: LONGEST_OUTAGE_MS,
+          longestOutageMs: MAX_OUTAGE_MS,
           onStrike: ({ what, outageMs, healedMs }) =>
             say(`${what}: away ${Math.round(outageMs)} ms, healed ${Math.round(healedMs)} ms`),
         })),

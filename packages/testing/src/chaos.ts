@@ -3,7 +3,7 @@ import type { Cluster } from './cluster.ts';
 import type { Load } from './crash.ts';
 import type { TestServer } from './servers/server.ts';
 
-/** Something that is killed, and how long it stays away, in ms. */
+/** A kill of processes or of a server. */
 export interface Strike {
   what: string;
   /** Process of a service, or server. */
@@ -14,7 +14,7 @@ export interface Strike {
 }
 
 export interface Healed extends Strike {
-  /** From the return of what was killed to calls being accepted by every gateway, in ms. */
+  /** From the restart until every gateway accepts calls, in ms. */
   healedMs: number;
 }
 
@@ -26,9 +26,9 @@ export interface ChaosOptions {
   random: () => number;
   /** How many strikes at most. */
   strikes: number;
-  /** Enough when so many have died. */
+  /** Ends after this many deaths. */
   kills: number;
-  /** How many there were before, in earlier calls. */
+  /** Strikes of earlier calls. */
   before?: number;
   /** Longest outage of a server, in ms; the shortest is 1 s. */
   longestOutageMs: number;
@@ -37,16 +37,16 @@ export interface ChaosOptions {
 
 /** Every third strike hits a server, so that a short run hits each of them, too. */
 const SERVER_EACH = 3;
-/** Calls that have to be accepted at each gateway before the next strike. */
+/** Calls that each gateway accepts before the next strike. */
 const CALLS = 20;
-/** With a server, a process dies now and then. */
+/** How often a process dies with a server. */
 const BOTH = 0.25;
-/** Processes that die at one moment. */
+/** Processes that die at the same time. */
 const AT_ONCE = 3;
 
 /**
- * Kills processes of the platform and the servers that they depend on, one after the other, at moments that `random`
- * draws, and waits each time until calls are accepted everywhere again.
+ * Kills processes of the platform and their servers, one after the other, at random moments, and waits each time until
+ * every gateway accepts calls.
  */
 export async function strike({
   cluster,
@@ -95,7 +95,7 @@ export async function strike({
 
   const killed = () => results.reduce((sum, one) => sum + one.kills, 0);
   for (let n = before; n < before + strikes && killed() < kills; n++) {
-    // Not a wait for something: the moment itself is what is drawn.
+    // A random moment, not a wait for a condition.
     await pause(random() * 300);
     const server = servers[Math.floor(n / SERVER_EACH) % servers.length]!;
     const hit = n % SERVER_EACH === SERVER_EACH - 1 ? await hitServer(server) : await hitProcess();

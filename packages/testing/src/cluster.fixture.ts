@@ -6,27 +6,26 @@ import { type ServerSet, type ServerSetOptions, startServers } from './servers/s
 import { type TempDir, tempDir } from './temp-dir.ts';
 import { createWebhookSink, type WebhookSink } from './webhook-sink.ts';
 
-/** What a suite has while its tests run. */
 export interface ClusterKit {
   servers: ServerSet;
   cluster: Cluster;
   sink: WebhookSink;
-  /** Calls to both sources of a pipeline, each by all gateways in turns. */
+  /** Calls both sources of a pipeline, each through all gateways in turn. */
   load(
     pipeline: Pipeline,
-    options?: { connections?: number; restMs?: number },
+    options?: { connections?: number; pauseMs?: number },
   ): [plain: Load, counting: Load];
 }
 
-/** The platform in the distributed mode for the tests of a suite, with servers of its own that may be killed. */
+/** The distributed platform for the tests of a suite, with separate servers that may be killed. */
 export function useCluster(options: Pick<ClusterOptions, 'replicas'> & ServerSetOptions = {}): ClusterKit {
   let dir: TempDir | undefined;
   const fixture = {
-    load({ plain, counting }, { connections = 2, restMs = 0 } = {}) {
+    load({ plain, counting }, { connections = 2, pauseMs = 0 } = {}) {
       const urls = (path: string) => fixture.cluster.of('gateway').map(({ url }) => url + path);
       return [
-        createLoad('p', urls(plain.path), connections, restMs),
-        createLoad('c', urls(counting.path).reverse(), connections, restMs),
+        createLoad('p', urls(plain.path), connections, pauseMs),
+        createLoad('c', urls(counting.path).reverse(), connections, pauseMs),
       ];
     },
   } as ClusterKit;

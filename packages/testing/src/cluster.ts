@@ -10,20 +10,20 @@ import { ADMIN_KEY, API_KEY } from './platform.ts';
 import { createServiceProcess, type ServiceProcess } from './service-process.ts';
 
 export interface ClusterOptions {
-  /** Of RabbitMQ, Redis and MongoDB. */
+  /** URLs of RabbitMQ, Redis and MongoDB. */
   urls: { amqp: string; redis: string; mongodb: string };
-  /** Of whoever calls; each process gets a directory of its own in it. */
+  /** The caller's; each process gets a subdirectory. */
   dataDir: string;
   /** Processes of a service; default 2. */
   replicas?: number | Partial<Record<ServiceName, number>>;
-  /** For all processes. */
+  /** Variables of all processes. */
   env?: Record<string, string>;
   nodeFlags?: readonly string[];
 }
 
-/** The platform in the distributed mode: every service as processes of its own. */
+/** The distributed platform: separate processes for every service. */
 export interface Cluster extends AsyncDisposable {
-  /** Of the first gateway. */
+  /** URL of the first gateway. */
   url: string;
   adminUrl: string;
   apiKey: string;
@@ -35,9 +35,9 @@ export interface Cluster extends AsyncDisposable {
   readonly processes: readonly ServiceProcess[];
   /** Its service and number, such as `runner-2`. */
   nameOf(process: ServiceProcess): string;
-  /** What all of them wrote. */
+  /** Output of all processes. */
   output(): string;
-  /** Ends all of them in order. */
+  /** Stops all of them. */
   stop(): Promise<void>;
 }
 
@@ -61,7 +61,7 @@ export async function startCluster({
     ...env,
   };
   const processes = new Map<ServiceName, ServiceProcess[]>();
-  // The gateway comes last, when it is known where the others are; they are told its address before they start.
+  // The gateway starts last, when the addresses of the others are known; they know its address before.
   for (const service of [...SERVICES].reverse()) {
     const count = typeof replicas === 'number' ? replicas : (replicas[service] ?? 1);
     const all: ServiceProcess[] = [];

@@ -18,7 +18,7 @@ export interface ComposeService {
 export interface Compose {
   services: Record<string, ComposeService>;
   volumes: Record<string, unknown>;
-  /** Variables without which Compose refuses the file: `${NAME:?why}`. */
+  /** Required variables: `${NAME:?why}`. */
   required: string[];
 }
 

@@ -7,13 +7,13 @@ import { type TempDir, tempDir } from './temp-dir.ts';
 import { createWebhookSink, type WebhookSink } from './webhook-sink.ts';
 
 /**
- * What a 2xx promised holds when the process is killed at any moment: SIGKILL under load, again and again, on the
- * same data. `CRASH_SEED` repeats a run, `CRASHES` makes it longer.
+ * Accepted calls survive SIGKILL at any moment: repeated kills under load on the same data. `CRASH_SEED` repeats a run,
+ * `CRASHES` makes it longer.
  */
 
 const CRASHES = Number(process.env.CRASHES ?? 20);
 const SEED = Number(process.env.CRASH_SEED ?? Date.now() % 1_000_000);
-/** How many deliveries a kill may repeat: eight under way, and 56 whose outcome is being made durable. */
+/** Deliveries that a kill may repeat: eight in progress, and 56 with an unwritten outcome. */
 const REPEATED = 64;
 
 let dir: TempDir;
@@ -32,10 +32,10 @@ afterAll(async () => {
   await dir?.remove();
 });
 
-/** Kills the process in the middle of work, and now and then while it starts; gives how often. */
+/** Kills the process during work, sometimes during its start. @returns the number of kills */
 async function crash(load: Load, random: () => number): Promise<number> {
   await load.acceptedMore(Math.floor(random() * 150));
-  // Not a wait for something: the moment itself is what is drawn.
+  // A random moment, not a wait for a condition.
   await pause(random() * 20);
   await platform.end('SIGKILL');
   let kills = 1;
@@ -49,7 +49,7 @@ async function crash(load: Load, random: () => number): Promise<number> {
   return kills;
 }
 
-test(`what was accepted is emitted once and delivered, over ${CRASHES} crashes (seed ${SEED})`, async () => {
+test(`accepted calls are emitted once and delivered, over ${CRASHES} crashes (seed ${SEED})`, async () => {
   const random = seededRandom(SEED);
   const pipeline = await deployPipeline(platform.client, sink);
   const loads = [
@@ -71,6 +71,6 @@ test(`what was accepted is emitted once and delivered, over ${CRASHES} crashes (
   console.info(
     `${kills} kills: ${accepted} accepted, ${unanswered} unanswered, ${emitted} emitted, ${deliveredTwice} delivered twice`,
   );
-  // The crashes did hit work under way.
+  // The crashes interrupted work.
   expect(unanswered).toBeGreaterThan(CRASHES / 2);
 }, 180_000);

@@ -1,7 +1,7 @@
 import { Agent, request } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
 
-/** Numbers in [0, 1) that the seed determines (mulberry32). */
+/** Pseudo-random numbers in [0, 1) (mulberry32). */
 export function seededRandom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -12,32 +12,32 @@ export function seededRandom(seed: number): () => number {
   };
 }
 
-/** Calls an endpoint without end, over connections that are kept open, whether the platform runs or not. */
+/** Calls an endpoint until it is stopped, over persistent connections, whether the platform runs or not. */
 export interface Load {
   /** The `id` of every body that may have arrived. */
   readonly sent: ReadonlySet<string>;
-  /** The ids that were answered 2xx. */
+  /** Ids answered with 2xx. */
   readonly accepted: ReadonlySet<string>;
-  /** How many were begun and got no answer at all. */
+  /** Calls without a response. */
   readonly unanswered: number;
-  /** How many were answered with 5xx. */
+  /** Calls answered with 5xx. */
   readonly failed: number;
-  /** Resolves when so many more were accepted than now. @throws Error after 30 s */
+  /** Waits until this many more calls are accepted. @throws Error after 30 s */
   acceptedMore(count: number): Promise<void>;
-  /** Ends the calls under way. */
+  /** Stops after the calls in progress. */
   stop(): Promise<void>;
-  /** From now on calls go there. */
+  /** Sets the URLs of further calls. */
   moveTo(urls: readonly string[]): void;
-  /** One more call, which has to be accepted; gives its id. */
+  /** Sends one more call. @returns its id @throws Error unless it is accepted */
   one(): Promise<string>;
 }
 
 /**
- * @param prefix of the ids, unlike that of every other load
- * @param first urls that take turns; where nobody listens, the next one is asked
- * @param restMs between two calls of a connection
+ * @param prefix of the ids, unique for each load
+ * @param first URLs that are used in turn; if the connection is refused, the next one
+ * @param pauseMs between two calls of a connection
  */
-export function createLoad(prefix: string, first: readonly string[], connections: number, restMs = 0): Load {
+export function createLoad(prefix: string, first: readonly string[], connections: number, pauseMs = 0): Load {
   let urls = first;
   const sent = new Set<string>();
   const accepted = new Set<string>();
@@ -48,7 +48,7 @@ export function createLoad(prefix: string, first: readonly string[], connections
   let unanswered = 0;
   let failed = 0;
 
-  /** Whether it was answered 2xx. An id is sent once only: what became of a call that failed is not known. */
+  /** Whether the response was 2xx. Each id is sent only once, because the outcome of a failed call is unknown. */
   async function send(id: string): Promise<boolean> {
     let status: Awaited<ReturnType<typeof post>> = 'refused';
     for (let tries = 0; status === 'refused' && tries < urls.length; tries++) {
@@ -69,9 +69,9 @@ export function createLoad(prefix: string, first: readonly string[], connections
 
   async function connection(): Promise<void> {
     while (!stopped) {
-      // Refused while the platform is down: not in a tight loop.
+      // Avoids a tight loop while the platform is down.
       if (!(await send(nextId()))) await pause(25);
-      else if (restMs > 0) await pause(restMs);
+      else if (pauseMs > 0) await pause(pauseMs);
     }
   }
   const running = Array.from({ length: connections }, connection);
@@ -119,13 +119,13 @@ export function createLoad(prefix: string, first: readonly string[], connections
   };
 }
 
-/** The status of the answer; `refused`: nobody listened; `lost`: there was a connection and no answer came. */
+/** The status; `refused`: no connection; `lost`: connection without a response. */
 function post(agent: Agent, url: string, body: string): Promise<number | 'refused' | 'lost'> {
   return new Promise((resolve) => {
     const headers = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) };
     const req = request(url, { method: 'POST', agent, headers }, (res) => {
       res.resume();
-      // The status came before the connection was lost: that is an answer.
+      // A status that arrives before the connection is lost is a response.
       res.once('close', () => resolve(res.statusCode ?? 'lost'));
     });
     req.once('error', ({ code }: NodeJS.ErrnoException) =>

@@ -9,7 +9,7 @@ import { type ComposeService, readCompose } from './compose.ts';
 import { readDockerfile } from './dockerfile.ts';
 import { isHealthPath } from './health-paths.ts';
 
-/** What stands in the files for Docker, held against the code that they start. */
+/** Checks the files for Docker against the code that they start. */
 
 const ROOT = join(import.meta.dirname, '../../..');
 const read = (path: string) => readFileSync(join(ROOT, path), 'utf8');
@@ -23,7 +23,7 @@ const embedded = readCompose(read('deploy/docker-compose.embedded.yml'));
 const image = readDockerfile(read('deploy/Dockerfile'));
 const known = new Set(configTable.map(({ name }) => name));
 
-/** What the process of a service reads: the image's environment, and the service's over it. */
+/** Environment of a service: that of the image, overridden by the service's. */
 const configOf = ({ environment = {}, command = [] }: ComposeService): Config =>
   readConfig({ env: { ...image.environment, ...environment }, services: command, isTerminal: false });
 
@@ -51,7 +51,7 @@ describe('the image', () => {
     expect(image.packages).toContain(image.entrypoint[0]);
   });
 
-  test('has the libraries that the pinned Node.js is linked with', () => {
+  test('contains the libraries that the pinned Node.js needs', () => {
     const linked = execFileSync('ldd', [process.execPath], { encoding: 'utf8' });
     const libraries = [...linked.matchAll(/^\s*(\S+)\.so\.(\d+) =>/gm)].map(([, name, n]) => `${name}${n}`);
     // Of the C library and the compiler, which every Debian has.
@@ -61,7 +61,7 @@ describe('the image', () => {
     expect(image.packages).toEqual(expect.arrayContaining(needed));
   });
 
-  test('runs with a configuration that holds, not as root, refusing code without isolation', () => {
+  test('runs with a valid configuration, not as root, and requires isolation', () => {
     const config = configOf({});
     expect(config).toMatchObject({ host: '0.0.0.0', isolation: 'required', allowNetworks: [] });
     expect(image.volumes).toContain(config.dataDir);
@@ -72,36 +72,36 @@ describe('the image', () => {
     expect(image.packages).toContain('bubblewrap');
   });
 
-  test('only sets variables that the platform reads', () => {
+  test('sets only variables that the platform reads', () => {
     const set = Object.keys(image.environment).filter((name) => name.startsWith('WELLSPRING_'));
     expect(set.length).toBeGreaterThan(3);
     expect(set.filter((name) => !known.has(name))).toEqual([]);
   });
 
-  test('is healthy when the platform says that it is', () => {
+  test('uses the health check of the platform', () => {
     const [, path] = /'(\/\w+)'\)/.exec(image.healthcheck.at(-1)!)!;
     expect(path).toBe('/ready');
     expect(isHealthPath(path!)).toBe(true);
     expect(isHealthPath('/elsewhere')).toBe(false);
   });
 
-  test('leaves secrets and data of whoever builds it behind', () => {
+  test('excludes secrets and data of the builder', () => {
     const ignored = read('deploy/Dockerfile.dockerignore').split('\n');
     expect(ignored).toEqual(expect.arrayContaining(['.env*', '.wellspring', '.git', '**/node_modules']));
   });
 });
 
-describe('everything in one container', () => {
+describe('the compose file with one container', () => {
   const service = embedded.services.wellspring!;
   const config = configOf(service);
 
-  test('is all that there is, and needs nothing to be set', () => {
+  test('has one service and no required variables', () => {
     expect(Object.keys(embedded.services)).toEqual(['wellspring']);
     expect(embedded.required).toEqual([]);
     expect([config.mode, config.services]).toEqual(['embedded', SERVICES]);
   });
 
-  test('has its two ports published to this machine only', () => {
+  test('publishes its two ports to this machine only', () => {
     expect(published(service)).toEqual([config.port, config.adminPort]);
     expect([config.host, config.adminHost]).toEqual(['0.0.0.0', '0.0.0.0']);
     expect(service.ports!.every((port) => port.startsWith('127.0.0.1:'))).toBe(true);
@@ -123,7 +123,7 @@ describe('docker compose up', () => {
     for (const name of SERVICES) expect(services[name]!.command).toEqual([name]);
   });
 
-  test('refuses to start without keys and passwords, and its first lines make all of them', () => {
+  test('requires keys and passwords, and its first lines create all of them', () => {
     expect(distributed.required).toEqual([...KEYS, ...PASSWORDS].sort());
     const [, names] = /for name in ([^;]+);/.exec(read('docker-compose.yml').replace(/\\\n# +/g, ''))!;
     expect(names!.split(' ').sort()).toEqual(distributed.required);
@@ -154,7 +154,7 @@ describe('docker compose up', () => {
     expect(Object.keys(service.depends_on!)).toEqual(expect.arrayContaining(hosts));
   });
 
-  test('nobody is waited for who does not say that he is healthy', () => {
+  test('every awaited service has a health check', () => {
     const isBuilt = (name: string) => services[name]!.build !== undefined;
     for (const { depends_on = {} } of Object.values(services)) {
       for (const [name, { condition }] of Object.entries(depends_on)) {
@@ -164,7 +164,7 @@ describe('docker compose up', () => {
     }
   });
 
-  test('the gateway finds the services that it asks under their names, and waits for them', () => {
+  test('the gateway finds its services by their names and waits for them', () => {
     const config = configOf(services.gateway!);
     const asked = ['components', 'sources', 'subscriptions', 'webhooks', 'events'] as const;
     for (const name of asked) {
@@ -182,7 +182,7 @@ describe('docker compose up', () => {
     expect(services.gateway!.ports!.every((port) => port.startsWith('127.0.0.1:'))).toBe(true);
   });
 
-  test('keeps the data of RabbitMQ and MongoDB in named volumes, and under names that stay', () => {
+  test('keeps the data of RabbitMQ and MongoDB in named volumes, with stable host names', () => {
     for (const name of ['rabbitmq', 'mongodb']) {
       const named = services[name]!.volumes!.map((volume) => volume.split(':')[0]!);
       expect(named).toContain(name);
@@ -193,7 +193,7 @@ describe('docker compose up', () => {
   });
 });
 
-describe('every container of ours', () => {
+describe('each container of the platform', () => {
   test.each(ours)('$name sets only variables that the platform reads', ({ service }) => {
     expect(Object.keys(service.environment ?? {}).filter((name) => !known.has(name))).toEqual([]);
   });
@@ -214,7 +214,7 @@ describe('every container of ours', () => {
     expect(Number.parseInt(service.stop_grace_period!, 10) * 1000).toBeGreaterThan(STOP_MS + 5_000);
   });
 
-  test('only where user code runs, Docker lets go of what bubblewrap needs, by a profile that is there', () => {
+  test('only containers with user code relax the security options, with an existing profile', () => {
     const opened = ours.filter(({ service }) => service.security_opt!.length > 1);
     expect(opened.map(({ name }) => name).sort()).toEqual(['runner', 'wellspring']);
     for (const { service, directory } of opened) {
@@ -225,13 +225,13 @@ describe('every container of ours', () => {
   });
 });
 
-describe('the profile of system calls', () => {
+describe('the seccomp profile', () => {
   const profile: { defaultAction: string; syscalls: { names: string[]; action: string }[] } = JSON.parse(
     read('deploy/seccomp.json'),
   );
   const refused = profile.syscalls.flatMap(({ names }) => names);
 
-  test('lets bubblewrap make its namespaces, and keeps what nobody needs away', () => {
+  test('allows the namespaces of bubblewrap and no unneeded calls', () => {
     expect(profile.defaultAction).toBe('SCMP_ACT_ALLOW');
     expect(new Set(profile.syscalls.map(({ action }) => action))).toEqual(new Set(['SCMP_ACT_ERRNO']));
     const needed = [

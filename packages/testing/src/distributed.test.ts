@@ -6,7 +6,7 @@ import { rollingRestartSuite } from './rolling-restart.fixture.ts';
 import { scalingSuite } from './scaling.fixture.ts';
 import { withPrograms } from './servers/servers.ts';
 
-/** The distributed mode as a whole. In one file: each of them takes a machine for itself. */
+/** Suites of the distributed mode, in one file because each one needs the whole machine. */
 await withPrograms(['rabbitmq', 'redis', 'mongodb'], () => {
   describe('moving', moveSuite);
   describe('scaling', scalingSuite);

@@ -1,4 +1,4 @@
-/** What the last stage of a Dockerfile says of its containers. */
+/** The last stage of a Dockerfile. */
 export interface Dockerfile {
   environment: Record<string, string>;
   exposed: number[];
@@ -7,7 +7,7 @@ export interface Dockerfile {
   entrypoint: string[];
   /** The command of the health check. */
   healthcheck: string[];
-  /** Names that stand after `apt-get install`. */
+  /** Packages of `apt-get install`. */
   packages: string[];
 }
 
@@ -28,14 +28,14 @@ function instructionsOf(text: string): Instruction[] {
     });
 }
 
-/** Reads what the tests ask for; instructions in their usual forms. @throws Error when something of it is missing */
+/** Parses the instructions that the tests check. @throws Error when one is missing */
 export function readDockerfile(text: string): Dockerfile {
   const instructions = instructionsOf(text);
   const last = instructions.slice(instructions.findLastIndex(([name]) => name === 'FROM'));
   const all = (name: string) => last.filter(([one]) => one === name).map(([, rest]) => rest);
   const one = (name: string) => {
     const found = all(name).at(-1);
-    if (found === undefined) throw new Error(`the last stage has no ${name}`);
+    if (found === undefined) throw new Error(`The last stage has no ${name}`);
     return found;
   };
   const list = (command: string) => JSON.parse(command.slice(command.indexOf('['))) as string[];

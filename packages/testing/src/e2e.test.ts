@@ -5,7 +5,7 @@ import { type Platform, startPlatform } from './platform.ts';
 import { type TempDir, tempDir } from './temp-dir.ts';
 import { createWebhookSink, type WebhookSink } from './webhook-sink.ts';
 
-/** The main pipeline through the real process, as a newcomer walks it. */
+/** The quick start, through the real process. */
 
 let dir: TempDir;
 let platform: Platform;
@@ -42,7 +42,7 @@ async function order(endpoint: string, body: object): Promise<void> {
   expect(answer.status).toBe(200);
 }
 
-test('from deploying a source to its signed delivery, its stream and its list, and on after a restart', async () => {
+test('a deployed source delivers signed events, streams and lists them, also after a restart', async () => {
   const { client } = platform;
   const source = await client.createSource({ component_code: CODE });
   const webhook = await client.createWebhook({ url: `${sink.url}/hook` });
@@ -81,7 +81,7 @@ test('from deploying a source to its signed delivery, its stream and its list, a
   await order(endpoint_url, { order: 2, channel: 'big' });
   const second = await sink.request(({ text }) => text === '{"order":2,"seen":2}');
   expect(second.headers['x-wellspring-event-name']).toBe('big');
-  // The client took the stream up again after the last record.
+  // The client resumed the stream after the last record.
   expect((await stream.next()).value).toMatchObject({ event: { order: 2, seen: 2 } });
   await stream.return?.();
 
@@ -100,7 +100,7 @@ test('from deploying a source to its signed delivery, its stream and its list, a
   expect(sink.requests).toHaveLength(2);
 });
 
-test('Ctrl-C, which reaches the whole process group, lets the run under way finish', async () => {
+test('Ctrl-C, which reaches the whole process group, lets running code finish', async () => {
   const { client } = platform;
   const source = await client.createSource({
     component_code: `export default {
@@ -123,7 +123,7 @@ test('Ctrl-C, which reaches the whole process group, lets the run under way fini
   expect((await client.listSourceEvents({ id: source.id })).data).toMatchObject([{ event: 'finished' }]);
 });
 
-test('a second platform on the same data directory is refused, the first goes on', async () => {
+test('a second platform on the same data directory is refused, the first continues', async () => {
   await expect(startPlatform({ dataDir: dir.path })).rejects.toThrow(/data directory|in use|another/i);
   expect(await platform.client.getMe()).toMatchObject({ username: 'admin' });
 });

@@ -1,7 +1,7 @@
 import { TestEnvironment } from 'jest-environment-node';
 import { describeSockets, watchResources } from './leaks.mjs';
 
-/** The environment of every test file: fails a file that leaves a server, a connection or a process behind. */
+/** Environment of every test file; fails a file that leaves a server, connection or process open. */
 export default class LeakFreeEnvironment extends TestEnvironment {
   #leaked;
 
@@ -11,7 +11,7 @@ export default class LeakFreeEnvironment extends TestEnvironment {
     const left = await this.#leaked();
     if (left.length > 0)
       throw new Error(
-        `The tests of this file are over, but these are still open: ${left.join(', ')}${describeSockets()}`,
+        `The tests of this file have ended, but these are still open: ${left.join(', ')}${describeSockets()}`,
       );
   }
 }

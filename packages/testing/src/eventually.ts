@@ -3,14 +3,14 @@ import { setTimeout as pause } from 'node:timers/promises';
 export interface Deadline {
   /** Give up after this many milliseconds; default 10 s. */
   ms?: number;
-  /** Look again after this many milliseconds; default 10. */
+  /** Interval of the checks in milliseconds; default 10. */
   every?: number;
 }
 
 /**
- * Looks until `look` neither throws nor gives `false`, and gives what it gave then. For conditions that nothing
- * announces; where there is an event, wait for the event.
- * @throws the last error of `look`, or one that says it stayed false
+ * Polls `look` until it neither throws nor returns `false`, and returns its value. If there is an event to wait for,
+ * wait for the event instead.
+ * @throws the last error of `look`, or an error if it was `false`
  */
 export async function eventually<T>(
   look: () => T | Promise<T>,
@@ -22,7 +22,7 @@ export async function eventually<T>(
     try {
       const found = await look();
       if (found !== false) return found as Exclude<T, false>;
-      failure = new Error(`the condition was still false after ${ms} ms`);
+      failure = new Error(`The condition was still false after ${ms} ms`);
     } catch (error) {
       failure = error;
     }

@@ -7,8 +7,8 @@ import type { Cluster } from './cluster.ts';
 import type { ServerSet } from './servers/server-set.ts';
 
 /**
- * Keeps what a failed suite leaves behind, before it is cleaned up: every collection and queue, the metrics and the
- * logs of every process. Gives the directory.
+ * Saves the state after a failed suite, before the clean-up: collections, queues, metrics and logs of every process.
+ * @returns the directory
  */
 export async function keepEvidence(cluster: Cluster, servers: ServerSet): Promise<string> {
   const directory = await mkdtemp(join(tmpdir(), 'wellspring-evidence-'));

@@ -7,7 +7,7 @@ import { freePort } from './free-port.ts';
 import { type Platform, startPlatform } from './platform.ts';
 import { type TempDir, tempDir } from './temp-dir.ts';
 
-/** The examples do what their README says. The one that polls a feed needs a registry and is left to the reader. */
+/** Runs the examples as their README says, except the feed, which needs a package registry. */
 
 const example = (path: string) => new URL(`../../../examples/${path}`, import.meta.url);
 
@@ -49,7 +49,7 @@ async function startReceiver(secret: string): Promise<() => string> {
   return () => printed;
 }
 
-test('orders are answered, emitted once, put on their channel, and arrive with a signature that verifies', async () => {
+test('orders are answered, emitted once on their channel, and delivered with a valid signature', async () => {
   const { client } = platform;
   const source = await deploy('orders', { limit: 100 });
   const webhook = await client.createWebhook({ url: `http://127.0.0.1:${port}/` });
@@ -77,7 +77,7 @@ test('orders are answered, emitted once, put on their channel, and arrive with a
   expect(printed()).not.toContain('FORGED');
 });
 
-test('the receiver refuses what was signed with another secret', async () => {
+test('the receiver refuses a signature with another secret', async () => {
   const forged = await fetch(`http://127.0.0.1:${port}/`, {
     method: 'POST',
     headers: {
@@ -90,7 +90,7 @@ test('the receiver refuses what was signed with another secret', async () => {
   expect(forged.status).toBe(401);
 });
 
-test('the clock ticks at the times of its schedule, or when asked to', async () => {
+test('the clock ticks on schedule and by hand', async () => {
   const source = await deploy('clock', { timer: { cron: '0 0 1 1 *', timezone: 'Europe/Berlin' } });
   expect(source.configured_props.timer).toMatchObject({ cron: '0 0 1 1 *', interval_seconds: null });
   await platform.client.runSource({ id: source.id, event: { timestamp: 0 } });

@@ -7,14 +7,13 @@ import { checkPipeline, deployPipeline } from './pipeline.fixture.ts';
 const SILENT = `export default { name: 'Silent', run() {} };`;
 
 /**
- * The servers as they are operated, three of each: nodes of RabbitMQ die under load, and the primary of MongoDB makes
- * way for another. It is told to, it dies, and it is frozen: then what was written is not known for a while, not even
- * to the others.
+ * Three servers each, as in production: nodes of RabbitMQ die under load, and the primary of MongoDB steps down, dies,
+ * or is frozen, after which the outcome of its last writes is unknown for a while.
  */
 export function failoverSuite(): void {
   const fixture = useCluster({ rabbitNodes: 3, mongoMembers: 3 });
 
-  test('others take over, however a node of RabbitMQ or the primary of MongoDB went: nothing is lost or emitted twice', async () => {
+  test('after the loss of a RabbitMQ node or the MongoDB primary nothing is lost or emitted twice', async () => {
     const { cluster, sink } = fixture;
     const { mongo, rabbit } = fixture.servers;
     const pipeline = await deployPipeline(cluster.client, sink);
@@ -38,7 +37,7 @@ export function failoverSuite(): void {
         taken.push(`${new Date().toISOString()} ${name}`);
         await step();
         const gone = performance.now();
-        // Without the one that is gone.
+        // Without the dead node.
         await acceptedMore();
         afterMs[name] = Math.round(performance.now() - gone);
         // The services reach each other.
@@ -48,7 +47,7 @@ export function failoverSuite(): void {
       }
       await Promise.all(loads.map((load) => load.stop()));
       const outcome = await checkPipeline(cluster, pipeline, loads, sink);
-      // Confirmations that RabbitMQ has lost with a leader were sent again.
+      // Messages whose confirmations RabbitMQ lost with a leader are redelivered.
       const held = async () =>
         (await rabbit.queues()).split('\n').filter((line) => line && !line.includes('\t0\t0\t'));
       await eventually(async () => expect(await held()).toEqual([]), { ms: 20_000, every: 500 });

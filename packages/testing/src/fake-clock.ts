@@ -4,9 +4,9 @@ import { eventually } from './eventually.ts';
 
 export interface FakeClock extends Clock {
   /**
-   * Moves the time on. Whoever sleeps is woken in the order and at the time of its waking, and may sleep again
-   * within the same stretch. Work that waits for input or output is not waited for: use {@link asleep}.
-   * @throws when somebody sleeps for no time again and again
+   * Advances the time. Sleepers wake in order, at their time, and may sleep several times within one advance. It does
+   * not wait for I/O: use {@link asleep}.
+   * @throws Error for an endless loop of sleeps of 0 ms
    */
   advance(ms: number): Promise<void>;
   /** Resolves when at least `count` sleepers wait (default 1). */
@@ -15,10 +15,9 @@ export interface FakeClock extends Clock {
   wakings(): number[];
 }
 
-/** Sleepers that wake at one and the same time. */
-const MOST_AT_ONCE = 10_000;
+const MAX_WAKES_PER_INSTANT = 10_000;
 
-/** A clock that stands still until it is told otherwise. @param start epoch ms */
+/** A clock that only `advance` moves. @param start epoch ms */
 export function createFakeClock(start = 1_700_000_000_000): FakeClock {
   let now = start;
   const sleepers = new Set<{ at: number; wake: () => void }>();
@@ -44,7 +43,7 @@ export function createFakeClock(start = 1_700_000_000_000): FakeClock {
       let idle = 0;
       for (let next = soonest(); next && next.at <= end; next = soonest()) {
         idle = next.at > now ? 0 : idle + 1;
-        if (idle > MOST_AT_ONCE) throw new Error('somebody sleeps without end, and no time passes');
+        if (idle > MAX_WAKES_PER_INSTANT) throw new Error('Endless loop: a task sleeps for 0 ms repeatedly');
         now = Math.max(now, next.at);
         next.wake();
         await turn();

@@ -4,12 +4,12 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** A file for each port that was given away, with the id of the process that has it. */
+/** One file per assigned port, with the id of its process. */
 const TAKEN = join(tmpdir(), 'wellspring-test-ports');
 
 /**
- * A port that is free now, and that no other test gets while this process lives. Below the range that the system gives
- * to outgoing connections: there, a client could take the port while the platform is down between two starts.
+ * A free port that no other test gets while this process lives. It lies below the range of outgoing connections, which
+ * could take it between two starts of the platform.
  */
 export async function freePort(): Promise<number> {
   mkdirSync(TAKEN, { recursive: true, mode: 0o777 });
@@ -24,7 +24,7 @@ export async function freePort(): Promise<number> {
   }
 }
 
-/** Whether the port is this process's now: nobody had it, or whoever had it has ended. */
+/** Assigns the port to this process unless it belongs to a live one. */
 function take(port: number): boolean {
   const path = join(TAKEN, String(port));
   try {
@@ -35,7 +35,7 @@ function take(port: number): boolean {
     try {
       unlinkSync(path);
     } catch {
-      // Another process was quicker; the next port will do.
+      // Another process removed the file first.
     }
     return false;
   }

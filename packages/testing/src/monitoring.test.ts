@@ -5,7 +5,7 @@ import { SERVICES } from '@wellspring/contract/endpoint';
 import { parse } from 'yaml';
 import { type MetricInCode, metricsInCode } from './metrics-in-code.ts';
 
-/** The dashboard and the alerts, held against the metrics that the platform has. */
+/** Checks the dashboard and the alerts against the metrics of the platform. */
 
 const ROOT = join(import.meta.dirname, '../../..');
 const read = (path: string) => readFileSync(join(ROOT, path), 'utf8');
@@ -35,7 +35,7 @@ const queries = [
   ...shown.flatMap(({ title, targets = [] }) => targets.map(({ expr }) => [`panel ${title}`, expr] as const)),
 ];
 
-/** Given by Prometheus to every series, or by whoever scrapes. */
+/** Labels added by Prometheus or the scrape configuration. */
 const COMMON = ['job', 'instance', 'service', 'le'];
 
 let known: Map<string, MetricInCode>;

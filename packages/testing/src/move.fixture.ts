@@ -54,7 +54,7 @@ export function moveSuite(): void {
     const moved = await move(dir.path);
     expect([moved.code, moved.output]).toEqual([0, expect.stringMatching(/sources: 3 rows[\s\S]*Done/)]);
     expect((await move(dir.path)).output).toContain('moved before');
-    // The old side is not taken up again by mistake.
+    // The old data directory refuses to start.
     await expect(platform.start()).rejects.toThrow('was moved to other servers');
 
     sink.answer({ status: 200 });

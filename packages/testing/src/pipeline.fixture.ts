@@ -4,15 +4,15 @@ import type { Load } from './crash.ts';
 import { eventually } from './eventually.ts';
 import type { WebhookSink } from './webhook-sink.ts';
 
-/** Sources whose ledgers tell whether anything was lost, doubled or torn apart. */
+/** Sources whose events show losses, duplicates and inconsistent state. */
 const SOURCES = {
-  /** Emits what it gets. */
+  /** Emits the body. */
   plain: `export default {
     name: 'Plain',
     props: { http: '$.interface.http' },
     run(event) { this.$emit(event.body); },
   };`,
-  /** Counts its emits: state and events have to agree. Every event is offered twice. */
+  /** Counts its emits, so that state and events can be compared. Emits every event twice. */
   counting: `export default {
     name: 'Counting',
     dedupe: 'unique',
@@ -27,8 +27,7 @@ const SOURCES = {
   listening: `export default { name: 'Listening', run(event) { this.$emit(event); } };`,
 };
 
-/** A database that stands in for another may scan for every row, on a machine that does other things, too. */
-const SLOW_MS = 240_000;
+const TIMEOUT_MS = 240_000;
 
 export interface Emitted {
   id: string;
@@ -37,7 +36,7 @@ export interface Emitted {
 
 interface Deployed {
   id: string;
-  /** Path and query of its endpoint; empty: it has none. */
+  /** Path of its endpoint, or ''. */
   path: string;
 }
 
@@ -64,14 +63,14 @@ export async function deployPipeline(client: Client, sink: WebhookSink): Promise
   return { webhookId: webhook.id, plain, counting, listening };
 }
 
-/** What a source has emitted, oldest first: the stream from its beginning until all of these have come. */
+/** Events of a source, oldest first: reads the stream until all `wanted` ids have arrived. */
 export async function emittedBy(
   client: Client,
   sourceId: string,
   wanted: Iterable<string>,
 ): Promise<Emitted[]> {
   const open = new Set(wanted);
-  const signal = AbortSignal.timeout(SLOW_MS);
+  const signal = AbortSignal.timeout(TIMEOUT_MS);
   const stream = await client.streamSource({ id: sourceId, last_event_id: '0-0' }, { signal });
   const events: Emitted[] = [];
   for await (const record of stream) {
@@ -98,9 +97,9 @@ export interface Outcome {
 }
 
 /**
- * Holds what was answered against what was emitted and what arrived: every accepted call is emitted exactly once and
- * delivered at least once; state and events agree; nothing is stuck, and nothing was given up.
- * @param loads to the plain source and to the counting one, stopped
+ * Compares accepted calls, events and deliveries: every accepted call is emitted exactly once and delivered at least
+ * once; state and events agree; there are no dead letters and no failed deliveries.
+ * @param loads stopped loads of the plain and the counting source
  */
 export async function checkPipeline(
   { client, operator }: { client: Client; operator: OperatorClient },
@@ -108,10 +107,10 @@ export async function checkPipeline(
   [toPlain, toCounting]: readonly [Load, Load],
   sink: WebhookSink,
 ): Promise<Outcome> {
-  // Runs of a source are done in the order of arrival: after this one nothing of before is to come.
+  // Runs of a source are executed in order: after this call all earlier ones are done.
   for (const load of [toPlain, toCounting]) await load.one();
 
-  // Emitted exactly once: what was answered 2xx is there, and nothing is there twice.
+  // Emitted exactly once.
   const fromPlain = await emittedBy(client, plain.id, toPlain.accepted);
   const fromCounting = await emittedBy(client, counting.id, toCounting.accepted);
   const fromListening = await emittedBy(client, listening.id, idsOf(fromPlain));
@@ -125,9 +124,9 @@ export async function checkPipeline(
     expect(missing(idsOf(events), [...load.sent])).toEqual([]);
     expect(repeated(events.map(({ id }) => id))).toEqual([]);
   }
-  // A listener has heard everything, once.
+  // The listener received every event once.
   expect(missing(idsOf(fromPlain), idsOf(fromListening))).toEqual([]);
-  // Its database and its events were always kept together.
+  // `$service.db` and events were committed together.
   expect(fromCounting.map(({ event }) => event.n)).toEqual(fromCounting.map((_, index) => index + 1));
 
   // Delivered at least once, under one webhook-id.
@@ -148,7 +147,7 @@ export async function checkPipeline(
     () => {
       expect(missing(wanted, delivered())).toEqual([]);
     },
-    { ms: SLOW_MS, every: 250 },
+    { ms: TIMEOUT_MS, every: 250 },
   );
   expect(missing(delivered(), wanted)).toEqual([]);
   expect(new Set(sink.requests.map(({ headers }) => headers['webhook-id'])).size).toBe(emitted);
@@ -156,18 +155,18 @@ export async function checkPipeline(
   const accepted = toPlain.accepted.size + toCounting.accepted.size;
   const unanswered = toPlain.unanswered + toCounting.unanswered;
 
-  // Nothing is stuck, nothing was given up.
+  // No dead letters, no errors.
   expect(await operator.operatorListDeadLetters()).toEqual([]);
   for (const { id } of [plain, counting, listening]) {
     expect((await client.listSourceErrors({ id })).data).toEqual([]);
   }
-  // One whose outcome could not be written is attempted again when its lease is over.
+  // A delivery with an unwritten outcome is retried after its lease.
   await eventually(
     async () => {
       const { data } = await client.listWebhookDeliveries({ id: webhookId, limit: 100 });
       expect(data.filter(({ status }) => status !== 'delivered')).toEqual([]);
     },
-    { ms: SLOW_MS, every: 250 },
+    { ms: TIMEOUT_MS, every: 250 },
   );
   return { accepted, unanswered, emitted, deliveredTwice: twice };
 }

@@ -7,13 +7,13 @@ import {
 import { createServiceProcess, type ServiceProcess } from './service-process.ts';
 
 export interface PlatformOptions {
-  /** Of whoever calls; not removed at the end. */
+  /** The caller's; not removed at the end. */
   dataDir: string;
   /** Beyond the ports, keys and data directory: `WELLSPRING_…`. Nothing else of them is inherited. */
   env?: Record<string, string>;
   /** For node itself, e.g. `--cpu-prof`. */
   nodeFlags?: readonly string[];
-  /** The process leads a group of its own, as in a terminal; default: it belongs to the group of whoever starts it. */
+  /** Starts a new process group, as a terminal does; default: the caller's group. */
   ownGroup?: boolean;
 }
 

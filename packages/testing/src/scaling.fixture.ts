@@ -46,7 +46,7 @@ export function scalingSuite(): void {
     );
   }
 
-  test('1, 2 and 4 runners share the partitions evenly; whoever joins, leaves or dies, each source stays in order', async () => {
+  test('1, 2 and 4 runners share the partitions evenly, and each source stays in order when runners join, leave or die', async () => {
     const { cluster } = fixture;
     const [first, second, third, fourth] = cluster.of('runner') as [
       ServiceProcess,

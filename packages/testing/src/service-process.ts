@@ -5,38 +5,38 @@ import { eventually } from './eventually.ts';
 import { freePort } from './free-port.ts';
 
 const MAIN = fileURLToPath(new URL('../../../services/all/src/main.ts', import.meta.url));
-/** Types are stripped and code is compiled once for all processes, which start many times on few processors. */
+/** Compile cache that all processes share. */
 const COMPILE_CACHE = fileURLToPath(new URL('../../../node_modules/.cache/compile', import.meta.url));
 const READY_MS = 90_000;
 
 export interface ServiceProcessOptions {
   /** Default: all. */
   services?: readonly ServiceName[];
-  /** Of whoever calls; not removed at the end. */
+  /** The caller's; not removed at the end. */
   dataDir: string;
-  /** Beyond the ports and data directory: `WELLSPRING_…`. Nothing else of them is inherited. */
+  /** Further variables `WELLSPRING_…`; none are inherited. */
   env?: Record<string, string>;
   /** For node itself, e.g. `--cpu-prof`. */
   nodeFlags?: readonly string[];
-  /** It leads a group of its own, as in a terminal; default: it belongs to the group of whoever starts it. */
+  /** Starts a new process group, as a terminal does; default: the caller's group. */
   ownGroup?: boolean;
 }
 
 /** A process with services of the platform. Its ports and data stay the same over restarts. */
 export interface ServiceProcess extends AsyncDisposable {
-  /** Of its public listener. */
+  /** URL of its public listener. */
   url: string;
-  /** Of its operator listener. */
+  /** URL of its operator listener. */
   adminUrl: string;
-  /** Of the present process; undefined: none runs. */
+  /** Undefined if no process runs. */
   readonly pid: number | undefined;
-  /** What all processes so far wrote. */
+  /** Output of all processes so far. */
   output(): string;
   /** Starts a process; does not wait for it. */
   spawn(): void;
   /** Resolves when `/ready` answers 200. @throws Error with the output when the process ends, or after 90 s */
   ready(): Promise<void>;
-  /** spawn and ready; when that fails, nothing is left running. */
+  /** `spawn` and `ready`; on failure the process is stopped. */
   start(): Promise<void>;
   /**
    * Sends a signal, and resolves with the exit code (null: killed) when the process has ended.
@@ -47,7 +47,7 @@ export interface ServiceProcess extends AsyncDisposable {
 
 const foreign = (name: string) => !name.startsWith('WELLSPRING_') && name !== 'NODE_OPTIONS';
 
-/** A process that does not run yet, on free ports. */
+/** Assigns free ports; does not start the process. */
 export async function createServiceProcess({
   services = [],
   dataDir,
@@ -69,7 +69,7 @@ export async function createServiceProcess({
     },
     output: () => output,
     spawn() {
-      if (child) throw new Error('the process runs already');
+      if (child) throw new Error('The process already runs');
       const started = spawn(process.execPath, [...nodeFlags, MAIN, ...services], {
         env: {
           ...Object.fromEntries(Object.entries(process.env).filter(([name]) => foreign(name))),
@@ -93,7 +93,7 @@ export async function createServiceProcess({
         });
       }
       ended = new Promise((resolve) => {
-        // Sandboxes that outlive it for a moment hold the pipes, so `close` would come later.
+        // Sandboxes hold the pipes a moment longer, so `close` would come later.
         started.once('exit', (code) => {
           child = undefined;
           resolve(code);

@@ -1,6 +1,6 @@
 import { stripTypeScriptTypes } from 'node:module';
 
-/** Jest's only transform: types are replaced by blanks, so lines and columns stay those of the source. */
+/** Jest's only transform: replaces types by blanks, which keeps lines and columns. */
 export default {
   process: (source) => ({ code: stripTypeScriptTypes(source) }),
 };

@@ -7,7 +7,7 @@ export interface TempDir extends AsyncDisposable {
   remove(): Promise<void>;
 }
 
-/** An empty directory of its own below the system's; gone after `remove`. */
+/** A new directory below the system's temporary directory. */
 export async function tempDir(): Promise<TempDir> {
   const path = await mkdtemp(join(tmpdir(), 'wellspring-test-'));
   const remove = () => rm(path, { recursive: true, force: true, maxRetries: 3 });

@@ -9,7 +9,7 @@ afterEach(() => sink.close());
 
 const post = (body: string, path = '') => fetch(sink.url + path, { method: 'POST', body });
 
-test('a request is kept byte for byte, with path and headers', async () => {
+test('records requests byte for byte, with path and headers', async () => {
   const waiting = sink.request(({ path }) => path === '/a?b=1');
   expect((await post('é\u0000x', '/a?b=1')).status).toBe(200);
   const request = await waiting;
@@ -17,7 +17,7 @@ test('a request is kept byte for byte, with path and headers', async () => {
   expect(request.headers['content-type']).toMatch(/^text\/plain/);
 });
 
-test('scripted answers come one each, then the standing one', async () => {
+test('scripted responses are used once each, then the default', async () => {
   sink.answer({ status: 202 });
   sink.script({ status: 503, headers: { 'retry-after': '7' }, body: 'later' }, 'drop', ({ text }) => ({
     body: text,
@@ -30,13 +30,13 @@ test('scripted answers come one each, then the standing one', async () => {
   expect((await sink.received(4)).map(({ text }) => text)).toEqual(['1', '2', '3', '4']);
 });
 
-test('waiting for what does not come fails and says what came', async () => {
+test('a wait that times out lists the requests that arrived', async () => {
   await post('1');
   await expect(sink.received(2, 20)).rejects.toThrow('1 of 2 requests arrived within 20 ms');
   await expect(sink.request(() => false, 20)).rejects.toThrow('none of 1 requests matched');
 });
 
-test('close ends held requests', async () => {
+test('close ends pending requests', async () => {
   sink.answer(() => new Promise(() => {}));
   const held = post('x');
   await sink.received(1);

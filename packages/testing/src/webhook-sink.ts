@@ -23,23 +23,23 @@ export type Answering = Answer | ((request: Received) => Answer | Promise<Answer
 export interface WebhookSink {
   /** `http://127.0.0.1:<port>`, without trailing slash. */
   url: string;
-  /** Everything that arrived completely, in the order of arrival. */
+  /** Complete requests in order of arrival. */
   readonly requests: readonly Received[];
-  /** Answers for the next requests, one each; afterwards the standing answer holds again. */
+  /** Responses to the next requests, one each; then the default response applies. */
   script(...answers: Answering[]): void;
-  /** The standing answer from now on. A function may wait before it answers. */
+  /** Sets the default response. A function may wait before it returns. */
   answer(answering: Answering): void;
   /** Resolves with the requests once at least `count` have arrived. @throws after `ms` milliseconds, default 10 s */
   received(count: number, ms?: number): Promise<readonly Received[]>;
-  /** The first request that matches, whether it is here or still to come. @throws after `ms`, default 10 s */
+  /** The first matching request, past or future. @throws Error after `ms`, default 10 s */
   request(matches: (request: Received) => boolean, ms?: number): Promise<Received>;
-  /** Forgets what has arrived. */
+  /** Clears `requests`. */
   clear(): void;
   /** Cuts every connection. */
   close(): Promise<void>;
 }
 
-/** A real HTTP server that keeps what it receives. @param port 0: a free one */
+/** A real HTTP server that records requests. @param port 0: a free one */
 export async function createWebhookSink({ port = 0 }: { port?: number } = {}): Promise<WebhookSink> {
   const requests: Received[] = [];
   const scripted: Answering[] = [];

@@ -1,10 +1,9 @@
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
+import { freePort } from '@wellspring/testing/free-port';
 import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
 
 const MAIN = fileURLToPath(new URL('main.ts', import.meta.url));
@@ -13,21 +12,13 @@ const SECRET = 'an-api-key-that-nobody-sees';
 let dir: TempDir;
 let env: Record<string, string>;
 
-async function freePort(): Promise<string> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise<void>((resolve) => void server.close(() => resolve()));
-  return String(port);
-}
-
 beforeAll(async () => {
   dir = await tempDir();
   env = {
     PATH: '/usr/local/bin:/usr/bin:/bin',
     WELLSPRING_DATA_DIR: dir.path,
-    WELLSPRING_PORT: await freePort(),
-    WELLSPRING_ADMIN_PORT: await freePort(),
+    WELLSPRING_PORT: String(await freePort()),
+    WELLSPRING_ADMIN_PORT: String(await freePort()),
     WELLSPRING_API_KEY: SECRET,
   };
 });
@@ -85,8 +76,8 @@ test.each(['SIGTERM', 'SIGINT'] as const)('the platform starts, and %s ends it i
   expect(((await me.json()) as { data: { username: string } }).data.username).toBe('admin');
   // One data directory, one process.
   const second = await run([], {
-    WELLSPRING_PORT: await freePort(),
-    WELLSPRING_ADMIN_PORT: await freePort(),
+    WELLSPRING_PORT: String(await freePort()),
+    WELLSPRING_ADMIN_PORT: String(await freePort()),
   });
   expect([second.code, second.stderr]).toEqual([1, expect.stringContaining('in use by another process')]);
   child.kill(signal);

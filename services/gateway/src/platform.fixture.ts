@@ -1,6 +1,4 @@
 import { type IncomingHttpHeaders, request } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { createServer } from 'node:net';
 import { SERVICES, type ServiceName } from '@wellspring/contract/endpoint';
 import { newId, newSecret } from '@wellspring/core/ids';
 import { silentLog } from '@wellspring/core/log';
@@ -9,6 +7,7 @@ import type { Deps } from '@wellspring/runtime/deps';
 import { type Factories, runServices } from '@wellspring/runtime/run';
 import type { Service } from '@wellspring/runtime/service';
 import { type EndpointRow, endpoints } from '@wellspring/store/collections/sources';
+import { freePort } from '@wellspring/testing/free-port';
 import { tempDir } from '@wellspring/testing/temp-dir';
 import { createGatewayService } from './service.ts';
 
@@ -43,14 +42,6 @@ export interface Platform extends AsyncDisposable {
   user(): Promise<{ id: string; key: string }>;
   endpoint(row?: Partial<EndpointRow>): Promise<EndpointRow>;
   stop(): Promise<void>;
-}
-
-export async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise<void>((resolve) => void server.close(() => resolve()));
-  return port;
 }
 
 interface StartOptions {

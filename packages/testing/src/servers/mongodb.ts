@@ -12,32 +12,32 @@ import { startServer } from './start-server.ts';
 const NAME = 'wellspring';
 const PATIENCE_MS = 60_000;
 const ANSWER_MS = 3_000;
-/** Without an answer for so long, the others elect another primary; 10 s unless told. */
+/** Silence of the primary after which the others elect a new one; MongoDB's default is 10 s. */
 const ELECTION_MS = 2_000;
 
 interface Member extends TestServer {
   host: string;
 }
 
-/** A replica set. What it acknowledged outlives the `kill` of less than half of its members, and of one that is alone. */
+/** A replica set. Acknowledged writes survive the `kill` of a minority, or of a single member. */
 export interface ReplicaSet extends TestServer {
-  /** SIGKILL to the primary; `start` brings it back, and resolves when the set takes writes. */
+  /** SIGKILL to the primary; `start` restarts it and waits until the set accepts writes. */
   kill(): Promise<void>;
-  /** SIGSTOP to the primary, which answers nobody and keeps its connections; `resume` lets it go on. */
+  /** SIGSTOP to the primary, which keeps its connections; `resume` continues it. */
   freeze(): Promise<void>;
   resume(): void;
-  /** Tells the primary to make way for another one. */
+  /** Makes the primary step down. */
   stepDown(): Promise<void>;
 }
 
 export interface MongoOptions {
-  /** Of the replica set; default 1. */
+  /** Size of the replica set; default 1. */
   members?: number;
-  /** Asks for credentials; this is the one user, who may do everything, in the database `admin`. Otherwise nobody is asked. */
+  /** Enables authentication with this root user of the database `admin`; default: none. */
   root?: { user: string; password: string };
 }
 
-/** A MongoDB of one's own. @throws Error with its output when it does not start */
+/** Starts a separate MongoDB. @throws Error with its output when it does not start */
 export async function startMongo({ members: count = 1, root }: MongoOptions = {}): Promise<ReplicaSet> {
   const program = await mongod();
   await using stack = new AsyncDisposableStack();
@@ -46,7 +46,7 @@ export async function startMongo({ members: count = 1, root }: MongoOptions = {}
     stack.defer(() => member.dispose());
     return member;
   });
-  // Those that were started are ended when another one does not start.
+  // If one member does not start, the others are stopped.
   await Promise.allSettled(starting);
   const members = await Promise.all(starting);
   const hosts = members.map(({ host }) => host);
@@ -63,7 +63,7 @@ export async function startMongo({ members: count = 1, root }: MongoOptions = {}
   await takesWrites(url);
   if (root) {
     const { user, password } = root;
-    // From this machine, the first user is made by whoever comes.
+    // MongoDB lets a local client create the first user without credentials.
     await ask(url, (admin) => admin.command({ createUser: user, pwd: password, roles: ['root'] }));
   }
   stack.move();
@@ -101,7 +101,7 @@ export async function startMongo({ members: count = 1, root }: MongoOptions = {}
     },
     async stepDown() {
       const member = await primary();
-      // It does so only when another one has all that it has.
+      // It steps down only if another member is up to date.
       await eventually(
         () => ask(member.url, (admin) => admin.command({ replSetStepDown: 10 })).then(() => true),
         { ms: PATIENCE_MS },
@@ -139,7 +139,7 @@ async function startMember({ program, env }: Mongod, asksForCredentials: boolean
   return { ...server, host };
 }
 
-/** Asks a member, or the primary of a set. @throws when it does not answer soon */
+/** Sends a command to a member or the primary. @throws Error on timeout */
 async function ask<T>(url: string, question: (admin: Mongo['db']) => Promise<T>): Promise<T> {
   const signal = AbortSignal.timeout(ANSWER_MS);
   const mongo = await openMongo({ url, database: 'admin', log: silentLog, signal });
@@ -155,7 +155,7 @@ const isPrimary = (member: Member): Promise<boolean> =>
     () => false,
   );
 
-/** Resolves when there is a primary. */
+/** Waits for a primary. */
 async function takesWrites(url: string): Promise<void> {
   await eventually(() => ask(url, async () => true), { ms: PATIENCE_MS });
 }

@@ -4,20 +4,20 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 
-/** A program with all that it forks. */
+/** A program and its descendants. */
 export interface ProcessGroup {
-  /** Resolves when all of it has ended, by itself or killed. */
+  /** Resolves when the whole group has exited. */
   readonly ended: Promise<void>;
   readonly isRunning: boolean;
-  /** SIGKILL to all of the group. Resolves when they are gone. */
+  /** Sends SIGKILL to the group and waits for its exit. */
   kill(): Promise<void>;
-  /** What it wrote so far, with what it wrote in the same directory before. */
+  /** Output so far, including that of earlier starts in the same directory. */
   output(): Promise<string>;
 }
 
 /**
- * Runs the program, and beside it one that waits for the end of the pipe from this process: when this process dies,
- * however it does, the whole group is killed. Descriptor 3 stays open as long as one of the group lives.
+ * Runs the program and a watcher that kills the whole group when the pipe from this process closes. Descriptor 3 stays
+ * open as long as one process of the group lives.
  */
 const TIED = `
 exec 4<&0
@@ -31,9 +31,9 @@ exit "$status"
 `;
 
 /**
- * Starts a program in a process group of its own, which ends with this process.
- * @param directory where it runs; its output is in the file `output` there
- * @param env all of it: nothing is inherited but PATH
+ * Starts a program in a new process group that never outlives this process.
+ * @param directory working directory; its output goes to the file `output` there
+ * @param env complete, except for the inherited PATH
  */
 export function startGroup(
   command: readonly string[],

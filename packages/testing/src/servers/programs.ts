@@ -7,8 +7,8 @@ import type { ServerName } from './server.ts';
 const PYTHON = 'python3 -c "import ensurepip, venv"';
 
 /**
- * What a server is started with: file names that are looked for in PATH, paths, or commands that have to succeed; and
- * Debian's packages with them.
+ * Requirements of a server: file names in PATH, paths, or commands that must succeed; and the packages of Debian that
+ * contain them.
  */
 const PROGRAMS: Record<ServerName, { needs: readonly string[]; packages: readonly string[] }> = {
   rabbitmq: { needs: ['/usr/lib/rabbitmq/bin/rabbitmq-server', 'epmd'], packages: ['rabbitmq-server'] },
@@ -22,8 +22,8 @@ const LOCK = '/tmp/wellspring-test-install.lock';
 const INSTALL_MS = 10 * 60_000;
 
 /**
- * Sees to it that the programs of a server are installed: on Debian, root installs them.
- * @returns undefined, or why they are not there
+ * Installs the programs of a server if they are missing, as root on Debian.
+ * @returns undefined, or the reason why they are missing
  */
 export async function ensurePrograms(name: ServerName): Promise<string | undefined> {
   const { needs, packages } = PROGRAMS[name];
@@ -44,7 +44,7 @@ function isInstalled(program: string): boolean {
   return (process.env.PATH ?? '').split(delimiter).some((directory) => existsSync(join(directory, program)));
 }
 
-/** One run of the tests at a time. Gives the output when it fails. */
+/** Runs a command under a lock. @returns its output on failure */
 async function install(packages: readonly string[]): Promise<string> {
   const script = `apt-get update && apt-get install -y --no-install-recommends ${packages.join(' ')}`;
   const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };

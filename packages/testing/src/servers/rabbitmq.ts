@@ -10,7 +10,7 @@ import { startGroup } from './process-group.ts';
 import type { TestServer } from './server.ts';
 import { startServer } from './start-server.ts';
 
-/** The wrappers of the same names in /usr/sbin change the user. */
+/** Not the wrappers in /usr/sbin, which change the user. */
 const PROGRAMS = '/usr/lib/rabbitmq/bin';
 const LIST = ['list_queues', '-q', '--no-table-headers', 'name', 'messages_ready', 'messages_unacknowledged'];
 const MORE = ['consumers', 'leader', 'online'];
@@ -19,43 +19,42 @@ const PATIENCE = { ms: 60_000, every: 50 };
 
 export interface RabbitCluster extends TestServer {
   /**
-   * SIGKILL to a node, to one after the other. Of a cluster only when every queue has its majority without it, as
-   * operators wait for before they restart the next one.
+   * SIGKILL to the next node in turn. In a cluster it first waits until every queue has a majority without that node,
+   * as operators do.
    */
   kill(): Promise<void>;
   /**
-   * A line for each queue, its columns separated by tabs: name, messages that wait, messages that are not confirmed,
-   * number of consumers, leader, members that run.
+   * One tab-separated line per queue: name, ready messages, unacknowledged messages, consumers, leader, online members.
    */
   queues(): Promise<string>;
 }
 
 interface Node extends TestServer {
-  /** Runs a program of RabbitMQ's against this node. @throws Error when it fails; with its output */
+  /** Runs a RabbitMQ tool against this node. @throws Error with its output when it fails */
   tell(program: string, ...args: string[]): Promise<string>;
 }
 
 /**
- * A RabbitMQ of one's own: a node, or a cluster of several. Durable queues and what they hold outlive the `kill` of less
- * than half of the nodes, and of one that is alone.
+ * Starts a separate RabbitMQ node or cluster. Durable queues survive the `kill` of a minority of nodes, or of a single
+ * node.
  * @throws Error with its output when it does not start
  */
 export async function startRabbit({ nodes: count = 1 } = {}): Promise<RabbitCluster> {
   const mapper = await freePort();
   const ports: number[] = [];
   while (ports.length < count) ports.push(await freePort());
-  // The node whose name comes first founds the cluster.
+  // The node with the first name forms the cluster.
   ports.sort((a, b) => (`${a}` < `${b}` ? -1 : 1));
   await using stack = new AsyncDisposableStack();
   const directory = await tempDir();
   stack.defer(() => directory.remove());
-  // A node would fork its port mapper by itself, and that would outlive it.
+  // Otherwise a node forks its port mapper, which would outlive it.
   const epmd = startGroup(['epmd', '-port', `${mapper}`, '-address', '127.0.0.1'], {
     directory: directory.path,
   });
   stack.defer(() => epmd.kill());
   const nodes: Node[] = [];
-  // One after the other: those that come later join the first.
+  // In sequence: later nodes join the first.
   for (const port of ports) {
     const node = await startNode(port, { mapper, ports });
     stack.defer(() => node.dispose());
@@ -150,7 +149,7 @@ async function startNode(
   };
 }
 
-/** Whether what listens on the port greets as AMQP does: it listens when everything else has been started. */
+/** Whether the port speaks AMQP; the listener starts last. */
 function answers(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(port, '127.0.0.1', () => socket.write('AMQP\0\0\x09\x01'));

@@ -4,7 +4,7 @@ import { tempDir } from '../temp-dir.ts';
 import type { TestServer } from './server.ts';
 import { startServer } from './start-server.ts';
 
-/** A Redis of one's own. It keeps nothing: after `kill` and `start` it is empty. @throws Error with its output when it does not start */
+/** Starts a separate Redis without persistence: after `kill` and `start` it is empty. @throws Error with its output when it does not start */
 export async function startRedis(): Promise<TestServer> {
   const directory = await tempDir();
   const port = await freePort();
@@ -29,7 +29,6 @@ export async function startRedis(): Promise<TestServer> {
   });
 }
 
-/** Whether the server on the port says PONG. */
 function answers(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(port, '127.0.0.1', () => socket.write('PING\r\n'));

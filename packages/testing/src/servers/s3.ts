@@ -7,8 +7,8 @@ import { startServer } from './start-server.ts';
 const MOTO = ['moto[s3,server]==5.2.5'];
 
 /**
- * A server of one's own that speaks the protocol of S3: that of moto, installed by pip on first use. It keeps nothing,
- * and buckets are there when they are first named. @throws Error with its output when it does not start
+ * Starts a separate S3 server: moto, installed by pip on first use. It has no persistence and creates buckets on first
+ * use. @throws Error with its output when it does not start
  */
 export async function startS3(): Promise<TestServer> {
   const python = await pythonWith('moto', MOTO);

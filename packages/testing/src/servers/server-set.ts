@@ -3,7 +3,7 @@ import { type RabbitCluster, startRabbit } from './rabbitmq.ts';
 import { startRedis } from './redis.ts';
 import type { TestServer } from './server.ts';
 
-/** All that the distributed mode stands on. */
+/** The servers of the distributed mode. */
 export interface ServerSet extends AsyncDisposable {
   rabbit: RabbitCluster;
   redis: TestServer;
@@ -12,9 +12,9 @@ export interface ServerSet extends AsyncDisposable {
 }
 
 export interface ServerSetOptions {
-  /** Of the cluster of RabbitMQ; default 1. */
+  /** Nodes of RabbitMQ; default 1. */
   rabbitNodes?: number;
-  /** Of the replica set of MongoDB; default 1. */
+  /** Members of the MongoDB replica set; default 1. */
   mongoMembers?: number;
 }
 
@@ -33,7 +33,7 @@ export async function startServers({
     started(startRedis()),
     started(startMongo({ members: mongoMembers })),
   ] as const;
-  // Those that were started are ended when another one does not start.
+  // If one server does not start, the others are stopped.
   await Promise.allSettled(starting);
   const [rabbit, redis, mongo] = await Promise.all(starting);
   const all = stack.move();

@@ -5,17 +5,17 @@ import type { TestServer } from './server.ts';
 
 export interface ServerProgram extends Pick<TestServer, 'name' | 'url'> {
   command: readonly string[];
-  /** Where it runs and what it may write to; removed with it. */
+  /** Working directory; removed with the server. */
   directory: TempDir;
-  /** All of it: nothing is inherited but PATH. */
+  /** Complete, except for the inherited PATH. */
   env?: Record<string, string>;
-  /** Whether it serves what is asked of it. */
+  /** Whether it answers requests. */
   answers(): Promise<boolean>;
-  /** How long that may take, and how often it is asked, in ms. */
+  /** Time limit and interval of these checks, in ms. */
   patience: { ms: number; every?: number };
 }
 
-/** Starts a server that can be killed and started again. @throws Error with its output when it does not start */
+/** Starts a server that can be killed and restarted. @throws Error with its output when it does not start */
 export async function startServer(program: ServerProgram): Promise<TestServer> {
   const { name, url, command, directory, env = {}, answers, patience } = program;
   let group: ProcessGroup | undefined;
@@ -28,7 +28,7 @@ export async function startServer(program: ServerProgram): Promise<TestServer> {
       group = started;
       try {
         await eventually(async () => !started.isRunning || (await answers()), patience);
-        if (!started.isRunning) throw new Error('it has ended');
+        if (!started.isRunning) throw new Error('it has exited');
       } catch (error) {
         await started.kill();
         throw new Error(`${name} does not start: ${String(error)}\n${await started.output()}`);
