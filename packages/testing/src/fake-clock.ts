@@ -43,7 +43,7 @@ export function createFakeClock(start = 1_700_000_000_000): FakeClock {
       let idle = 0;
       for (let next = soonest(); next && next.at <= end; next = soonest()) {
         idle = next.at > now ? 0 : idle + 1;
-        if (idle > MAX_WAKES_PER_INSTANT) throw new Error('Endless loop: a task sleeps for 0 ms repeatedly');
+        if (idle > MAX_WAKES_PER_INSTANT) throw new Error('A task sleeps without end, and no time passes');
         now = Math.max(now, next.at);
         next.wake();
         await turn();

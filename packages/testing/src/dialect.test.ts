@@ -1,0 +1,84 @@
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from '@jest/globals';
+import { UNCONVERTED } from './architecture/unconverted.ts';
+
+/** Words that the glossary replaces, with their replacement. */
+const DIALECT: [RegExp, string][] = [
+  [/\bwhoever\b/i, 'name the subject'],
+  [/\blanes?\b/i, 'ordering key, source state or per-webhook queue'],
+  [/\b(comes|come|came) again\b|x-again|\bannounceAgain\b/i, 'redelivered'],
+  [/announcer?\b|announces?\b|announced\b/i, 'publish, outbox relay'],
+  [/\b(MOST|LONGEST|LOOK)_[A-Z]/, 'MAX_… or …_INTERVAL_MS'],
+  [
+    /\b(KEPT|AHEAD|HERE|TOGETHER_MS|AGAIN_MS)\b/,
+    'CACHE_SIZE, PIPELINE_DEPTH, BATCH_DELAY_MS, RETRY_DELAY_MS',
+  ],
+  [/\bKeptChannel\b|\bgoodbye\b/, 'RecoveringChannel, closeGracefully'],
+  [/\bmailbox(es)?\b/i, 'reply address'],
+  [/\binbox(es)?\b/i, 'overflow'],
+  [/\bverdictOn\b/, 'classifyFailure'],
+  [/\bkeepers?\b|\broads?\b|\.kit\b|\bdoors?\b/i, 'server daemon, pipeline, fixture, sole importer'],
+  [/(?<!Math\.)\bfloors?\b/i, 'layer'],
+  [/(?<!there )\b(is|are) none\b|\bcannot be had\b|\bto be had\b/i, 'say what is missing or malformed'],
+];
+/** The list may only shrink. */
+const MAX_UNCONVERTED = 30;
+
+const ROOT = join(import.meta.dirname, '../../..');
+const files = globSync(
+  [
+    '{packages,services}/*/{src,native}/**/*.{ts,mjs,mts,c}',
+    '{packages,services}/*/README.md',
+    'bench/**/*.{ts,mjs}',
+    'examples/**/*',
+    'deploy/**/*.{yml,yaml,json}',
+    'docs/**/*.md',
+    '*.md',
+    '.ci/run',
+  ],
+  { cwd: ROOT, exclude: (path) => path.includes('node_modules') },
+).filter((path) => /\.\w+$|\/run$/.test(path) && !path.includes('node_modules'));
+
+/** `line: word (use …)` for each word of the dialect. */
+function findDialect(text: string): string[] {
+  return text.split('\n').flatMap((line, index) =>
+    DIALECT.flatMap(([pattern, replacement]) => {
+      const found = pattern.exec(line)?.[0];
+      return found ? [`${index + 1}: ${found} (use: ${replacement})`] : [];
+    }),
+  );
+}
+
+describe('findDialect', () => {
+  test.each([
+    'whoever',
+    'the lane of a source',
+    'MOST_RUNS',
+    'LONGEST_WAIT_MS',
+    'an announced run',
+    'the one door',
+    'is none',
+  ])('reports "%s"', (text) => {
+    expect(findDialect(text)).toHaveLength(1);
+  });
+  test.each(['Math.floor(x)', 'MAX_RUNS', 'start again', 'an ordering key', 'the planet'])(
+    'accepts "%s"',
+    (text) => {
+      expect(findDialect(text)).toEqual([]);
+    },
+  );
+});
+
+test('converted files use the words of docs/glossary.md', () => {
+  expect(files.length).toBeGreaterThan(500);
+  const violations = files
+    .filter((path) => !/\b(dialect.test|unconverted)\.ts$/.test(path) && !UNCONVERTED.includes(path))
+    .flatMap((path) => findDialect(readFileSync(join(ROOT, path), 'utf8')).map((hit) => `${path}:${hit}`));
+  expect(violations).toEqual([]);
+});
+
+test('the list of unconverted files only shrinks', () => {
+  expect(UNCONVERTED.length).toBeLessThanOrEqual(MAX_UNCONVERTED);
+  expect(new Set(UNCONVERTED).size).toBe(UNCONVERTED.length);
+});
