@@ -1,91 +1,71 @@
-import { existsSync, lstatSync, readdirSync, writeFileSync } from 'node:fs';
+import { existsSync, lstatSync, readdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
+import { describe, expect, test } from '@jest/globals';
+import { SECRET, TOKEN, useHostileRegistry } from './hostile-registry.fixture.ts';
 import { JAILS } from './jail.fixture.ts';
-import { openTestPackager, type TestPackager } from './packager.fixture.ts';
-import { type Canary, openCanary, openRegistry, type TestRegistry } from './registry.fixture.ts';
 import type { TarEntry } from './tar.fixture.ts';
 
-const SECRET = 'the key of the platform';
-
 describe.each(JAILS)('a hostile registry or package, in jail %s,', (name) => {
-  let registry: TestRegistry;
-  let canary: Canary;
-  let secrets: TempDir;
-  let packager: TestPackager;
-  beforeAll(async () => {
-    registry = await openRegistry();
-    canary = await openCanary();
-    secrets = await tempDir();
-    writeFileSync(join(secrets.path, 'secret.key'), SECRET);
-    packager = await openTestPackager(name, {
-      npm_config_registry: registry.url,
-      [`npm_config_//${registry.url.slice(7)}:_authToken`]: 'token-of-the-operator',
-    });
-  });
-  afterAll(async () => {
-    for (const one of [packager, secrets, canary, registry]) await one[Symbol.asyncDispose]();
-  });
+  const t = useHostileRegistry(name);
 
   const bytes = (count: number) => Buffer.alloc(count, 'x');
 
   test('cannot have a tarball fetched from another host, nor by a redirect to loopback', async () => {
-    registry.publish('elsewhere', {
-      '1.0.0': { dist: { tarball: `http://${canary.host}/elsewhere/-/elsewhere-1.0.0.tgz` } },
+    t.registry.publish('elsewhere', {
+      '1.0.0': { dist: { tarball: `http://${t.canary.host}/elsewhere/-/elsewhere-1.0.0.tgz` } },
     });
-    expect(await packager.install('elsewhere')).toBe(
-      `400 invalid_component: No version of elsewhere can be used. Tried: 1.0.0 (its tarball is on another host, ${canary.host}).`,
+    expect(await t.packager.install('elsewhere')).toBe(
+      `400 invalid_component: No version of elsewhere can be used. Tried: 1.0.0 (its tarball is on another host, ${t.canary.host}).`,
     );
-    registry.publish('redirected', { '1.0.0': {} });
-    registry.answer('/redirected/-/redirected-1.0.0.tgz', (_, response) => {
-      response.writeHead(302, { location: `http://${canary.host}/x.tgz` }).end();
+    t.registry.publish('redirected', { '1.0.0': {} });
+    t.registry.answer('/redirected/-/redirected-1.0.0.tgz', (_, response) => {
+      response.writeHead(302, { location: `http://${t.canary.host}/x.tgz` }).end();
     });
-    expect(await packager.install('redirected')).toMatch(
+    expect(await t.packager.install('redirected')).toMatch(
       /^400 invalid_component: No version of redirected can be used\. Tried: 1\.0\.0 \(.*127\.0\.0\.1, which is not a public address\)\.$/,
     );
-    registry.answer('/redirected-packument', (_, response) => {
-      response.writeHead(302, { location: `http://${canary.host}/x` }).end();
+    t.registry.answer('/redirected-packument', (_, response) => {
+      response.writeHead(302, { location: `http://${t.canary.host}/x` }).end();
     });
-    expect(await packager.install('redirected-packument')).toMatch(
+    expect(await t.packager.install('redirected-packument')).toMatch(
       /^400 invalid_component: .*not a public address/,
     );
     // The path of a tarball at the npm registry is that at its mirror, never a reference to another host.
-    for (const [n, path] of [`http://${canary.host}/x.tgz`, `//${canary.host}/x.tgz`].entries()) {
+    for (const [n, path] of [`http://${t.canary.host}/x.tgz`, `//${t.canary.host}/x.tgz`].entries()) {
       const tarball = `https://registry.npmjs.org/${path}`;
-      registry.publish(`mirrored-${n}`, { '1.0.0': { dist: { tarball } } });
-      expect(await packager.install(`mirrored-${n}`)).toMatch(/1\.0\.0 \(its tarball was not found/);
+      t.registry.publish(`mirrored-${n}`, { '1.0.0': { dist: { tarball } } });
+      expect(await t.packager.install(`mirrored-${n}`)).toMatch(/1\.0\.0 \(its tarball was not found/);
     }
-    expect(canary.requests).toEqual([]);
-    expect(await (await fetch(`http://${canary.host}/control`)).text()).toBe('canary');
-    canary.requests.length = 0;
+    expect(t.canary.requests).toEqual([]);
+    expect(await (await fetch(`http://${t.canary.host}/control`)).text()).toBe('canary');
+    t.canary.requests.length = 0;
   });
 
   test('gets the credentials of the operator only on its own host', async () => {
-    registry.publish('private', { '1.0.0': {} });
-    expect(await packager.install('private')).toMatchObject({ format: 'esm' });
-    const seen = registry.requests.filter(({ path }) => path.startsWith('/private'));
+    t.registry.publish('private', { '1.0.0': {} });
+    expect(await t.packager.install('private')).toMatchObject({ format: 'esm' });
+    const seen = t.registry.requests.filter(({ path }) => path.startsWith('/private'));
     expect(seen.length).toBeGreaterThanOrEqual(2);
-    expect(seen.every(({ authorization }) => authorization === 'Bearer token-of-the-operator')).toBe(true);
-    expect(JSON.stringify(packager.installed())).not.toContain('token-of-the-operator');
+    expect(seen.every(({ authorization }) => authorization === `Bearer ${TOKEN}`)).toBe(true);
+    expect(JSON.stringify(t.packager.installed())).not.toContain(TOKEN);
   });
 
   test('has to give an integrity, and the right one', async () => {
-    registry.publish('no-integrity', { '1.0.0': { dist: { integrity: undefined } } });
-    expect(await packager.install('no-integrity')).toBe(
+    t.registry.publish('no-integrity', { '1.0.0': { dist: { integrity: undefined } } });
+    expect(await t.packager.install('no-integrity')).toBe(
       '400 invalid_component: No version of no-integrity can be used. Tried: 1.0.0 (the registry gives no valid integrity for its tarball).',
     );
     const wrong = `sha512-${Buffer.alloc(64).toString('base64')}`;
-    registry.publish('wrong-integrity', { '1.0.0': { dist: { integrity: wrong } } });
-    expect(await packager.install('wrong-integrity')).toBe(
+    t.registry.publish('wrong-integrity', { '1.0.0': { dist: { integrity: wrong } } });
+    expect(await t.packager.install('wrong-integrity')).toBe(
       '400 invalid_component: No version of wrong-integrity can be used. Tried: 1.0.0 (its tarball does not have the integrity that the registry gives).',
     );
   });
 
   test('cannot leave links, devices or files outside of its directory', async () => {
     const mark = `wellspring-escaped-${name}`;
-    const secret = join(secrets.path, 'secret.key');
+    const secret = join(t.secrets.path, 'secret.key');
     const entries: TarEntry[][] = [
       [{ path: 'package/link', type: '2', target: secret }],
       [{ path: 'package/hard', type: '1', target: secret }],
@@ -99,11 +79,11 @@ describe.each(JAILS)('a hostile registry or package, in jail %s,', (name) => {
       [{ path: 'package/device', type: '3' }],
     ];
     for (const [n, files] of entries.entries()) {
-      registry.publish(`tar-${n}`, { '1.0.0': { files: [{ path: 'package/index.js' }, ...files] } });
-      const result = await packager.install(`tar-${n}`);
+      t.registry.publish(`tar-${n}`, { '1.0.0': { files: [{ path: 'package/index.js' }, ...files] } });
+      const result = await t.packager.install(`tar-${n}`);
       if (typeof result === 'string') expect(result).toMatch(/^400 invalid_component: /);
     }
-    const installed = packager.installed();
+    const installed = t.packager.installed();
     expect(Object.values(installed)).not.toContain('not a file');
     expect(JSON.stringify(installed)).not.toContain(SECRET);
     expect(JSON.stringify(installed)).not.toContain('root:');
@@ -119,12 +99,12 @@ describe.each(JAILS)('a hostile registry or package, in jail %s,', (name) => {
       ['preinstall', 'install', 'postinstall', 'prepare', 'prepublish'].map((stage) => [stage, script]),
     );
     const pnpm = {
-      overrides: { other: `file:${secrets.path}` },
+      overrides: { other: `file:${t.secrets.path}` },
       onlyBuiltDependencies: ['scripted'],
       allowBuilds: { scripted: true },
     };
-    registry.publish('other', { '1.0.0': {} });
-    registry.publish('scripted', {
+    t.registry.publish('other', { '1.0.0': {} });
+    t.registry.publish('scripted', {
       '1.0.0': {
         manifest: {
           scripts,
@@ -136,22 +116,22 @@ describe.each(JAILS)('a hostile registry or package, in jail %s,', (name) => {
         files: [
           { path: 'package/index.js', content: '' },
           { path: 'package/binding.gyp', content: '{"targets":[]}' },
-          { path: 'package/.npmrc', content: `registry=http://${canary.host}/\nignore-scripts=false\n` },
-          { path: 'package/pnpm-workspace.yaml', content: `overrides:\n  other: file:${secrets.path}\n` },
+          { path: 'package/.npmrc', content: `registry=http://${t.canary.host}/\nignore-scripts=false\n` },
+          { path: 'package/pnpm-workspace.yaml', content: `overrides:\n  other: file:${t.secrets.path}\n` },
           { path: 'package/.pnpmfile.cjs', content: `require('fs').writeFileSync('${mark}', '')` },
         ],
       },
     });
-    expect(await packager.install('scripted')).toMatchObject({ format: 'esm' });
+    expect(await t.packager.install('scripted')).toMatchObject({ format: 'esm' });
     expect(existsSync(mark)).toBe(false);
-    expect(packager.installed()['other/index.js']).toContain('other@1.0.0');
-    expect(JSON.stringify(packager.installed())).not.toContain(SECRET);
-    expect(canary.requests).toEqual([]);
+    expect(t.packager.installed()['other/index.js']).toContain('other@1.0.0');
+    expect(JSON.stringify(t.packager.installed())).not.toContain(SECRET);
+    expect(t.canary.requests).toEqual([]);
   });
 
   test('cannot answer with more than fits', async () => {
-    registry.publish('huge-tarball', { '1.0.0': {} });
-    registry.answer('/huge-tarball/-/huge-tarball-1.0.0.tgz', (_, response) => {
+    t.registry.publish('huge-tarball', { '1.0.0': {} });
+    t.registry.answer('/huge-tarball/-/huge-tarball-1.0.0.tgz', (_, response) => {
       const chunk = bytes(1024 * 1024);
       const write = () => {
         while (!response.destroyed && response.write(chunk));
@@ -159,10 +139,10 @@ describe.each(JAILS)('a hostile registry or package, in jail %s,', (name) => {
       response.on('drain', write);
       write();
     });
-    expect(await packager.install('huge-tarball')).toBe(
+    expect(await t.packager.install('huge-tarball')).toBe(
       '400 invalid_component: No version of huge-tarball can be used. Tried: 1.0.0 (its tarball has more than 128 MB).',
     );
-    registry.answer('/huge-packument', (_, response) => {
+    t.registry.answer('/huge-packument', (_, response) => {
       const chunk = bytes(1024 * 1024);
       const write = () => {
         while (!response.destroyed && response.write(chunk));
@@ -170,21 +150,21 @@ describe.each(JAILS)('a hostile registry or package, in jail %s,', (name) => {
       response.on('drain', write);
       write();
     });
-    expect(await packager.install('huge-packument')).toMatch(
+    expect(await t.packager.install('huge-packument')).toMatch(
       /^400 invalid_component: The package huge-packument/,
     );
-    registry.answer('/not-json', (_, response) => void response.end('<html>'));
-    expect(await packager.install('not-json')).toMatch(/^(400|503) /);
+    t.registry.answer('/not-json', (_, response) => void response.end('<html>'));
+    expect(await t.packager.install('not-json')).toMatch(/^(400|503) /);
     // It still works for others.
-    registry.publish('after', { '1.0.0': {} });
-    expect(await packager.install('after')).toMatchObject({ format: 'esm' });
+    t.registry.publish('after', { '1.0.0': {} });
+    expect(await t.packager.install('after')).toMatchObject({ format: 'esm' });
   });
 
   test('with thousands of tags for versions that do not exist is read once, not once for each tag', async () => {
     const one = { '1.0.0': {}, '1.0.1': {} };
     const numbers = Array.from({ length: 8000 }, (_, n) => n);
-    const dist = { tarball: `${registry.url}tags/-/tags-1.0.0.tgz`, integrity: 'sha512-AAAA' };
-    registry.publish('many-tags', one, {
+    const dist = { tarball: `${t.registry.url}tags/-/tags-1.0.0.tgz`, integrity: 'sha512-AAAA' };
+    t.registry.publish('many-tags', one, {
       'dist-tags': {
         latest: '1.0.0',
         next: '1.0.7',
@@ -194,13 +174,13 @@ describe.each(JAILS)('a hostile registry or package, in jail %s,', (name) => {
         numbers.map((n) => [`1.0.${n}`, { name: 'many-tags', version: `1.0.${n}`, dist }]),
       ),
     });
-    expect(await packager.install('many-tags@1.0.7')).toMatch(
+    expect(await t.packager.install('many-tags@1.0.7')).toMatch(
       /^400 invalid_component: No version of many-tags@1\.0\.7/,
     );
   });
 
   test('with thousands of versions that each ask for another range of itself is refused', async () => {
-    registry.publish(
+    t.registry.publish(
       'self-dependent',
       Object.fromEntries(
         Array.from({ length: 4000 }, (_, n) => [
@@ -209,14 +189,14 @@ describe.each(JAILS)('a hostile registry or package, in jail %s,', (name) => {
         ]),
       ),
     );
-    expect(await packager.install('self-dependent@1.0.0')).toMatch(
+    expect(await t.packager.install('self-dependent@1.0.0')).toMatch(
       /^400 invalid_component: No version of self-dependent@1\.0\.0 can be used/,
     );
   }, 120_000);
 
   test('cannot unpack more than the jail holds', async () => {
     const zeros = Buffer.alloc(300 * 1024 * 1024);
-    registry.publish('bomb', {
+    t.registry.publish('bomb', {
       '1.0.0': {
         files: [
           { path: 'package/index.js' },
@@ -225,11 +205,11 @@ describe.each(JAILS)('a hostile registry or package, in jail %s,', (name) => {
         ],
       },
     });
-    expect(await packager.install('bomb')).toMatch(
+    expect(await t.packager.install('bomb')).toMatch(
       /^400 invalid_component: The packages (are too large\.|have more than 512 MB when they are unpacked\.)$/,
     );
     expect(
-      readdirSync(join(packager.dataDir, 'packages', 'sets')).filter((set) => set.endsWith('.part')),
+      readdirSync(join(t.packager.dataDir, 'packages', 'sets')).filter((set) => set.endsWith('.part')),
     ).toEqual([]);
   }, 240_000);
 });
