@@ -169,3 +169,20 @@ test('idle processes are ended, those that wait longest first, before they hold 
     await sandbox[Symbol.asyncDispose]();
   }
 });
+
+test('idle processes of an owner with many sources are ended before one that was used earlier, of another owner', async () => {
+  const sandbox = await openSandbox('none', { idleMemoryBytes: 200 * 1024 * 1024 });
+  try {
+    const code = `let n = 0; const held = Buffer.alloc(40e6, 1); export default { name: 'x', run() { this.$emit(++n) } }`;
+    const run = async (owner: string, process: string) =>
+      values(await sandbox.runModule(code, { process, owner: { id: owner, allowNetworks: [] } }));
+    expect(await run('u_few', 'few/1')).toEqual([1]);
+    for (let n = 0; n < 8; n++) expect(await run('u_many', `many${n}/1`)).toEqual([1]);
+    await eventually(() => expect(sandbox.executor.stats().idle).toBeLessThanOrEqual(4));
+    expect(await run('u_few', 'few/1')).toEqual([2]);
+    expect(await run('u_many', 'many7/1')).toEqual([2]);
+    expect(await run('u_many', 'many0/1')).toEqual([1]);
+  } finally {
+    await sandbox[Symbol.asyncDispose]();
+  }
+});
