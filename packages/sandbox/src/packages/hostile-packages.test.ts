@@ -40,7 +40,8 @@ describe.each(JAILS)('a hostile registry or package, in jail %s,', (name) => {
     expect(t.canary.requests).toEqual([]);
     expect(await (await fetch(`http://${t.canary.host}/control`)).text()).toBe('canary');
     t.canary.requests.length = 0;
-  });
+    // Seven installations, each with versions that are tried again.
+  }, 120_000);
 
   test('gets the credentials of the operator only on its own host', async () => {
     t.registry.publish('private', { '1.0.0': {} });
