@@ -1,21 +1,22 @@
-import { chmodSync, rmSync } from 'node:fs';
-import { createServer, type Server, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { type Channel, createChannel } from './channel.ts';
 import { dial } from './dial.ts';
 import { createRateLimit, type EgressLimits } from './limits.ts';
+import { listen } from './listener.ts';
+import { createLookups, type Lookup } from './lookups.ts';
 import type { Target } from './policy.ts';
 import { readPreamble } from './preamble-reader.ts';
 import { type Pump, pump } from './pump.ts';
 import { RelayError, toWire } from './relay-error.ts';
 import { createTraffic, type Destination } from './traffic.ts';
-import { type Answer, OPERATION, type Preamble, type Question, type WireError } from './wire.ts';
+import { type Answer, OPERATION, type Preamble, type WireError } from './wire.ts';
 
 /** What the relay decides for the owner of a sandbox. */
 export interface Rules {
   /** The addresses of the target that may be dialled. @throws RelayError when there is none, or an error of the look-up */
   resolve(target: Target): Promise<string[]>;
   /** The answer to a look-up, in the shape of the channel. @throws the same */
-  ask(question: Extract<Question, { lookup: string } | { resolve: string }>): Promise<Omit<Answer, 'id'>>;
+  ask(question: Lookup): Promise<Omit<Answer, 'id'>>;
 }
 
 export interface SandboxRelayOptions {
@@ -40,9 +41,6 @@ export interface SandboxRelay {
 /** Connections accepted beyond those that carry bytes: channels of threads, and those whose preamble is on its way. */
 const EXTRA_ACCEPTED = 64;
 const MAX_CHANNELS = 32;
-/** A sandbox that connects more often than this within a second is not listened to for the next one. */
-const FLOOD = 1000;
-const SECOND_MS = 1000;
 /** A thread that does not acknowledge a reset by then has ended. */
 const ACKNOWLEDGE_MS = 1000;
 const WARM_RESPONSE = 'HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 2\r\n\r\nok';
@@ -76,13 +74,9 @@ export function createSandboxRelay({
   const accepted = new Set<Socket>();
   const traffic = createTraffic();
   const mayConnect = createRateLimit(limits.connectionsPerSecond, limits.connectionBurst);
-  const mayAsk = createRateLimit(limits.lookupsPerSecond, limits.lookupBurst);
   const mayTalk = createRateLimit(limits.linesPerSecond, limits.lineBurst);
-  let pendingLookups = 0;
+  const answer = createLookups(limits, rules.ask);
   let told = new Set<string>();
-  let server: Server | undefined;
-  let pause: NodeJS.Timeout | undefined;
-  let closed = false;
   let assign: () => void = () => {};
   const assigned = new Promise<void>((resolve) => {
     assign = resolve;
@@ -185,30 +179,6 @@ export function createSandboxRelay({
     });
   }
 
-  async function answer(channel: Channel, question: Extract<Question, { id: number }>): Promise<void> {
-    const { id } = question;
-    const hostname = 'lookup' in question ? question.lookup : question.resolve;
-    const fallback = { syscall: 'lookup' in question ? 'getaddrinfo' : `query${question.type}` };
-    const refuse = (limit: string) =>
-      new RelayError({
-        ...fallback,
-        code: 'EAGAIN',
-        hostname,
-        message: `${fallback.syscall} EAGAIN ${hostname}: the limit of ${limit} is reached`,
-      });
-    pendingLookups += 1;
-    try {
-      if (pendingLookups > limits.pendingLookups)
-        throw refuse(`${limits.pendingLookups} look-ups at the same time`);
-      if (!mayAsk(performance.now())) throw refuse(`${limits.lookupsPerSecond} look-ups per second`);
-      channel.send({ id, ...(await rules.ask(question)) } as Answer);
-    } catch (error) {
-      channel.send({ id, failed: { ...toWire(error, fallback), hostname } });
-    } finally {
-      pendingLookups -= 1;
-    }
-  }
-
   function openChannel(socket: Socket, { channel: number }: Preamble): void {
     if (channels.size >= MAX_CHANNELS && !channels.has(number)) {
       socket.destroy();
@@ -240,22 +210,7 @@ export function createSandboxRelay({
     socket.resume();
   }
 
-  let second = 0;
-  let inSecond = 0;
-  function isFlooding(): boolean {
-    const now = Math.floor(performance.now() / SECOND_MS);
-    inSecond = now === second ? inSecond + 1 : 1;
-    second = now;
-    return inSecond > FLOOD;
-  }
-
   function accept(socket: Socket): void {
-    if (isFlooding()) {
-      socket.destroy();
-      stopListening();
-      pause ??= setTimeout(listen, SECOND_MS);
-      return;
-    }
     if (accepted.size >= limits.connections + EXTRA_ACCEPTED) {
       socket.destroy();
       return;
@@ -270,31 +225,7 @@ export function createSandboxRelay({
     });
   }
 
-  function stopListening(): void {
-    server?.close();
-    server = undefined;
-  }
-
-  function openToAll(): void {
-    try {
-      chmodSync(path, 0o777);
-    } catch {
-      // The slot was removed meanwhile; its `close` is on its way.
-    }
-  }
-
-  function listen(): void {
-    pause = undefined;
-    if (closed) return;
-    rmSync(path, { force: true });
-    server = createServer({ allowHalfOpen: true }, accept);
-    server.listen(path, openToAll);
-    server.on('error', () => {
-      stopListening();
-      if (!closed) pause ??= setTimeout(listen, SECOND_MS);
-    });
-  }
-  listen();
+  const stopListening = listen(path, accept);
 
   return {
     assign: () => assign(),
@@ -303,8 +234,6 @@ export function createSandboxRelay({
       return traffic.report();
     },
     close() {
-      closed = true;
-      clearTimeout(pause);
       stopListening();
       for (const { abort } of connections.values()) abort.abort();
       for (const socket of accepted) socket.destroy();

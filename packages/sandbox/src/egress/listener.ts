@@ -1,0 +1,64 @@
+import { chmodSync, rmSync } from 'node:fs';
+import { createServer, type Server, type Socket } from 'node:net';
+
+/** A sandbox that connects more often than this within a second is not listened to for the next one. */
+const FLOOD = 1000;
+const SECOND_MS = 1000;
+
+/**
+ * Listens on the unix socket of a sandbox, and pauses when it is flooded or fails.
+ * @param path everybody who can enter its directory may connect
+ * @returns a function that stops listening for good
+ */
+export function listen(path: string, accept: (socket: Socket) => void): () => void {
+  let server: Server | undefined;
+  let pause: NodeJS.Timeout | undefined;
+  let closed = false;
+  let second = 0;
+  let inSecond = 0;
+
+  function isFlooding(): boolean {
+    const now = Math.floor(performance.now() / SECOND_MS);
+    inSecond = now === second ? inSecond + 1 : 1;
+    second = now;
+    return inSecond > FLOOD;
+  }
+
+  function stop(): void {
+    server?.close();
+    server = undefined;
+  }
+
+  function pauseListening(): void {
+    stop();
+    if (!closed) pause ??= setTimeout(start, SECOND_MS);
+  }
+
+  function openToAll(): void {
+    try {
+      chmodSync(path, 0o777);
+    } catch {
+      // The slot was removed meanwhile; its `close` is on its way.
+    }
+  }
+
+  function start(): void {
+    pause = undefined;
+    if (closed) return;
+    rmSync(path, { force: true });
+    server = createServer({ allowHalfOpen: true }, (socket) => {
+      if (!isFlooding()) return accept(socket);
+      socket.destroy();
+      pauseListening();
+    });
+    server.listen(path, openToAll);
+    server.on('error', pauseListening);
+  }
+  start();
+
+  return () => {
+    closed = true;
+    clearTimeout(pause);
+    stop();
+  };
+}
