@@ -1,19 +1,18 @@
 import type { Socket } from 'node:net';
-import type { Readable } from 'node:stream';
 import type { LogLine, ThrownError } from '@wellspring/component/child/program-types';
 import { LIMITS } from '@wellspring/contract/limits';
 import type { Clock } from '@wellspring/core/clock';
-import { truncateUtf8 } from '@wellspring/core/truncate';
-import { type Account, lowerPriority, openAccount } from './accounting.ts';
+import { lowerPriority } from './accounting.ts';
 import { type Budget, createBudget } from './budget.ts';
+import { createChildUsage } from './child-usage.ts';
 import { createDeadline } from './deadline.ts';
 import { createFrameChannel } from './frame-channel.ts';
 import type { FrameParser } from './frame-parser.ts';
 import { type ChildMessage, maxFrameBytes } from './frame-schema.ts';
 import type { Host, Result } from './port.ts';
 import { type CallFrame, type EndFrame, encodeFrame, FRAME } from './protocol.ts';
-import { exceeded, tmpExceeded } from './resource-limits.ts';
 import type { Slot } from './slots.ts';
+import { captureStreams } from './standard-streams.ts';
 import type { Tier } from './tiers/tier.ts';
 import type { Turns } from './turns.ts';
 
@@ -62,12 +61,7 @@ export interface ChildOptions {
 const MAX_LATE_BYTES = 256 * 1024;
 /** From the end of its frames to the end of the process, when it ends by itself: files may have to be removed. */
 const EXIT_MS = 3000;
-/** Kept of stderr, to tell why a process ended. */
-const MAX_STDERR_CHARS = 8 * 1024;
 const ABORTED = 'The call was aborted.';
-
-/** Without the paths of the host. */
-const insideOnly = (text: string) => text.replaceAll(process.execPath, 'node');
 
 const NAMES: Record<string, string> = {
   timeout: 'TimeoutError',
@@ -93,6 +87,7 @@ export function startChild({ tier, slot, warm, clock, turns, parser }: ChildOpti
   const started = tier.spawn(slot, { warm });
   if (started.pid !== undefined) lowerPriority(started.pid);
   const socket = started.stdio[3] as Socket;
+  const usage = createChildUsage(tier, slot, started.pid);
   /** In the order in which the process carries them out; the first one is under way. */
   const calls: Call[] = [];
   let call: Call | undefined;
@@ -103,10 +98,6 @@ export function startChild({ tier, slot, warm, clock, turns, parser }: ChildOpti
   /** Asked for while a look was under way, which may have seen less than there is now. */
   let checkAgain = false;
   let lateBytes = 0;
-  let stderrTail = '';
-  let account: Account | undefined;
-  /** Processor time that is part of a result already. */
-  let chargedMs = 0;
   let killed: { reason: Reason; message: string } | undefined;
   const timeout = createDeadline(() => {
     if (call) kill('timeout', `It took longer than ${call.timeoutMs / 1000} s.`);
@@ -127,17 +118,10 @@ export function startChild({ tier, slot, warm, clock, turns, parser }: ChildOpti
     timeout.set(call.began + call.timeoutMs, call.began);
   }
 
-  /**
-   * Durations of the call under way. Processor time that the process used after the end of a call is charged to the
-   * next one: nothing that it used is lost, whatever its frames say about ends.
-   */
+  /** Durations of the call under way. */
   function spent(): { durationMs: number; cpuMs: number } {
     const durationMs = call ? performance.now() - call.began : 0;
-    if (!account) return { durationMs, cpuMs: durationMs };
-    if (durationMs > 5) account.sample();
-    const before = chargedMs;
-    chargedMs = account.cpuMs();
-    return { durationMs, cpuMs: chargedMs - before };
+    return { durationMs, cpuMs: usage.takeCpuMs(durationMs) };
   }
 
   function finish(result: Result): void {
@@ -191,8 +175,7 @@ export function startChild({ tier, slot, warm, clock, turns, parser }: ChildOpti
   }
 
   function becomeReady(): void {
-    account ??= openAccount(started.pid, tier.relaysStops);
-    chargedMs = account?.cpuMs() ?? 0;
+    usage.begin();
     ready.resolve();
   }
 
@@ -259,24 +242,14 @@ export function startChild({ tier, slot, warm, clock, turns, parser }: ChildOpti
     ended.finally(() => clearTimeout(late));
   });
 
-  /** What code writes to its standard streams by itself. */
-  const capture = (stream: Readable | null, level: 'info' | 'error') =>
-    stream?.setEncoding('utf8').on('data', (text: string) => {
-      if (level === 'error') stderrTail = (stderrTail + text).slice(-MAX_STDERR_CHARS);
-      charge(text.length);
-      if (killed || !call) return;
-      // Lines that are dropped are not even looked for: a chunk may hold tens of thousands.
-      for (let from = 0, taken = true; taken && from < text.length; ) {
-        const found = text.indexOf('\n', from);
-        const to = found < 0 ? text.length : found;
-        const msg = text.slice(from, to);
-        from = to + 1;
-        if (msg !== '')
-          taken = log({ level, msg: truncateUtf8(insideOnly(msg), LIMITS.logLine), ts: clock.now() });
-      }
-    });
-  capture(started.stdout, 'info');
-  capture(started.stderr, 'error');
+  const stderrTail = captureStreams(started, {
+    clock,
+    onText(chars) {
+      charge(chars);
+      return !killed && call !== undefined;
+    },
+    onLine: log,
+  });
 
   const ended = new Promise<void>((resolve) => {
     const over = async (how: string, exitCode: number | null = null) => {
@@ -284,32 +257,23 @@ export function startChild({ tier, slot, warm, clock, turns, parser }: ChildOpti
       await channel.drained();
       channel.close();
       usable = false;
-      ready.reject(new Error(`the sandbox ended before it was ready (${how}): ${stderrTail.trim()}`));
-      const isMemory = /heap out of memory|Allocation failed/.test(stderrTail);
+      ready.reject(new Error(`the sandbox ended before it was ready (${how}): ${stderrTail().trim()}`));
+      const isMemory = /heap out of memory|Allocation failed/.test(stderrTail());
       const limit = tier.endedFor?.(exitCode);
       if (limit !== undefined) fail('limit', limit);
       else if (isMemory) fail('memory', `The code used more memory than ${LIMITS.memoryMb} MB.`);
       else if (killed) fail(killed.reason, killed.message);
       else fail('crash', `The process of the code ended (${how}).`);
       timeout.close();
-      account?.close();
+      usage.close();
       resolve();
     };
     started.on('error', (error) => over(error.message));
     started.on('close', (code, signal) => over(signal ?? `exit code ${code}`, code));
   });
 
-  /** The processor time of a call is limited like its duration: threads may use more of it. */
-  function checkProcessorTime(): void {
-    if (call && account && account.cpuMs() - chargedMs > call.timeoutMs)
-      kill('timeout', `It used more than ${call.timeoutMs / 1000} s of processor time.`);
-  }
-
   async function look(): Promise<void> {
-    const sample = usable && account?.sample();
-    if (!sample) return;
-    checkProcessorTime();
-    const excess = exceeded(sample) ?? (await tmpExceeded(tier, slot, account!));
+    const excess = usable ? await usage.findExcess(call?.timeoutMs) : undefined;
     if (excess) kill(excess.reason, excess.message);
   }
 
@@ -323,9 +287,9 @@ export function startChild({ tier, slot, warm, clock, turns, parser }: ChildOpti
     get usable() {
       return usable;
     },
-    privateBytes: () => account?.privateBytes(),
+    privateBytes: usage.privateBytes,
     freeze() {
-      if (usable && calls.length === 0 && account) frozen ||= account.stop();
+      if (usable && calls.length === 0) frozen ||= usage.stop();
       return frozen;
     },
     async check() {
@@ -363,7 +327,7 @@ export function startChild({ tier, slot, warm, clock, turns, parser }: ChildOpti
       if (!usable) return;
       if (frozen) {
         frozen = false;
-        account?.resume();
+        usage.resume();
       }
       if (calls.length > 1 && socket.writableCorked === 0) {
         // Calls made ahead in one turn leave in one write. A process that waits gets its call at once.

@@ -7,7 +7,7 @@ import { type TmpUsage, usageOfDirectory, usageOfFileSystem } from './tmp-usage.
 
 /** Why a process has to end, as a reason of a result and a sentence for the author of the code. */
 export interface Excess {
-  reason: 'memory' | 'limit';
+  reason: 'memory' | 'limit' | 'timeout';
   message: string;
 }
 
