@@ -1,5 +1,5 @@
 import { closeSync, openSync, readdirSync, readFileSync, readSync, writeFileSync } from 'node:fs';
-import { setPriority } from 'node:os';
+import { getPriority, setPriority } from 'node:os';
 
 /** What the kernel says of a process. Nothing here comes from the process itself. */
 export interface Account {
@@ -29,8 +29,11 @@ export interface Sample {
 const PAGE_BYTES = 4096;
 /** USER_HZ, the unit of /proc/<pid>/stat, is 100 on every platform that Node runs on. */
 const TICK_MS = 10;
-/** Priority of user code (nice value). When processors are scarce, one of its threads gets a third of a platform's. */
-const NICE = 5;
+/**
+ * Priority of user code (nice value), below that of the platform. When processors are scarce, one of its threads gets a
+ * third of a platform's.
+ */
+const NICE = Math.min(getPriority() + 5, 19);
 
 /** Lowers the priority of a process that was just started, and of all that it will start. */
 export function lowerPriority(pid: number): void {

@@ -24,7 +24,6 @@ function statOf(pid: number): Stat | undefined {
 }
 
 /** The processes below this one that run user code. */
-/** The processes below this one that run user code. */
 const codeProcesses = (): Stat[] =>
   descendants(process.pid).flatMap((pid) => {
     try {
