@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { chmodSync, closeSync, existsSync, openSync, writeFileSync } from 'node:fs';
+import { chmodSync, closeSync, existsSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { WARM } from '../protocol.ts';
 import { isEnterable } from '../readable-files.ts';
@@ -25,6 +25,13 @@ const find = (...paths: string[]): string | undefined => paths.find(existsSync);
 /** @returns the path of bubblewrap, or undefined when it is not installed */
 export const findBubblewrap = (): string | undefined =>
   find('/usr/bin/bwrap', '/usr/local/bin/bwrap', '/bin/bwrap');
+
+/** Of the platform, which a child cannot raise: 0 where core files are forbidden. */
+function hardCoreLimit(): number {
+  const limits = readFileSync('/proc/self/limits', 'utf8');
+  const hard = /^Max core file size +\S+ +(\S+)/m.exec(limits)?.[1];
+  return hard === undefined || hard === 'unlimited' ? Number.POSITIVE_INFINITY : Number(hard);
+}
 
 /**
  * Tier A: namespaces of its own for everything, also for the network, which stays empty, a root that holds Node.js and its libraries and nothing else, an
@@ -88,7 +95,8 @@ export function createBubblewrapTier({ programs, directory, readable, packages, 
       value,
     ]),
   ];
-  const { nofile, nproc, fsize, core } = CHILD_LIMITS;
+  const { nofile, nproc, fsize } = CHILD_LIMITS;
+  const core = Math.min(CHILD_LIMITS.core, hardCoreLimit());
   // Within the user namespace, where the threads of this sandbox alone are counted.
   const limits = [`--nofile=${nofile}`, `--nproc=${nproc}`, `--fsize=${fsize}`, `--core=${core}`];
   const command = [...[PRLIMIT, ...limits, '--'], ...[ROOT.node, ...nodeFlags(heapMb), ...ROOT_COMMAND]];
