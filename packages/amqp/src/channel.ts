@@ -21,7 +21,7 @@ export interface ChannelEvents<C extends Channel = Channel> {
   lost?(): void;
 }
 
-/** A channel that is reopened and set up again whenever it is lost, until `close` is called. */
+/** A channel that is reopened whenever it is lost, until `close` is called. */
 export interface RecoveringChannel<C extends Channel = Channel> {
   /** undefined: no channel is set up at the moment. */
   readonly current: C | undefined;

@@ -15,7 +15,7 @@ import { createPublisher, type Publisher } from './publisher.ts';
  * Client for RabbitMQ; sole importer of amqplib. Publishers and consumers have separate connections: a broker short of
  * memory or disk blocks publishing connections, and acknowledgements have to get through.
  *
- * The connections reconnect within about a second of the broker's return, without limit; channels are set up again.
+ * The connections reconnect within about a second of the broker's return, without limit; channels are reopened.
  */
 export interface Amqp {
   /** Both connections are open. */

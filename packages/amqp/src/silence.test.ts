@@ -8,7 +8,7 @@ import { ack, consume } from './channel.ts';
 import { openAmqp } from './client.ts';
 
 await withServers(['rabbitmq'], ({ rabbitmq: url }) => {
-  test('when the broker falls silent, publishing fails in bounded time, connections are replaced and messages arrive again', async () => {
+  test('when the broker falls silent, publishing fails in bounded time, connections are replaced and later messages arrive', async () => {
     await using network = await openNetwork(url);
     const amqp = await openAmqp({ url: network.url, log: silentLog });
     const queue = `t${newSecret()}`;

@@ -2,17 +2,17 @@ import { randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import type { Blob } from './port.ts';
 
-/** Blobs under test, and the time they live in. */
+/** Blobs under test, with their clock. */
 export interface BlobSubject {
   blob: Blob;
   now(): number;
   advance(ms: number): Promise<void>;
-  /** What another process finds. */
+  /** The blobs as another process finds them. */
   reopen(): Promise<Blob>;
   close(): Promise<void>;
 }
 
-/** The guarantees of the port, for any adapter. */
+/** Conformance suite of the port, for every adapter. */
 export function blobConformance(name: string, open: () => Promise<BlobSubject>): void {
   describe(`blob: ${name}`, () => {
     let subject: BlobSubject;
@@ -28,7 +28,7 @@ export function blobConformance(name: string, open: () => Promise<BlobSubject>):
       return found && Buffer.from(found.bytes);
     };
 
-    test('bytes come back as they went in, whatever they are', async () => {
+    test('bytes are stored unchanged', async () => {
       for (const bytes of [
         Buffer.alloc(0),
         Buffer.from('\n{"until":1}\n\n'),
@@ -39,7 +39,7 @@ export function blobConformance(name: string, open: () => Promise<BlobSubject>):
       }
     });
 
-    test('type and name are kept; the default type is that of any bytes', async () => {
+    test('content type and filename are stored; the default type is application/octet-stream', async () => {
       const filename = '../../é "quoted"\n\0.pdf';
       const named = await blob.put(Buffer.from('a'), {
         ttlMs: 1000,
@@ -54,7 +54,7 @@ export function blobConformance(name: string, open: () => Promise<BlobSubject>):
       });
     });
 
-    test('those that are there are listed, and can be put under their id elsewhere, again and again', async () => {
+    test('existing blobs are listed, and can be copied under their id repeatedly', async () => {
       const over = await blob.put(Buffer.from('over'), { ttlMs: 10 });
       const kept = await blob.put(Buffer.from('kept'), { ttlMs: 1000, filename: 'a.txt' });
       await subject.advance(20);
@@ -72,7 +72,7 @@ export function blobConformance(name: string, open: () => Promise<BlobSubject>):
       await expect(blob.put(bytes, { ttlMs: 10, id: '../etc/passwd' })).rejects.toThrow('id');
     });
 
-    test('every blob has an id of its own that cannot be guessed', async () => {
+    test('every blob has a unique, unguessable id', async () => {
       const ids = await Promise.all(
         Array.from({ length: 20 }, () => blob.put(Buffer.from('a'), { ttlMs: 1000 })),
       );
@@ -80,7 +80,7 @@ export function blobConformance(name: string, open: () => Promise<BlobSubject>):
       for (const id of ids) expect(id).toMatch(/^[a-z0-9]{26,}$/i);
     });
 
-    test('an id that is none finds nothing and removes nothing', async () => {
+    test('a malformed id finds and removes nothing', async () => {
       const id = await blob.put(Buffer.from('a'), { ttlMs: 1000 });
       for (const other of [
         '',
@@ -103,14 +103,14 @@ export function blobConformance(name: string, open: () => Promise<BlobSubject>):
       expect(await bytesOf(id)).toEqual(Buffer.from('a'));
     });
 
-    test('what was removed is gone; removing it again is nothing', async () => {
+    test('remove is idempotent', async () => {
       const id = await blob.put(Buffer.from('a'), { ttlMs: 1000 });
       await blob.remove(id);
       await blob.remove(id);
       expect(await blob.get(id)).toBeUndefined();
     });
 
-    test('after its time a blob is not given, and pruned', async () => {
+    test('an expired blob is not returned, and is pruned', async () => {
       const short = await blob.put(Buffer.from('short'), { ttlMs: 1000 });
       const long = await blob.put(Buffer.from('long'), { ttlMs: 5000 });
       expect(await blob.prune(subject.now())).toBe(0);
@@ -122,13 +122,13 @@ export function blobConformance(name: string, open: () => Promise<BlobSubject>):
       expect(await bytesOf(long)).toEqual(Buffer.from('long'));
     });
 
-    test('pruning does not touch what is being written', async () => {
+    test('prune does not affect blobs being written', async () => {
       const puts = Array.from({ length: 8 }, (_, n) => blob.put(Buffer.alloc(500_000, n), { ttlMs: 1000 }));
       for (let i = 0; i < 20; i++) expect(await blob.prune(subject.now())).toBe(0);
       for (const [n, id] of (await Promise.all(puts)).entries()) expect((await bytesOf(id))?.[0]).toBe(n);
     });
 
-    test('another process finds it', async () => {
+    test('another process finds the blob', async () => {
       const id = await blob.put(Buffer.from('a'), { ttlMs: 1000 });
       expect(await bytesOf(id, await subject.reopen())).toEqual(Buffer.from('a'));
       await blob.ping();

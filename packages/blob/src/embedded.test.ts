@@ -26,7 +26,7 @@ async function open() {
 
 blobConformance('embedded', open);
 
-test('what a crash left half written is pruned, and never given', async () => {
+test('unfinished files of a crash are pruned and never returned', async () => {
   const { blob, path, now, close } = await open();
   const id = await blob.put(Buffer.from('whole'), { ttlMs: 1000 });
   const torn = 'b'.repeat(32);
@@ -39,7 +39,7 @@ test('what a crash left half written is pruned, and never given', async () => {
   await close();
 });
 
-test('only the owner of the process may read the files', async () => {
+test('files are readable only by the user of the process', async () => {
   const { blob, path, close } = await open();
   const id = await blob.put(Buffer.from('a'), { ttlMs: 1000 });
   expect((await stat(path)).mode & 0o077).toBe(0);

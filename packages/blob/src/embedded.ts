@@ -5,21 +5,21 @@ import type { Clock } from '@wellspring/core/clock';
 import { newSecret } from '@wellspring/core/ids';
 import type { Blob } from './port.ts';
 
-/** Ids are ours: anything else never reaches the file system. */
+/** Other ids never reach the file system. */
 const ID = /^[a-z2-7]{32}$/;
 
 interface Head {
-  /** Epoch ms; comes first, so that it is read without the rest. */
+  /** Epoch ms; the first field, so that it can be read alone. */
   until: number;
   contentType: string;
   filename: string | null;
 }
 
-/** Files in a directory: one line of JSON about the blob, then its bytes. */
+/** One file per blob: a line of JSON, then the bytes. */
 export function createEmbeddedBlob(directory: string, { clock }: { clock: Clock }): Blob {
   mkdirSync(directory, { recursive: true, mode: 0o700 });
   const path = (id: string) => join(directory, id);
-  /** Names of files that are being written. */
+  /** Files being written. */
   const unfinished = new Set<string>();
 
   async function read(id: string): Promise<{ head: Head; bytes: Buffer } | undefined> {
@@ -33,7 +33,7 @@ export function createEmbeddedBlob(directory: string, { clock }: { clock: Clock 
     return { head: JSON.parse(content.toString('utf8', 0, end)) as Head, bytes: content.subarray(end + 1) };
   }
 
-  /** Reads no more than it must. 0: it is no blob, or gone. @throws when it cannot be read */
+  /** Expiry of a blob; 0: not a blob, or removed. @throws when the file is unreadable */
   async function untilOf(file: string): Promise<number> {
     try {
       const handle = await open(file);
@@ -53,7 +53,7 @@ export function createEmbeddedBlob(directory: string, { clock }: { clock: Clock 
   return {
     async put(bytes, { ttlMs, contentType = 'application/octet-stream', filename, id: given }) {
       const id = given ?? newSecret();
-      if (!ID.test(id)) throw new Error('no id of a blob');
+      if (!ID.test(id)) throw new Error('Malformed blob id.');
       if (given !== undefined && (await read(given))) return given;
       const head: Head = { until: clock.now() + ttlMs, contentType, filename: filename ?? null };
       const name = `${id}.part`;
@@ -102,10 +102,10 @@ export function createEmbeddedBlob(directory: string, { clock }: { clock: Clock 
       let removed = 0;
       for (const name of await readdir(directory)) {
         if (unfinished.has(name)) continue;
-        // What a crash left half written, and what is not ours, belongs to nobody.
+        // Unfinished files of a crash and foreign files are removed, too.
         const until = ID.test(name) ? await untilOf(path(name)) : 0;
         if (until > now) continue;
-        // Finished or removed meanwhile: then it is not this one that removes it.
+        // Counted only if it was not finished or removed in the meantime.
         const wasThere = await rm(join(directory, name), { recursive: true }).then(
           () => true,
           (error: { code?: string }) => {

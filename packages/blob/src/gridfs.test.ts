@@ -32,7 +32,7 @@ await withServers(['mongodb'], ({ mongodb }) => {
 
   blobConformance('gridfs', open);
 
-  test('nothing of a removed blob stays', async () => {
+  test('remove deletes all documents of a blob', async () => {
     const { blob, db, close } = await open();
     const id = await blob.put(Buffer.alloc(600_000), { ttlMs: 1000 });
     expect(await db.collection('blobs.chunks').countDocuments()).toBe(3);
@@ -43,7 +43,7 @@ await withServers(['mongodb'], ({ mongodb }) => {
     await close();
   });
 
-  test('what a cut-off upload left is pruned after an hour; a blob is not, whatever was left of its upload', async () => {
+  test('chunks of an interrupted upload are pruned after an hour; blobs with a remaining upload entry are not', async () => {
     const { blob, db, now, advance, close } = await open();
     const id = await blob.put(Buffer.from('whole'), { ttlMs: 10_000_000 });
     const torn = 'b'.repeat(32);

@@ -4,10 +4,10 @@ import { GridFSBucket, type Mongo } from '@wellspring/mongodb/client';
 import { translateErrors } from '@wellspring/mongodb/errors';
 import type { Blob } from './port.ts';
 
-/** Ids are ours: nothing else is looked for. */
+/** Other ids are not looked up. */
 const ID = /^[a-z2-7]{32}$/;
-/** No upload takes longer: what is older was cut off. */
-const UPLOAD_MS = 3_600_000;
+/** Older uploads were interrupted. */
+const MAX_UPLOAD_MS = 3_600_000;
 
 interface Metadata {
   /** Epoch ms. */
@@ -28,8 +28,8 @@ interface Upload {
 }
 
 /**
- * Blobs in the bucket `blobs` of GridFS. A blob is there when its last statement, the one that writes its file, is
- * durable; what a cut-off upload leaves behind is known by name, and pruned. Closing it leaves the connection open.
+ * Blobs in the GridFS bucket `blobs`. A blob exists when its file document, written last, is durable; chunks of
+ * interrupted uploads are tracked in `blobs.uploads` and pruned. `close` leaves the connection open.
  */
 export function createGridFsBlob({ db, ping }: Mongo, { clock }: { clock: Clock }): Blob {
   const bucket = new GridFSBucket(db, { bucketName: 'blobs' });
@@ -38,11 +38,11 @@ export function createGridFsBlob({ db, ping }: Mongo, { clock }: { clock: Clock 
   const uploads = db.collection<Upload>('blobs.uploads');
   let indexed: Promise<unknown> | undefined;
 
-  /** One collection after the other, before uploads that come at the same time would make them all at once. */
+  /** Sequentially: concurrent uploads would otherwise create the collections at the same time. */
   async function makeIndexes(): Promise<void> {
     await translateErrors(files.createIndex({ 'metadata.until': 1 }));
     await translateErrors(uploads.createIndex({ started_at: 1 }));
-    // As the driver would make it, and readers by its specification expect it.
+    // Required by the GridFS specification.
     await translateErrors(chunks.createIndex({ files_id: 1, n: 1 }, { unique: true }));
   }
 
@@ -55,14 +55,14 @@ export function createGridFsBlob({ db, ping }: Mongo, { clock }: { clock: Clock 
   }
 
   function upload(id: string, bytes: Uint8Array, metadata: Metadata): Promise<void> {
-    // The driver knows only its own ids.
+    // The driver's types allow ObjectIds only.
     const stream = bucket.openUploadStreamWithId(id as never, '', { metadata });
     return new Promise((resolve, reject) => {
       stream.once('error', reject).once('finish', resolve).end(bytes);
     });
   }
 
-  /** The bytes; undefined: it was removed meanwhile. */
+  /** undefined: removed in the meantime. */
   async function bytesOf(id: string): Promise<Uint8Array | undefined> {
     try {
       return Buffer.concat(await translateErrors(bucket.openDownloadStream(id as never).toArray()));
@@ -72,7 +72,7 @@ export function createGridFsBlob({ db, ping }: Mongo, { clock }: { clock: Clock 
     }
   }
 
-  /** Gives false when it was gone already. */
+  /** @returns false when it did not exist */
   async function removeFile(id: string): Promise<boolean> {
     const { deletedCount } = await translateErrors(files.deleteOne({ _id: id }));
     await translateErrors(chunks.deleteMany({ files_id: id }));
@@ -84,9 +84,9 @@ export function createGridFsBlob({ db, ping }: Mongo, { clock }: { clock: Clock 
       await prepared();
       const id = given ?? newSecret();
       if (given !== undefined) {
-        if (!ID.test(given)) throw new Error('no id of a blob');
+        if (!ID.test(given)) throw new Error('Malformed blob id.');
         if (await translateErrors(files.findOne({ _id: given }))) return given;
-        // Of an attempt that was cut off.
+        // Of an interrupted attempt.
         await translateErrors(chunks.deleteMany({ files_id: given }));
       }
       const now = clock.now();
@@ -94,7 +94,7 @@ export function createGridFsBlob({ db, ping }: Mongo, { clock }: { clock: Clock 
       await translateErrors(
         upload(id, bytes, { until: now + ttlMs, contentType, filename: filename ?? null }),
       );
-      // What stays is pruned, and leads to nothing that is removed.
+      // A remaining entry is pruned and does not affect the blob.
       await translateErrors(uploads.deleteOne({ _id: id })).catch(() => {});
       return id;
     },
@@ -119,7 +119,7 @@ export function createGridFsBlob({ db, ping }: Mongo, { clock }: { clock: Clock 
       let removed = 0;
       for (const { _id } of over) if (await removeFile(_id)) removed += 1;
       const cut = await translateErrors(
-        uploads.find({ started_at: { $lte: now - UPLOAD_MS } }, only).toArray(),
+        uploads.find({ started_at: { $lte: now - MAX_UPLOAD_MS } }, only).toArray(),
       );
       for (const { _id } of cut) {
         if (!(await translateErrors(files.findOne({ _id }, only)))) {

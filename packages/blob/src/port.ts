@@ -2,25 +2,25 @@ export interface StoredBlob {
   bytes: Uint8Array;
   contentType: string;
   filename: string | undefined;
-  /** Epoch ms after which it is gone. */
+  /** Epoch ms of the expiry. */
   until: number;
 }
 
-/** Port `blob`: bytes that are kept for a while, and addresses that give them to whoever holds one. */
+/** Port `blob`: temporary files with unguessable ids. */
 export interface Blob {
   /**
-   * Resolves with the id when the bytes are durable. They go after `ttlMs`.
-   * @param options.id of a blob that is moved here; one that is there already stays as it is
+   * Resolves with the id when the bytes are durable. They expire after `ttlMs`.
+   * @param options.id for copies from another store; an existing blob is not overwritten
    */
   put(
     bytes: Uint8Array,
     options: { ttlMs: number; contentType?: string | undefined; filename?: string | undefined; id?: string },
   ): Promise<string>;
   get(id: string): Promise<StoredBlob | undefined>;
-  /** The ids of those that are there. */
+  /** Ids of all blobs that have not expired. */
   list(): Promise<string[]>;
   remove(id: string): Promise<void>;
-  /** Removes what is past its time; gives the number. */
+  /** Removes expired blobs. @returns their number */
   prune(now: number): Promise<number>;
   ping(): Promise<void>;
   close(): Promise<void>;

@@ -9,7 +9,7 @@ import type { Blob } from './port.ts';
 import { createS3Blob } from './s3.ts';
 
 await withServers(['s3'], ({ s3 }) => {
-  /** Makes the bucket, which moto lets anybody do. */
+  /** Creates the bucket; moto requires no permission. */
   async function bucketOf(url: string): Promise<string> {
     const { origin } = new URL(url);
     const name = `test-${randomUUID()}`;
@@ -39,14 +39,14 @@ await withServers(['s3'], ({ s3 }) => {
 
   blobConformance('s3', open);
 
-  test('names of files in any script are kept', async () => {
+  test('filenames in any script are stored', async () => {
     const { blob, close } = await open();
     const id = await blob.put(Buffer.from('x'), { ttlMs: 1_000, filename: 'Übung 1 – 測試.txt' });
     expect((await blob.get(id))?.filename).toBe('Übung 1 – 測試.txt');
     await close();
   });
 
-  test('a store that is away is unavailable, and used again when it is back', async () => {
+  test('an unreachable store is Unavailable, and is used when it is back', async () => {
     await using network = await openNetwork(await bucketOf(s3));
     const blob = createS3Blob({ url: network.url, clock: createFakeClock() });
     const id = await blob.put(Buffer.from('x'), { ttlMs: 1_000 });
@@ -57,7 +57,7 @@ await withServers(['s3'], ({ s3 }) => {
     await blob.close();
   }, 90_000);
 
-  test('a bucket that is not there is named by whoever asks', async () => {
+  test('the error for a missing bucket names the cause', async () => {
     const url = Object.assign(new URL(s3), { pathname: `/missing-${randomUUID()}` }).href;
     const blob = createS3Blob({ url, clock: createFakeClock() });
     await expect(blob.put(Buffer.from('x'), { ttlMs: 1_000 })).rejects.toThrow('bucket');

@@ -12,32 +12,31 @@ import { Unavailable } from '@wellspring/core/unavailable';
 import type { Blob } from './port.ts';
 
 export interface S3Target {
-  /** Of the bucket, which is there: `https://key:secret@host[:port]/bucket[/prefix][?region=…]`. */
+  /** URL of an existing bucket: `https://key:secret@host[:port]/bucket[/prefix][?region=…]`. */
   url: string;
   clock: Clock;
 }
 
-/** Ids are ours: nothing else is looked for. */
+/** Other ids are not looked up. */
 const ID = /^[a-z2-7]{32}$/;
-/** The name of an object, below the prefix: its id, and when it is over, so that a listing tells. */
+/** Name of an object below the prefix: `<id>/<expiry>`, so that listings contain the expiry. */
 const NAME = /^([a-z2-7]{32})\/(\d+)$/;
 const REGION = 'us-east-1';
-const CONNECT_MS = 2_000;
-const ANSWER_MS = 10_000;
-const PING_MS = 2_000;
+const CONNECT_TIMEOUT_MS = 2_000;
+const REQUEST_TIMEOUT_MS = 10_000;
+const PING_TIMEOUT_MS = 2_000;
 
-/** Blobs as objects of a bucket in a store that speaks the protocol of S3; one request writes one, whole or not at all. */
+/** Blobs as objects of an S3-compatible store. */
 export function createS3Blob({ url, clock }: S3Target): Blob {
   const { client, bucket, prefix } = open(url);
   const at = (name: string) => ({ Bucket: bucket, Key: prefix + name });
   const nameOf = (id: string, until: number) => `${id}/${until}`;
 
-  /** The objects whose names begin so. */
-  async function* find(beginning: string): AsyncGenerator<{ id: string; until: number }> {
+  async function* list(namePrefix: string): AsyncGenerator<{ id: string; until: number }> {
     for (let after: string | undefined; ; ) {
-      const page = await answered(
+      const page = await translateErrors(
         client.send(
-          new ListObjectsV2Command({ Bucket: bucket, Prefix: prefix + beginning, ContinuationToken: after }),
+          new ListObjectsV2Command({ Bucket: bucket, Prefix: prefix + namePrefix, ContinuationToken: after }),
         ),
       );
       for (const { Key = '' } of page.Contents ?? []) {
@@ -49,28 +48,28 @@ export function createS3Blob({ url, clock }: S3Target): Blob {
     }
   }
 
-  /** When it is over; undefined: there is none. */
+  /** Expiry of a blob; undefined: it does not exist. */
   async function untilOf(id: string): Promise<number | undefined> {
     if (!ID.test(id)) return undefined;
-    for await (const { until } of find(`${id}/`)) return until;
+    for await (const { until } of list(`${id}/`)) return until;
     return undefined;
   }
 
   const removeObject = (id: string, until: number) =>
-    answered(client.send(new DeleteObjectCommand(at(nameOf(id, until)))));
+    translateErrors(client.send(new DeleteObjectCommand(at(nameOf(id, until)))));
 
   return {
     async put(bytes, { ttlMs, contentType = 'application/octet-stream', filename, id: given }) {
-      if (given !== undefined && !ID.test(given)) throw new Error('no id of a blob');
+      if (given !== undefined && !ID.test(given)) throw new Error('Malformed blob id.');
       if (given !== undefined && (await untilOf(given)) !== undefined) return given;
       const id = given ?? newSecret();
-      await answered(
+      await translateErrors(
         client.send(
           new PutObjectCommand({
             ...at(nameOf(id, clock.now() + ttlMs)),
             Body: bytes,
             ContentType: contentType,
-            // A header takes no other characters.
+            // Headers are limited to ASCII.
             ...(filename !== undefined && { Metadata: { filename: encodeURIComponent(filename) } }),
           }),
         ),
@@ -80,11 +79,13 @@ export function createS3Blob({ url, clock }: S3Target): Blob {
     async get(id) {
       const until = await untilOf(id);
       if (until === undefined || until <= clock.now()) return undefined;
-      const found = await answered(client.send(new GetObjectCommand(at(nameOf(id, until))))).catch(orGone);
+      const found = await translateErrors(client.send(new GetObjectCommand(at(nameOf(id, until))))).catch(
+        orGone,
+      );
       if (!found) return undefined;
       const filename = found.Metadata?.filename;
       return {
-        bytes: await answered(found.Body!.transformToByteArray()),
+        bytes: await translateErrors(found.Body!.transformToByteArray()),
         contentType: found.ContentType ?? 'application/octet-stream',
         filename: filename === undefined ? undefined : decodeURIComponent(filename),
         until,
@@ -92,7 +93,7 @@ export function createS3Blob({ url, clock }: S3Target): Blob {
     },
     async list() {
       const ids: string[] = [];
-      for await (const { id, until } of find('')) if (until > clock.now()) ids.push(id);
+      for await (const { id, until } of list('')) if (until > clock.now()) ids.push(id);
       return ids;
     },
     async remove(id) {
@@ -101,7 +102,7 @@ export function createS3Blob({ url, clock }: S3Target): Blob {
     },
     async prune(now) {
       let removed = 0;
-      for await (const { id, until } of find('')) {
+      for await (const { id, until } of list('')) {
         if (until > now) continue;
         await removeObject(id, until);
         removed += 1;
@@ -109,8 +110,8 @@ export function createS3Blob({ url, clock }: S3Target): Blob {
       return removed;
     },
     async ping() {
-      const abortSignal = AbortSignal.timeout(PING_MS);
-      await answered(client.send(new HeadBucketCommand({ Bucket: bucket }), { abortSignal }));
+      const abortSignal = AbortSignal.timeout(PING_TIMEOUT_MS);
+      await translateErrors(client.send(new HeadBucketCommand({ Bucket: bucket }), { abortSignal }));
     },
     async close() {
       client.destroy();
@@ -129,10 +130,14 @@ function open(url: string) {
       accessKeyId: decodeURIComponent(username),
       secretAccessKey: decodeURIComponent(password),
     },
-    // Not every store knows checksums that are newer than the protocol.
+    // Not every compatible store supports the newer checksums.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
-    requestHandler: { connectionTimeout: CONNECT_MS, requestTimeout: ANSWER_MS, throwOnRequestTimeout: true },
+    requestHandler: {
+      connectionTimeout: CONNECT_TIMEOUT_MS,
+      requestTimeout: REQUEST_TIMEOUT_MS,
+      throwOnRequestTimeout: true,
+    },
   });
   return { client, bucket, prefix: folders.map((folder) => `${folder}/`).join('') };
 }
@@ -143,14 +148,14 @@ interface Refusal {
   $metadata?: { httpStatusCode?: number };
 }
 
-/** @throws Unavailable when the store does not answer, or says that it cannot at the moment */
-async function answered<T>(work: Promise<T>): Promise<T> {
+/** @throws Unavailable when the store does not answer or answers 429 or 5xx */
+async function translateErrors<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;
   } catch (error) {
     const { message, $metadata } = error as Refusal;
     const status = $metadata?.httpStatusCode;
-    // What no server answered has no status.
+    // Without a status, no server answered.
     if (status !== undefined && status < 500 && status !== 429) throw error;
     throw new Unavailable(`S3 does not answer: ${message}`, { cause: error });
   }

@@ -184,5 +184,5 @@ describe('a list of networks', () => {
     '10.0.0.0/8/8',
     'fe80::1%a/64',
     '1.1.1.1/-1',
-  ])('%j is none, and the error names it', (cidr) => expect(() => cidrList([cidr])).toThrow(cidr));
+  ])('%j is malformed, and the error names it', (cidr) => expect(() => cidrList([cidr])).toThrow(cidr));
 });

@@ -1,8 +1,8 @@
 import { BlockList, isIP, SocketAddress } from 'node:net';
 
 /**
- * Ranges that lead to the machine itself, to its networks, to a cloud's metadata, or nowhere. Also those that carry
- * an IPv4 address inside (NAT64, 6to4, Teredo), since that may be a private one.
+ * Loopback, private, metadata and unroutable ranges; also those that embed an IPv4 address (NAT64, 6to4, Teredo), which
+ * may be private.
  */
 const REFUSED = [
   '0.0.0.0/8',
@@ -36,7 +36,7 @@ const REFUSED = [
   'ff00::/8',
 ];
 
-/** Addresses in a list of CIDRs; a single address counts as one. @throws Error naming what is no CIDR */
+/** Matches addresses against CIDRs or single addresses. @throws Error naming a malformed CIDR */
 export function cidrList(cidrs: readonly string[]): (address: string) => boolean {
   const list = new BlockList();
   for (const cidr of cidrs) {
@@ -45,13 +45,13 @@ export function cidrList(cidrs: readonly string[]): (address: string) => boolean
     const most = version === 4 ? 32 : 128;
     const length = bits === undefined ? most : /^\d{1,3}$/.test(bits) ? Number(bits) : -1;
     if (version === 0 || network.includes('%') || rest.length > 0 || length < 0 || length > most) {
-      throw new Error(`${cidr} is not a network such as 10.0.0.0/8`);
+      throw new Error(`Malformed network ${cidr}: use CIDR notation such as 10.0.0.0/8.`);
     }
     list.addSubnet(network, length, version === 4 ? 'ipv4' : 'ipv6');
   }
   return (address) => {
     const version = isIP(address);
-    // BlockList looks at the IPv4 address inside a mapped one (::ffff:0:0/96). It knows no zones.
+    // BlockList checks the IPv4 address of a mapped one (::ffff:0:0/96). It does not support zones.
     return version !== 0 && list.check(withoutZone(address), version === 4 ? 'ipv4' : 'ipv6');
   };
 }
@@ -59,8 +59,8 @@ export function cidrList(cidrs: readonly string[]): (address: string) => boolean
 const withoutZone = (address: string) => address.replace(/%.*$/, '');
 
 /**
- * One text for all notations of an address: IPv6 shortened, without zone; an IPv4 address mapped into IPv6 as IPv4.
- * @returns undefined for anything else than an address
+ * Canonical notation: IPv6 shortened, without zone; an IPv4-mapped address as IPv4.
+ * @returns undefined when it is not an address
  */
 export function canonicalAddress(address: string): string | undefined {
   const version = isIP(address);
@@ -74,7 +74,7 @@ export function canonicalAddress(address: string): string | undefined {
 const isRefused = cidrList(REFUSED);
 
 /**
- * Which addresses outgoing connections may reach: all public ones, and those of the allowed networks.
+ * Outgoing connections may reach public addresses and the allowed networks.
  * @param allowNetworks CIDRs
  */
 export function createAddressGuard(allowNetworks: readonly string[]): (address: string) => boolean {

@@ -4,5 +4,5 @@ import { newSecret } from './ids.ts';
 /** 160 bits of randomness. */
 export const newApiKey = (): string => `ws_${newSecret()}`;
 
-/** What is stored of an API key. */
+/** Only this hash is stored. */
 export const hashApiKey = (key: string): string => createHash('sha256').update(key).digest('hex');

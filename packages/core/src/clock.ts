@@ -1,4 +1,4 @@
-/** Time as the platform sees it. Everything that waits or stamps takes a Clock, so that tests own the time. */
+/** Injected wherever code waits or reads the time, so that tests control it. */
 export interface Clock {
   /** Epoch milliseconds. */
   now(): number;

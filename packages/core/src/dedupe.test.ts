@@ -10,7 +10,7 @@ import {
   UNIQUE_IDS,
 } from './dedupe.ts';
 
-/** Runs one after another; gives the ids that are kept, per run. */
+/** The ids kept by consecutive runs. */
 function kept(strategy: Strategy, runs: (string | number | null)[][]): string[][] {
   let caches: Record<string, Cache> = {};
   return runs.map((ids) => {
@@ -33,7 +33,7 @@ const anyCandidate = fc.record<Candidate>({
 const anyRuns = fc.array(fc.array(anyCandidate, { maxLength: 12 }), { maxLength: 12 });
 
 describe('every strategy', () => {
-  test('without a strategy everything is kept, without ids too', () => {
+  test('without a strategy all candidates are kept, even without ids', () => {
     const decision = dedupe(null, {}, [
       { id: 1, name: '' },
       { id: 1, name: '' },
@@ -42,7 +42,7 @@ describe('every strategy', () => {
     expect(decision).toEqual({ verdicts: ['keep', 'keep', 'keep'], caches: {} });
   });
 
-  test('null is no id and 0 is one', () => {
+  test('0 is an id, null is not', () => {
     for (const strategy of strategies) {
       const { verdicts } = dedupe(strategy, {}, [
         { id: null, name: '' },
@@ -52,7 +52,7 @@ describe('every strategy', () => {
     }
   });
 
-  test('channels do not touch each other: together they decide as each would alone', () => {
+  test('channels are independent of each other', () => {
     fc.assert(
       fc.property(fc.constantFrom(...strategies), anyRuns, (strategy, runs) => {
         let all: Record<string, Cache> = {};
@@ -74,7 +74,7 @@ describe('every strategy', () => {
     );
   });
 
-  test('the caches given are not changed, and survive JSON', () => {
+  test('caches are not mutated, and survive JSON', () => {
     fc.assert(
       fc.property(fc.constantFrom(...strategies), anyRuns, (strategy, runs) => {
         let caches: Record<string, Cache> = {};
@@ -144,7 +144,7 @@ describe('greatest', () => {
     );
   });
 
-  test('decimals compare as numbers, what is no number as text', () => {
+  test('decimals compare as numbers, other ids as strings', () => {
     expect(kept('greatest', [['1.5'], ['1.25', 1.75], ['10']])).toEqual([['1.5'], ['1.75'], ['10']]);
     expect(kept('greatest', [['b-10'], ['b-2', 'a-9'], ['b-2']])).toEqual([['b-10'], ['b-2'], []]);
     expect(compareIds('', '0')).toBeLessThan(0);
@@ -174,13 +174,13 @@ describe('last', () => {
   });
 });
 
-test('so many channels are remembered: those that were used last', () => {
+test('the most recently used channels are remembered', () => {
   const emits = (names: string[]) => names.map((name) => ({ id: 'a', name }));
   const names = Array.from({ length: CHANNELS + 50 }, (_, n) => `c${n}`);
   const first = dedupe('unique', {}, emits(names));
   expect(Object.keys(first.caches)).toEqual(names.slice(50));
-  // One that is used again is the newest.
-  const again = dedupe('unique', first.caches, emits(['c50', 'new']));
-  expect(again.verdicts).toEqual(['known', 'keep']);
-  expect(Object.keys(again.caches)).toEqual([...names.slice(52), 'c50', 'new']);
+  // A reused channel becomes the newest.
+  const reused = dedupe('unique', first.caches, emits(['c50', 'new']));
+  expect(reused.verdicts).toEqual(['known', 'keep']);
+  expect(Object.keys(reused.caches)).toEqual([...names.slice(52), 'c50', 'new']);
 });

@@ -27,10 +27,10 @@ export interface Decision {
   caches: Record<string, Cache>;
 }
 
-/** How many channels are remembered: the state of a source has to stay of a size that is written with each run. */
+/** Remembered channels: bounds the state of a source, which is written with each run. */
 export const CHANNELS = 100;
 
-/** How many ids `unique` keeps; first in, first out. */
+/** Ids that `unique` remembers, first in, first out. */
 export const UNIQUE_IDS = 100;
 
 /**
@@ -61,7 +61,7 @@ export function dedupe(
     members.forEach(({ index }, i) => {
       verdicts[index] = decided.keep[i] ? 'keep' : 'known';
     });
-    // Used now, it comes last, whatever its place was.
+    // Moved to the end: most recently used.
     delete after[name];
     Object.defineProperty(after, name, {
       value: decided.cache,
@@ -77,7 +77,7 @@ export function dedupe(
 
 type Decide = (cache: Cache, ids: readonly string[]) => { keep: boolean[]; cache: Cache };
 
-/** A hit keeps its place in the queue of ids. */
+/** A hit does not move the id in the queue. */
 const unique: Decide = (cache, ids) => {
   const order = [...(cache.unique ?? [])];
   const known = new Set(order);
@@ -100,7 +100,7 @@ const greatest: Decide = (cache, ids) => {
   return { keep, cache: largest === undefined ? {} : { greatest: largest } };
 };
 
-/** Only what follows the last id emitted; everything when it is not there. */
+/** Candidates after the last emitted id; all when it is absent. */
 const last: Decide = (cache, ids) => {
   const match = cache.last === undefined ? -1 : ids.lastIndexOf(cache.last);
   const newest = ids.at(-1);
@@ -114,7 +114,7 @@ const DECIDE: Record<Strategy, Decide> = { unique, greatest, last };
 
 const INTEGER = /^[+-]?\d+$/;
 
-/** Numbers as numbers, exactly beyond 2^53 too; when one is no number, both as texts. */
+/** Numeric, exact beyond 2^53; as strings when one of them is not a number. */
 export function compareIds(a: string, b: string): number {
   if (INTEGER.test(a) && INTEGER.test(b)) {
     const [x, y] = [BigInt(a), BigInt(b)];

@@ -6,7 +6,7 @@ export interface EventId {
 
 const FORM = /^(\d{1,15})-(\d{1,9})$/;
 
-/** The parts of an event id, or undefined when the text is none. */
+/** @returns undefined when the text is malformed */
 export function parseEventId(text: string): EventId | undefined {
   const parts = FORM.exec(text);
   return parts ? { ms: Number(parts[1]), n: Number(parts[2]) } : undefined;

@@ -9,7 +9,7 @@ export interface FairPermits {
   /**
    * Waits until the owner may have a permit. A free permit goes to the waiting owner that holds the fewest; the
    * requests of one owner are served in their order.
-   * @returns a function that gives the permit back; calling it again has no effect
+   * @returns a function that gives the permit back; further calls have no effect
    * @throws the reason of the signal when it is aborted before the permit was granted
    */
   acquire(owner: string, signal?: AbortSignal): Promise<() => void>;
@@ -54,7 +54,7 @@ export function createFairPermits({ total }: { total: number }): FairPermits {
     return owner;
   }
 
-  /** Puts the owner where its permits and requests say; forgets one that has neither. */
+  /** Files the owner by its number of permits; forgets one without permits and requests. */
   function place(owner: Owner): void {
     owner.leave?.();
     owner.leave = undefined;
@@ -109,7 +109,7 @@ export function createFairPermits({ total }: { total: number }): FairPermits {
         };
         const abort = () => {
           settle();
-          // The place of an owner that goes on waiting is kept.
+          // An owner with further requests keeps its place.
           if (owner.requests.size === 0) place(owner);
           reject(signal?.reason);
         };

@@ -1,6 +1,6 @@
 import { randomBytes, randomInt } from 'node:crypto';
 
-/** The kinds of things that have an id; the prefix tells them apart. */
+/** Prefixes of ids, by kind of resource. */
 export type IdPrefix =
   | 'sc' // saved component
   | 'dc' // deployed component (source)
@@ -55,7 +55,7 @@ export function isId(prefix: IdPrefix, text: unknown): text is string {
   );
 }
 
-/** 160 bits of randomness, lower-case base32, for what must not be guessed: `e…` endpoint keys, API keys. */
+/** 160 random bits in lower-case base32, for endpoint keys and API keys. */
 export function newSecret(): string {
   const letters = 'abcdefghijklmnopqrstuvwxyz234567';
   return [...randomBytes(32)].map((byte) => letters[byte & 31]).join('');

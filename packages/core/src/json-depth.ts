@@ -1,10 +1,10 @@
-/** Deeper values could not be written as JSON again without exhausting the stack. */
+/** Serializing deeper values could overflow the stack. */
 export const MAX_DEPTH = 256;
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 
-/** Whether a JSON text is nested more than MAX_DEPTH levels deep. Of a text that is no JSON it may say anything. */
+/** Whether a JSON text is nested more than MAX_DEPTH levels deep. Undefined for malformed JSON. */
 export function isTooDeep(text: string): boolean {
   // Each level takes two characters.
   if (text.length <= 2 * MAX_DEPTH) return false;

@@ -1,6 +1,6 @@
 /** A first-in-first-out list from which any item can be removed in constant time. */
 export interface LinkedList<T> {
-  /** @returns a function that removes the item; calling it again has no effect */
+  /** @returns a function that removes the item; further calls have no effect */
   append(item: T): () => void;
   /** The item that was appended first and is still in the list. */
   readonly first: T | undefined;

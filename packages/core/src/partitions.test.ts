@@ -8,7 +8,7 @@ const groups = fc.record({
   partitions: fc.integer({ min: 1, max: 64 }),
 });
 
-test('a key has one partition, and so have its lanes; keys spread evenly', () => {
+test('all shards of a key have the same partition; keys spread evenly', () => {
   const P = 32;
   expect(partitionOf('dc_1#7', P)).toBe(partitionOf('dc_1', P));
   const counts = new Array<number>(P).fill(0);
@@ -17,7 +17,7 @@ test('a key has one partition, and so have its lanes; keys spread evenly', () =>
 });
 
 describe('the shares of members', () => {
-  test('make up all partitions, and differ by one at most, whatever the order of the members', () => {
+  test('sum up to all partitions and differ by at most one, for any order of the members', () => {
     fc.assert(
       fc.property(members, groups, (names, group) => {
         const shares = names.map((name) => shareOf(name, names, group));
@@ -30,7 +30,7 @@ describe('the shares of members', () => {
     expect(shareOf('a', ['b'], { group: 'runs', partitions: 32 })).toBe(0);
   });
 
-  test('never rise when another joins, nor fall when one leaves', () => {
+  test('never rise when a member joins, nor fall when one leaves', () => {
     fc.assert(
       fc.property(members, fc.uuid(), groups, (names, other, group) => {
         fc.pre(!names.includes(other));
@@ -41,7 +41,7 @@ describe('the shares of members', () => {
     );
   });
 
-  test('are not larger for the same members in every group', () => {
+  test('favour different members in different groups', () => {
     const names = ['a', 'b', 'c', 'd', 'e'];
     const larger = (group: string) =>
       names.filter((name) => shareOf(name, names, { group, partitions: 31 }) === 7);

@@ -9,9 +9,9 @@ export const partitionOf = (key: string, partitions: number): number =>
   hash(parseOrderingKey(key).sourceId) % partitions;
 
 /**
- * How many partitions of a group a member is to have: all members as many, or one more. Whoever joins makes no share
- * of the others larger, and whoever leaves none smaller, so that nothing else has to move.
- * @param group by which it depends whose share is the larger one
+ * Number of partitions of a group that a member should own; shares differ by at most one. A joining member never raises
+ * the share of another, a leaving one never lowers it, so that no other partition moves.
+ * @param group determines which members have the larger share
  */
 export function shareOf(
   member: string,

@@ -17,25 +17,25 @@ export const RETRY_TABLE: readonly number[] = [
 ];
 
 const JITTER = 0.2;
-const LONGEST_RETRY_AFTER = 24 * HOUR;
+const MAX_RETRY_AFTER = 24 * HOUR;
 
 /**
- * Ms to wait after `tries` failed attempts, or undefined when there is no further one.
+ * Ms to wait after `tries` failed attempts; undefined: no further attempt.
  * @param random in [0, 1): spreads the wait by ±20 %
- * @param retryAfterMs what the receiver asked for; the wait is never shorter, up to 24 h
+ * @param retryAfterMs the receiver's Retry-After: minimum wait, at most 24 h
  */
 export function retryDelay(tries: number, random: number, retryAfterMs?: number): number | undefined {
   const planned = RETRY_TABLE[tries];
   if (planned === undefined) return undefined;
   const spread = planned * (1 - JITTER + 2 * JITTER * random);
-  return Math.round(Math.max(spread, Math.min(retryAfterMs ?? 0, LONGEST_RETRY_AFTER)));
+  return Math.round(Math.max(spread, Math.min(retryAfterMs ?? 0, MAX_RETRY_AFTER)));
 }
 
-/** `Retry-After` in ms: seconds or an HTTP date; undefined when it is neither. */
+/** `Retry-After` in ms, from seconds or an HTTP date; undefined when it is malformed. */
 export function parseRetryAfter(value: string | undefined, now: number): number | undefined {
   if (value === undefined) return undefined;
   if (/^\d{1,9}$/.test(value.trim())) return Number(value) * SECOND;
-  // Date.parse takes much for a date, `1.5` too; an HTTP date begins with a day of the week.
+  // Date.parse accepts `1.5`, too; an HTTP date starts with a day of the week.
   const date = /^\s*[A-Za-z]{3,9},? /.test(value) ? Date.parse(value) : Number.NaN;
   return Number.isNaN(date) ? undefined : Math.max(0, date - now);
 }

@@ -1,19 +1,19 @@
 import { Cron } from 'croner';
 import { invalidParameter } from './problem.ts';
 
-/** When a timer ticks: every n seconds after its start, or by a cron expression in a time zone. */
+/** Ticks every n seconds after its start, or by a cron expression in a time zone. */
 export type Schedule =
   | { kind: 'interval'; seconds: number }
   | { kind: 'cron'; cron: string; timezone: string };
 
 const NICKNAME = /^@(hourly|daily|midnight|weekly|monthly|yearly|annually)$/;
-const LONGEST_CRON = 500;
-const LONGEST_SECONDS = 366 * 24 * 3600;
+const MAX_CRON_LENGTH = 500;
+const MAX_INTERVAL_SECONDS = 366 * 24 * 3600;
 
 /**
  * Reads the value of a timer prop: `{intervalSeconds}`, `{interval_seconds}` or `{cron, timezone?}`.
- * @param param names the prop in the error
- * @throws Problem 400: not a timer, below the minimum, no cron of five fields, or one that never comes due
+ * @param param the prop's name, for the error
+ * @throws Problem 400: malformed, below the minimum, not a cron of five fields, or one that never ticks
  */
 export function parseSchedule(value: unknown, param: string, minSeconds: number): Schedule {
   const refuse = (why: string) => invalidParameter(param, `${param} ${why}`);
@@ -29,20 +29,20 @@ export function parseSchedule(value: unknown, param: string, minSeconds: number)
     throw refuse('needs intervalSeconds, an integer, or cron.');
   }
   if (seconds < minSeconds) throw refuse(`has an interval of ${seconds} s; the least is ${minSeconds} s.`);
-  if (seconds > LONGEST_SECONDS) throw refuse('has an interval of more than a year.');
+  if (seconds > MAX_INTERVAL_SECONDS) throw refuse('has an interval of more than a year.');
   return { kind: 'interval', seconds };
 }
 
 function parseCron(cron: unknown, timezone: unknown, refuse: (why: string) => Error): Schedule {
-  if (typeof cron !== 'string') throw refuse('has a cron that is not a text.');
-  // It is read again for each tick, where all timers wait.
-  if (cron.length > LONGEST_CRON) throw refuse(`has a cron of more than ${LONGEST_CRON} characters.`);
+  if (typeof cron !== 'string') throw refuse('has a cron that is not a string.');
+  // Parsed for each tick, on the thread of all timers.
+  if (cron.length > MAX_CRON_LENGTH) throw refuse(`has a cron of more than ${MAX_CRON_LENGTH} characters.`);
   const text = cron.trim();
   if (!NICKNAME.test(text) && text.split(/\s+/).length !== 5) {
     throw refuse('needs a cron expression of five fields, or a nickname such as @hourly.');
   }
   if (timezone !== undefined && typeof timezone !== 'string')
-    throw refuse('has a timezone that is not a text.');
+    throw refuse('has a timezone that is not a string.');
   const schedule: Schedule = { kind: 'cron', cron: text, timezone: timezone ?? 'UTC' };
   try {
     new Intl.DateTimeFormat('en', { timeZone: schedule.timezone });
@@ -59,18 +59,15 @@ function parseCron(cron: unknown, timezone: unknown, refuse: (why: string) => Er
   return schedule;
 }
 
-/** The first tick after `t`, epoch ms; of an interval: one interval later. Pure. */
+/** The first tick after `t`, epoch ms; for an interval: one interval later. */
 export function nextAfter(schedule: Schedule, t: number): number {
   if (schedule.kind === 'interval') return t + schedule.seconds * 1000;
   const next = new Cron(schedule.cron, { timezone: schedule.timezone, paused: true }).nextRun(new Date(t));
-  // parseSchedule refused what never comes due; one that ended since then rests for a year.
-  return next?.getTime() ?? t + LONGEST_SECONDS * 1000;
+  // parseSchedule refuses crons that never tick; one that has ended since then is postponed by a year.
+  return next?.getTime() ?? t + MAX_INTERVAL_SECONDS * 1000;
 }
 
-/**
- * The tick that follows the one due at `due`, when it is `now`: on the beat of the schedule, and later than now, so
- * that ticks missed while nobody looked are made up for by the one at `due` alone.
- */
+/** The first scheduled tick after both `due` and `now`: missed ticks are not repeated. */
 export function nextTick(schedule: Schedule, due: number, now: number): number {
   if (schedule.kind === 'cron') return nextAfter(schedule, Math.max(due, now));
   const step = schedule.seconds * 1000;

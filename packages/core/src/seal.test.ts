@@ -2,7 +2,7 @@ import { expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { createSeal } from './seal.ts';
 
-test('what was sealed opens under the same context only', () => {
+test('a sealed text opens with the same context only', () => {
   const seal = createSeal(['root']);
   fc.assert(
     fc.property(fc.string({ unit: 'binary' }), fc.string(), (text, context) => {
@@ -14,21 +14,21 @@ test('what was sealed opens under the same context only', () => {
   );
 });
 
-test('sealing twice gives different texts, and none holds the plain text', () => {
+test('sealing is randomized and hides the plain text', () => {
   const seal = createSeal(['root']);
   const sealed = seal.seal('a secret value', 'x');
   expect(sealed).not.toBe(seal.seal('a secret value', 'x'));
   expect(Buffer.from(sealed.slice(3), 'base64url').includes('a secret value')).toBe(false);
 });
 
-test('a rotated key still opens old texts and seals no new ones', () => {
+test('a rotated key opens old texts and seals no new ones', () => {
   const [old, rotated, next] = [createSeal(['old']), createSeal(['new', 'old']), createSeal(['new'])];
   expect(rotated.open(old.seal('text', 'x'), 'x')).toBe('text');
   expect(next.open(rotated.seal('text', 'x'), 'x')).toBe('text');
   expect(() => next.open(old.seal('text', 'x'), 'x')).toThrow('cannot be opened');
 });
 
-test('a changed or foreign text is refused', () => {
+test('a changed or malformed text is refused', () => {
   const seal = createSeal(['root']);
   const sealed = seal.seal('text', 'x');
   for (const text of ['', 'v1.', 'v2.abc', 'text', `${sealed.slice(0, -2)}AA`, sealed.slice(0, 12)]) {

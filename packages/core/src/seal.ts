@@ -1,10 +1,10 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
 
-/** Encryption at rest, and keys for other purposes, derived from the root keys (WELLSPRING_SECRET_KEY). */
+/** Encryption at rest and derived keys, from the root keys (WELLSPRING_SECRET_KEY). */
 export interface Seal {
-  /** AES-256-GCM under the newest key; `context` must be given again to open (e.g. the id of the row). */
+  /** AES-256-GCM under the newest key; `open` requires the same `context`, e.g. the id of the row. */
   seal(text: string, context: string): string;
-  /** @throws Error when the text is none of ours, was changed, or its key is no longer listed */
+  /** @throws Error when the text is malformed or was changed, or its key is no longer configured */
   open(sealed: string, context: string): string;
   /** 32-byte keys for a purpose, newest first. */
   keysFor(purpose: string): Buffer[];
@@ -32,10 +32,12 @@ export function createSeal(rootKeys: readonly string[]): Seal {
             .setAuthTag(bytes.subarray(12, 28));
           return Buffer.concat([decipher.update(bytes.subarray(28)), decipher.final()]).toString('utf8');
         } catch {
-          // Sealed with another key of the rotation.
+          // Sealed with another key.
         }
       }
-      throw new Error('sealed text cannot be opened with any of the configured keys');
+      throw new Error(
+        'The sealed text cannot be opened with the configured keys: restore its key in WELLSPRING_SECRET_KEY.',
+      );
     },
     keysFor: (purpose) => rootKeys.map((root) => derive(root, purpose)),
   };

@@ -54,7 +54,7 @@ describe('cursor', () => {
     );
   });
 
-  test('anything else is a 400 that names the parameter', () => {
+  test('a malformed cursor is a 400 that names the parameter', () => {
     const refused = expect.objectContaining({ status: 400, param: 'before' });
     const attempt = (text: string, kind?: 'event') => {
       try {
@@ -108,7 +108,7 @@ describe('ids', () => {
     );
   });
 
-  test('a thing of another kind or form is no id', () => {
+  test('isId refuses other prefixes and malformed ids', () => {
     for (const text of ['dc_000000000', 'dc_00000000000', 'd_0000000000', 'dc_00000000-0', '', null, 7]) {
       expect(isId('dc', text)).toBe(false);
     }

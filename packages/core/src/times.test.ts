@@ -69,7 +69,7 @@ describe('schedule', () => {
     );
   });
 
-  test('missed ticks are made up for by one: the next is later than now and on the beat', () => {
+  test('missed ticks are not repeated: the next one is later than now and on schedule', () => {
     const seconds = fc.integer({ min: 15, max: 100_000 });
     fc.assert(
       fc.property(seconds, fc.nat(), fc.integer({ min: -60_000, max: 10 ** 9 }), (interval, due, late) => {
@@ -108,7 +108,7 @@ describe('retry delay', () => {
     expect(retryDelay(1, 0.5, 10 ** 12)).toBe(24 * 3_600_000);
   });
 
-  test('Retry-After is read as seconds or as a date; anything else is none', () => {
+  test('Retry-After is parsed as seconds or as a date; malformed values give undefined', () => {
     const now = at('2026-11-21T06:00:00Z');
     expect(parseRetryAfter(' 120 ', now)).toBe(120_000);
     expect(parseRetryAfter('Sat, 21 Nov 2026 06:00:30 GMT', now)).toBe(30_000);
@@ -120,7 +120,7 @@ describe('retry delay', () => {
 });
 
 describe('event id', () => {
-  test('rises whatever the clock does, and sorts as a key', () => {
+  test('ascends for any clock, and its sort key does, too', () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 0, max: 50 }), { minLength: 1 }), (nows) => {
         let last: ReturnType<typeof nextEventId> | undefined;
@@ -133,7 +133,7 @@ describe('event id', () => {
     );
   });
 
-  test('survives text and key', () => {
+  test('round-trips as text and sort key', () => {
     fc.assert(
       fc.property(fc.nat(), fc.nat({ max: 10 ** 6 }), (ms, n) => {
         expect(parseEventId(formatEventId({ ms, n }))).toEqual({ ms, n });

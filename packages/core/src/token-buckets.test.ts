@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { systemClock } from './clock.ts';
 import { createTokenBuckets } from './token-buckets.ts';
 
-/** A clock that stands until it is told to go on. */
+/** A clock that is advanced manually. */
 function standingClock() {
   let time = 1_700_000_000_000;
   const advance = (ms: number) => {
@@ -15,7 +15,7 @@ function standingClock() {
 const passed = (take: () => unknown, count: number) =>
   Array.from({ length: count }, take).filter((seconds) => seconds === 0).length;
 
-test('a burst of twice the rate passes, then as many as the rate allows', () => {
+test('a burst of twice the rate is granted, then the rate', () => {
   const clock = standingClock();
   const buckets = createTokenBuckets(clock);
   expect(passed(() => buckets.take('a', 10), 25)).toBe(20);
@@ -23,7 +23,7 @@ test('a burst of twice the rate passes, then as many as the rate allows', () => 
   expect(passed(() => buckets.take('a', 10), 25)).toBe(10);
 });
 
-test('whoever gets none is told when there is one', () => {
+test('a refused request returns the time until the next token', () => {
   const clock = standingClock();
   const buckets = createTokenBuckets(clock);
   passed(() => buckets.take('a', 4), 8);
@@ -32,7 +32,7 @@ test('whoever gets none is told when there is one', () => {
   expect(buckets.take('a', 4)).toBe(0);
 });
 
-test('never do more pass in any stretch of time than its length and a burst allow', () => {
+test('no interval grants more than a burst plus the rate', () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 1, max: 20 }),
@@ -53,7 +53,7 @@ test('never do more pass in any stretch of time than its length and a burst allo
   );
 });
 
-test('keys do not share', () => {
+test('keys have separate buckets', () => {
   const buckets = createTokenBuckets(standingClock());
   for (const key of ['a', 'b', 'c']) expect(passed(() => buckets.take(key, 1), 3)).toBe(2);
 });

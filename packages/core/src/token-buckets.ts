@@ -1,8 +1,8 @@
 import type { Clock } from './clock.ts';
 
-/** A bucket of tokens for each key: it is full with twice `rate`, and gets `rate` tokens a second. */
+/** Token bucket per key: capacity `2 * rate`, refilled with `rate` tokens per second. */
 export interface TokenBuckets {
-  /** Takes a token; a key is always used with the same rate. Gives 0, or the seconds until there is a token. Never rejects. */
+  /** Takes a token; the rate of a key is constant. @returns 0, or the seconds until the next token. Never rejects. */
   take(key: string, rate: number): number | Promise<number>;
 }
 
@@ -13,14 +13,14 @@ interface Bucket {
   at: number;
 }
 
-/** Full buckets are dropped once there are more than this. */
-const KEPT = 10_000;
+/** Above this number, full buckets are dropped. */
+const MAX_BUCKETS = 10_000;
 
-/** Those of one process. */
+/** Buckets of one process. */
 export function createTokenBuckets(clock: Clock): TokenBuckets {
   const buckets = new Map<string, Bucket>();
 
-  /** What is in it now. A clock that was put back adds nothing. */
+  /** A clock that was set back adds no tokens. */
   const tokensOf = ({ rate, tokens, at }: Bucket, now: number) =>
     Math.min(2 * rate, tokens + (Math.max(0, now - at) / 1000) * rate);
 
@@ -28,9 +28,9 @@ export function createTokenBuckets(clock: Clock): TokenBuckets {
     for (const [key, bucket] of buckets) {
       if (tokensOf(bucket, now) >= 2 * bucket.rate) buckets.delete(key);
     }
-    // All of them are in use: the oldest go, whose users then start with a full one.
+    // All are in use: the oldest are dropped, and start full the next time.
     for (const key of buckets.keys()) {
-      if (buckets.size <= KEPT) break;
+      if (buckets.size <= MAX_BUCKETS) break;
       buckets.delete(key);
     }
   }
@@ -42,7 +42,7 @@ export function createTokenBuckets(clock: Clock): TokenBuckets {
       const tokens = tokensOf(bucket, now);
       const taken = tokens >= 1;
       buckets.set(key, { rate, tokens: taken ? tokens - 1 : tokens, at: now });
-      if (buckets.size > KEPT) dropFull(now);
+      if (buckets.size > MAX_BUCKETS) dropFull(now);
       return taken ? 0 : (1 - tokens) / rate;
     },
   };

@@ -1,7 +1,4 @@
-/**
- * A server that this process depends on does not answer at the moment. Transient: HTTP answers 503, a worker tries
- * again.
- */
+/** A required server does not answer. Transient: HTTP answers 503, workers retry. */
 export class Unavailable extends Error {
   override readonly name: string = 'Unavailable';
 }

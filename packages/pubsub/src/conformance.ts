@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
 import type { PubSub } from './port.ts';
 
-/** The guarantees of the port, for any adapter. `open` gives one that is connected. */
+/** Conformance suite of the port, for every adapter. @param open returns a connected one */
 export function pubsubConformance(name: string, open: () => Promise<PubSub>): void {
   describe(`pubsub: ${name}`, () => {
     let pubsub: PubSub;
@@ -11,7 +11,7 @@ export function pubsubConformance(name: string, open: () => Promise<PubSub>): vo
     });
     afterEach(() => pubsub.close());
 
-    /** The subscriptions are in force, and what was published before has arrived. */
+    /** Waits until subscriptions are active and earlier messages have arrived. */
     async function flush(topic = 'flush'): Promise<void> {
       const heard = new Set<string>();
       const end = pubsub.subscribe(topic, (message) => heard.add(message));
@@ -24,7 +24,7 @@ export function pubsubConformance(name: string, open: () => Promise<PubSub>): vo
       end();
     }
 
-    test('whoever listens hears what is published on the topic, in order, and nothing else', async () => {
+    test('a listener receives the messages of its topic in order, and no others', async () => {
       const heard: string[] = [];
       pubsub.subscribe('a', (message) => heard.push(message));
       await flush('a');
@@ -38,7 +38,7 @@ export function pubsubConformance(name: string, open: () => Promise<PubSub>): vo
       expect(heard).toEqual(['1', 'é😀', '', '']);
     });
 
-    test('everyone who listens hears it, and the same listener as often as it subscribed', async () => {
+    test('every listener receives a message, once per subscription', async () => {
       let count = 0;
       const listener = () => {
         count += 1;
@@ -56,7 +56,7 @@ export function pubsubConformance(name: string, open: () => Promise<PubSub>): vo
       expect(count).toBe(3);
     });
 
-    test('after the end of a subscription nothing comes, not even what was on its way', async () => {
+    test('an ended subscription receives nothing, not even messages in flight', async () => {
       const heard: string[] = [];
       const end = pubsub.subscribe('a', (message) => heard.push(message));
       await flush('a');
@@ -68,7 +68,7 @@ export function pubsubConformance(name: string, open: () => Promise<PubSub>): vo
       expect(heard).toEqual([]);
     });
 
-    test('a listener runs after the publisher has gone on', async () => {
+    test('listeners run asynchronously to the publisher', async () => {
       const order: string[] = [];
       pubsub.subscribe('a', () => order.push('heard'));
       await flush('a');
@@ -81,7 +81,7 @@ export function pubsubConformance(name: string, open: () => Promise<PubSub>): vo
       expect(order).toEqual(['published', 'went on', 'heard']);
     });
 
-    test('a listener that throws, or ends others, harms neither the publisher nor the rest', async () => {
+    test('a listener that throws or removes others affects neither the publisher nor the other listeners', async () => {
       const heard: string[] = [];
       pubsub.subscribe('a', () => {
         throw new Error('mine alone');
@@ -96,7 +96,7 @@ export function pubsubConformance(name: string, open: () => Promise<PubSub>): vo
       expect(heard).toEqual(['last']);
     });
 
-    test('publishing where nobody listens is nothing', async () => {
+    test('publishing to a topic without listeners has no effect', async () => {
       pubsub.publish('nobody', 'x');
       await pubsub.ping();
     });

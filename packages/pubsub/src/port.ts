@@ -1,10 +1,10 @@
 /**
- * Port `pubsub`: a wake-up, at most once. Whoever listens re-reads the store; nothing may depend on a message
- * arriving, or on its content beyond the topic.
+ * Port `pubsub`: wake-ups, at most once. Listeners read the store; nothing may depend on the arrival of a message, or on
+ * its content beyond the topic.
  */
 export interface PubSub {
   publish(topic: string, message?: string): void;
-  /** Gives the function that ends the subscription. */
+  /** @returns a function that ends the subscription */
   subscribe(topic: string, listener: (message: string) => void): () => void;
   ping(): Promise<void>;
   close(): Promise<void>;

@@ -10,7 +10,7 @@ import { pubsubConformance } from './conformance.ts';
 import type { PubSub } from './port.ts';
 import { createRedisPubSub } from './redis.ts';
 
-/** As one process has it. */
+/** The PubSub of one process. */
 async function open(url: string, prefix = `${randomUUID()}:`): Promise<PubSub> {
   const redis = await openRedis({ url, prefix, log: silentLog });
   const pubsub = await createRedisPubSub(redis, { log: silentLog });
@@ -36,7 +36,7 @@ await withServers(['redis'], ({ redis: url }) => {
       return opened;
     }
 
-    test('a listener is woken when its subscription comes into force, and hears what others publish', async () => {
+    test('a listener is woken when its subscription becomes active, and receives messages of other processes', async () => {
       const prefix = `${randomUUID()}:`;
       const [mine, theirs] = (await processes(prefix, prefix)) as [PubSub, PubSub];
       const heard: string[] = [];
@@ -47,7 +47,7 @@ await withServers(['redis'], ({ redis: url }) => {
       expect(heard).toEqual(['', 'x']);
     });
 
-    test('a topic nobody listens to any more can be listened to again', async () => {
+    test('a topic without listeners can be subscribed to once more', async () => {
       const prefix = `${randomUUID()}:`;
       const [mine, theirs] = (await processes(prefix, prefix)) as [PubSub, PubSub];
       mine.subscribe('a', () => {})();
@@ -59,7 +59,7 @@ await withServers(['redis'], ({ redis: url }) => {
       });
     });
 
-    test('installations on one server hear nothing of each other', async () => {
+    test('installations on one server are isolated', async () => {
       const [mine, theirs] = (await processes(`${randomUUID()}:`, `${randomUUID()}:`)) as [PubSub, PubSub];
       const heard: string[] = [];
       mine.subscribe('a', (message) => heard.push(message));
@@ -81,7 +81,7 @@ await withPrograms(['redis'], () => {
     });
     afterAll(() => server.dispose());
 
-    test('ends for every listener within 5 s of the return; each is woken once', async () => {
+    test('ends for every listener within 5 s of the return, with one wake-up each', async () => {
       const [mine, theirs] = [await open(server.url, 'p:'), await open(server.url, 'p:')];
       const topics = Array.from({ length: 1_200 }, (_, index) => `t${index}`);
       const heard = new Map(topics.map((topic) => [topic, [] as string[]]));
@@ -103,7 +103,7 @@ await withPrograms(['redis'], () => {
       await theirs.close();
     });
 
-    test('leaves a process its own messages', async () => {
+    test('does not affect messages within a process', async () => {
       const pubsub = await open(server.url);
       const heard: string[] = [];
       pubsub.subscribe('a', (message) => heard.push(message));

@@ -4,11 +4,11 @@ import { createListeners } from './listeners.ts';
 import type { PubSub } from './port.ts';
 
 /**
- * Over the channels of Redis; one connection for all topics that a process listens to. A topic's listeners are woken
- * once, with an empty message, when its subscription comes into force, at first and again after the connection was
- * lost: something may have been missed until then. While Redis is away, what is published reaches this process only.
- * @param redis stays the caller's, who closes it after this
- * @param signal ends the wait for a server that is not there
+ * PubSub over Redis channels, with one connection for all topics of a process. Whenever a subscription becomes active,
+ * also after a lost connection, its listeners are woken with an empty message, since messages may have been missed.
+ * While Redis is down, messages reach this process only.
+ * @param redis closed by the caller, after this
+ * @param signal aborts the wait for an unreachable server
  */
 export async function createRedisPubSub(
   redis: Redis,

@@ -2,24 +2,24 @@ import { fstatSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 
 /**
- * Brings the write-ahead log into the database file in a thread of its own. SQLite would do so within a commit: pages
- * of megabytes would be copied and fsynced while everybody waits.
+ * Checkpoints the write-ahead log in a separate thread. SQLite would do so within a commit, which then waits for
+ * megabytes of pages to be copied and fsynced.
  */
 export interface Checkpoints {
   /** Call after each commit. @param logFile descriptor of the write-ahead log */
   committed(logFile: number): void;
-  /** Resolves when the one under way has ended; none begins after that. */
+  /** Resolves when the running checkpoint has ended; starts no other. */
   close(): Promise<void>;
 }
 
-/** A smaller log is left alone. Once all of it is in the database file, SQLite writes from its front again. */
+/** A smaller log is not checkpointed. After a complete checkpoint SQLite reuses the log from its start. */
 const MIN_LOG_BYTES = 16 * 1024 * 1024;
-/** Writes that never pause may keep the log from ever being in the database file as a whole: it is cut then. */
+/** Continuous writes may prevent a complete checkpoint; at this size the log is truncated. */
 const MAX_LOG_BYTES = 256 * 1024 * 1024;
-/** Pages that are written several times within this time are copied once. */
+/** Between checkpoints: pages written several times meanwhile are copied once. */
 const INTERVAL_MS = 500;
 
-/** @param truncate brings the log into the database file at once, and empties it */
+/** @param truncate checkpoints the log synchronously and empties it */
 export function createCheckpoints(path: string, truncate: () => void): Checkpoints {
   let worker: Worker | undefined;
   let running: PromiseWithResolvers<void> | undefined;
@@ -39,7 +39,7 @@ export function createCheckpoints(path: string, truncate: () => void): Checkpoin
       execArgv: [],
     });
     started.on('message', over);
-    // Of a full disk or too little memory: another thread tries anew, and meanwhile the log grows.
+    // Full disk or out of memory: the next commit starts another thread.
     started.on('error', () => {});
     started.on('exit', () => {
       worker = undefined;

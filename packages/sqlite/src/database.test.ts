@@ -24,7 +24,7 @@ const insert = (n: number, text = '') => db.statement('INSERT INTO t VALUES (?, 
 const numbers = (of = db) =>
   (of.statement('SELECT n FROM t ORDER BY n').all() as { n: number }[]).map(({ n }) => n);
 
-test('all writes of a turn share one commit, run in order, and give their results', async () => {
+test('writes of one event loop turn share a commit, run in order and return their results', async () => {
   const before = db.commits;
   const writes = [3, 1, 2].map((n) =>
     db.write(() => {
@@ -39,7 +39,7 @@ test('all writes of a turn share one commit, run in order, and give their result
   expect(db.commits - before).toBe(1);
 });
 
-test('a reader never sees what is not committed', async () => {
+test('readers see committed writes only', async () => {
   const other = openDatabase(join(directory.path, 'new', 'wellspring.db'));
   const writing = db.write(() => insert(1));
   expect(numbers(other)).toEqual([]);
@@ -48,7 +48,7 @@ test('a reader never sees what is not committed', async () => {
   await other.close();
 });
 
-test('a write that throws leaves nothing behind, and those around it are done', async () => {
+test('a write that throws is rolled back, and its neighbours are committed', async () => {
   const results = await Promise.allSettled([
     db.write(() => insert(1)),
     db.write(() => {
@@ -73,7 +73,7 @@ test('a write that throws leaves nothing behind, and those around it are done', 
   expect(numbers()).toEqual([1, 4]);
 });
 
-test('while much is written commits keep a distance, and few writes do not wait', async () => {
+test('commits keep a minimum distance under load, and few writes do not wait', async () => {
   const memory = openDatabase(':memory:');
   memory.exec('CREATE TABLE t (n INTEGER)');
   const timeOf = async (rounds: number, works: number) => {
@@ -89,7 +89,7 @@ test('while much is written commits keep a distance, and few writes do not wait'
   await memory.close();
 });
 
-test('writes asked for while others resolve are done in a later commit', async () => {
+test('writes requested while others resolve are part of a later commit', async () => {
   let chained = 0;
   for (let n = 0; n < 5; n++) {
     await db.writeOne(() => insert(n));
@@ -99,7 +99,7 @@ test('writes asked for while others resolve are done in a later commit', async (
   expect(numbers()).toEqual([0, 1, 2, 3, 4]);
 });
 
-test('what is asked for while a commit is being made durable follows in the next one', async () => {
+test('writes requested during an fsync are part of the next commit', async () => {
   const later: Promise<unknown>[] = [];
   await db.writeOne(() => {
     // Within the commit, so the next one is the earliest that can take it.
@@ -110,7 +110,7 @@ test('what is asked for while a commit is being made durable follows in the next
   expect(numbers()).toEqual([1, 2]);
 });
 
-test('a full disk rejects every write of the commit, does none of them, and is survived', async () => {
+test('a full disk rejects and rolls back all writes of the commit, and later writes succeed', async () => {
   await db.write(() => insert(0));
   const { page_count } = db.statement('PRAGMA page_count').get() as { page_count: number };
   db.exec(`PRAGMA max_page_count = ${page_count + 4}`);
@@ -121,7 +121,7 @@ test('a full disk rejects every write of the commit, does none of them, and is s
     db.writeOne(() => insert(4)),
   ]);
   for (const [index, { status }] of results.entries()) {
-    // Told and done agree, for each of them.
+    // Results and rows agree for each write.
     expect([index + 1, numbers().includes(index + 1)]).toEqual([index + 1, status === 'fulfilled']);
   }
   expect(results[2]!.status).toBe('rejected');
@@ -130,7 +130,7 @@ test('a full disk rejects every write of the commit, does none of them, and is s
   expect(numbers()).toContain(5);
 });
 
-test('while another process holds the file, writes wait or fail, and go on afterwards', async () => {
+test('writes wait or fail while another process locks the file, and succeed afterwards', async () => {
   const other = openDatabase(join(directory.path, 'new', 'wellspring.db'));
   other.exec('BEGIN IMMEDIATE');
   db.exec('PRAGMA busy_timeout = 20');
@@ -141,7 +141,7 @@ test('while another process holds the file, writes wait or fail, and go on after
   await other.close();
 });
 
-test('a transaction at once is done as a whole or not at all', () => {
+test('a synchronous transaction is atomic', () => {
   expect(db.transaction(() => insert(1).changes)).toBe(1);
   expect(() =>
     db.transaction(() => {
@@ -152,24 +152,24 @@ test('a transaction at once is done as a whole or not at all', () => {
   expect(numbers()).toEqual([1]);
 });
 
-test('closing makes durable what was asked for, and refuses what comes later', async () => {
+test('close commits pending writes and rejects later ones', async () => {
   const writing = db.write(() => insert(1));
   await db.close();
   await db.close();
   await writing;
   await expect(db.write(() => insert(2))).rejects.toThrow('closed');
-  const again = openDatabase(join(directory.path, 'new', 'wellspring.db'));
-  expect(numbers(again)).toEqual([1]);
-  await again.close();
+  const reopened = openDatabase(join(directory.path, 'new', 'wellspring.db'));
+  expect(numbers(reopened)).toEqual([1]);
+  await reopened.close();
 });
 
-test('a file that is no database is refused, and left as it is', async () => {
+test('a file that is not a database is refused and not modified', async () => {
   const path = join(directory.path, 'other.db');
   await writeFile(path, 'x'.repeat(5000));
   expect(() => openDatabase(path)).toThrow(/not a database/);
 });
 
-test('what was resolved survives SIGKILL at any moment', async () => {
+test('resolved writes survive SIGKILL at any moment', async () => {
   const path = join(directory.path, 'killed.db');
   const writer = `
     import { openDatabase } from ${JSON.stringify(import.meta.resolve('./database.ts'))};
@@ -198,7 +198,7 @@ test('what was resolved survives SIGKILL at any moment', async () => {
   await after.close();
 });
 
-test('a failed fsync rejects its writes, and the next ones wait for a whole checkpoint', async () => {
+test('a failed fsync rejects its writes, and later ones wait for a complete checkpoint', async () => {
   const path = join(directory.path, 'failing.db');
   let broken = false;
   const failing = openDatabase(path, {
@@ -209,7 +209,7 @@ test('a failed fsync rejects its writes, and the next ones wait for a whole chec
   await add(1);
   broken = true;
   await expect(add(2)).rejects.toThrow('EIO');
-  // A reader keeps the checkpoint from being whole: nothing may be written behind a doubtful log.
+  // A reader prevents a complete checkpoint: nothing may be written to a suspect log.
   const reader = openDatabase(path);
   reader.exec('BEGIN');
   reader.statement('SELECT count(*) FROM t').get();
@@ -223,7 +223,7 @@ test('a failed fsync rejects its writes, and the next ones wait for a whole chec
   await failing.close();
 });
 
-test('a large log is brought into the database file while writes go on', async () => {
+test('a large log is checkpointed while writes continue', async () => {
   const path = join(directory.path, 'new', 'wellspring.db');
   const text = 'x'.repeat(1024 * 1024);
   let n = 0;

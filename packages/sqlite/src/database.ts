@@ -4,34 +4,32 @@ import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlit
 import { createCheckpoints } from './checkpoints.ts';
 
 /**
- * One SQLite file with group commit. The one door to node:sqlite.
+ * One SQLite file with group commit. Sole importer of node:sqlite.
  *
- * Fsync point: a write is resolved after the write-ahead log that holds it was fsynced, so it survives SIGKILL and a
- * power failure. The fsync is made outside of SQLite (whose own synchronous=NORMAL leaves the log to the operating
- * system) and off the event loop; what is asked for while it is under way makes up the next commit. Reads run at once,
- * between commits; they may see what becomes durable a moment later. While much is written, commits keep a distance:
- * what they write of the trees and the log is then shared by more.
- * When the fsync fails, its writes are rejected, and nothing more is written before a checkpoint has brought the whole
- * log into the database file: the log itself is not to be trusted then.
- * When a commit fails (a full disk), all its writes are rejected and none is done; the next commit tries anew.
+ * A write resolves after the write-ahead log that holds it was fsynced, so it survives SIGKILL and a power failure. The
+ * fsync runs outside of SQLite (synchronous=NORMAL leaves the log to the operating system) and off the event loop;
+ * writes requested meanwhile form the next commit. Reads run synchronously between commits and may see writes that are
+ * not durable yet. Under load, commits keep a minimum distance, so that more writes share their pages.
+ * When an fsync fails, its writes are rejected, and nothing is written before a complete checkpoint: the log may be
+ * damaged. When a commit fails (e.g. full disk), all its writes are rejected and rolled back.
  */
 export interface Database {
-  /** Prepared once per text. */
+  /** Prepared once per SQL text. */
   statement(sql: string): StatementSync;
   /**
-   * Runs `work` in the next commit, in the order of the calls, and resolves with its result once that is durable.
-   * A throw of `work` rolls back what it did, and nothing else.
+   * Runs `work` in the next commit, in the order of the calls, and resolves with its result when it is durable.
+   * If `work` throws, only its own writes are rolled back.
    */
   write<T>(work: () => T): Promise<T>;
   /** As write; `work` is a single statement, which is atomic by itself. */
   writeOne<T>(work: () => T): Promise<T>;
-  /** Runs statements at once, outside of any group: for schema changes at start. */
+  /** Runs statements synchronously, outside of group commits: for schema changes at start. */
   exec(sql: string): void;
-  /** Runs work at once in a transaction of its own, for changes of several statements at start. */
+  /** Runs `work` synchronously in a separate transaction, for migrations at start. */
   transaction<T>(work: () => T): T;
   /** Number of commits, for benchmarks. */
   readonly commits: number;
-  /** Makes durable what was asked for, and closes the file. */
+  /** Commits pending writes and closes the file. */
   close(): Promise<void>;
 }
 
@@ -42,9 +40,9 @@ export interface DatabaseOptions {
   sync?: (file: number, done: (error: Error | null) => void) => void;
 }
 
-/** After a commit of so many works the next one begins this many ms after it did, at the earliest. */
-const BUSY_WORKS = 16;
-const DISTANCE_MS = 4;
+/** After a commit with this many writes, the next one starts at least this many ms after it. */
+const BUSY_WRITES = 16;
+const MIN_COMMIT_INTERVAL_MS = 4;
 
 interface Pending {
   work: () => unknown;
@@ -53,12 +51,12 @@ interface Pending {
   reject(error: unknown): void;
 }
 
-/** Opens or makes the file and its directory; `:memory:` keeps nothing. @throws Error when the file is no database, or not ours to write */
+/** Opens or creates the file and its directory; `:memory:` is not persistent. @throws Error when the file is not a database, or not writable */
 export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions = {}): Database {
   const inMemory = path === ':memory:';
   if (!inMemory) {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-    // SQLite would make it readable to everybody; the files beside it get the mode of this one.
+    // SQLite would make it world-readable; its other files inherit this mode.
     closeSync(openSync(path, 'a', 0o600));
   }
   const db = new DatabaseSync(path, { enableForeignKeyConstraints: false });
@@ -72,15 +70,15 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
   const statements = new Map<string, StatementSync>();
   let pending: Pending[] = [];
   let scheduled = false;
-  /** The earliest begin of the next commit, by performance.now(). */
+  /** Earliest start of the next commit, performance.now(). */
   let nextAt = 0;
   let closed = false;
   let commits = 0;
-  /** Of the write-ahead log, which is there from the first commit on and stays the same file. */
+  /** Descriptor of the write-ahead log, which exists from the first commit on. */
   let logFile: number | undefined;
   let syncing: Promise<void> | undefined;
-  /** An fsync of the log failed: what it holds may not be on the disk, whatever a later fsync says. */
-  let doubtful = false;
+  /** An fsync of the log failed: a later successful one does not prove that its pages are on the disk. */
+  let isLogSuspect = false;
   const checkpoints = createCheckpoints(path, () => statement('PRAGMA wal_checkpoint(TRUNCATE)').get());
 
   function statement(sql: string): StatementSync {
@@ -92,7 +90,7 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
     return found;
   }
 
-  /** Runs one piece of work within the open transaction. @throws what it throws, its own writes undone */
+  /** Runs one write in the open transaction. @throws its error, after its rollback */
   function runOne({ work, single }: Pending): unknown {
     if (single) return work();
     statement('SAVEPOINT work').run();
@@ -109,7 +107,7 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
     }
   }
 
-  /** Gives what is to be told to each of the group. @throws when nothing of the group is durable */
+  /** @returns functions that settle each write of the group @throws when the commit failed */
   function commit(group: readonly Pending[]): (() => void)[] {
     try {
       statement('BEGIN IMMEDIATE').run();
@@ -118,7 +116,7 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
           const value = runOne(one);
           return () => one.resolve(value);
         } catch (error) {
-          // A full disk may have ended the whole transaction: whatever ran now would commit by itself.
+          // A full disk may have rolled back the transaction: further writes would commit on their own.
           if (!db.isTransaction) throw error;
           return () => one.reject(error);
         }
@@ -135,7 +133,7 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
   function openLog(): number {
     if (logFile === undefined) {
       logFile = openSync(`${path}-wal`, 'r+');
-      // Its name has to be durable, too.
+      // The directory entry has to be durable, too.
       const directory = openSync(dirname(path), 'r');
       fsyncSync(directory);
       closeSync(directory);
@@ -143,24 +141,24 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
     return logFile;
   }
 
-  /** Brings the log into the database file, which SQLite fsyncs itself. @throws while that fails */
+  /** Complete checkpoint, fsynced by SQLite. @throws when it is incomplete */
   function checkpoint(): void {
     const { busy } = statement('PRAGMA wal_checkpoint(TRUNCATE)').get() as { busy: number };
-    if (busy !== 0) throw new Error('the write-ahead log could not be brought into the database');
-    doubtful = false;
+    if (busy !== 0) throw new Error('The write-ahead log could not be brought into the database file.');
+    isLogSuspect = false;
   }
 
-  /** Commits what is asked for, and makes it durable while the event loop goes on. */
+  /** Commits the pending writes and starts their fsync. */
   function flush(): void {
     scheduled = false;
     const group = pending;
     if (group.length === 0) return;
     pending = [];
-    nextAt = group.length < BUSY_WORKS ? 0 : performance.now() + DISTANCE_MS;
+    nextAt = group.length < BUSY_WRITES ? 0 : performance.now() + MIN_COMMIT_INTERVAL_MS;
     let settle: (() => void)[];
     let log: number | undefined;
     try {
-      if (doubtful) checkpoint();
+      if (isLogSuspect) checkpoint();
       settle = commit(group);
       log = inMemory ? undefined : openLog();
     } catch (error) {
@@ -177,7 +175,7 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
       sync(file, (error) => {
         syncing = undefined;
         if (error) {
-          doubtful = true;
+          isLogSuspect = true;
           for (const { reject } of group) reject(error);
         } else {
           for (const tell of settle) tell();
@@ -189,18 +187,18 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
     });
   }
 
-  /** One commit for all that comes up within a turn, and while the one before is being made durable. */
+  /** One commit for all writes of an event loop turn, and of the time of the previous fsync. */
   function schedule(): void {
     if (scheduled || syncing) return;
     scheduled = true;
-    const rest = nextAt === 0 ? 0 : nextAt - performance.now();
-    if (rest > 0) setTimeout(flush, Math.ceil(rest));
+    const delay = nextAt === 0 ? 0 : nextAt - performance.now();
+    if (delay > 0) setTimeout(flush, Math.ceil(delay));
     else setImmediate(flush);
   }
 
   function enqueue<T>(work: () => T, single: boolean): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      if (closed) return reject(new Error('the database is closed'));
+      if (closed) return reject(new Error('The database is closed.'));
       pending.push({ work, single, resolve: resolve as (value: unknown) => void, reject });
       schedule();
     });
@@ -234,7 +232,7 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
         flush();
       }
       await checkpoints.close();
-      if (doubtful) checkpoint();
+      if (isLogSuspect) checkpoint();
       if (logFile !== undefined) {
         fdatasyncSync(logFile);
         closeSync(logFile);

@@ -5,7 +5,7 @@ import { expect, test } from '@jest/globals';
 import { tempDir } from '@wellspring/testing/temp-dir';
 import { lockDirectory } from './lock.ts';
 
-test('a directory belongs to one holder at a time, until it is released', async () => {
+test('a directory has one lock holder at a time', async () => {
   await using directory = await tempDir();
   const path = join(directory.path, 'data');
   const release = lockDirectory(path);
@@ -14,7 +14,7 @@ test('a directory belongs to one holder at a time, until it is released', async 
   lockDirectory(path)();
 });
 
-test('another process is refused, and one that was killed leaves no lock', async () => {
+test('another process is refused, and a killed one leaves no lock', async () => {
   await using directory = await tempDir();
   const holder = `
     import { lockDirectory } from ${JSON.stringify(import.meta.resolve('./lock.ts'))};

@@ -3,10 +3,9 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 
 /**
- * Takes a data directory for this process. The lock is that of the operating system on an open file, so a process
- * that was killed leaves none behind.
- * @returns releases it
- * @throws Error when another process holds the directory
+ * Locks a data directory for this process. It is a file lock of the operating system, which ends with the process.
+ * @returns a function that releases it
+ * @throws Error when another process holds the lock
  */
 export function lockDirectory(directory: string): () => void {
   mkdirSync(directory, { recursive: true, mode: 0o700 });
