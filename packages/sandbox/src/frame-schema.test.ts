@@ -57,11 +57,11 @@ describe('a frame of a child', () => {
   });
 
   test.each<[string, number, Buffer]>([
-    ['an emit that is no JSON', FRAME.emit, emitFrame(HEAD, '{"a":')],
+    ['an emit that is not JSON', FRAME.emit, emitFrame(HEAD, '{"a":')],
     ['an emit that continues the JSON around it', FRAME.emit, emitFrame(HEAD, '1},{"forged":1')],
     ['an emit whose head is longer than the frame', FRAME.emit, Buffer.from([255, 0, 0, 0, 1])],
     ['an emit without content', FRAME.emit, Buffer.alloc(0)],
-    ['an emit with a name that is no text', FRAME.emit, emitFrame({ ...HEAD, name: {} }, '1')],
+    ['an emit with a name that is not a string', FRAME.emit, emitFrame({ ...HEAD, name: {} }, '1')],
     ['an emit with a name too long', FRAME.emit, emitFrame({ ...HEAD, name: 'ü'.repeat(129) }, '1')],
     ['an emit with an id that is an object', FRAME.emit, emitFrame({ ...HEAD, id: { a: 1 } }, '1')],
     ['an emit with an id too long', FRAME.emit, emitFrame({ ...HEAD, id: 'x'.repeat(1025) }, '1')],
@@ -94,7 +94,7 @@ describe('a frame of a child', () => {
       }),
     ],
     [
-      'a definition whose prop has a label that is no text',
+      'a definition whose prop has a label that is not a string',
       FRAME.end,
       bytes({ ok: true, definition: { ...DEFINITION, props: [{ name: 'p', type: 'string', label: {} }] } }),
     ],
@@ -112,10 +112,10 @@ describe('a frame of a child', () => {
       }),
     ],
     ['an emit without time', FRAME.emit, emitFrame({ ...HEAD, at: null }, '1')],
-    ['a db value that is no JSON', FRAME.dbSet, bytes({ key: 'k', json: '{' })],
-    ['a db key that is no text', FRAME.dbSet, bytes({ key: 1, json: '1' })],
+    ['a db value that is not JSON', FRAME.dbSet, bytes({ key: 'k', json: '{' })],
+    ['a db key that is not a string', FRAME.dbSet, bytes({ key: 1, json: '1' })],
     ['a status out of range', FRAME.respond, bytes({ status: 99, headers: {}, body: '' })],
-    ['headers that are no texts', FRAME.respond, bytes({ status: 200, headers: { a: 1 }, body: '' })],
+    ['headers that are not strings', FRAME.respond, bytes({ status: 200, headers: { a: 1 }, body: '' })],
     ['a log line of an unknown level', FRAME.log, bytes({ ts: 1, level: 'fatal', msg: '' })],
     ['a definition without a name', FRAME.end, bytes({ ok: true, definition: { ...DEFINITION, name: '' } })],
     [

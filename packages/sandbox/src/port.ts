@@ -13,7 +13,7 @@ import type { Bundle, ComponentCode, Definition, HookName } from '@wellspring/co
  * results, not exceptions; only a fault of the platform itself rejects.
  */
 export interface Executor {
-  /** How user code is kept in; see WELLSPRING_ISOLATION. */
+  /** How user code is isolated; see WELLSPRING_ISOLATION. */
   readonly tier: 'bubblewrap' | 'launcher' | 'none';
   /**
    * Runs one call in the process of `task.process`, which is started (from the pool) when it is not there or runs
@@ -35,7 +35,7 @@ export interface Executor {
 }
 
 export interface Task {
-  /** Process key: `<source id>/<deployment id>/<lane>`; a fresh process is used once when absent. */
+  /** Process key: `<source id>/<deployment id>/run<slot>` or `…/hook`; a fresh process is used once when absent. */
   process?: string;
   /** Who the code belongs to, and the private networks (CIDRs) that it may reach; absent for the platform's own. */
   owner?: { id: string; allowNetworks: readonly string[] };

@@ -40,7 +40,7 @@ function linkOrCopy(from: string, to: string): void {
 export interface ReadableFiles {
   /** The file itself when every user may read it, else a link or a copy. */
   provide(path: string): string;
-  /** A link or a copy on the file system of the directory, whoever may read the file. */
+  /** A link or a copy on the file system of the directory, also when other users cannot read the file. */
   link(path: string): string;
 }
 

@@ -51,7 +51,7 @@ export function usedUserIds(): Set<number> {
   return used;
 }
 
-/** @returns undefined where ids cannot be had: not Linux, or the user namespace maps too few of them */
+/** @returns undefined where there are no ids to assign: not Linux, or the user namespace maps too few of them */
 export function createUserIds(): UserIds | undefined {
   if (process.platform !== 'linux') return undefined;
   const [users, groups] = ['uid_map', 'gid_map'].map((map) =>

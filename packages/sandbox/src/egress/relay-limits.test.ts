@@ -151,7 +151,7 @@ describe('a hostile sandbox', () => {
     ['an unknown operation', Buffer.from([9, 0, 0])],
     ['garbage', Buffer.alloc(4096, 0xff)],
     [
-      'a host that is none',
+      'a malformed host',
       encodePreamble({ operation: OPERATION.connect, channel: 7, id: 1, port: 80, host: 'a\r\nb' }),
     ],
     [
@@ -176,8 +176,8 @@ describe('a hostile sandbox', () => {
     ['no JSON', 'x'],
     ['no question', '{"id":1}'],
     ['null', 'null'],
-    ['a number that is none', '{"id":1e99,"lookup":"a"}'],
-    ['a name that is none', '{"id":1,"lookup":"a b"}'],
+    ['a number out of range', '{"id":1e99,"lookup":"a"}'],
+    ['a malformed name', '{"id":1,"lookup":"a b"}'],
     ['a long line', 'x'.repeat(5000)],
   ])('that asks %s loses its channel', async (_name, line) => {
     await using relay = await openRelay();

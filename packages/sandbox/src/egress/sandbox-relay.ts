@@ -20,7 +20,7 @@ export interface Rules {
 }
 
 export interface SandboxRelayOptions {
-  /** Of the unix socket; whoever can connect to it is the sandbox. */
+  /** Of the unix socket; what connects to it is the sandbox. */
   path: string;
   limits: EgressLimits;
   rules: Rules;

@@ -22,12 +22,7 @@ export const UNCONVERTED: readonly string[] = [
   'packages/runtime/src/listen.ts',
   'packages/runtime/src/move.ts',
   'packages/runtime/src/sandbox.ts',
-  'packages/sandbox/src/egress/relay-limits.test.ts',
-  'packages/sandbox/src/egress/sandbox-relay.ts',
   'packages/sandbox/src/packages/compile-hostile.test.ts',
   'packages/sandbox/src/packages/registry/gateway.ts',
-  'packages/sandbox/src/port.ts',
-  'packages/sandbox/src/readable-files.ts',
-  'packages/sandbox/src/user-ids.ts',
   'packages/sqlite/src/database.ts',
 ];
