@@ -12,8 +12,8 @@ export interface PrepareCall {
 }
 
 /**
- * `runner.hook`, key = source id: runs a hook of a deployment of the source in its own lane and commits what it did
- * (emits, db, logs). Answers when it is over. A hook that the code does not have answers at once.
+ * `runner.hook`, key = source id: runs a hook of a deployment of the source beside its runs, and commits
+ * what it did (emits, db, logs). Answers when it is over. A hook that the code does not have answers at once.
  */
 export interface HookCall {
   message: { source_id: string; deployment_id: string; hook: HookName };

@@ -27,7 +27,7 @@ function validatorsOf(schema: TObject) {
   return found;
 }
 
-/** A number in a query is digits and nothing else; `1e3`, `0x10` and an empty text are none. */
+/** A number in a query consists of digits only: `1e3`, `0x10` and an empty text are refused. */
 const NUMBER = /^-?\d+(\.\d+)?$/;
 
 function fromQuery(schema: TObject, name: string, value: unknown, validate: ValidateFunction): unknown {

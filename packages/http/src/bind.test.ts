@@ -248,7 +248,7 @@ describe('input', () => {
     expect(received).toContain('"payload_too_large"');
   });
 
-  test('over the limit without an announced length is 413', async () => {
+  test('over the limit without a content-length is 413', async () => {
     const body = Buffer.alloc(7 * 1024 * 1024, ' ');
     const answer = await post(body, { ...JSON_TYPE, 'transfer-encoding': 'chunked' });
     expect(answer.status).toBe(413);

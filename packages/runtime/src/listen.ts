@@ -20,8 +20,8 @@ export interface ListenOptions {
   /** For messages. */
   what: string;
   /**
-   * While draining, idle connections are kept for so long, that whoever holds one in a pool gives it up first; default
-   * 0. Closed at once, a connection may end just when a request is on its way.
+   * How long idle connections stay open while draining, so that clients close theirs first; default 0. A connection
+   * that is closed at once may end just when a request is on its way.
    */
   lingerMs?: number;
 }

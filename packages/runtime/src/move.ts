@@ -26,7 +26,7 @@ const moves: CollectionDefinition<MoveRow> = { name: 'moves', indexes: [] };
 
 /** Jobs taken over together. */
 const JOBS = 64;
-const LOOK_MS = 50;
+const POLL_INTERVAL_MS = 50;
 
 export interface MoveOptions {
   config: Config;
@@ -131,7 +131,7 @@ async function moveJobs(
     },
     { concurrency: 16, batch: JOBS, signal: stop.signal },
   );
-  while ((await from.depth(name)) > 0) await clock.sleep(LOOK_MS);
+  while ((await from.depth(name)) > 0) await clock.sleep(POLL_INTERVAL_MS);
   stop.abort();
   await ended;
   return moved;

@@ -5,7 +5,7 @@ import { platformAddresses } from './platform-addresses.ts';
 
 export { IsolationUnavailable, type Sandbox };
 
-/** Starts the processes for user code. @throws IsolationUnavailable when the isolation asked for is not to be had */
+/** Starts the processes for user code. @throws IsolationUnavailable when the requested isolation is unavailable */
 export function openSandbox({ config, clock, log, metrics }: Deps): Promise<Sandbox> {
   return createSandbox({
     dataDir: config.dataDir,

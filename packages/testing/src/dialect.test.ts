@@ -1,7 +1,6 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
-import { UNCONVERTED } from './architecture/unconverted.ts';
 
 /** Words that the glossary replaces, with their replacement. */
 const DIALECT: [RegExp, string][] = [
@@ -22,8 +21,6 @@ const DIALECT: [RegExp, string][] = [
   [/(?<!Math\.)\bfloors?\b/i, 'layer'],
   [/(?<!there )\b(is|are) none\b|\bcannot be had\b|\bto be had\b/i, 'say what is missing or malformed'],
 ];
-/** The list may only shrink. */
-const MAX_UNCONVERTED = 25;
 
 const ROOT = join(import.meta.dirname, '../../..');
 const files = globSync(
@@ -70,15 +67,10 @@ describe('findDialect', () => {
   );
 });
 
-test('converted files use the words of docs/glossary.md', () => {
+test('all files use the words of docs/glossary.md', () => {
   expect(files.length).toBeGreaterThan(500);
   const violations = files
-    .filter((path) => !/\b(dialect.test|unconverted)\.ts$/.test(path) && !UNCONVERTED.includes(path))
+    .filter((path) => !path.endsWith('dialect.test.ts'))
     .flatMap((path) => findDialect(readFileSync(join(ROOT, path), 'utf8')).map((hit) => `${path}:${hit}`));
   expect(violations).toEqual([]);
-});
-
-test('the list of unconverted files only shrinks', () => {
-  expect(UNCONVERTED.length).toBeLessThanOrEqual(MAX_UNCONVERTED);
-  expect(new Set(UNCONVERTED).size).toBe(UNCONVERTED.length);
 });

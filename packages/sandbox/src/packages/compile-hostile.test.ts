@@ -52,7 +52,7 @@ describe.each(JAILS)('the compiler in jail %s', (name) => {
 
     test('are not read as source maps', async () => {
       await using directory = await tempDir();
-      // Whoever opened it would wait for ever.
+      // Opening it would block for ever.
       const pipe = join(directory.path, 'pipe');
       execFileSync('mkfifo', [pipe]);
       for (const path of [pipe, pipe.slice(1), `file://${pipe}`]) {

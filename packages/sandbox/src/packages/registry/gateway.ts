@@ -30,7 +30,7 @@ export interface OpenOptions {
 }
 
 export interface OpenSession {
-  /** First segment of the path of every request; whoever does not know it gets 404. */
+  /** First segment of the path of every request; requests without it get 404. */
   token: string;
   session: Session;
   close(): void;
