@@ -147,7 +147,7 @@ export function startChild({ tier, slot, warm, clock, turns, parser }: ChildOpti
     fail(reason, message);
     timeout.close();
     tier.kill(started);
-    // Killed while it starts, bubblewrap may leave a child that does not know of its death yet: it ends by this.
+    // Of what is on its way nothing is taken any more.
     socket.destroy();
   }
 

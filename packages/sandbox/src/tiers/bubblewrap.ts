@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { chmodSync, closeSync, existsSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { killTree } from '../process-tree.ts';
 import { WARM } from '../protocol.ts';
 import { isEnterable } from '../readable-files.ts';
 import { seccompFilter } from '../seccomp.ts';
@@ -105,7 +106,7 @@ export function createBubblewrapTier({ programs, directory, readable, packages, 
     name: 'bubblewrap',
     visible: () => ({ app: ROOT.app, egress: ROOT.egress }),
     visiblePackages: PACKAGES,
-    kill: (child) => void child.kill('SIGKILL'),
+    kill: killTree,
     spawn(slot, { warm }) {
       const seccomp = openSync(filter, 'r');
       const binds = ['--ro-bind', slot.app, ROOT.app, '--ro-bind', slot.egress, ROOT.egress];
