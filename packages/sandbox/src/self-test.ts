@@ -74,6 +74,9 @@ export default { name: reached.length === 0 ? 'contained' : reached.join(', ') }
 
 const ignore: Host = { emit() {}, fault() {}, log() {}, respond() {}, dbSet: () => 0 };
 
+/** Generous: a busy machine must not make the platform choose a weaker tier. */
+const PROBE_MS = 60_000;
+
 /**
  * @param codeAllowNetworks CIDRs that code may reach, so that reaching them is no fault
  * @param hostPids processes outside that code must not be able to signal
@@ -96,7 +99,7 @@ export async function selfTest(
   const bundleId = `self-test-${createHash('sha256').update(bundle.code).digest('hex').slice(0, 16)}`;
   try {
     const result = await executor.execute({ bundle, bundleId, call: { kind: 'define' } }, ignore, {
-      timeoutMs: 10_000,
+      timeoutMs: PROBE_MS,
     });
     if (!result.ok) return `the probe failed: ${result.error.message}`;
     return result.definition?.name === 'contained'
