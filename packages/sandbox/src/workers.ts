@@ -173,7 +173,8 @@ export function createWorkers({
    * that was not used for the longest time. So an owner with many sources does not push out those of the others.
    */
   function evict(fresh?: Worker): void {
-    let bytes = 0;
+    // Those in the pool are no owner's, but their memory is taken.
+    let bytes = pool.size * ESTIMATED_BYTES;
     const byOwner = new Map<string, number>();
     const count = (worker: Worker, change: number) => {
       bytes += change;

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { chmodSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Bundle, ComponentCode } from '@wellspring/contract/definition';
@@ -32,7 +33,8 @@ export interface PackagerProcessData {
 
 /** What the process is asked for, by method: its argument and its answer. */
 export interface PackagerMethods {
-  compile(code: ComponentCode): Promise<Omit<Bundle, 'lockfile'>>;
+  /** `digest`: SHA-256 of the rest, which may be megabytes. */
+  compile(code: ComponentCode): Promise<Omit<Bundle, 'lockfile'> & { digest: string }>;
   settle(packages: Bundle['packages']): Promise<string | null>;
   find(bundle: Pick<Bundle, 'packages' | 'lockfile'>): Promise<string | undefined>;
   provide(bundle: Pick<Bundle, 'packages' | 'lockfile'>): Promise<string>;
@@ -76,7 +78,11 @@ async function createMethods(data: PackagerProcessData): Promise<PackagerMethods
   const store = createPackageStore({ directory: packages, jail, gateway, now: systemClock.now });
 
   return {
-    compile: compiler.compile,
+    async compile(code) {
+      const compiled = await compiler.compile(code);
+      const digest = createHash('sha256').update(JSON.stringify(compiled)).digest('hex');
+      return { ...compiled, digest };
+    },
     settle: store.settle,
     find: store.find,
     provide: store.provide,

@@ -48,8 +48,11 @@ export function createPackager(client: PackagerClient): Packager & Packages {
         Object.keys(compiled.packages).length === 0
           ? null
           : await withPermit(installations, ownerId, () => client.settle(compiled.packages));
-      const bundle: Bundle = { ...compiled, lockfile };
-      const id = createHash('sha256').update(JSON.stringify(bundle)).digest('hex');
+      const { digest, ...parts } = compiled;
+      const bundle: Bundle = { ...parts, lockfile };
+      const id = createHash('sha256')
+        .update(JSON.stringify([digest, lockfile]))
+        .digest('hex');
       return { id, bundle };
     },
     async provide(bundle, ownerId) {
