@@ -53,8 +53,14 @@ export function createCheckpoints(path: string, truncate: () => void): Checkpoin
     committed(logFile) {
       if (running || performance.now() < notBefore) return;
       const { size } = fstatSync(logFile);
-      if (size > MAX_LOG_BYTES) truncate();
-      else if (size > MIN_LOG_BYTES) {
+      if (size > MAX_LOG_BYTES) {
+        try {
+          truncate();
+        } catch {
+          // Full disk: the commit itself is durable, and a later one tries this again.
+        }
+        over();
+      } else if (size > MIN_LOG_BYTES) {
         running = Promise.withResolvers();
         worker ??= start();
         worker.postMessage('checkpoint');
