@@ -1,5 +1,6 @@
 import { closeSync, openSync, readdirSync, readFileSync, readSync, writeFileSync } from 'node:fs';
 import { getPriority, setPriority } from 'node:os';
+import { childrenOf } from './process-tree.ts';
 
 /** What the kernel says of a process. Nothing here comes from the process itself. */
 export interface Account {
@@ -160,11 +161,11 @@ function ensurePriority(pid: number): void {
 function innermost(pid: number | undefined): number | undefined {
   if (pid === undefined) return undefined;
   for (let current = pid; ; ) {
-    const children = read(`/proc/${current}/task/${current}/children`);
+    const children = childrenOf(current);
     if (children === undefined) return undefined;
-    const [child] = children.trim().split(' ');
-    if (!child) return current;
-    current = Number(child);
+    const [child] = children;
+    if (child === undefined) return current;
+    current = child;
   }
 }
 

@@ -14,11 +14,12 @@ function stateOf(pid: number): string {
   }
 }
 
-function childrenOf(pid: number): number[] {
+/** @returns undefined where there is no /proc, or when the process has ended */
+export function childrenOf(pid: number): number[] | undefined {
   try {
     return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number);
   } catch {
-    return [];
+    return undefined;
   }
 }
 
@@ -43,6 +44,6 @@ export function killTree({ pid, exitCode, signalCode }: ChildProcess): void {
 function killWithChildren(pid: number): void {
   signal(pid, 'SIGSTOP');
   for (let check = 0; check < MAX_CHECKS && !HALTED.includes(stateOf(pid)); check += 1);
-  for (const child of childrenOf(pid)) killWithChildren(child);
+  for (const child of childrenOf(pid) ?? []) killWithChildren(child);
   signal(pid, 'SIGKILL');
 }

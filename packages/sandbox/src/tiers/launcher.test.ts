@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
 import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
+import { childrenOf } from '../process-tree.ts';
 import { descendants, isAlive, isSandboxed, startPlatform, uidsOf } from '../processes.fixture.ts';
 import { openSandbox, TIERS, values } from '../sandbox.fixture.ts';
 import { provideLauncher } from './compile-launcher.ts';
@@ -81,8 +82,6 @@ onLauncher('the temporary directory of tier launcher', () => {
   });
 });
 
-const childrenOf = (pid: number) =>
-  readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number);
 const state = (pid: number) => /^State:\s+(\w)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1];
 
 const testWithCapabilities = SETCAP && TIERS.includes('launcher') ? test : test.skip;
@@ -116,7 +115,7 @@ testWithCapabilities(
     }
     // What the platform sends to the launcher, which it may signal, reaches the code, which it may not.
     const codePid = sandboxed.find((pid) => state(pid) === 'R')!;
-    const launcherPid = below.find((pid) => childrenOf(pid).includes(codePid))!;
+    const launcherPid = below.find((pid) => childrenOf(pid)?.includes(codePid))!;
     const asPlatform = (signal: string, pid: number) =>
       execFileSync('/usr/bin/setpriv', [
         `--reuid=${USER}`,
@@ -146,7 +145,7 @@ testWithCapabilities(
     const { data, launcher, temporary, options } = await prepareUser();
     platform = await startPlatform('launcher', data, options);
     const below = descendants(platform.pid!);
-    const launchers = below.filter((pid) => childrenOf(pid).some(isSandboxed));
+    const launchers = below.filter((pid) => childrenOf(pid)?.some(isSandboxed));
     expect(launchers.length).toBeGreaterThanOrEqual(2);
     // The root of a jail of the packager, whose launcher was killed, too.
     const [work] = readdirSync(join(temporary, readdirSync(temporary)[0]!, 'shared/packager'), {
