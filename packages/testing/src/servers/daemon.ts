@@ -1,7 +1,6 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { startContainer } from './containers.ts';
-import { startMongoJavaServer } from './mongo-java-server.ts';
 import { mongod } from './mongod.ts';
 import { startMongo } from './mongodb.ts';
 import { ensurePrograms } from './programs.ts';
@@ -24,7 +23,7 @@ interface Answer {
   missing?: string;
 }
 
-const VARIABLES: Partial<Record<ServerName, string>> = {
+const VARIABLES: Record<ServerName, string> = {
   rabbitmq: 'WELLSPRING_TEST_AMQP_URL',
   redis: 'WELLSPRING_TEST_REDIS_URL',
   mongodb: 'WELLSPRING_TEST_MONGODB_URL',
@@ -34,7 +33,6 @@ const LAUNCHERS: Record<ServerName, () => Promise<TestServer>> = {
   rabbitmq: startRabbit,
   redis: startRedis,
   mongodb: startMongo,
-  'mongo-java-server': startMongoJavaServer,
   s3: startS3,
 };
 /** Programs that are downloaded, for some systems only. */
@@ -45,7 +43,7 @@ const missing: Record<string, string> = {};
 const answers = new Map<string, Promise<Answer>>();
 
 async function serverOf(name: ServerName): Promise<Answer> {
-  const given = process.env[VARIABLES[name] ?? ''];
+  const given = process.env[VARIABLES[name]];
   if (given) return { url: given };
   const container = await startContainer(name);
   if (container) {

@@ -14,7 +14,6 @@ const PROGRAMS: Record<ServerName, { needs: readonly string[]; packages: readonl
   rabbitmq: { needs: ['/usr/lib/rabbitmq/bin/rabbitmq-server', 'epmd'], packages: ['rabbitmq-server'] },
   redis: { needs: ['redis-server'], packages: ['redis-server'] },
   mongodb: { needs: [PYTHON], packages: ['python3-venv'] },
-  'mongo-java-server': { needs: ['javac', 'mvn'], packages: ['default-jdk-headless', 'maven'] },
   s3: { needs: [PYTHON], packages: ['python3-venv'] },
 };
 

@@ -1,8 +1,8 @@
-export type ServerName = 'rabbitmq' | 'redis' | 'mongodb' | 'mongo-java-server' | 's3';
+export type ServerName = 'rabbitmq' | 'redis' | 'mongodb' | 's3';
 
 /** A real server that a suite starts, on a free port of 127.0.0.1 and in a separate directory. */
 export interface TestServer {
-  name: 'RabbitMQ' | 'Redis' | 'MongoDB' | 'mongo-java-server' | 'S3';
+  name: 'RabbitMQ' | 'Redis' | 'MongoDB' | 'S3';
   /** Unchanged by `kill` and `start`. */
   url: string;
   /** SIGKILL to the server and its descendants; its data stay on disk. */
