@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import type { LogLine, ThrownError } from '@wellspring/component/child/program-types';
+import type { LogLine, ThrownError } from '@wellspring/component/program/program-types';
 import { LIMITS } from '@wellspring/contract/limits';
 import type { Clock } from '@wellspring/core/clock';
 import { lowerPriority } from './accounting.ts';

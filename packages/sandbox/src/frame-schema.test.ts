@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { readDefinition } from '@wellspring/component/child/define';
+import { readDefinition } from '@wellspring/component/program/define';
 import { PROP_FIELDS } from '@wellspring/contract/definition-rules';
 import { LIMITS } from '@wellspring/contract/limits';
 import fc from 'fast-check';

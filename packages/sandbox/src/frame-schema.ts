@@ -1,4 +1,4 @@
-import type { Emit, LogLine, Respond, ThrownError } from '@wellspring/component/child/program-types';
+import type { Emit, LogLine, Respond, ThrownError } from '@wellspring/component/program/program-types';
 import type { Definition, PropDescriptor } from '@wellspring/contract/definition';
 import {
   COMPONENT_TYPES,

@@ -5,7 +5,7 @@ import type {
   Respond,
   RunTrigger,
   ThrownError,
-} from '@wellspring/component/child/program-types';
+} from '@wellspring/component/program/program-types';
 import type { Bundle, ComponentCode, Definition, HookName } from '@wellspring/contract/definition';
 
 /**

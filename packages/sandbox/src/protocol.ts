@@ -1,4 +1,4 @@
-import type { Emit, Instance, RunTrigger, ThrownError } from '@wellspring/component/child/program-types';
+import type { Emit, Instance, RunTrigger, ThrownError } from '@wellspring/component/program/program-types';
 import type { Definition, HookName } from '@wellspring/contract/definition';
 
 /**

@@ -14,8 +14,8 @@ export interface Programs {
 }
 
 const SOURCES = {
-  child: ['./child/main.ts', 'child.mjs', 'esm'],
-  network: ['./child/network/network.ts', 'network.cjs', 'cjs'],
+  child: ['./entry/main.ts', 'child.mjs', 'esm'],
+  network: ['./entry/network/network.ts', 'network.cjs', 'cjs'],
   relay: ['./egress/relay-main.ts', 'relay.mjs', 'esm'],
 } as const;
 

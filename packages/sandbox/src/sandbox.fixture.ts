@@ -4,7 +4,7 @@ import type {
   LogLine,
   Respond,
   ThrownError,
-} from '@wellspring/component/child/program-types';
+} from '@wellspring/component/program/program-types';
 import { systemClock } from '@wellspring/core/clock';
 import { silentLog } from '@wellspring/core/log';
 import { noMetrics } from '@wellspring/core/metrics';

@@ -38,7 +38,7 @@ export interface SandboxOptions {
   metrics: Metrics;
   /** Processes kept ready; default 4. */
   pool?: number;
-  /** See WorkersOptions. */
+  /** See SandboxProcessesOptions. */
   idleMemoryBytes?: number;
   freezeAfterMs?: number;
 }

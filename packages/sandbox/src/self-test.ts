@@ -12,7 +12,7 @@ const PRIVATE: [written: string, address: string][] = [
 ];
 
 /**
- * What only the kernel can refuse. Sockets: below the layer that leads to the relay, see child/network. The system calls
+ * What only the kernel can refuse. Sockets: below the layer that leads to the relay, see entry/network. The system calls
  * are harmless ones that any user may make where no filter forbids them.
  */
 const KERNEL = `

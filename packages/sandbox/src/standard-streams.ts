@@ -1,6 +1,6 @@
 import type { ChildProcess } from 'node:child_process';
 import type { Readable } from 'node:stream';
-import type { LogLine } from '@wellspring/component/child/program-types';
+import type { LogLine } from '@wellspring/component/program/program-types';
 import { LIMITS } from '@wellspring/contract/limits';
 import type { Clock } from '@wellspring/core/clock';
 import { truncateUtf8 } from '@wellspring/core/truncate';

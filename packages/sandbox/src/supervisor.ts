@@ -1,5 +1,11 @@
 import type { Executor, Host, Result, Task } from './port.ts';
-import { createWorkers, isOutdated, suits, type Worker, type WorkersOptions } from './workers.ts';
+import {
+  createSandboxProcesses,
+  isOutdated,
+  type SandboxProcess,
+  type SandboxProcessesOptions,
+  suits,
+} from './sandbox-processes.ts';
 
 interface Call {
   task: Task;
@@ -31,22 +37,22 @@ const isBrokenOff = (result: Result | undefined) =>
 const CLOSED = 'the sandbox is closed';
 
 /** Brings calls to processes: in order by process key, each exactly once, whatever becomes of a process. */
-export function createSupervisor(options: WorkersOptions): Executor {
-  const workers = createWorkers(options);
+export function createSupervisor(options: SandboxProcessesOptions): Executor {
+  const processes = createSandboxProcesses(options);
   const lines = new Map<string, Line>();
   let closed = false;
 
   /** A process that can take the first call that was not sent; undefined: look again, something has changed. */
-  function workerFor(key: string, { task }: Call): Worker | Promise<Worker | undefined> {
-    const worker = workers.get(key);
-    if (!worker) return workers.start(task);
-    const fits = suits(worker, task);
+  function processFor(key: string, { task }: Call): SandboxProcess | Promise<SandboxProcess | undefined> {
+    const proc = processes.get(key);
+    if (!proc) return processes.start(task);
+    const fits = suits(proc, task);
     // The map that is to be sent must not undo what the calls under way have set meanwhile.
-    if (fits && (worker.busy === 0 || !isOutdated(worker, task))) return worker;
-    if (fits || (worker.busy > 0 && worker.child.usable)) {
-      return new Promise((resolve) => worker.whenIdle.push(() => resolve(undefined)));
+    if (fits && (proc.busy === 0 || !isOutdated(proc, task))) return proc;
+    if (fits || (proc.busy > 0 && proc.child.usable)) {
+      return new Promise((resolve) => proc.whenIdle.push(() => resolve(undefined)));
     }
-    return workers.start(task);
+    return processes.start(task);
   }
 
   /** Calls are sent ahead: the process has its next one when it ends one. */
@@ -55,13 +61,13 @@ export function createSupervisor(options: WorkersOptions): Executor {
     line.sending = true;
     for (let call = line.calls[line.sent]; call; call = line.calls[line.sent]) {
       try {
-        const found = workerFor(key, call);
-        const worker = found instanceof Promise ? await found : found;
+        const found = processFor(key, call);
+        const proc = found instanceof Promise ? await found : found;
         // The process of those before it ended meanwhile: they go first.
-        if (!worker || line.calls[line.sent] !== call) continue;
+        if (!proc || line.calls[line.sent] !== call) continue;
         line.sent += 1;
         const sent = call;
-        workers.call(worker, call.task, call.host, call.options, (result) => settle(key, line, sent, result));
+        processes.call(proc, call.task, call.host, call.options, (result) => settle(key, line, sent, result));
       } catch (error) {
         remove(line, call);
         call.reject(error);
@@ -99,9 +105,9 @@ export function createSupervisor(options: WorkersOptions): Executor {
 
   async function once({ task, host, options }: Pick<Call, 'task' | 'host' | 'options'>): Promise<Result> {
     for (;;) {
-      const worker = await workers.start(task);
+      const proc = await processes.start(task);
       const result = await new Promise<Result | undefined>((resolve) =>
-        workers.call(worker, task, host, options, resolve),
+        processes.call(proc, task, host, options, resolve),
       );
       if (closed && isBrokenOff(result)) throw new Error(CLOSED);
       if (result) return result;
@@ -129,13 +135,13 @@ export function createSupervisor(options: WorkersOptions): Executor {
           for (const call of line.calls.splice(0)) call.resolve(aborted('The source was deleted.'));
         }
       }
-      workers.retire(prefix, atOnce);
+      processes.retire(prefix, atOnce);
     },
     allowNetworks: options.egress.allowNetworks,
-    stats: workers.stats,
+    stats: processes.stats,
     async close() {
       closed = true;
-      await workers.close();
+      await processes.close();
     },
   };
 }

@@ -1,4 +1,4 @@
-import type { Instance } from '@wellspring/component/child/program-types';
+import type { Instance } from '@wellspring/component/program/program-types';
 import type { Bundle, Definition } from '@wellspring/contract/definition';
 import { endpointUrl } from '@wellspring/contract/endpoint-url';
 import type { Deps } from '@wellspring/runtime/deps';

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import type { Emit } from '@wellspring/component/child/program-types';
+import type { Emit } from '@wellspring/component/program/program-types';
 import { dedupe } from '@wellspring/core/dedupe';
 import { COMMITTED_RUNS, type EmitterStateRow } from '@wellspring/store/collections/states';
 import fc from 'fast-check';

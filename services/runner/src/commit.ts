@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { Emit, ThrownError } from '@wellspring/component/child/program-types';
+import type { Emit, ThrownError } from '@wellspring/component/program/program-types';
 import type { DedupeStrategy } from '@wellspring/contract/definition';
 import { type EmittedEvent, MAX_HOPS } from '@wellspring/contract/messages';
 import { dedupe } from '@wellspring/core/dedupe';

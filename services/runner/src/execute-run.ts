@@ -1,4 +1,4 @@
-import type { Emit, ThrownError } from '@wellspring/component/child/program-types';
+import type { Emit, ThrownError } from '@wellspring/component/program/program-types';
 import { LIMITS } from '@wellspring/contract/limits';
 import type { HttpReply } from '@wellspring/contract/messages';
 import { allowedHeaders } from '@wellspring/contract/response-headers';

@@ -1,5 +1,5 @@
-import type { LogLine, ThrownError } from '@wellspring/component/child/program-types';
 import { httpEvent } from '@wellspring/component/http-event';
+import type { LogLine, ThrownError } from '@wellspring/component/program/program-types';
 import { LIMITS, PLATFORM_VERSION } from '@wellspring/contract/limits';
 import type { Trigger } from '@wellspring/contract/messages';
 import { truncateUtf8 } from '@wellspring/core/truncate';

@@ -1,4 +1,4 @@
-import type { ThrownError } from '@wellspring/component/child/program-types';
+import type { ThrownError } from '@wellspring/component/program/program-types';
 import type { HookName } from '@wellspring/contract/definition';
 import { ownHostOf } from '@wellspring/contract/endpoint-url';
 import type { HttpReply, RecordJob, RunJob } from '@wellspring/contract/messages';

@@ -157,7 +157,7 @@ const GLOBALS: [what: RegExp, where: string[]][] = [
   [/\bprocess\.env\b/, ['packages/runtime/src/config.ts']],
   [/\b(Date\.now\b|Math\.random\b|new Date\(\))/, ['packages/core/src/clock.ts', 'packages/core/src/ids.ts']],
 ];
-const INSIDE = /^packages\/(sandbox\/src\/(child\/|self-test\.ts)|component\/src\/)/;
+const INSIDE = /^packages\/(sandbox\/src\/(entry\/|self-test\.ts)|component\/src\/)/;
 const COMMENT = /^\s*(\*|\/\/|\/\*)/;
 
 export const globals: Rule = ({ files }) =>

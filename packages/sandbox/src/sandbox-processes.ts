@@ -13,7 +13,7 @@ import type { Slot, Slots } from './slots.ts';
 import type { Tier } from './tiers/tier.ts';
 import { createTurns } from './turns.ts';
 
-export interface WorkersOptions {
+export interface SandboxProcessesOptions {
   tier: Tier;
   slots: Slots;
   egress: Egress;
@@ -29,7 +29,7 @@ export interface WorkersOptions {
 }
 
 /** A process with the code of one deployment. */
-export interface Worker {
+export interface SandboxProcess {
   readonly child: Child;
   readonly slot: Slot;
   readonly bundleId: string;
@@ -51,14 +51,14 @@ export interface Worker {
 }
 
 /** The processes at work and those that wait for more, by process key. */
-export interface Workers {
+export interface SandboxProcesses {
   /** The process of this key, whatever it runs. */
-  get(key: string): Worker | undefined;
+  get(key: string): SandboxProcess | undefined;
   /** A new process for the task, in the place of the one that its key had. */
-  start(task: Task): Promise<Worker>;
+  start(task: Task): Promise<SandboxProcess>;
   /** @param done gets what came of it; undefined when the process ended before it began with it */
   call(
-    worker: Worker,
+    proc: SandboxProcess,
     task: Task,
     host: Host,
     options: { timeoutMs: number; signal?: AbortSignal },
@@ -81,26 +81,26 @@ const ESTIMATED_BYTES = 24 * 1024 * 1024;
 const MEMORY_BYTES = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY);
 
 /** It can take this task. */
-export const suits = (worker: Worker, { bundleId }: Task): boolean =>
-  worker.child.usable && !worker.retired && worker.bundleId === bundleId && worker.calls < MAX_CALLS;
+export const suits = (proc: SandboxProcess, { bundleId }: Task): boolean =>
+  proc.child.usable && !proc.retired && proc.bundleId === bundleId && proc.calls < MAX_CALLS;
 
 /** Somebody else changed the map of `$service.db`. */
-export const isOutdated = (worker: Worker, { instance }: Task): boolean =>
-  worker.started && instance !== undefined && instance.dbRevision !== worker.dbRevision;
+export const isOutdated = (proc: SandboxProcess, { instance }: Task): boolean =>
+  proc.started && instance !== undefined && instance.dbRevision !== proc.dbRevision;
 
-function frameOf(worker: Worker, task: Task): CallFrame {
+function frameOf(proc: SandboxProcess, task: Task): CallFrame {
   const { instance, call } = task;
   const frame: CallFrame = { call };
-  if (worker.load) frame.load = worker.load;
-  if (instance && !worker.started) frame.instance = instance;
-  else if (instance && isOutdated(worker, task)) frame.db = instance.db;
-  worker.load = undefined;
-  worker.started ||= instance !== undefined;
-  worker.dbRevision = instance?.dbRevision ?? -1;
+  if (proc.load) frame.load = proc.load;
+  if (instance && !proc.started) frame.instance = instance;
+  else if (instance && isOutdated(proc, task)) frame.db = instance.db;
+  proc.load = undefined;
+  proc.started ||= instance !== undefined;
+  proc.dbRevision = instance?.dbRevision ?? -1;
   return frame;
 }
 
-export function createWorkers({
+export function createSandboxProcesses({
   tier,
   slots,
   egress,
@@ -110,12 +110,12 @@ export function createWorkers({
   pool: target,
   idleMemoryBytes = MEMORY_BYTES / 2,
   freezeAfterMs = FREEZE_AFTER_MS,
-}: WorkersOptions): Workers {
-  const workers = new Map<string, Worker>();
-  const busy = new Set<Worker>();
+}: SandboxProcessesOptions): SandboxProcesses {
+  const processes = new Map<string, SandboxProcess>();
+  const busy = new Set<SandboxProcess>();
   /** Processes that have not ended yet, used or not. */
   const alive = new Set<Child>();
-  const byChild = new WeakMap<Child, Worker>();
+  const byChild = new WeakMap<Child, SandboxProcess>();
   let closed = false;
 
   const turns = createTurns();
@@ -123,8 +123,8 @@ export function createWorkers({
   const idle = createIdleProcesses({
     freezeAfterMs,
     onFrozen(child) {
-      const worker = byChild.get(child);
-      if (worker) worker.bytes = child.privateBytes() ?? worker.bytes;
+      const proc = byChild.get(child);
+      if (proc) proc.bytes = child.privateBytes() ?? proc.bytes;
       evict();
     },
   });
@@ -158,36 +158,36 @@ export function createWorkers({
 
   const expiry = setInterval(() => {
     const now = performance.now();
-    for (const [key, worker] of workers) {
-      if (worker.busy === 0 && now - worker.usedAt > MAX_IDLE_MS) drop(key, worker);
+    for (const [key, proc] of processes) {
+      if (proc.busy === 0 && now - proc.usedAt > MAX_IDLE_MS) drop(key, proc);
     }
   }, EXPIRY_INTERVAL_MS).unref();
 
-  function drop(key: string, worker: Worker): void {
-    if (workers.get(key) === worker) workers.delete(key);
-    worker.child.kill('aborted', 'The process was retired.');
+  function drop(key: string, proc: SandboxProcess): void {
+    if (processes.get(key) === proc) processes.delete(key);
+    proc.child.kill('aborted', 'The process was retired.');
   }
 
   /**
    * While all of them hold more than they may, idle processes go: of the owner whose processes hold the most, the one
    * that was not used for the longest time. So an owner with many sources does not push out those of the others.
    */
-  function evict(fresh?: Worker): void {
+  function evict(fresh?: SandboxProcess): void {
     // Those in the pool are no owner's, but their memory is taken.
     let bytes = pool.size * ESTIMATED_BYTES;
     const byOwner = new Map<string, number>();
-    const count = (worker: Worker, change: number) => {
+    const count = (proc: SandboxProcess, change: number) => {
       bytes += change;
-      byOwner.set(worker.ownerId, (byOwner.get(worker.ownerId) ?? 0) + change);
+      byOwner.set(proc.ownerId, (byOwner.get(proc.ownerId) ?? 0) + change);
     };
-    for (const worker of workers.values()) count(worker, worker.bytes);
+    for (const proc of processes.values()) count(proc, proc.bytes);
     while (bytes > idleMemoryBytes) {
-      let chosen: [string, Worker] | undefined;
-      for (const entry of workers) {
-        const [, worker] = entry;
-        if (worker.busy > 0 || worker === fresh) continue;
-        const more = chosen ? byOwner.get(worker.ownerId)! - byOwner.get(chosen[1].ownerId)! : 1;
-        if (!chosen || more > 0 || (more === 0 && worker.usedAt < chosen[1].usedAt)) chosen = entry;
+      let chosen: [string, SandboxProcess] | undefined;
+      for (const entry of processes) {
+        const [, proc] = entry;
+        if (proc.busy > 0 || proc === fresh) continue;
+        const more = chosen ? byOwner.get(proc.ownerId)! - byOwner.get(chosen[1].ownerId)! : 1;
+        if (!chosen || more > 0 || (more === 0 && proc.usedAt < chosen[1].usedAt)) chosen = entry;
       }
       if (!chosen) return;
       count(chosen[1], -chosen[1].bytes);
@@ -196,20 +196,20 @@ export function createWorkers({
   }
 
   /** Its last call has ended. */
-  function rest(worker: Worker, task: Task): void {
-    busy.delete(worker);
-    if (task.process === undefined || worker.retired || closed) {
-      worker.child.kill('aborted', 'The process was used once.');
-    } else if (worker.child.usable) idle.add(worker.child);
-    for (const resolve of worker.whenIdle.splice(0)) resolve();
+  function rest(proc: SandboxProcess, task: Task): void {
+    busy.delete(proc);
+    if (task.process === undefined || proc.retired || closed) {
+      proc.child.kill('aborted', 'The process was used once.');
+    } else if (proc.child.usable) idle.add(proc.child);
+    for (const resolve of proc.whenIdle.splice(0)) resolve();
   }
 
   return {
-    get: (key) => workers.get(key),
+    get: (key) => processes.get(key),
 
     async start({ process: key, bundle, bundleId, owner }) {
       if (closed) throw new Error('the sandbox is closed');
-      const old = key === undefined ? undefined : workers.get(key);
+      const old = key === undefined ? undefined : processes.get(key);
       if (old) drop(key!, old);
       const [files, { child, slot }] = await Promise.all([
         materialise(bundleId, bundle, owner?.id ?? ''),
@@ -223,7 +223,7 @@ export function createWorkers({
         child.kill('aborted', 'It could not be given its code.');
         throw error;
       }
-      const worker: Worker = {
+      const proc: SandboxProcess = {
         child,
         slot,
         bundleId,
@@ -238,53 +238,53 @@ export function createWorkers({
         dbRevision: -1,
         bytes: ESTIMATED_BYTES,
       };
-      byChild.set(child, worker);
+      byChild.set(child, proc);
       child.owner = owner?.id ?? bundleId;
       // It gets its call now.
       idle.remove(child);
       if (key !== undefined) {
-        workers.set(key, worker);
-        child.ended.then(() => workers.get(key) === worker && workers.delete(key));
-        evict(worker);
+        processes.set(key, proc);
+        child.ended.then(() => processes.get(key) === proc && processes.delete(key));
+        evict(proc);
       }
-      return worker;
+      return proc;
     },
 
-    call(worker, task, host, options, done) {
-      if (worker.busy === 0) idle.remove(worker.child);
+    call(proc, task, host, options, done) {
+      if (proc.busy === 0) idle.remove(proc.child);
       if (task.owner) egress.allowNetworks(task.owner);
-      worker.busy += 1;
-      worker.calls += 1;
-      busy.add(worker);
+      proc.busy += 1;
+      proc.calls += 1;
+      busy.add(proc);
       const counted: Host = {
         ...host,
         dbSet(key, json) {
           const revision = host.dbSet(key, json);
           // When only this process changed the map, it knows it as it is.
-          worker.dbRevision = revision === worker.dbRevision + 1 ? revision : -1;
+          proc.dbRevision = revision === proc.dbRevision + 1 ? revision : -1;
           return revision;
         },
       };
-      worker.child.call(frameOf(worker, task), counted, options, (result) => {
-        egress.endRun(worker.slot);
-        worker.busy -= 1;
-        worker.usedAt = performance.now();
-        if (worker.busy === 0) rest(worker, task);
+      proc.child.call(frameOf(proc, task), counted, options, (result) => {
+        egress.endRun(proc.slot);
+        proc.busy -= 1;
+        proc.usedAt = performance.now();
+        if (proc.busy === 0) rest(proc, task);
         done(result);
       });
     },
 
     retire(prefix, atOnce) {
-      for (const [key, worker] of workers) {
+      for (const [key, proc] of processes) {
         if (!key.startsWith(prefix)) continue;
-        if (worker.busy === 0 || atOnce) drop(key, worker);
-        else worker.retired = true;
+        if (proc.busy === 0 || atOnce) drop(key, proc);
+        else proc.retired = true;
       }
     },
 
     stats: () => ({
-      processes: workers.size + pool.size,
-      idle: [...workers.values()].filter((worker) => worker.busy === 0).length,
+      processes: processes.size + pool.size,
+      idle: [...processes.values()].filter((proc) => proc.busy === 0).length,
       busy: busy.size,
       pool: pool.size,
     }),
@@ -295,7 +295,7 @@ export function createWorkers({
       clearInterval(expiry);
       idle.close();
       pool.close();
-      workers.clear();
+      processes.clear();
       // One may have been on its way when this began.
       while (alive.size > 0) {
         for (const child of alive) child.kill('aborted', 'The platform is stopping.');
