@@ -4,12 +4,12 @@ import {
   operatorUnpublish,
 } from '@wellspring/contract/endpoints/operator';
 import { conflict, invalidComponent, notFound } from '@wellspring/core/problem';
+import { isSemver } from '@wellspring/core/versions';
 import { type Route, route } from '@wellspring/http/bind';
 import { registry } from '@wellspring/store/collections/components';
 import { ConflictError } from '@wellspring/store/port';
 import { presentComponent } from './present.ts';
 import { REGISTRY } from './registry.ts';
-import { isSemver } from './semver.ts';
 import type { ComponentsContext } from './service.ts';
 
 /** The registry in the hands of the operator. A version, once published, never changes its code. */

@@ -1,6 +1,6 @@
+import { newestVersion } from '@wellspring/core/versions';
 import type { Deps } from '@wellspring/runtime/deps';
 import { type ComponentRow, components, registry } from '@wellspring/store/collections/components';
-import { newestVersion } from './semver.ts';
 
 /** Owner of the components of the registry: nobody in particular. */
 export const REGISTRY = 'registry';

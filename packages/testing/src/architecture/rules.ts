@@ -114,7 +114,7 @@ export const IMPORTERS: Record<string, string> = {
   'prom-client': 'packages/runtime/src/metrics.ts',
   esbuild: 'packages/sandbox/src/',
   'esbuild-wasm': 'packages/sandbox/src/packages/',
-  semver: 'packages/sandbox/src/packages/registry/packument.ts',
+  semver: 'packages/core/src/versions.ts',
   yaml: 'packages/sandbox/src/packages/lockfile.ts',
   busboy: 'services/gateway/src/multipart.ts',
   amqplib: 'packages/amqp/src/',

@@ -1,4 +1,5 @@
-import { createRangeTests, type Packument, targetOf, type Version } from './packument.ts';
+import { createRangeTests } from '@wellspring/core/versions';
+import { type Packument, targetOf, type Version } from './packument.ts';
 
 /** What is known of the registry so far. */
 export interface KnownPackages {

@@ -1,4 +1,4 @@
-import semver from 'semver';
+import { isVersion, isVersionRange, versionsInRange } from '@wellspring/core/versions';
 
 /** A version of a package, with the fields that resolution needs. */
 export interface Version {
@@ -40,8 +40,7 @@ const isRecord = (value: unknown): value is Record<string, unknown> =>
 
 const isRange = (text: string) =>
   text.length <= MAX_SPECIFIER_LENGTH &&
-  (semver.validRange(text, { loose: true }) !== null ||
-    (TAG.test(text) && !/\.(tgz|tar|tar\.gz)$/i.test(text)));
+  (isVersionRange(text) || (TAG.test(text) && !/\.(tgz|tar|tar\.gz)$/i.test(text)));
 
 /** True for a range, a tag or an `npm:` alias: what the registry alone answers. */
 export function isRegistrySpecifier(specifier: string): boolean {
@@ -60,52 +59,7 @@ export function targetOf(name: string, specifier: string): { name: string; range
 export function matching({ versions, unusable, tags }: Packument, range: string): string[] {
   const tagged = tags.get(range);
   if (tagged !== undefined) return [tagged];
-  const all = new Set([...versions.keys(), ...unusable.keys()]);
-  return [...all]
-    .filter((version) => semver.satisfies(version, range, { loose: true }))
-    .sort((a, b) => semver.rcompare(a, b, true));
-}
-
-/** @returns a function that gives the test of a range. Each version is parsed once. */
-export function createRangeTests(): (range: string) => (version: Version) => boolean {
-  const parsed = new Map<Version, semver.SemVer>();
-  const parse = (version: Version) => {
-    const known = parsed.get(version) ?? new semver.SemVer(version.version, true);
-    parsed.set(version, known);
-    return known;
-  };
-  return (text) => {
-    try {
-      const range = new semver.Range(text, { loose: true });
-      return (version) => range.test(parse(version));
-    } catch {
-      // It is a tag that the package does not have.
-      return () => false;
-    }
-  };
-}
-
-/**
- * @returns the newest of these versions that is not newer than a limit, releases before prereleases. The versions are
- * sorted once: a hostile packument has as many tags as versions.
- */
-export function newestUpTo(versions: readonly string[]): (limit: string) => string | undefined {
-  const sorted = versions.map((version) => new semver.SemVer(version, true)).sort(semver.compare);
-  const releases = sorted.filter(({ prerelease }) => prerelease.length === 0);
-  return (text) => {
-    const limit = new semver.SemVer(text, true);
-    const newest = (list: readonly semver.SemVer[]) => {
-      let [low, high] = [0, list.length];
-      while (low < high) {
-        const middle = (low + high) >> 1;
-        if (list[middle]!.compare(limit) <= 0) low = middle + 1;
-        else high = middle;
-      }
-      return list[low - 1]?.raw;
-    };
-    const all = newest(sorted);
-    return limit.prerelease.length > 0 ? all : (newest(releases) ?? all);
-  };
+  return versionsInRange(new Set([...versions.keys(), ...unusable.keys()]), range);
 }
 
 /** Splits a list of dependencies into those of the registry and the first other one. */
@@ -172,14 +126,14 @@ export function readPackument(name: string, json: string): Packument {
   const versions = new Map<string, Version>();
   const unusable = new Map<string, string>();
   for (const [version, manifest] of Object.entries(value.versions)) {
-    if (semver.valid(version) === null || !isRecord(manifest)) continue;
+    if (!isVersion(version) || !isRecord(manifest)) continue;
     const read = readVersion(manifest, version, times[version]);
     if (typeof read === 'string') unusable.set(version, read);
     else versions.set(version, read);
   }
   const tags = new Map<string, string>();
   for (const [tag, version] of Object.entries(isRecord(value['dist-tags']) ? value['dist-tags'] : {}))
-    if (typeof version === 'string' && semver.valid(version) !== null) tags.set(tag, version);
+    if (typeof version === 'string' && isVersion(version)) tags.set(tag, version);
   const modified = typeof value.modified === 'string' ? value.modified : times.modified;
   const modifiedAt = typeof modified === 'string' ? Date.parse(modified) : Number.NaN;
   return {

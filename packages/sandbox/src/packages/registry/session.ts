@@ -1,5 +1,6 @@
+import { newestUpTo } from '@wellspring/core/versions';
 import { excludeBroken } from './broken-versions.ts';
-import { matching, newestUpTo, type Packument, readPackument, type Version } from './packument.ts';
+import { matching, type Packument, readPackument, type Version } from './packument.ts';
 import type { RegistrySettings } from './settings.ts';
 import { RegistryRefused, RegistryStatus, readBody, type Upstream } from './upstream.ts';
 

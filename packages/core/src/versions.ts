@@ -1,0 +1,66 @@
+import semver from 'semver';
+
+/** Any notation that npm accepts, such as `v1.0.0`. */
+export const isVersion = (text: string): boolean => semver.valid(text) !== null;
+
+/** Only the notation of semver.org, as registry versions must be. */
+export function isSemver(text: string): boolean {
+  const parsed = semver.parse(text);
+  return parsed !== null && text === [parsed.version, parsed.build.join('.')].filter(Boolean).join('+');
+}
+
+export const isVersionRange = (text: string): boolean => semver.validRange(text, { loose: true }) !== null;
+
+/** The versions in a range, newest first. */
+export const versionsInRange = (versions: Iterable<string>, range: string): string[] =>
+  [...versions]
+    .filter((version) => semver.satisfies(version, range, { loose: true }))
+    .sort((a, b) => semver.rcompare(a, b, true));
+
+/** The version used when none is named: the highest release, or else the highest prerelease. */
+export function newestVersion<T extends { version: string }>(rows: readonly T[]): T | undefined {
+  const releases = rows.filter(({ version }) => semver.prerelease(version) === null);
+  return (releases.length > 0 ? releases : rows).toSorted((a, b) => semver.rcompare(a.version, b.version))[0];
+}
+
+/** @returns a function that gives the test of a range. Each version is parsed once. */
+export function createRangeTests(): (range: string) => (version: { version: string }) => boolean {
+  const parsed = new Map<{ version: string }, semver.SemVer>();
+  const parse = (version: { version: string }) => {
+    const known = parsed.get(version) ?? new semver.SemVer(version.version, true);
+    parsed.set(version, known);
+    return known;
+  };
+  return (text) => {
+    try {
+      const range = new semver.Range(text, { loose: true });
+      return (version) => range.test(parse(version));
+    } catch {
+      // It is a tag that the package does not have.
+      return () => false;
+    }
+  };
+}
+
+/**
+ * @returns the newest of these versions that is not newer than a limit, releases before prereleases. The versions are
+ * sorted once: a hostile packument has as many tags as versions.
+ */
+export function newestUpTo(versions: readonly string[]): (limit: string) => string | undefined {
+  const sorted = versions.map((version) => new semver.SemVer(version, true)).sort(semver.compare);
+  const releases = sorted.filter(({ prerelease }) => prerelease.length === 0);
+  return (text) => {
+    const limit = new semver.SemVer(text, true);
+    const newest = (list: readonly semver.SemVer[]) => {
+      let [low, high] = [0, list.length];
+      while (low < high) {
+        const middle = (low + high) >> 1;
+        if (list[middle]!.compare(limit) <= 0) low = middle + 1;
+        else high = middle;
+      }
+      return list[low - 1]?.raw;
+    };
+    const all = newest(sorted);
+    return limit.prerelease.length > 0 ? all : (newest(releases) ?? all);
+  };
+}
