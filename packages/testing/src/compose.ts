@@ -27,17 +27,13 @@ const VARIABLE = /(?<!\$)\$\{(\w+)(?::([-?])([^}]*))?\}/g;
 /** Reads a compose file with the variables in its values replaced, as Compose does. @param given values of variables */
 export function readCompose(text: string, given: Record<string, string> = {}): Compose {
   const required = new Set<string>();
-  const replaced = (value: string) =>
-    value.replace(VARIABLE, (_all, name: string, kind: string | undefined, rest = '') => {
-      if (kind === '?') required.add(name);
-      return given[name] ?? (kind === '-' ? rest : '');
-    });
-  const inside = (node: unknown): unknown => {
-    if (typeof node === 'string') return replaced(node);
-    if (Array.isArray(node)) return node.map(inside);
-    if (node === null || typeof node !== 'object') return node;
-    return Object.fromEntries(Object.entries(node).map(([name, value]) => [name, inside(value)]));
-  };
-  const file = inside(parse(text, { merge: true })) as Omit<Compose, 'required'>;
+  const interpolate = (_key: unknown, value: unknown) =>
+    typeof value !== 'string'
+      ? value
+      : value.replace(VARIABLE, (_all, name: string, kind: string | undefined, rest = '') => {
+          if (kind === '?') required.add(name);
+          return given[name] ?? (kind === '-' ? rest : '');
+        });
+  const file = parse(text, interpolate, { merge: true }) as Omit<Compose, 'required'>;
   return { ...file, required: [...required].sort() };
 }

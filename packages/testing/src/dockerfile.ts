@@ -1,3 +1,5 @@
+import { DockerfileParser } from 'dockerfile-ast';
+
 /** The last stage of a Dockerfile. */
 export interface Dockerfile {
   environment: Record<string, string>;
@@ -11,46 +13,28 @@ export interface Dockerfile {
   packages: string[];
 }
 
-type Instruction = [name: string, text: string];
-
-/** Lines that end in a backslash go on in the next one; comments are left out. */
-function instructionsOf(text: string): Instruction[] {
-  return text
-    .split('\n')
-    .filter((line) => !line.trimStart().startsWith('#'))
-    .join('\n')
-    .replace(/\\\n/g, ' ')
-    .split('\n')
-    .filter((line) => line.trim() !== '')
-    .map((line): Instruction => {
-      const [name = '', ...rest] = line.trim().split(/\s+/);
-      return [name.toUpperCase(), rest.join(' ')];
-    });
-}
-
-/** Parses the instructions that the tests check. @throws Error when one is missing */
 export function readDockerfile(text: string): Dockerfile {
-  const instructions = instructionsOf(text);
-  const last = instructions.slice(instructions.findLastIndex(([name]) => name === 'FROM'));
-  const all = (name: string) => last.filter(([one]) => one === name).map(([, rest]) => rest);
-  const one = (name: string) => {
-    const found = all(name).at(-1);
-    if (found === undefined) throw new Error(`The last stage has no ${name}`);
-    return found;
-  };
-  const list = (command: string) => JSON.parse(command.slice(command.indexOf('['))) as string[];
-  const variables = all('ENV').flatMap((line) => [...line.matchAll(/(\w+)=(?:"([^"]*)"|(\S*))/g)]);
+  const file = DockerfileParser.parse(text);
+  const stage = file.getContainingImage(file.getFROMs().at(-1)!.getRange()!.start)!;
+  const argumentsOf = (keyword: string) =>
+    stage
+      .getInstructions()
+      .filter((instruction) => instruction.getKeyword() === keyword)
+      .flatMap((instruction) => instruction.getArguments().map((argument) => argument.getValue()));
+  const [user] = argumentsOf('USER');
+  const [, healthcheck] = /^CMD (.*)$/.exec(argumentsOf('HEALTHCHECK').join(' '))!;
+  const variables = stage.getENVs().flatMap((instruction) => instruction.getProperties());
   return {
-    environment: Object.fromEntries(
-      variables.map(([, name = '', quoted, plain = '']) => [name, quoted ?? plain]),
-    ),
-    exposed: one('EXPOSE').split(' ').map(Number),
-    volumes: one('VOLUME').split(' '),
-    user: one('USER'),
-    entrypoint: list(one('ENTRYPOINT')),
-    healthcheck: list(one('HEALTHCHECK')),
-    packages: all('RUN').flatMap((line) =>
-      [...line.matchAll(/apt-get install ([^&]*)/g)].flatMap(([, names = '']) => names.trim().split(/\s+/)),
-    ),
+    environment: Object.fromEntries(variables.map((one) => [one.getName(), one.getValue() ?? ''])),
+    exposed: argumentsOf('EXPOSE').map(Number),
+    volumes: argumentsOf('VOLUME'),
+    user: user!,
+    entrypoint: JSON.parse(argumentsOf('ENTRYPOINT').join(' ')),
+    healthcheck: JSON.parse(healthcheck!),
+    packages: [
+      ...argumentsOf('RUN')
+        .join(' ')
+        .matchAll(/apt-get install ([^&]*)/g),
+    ].flatMap(([, names]) => names!.trim().split(' ')),
   };
 }

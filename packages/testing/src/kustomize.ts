@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { deepmergeCustom } from 'deepmerge-ts';
 import { parse, parseAllDocuments } from 'yaml';
 
 // biome-ignore lint/suspicious/noExplicitAny: whatever a manifest holds
@@ -18,58 +19,34 @@ export const readManifests = (path: string): Manifest[] =>
     return document.toJS() as Manifest;
   });
 
-const isFields = (value: unknown): value is Fields =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
-const isNamed = (value: unknown): value is Fields[] =>
-  Array.isArray(value) && value.every((one) => isFields(one) && 'name' in one);
-
-/** A strategic merge, as far as our patches need it: items of lists that have names are merged by them. */
-function merged(target: unknown, patch: unknown): unknown {
-  if (isFields(target) && isFields(patch)) {
-    const names = new Set([...Object.keys(target), ...Object.keys(patch)]);
-    return Object.fromEntries(
-      [...names].map((name) => [
-        name,
-        name in patch ? (name in target ? merged(target[name], patch[name]) : patch[name]) : target[name],
-      ]),
-    );
-  }
-  if (isNamed(target) && isNamed(patch)) {
-    const added = patch.filter(({ name }) => !target.some((one) => one.name === name));
-    return [...target.map((one) => merged(one, patch.find(({ name }) => name === one.name) ?? {})), ...added];
-  }
-  return patch;
-}
+/** Strategic merge: lists of named items are merged by name, other lists are replaced. */
+const merge = deepmergeCustom({
+  mergeArrays(lists, { deepmerge }) {
+    const items = lists.flat() as Fields[];
+    if (!items.every(({ name }) => name)) return lists.at(-1);
+    return Object.values(Object.groupBy(items, ({ name }) => name)).map((same) => deepmerge(...same!));
+  },
+});
 
 /**
- * The objects that a directory with a kustomization.yaml stands for: its resources, components and patches by path,
- * the latter applied to objects of the target's kind, else of their own kind and name.
+ * The objects of a directory with a kustomization.yaml: its resources and components. Patches by path are applied to
+ * the objects of the target's kind, else to the object of their own kind and name.
  */
 export function readKustomization(directory: string): Manifest[] {
-  const {
-    resources = [],
-    components = [],
-    patches = [],
-  } = parse(readFileSync(join(directory, 'kustomization.yaml'), 'utf8')) as {
-    resources?: string[];
-    components?: string[];
-    patches?: { path?: string; target?: Fields }[];
-  };
-  let all = [...resources, ...components].flatMap((one) => {
+  const read = (file: string): Fields => parse(readFileSync(join(directory, file), 'utf8'));
+  const { resources = [], components = [], patches = [] } = read('kustomization.yaml');
+  let objects: Manifest[] = [...resources, ...components].flatMap((one) => {
     const path = join(directory, one);
     return existsSync(join(path, 'kustomization.yaml')) ? readKustomization(path) : readManifests(path);
   });
   for (const { path, target } of patches) {
     if (path === undefined) continue;
-    const [patch] = readManifests(join(directory, path)) as [Manifest];
-    const { metadata, ...rest } = patch;
-    const wanted = target ?? { kind: patch.kind, name: metadata.name };
-    const { name: _, ...others } = metadata;
-    all = all.map((one) =>
-      one.kind === wanted.kind && (wanted.name ?? one.metadata.name) === one.metadata.name
-        ? (merged(one, { ...rest, metadata: others }) as Manifest)
-        : one,
-    );
+    const patch = read(path);
+    const { kind, name } = target ?? { kind: patch.kind, name: patch.metadata.name };
+    objects = objects.map((one) => {
+      if (one.kind !== kind || (name !== undefined && one.metadata.name !== name)) return one;
+      return merge(one, patch, { metadata: { name: one.metadata.name } }) as Manifest;
+    });
   }
-  return all;
+  return objects;
 }
