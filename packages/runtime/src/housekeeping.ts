@@ -1,14 +1,14 @@
 import { prune } from '@wellspring/store/retention';
 import cron from 'node-cron';
 import type { Deps } from './deps.ts';
-import type { Worker } from './service.ts';
+import type { BackgroundWorker } from './service.ts';
 
 const EVERY_TEN_MINUTES = '*/10 * * * *';
 
 type HousekeepingDeps = Pick<Deps, 'store' | 'blob' | 'clock' | 'log' | 'config'>;
 
 /** Removes expired rows, at the start and then every ten minutes. */
-export function housekeepingWorker({ store, blob, clock, log, config }: HousekeepingDeps): Worker {
+export function housekeepingWorker({ store, blob, clock, log, config }: HousekeepingDeps): BackgroundWorker {
   async function clean(signal: AbortSignal): Promise<void> {
     const { retainEvents, retainDays } = config;
     try {

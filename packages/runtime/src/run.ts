@@ -3,6 +3,7 @@ import type { ServiceName } from '@wellspring/contract/endpoint';
 import type { Log } from '@wellspring/core/log';
 import { createRouter, type Route } from '@wellspring/http/bind';
 import { createProxy } from '@wellspring/http/proxy';
+import { keepRunning } from './background-workers.ts';
 import type { Config } from './config.ts';
 import type { Credentials } from './credentials.ts';
 import { prepareDataDirectory } from './data-directory.ts';
@@ -15,8 +16,7 @@ import { type Listening, listen } from './listen.ts';
 import { applyPresets } from './presets.ts';
 import { measuredQueue } from './queue-metrics.ts';
 import { openSandbox, type Sandbox } from './sandbox.ts';
-import type { Service, Worker } from './service.ts';
-import { keepRunning } from './workers.ts';
+import type { BackgroundWorker, Service } from './service.ts';
 
 /** What a service may take from the process that runs it. */
 export interface Host {
@@ -116,7 +116,7 @@ export async function runServices(config: Config, factories: Factories, log: Log
       services.push(service);
       if (service.routes) listeners.set(name, router(service.routes));
     }
-    const workers: Worker[] = services.flatMap(({ workers = [] }) => workers);
+    const workers: BackgroundWorker[] = services.flatMap(({ workers = [] }) => workers);
     // Once in a platform is enough; a second one finds nothing left to do.
     if (config.services.includes('events')) {
       workers.push(housekeepingWorker(deps));

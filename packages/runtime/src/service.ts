@@ -3,7 +3,7 @@ import type { ServiceName } from '@wellspring/contract/endpoint';
 import type { Route } from '@wellspring/http/bind';
 
 /** A background task: runs until the signal is aborted, then finishes what it began and resolves. */
-export interface Worker {
+export interface BackgroundWorker {
   name: string;
   /** Told to end as soon as the process drains, before the requests under way are finished. */
   early?: boolean;
@@ -14,7 +14,7 @@ export interface Worker {
 export interface Service {
   name: ServiceName;
   routes?: readonly Route[];
-  workers?: readonly Worker[];
+  workers?: readonly BackgroundWorker[];
   /** Of the gateway: what answers on the two listeners of the process. */
   publicListener?: RequestListener;
   operatorListener?: RequestListener;

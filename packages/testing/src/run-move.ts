@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { ADMIN_KEY } from './platform.ts';
 
-const MOVE = fileURLToPath(new URL('../../runtime/src/move-main.ts', import.meta.url));
+const MOVE = fileURLToPath(new URL('../../tools/src/move-main.ts', import.meta.url));
 
 export interface MoveTarget {
   /** Of RabbitMQ, Redis and MongoDB. */

@@ -1,6 +1,6 @@
 import { CALLS, type ResolveCall } from '@wellspring/contract/calls';
 import { invalidParameter, missingParameter, notFound } from '@wellspring/core/problem';
-import type { Worker } from '@wellspring/runtime/service';
+import type { BackgroundWorker } from '@wellspring/runtime/service';
 import type { ComponentRow } from '@wellspring/store/collections/components';
 import { findById, findByKey } from './find-component.ts';
 import type { ComponentsContext } from './service.ts';
@@ -35,7 +35,7 @@ export async function saveGiven(
 }
 
 /** Serves `components.resolve`: component_id, then component_code, then key, then component_url. */
-export function resolveWorker(context: ComponentsContext): Worker {
+export function resolveWorker(context: ComponentsContext): BackgroundWorker {
   const { deps } = context;
 
   async function resolve(message: ResolveCall['message']): Promise<ResolveCall['answer']> {

@@ -4,7 +4,7 @@ import { parseOrderingKey } from '@wellspring/core/ordering-key';
 import { notFound } from '@wellspring/core/problem';
 import { type Job, PoisonJob } from '@wellspring/queue/port';
 import type { Deps } from '@wellspring/runtime/deps';
-import type { Worker } from '@wellspring/runtime/service';
+import type { BackgroundWorker } from '@wellspring/runtime/service';
 import type { SourceRow } from '@wellspring/store/collections/sources';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import type { Catalog, Deployed } from './catalog.ts';
@@ -27,7 +27,7 @@ export function runsWorkers(
   deps: Pick<Deps, 'store' | 'queue' | 'call' | 'log' | 'clock'> & SourceStateDeps & { costs: OwnerCosts },
   catalog: Catalog,
   permits: RunPermits,
-): Worker[] {
+): BackgroundWorker[] {
   const { queue, call, store, executor, costs } = deps;
   const states = new Map<string, { state: SourceState; deploymentId: string; ownerId: string }>();
   const subscriptionRows = store.collection(subscriptions);

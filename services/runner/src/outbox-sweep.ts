@@ -1,5 +1,5 @@
 import type { Deps } from '@wellspring/runtime/deps';
-import type { Worker } from '@wellspring/runtime/service';
+import type { BackgroundWorker } from '@wellspring/runtime/service';
 import { outbox } from '@wellspring/store/collections/outbox';
 import type { OutboxRelay } from './outbox-relay.ts';
 
@@ -12,7 +12,7 @@ export function outboxSweep(
   { store, clock, log }: Pick<Deps, 'store' | 'clock' | 'log'>,
   relay: OutboxRelay,
   singleProcess: boolean,
-): Worker {
+): BackgroundWorker {
   const rows = store.collection(outbox);
   return {
     name: 'runner.outbox-sweep',

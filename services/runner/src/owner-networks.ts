@@ -1,5 +1,5 @@
 import type { Deps } from '@wellspring/runtime/deps';
-import type { Worker } from '@wellspring/runtime/service';
+import type { BackgroundWorker } from '@wellspring/runtime/service';
 import type { Executor, Task } from '@wellspring/sandbox/port';
 import { orgs } from '@wellspring/store/collections/users';
 
@@ -8,7 +8,7 @@ export interface OwnerNetworks {
   /** For a task of this owner. Reads the store once per organization; users have no networks. */
   of(ownerId: string): Promise<NonNullable<Task['owner']>>;
   /** Applies changes to the running sandboxes. */
-  worker: Worker;
+  worker: BackgroundWorker;
 }
 
 /** A change of an organization takes effect for new connections within this time. */

@@ -2,7 +2,7 @@ import { CALLS, type PrepareCall } from '@wellspring/contract/calls';
 import { createFairPermits } from '@wellspring/core/fair-permits';
 import { invalidComponent } from '@wellspring/core/problem';
 import type { Deps } from '@wellspring/runtime/deps';
-import type { Worker } from '@wellspring/runtime/service';
+import type { BackgroundWorker } from '@wellspring/runtime/service';
 import type { Executor, Host, Packager } from '@wellspring/sandbox/port';
 import type { OwnerCosts } from './owner-costs.ts';
 import type { OwnerNetworks } from './owner-networks.ts';
@@ -31,7 +31,7 @@ export function prepareWorker(
     costs: Pick<OwnerCosts, 'charge' | 'settled'>;
     meter: Pick<UsageMeter, 'countTime'>;
   },
-): Worker {
+): BackgroundWorker {
   const permits = createFairPermits({ total: MAX_DEFINITIONS });
   return {
     name: 'runner.prepare',

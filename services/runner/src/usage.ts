@@ -1,5 +1,5 @@
 import type { Deps } from '@wellspring/runtime/deps';
-import type { Worker } from '@wellspring/runtime/service';
+import type { BackgroundWorker } from '@wellspring/runtime/service';
 import { usage } from '@wellspring/store/collections/users';
 
 export interface UsageMeter {
@@ -9,7 +9,7 @@ export interface UsageMeter {
   countTime(ownerId: string, cpuMs: number): void;
   /** Writes the sums counted since the last flush. Never rejects. */
   flush(): Promise<void>;
-  worker: Worker;
+  worker: BackgroundWorker;
 }
 
 const EVERY_MS = 1000;

@@ -1,4 +1,4 @@
-import type { Worker } from '@wellspring/runtime/service';
+import type { BackgroundWorker } from '@wellspring/runtime/service';
 import { type SourceRow, sources } from '@wellspring/store/collections/sources';
 import { dropUnusedDeployments } from './deployment.ts';
 import { runHook } from './hooks.ts';
@@ -34,7 +34,7 @@ export async function undo(
 }
 
 /** Finishes what a crash interrupted: creations are undone, updates brought back, deletions completed. */
-export function recoverTransitionsWorker(context: SourcesContext): Worker {
+export function recoverTransitionsWorker(context: SourcesContext): BackgroundWorker {
   const { deps, removeSource, oneAtATime } = context;
   const rows = deps.store.collection(sources);
 

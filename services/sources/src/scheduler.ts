@@ -3,7 +3,7 @@ import type { RunJob } from '@wellspring/contract/messages';
 import { nextAfter, nextTick, type Schedule } from '@wellspring/core/schedule';
 import { TIMERS_CHANGED } from '@wellspring/pubsub/port';
 import type { Deps } from '@wellspring/runtime/deps';
-import type { Worker } from '@wellspring/runtime/service';
+import type { BackgroundWorker } from '@wellspring/runtime/service';
 import { type TimerRow, timers } from '@wellspring/store/collections/sources';
 
 /** Polls at least this often, in case a wake-up is lost. */
@@ -26,7 +26,7 @@ export function schedulerWorker({
   pubsub,
   clock,
   log,
-}: Pick<Deps, 'store' | 'queue' | 'pubsub' | 'clock' | 'log'>): Worker {
+}: Pick<Deps, 'store' | 'queue' | 'pubsub' | 'clock' | 'log'>): BackgroundWorker {
   const rows = store.collection(timers);
 
   async function tick(row: TimerRow): Promise<void> {

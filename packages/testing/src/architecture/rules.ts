@@ -51,7 +51,7 @@ const LAYERS: string[][] = [
   ['core'],
   ['contract', 'sqlite', 'redis', 'mongodb', 'amqp'],
   ['store', 'pubsub', 'call', 'blob', 'component', 'http', 'client'],
-  ['queue', 'sandbox', 'cli', 'dashboard'],
+  ['queue', 'sandbox'],
   ['runtime'],
   [
     'service-gateway',
@@ -62,11 +62,10 @@ const LAYERS: string[][] = [
     'service-events',
     'service-runner',
     'service-delivery',
+    'tools',
   ],
   ['service-all'],
 ];
-/** Packages that import the client, the contract and core only. */
-const CLIENTS = ['cli', 'dashboard'];
 
 const layerOf = (name: string) => LAYERS.findIndex((layer) => layer.includes(name.slice(SCOPE.length)));
 
@@ -84,9 +83,6 @@ export const layers: Rule = (tree) => [
     if (from === `${SCOPE}testing`) return false;
     const [fromLayer, toLayer] = [layerOf(from), layerOf(to)];
     if (isTest && toLayer < layerOf(`${SCOPE}service-gateway`)) return false;
-    if (CLIENTS.includes(from.slice(SCOPE.length)) && to !== `${SCOPE}client` && toLayer > 1) {
-      return 'only the client may be imported';
-    }
     return toLayer >= fromLayer && 'not a lower layer';
   }),
 ];

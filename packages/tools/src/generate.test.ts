@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from '@jest/globals';
+import { configTable } from '@wellspring/runtime/config';
 import { ATTACKS } from '@wellspring/sandbox/attacks/rows';
-import { configTable } from './config.ts';
 import { attacksMarkdown, configMarkdown, replaceBetween } from './generate.ts';
 
 test('only the text between the markers is replaced, and a second run changes nothing', () => {

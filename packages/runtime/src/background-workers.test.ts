@@ -2,7 +2,7 @@ import { expect, test } from '@jest/globals';
 import { type Log, silentLog } from '@wellspring/core/log';
 import { noMetrics } from '@wellspring/core/metrics';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
-import { keepRunning } from './workers.ts';
+import { keepRunning } from './background-workers.ts';
 
 function stage() {
   const clock = createFakeClock();

@@ -1,6 +1,6 @@
-import { ConfigError, readConfig } from './config.ts';
-import { setPrivateUmask } from './data-directory.ts';
-import { createLog } from './log.ts';
+import { ConfigError, readConfig } from '@wellspring/runtime/config';
+import { setPrivateUmask } from '@wellspring/runtime/data-directory';
+import { createLog } from '@wellspring/runtime/log';
 import { move } from './move.ts';
 
 /** `npx -y pnpm@12 move`: the data directory of one process to the servers of many, both as the environment names them. */

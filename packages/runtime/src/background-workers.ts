@@ -1,6 +1,6 @@
 import { type Backoff, backoff } from '@wellspring/core/backoff';
 import type { Deps } from './deps.ts';
-import type { Worker } from './service.ts';
+import type { BackgroundWorker } from './service.ts';
 
 const BACKOFF: Backoff = { baseMs: 100, maxMs: 2_000 };
 /** One that ran so long before it failed begins anew with the shortest backoff. */
@@ -11,7 +11,7 @@ const STEADY_MS = 60_000;
  * fault of a dependency needs a restart of the process. Never rejects.
  */
 export async function keepRunning(
-  { name, run }: Worker,
+  { name, run }: BackgroundWorker,
   signal: AbortSignal,
   { clock, log, metrics }: Pick<Deps, 'clock' | 'log' | 'metrics'>,
 ): Promise<void> {

@@ -3,8 +3,8 @@ import { dirname, join, relative } from 'node:path';
 import { openApiDocument } from '@wellspring/contract/openapi';
 import { LOG_EVENTS } from '@wellspring/core/log-events';
 import { PROBLEM_CODES } from '@wellspring/core/problem-codes';
+import { configTable } from '@wellspring/runtime/config';
 import { ATTACKS } from '@wellspring/sandbox/attacks/rows';
-import { configTable } from './config.ts';
 
 /**
  * Generates from declarations: the OpenAPI document, the configuration table of the README, the table

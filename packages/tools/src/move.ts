@@ -5,14 +5,14 @@ import { type Clock, systemClock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
 import { noMetrics } from '@wellspring/core/metrics';
 import { QUEUES, type Queue } from '@wellspring/queue/port';
+import type { Config } from '@wellspring/runtime/config';
+import { prepareDataDirectory } from '@wellspring/runtime/data-directory';
+import type { Ports } from '@wellspring/runtime/infra';
+import { openDistributed } from '@wellspring/runtime/infra-distributed';
+import { MOVED, openEmbedded } from '@wellspring/runtime/infra-embedded';
 import { users } from '@wellspring/store/collections/users';
 import { copyStore } from '@wellspring/store/copy';
 import type { CollectionDefinition, Store } from '@wellspring/store/port';
-import type { Config } from './config.ts';
-import { prepareDataDirectory } from './data-directory.ts';
-import type { Ports } from './infra.ts';
-import { openDistributed } from './infra-distributed.ts';
-import { MOVED, openEmbedded } from './infra-embedded.ts';
 
 /** Says in the target what was moved into it. */
 interface MoveRow {
