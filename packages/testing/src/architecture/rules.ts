@@ -116,7 +116,7 @@ export const IMPORTERS: Record<string, string> = {
   amqplib: 'packages/amqp/src/',
   ioredis: 'packages/redis/src/',
   mongodb: 'packages/mongodb/src/',
-  '@aws-sdk/client-s3': 'packages/blob/src/s3.ts',
+  '@aws-sdk/client-s3': 'packages/blob/src/s3/blob.ts',
   'node:sqlite': 'packages/sqlite/src/',
   'node:child_process': 'packages/sandbox/src/',
 };

@@ -4,8 +4,8 @@ import { silentLog } from '@wellspring/core/log';
 import { openMongo } from '@wellspring/mongodb/client';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
 import { withServers } from '@wellspring/testing/servers/servers';
-import { blobConformance } from './conformance.ts';
-import { createGridFsBlob } from './gridfs.ts';
+import { blobConformance } from '../conformance.ts';
+import { createGridFsBlob } from './blob.ts';
 
 await withServers(['mongodb'], ({ mongodb }) => {
   async function open() {

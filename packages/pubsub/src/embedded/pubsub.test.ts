@@ -1,5 +1,5 @@
 import { silentLog } from '@wellspring/core/log';
-import { pubsubConformance } from './conformance.ts';
-import { createEmbeddedPubSub } from './embedded.ts';
+import { pubsubConformance } from '../conformance.ts';
+import { createEmbeddedPubSub } from './pubsub.ts';
 
 pubsubConformance('embedded', async () => createEmbeddedPubSub({ log: silentLog }));

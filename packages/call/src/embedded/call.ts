@@ -1,7 +1,7 @@
 import { newSecret } from '@wellspring/core/ids';
 import type { Log } from '@wellspring/core/log';
 import { Problem } from '@wellspring/core/problem';
-import { type Call, CallFailed } from './port.ts';
+import { type Call, CallFailed } from '../port.ts';
 
 type Serve = (message: never, key: string | undefined) => Promise<unknown>;
 

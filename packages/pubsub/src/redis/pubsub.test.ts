@@ -6,9 +6,9 @@ import { eventually } from '@wellspring/testing/eventually';
 import { startRedis } from '@wellspring/testing/servers/redis';
 import type { TestServer } from '@wellspring/testing/servers/server';
 import { withPrograms, withServers } from '@wellspring/testing/servers/servers';
-import { pubsubConformance } from './conformance.ts';
-import type { PubSub } from './port.ts';
-import { createRedisPubSub } from './redis.ts';
+import { pubsubConformance } from '../conformance.ts';
+import type { PubSub } from '../port.ts';
+import { createRedisPubSub } from './pubsub.ts';
 
 /** The PubSub of one process. */
 async function open(url: string, prefix = `${randomUUID()}:`): Promise<PubSub> {

@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { silentLog } from '@wellspring/core/log';
-import { callConformance } from './conformance.ts';
-import { createEmbeddedCall } from './embedded.ts';
+import { callConformance } from '../conformance.ts';
+import { createEmbeddedCall } from './call.ts';
 
 callConformance('embedded', async () => createEmbeddedCall({ log: silentLog }));
 

@@ -9,7 +9,7 @@ import {
 import type { Clock } from '@wellspring/core/clock';
 import { newSecret } from '@wellspring/core/ids';
 import { Unavailable } from '@wellspring/core/unavailable';
-import type { Blob } from './port.ts';
+import type { Blob } from '../port.ts';
 
 export interface S3Target {
   /** URL of an existing bucket: `https://key:secret@host[:port]/bucket[/prefix][?region=…]`. */

@@ -1,7 +1,7 @@
 import type { Log } from '@wellspring/core/log';
 import type { Redis } from '@wellspring/redis/client';
-import { createListeners } from './listeners.ts';
-import type { PubSub } from './port.ts';
+import { createListeners } from '../listeners.ts';
+import type { PubSub } from '../port.ts';
 
 /**
  * PubSub over Redis channels, with one connection for all topics of a process. Whenever a subscription becomes active,

@@ -7,9 +7,9 @@ import { openNetwork } from '@wellspring/testing/network';
 import { startRabbit } from '@wellspring/testing/servers/rabbitmq';
 import type { TestServer } from '@wellspring/testing/servers/server';
 import { withPrograms, withServers } from '@wellspring/testing/servers/servers';
-import { callConformance } from './conformance.ts';
-import { type Call, CallFailed } from './port.ts';
-import { createRabbitCall, type RabbitCallOptions } from './rabbitmq.ts';
+import { callConformance } from '../conformance.ts';
+import { type Call, CallFailed } from '../port.ts';
+import { createRabbitCall, type RabbitCallOptions } from './call.ts';
 
 async function openCall(
   url: string,

@@ -9,8 +9,8 @@ import type { Amqp } from '@wellspring/amqp/client';
 import { newSecret } from '@wellspring/core/ids';
 import type { Log } from '@wellspring/core/log';
 import { Problem } from '@wellspring/core/problem';
-import { type Call, CallFailed } from './port.ts';
-import { createRegistry } from './rabbitmq-registry.ts';
+import { type Call, CallFailed } from '../port.ts';
+import { createRegistry } from './registry.ts';
 import { decodeAnswer, encode, encodeAnswer, encodeFailure } from './wire.ts';
 
 type Serve = (message: never, key: string | undefined) => Promise<unknown>;

@@ -1,6 +1,6 @@
 import { Problem } from '@wellspring/core/problem';
 import type { ProblemCode } from '@wellspring/core/problem-codes';
-import { CallFailed } from './port.ts';
+import { CallFailed } from '../port.ts';
 
 interface Reply {
   answer?: unknown;

@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { expect, test } from '@jest/globals';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
 import { tempDir } from '@wellspring/testing/temp-dir';
-import { blobConformance } from './conformance.ts';
-import { createEmbeddedBlob } from './embedded.ts';
+import { blobConformance } from '../conformance.ts';
+import { createEmbeddedBlob } from './blob.ts';
 
 async function open() {
   const directory = await tempDir();

@@ -1,6 +1,6 @@
 import type { Log } from '@wellspring/core/log';
-import { createListeners } from './listeners.ts';
-import type { PubSub } from './port.ts';
+import { createListeners } from '../listeners.ts';
+import type { PubSub } from '../port.ts';
 
 /** Within one process. Listeners run after the publisher's turn. */
 export function createEmbeddedPubSub({ log }: { log: Log }): PubSub {

@@ -4,9 +4,9 @@ import { Unavailable } from '@wellspring/core/unavailable';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
 import { openNetwork } from '@wellspring/testing/network';
 import { withServers } from '@wellspring/testing/servers/servers';
-import { blobConformance } from './conformance.ts';
-import type { Blob } from './port.ts';
-import { createS3Blob } from './s3.ts';
+import { blobConformance } from '../conformance.ts';
+import type { Blob } from '../port.ts';
+import { createS3Blob } from './blob.ts';
 
 await withServers(['s3'], ({ s3 }) => {
   /** Creates the bucket; moto requires no permission. */

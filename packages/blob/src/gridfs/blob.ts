@@ -2,7 +2,7 @@ import type { Clock } from '@wellspring/core/clock';
 import { newSecret } from '@wellspring/core/ids';
 import { GridFSBucket, type Mongo } from '@wellspring/mongodb/client';
 import { translateErrors } from '@wellspring/mongodb/errors';
-import type { Blob } from './port.ts';
+import type { Blob } from '../port.ts';
 
 /** Other ids are not looked up. */
 const ID = /^[a-z2-7]{32}$/;

@@ -3,7 +3,7 @@ import { open, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock } from '@wellspring/core/clock';
 import { newSecret } from '@wellspring/core/ids';
-import type { Blob } from './port.ts';
+import type { Blob } from '../port.ts';
 
 /** Other ids never reach the file system. */
 const ID = /^[a-z2-7]{32}$/;
