@@ -3,12 +3,12 @@ import { createGridFsBlob } from '@wellspring/blob/gridfs';
 import { systemClock } from '@wellspring/core/clock';
 import { silentLog } from '@wellspring/core/log';
 import { type Mongo, openMongo } from '@wellspring/mongodb/client';
-import { collections } from '@wellspring/store/collections/all';
-import { events } from '@wellspring/store/collections/events';
-import { createMongoStore } from '@wellspring/store/mongodb';
-import { run } from '@wellspring/store/mongodb/store.fixture';
-import { type ReplicaSet, startMongo } from './servers/mongodb.ts';
-import { withPrograms } from './servers/servers.ts';
+import { type ReplicaSet, startMongo } from '@wellspring/testing/servers/mongodb';
+import { withPrograms } from '@wellspring/testing/servers/servers';
+import { collections } from '../collections/all.ts';
+import { events } from '../collections/events.ts';
+import { run } from './store.fixture.ts';
+import { createMongoStore } from './store.ts';
 
 /** What docs/operations.md asks of MongoDB: a user who may read and write one database, and nothing else. */
 await withPrograms(['mongodb'], () => {
