@@ -1,3 +1,4 @@
+import { createLru } from '@wellspring/core/lru';
 import type { Seal } from '@wellspring/core/seal';
 import { secretKey } from '@wellspring/core/webhook-signature';
 import type { WebhookRow } from '@wellspring/store/collections/webhooks';
@@ -9,12 +10,11 @@ const CACHE_SIZE = 10_000;
 
 /** Caches opened secrets by their sealed text, so entries never go stale. */
 export function createSigningKeys(seal: Seal): SigningKeys {
-  const cache = new Map<string, Buffer>();
+  const cache = createLru<Buffer>(CACHE_SIZE);
   const open = (sealed: string, webhookId: string) => {
     let key = cache.get(sealed);
     if (!key) {
       key = secretKey(seal.open(sealed, webhookId));
-      if (cache.size >= CACHE_SIZE) cache.clear();
       cache.set(sealed, key);
     }
     return key;

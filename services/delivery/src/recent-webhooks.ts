@@ -1,4 +1,5 @@
 import type { Clock } from '@wellspring/core/clock';
+import { createLru } from '@wellspring/core/lru';
 import { type WebhookRow, webhooks } from '@wellspring/store/collections/webhooks';
 import type { Store } from '@wellspring/store/port';
 
@@ -20,11 +21,10 @@ const CACHE_SIZE = 10_000;
 
 export function createRecentWebhooks({ store, clock }: { store: Store; clock: Clock }): RecentWebhooks {
   const rows = store.collection(webhooks);
-  const recent = new Map<string, { row: WebhookRow; at: number }>();
+  const recent = createLru<{ row: WebhookRow; at: number }>(CACHE_SIZE);
   return {
     put(row, at) {
       if ((recent.get(row.id)?.at ?? 0) > at) return;
-      if (recent.size >= CACHE_SIZE) recent.clear();
       recent.set(row.id, { row, at });
     },
     async get(id, since) {

@@ -1,6 +1,7 @@
 import type { Instance } from '@wellspring/component/program/program-types';
 import type { Bundle, Definition } from '@wellspring/contract/definition';
 import { endpointUrl } from '@wellspring/contract/endpoint-url';
+import { createLru } from '@wellspring/core/lru';
 import type { Deps } from '@wellspring/runtime/deps';
 import { bundles } from '@wellspring/store/collections/components';
 import { deployments, endpoints, type SourceRow, sources } from '@wellspring/store/collections/sources';
@@ -35,7 +36,7 @@ export function createCatalog({ store, seal, config }: Pick<Deps, 'store' | 'sea
   const deploymentRows = store.collection(deployments);
   const endpointRows = store.collection(endpoints);
   const bundleRows = store.collection(bundles);
-  const cache = new Map<string, Deployment>();
+  const cache = createLru<Deployment>(CACHE_SIZE);
 
   async function read(source: SourceRow, id: string): Promise<Deployment | undefined> {
     const row = await deploymentRows.get(id);
@@ -84,9 +85,7 @@ export function createCatalog({ store, seal, config }: Pick<Deps, 'store' | 'sea
         const id = deploymentId ?? source.deployment_id;
         const deployment = cache.get(id) ?? (await read(source, id));
         if (deployment) {
-          cache.delete(id);
           cache.set(id, deployment);
-          if (cache.size > CACHE_SIZE) cache.delete(cache.keys().next().value!);
           return { source, deployment };
         }
         // An update may have removed it since the source was read: reread once.

@@ -1,3 +1,4 @@
+import { createLru } from '@wellspring/core/lru';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
 import type { Executor, Task } from '@wellspring/sandbox/port';
@@ -21,7 +22,7 @@ export function createOwnerNetworks(
   executor: Pick<Executor, 'allowNetworks'>,
 ): OwnerNetworks {
   const rows = store.collection(orgs);
-  const known = new Map<string, Promise<readonly string[]>>();
+  const known = createLru<Promise<readonly string[]>>(MAX_ORGS);
 
   function networksOf(id: string): Promise<readonly string[]> {
     let networks = known.get(id);
@@ -29,13 +30,12 @@ export function createOwnerNetworks(
       networks = rows.get(id).then((org) => org?.code_allow_networks ?? []);
       networks.catch(() => known.delete(id));
       known.set(id, networks);
-      if (known.size > MAX_ORGS) known.delete(known.keys().next().value!);
     }
     return networks;
   }
 
   async function refresh(): Promise<void> {
-    const ids = [...known.keys()];
+    const ids = [...known.rkeys()];
     if (ids.length === 0) return;
     const found = new Map(
       (await rows.list({ where: { id: { in: ids } } })).map((row) => [row.id, row.code_allow_networks ?? []]),

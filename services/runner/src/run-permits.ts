@@ -1,4 +1,5 @@
 import { createFairPermits } from '@wellspring/core/fair-permits';
+import { createLru } from '@wellspring/core/lru';
 import { parseOrderingKey } from '@wellspring/core/ordering-key';
 import type { Deps } from '@wellspring/runtime/deps';
 import { sources } from '@wellspring/store/collections/sources';
@@ -32,15 +33,13 @@ export function createRunPermits({ store }: Pick<Deps, 'store'>, counts: PermitC
   const runs = createFairPermits({ total: counts.runs });
   const hooks = createFairPermits({ total: counts.hooks });
   const rows = store.collection(sources);
-  const owners = new Map<string, string>();
+  const owners = createLru<string>(MAX_OWNERS);
 
   async function ownerOf(sourceId: string): Promise<string> {
     // A source never changes its owner.
     const known = owners.get(sourceId) ?? (await rows.get(sourceId))?.owner_id;
     if (known === undefined) return DELETED;
-    owners.delete(sourceId);
     owners.set(sourceId, known);
-    if (owners.size > MAX_OWNERS) owners.delete(owners.keys().next().value!);
     return known;
   }
 

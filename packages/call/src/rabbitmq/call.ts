@@ -8,6 +8,7 @@ import {
 import type { Amqp } from '@wellspring/amqp/client';
 import { newSecret } from '@wellspring/core/ids';
 import type { Log } from '@wellspring/core/log';
+import { createLru } from '@wellspring/core/lru';
 import { Problem } from '@wellspring/core/problem';
 import { type Call, CallFailed } from '../port.ts';
 import { createRegistry } from './registry.ts';
@@ -199,7 +200,7 @@ export function createRabbitCall({
   }
 
   /** Last known owners, for the time in which the owner is unknown. */
-  const lastOwners = new Map<string, string>();
+  const lastOwners = createLru<string>(MAX_LAST_OWNERS);
   async function routeFor(address: string, key: string | undefined): Promise<string | undefined> {
     if (!keyed.has(address)) return address;
     if (key === undefined) throw new Error(`A request to ${address} needs a key.`);
@@ -207,7 +208,6 @@ export function createRabbitCall({
     try {
       owner = await ownerOf(key);
       if (owner) lastOwners.set(key, owner);
-      if (lastOwners.size > MAX_LAST_OWNERS) lastOwners.delete(lastOwners.keys().next().value!);
     } catch {
       owner = lastOwners.get(key);
     }

@@ -1,4 +1,5 @@
 import { randomInt } from 'node:crypto';
+import { createLru } from '@wellspring/core/lru';
 
 /** Registry of servers: the queues of each address, as discovered lately. */
 export interface Registry {
@@ -21,7 +22,7 @@ interface Entry {
 
 /** @param discover asks all servers of an address to answer with their queue */
 export function createRegistry(discover: (address: string) => void): Registry {
-  const known = new Map<string, Entry>();
+  const known = createLru<Entry>(MAX_ADDRESSES);
   return {
     find(address) {
       let entry = known.get(address);
@@ -30,7 +31,6 @@ export function createRegistry(discover: (address: string) => void): Registry {
         !entry ||
         now - entry.discoveredAt >= (entry.queues.size > 0 ? MAX_AGE_MS : DISCOVERY_INTERVAL_MS)
       ) {
-        if (known.size > MAX_ADDRESSES) known.clear();
         entry = { queues: new Set(), discoveredAt: now };
         known.set(address, entry);
         discover(address);

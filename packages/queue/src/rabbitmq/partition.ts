@@ -9,6 +9,7 @@ import type { Amqp } from '@wellspring/amqp/client';
 import { type Backoff, backoff } from '@wellspring/core/backoff';
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
+import { createLru } from '@wellspring/core/lru';
 import { parseOrderingKey } from '@wellspring/core/ordering-key';
 import type { Store } from '@wellspring/store/port';
 import { attempts, purges } from './collections.ts';
@@ -75,7 +76,7 @@ export function openPartition(
   const jobs = new Map<string, ReceivedJob>();
   const counts = new Map<string, number>();
   let bytes = 0;
-  const finished = new Set<string>();
+  const finished = createLru<true>(MAX_FINISHED_IDS);
   /** Ids of first deliveries that were lost with their channel before they were handed out. */
   let firstDeliveries = new Set<string>();
   /** Source ids of unfinished purges, by id of the purge message. */
@@ -165,11 +166,6 @@ export function openPartition(
     Object.assign(job, { delivery: undefined, duplicates: [] });
   }
 
-  function rememberFinished(id: string): void {
-    finished.add(id);
-    if (finished.size > MAX_FINISHED_IDS) finished.delete(finished.values().next().value!);
-  }
-
   const isPurging = (key: string) => [...purging.values()].some((sourceId) => belongsTo(key, sourceId));
 
   function onMessage(from: Channel, message: ConsumeMessage): void {
@@ -248,7 +244,7 @@ export function openPartition(
     for (const job of gone) {
       remove(job);
       job.isDone = true;
-      rememberFinished(job.id);
+      finished.set(job.id, true);
       if (job.attempts > 0) failed.push(job.id);
       if (!job.delivery && job.stored) rows.push(job.id);
       acknowledge(job);

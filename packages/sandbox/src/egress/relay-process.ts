@@ -3,6 +3,7 @@ import { chownSync } from 'node:fs';
 import { join } from 'node:path';
 import { backoff } from '@wellspring/core/backoff';
 import type { Log } from '@wellspring/core/log';
+import { createLru } from '@wellspring/core/lru';
 import type { Metrics } from '@wellspring/core/metrics';
 import type { Slot } from '../slots.ts';
 import { LOOKUP_THREADS } from './names.ts';
@@ -68,7 +69,7 @@ const HEAP_MB = 256;
 export function startEgress({ node, program, config, log, metrics }: EgressOptions): Egress {
   const slots = new Map<string, Assignment>();
   /** Closed slots whose last report may be on its way. */
-  const leaving = new Map<string, Assignment>();
+  const leaving = createLru<Assignment>(MAX_LEAVING);
   /** By owner, where there are any. */
   const networks = new Map<string, readonly string[]>();
   const connected = metrics.counter('wellspring_egress_connections_total', 'Connections of user code');
@@ -203,7 +204,6 @@ export function startEgress({ node, program, config, log, metrics }: EgressOptio
       if (!assignment) return;
       slots.delete(slot.id);
       leaving.set(slot.id, assignment);
-      if (leaving.size > MAX_LEAVING) leaving.delete(leaving.keys().next().value!);
       send({ type: 'close', slot: slot.id });
     },
     async dispose() {

@@ -3,6 +3,7 @@ import { existsSync, utimesSync } from 'node:fs';
 import { chmod, mkdir, rename, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Bundle } from '@wellspring/contract/definition';
+import { createLru } from '@wellspring/core/lru';
 import type { Packages } from './packager.ts';
 
 /** What a slot is filled with. */
@@ -28,7 +29,7 @@ const MAX_ENTRIES = 1000;
 export const MARK_INTERVAL_MS = 10 * 60_000;
 
 export function createMaterialise(directory: string, packages: Packages, now: () => number): Materialise {
-  const entries = new Map<string, Entry>();
+  const entries = createLru<Entry>(MAX_ENTRIES);
 
   async function write(bundleId: string, bundle: Bundle, ownerId: string): Promise<Files> {
     const name = bundle.format === 'esm' ? 'component.mjs' : 'component.cjs';
@@ -75,7 +76,6 @@ export function createMaterialise(directory: string, packages: Packages, now: ()
       entry = { files, markedAt: now() };
       entries.set(bundleId, entry);
       files.catch(() => entries.delete(bundleId));
-      if (entries.size > MAX_ENTRIES) entries.delete(entries.keys().next().value!);
     }
     return entry.files;
   };

@@ -1,3 +1,4 @@
+import { createLru } from '@wellspring/core/lru';
 import type { Db, Document } from '@wellspring/mongodb/client';
 import { duplicatesOf, translateErrors } from '@wellspring/mongodb/errors';
 import { events } from '../collections/events.ts';
@@ -53,14 +54,9 @@ export function createCommits(db: Db, pending: PendingRows, now: () => number): 
   /** By state, while commits of it wait: the last one sent. */
   const lastSent = new Map<string, SentCommit>();
   /** By state: the version whose rows are all appended. */
-  const appended = new Map<string, number>();
+  const appended = createLru<number>(CACHE_SIZE);
   let batches = 0;
   let scheduled = false;
-
-  function markAppended(id: string, version: number): void {
-    if (appended.size >= CACHE_SIZE) appended.clear();
-    appended.set(id, version);
-  }
 
   /** Collects the commits of a turn, and those that arrive while all batches are in progress. */
   function schedule(): void {
@@ -120,7 +116,7 @@ export function createCommits(db: Db, pending: PendingRows, now: () => number): 
         if (_pending !== undefined)
           await pending.complete([{ _id: id, _v: version, _commit: token, _pending }]);
         else pending.clear(id, token);
-        markAppended(id, version);
+        appended.set(id, version);
         for (const { resolve } of one.waiting) resolve(true);
       }
       for (const [one, reason] of refused) refuse(one, reason);
@@ -227,7 +223,7 @@ export function createCommits(db: Db, pending: PendingRows, now: () => number): 
   }
 
   function completed(found: readonly StoredState[]): void {
-    for (const { _id, _v } of found) markAppended(_id, _v);
+    for (const { _id, _v } of found) appended.set(_id, _v);
   }
 
   return {

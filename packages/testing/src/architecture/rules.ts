@@ -104,6 +104,7 @@ export const IMPORTERS: Record<string, string> = {
   ajv: 'packages/contract/src/validate.ts',
   typebox: 'packages/contract/src/',
   croner: 'packages/core/src/schedule.ts',
+  'lru-cache': 'packages/core/src/lru.ts',
   'node-cron': 'packages/runtime/src/housekeeping.ts',
   got: 'services/components/src/fetch-code.ts',
   pino: 'packages/runtime/src/log.ts',
