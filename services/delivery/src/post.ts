@@ -1,29 +1,14 @@
+import type { Egress } from '@wellspring/http/egress';
 import type { Reply } from './outcome.ts';
 
 /** Sends one request. Never rejects: an error is part of the reply. */
 export type Post = (url: string, headers: Record<string, string>, body: string) => Promise<Reply>;
 
-/** The part of an undici Agent that is used here; http/egress makes one that refuses private addresses. */
-export interface HttpAgent {
-  request(options: {
-    origin: string;
-    path: string;
-    method: 'POST';
-    headers: Record<string, string>;
-    body: string;
-    signal: AbortSignal;
-  }): Promise<{
-    statusCode: number;
-    headers: Record<string, string | string[] | undefined>;
-    body: { dump(options: { limit: number; signal: AbortSignal }): Promise<unknown> };
-  }>;
-}
-
 /** A longer response body is not read to its end, which closes the connection. */
 const MAX_READ_BYTES = 64 * 1024;
 
 /** POSTs follow no redirect and end within `timeoutMs`. */
-export function createPost(agent: HttpAgent, timeoutMs: number): Post {
+export function createPost(agent: Egress['agent'], timeoutMs: number): Post {
   return async (url, headers, body) => {
     const startedAt = performance.now();
     const timeout = new AbortController();
