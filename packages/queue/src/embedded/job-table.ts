@@ -19,18 +19,6 @@ interface WaitingRow {
   published_at: number;
 }
 
-interface DeadRow {
-  id: number;
-  queue: QueueName;
-  key: string;
-  payload: string;
-  reason: string;
-  attempts: number;
-  died_at: number;
-}
-
-const asLetter = (row: DeadRow): DeadLetter => ({ ...row, id: String(row.id) });
-
 export function createJobTable(db: Database) {
   // The payload is the last column: the others are read without loading its overflow pages.
   db.exec(`CREATE TABLE IF NOT EXISTS jobs (
@@ -43,11 +31,16 @@ export function createJobTable(db: Database) {
 
   const INSERT = 'INSERT INTO jobs (queue, key, payload, published_at) VALUES (?, ?, ?, ?)';
   const REMOVE = 'DELETE FROM jobs WHERE seq = ?';
+  const LETTERS =
+    'SELECT CAST(id AS TEXT) AS id, queue, key, payload, reason, attempts, died_at FROM dead_letters';
 
   const insertNow = (queue: QueueName, { key, payload }: JobInput, now: number): StoredJob => {
     const { lastInsertRowid } = db.statement(INSERT).run(queue, key, payload, now);
     return { seq: Number(lastInsertRowid), key, payload, published_at: now };
   };
+
+  const deadOne = (id: string) =>
+    db.statement(`${LETTERS} WHERE id = ?`).get(Number(id) || 0) as unknown as DeadLetter | undefined;
 
   return {
     /** All jobs in the order of their publication, without their payloads. */
@@ -88,31 +81,22 @@ export function createJobTable(db: Database) {
         db.statement(REMOVE).run(seq);
       }),
     dead: (after: string | undefined, limit: number): DeadLetter[] =>
-      (
-        db
-          .statement('SELECT * FROM dead_letters WHERE id < ? ORDER BY id DESC LIMIT ?')
-          .all(
-            after === undefined ? Number.MAX_SAFE_INTEGER : Number(after) || 0,
-            limit,
-          ) as unknown as DeadRow[]
-      ).map(asLetter),
-    deadOne(id: string): DeadLetter | undefined {
-      const row = db
-        .statement('SELECT * FROM dead_letters WHERE id = ?')
-        .get(Number(id) || 0) as unknown as DeadRow;
-      return row && asLetter(row);
-    },
+      db
+        .statement(`${LETTERS} WHERE id < ? ORDER BY dead_letters.id DESC LIMIT ?`)
+        .all(
+          after === undefined ? Number.MAX_SAFE_INTEGER : Number(after) || 0,
+          limit,
+        ) as unknown as DeadLetter[],
+    deadOne,
     countDead: (): number =>
       (db.statement('SELECT count(*) AS n FROM dead_letters').get() as { n: number }).n,
     redrive: (id: string, now: number) =>
       db.write(() => {
-        const row = db
-          .statement('SELECT * FROM dead_letters WHERE id = ?')
-          .get(Number(id) || 0) as unknown as DeadRow;
-        if (!row) return undefined;
-        const job = insertNow(row.queue, { key: row.key, payload: row.payload }, now);
-        db.statement('DELETE FROM dead_letters WHERE id = ?').run(row.id);
-        return { queue: row.queue, job };
+        const letter = deadOne(id);
+        if (!letter) return undefined;
+        const job = insertNow(letter.queue, letter, now);
+        db.statement('DELETE FROM dead_letters WHERE id = ?').run(Number(id));
+        return { queue: letter.queue, job };
       }),
     dropDead: (id: string): Promise<boolean> =>
       db.writeOne(
