@@ -60,36 +60,47 @@ const statement = (code: number, value: number): Instruction => [code, 0, 0, val
 
 type Conditions = Record<string, Instruction[]>;
 
-/** Instructions that follow the test of a call's number; they end with a return. */
-function oneOf(argument: number, values: readonly number[], otherwise: number): Instruction[] {
+type End = 'allow' | 'refuse';
+/** Jumps to one of the ends; without one, the next step follows. */
+type Step = [code: number, value: number, ifTrue?: End | undefined, ifFalse?: End];
+
+/** Instructions that follow the test of a call's number. */
+function assemble(errno: number, steps: readonly Step[], ends: End[] = ['allow', 'refuse']): Instruction[] {
+  const distance = (from: number, end?: End) => (end ? steps.length - 1 - from + ends.indexOf(end) : 0);
   return [
-    statement(LOAD, argument),
-    ...values.map((value, at): Instruction => [JUMP_EQUAL, values.length - at, 0, value]),
-    statement(RETURN, refuse(otherwise)),
-    statement(RETURN, ALLOW),
+    ...steps.map(
+      ([code, value, ifTrue, ifFalse], at): Instruction => [
+        code,
+        distance(at, ifTrue),
+        distance(at, ifFalse),
+        value,
+      ],
+    ),
+    ...ends.map((end) => statement(RETURN, end === 'allow' ? ALLOW : refuse(errno))),
   ];
+}
+
+function oneOf(argument: number, values: readonly number[], otherwise: number): Instruction[] {
+  const tests = values.map((value): Step => [JUMP_EQUAL, value, 'allow']);
+  return assemble(otherwise, [[LOAD, argument], ...tests], ['refuse', 'allow']);
 }
 
 const CONDITIONS: Conditions = {
   // Threads only.
-  clone: [
-    statement(LOAD, ARG0),
-    [JUMP_SET, 0, 3, CLONE_THREAD],
-    [JUMP_SET, 0, 2, CLONE_FILES],
-    [JUMP_SET, 1, 0, CLONE_NAMESPACES],
-    statement(RETURN, ALLOW),
-    statement(RETURN, refuse(EPERM)),
-  ],
+  clone: assemble(EPERM, [
+    [LOAD, ARG0],
+    [JUMP_SET, CLONE_THREAD, undefined, 'refuse'],
+    [JUMP_SET, CLONE_FILES, undefined, 'refuse'],
+    [JUMP_SET, CLONE_NAMESPACES, 'refuse'],
+  ]),
   // Shared anonymous memory stays when it is unmapped page by page, and huge pages are of a pool of the machine: neither
   // is part of the resident size that the platform limits.
-  mmap: [
-    statement(LOAD, ARG3),
-    [JUMP_SET, 3, 0, MAP_HUGETLB],
-    [JUMP_SET, 0, 1, MAP_ANONYMOUS],
-    [JUMP_SET, 1, 0, MAP_SHARED],
-    statement(RETURN, ALLOW),
-    statement(RETURN, refuse(EPERM)),
-  ],
+  mmap: assemble(EPERM, [
+    [LOAD, ARG3],
+    [JUMP_SET, MAP_HUGETLB, 'refuse'],
+    [JUMP_SET, MAP_ANONYMOUS, undefined, 'allow'],
+    [JUMP_SET, MAP_SHARED, 'refuse'],
+  ]),
   close_range: oneOf(ARG2, CLOSE_RANGE_FLAGS, EPERM),
   fcntl: oneOf(ARG1, FCNTLS, EPERM),
   socket: oneOf(ARG0, [AF_UNIX], EAFNOSUPPORT),
@@ -108,14 +119,12 @@ export type FilterPurpose = 'component' | 'compile' | 'install';
  * the open files of each. Threads share one table of descriptors, as in CONDITIONS. There are no namespaces.
  */
 const FORKING: Conditions = {
-  clone: [
-    statement(LOAD, ARG0),
-    [JUMP_SET, 3, 0, CLONE_NAMESPACES],
-    [JUMP_SET, 0, 1, CLONE_THREAD],
-    [JUMP_SET, 0, 1, CLONE_FILES],
-    statement(RETURN, ALLOW),
-    statement(RETURN, refuse(EPERM)),
-  ],
+  clone: assemble(EPERM, [
+    [LOAD, ARG0],
+    [JUMP_SET, CLONE_NAMESPACES, 'refuse'],
+    [JUMP_SET, CLONE_THREAD, undefined, 'allow'],
+    [JUMP_SET, CLONE_FILES, undefined, 'refuse'],
+  ]),
 };
 
 /**
@@ -123,34 +132,28 @@ const FORKING: Conditions = {
  * nor of connections that are opened by sending (TCP Fast Open), nor of listening without bind().
  */
 const CONNECTING: Conditions = {
-  socket: [
-    statement(LOAD, ARG0),
-    [JUMP_EQUAL, 7, 0, AF_UNIX],
-    [JUMP_EQUAL, 0, 7, AF_INET],
-    statement(LOAD, ARG1),
-    statement(AND, SOCK_TYPE),
-    [JUMP_EQUAL, 0, 4, SOCK_STREAM],
-    statement(LOAD, ARG2),
+  socket: assemble(EAFNOSUPPORT, [
+    [LOAD, ARG0],
+    [JUMP_EQUAL, AF_UNIX, 'allow'],
+    [JUMP_EQUAL, AF_INET, undefined, 'refuse'],
+    [LOAD, ARG1],
+    [AND, SOCK_TYPE],
+    [JUMP_EQUAL, SOCK_STREAM, undefined, 'refuse'],
+    [LOAD, ARG2],
     // 0 is TCP for a stream.
-    [JUMP_EQUAL, 1, 0, 0],
-    [JUMP_EQUAL, 0, 1, IPPROTO_TCP],
-    statement(RETURN, ALLOW),
-    statement(RETURN, refuse(EAFNOSUPPORT)),
-  ],
-  sendto: [
-    statement(LOAD, ARG3),
-    [JUMP_SET, 1, 0, MSG_FASTOPEN],
-    statement(RETURN, ALLOW),
-    statement(RETURN, refuse(EPERM)),
-  ],
-  setsockopt: [
-    statement(LOAD, ARG1),
-    [JUMP_EQUAL, 0, 2, IPPROTO_TCP],
-    statement(LOAD, ARG2),
-    [JUMP_EQUAL, 1, 0, TCP_ULP],
-    statement(RETURN, ALLOW),
-    statement(RETURN, refuse(EPERM)),
-  ],
+    [JUMP_EQUAL, 0, 'allow'],
+    [JUMP_EQUAL, IPPROTO_TCP, undefined, 'refuse'],
+  ]),
+  sendto: assemble(EPERM, [
+    [LOAD, ARG3],
+    [JUMP_SET, MSG_FASTOPEN, 'refuse'],
+  ]),
+  setsockopt: assemble(EPERM, [
+    [LOAD, ARG1],
+    [JUMP_EQUAL, IPPROTO_TCP, undefined, 'allow'],
+    [LOAD, ARG2],
+    [JUMP_EQUAL, TCP_ULP, 'refuse'],
+  ]),
 };
 const NOT_CONNECTING = ['bind', 'listen', 'accept', 'accept4'];
 
