@@ -25,3 +25,8 @@ export interface Deps {
   metrics: Metrics;
   seal: Seal;
 }
+
+/** One adapter for each port. */
+export type Ports = Pick<Deps, 'store' | 'queue' | 'pubsub' | 'call' | 'blob' | 'buckets'> & {
+  close(): Promise<void>;
+};

@@ -18,7 +18,7 @@ import { createSharedBuckets } from '@wellspring/redis/token-buckets';
 import { lockDirectory } from '@wellspring/sqlite/lock';
 import { createMongoStore } from '@wellspring/store/mongodb';
 import type { Config } from './config.ts';
-import type { Ports } from './infra.ts';
+import type { Ports } from './deps.ts';
 
 /** Of each queue. The same for an installation for ever: a key must not change its partition. */
 export const PARTITIONS = 32;

@@ -11,7 +11,7 @@ import { openDatabase } from '@wellspring/sqlite/database';
 import { lockDirectory } from '@wellspring/sqlite/lock';
 import { createEmbeddedStore } from '@wellspring/store/embedded';
 import type { Config } from './config.ts';
-import type { Ports } from './infra.ts';
+import type { Ports } from './deps.ts';
 
 /** A file in a data directory whose content was moved elsewhere. */
 export const MOVED = 'moved';

@@ -4,15 +4,10 @@ import type { Metrics } from '@wellspring/core/metrics';
 import { createSeal } from '@wellspring/core/seal';
 import type { Config } from './config.ts';
 import { type Keys, readKeys } from './credentials.ts';
-import type { Deps } from './deps.ts';
+import type { Deps, Ports } from './deps.ts';
 import { openDistributed } from './infra-distributed.ts';
 import { openEmbedded } from './infra-embedded.ts';
 import { createMetrics, type Exposition } from './metrics.ts';
-
-/** One adapter for each port. */
-export type Ports = Pick<Deps, 'store' | 'queue' | 'pubsub' | 'call' | 'blob' | 'buckets'> & {
-  close(): Promise<void>;
-};
 
 export interface Infra {
   deps: Deps;

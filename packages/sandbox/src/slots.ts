@@ -12,7 +12,6 @@ import {
 import { chmod, copyFile, link, mkdir, readdir, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import type { Files } from './packages/materialise.ts';
 import { createSharedSets } from './shared-sets.ts';
 import type { UserIds } from './user-ids.ts';
 
@@ -30,6 +29,15 @@ export interface Slot {
   tmp: string;
   /** User and group id that no other slot has; undefined where there are none to give. */
   uid: number | undefined;
+}
+
+/** What a slot is filled with. */
+export interface Files {
+  /** The code on disk. */
+  path: string;
+  /** Its name in the slot: the ending tells Node what it is. */
+  name: string;
+  nodeModules: string | undefined;
 }
 
 /** The slots of all processes. They lie outside of the data directory, which only the platform may enter. */

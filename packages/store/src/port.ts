@@ -8,30 +8,10 @@
  * journaled) and visible to later reads. `conformance.ts` tests the guarantees.
  */
 
+import type { CollectionDefinition, Row } from './collection-definition.ts';
 import type { RunCommit } from './run-commit.ts';
 
-export interface Row {
-  id: string;
-}
-
-export interface Index<T extends Row> {
-  /** Top-level fields, in this order. */
-  fields: readonly (keyof T & string)[];
-  /** A second row with the same values is a ConflictError. Rows in which a field is null or absent do not conflict. */
-  unique?: boolean;
-  /** Omits rows in which the last field is null or absent: a `where` on this field must compare it with a value. */
-  sparse?: boolean;
-}
-
-/** The declaration of a collection; one module below `collections/` each. */
-export interface CollectionDefinition<T extends Row> {
-  name: string;
-  indexes: readonly Index<T>[];
-  /** Large string fields stored outside of the document (event payloads, code): never indexed; absent reads as ''. */
-  texts?: readonly (keyof T & string)[];
-  /** Only for the type. */
-  row?: T;
-}
+export type { CollectionDefinition, Index, Row } from './collection-definition.ts';
 
 type Comparison<V> = { in: readonly V[] } | { gt?: V; gte?: V; lt?: V; lte?: V };
 /**

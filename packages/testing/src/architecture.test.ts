@@ -124,6 +124,15 @@ describe('each rule finds violations', () => {
     ).toEqual([]);
   });
 
+  test('noCycles', () => {
+    const path = (name: string) => `services/events/src/${name}.ts`;
+    const chain = [file(path('a'), ['./b.ts', './c.ts']), file(path('b'), ['./c.ts']), file(path('c'))];
+    expect(check('noCycles', ...chain)).toEqual([]);
+    expect(check('noCycles', ...chain.slice(0, 2), file(path('c'), ['./b.ts']))).toEqual([
+      `${path('b')} → ${path('c')} → ${path('b')}`,
+    ]);
+  });
+
   test('importers', () => {
     const used = Object.entries(IMPORTERS).map(([name, importer]) => ({
       ...file('packages/core/src/a.ts', [name]),

@@ -7,7 +7,7 @@ import { noMetrics } from '@wellspring/core/metrics';
 import { QUEUES, type Queue } from '@wellspring/queue/port';
 import type { Config } from '@wellspring/runtime/config';
 import { prepareDataDirectory } from '@wellspring/runtime/data-directory';
-import type { Ports } from '@wellspring/runtime/infra';
+import type { Ports } from '@wellspring/runtime/deps';
 import { openDistributed } from '@wellspring/runtime/infra-distributed';
 import { MOVED, openEmbedded } from '@wellspring/runtime/infra-embedded';
 import { users } from '@wellspring/store/collections/users';

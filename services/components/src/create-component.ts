@@ -2,9 +2,9 @@ import { createComponent } from '@wellspring/contract/endpoints/components';
 import { missingParameter } from '@wellspring/core/problem';
 import { route } from '@wellspring/http/bind';
 import { ownerFor } from '@wellspring/http/principal';
+import type { ComponentsContext } from './context.ts';
 import { presentComponent } from './present.ts';
 import { saveGiven } from './resolve.ts';
-import type { ComponentsContext } from './service.ts';
 
 /** Saves a component and makes it the one its key means. Code posted before is found, and becomes the newest. */
 export const createComponentRoute = (context: ComponentsContext) =>

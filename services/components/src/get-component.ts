@@ -2,10 +2,10 @@ import { getComponent, getRegistryComponent } from '@wellspring/contract/endpoin
 import { notFound } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
 import { ownerFor } from '@wellspring/http/principal';
+import type { ComponentsContext } from './context.ts';
 import { findById, findByKey } from './find-component.ts';
 import { presentComponent } from './present.ts';
 import { findInRegistry } from './registry.ts';
-import type { ComponentsContext } from './service.ts';
 
 export const getComponentRoutes = ({ deps }: ComponentsContext): Route[] => [
   // An id needs no org_id; a key is looked up in the organization when one is given, else among one's own.

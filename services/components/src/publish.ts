@@ -8,9 +8,9 @@ import { isSemver } from '@wellspring/core/versions';
 import { type Route, route } from '@wellspring/http/bind';
 import { registry } from '@wellspring/store/collections/components';
 import { ConflictError } from '@wellspring/store/port';
+import type { ComponentsContext } from './context.ts';
 import { presentComponent } from './present.ts';
 import { REGISTRY } from './registry.ts';
-import type { ComponentsContext } from './service.ts';
 
 /** The registry in the hands of the operator. A version, once published, never changes its code. */
 export function registryRoutes({ deps, library }: ComponentsContext): Route[] {

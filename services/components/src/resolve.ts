@@ -2,8 +2,8 @@ import { CALLS, type ResolveCall } from '@wellspring/contract/calls';
 import { invalidParameter, missingParameter, notFound } from '@wellspring/core/problem';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
 import type { ComponentRow } from '@wellspring/store/collections/components';
+import type { ComponentsContext } from './context.ts';
 import { findById, findByKey } from './find-component.ts';
-import type { ComponentsContext } from './service.ts';
 
 const MAX_URL_CHARS = 4096;
 

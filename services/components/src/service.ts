@@ -1,21 +1,12 @@
 import { createEgress } from '@wellspring/http/egress';
-import type { Deps } from '@wellspring/runtime/deps';
 import type { Service } from '@wellspring/runtime/service';
+import type { ComponentsContext, ComponentsDeps } from './context.ts';
 import { createComponentRoute } from './create-component.ts';
-import { createFetchCode, type FetchCode } from './fetch-code.ts';
+import { createFetchCode } from './fetch-code.ts';
 import { getComponentRoutes } from './get-component.ts';
 import { registryRoutes } from './publish.ts';
 import { resolveWorker } from './resolve.ts';
-import { createLibrary, type Library } from './save.ts';
-
-export type ComponentsDeps = Pick<Deps, 'store' | 'call' | 'clock' | 'config'>;
-
-/** What the operations of this service share. */
-export interface ComponentsContext {
-  deps: ComponentsDeps;
-  library: Library;
-  fetchCode: FetchCode;
-}
+import { createLibrary } from './save.ts';
 
 /** Saved components, their keys, and the registry. */
 export function createComponentsService(deps: ComponentsDeps): Service {

@@ -6,10 +6,10 @@ import { slugOf } from '@wellspring/core/slug';
 import { route } from '@wellspring/http/bind';
 import { ownerFor } from '@wellspring/http/principal';
 import { deployments, type SourceRow, sources } from '@wellspring/store/collections/sources';
+import type { SourcesContext } from './context.ts';
 import { checkConcurrency, namesComponent, newDeployment, resolveComponent } from './deployment.ts';
 import { runHook } from './hooks.ts';
 import { checkName, withFreeSlug } from './name.ts';
-import type { SourcesContext } from './service.ts';
 
 /** Deploys a component: the source is live, though unseen, before its hooks run; a hook that throws undoes it all. */
 export const createSourceRoute = ({ deps, interfaces, present, removeSource, oneAtATime }: SourcesContext) =>

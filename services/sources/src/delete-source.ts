@@ -3,9 +3,9 @@ import { deleteSource } from '@wellspring/contract/endpoints/sources';
 import { route } from '@wellspring/http/bind';
 import { changedTopic } from '@wellspring/pubsub/port';
 import { deleteSourceRows } from '@wellspring/store/collections/delete-source';
+import type { SourcesContext } from './context.ts';
 import { findSource } from './find-source.ts';
 import { runDeactivate } from './hooks.ts';
-import type { SourcesContext } from './service.ts';
 
 export const deleteSourceRoute = ({ deps, removeSource, oneAtATime }: SourcesContext) =>
   route(deleteSource, ({ params, input, principal }) =>

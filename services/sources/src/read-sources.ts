@@ -4,8 +4,8 @@ import { type Route, route } from '@wellspring/http/bind';
 import { listPage, type PageInput } from '@wellspring/http/paging';
 import { canRead } from '@wellspring/http/principal';
 import { sources } from '@wellspring/store/collections/sources';
+import type { SourcesContext } from './context.ts';
 import { findSource } from './find-source.ts';
-import type { SourcesContext } from './service.ts';
 
 export function readSourceRoutes({ deps, present }: SourcesContext): Route[] {
   const rows = deps.store.collection(sources);

@@ -1,8 +1,8 @@
 import type { BackgroundWorker } from '@wellspring/runtime/service';
 import { type SourceRow, sources } from '@wellspring/store/collections/sources';
+import type { SourcesContext } from './context.ts';
 import { dropUnusedDeployments } from './deployment.ts';
 import { runHook } from './hooks.ts';
-import type { SourcesContext } from './service.ts';
 
 const EVERY_MS = 60_000;
 

@@ -4,8 +4,8 @@ import { newId } from '@wellspring/core/ids';
 import { conflict } from '@wellspring/core/problem';
 import { route } from '@wellspring/http/bind';
 import { type DeploymentRow, deployments } from '@wellspring/store/collections/sources';
+import type { SourcesContext } from './context.ts';
 import { findSource } from './find-source.ts';
-import type { SourcesContext } from './service.ts';
 
 /** Runs a source once by hand, with the event given or one of the shape that its interface has. */
 export const runSourceRoute = ({ deps }: SourcesContext) =>

@@ -1,10 +1,10 @@
 import { HOOK_DEADLINE_MS } from '@wellspring/contract/calls';
 import { conflict, notFound } from '@wellspring/core/problem';
 import { type SourceRow, sources } from '@wellspring/store/collections/sources';
+import type { SourcesContext } from './context.ts';
 import { runDeactivate, runHook } from './hooks.ts';
 import { withFreeSlug } from './name.ts';
 import { undo } from './recover-transitions.ts';
-import type { SourcesContext } from './service.ts';
 
 /** What an update changes, decided before anything is done. */
 export type Change = Pick<SourceRow, 'component_id' | 'deployment_id' | 'name' | 'active' | 'concurrency'>;

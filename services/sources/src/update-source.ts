@@ -3,6 +3,7 @@ import { notFound } from '@wellspring/core/problem';
 import { route } from '@wellspring/http/bind';
 import { components } from '@wellspring/store/collections/components';
 import { deployments } from '@wellspring/store/collections/sources';
+import type { SourcesContext } from './context.ts';
 import {
   checkConcurrency,
   dropUnusedDeployments,
@@ -13,7 +14,6 @@ import {
 } from './deployment.ts';
 import { findSource } from './find-source.ts';
 import { checkName } from './name.ts';
-import type { SourcesContext } from './service.ts';
 import { busy, type Change, transition } from './transition.ts';
 
 /**

@@ -4,16 +4,8 @@ import { chmod, mkdir, rename, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Bundle } from '@wellspring/contract/definition';
 import { createLru } from '@wellspring/core/lru';
+import type { Files } from '../slots.ts';
 import type { Packages } from './packager.ts';
-
-/** What a slot is filled with. */
-export interface Files {
-  /** The code on disk. */
-  path: string;
-  /** Its name in the slot: the ending tells Node what it is. */
-  name: string;
-  nodeModules: string | undefined;
-}
 
 /** Brings a bundle to disk, once. @param ownerId who waits when packages have to be installed */
 export type Materialise = (bundleId: string, bundle: Bundle, ownerId: string) => Promise<Files>;

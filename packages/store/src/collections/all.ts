@@ -1,4 +1,4 @@
-import type { CollectionDefinition, Row } from '../port.ts';
+import type { CollectionDefinition, Row } from '../collection-definition.ts';
 import { bundles, components, publishedKeys, registry } from './components.ts';
 import { events, logs } from './events.ts';
 import { idempotencyKeys } from './idempotency.ts';

@@ -1,4 +1,4 @@
-import type { CollectionDefinition } from '../port.ts';
+import type { CollectionDefinition } from '../collection-definition.ts';
 
 /** Each stream of an emitter numbers its own ids. `events` holds the default and the named channels. */
 export type EventStream = 'events' | '$errors' | '$in';

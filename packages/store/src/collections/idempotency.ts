@@ -1,4 +1,4 @@
-import type { CollectionDefinition } from '../port.ts';
+import type { CollectionDefinition } from '../collection-definition.ts';
 
 /** A request made with an Idempotency-Key. */
 export interface IdempotencyRow {

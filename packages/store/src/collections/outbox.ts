@@ -1,4 +1,4 @@
-import type { CollectionDefinition } from '../port.ts';
+import type { CollectionDefinition } from '../collection-definition.ts';
 
 /** A committed run whose `emitted` message may not have been published yet; removed after the publish. */
 export interface OutboxRow {

@@ -1,5 +1,5 @@
 import type { Definition } from '@wellspring/contract/definition';
-import type { CollectionDefinition } from '../port.ts';
+import type { CollectionDefinition } from '../collection-definition.ts';
 
 /** Data to undo a transition interrupted by a crash. */
 export interface Transition {

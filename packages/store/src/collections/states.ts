@@ -1,4 +1,4 @@
-import type { CollectionDefinition } from '../port.ts';
+import type { CollectionDefinition } from '../collection-definition.ts';
 
 /** Dedupe cache of one channel; see core/dedupe. */
 export interface DedupeCache {

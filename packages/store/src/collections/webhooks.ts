@@ -1,4 +1,4 @@
-import type { CollectionDefinition } from '../port.ts';
+import type { CollectionDefinition } from '../collection-definition.ts';
 
 export interface WebhookRow {
   id: string;

@@ -17,6 +17,8 @@ const isBuiltin = (specifier: string) =>
   specifier.startsWith('node:') || builtinModules.includes(packageOf(specifier));
 const isRelative = (specifier: string) => specifier.startsWith('.');
 const isOurs = (specifier: string) => specifier.startsWith(SCOPE);
+/** The path that a relative import of the file names. */
+const resolve = (path: string, specifier: string) => new URL(specifier, `file:///${path}`).pathname.slice(1);
 
 /** Test code: `*.test.ts`, `*.fixture.ts`, conformance suites, and packages/testing. */
 export const isForTests = ({ path }: SourceFile) =>
@@ -92,9 +94,23 @@ export const testsStayApart: Rule = (tree) => {
   const forTests = new Set(tree.files.filter(isForTests).map(({ path }) => path));
   return broken(tree, (file, specifier) => {
     if (isForTests(file) || !isRelative(specifier)) return false;
-    const path = new URL(specifier, `file:///${file.path}`).pathname.slice(1);
-    return forTests.has(path) && 'only tests may import it';
+    return forTests.has(resolve(file.path, specifier)) && 'only tests may import it';
   });
+};
+
+/** No file imports itself by way of others, types included. Between packages the layers see to it. */
+export const noCycles: Rule = ({ files }) => {
+  const importsOf = new Map(files.map(({ path, imports }) => [path, imports.filter(isRelative)]));
+  const visited = new Set<string>();
+  const visit = (path: string, trail: string[]): string[] => {
+    if (trail.includes(path)) return [[...trail.slice(trail.indexOf(path)), path].join(' → ')];
+    if (visited.has(path)) return [];
+    visited.add(path);
+    return (importsOf.get(path) ?? []).flatMap((specifier) =>
+      visit(resolve(path, specifier), [...trail, path]),
+    );
+  };
+  return files.flatMap(({ path }) => visit(path, []));
 };
 
 /** The sole importer of each library: the only files, besides tests, that may import it. */
@@ -198,6 +214,7 @@ export const RULES: Record<string, Rule> = {
   declared,
   layers,
   testsStayApart,
+  noCycles,
   importers,
   adapters,
   globals,

@@ -1,0 +1,12 @@
+import type { Deps } from '@wellspring/runtime/deps';
+import type { FetchCode } from './fetch-code.ts';
+import type { Library } from './save.ts';
+
+export type ComponentsDeps = Pick<Deps, 'store' | 'call' | 'clock' | 'config'>;
+
+/** What the operations of this service share. */
+export interface ComponentsContext {
+  deps: ComponentsDeps;
+  library: Library;
+  fetchCode: FetchCode;
+}

@@ -1,0 +1,19 @@
+import type { Deps } from '@wellspring/runtime/deps';
+import type { Interfaces } from './interfaces.ts';
+import type { KeyedQueue } from './one-at-a-time.ts';
+import type { Present } from './present.ts';
+
+export type SourcesDeps = Pick<
+  Deps,
+  'store' | 'queue' | 'pubsub' | 'call' | 'clock' | 'log' | 'seal' | 'config'
+>;
+
+/** What the operations of this service share. */
+export interface SourcesContext {
+  deps: SourcesDeps;
+  interfaces: Interfaces;
+  present: Present;
+  removeSource(sourceId: string): Promise<void>;
+  /** Operations that change a source follow one another. */
+  oneAtATime: KeyedQueue;
+}
