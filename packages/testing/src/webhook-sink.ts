@@ -1,7 +1,7 @@
-import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import { buffer } from 'node:stream/consumers';
 import { systemClock } from '@wellspring/core/clock';
+import { startHttpServer } from './http.ts';
 
 export interface Received {
   method: string;
@@ -53,7 +53,7 @@ export async function createWebhookSink({ port = 0 }: { port?: number } = {}): P
     else res.writeHead(answer.status ?? 200, answer.headers).end(answer.body);
   }
 
-  const server = createServer(async (req, res) => {
+  const { url, close } = await startHttpServer(async (req, res) => {
     try {
       const body = await buffer(req);
       const { method = '', url: path = '', headers } = req;
@@ -65,8 +65,7 @@ export async function createWebhookSink({ port = 0 }: { port?: number } = {}): P
       // The caller went away, or the answer of the test failed: the caller sees a cut connection.
       res.destroy();
     }
-  });
-  await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve));
+  }, port);
 
   const wait = <T>(look: () => T | undefined, ms: number, what: () => string) =>
     new Promise<T>((resolve, reject) => {
@@ -85,7 +84,7 @@ export async function createWebhookSink({ port = 0 }: { port?: number } = {}): P
     });
 
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url,
     requests,
     script: (...answers) => void scripted.push(...answers),
     answer: (answering) => {
@@ -106,10 +105,6 @@ export async function createWebhookSink({ port = 0 }: { port?: number } = {}): P
     clear: () => {
       requests.length = 0;
     },
-    close: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
+    close,
   };
 }

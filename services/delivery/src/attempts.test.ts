@@ -3,8 +3,9 @@ import type { RecordJob } from '@wellspring/contract/messages';
 import { systemClock } from '@wellspring/core/clock';
 import { newWebhookSecret } from '@wellspring/core/webhook-signature';
 import { webhooks } from '@wellspring/store/collections/webhooks';
+import { seal } from '@wellspring/testing/service-harness';
 import { Webhook } from 'standardwebhooks';
-import { DAY, event, type Respond, seal, until, usePlatform } from './platform.fixture.ts';
+import { DAY, event, type Respond, until, usePlatform } from './platform.fixture.ts';
 
 const t = usePlatform();
 

@@ -3,8 +3,9 @@ import type { RunJob } from '@wellspring/contract/messages';
 import { removeLostSubscriptions } from '@wellspring/store/collections/subscription-reach';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import { members } from '@wellspring/store/collections/users';
+import { OWNER } from '@wellspring/testing/rows';
 import { Webhook } from 'standardwebhooks';
-import { event, OWNER, usePlatform } from './platform.fixture.ts';
+import { event, usePlatform } from './platform.fixture.ts';
 
 const t = usePlatform();
 

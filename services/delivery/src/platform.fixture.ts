@@ -1,21 +1,10 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, beforeEach } from '@jest/globals';
+import { afterEach } from '@jest/globals';
 import type { EmittedEvent, EmittedMessage, RecordJob, RunJob } from '@wellspring/contract/messages';
 import { type Clock, systemClock } from '@wellspring/core/clock';
 import { newId } from '@wellspring/core/ids';
-import { silentLog } from '@wellspring/core/log';
-import { noMetrics } from '@wellspring/core/metrics';
-import { createSeal } from '@wellspring/core/seal';
 import { newWebhookSecret } from '@wellspring/core/webhook-signature';
-import { createEmbeddedPubSub } from '@wellspring/pubsub/embedded';
-import type { PubSub } from '@wellspring/pubsub/port';
-import { createEmbeddedQueue } from '@wellspring/queue/embedded';
-import type { Queue } from '@wellspring/queue/port';
 import type { Config } from '@wellspring/runtime/config';
-import { type Database, openDatabase } from '@wellspring/sqlite/database';
-import { sources } from '@wellspring/store/collections/sources';
+import { type SourceRow, sources } from '@wellspring/store/collections/sources';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import {
   type DeliveryRow,
@@ -23,8 +12,8 @@ import {
   type WebhookRow,
   webhooks,
 } from '@wellspring/store/collections/webhooks';
-import { createEmbeddedStore } from '@wellspring/store/embedded';
-import type { Store } from '@wellspring/store/port';
+import { OWNER, sourceRow, webhookRow } from '@wellspring/testing/rows';
+import { type Harness, seal, useHarness } from '@wellspring/testing/service-harness';
 import {
   type Answer,
   createWebhookSink,
@@ -36,11 +25,9 @@ import { createDeliveryService } from './service.ts';
 /** The delivery service on embedded adapters, with real receivers and a movable clock. */
 
 export const DAY = 24 * 3_600_000;
-export const OWNER = 'u_0000000001';
-export const seal = createSeal(['a root key of the tests']);
 
 /** The system's clock, which a test can advance; sleepers wake accordingly. */
-export function movableClock(): Clock & { advance(ms: number): void } {
+function movableClock(): Clock & { advance(ms: number): void } {
   let ahead = 0;
   const moved = new Set<() => void>();
   return {
@@ -66,19 +53,15 @@ export function movableClock(): Clock & { advance(ms: number): void } {
 /** The answer to the n-th request: its status, or 'hang' for none until the test ends. */
 export type Respond = (request: Received, n: number) => number | 'hang' | Answer | Promise<Answer>;
 
-export interface Platform {
-  store: Store;
-  queue: Queue;
-  pubsub: PubSub;
-  clock: ReturnType<typeof movableClock>;
+export interface Platform extends Harness<ReturnType<typeof movableClock>> {
   /** Starts the service. */
   start(mode?: Config['mode']): void;
-  /** Stops the service and reopens the database file, like a restarted process. */
+  /** Reopens the database file and starts the service; the receivers stay. */
   restart(): Promise<void>;
   /** Starts an HTTP receiver. */
   receive(respond?: Respond): Promise<WebhookSink>;
   webhook(url: string, fields?: Partial<WebhookRow>): Promise<{ id: string; secret: string }>;
-  source(fields?: { owner_id?: string; active?: boolean }): Promise<string>;
+  source(fields?: Partial<SourceRow>): Promise<string>;
   subscribe(
     emitterId: string,
     listenerId: string,
@@ -117,65 +100,25 @@ export const event = (payload: unknown, name = ''): EmittedEvent => ({
 
 /** A platform for each test of the file. */
 export function usePlatform(): Platform {
-  const t = {} as Platform;
-  let directory: string;
-  let database: Database;
-  let sinks: WebhookSink[];
-  let hanging: (() => void)[];
-  let running: { stop(): Promise<void> } | undefined;
-
-  function openPorts() {
-    database = openDatabase(join(directory, 'wellspring.db'));
-    t.store = createEmbeddedStore(database);
-    t.queue = createEmbeddedQueue(database, { clock: t.clock, log: silentLog });
-    t.pubsub = createEmbeddedPubSub({ log: silentLog });
-  }
-  async function closePorts() {
+  const sinks: WebhookSink[] = [];
+  const hanging: (() => void)[] = [];
+  const endHanging = () => {
     for (const end of hanging.splice(0)) end();
-    await Promise.all(sinks.splice(0).map((one) => one.close()));
-    await running?.stop();
-    running = undefined;
-    await t.queue.close();
-    await t.store.close();
-    await database.close();
-  }
-
-  beforeEach(() => {
-    directory = mkdtempSync(join(tmpdir(), 'wellspring-delivery-'));
-    t.clock = movableClock();
-    sinks = [];
-    hanging = [];
-    openPorts();
-  });
+  };
+  // Before the harness stops the service, which waits for its requests.
   afterEach(async () => {
-    await closePorts();
-    rmSync(directory, { recursive: true });
+    endHanging();
+    await Promise.all(sinks.splice(0).map((sink) => sink.close()));
   });
+  const t = useHarness(movableClock) as Platform;
 
   t.start = (mode = 'embedded') => {
-    const service = createDeliveryService({
-      ...t,
-      log: silentLog,
-      metrics: noMetrics,
-      seal,
-      config: { allowNetworks: ['127.0.0.0/8'], mode } as unknown as Config,
-    });
-    const stopping = new AbortController();
-    const over = Promise.all(service.workers!.map((worker) => worker.run(stopping.signal)));
-    running = {
-      async stop() {
-        stopping.abort();
-        await over;
-        await service.dispose!();
-      },
-    };
+    const config = { allowNetworks: ['127.0.0.0/8'], mode } as unknown as Config;
+    t.run(createDeliveryService({ ...t, config }));
   };
   t.restart = async () => {
-    const kept = sinks;
-    sinks = [];
-    await closePorts();
-    sinks = kept;
-    openPorts();
+    endHanging();
+    await t.reopen();
     t.start();
   };
   t.receive = async (respond = () => 200) => {
@@ -194,43 +137,15 @@ export function usePlatform(): Platform {
   t.webhook = async (url, fields = {}) => {
     const id = newId('wh');
     const secret = newWebhookSecret();
-    await t.store.collection(webhooks).insert({
-      id,
-      owner_id: OWNER,
-      user_id: OWNER,
-      name: null,
-      description: null,
-      url,
-      active: true,
-      secret: seal.seal(secret, id),
-      old_secret: null,
-      old_secret_until: null,
-      failing_since: null,
-      created_at: 0,
-      updated_at: 0,
-      ...fields,
-    });
+    await t.store
+      .collection(webhooks)
+      .insert(webhookRow({ id, url, secret: seal.seal(secret, id), ...fields }));
     return { id, secret };
   };
-  t.source = async (fields = {}) => {
-    const id = newId('dc');
-    await t.store.collection(sources).insert({
-      id,
-      owner_id: OWNER,
-      user_id: OWNER,
-      component_id: 'sc_0000000000',
-      deployment_id: 'd_0000000000',
-      name: id,
-      name_slug: id,
-      active: true,
-      concurrency: 1,
-      status: 'live',
-      transition: null,
-      created_at: 0,
-      updated_at: 0,
-      ...fields,
-    });
-    return id;
+  t.source = async (fields) => {
+    const row = sourceRow(fields);
+    await t.store.collection(sources).insert(row);
+    return row.id;
   };
   t.subscribe = (emitter_id, listener_id, event_name = '', owner_id = OWNER, user_id = OWNER) =>
     t.store.collection(subscriptions).insert({

@@ -2,8 +2,9 @@ import { describe, expect, test } from '@jest/globals';
 import { newId } from '@wellspring/core/ids';
 import { DELIVERIES_DUE } from '@wellspring/pubsub/port';
 import { type DeliveryRow, deliveries } from '@wellspring/store/collections/webhooks';
+import { OWNER } from '@wellspring/testing/rows';
 import type { Answer } from '@wellspring/testing/webhook-sink';
-import { event, OWNER, until, usePlatform } from './platform.fixture.ts';
+import { event, until, usePlatform } from './platform.fixture.ts';
 
 const t = usePlatform();
 

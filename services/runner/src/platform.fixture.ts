@@ -1,7 +1,4 @@
-import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach } from '@jest/globals';
-import { createEmbeddedCall } from '@wellspring/call/embedded';
-import type { Call } from '@wellspring/call/port';
+import { afterAll, beforeAll, beforeEach } from '@jest/globals';
 import { CALLS, type HookCall, type PrepareCall } from '@wellspring/contract/calls';
 import type { HookName } from '@wellspring/contract/definition';
 import type { EmittedMessage, RecordJob, RunJob, Trigger } from '@wellspring/contract/messages';
@@ -9,27 +6,22 @@ import { systemClock } from '@wellspring/core/clock';
 import { newId } from '@wellspring/core/ids';
 import { silentLog } from '@wellspring/core/log';
 import { type Metrics, noMetrics } from '@wellspring/core/metrics';
-import { createSeal } from '@wellspring/core/seal';
-import { createEmbeddedPubSub } from '@wellspring/pubsub/embedded';
-import { createEmbeddedQueue } from '@wellspring/queue/embedded';
-import type { Queue, QueueName } from '@wellspring/queue/port';
+import type { QueueName } from '@wellspring/queue/port';
 import type { Config } from '@wellspring/runtime/config';
+import type { BackgroundWorker } from '@wellspring/runtime/service';
 import { createSandbox, type Sandbox } from '@wellspring/sandbox/sandbox';
-import { type Database, openDatabase } from '@wellspring/sqlite/database';
 import { bundles } from '@wellspring/store/collections/components';
 import { events, logs } from '@wellspring/store/collections/events';
 import { deployments, endpoints, type SourceRow, sources } from '@wellspring/store/collections/sources';
-import { createEmbeddedStore } from '@wellspring/store/embedded';
-import type { Store } from '@wellspring/store/port';
 import { eventually } from '@wellspring/testing/eventually';
+import { OWNER, sourceRow } from '@wellspring/testing/rows';
+import { type Harness, seal, useHarness } from '@wellspring/testing/service-harness';
 import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
 import type { LogRecord } from './records.ts';
 import type { PermitCounts } from './run-permits.ts';
 import { createRunnerService } from './service.ts';
 
 /** The runner on embedded adapters and real sandbox processes. */
-
-export const OWNER = 'u_0000000001';
 
 /** Called before the real operation; a throw makes it fail. `refuse` makes a commit hit a version conflict. */
 export interface Faults {
@@ -38,17 +30,12 @@ export interface Faults {
   execute: () => void;
 }
 
-export interface Platform {
-  store: Store;
-  /** Database of the store and the queue. */
-  db: Database;
-  queue: Queue;
-  call: Call;
+export interface Platform extends Harness {
   faults: Faults;
   /** Offset of the runner's clock, ms. */
   ahead: number;
   start(): void;
-  /** Stops the service and reopens the database file, like a restarted process. */
+  /** Reopens the database file and starts the service. */
   restart(): Promise<void>;
   prepare(code: string): Promise<PrepareCall['answer']>;
   /** A source with this code, live. */
@@ -77,18 +64,14 @@ export interface Platform {
 
 /** A platform for each test of the file; the sandbox is shared. */
 export function usePlatform({ permits }: { permits?: PermitCounts } = {}): Platform {
-  const t = {} as Platform;
+  const t = useHarness() as Platform;
   let home: TempDir;
   let sandbox: Sandbox;
-  let directory: TempDir;
-  let database: Database;
-  let running: { stop(): Promise<void> } | undefined;
   const gauges = new Map<string, () => number | Promise<number>>();
   const metrics: Metrics = { ...noMetrics, gauge: (name, _help, read) => void gauges.set(name, read) };
   t.gauge = async (name) => gauges.get(name)!();
   t.killCode = (sourceId) => sandbox.executor.retire(`${sourceId}/`, { atOnce: true });
   t.busy = () => sandbox.executor.stats().busy;
-  const seal = createSeal(['a root key of the tests']);
 
   beforeAll(async () => {
     home = await tempDir();
@@ -109,89 +92,57 @@ export function usePlatform({ permits }: { permits?: PermitCounts } = {}): Platf
     await home.remove();
   });
 
-  let realQueue: Queue;
-  function openPorts(): void {
-    database = openDatabase(join(directory.path, 'wellspring.db'));
-    t.db = database;
-    const store = createEmbeddedStore(database);
-    realQueue = createEmbeddedQueue(database, { clock: systemClock, log: silentLog });
+  beforeEach(() => {
+    t.faults = { commit: () => undefined, publish: () => {}, execute: () => {} };
+    t.published = [];
+    t.ahead = 0;
+    t.start();
+  });
+
+  t.start = () => {
+    const { store, queue } = t;
     t.store = {
       ...store,
       commitRun: async (commit) => t.faults.commit() !== 'refuse' && store.commitRun(commit),
     };
     t.queue = {
-      ...realQueue,
-      publish: async (queue, job) => {
-        t.faults.publish(queue);
-        await realQueue.publish(queue, job);
+      ...queue,
+      publish: async (name, job) => {
+        t.faults.publish(name);
+        await queue.publish(name, job);
       },
     };
-    t.call = createEmbeddedCall({ log: silentLog });
-  }
-
-  async function closePorts(): Promise<void> {
-    await running?.stop();
-    running = undefined;
-    await realQueue.close();
-    await t.store.close();
-    await database.close();
-  }
-
-  beforeEach(async () => {
-    directory = await tempDir();
-    t.faults = { commit: () => undefined, publish: () => {}, execute: () => {} };
-    t.published = [];
-    t.ahead = 0;
-    openPorts();
-    t.start();
-  });
-  afterEach(async () => {
-    await closePorts();
-    await directory.remove();
-  });
-
-  t.start = () => {
-    const stop = new AbortController();
-    const service = createRunnerService({
-      store: t.store,
-      queue: t.queue,
-      call: t.call,
-      pubsub: createEmbeddedPubSub({ log: silentLog }),
-      clock: { ...systemClock, now: () => systemClock.now() + t.ahead },
-      log: silentLog,
-      metrics,
-      seal,
-      config: { mode: 'embedded', publicUrl: 'http://127.0.0.1:3000', endpointDomain: null } as Config,
-      executor: {
-        ...sandbox.executor,
-        async execute(task, host, options) {
-          t.faults.execute();
-          return sandbox.executor.execute(task, host, options);
+    t.run(
+      createRunnerService({
+        ...t,
+        clock: { ...systemClock, now: () => systemClock.now() + t.ahead },
+        metrics,
+        config: { mode: 'embedded', publicUrl: 'http://127.0.0.1:3000', endpointDomain: null } as Config,
+        executor: {
+          ...sandbox.executor,
+          async execute(task, host, options) {
+            t.faults.execute();
+            return sandbox.executor.execute(task, host, options);
+          },
+          close: async () => {},
         },
-        close: async () => {},
-      },
-      packager: sandbox.packager,
-      ...(permits && { permits }),
-    });
-    const workers = service.workers!.map((worker) => worker.run(stop.signal));
-    workers.push(
-      realQueue.consume(
-        'emitted',
-        async ([job]) => void t.published.push(JSON.parse(job.payload) as EmittedMessage),
-        { concurrency: 1, signal: stop.signal },
-      ),
+        packager: sandbox.packager,
+        ...(permits && { permits }),
+      }),
     );
-    running = {
-      async stop() {
-        stop.abort();
-        await Promise.all(workers);
-        await service.dispose!();
-      },
+    const collect: BackgroundWorker = {
+      name: 'collect',
+      run: (signal) =>
+        t.queue.consume(
+          'emitted',
+          async ([job]) => void t.published.push(JSON.parse(job.payload) as EmittedMessage),
+          { concurrency: 1, signal },
+        ),
     };
+    t.run({ name: 'delivery', workers: [collect] });
   };
   t.restart = async () => {
-    await closePorts();
-    openPorts();
+    await t.reopen();
     t.start();
   };
   t.prepare = (code) =>
@@ -232,22 +183,7 @@ export function usePlatform({ permits }: { permits?: PermitCounts } = {}): Platf
         concurrency: 1,
       });
     }
-    await t.store.collection(sources).insert({
-      id,
-      owner_id: OWNER,
-      user_id: OWNER,
-      component_id: 'sc_0000000000',
-      deployment_id: deployed.id,
-      name: id,
-      name_slug: id,
-      active: true,
-      concurrency: 1,
-      status: 'live',
-      transition: null,
-      created_at: 0,
-      updated_at: 0,
-      ...fields,
-    });
+    await t.store.collection(sources).insert(sourceRow({ id, deployment_id: deployed.id, ...fields }));
     return id;
   };
   t.replaceCode = async (sourceId, code) => {

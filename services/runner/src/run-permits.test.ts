@@ -2,7 +2,8 @@ import { describe, expect, test } from '@jest/globals';
 import { CALLS } from '@wellspring/contract/calls';
 import { deleteSourceRows } from '@wellspring/store/collections/delete-source';
 import { eventually } from '@wellspring/testing/eventually';
-import { OWNER, usePlatform } from './platform.fixture.ts';
+import { OWNER } from '@wellspring/testing/rows';
+import { usePlatform } from './platform.fixture.ts';
 
 const t = usePlatform({ permits: { runs: 4, hooks: 4 } });
 

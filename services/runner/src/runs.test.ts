@@ -8,7 +8,8 @@ import { states } from '@wellspring/store/collections/states';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import { usage } from '@wellspring/store/collections/users';
 import { eventually } from '@wellspring/testing/eventually';
-import { OWNER, usePlatform } from './platform.fixture.ts';
+import { OWNER } from '@wellspring/testing/rows';
+import { usePlatform } from './platform.fixture.ts';
 
 const t = usePlatform();
 

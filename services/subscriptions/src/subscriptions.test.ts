@@ -1,102 +1,33 @@
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { beforeEach, describe, expect, test } from '@jest/globals';
 import type { Principal } from '@wellspring/contract/principal';
-import { newId } from '@wellspring/core/ids';
-import { silentLog } from '@wellspring/core/log';
-import { createRouter } from '@wellspring/http/bind';
-import { PRINCIPAL_HEADER, signPrincipal } from '@wellspring/http/principal';
-import { type Database, openDatabase } from '@wellspring/sqlite/database';
+import type { Service } from '@wellspring/runtime/service';
 import { sources } from '@wellspring/store/collections/sources';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import { webhooks } from '@wellspring/store/collections/webhooks';
-import { createEmbeddedStore } from '@wellspring/store/embedded';
-import type { Store } from '@wellspring/store/port';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
-import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
+import { OWNER, sourceRow, webhookRow } from '@wellspring/testing/rows';
+import { ALICE, BOB, callApi, ORG, useHarness } from '@wellspring/testing/service-harness';
 import { createSubscriptionsService } from './service.ts';
 
-const ORG = 'o_0000000001';
-const KEY = Buffer.alloc(32, 1);
-const user = (n: number, org_ids: string[] = []) =>
-  ({ kind: 'user', user_id: `u_000000000${n}`, key_id: `key_000000000${n}`, org_ids }) satisfies Principal;
-const [ALICE, BOB] = [user(1, [ORG]), user(2)];
-
-let directory: TempDir;
-let database: Database;
-let store: Store;
-let server: Server;
-
-beforeEach(async () => {
-  directory = await tempDir();
-  database = openDatabase(join(directory.path, 'wellspring.db'));
-  store = createEmbeddedStore(database);
-  const { routes } = createSubscriptionsService({ store, clock: createFakeClock() });
-  server = createServer(createRouter(routes!, { principalKeys: [KEY], log: silentLog }));
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-});
-afterEach(async () => {
-  await new Promise((resolve) => {
-    server.close(resolve);
-    server.closeAllConnections();
-  });
-  await store.close();
-  await database.close();
-  await directory.remove();
+const t = useHarness(createFakeClock);
+let service: Service;
+beforeEach(() => {
+  service = createSubscriptionsService(t);
 });
 
-async function api(
-  method: string,
-  query: Record<string, string>,
-  as: Principal = ALICE,
-  path = '/subscriptions',
-) {
-  const { port } = server.address() as AddressInfo;
-  const url = `http://127.0.0.1:${port}/v1${path}?${new URLSearchParams(query)}`;
-  const response = await fetch(url, { method, headers: { [PRINCIPAL_HEADER]: signPrincipal(as, KEY) } });
-  const text = await response.text();
-  return { status: response.status, json: text === '' ? undefined : JSON.parse(text) };
+const api = (method: string, query: Record<string, string>, as: Principal = ALICE, path = '/subscriptions') =>
+  callApi(service, method, `${path}?${new URLSearchParams(query)}`, { as });
+
+async function source(owner_id: string = OWNER): Promise<string> {
+  const row = sourceRow({ owner_id });
+  await t.store.collection(sources).insert(row);
+  return row.id;
 }
 
-async function source(owner_id: string = ALICE.user_id): Promise<string> {
-  const id = newId('dc');
-  await store.collection(sources).insert({
-    id,
-    owner_id,
-    user_id: owner_id,
-    component_id: 'sc_0000000000',
-    deployment_id: 'd_0000000000',
-    name: id,
-    name_slug: id,
-    active: true,
-    concurrency: 1,
-    status: 'live',
-    transition: null,
-    created_at: 0,
-    updated_at: 0,
-  });
-  return id;
-}
-
-async function webhook(owner_id: string = ALICE.user_id): Promise<string> {
-  const id = newId('wh');
-  await store.collection(webhooks).insert({
-    id,
-    owner_id,
-    user_id: owner_id,
-    name: null,
-    description: null,
-    url: 'https://example.com',
-    active: true,
-    secret: '',
-    old_secret: null,
-    old_secret_until: null,
-    failing_since: null,
-    created_at: 0,
-    updated_at: 0,
-  });
-  return id;
+async function webhook(owner_id: string = OWNER): Promise<string> {
+  const row = webhookRow({ owner_id });
+  await t.store.collection(webhooks).insert(row);
+  return row.id;
 }
 
 describe('creating', () => {
@@ -112,7 +43,7 @@ describe('creating', () => {
       created_at: 1_700_000_000,
     });
     expect(new Set(answers.map(({ json }) => json.data.id)).size).toBe(1);
-    expect(await store.collection(subscriptions).count()).toBe(1);
+    expect(await t.store.collection(subscriptions).count()).toBe(1);
     const named = await api('POST', { ...triple, event_name: 'orders' });
     expect(named.json.data.id).not.toBe(first.id);
   });

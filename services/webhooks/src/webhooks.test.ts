@@ -1,91 +1,34 @@
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import type { Principal } from '@wellspring/contract/principal';
+import { beforeEach, describe, expect, test } from '@jest/globals';
 import { newId } from '@wellspring/core/ids';
-import { silentLog } from '@wellspring/core/log';
-import { createSeal } from '@wellspring/core/seal';
-import { createRouter } from '@wellspring/http/bind';
-import { PRINCIPAL_HEADER, signPrincipal } from '@wellspring/http/principal';
-import { createEmbeddedPubSub } from '@wellspring/pubsub/embedded';
-import { DELIVERIES_DUE, type PubSub } from '@wellspring/pubsub/port';
-import { type Database, openDatabase } from '@wellspring/sqlite/database';
+import { DELIVERIES_DUE } from '@wellspring/pubsub/port';
+import type { Service } from '@wellspring/runtime/service';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import { type DeliveryRow, deliveries, webhooks } from '@wellspring/store/collections/webhooks';
-import { createEmbeddedStore } from '@wellspring/store/embedded';
-import type { Store } from '@wellspring/store/port';
 import { eventually } from '@wellspring/testing/eventually';
-import { createFakeClock, type FakeClock } from '@wellspring/testing/fake-clock';
-import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
+import { createFakeClock } from '@wellspring/testing/fake-clock';
+import { ALICE, BOB, callApi, ORG, seal, useHarness, user } from '@wellspring/testing/service-harness';
 import { createWebhooksService } from './service.ts';
 
-const ORG = 'o_0000000001';
-const user = (n: number, org_ids: string[] = []): Principal => ({
-  kind: 'user',
-  user_id: `u_000000000${n}`,
-  key_id: `key_000000000${n}`,
-  org_ids,
-});
-const [ALICE, BOB] = [user(1, [ORG]), user(2)];
 const HOOK = 'https://example.com/hook';
 
-const seal = createSeal(['a root key of the tests']);
-let directory: TempDir;
-let database: Database;
-let store: Store;
-let pubsub: PubSub;
-let clock: FakeClock;
-let server: Server;
+const t = useHarness(createFakeClock);
+let service: Service;
 /** Called when the service has read a webhook. */
 let onRead: (id: string) => Promise<unknown>;
 
-beforeEach(async () => {
-  directory = await tempDir();
-  database = openDatabase(join(directory.path, 'wellspring.db'));
-  store = createEmbeddedStore(database);
-  pubsub = createEmbeddedPubSub({ log: silentLog });
-  clock = createFakeClock();
+beforeEach(() => {
   onRead = async () => {};
-  const { collection } = store;
+  const { collection } = t.store;
   const watched: typeof collection = (definition) => {
     const rows = collection(definition);
     if (definition.name !== webhooks.name) return rows;
     return { ...rows, get: async (id) => onRead(id).then(() => rows.get(id)) };
   };
-  const { routes } = createWebhooksService({
-    store: { ...store, collection: watched },
-    pubsub,
-    clock,
-    seal,
-  });
-  const principalKeys = seal.keysFor('principal');
-  server = createServer(createRouter(routes!, { principalKeys, log: silentLog }));
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-});
-afterEach(async () => {
-  await new Promise((resolve) => {
-    server.close(resolve);
-    server.closeAllConnections();
-  });
-  await store.close();
-  await database.close();
-  await directory.remove();
+  service = createWebhooksService({ ...t, store: { ...t.store, collection: watched } });
 });
 
-async function api(method: string, path: string, body?: object, as: Principal = ALICE) {
-  const { port } = server.address() as AddressInfo;
-  const response = await fetch(`http://127.0.0.1:${port}/v1${path}`, {
-    method,
-    headers: {
-      'content-type': 'application/json',
-      [PRINCIPAL_HEADER]: signPrincipal(as, seal.keysFor('principal')[0]!),
-    },
-    ...(body && { body: JSON.stringify(body) }),
-  });
-  const text = await response.text();
-  return { status: response.status, text, json: text === '' ? undefined : JSON.parse(text) };
-}
+const api = (method: string, path: string, body?: object, as = ALICE) =>
+  callApi(service, method, path, { body, as });
 
 const make = async (fields: object = {}, as = ALICE) =>
   (await api('POST', '/webhooks', { url: HOOK, ...fields }, as)).json.data;
@@ -105,14 +48,14 @@ async function delivery(webhookId: string, fields: Partial<DeliveryRow> = {}): P
     attempts: 10,
     due_at: null,
     waiting: null,
-    failed_at_ms: clock.now(),
+    failed_at_ms: t.clock.now(),
     log: [],
     created_at: 0,
     created_at_ms: 0,
     payload: '1',
     ...fields,
   };
-  await store.collection(deliveries).insert(row);
+  await t.store.collection(deliveries).insert(row);
   return row;
 }
 
@@ -124,10 +67,10 @@ describe('a webhook', () => {
     const rotated = (await api('POST', `/webhooks/${made.id}/rotate_secret`)).json.data;
     expect(rotated.secret).toMatch(/^whsec_/);
     expect(rotated.secret).not.toBe(made.secret);
-    const row = (await store.collection(webhooks).get(made.id))!;
+    const row = (await t.store.collection(webhooks).get(made.id))!;
     expect(seal.open(row.secret, made.id)).toBe(rotated.secret);
     expect(seal.open(row.old_secret!, made.id)).toBe(made.secret);
-    expect(row.old_secret_until).toBe(clock.now() + 24 * 3_600_000);
+    expect(row.old_secret_until).toBe(t.clock.now() + 24 * 3_600_000);
     expect(JSON.stringify(row)).not.toContain('whsec_');
     for (const [method, path, body] of [
       ['GET', `/webhooks/${made.id}`],
@@ -147,11 +90,11 @@ describe('a webhook', () => {
       description: null,
       url: HOOK,
     });
-    await store.collection(webhooks).patch(id, { failing_since: 1, active: false });
+    await t.store.collection(webhooks).patch(id, { failing_since: 1, active: false });
     await put({ name: 'three' });
-    expect(await store.collection(webhooks).get(id)).toMatchObject({ failing_since: 1, active: false });
+    expect(await t.store.collection(webhooks).get(id)).toMatchObject({ failing_since: 1, active: false });
     await put({ active: true });
-    expect(await store.collection(webhooks).get(id)).toMatchObject({ failing_since: null, active: true });
+    expect(await t.store.collection(webhooks).get(id)).toMatchObject({ failing_since: null, active: true });
     for (const url of ['ftp://example.com', 'example.com', 7, null]) {
       expect(await put({ url })).toMatchObject({ code: expect.any(String), param: 'url' });
     }
@@ -160,7 +103,7 @@ describe('a webhook', () => {
   test('is deleted with its subscriptions and deliveries', async () => {
     const [{ id }, other] = [await make(), await make()];
     for (const [n, listener_id] of [id, other.id].entries()) {
-      await store.collection(subscriptions).insert({
+      await t.store.collection(subscriptions).insert({
         id: `sub_000000000${n}`,
         owner_id: 'u_0000000001',
         user_id: 'u_0000000001',
@@ -174,8 +117,8 @@ describe('a webhook', () => {
     expect((await api('DELETE', `/webhooks/${id}`)).status).toBe(204);
     expect((await api('DELETE', `/webhooks/${id}`)).status).toBe(404);
     const left = await Promise.all([
-      store.collection(subscriptions).list(),
-      store.collection(deliveries).list(),
+      t.store.collection(subscriptions).list(),
+      t.store.collection(deliveries).list(),
     ]);
     expect(left.map((rows) => rows.length)).toEqual([1, 1]);
   });
@@ -206,15 +149,17 @@ describe('a webhook', () => {
       (await api('GET', path)).json.data.map(({ id }: { id: string }) => id);
     expect(await ids(`/orgs/${ORG}/webhooks`)).toEqual([ofOrg.id]);
     expect(await ids('/users/me/webhooks')).toEqual([own.id]);
-    expect((await api('GET', `/webhooks/${ofOrg.id}`, undefined, user(3, [ORG]))).status).toBe(200);
+    expect((await api('GET', `/webhooks/${ofOrg.id}`, undefined, user('u_0000000003', ORG))).status).toBe(
+      200,
+    );
   });
 });
 
 describe('manual deliveries', () => {
-  const get = (id: string) => store.collection(deliveries).get(id);
+  const get = (id: string) => t.store.collection(deliveries).get(id);
   const dueSignals = () => {
     let count = 0;
-    pubsub.subscribe(DELIVERIES_DUE, () => count++);
+    t.pubsub.subscribe(DELIVERIES_DUE, () => count++);
     return () => count;
   };
 
@@ -225,7 +170,7 @@ describe('manual deliveries', () => {
     expect([status, json.data.event_id, json.data.status]).toEqual([202, null, 'pending']);
     expect(await get(json.data.id)).toMatchObject({
       payload: '{"test":true}',
-      due_at: clock.now(),
+      due_at: t.clock.now(),
       emitter_id: null,
     });
     await eventually(() => signals() === 1);
@@ -241,9 +186,9 @@ describe('manual deliveries', () => {
     expect([status, json.data]).toMatchObject([202, { id: done.id, status: 'pending', attempts: 3 }]);
     // Retention starts anew: it must not be removed before it is delivered.
     expect(await get(done.id)).toMatchObject({
-      due_at: clock.now(),
+      due_at: t.clock.now(),
       attempts: 3,
-      created_at_ms: clock.now(),
+      created_at_ms: t.clock.now(),
     });
     expect((await api('POST', `/deliveries/${waiting.id}/resend`)).status).toBe(202);
     expect(await get(waiting.id)).toEqual(waiting);
@@ -252,7 +197,7 @@ describe('manual deliveries', () => {
   test('a resend does not change a delivery that is parked at the same time', async () => {
     const { id } = await make();
     const { id: pending } = await delivery(id, { status: 'pending', failed_at_ms: null });
-    onRead = () => store.collection(deliveries).patch(pending, { waiting: id });
+    onRead = () => t.store.collection(deliveries).patch(pending, { waiting: id });
     expect((await api('POST', `/deliveries/${pending}/resend`)).status).toBe(202);
     expect(await get(pending)).toMatchObject({ waiting: id, due_at: null });
   });
@@ -260,18 +205,18 @@ describe('manual deliveries', () => {
   test('recovery resends every delivery failed since then once, with a new count', async () => {
     const { id } = await make();
     const other = await make();
-    const old = await delivery(id, { failed_at_ms: clock.now() - 60_000 });
+    const old = await delivery(id, { failed_at_ms: t.clock.now() - 60_000 });
     await delivery(other.id);
     await delivery(id, { status: 'delivered', failed_at_ms: null });
     for (let n = 0; n < 1203; n++) await delivery(id);
-    const since = Math.floor(clock.now() / 1000) - 30;
+    const since = Math.floor(t.clock.now() / 1000) - 30;
     const recover = () => api('POST', `/webhooks/${id}/recover`, { since });
     expect(await recover()).toMatchObject({ status: 202, json: { data: { count: 1203 } } });
     expect(await recover()).toMatchObject({ status: 202, json: { data: { count: 0 } } });
-    const due = await store.collection(deliveries).list({ where: { due_at: { gt: 0 } } });
+    const due = await t.store.collection(deliveries).list({ where: { due_at: { gt: 0 } } });
     expect(due).toHaveLength(1203);
     expect(due.every((row) => row.status === 'pending' && row.attempts === 0)).toBe(true);
-    expect(due.every((row) => row.created_at_ms === clock.now())).toBe(true);
+    expect(due.every((row) => row.created_at_ms === t.clock.now())).toBe(true);
     expect(await get(old.id)).toEqual(old);
     for (const wrong of ['some day', '', true, undefined]) {
       expect(await api('POST', `/webhooks/${id}/recover`, { since: wrong })).toMatchObject({
