@@ -2,6 +2,7 @@ import { randomInt } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { type Backoff, backoff } from '@wellspring/core/backoff';
 import type { Log } from '@wellspring/core/log';
+import { isAtLeast } from '@wellspring/core/versions';
 import { withTimeout } from '@wellspring/core/with-timeout';
 import { type ChannelModel, connect } from 'amqplib';
 
@@ -20,7 +21,7 @@ const CONNECT_TIMEOUT_MS = 5_000;
 /** After two heartbeats without traffic the connection counts as lost. */
 const HEARTBEAT_SECONDS = 4;
 const CLOSE_TIMEOUT_MS = 2_000;
-const MIN_VERSION = [3, 10] as const;
+const MIN_VERSION = '3.10.0';
 
 /** Retrying does not help: credentials, permissions, an unknown vhost. */
 const REFUSED = /ACCESS.REFUSED|NOT.ALLOWED|Expected ConnectionOpenOk/i;
@@ -188,14 +189,8 @@ export function nodesOf(text: string): URL[] {
 /** Quorum queues support message TTLs since 3.10. */
 function assertVersion({ connection }: ChannelModel): void {
   const { product, version } = connection.serverProperties;
-  const [major = 0, minor = 0] = version.split('.').map(Number);
-  if (
-    product !== 'RabbitMQ' ||
-    major > MIN_VERSION[0] ||
-    (major === MIN_VERSION[0] && minor >= MIN_VERSION[1])
-  )
-    return;
-  throw new VersionTooOld(`Version ${version} is too old; at least ${MIN_VERSION.join('.')} is required.`);
+  if (product !== 'RabbitMQ' || isAtLeast(version, MIN_VERSION)) return;
+  throw new VersionTooOld(`Version ${version} is too old; at least ${MIN_VERSION} is required.`);
 }
 
 const reasonOf = (error: unknown): string =>

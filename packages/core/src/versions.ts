@@ -9,6 +9,10 @@ export function isSemver(text: string): boolean {
   return parsed !== null && text === [parsed.version, parsed.build.join('.')].filter(Boolean).join('+');
 }
 
+/** The version may have more or fewer parts than three, as `4.1` or `3.13.7+1`. */
+export const isAtLeast = (version: string, minimum: string): boolean =>
+  semver.gte(semver.coerce(version) ?? '0.0.0', minimum);
+
 export const isVersionRange = (text: string): boolean => semver.validRange(text, { loose: true }) !== null;
 
 /** The versions in a range, newest first. */
