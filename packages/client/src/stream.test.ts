@@ -3,11 +3,11 @@ import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { type Client, createClient } from './client.ts';
-import { createSseParser, type Frame } from './sse-parser.ts';
+import { createEventReader } from './stream.ts';
 
-describe('the parser', () => {
-  test('reads the same frames wherever the text is cut, with any line ends', () => {
-    const frame = fc.record<Frame>(
+describe('the reader', () => {
+  test('reads the same events wherever the text is cut, with any line ends', () => {
+    const frame = fc.record(
       { id: fc.stringMatching(/^\d+-\d$/), data: fc.stringMatching(/^[ -~]{0,20}$/), retry: fc.nat() },
       { requiredKeys: ['id'] },
     );
@@ -24,11 +24,14 @@ describe('the parser', () => {
           })
           .join('');
         const at = [0, ...places.filter((place) => place < text.length).sort((a, b) => a - b), text.length];
-        const parse = createSseParser();
+        const retries: number[] = [];
+        const read = createEventReader((ms) => retries.push(ms));
         const pieces = at.slice(1).map((end, i) => text.slice(at[i], end));
         // A CR at the very end is only known to be a line end when something follows it.
-        const read = [...pieces, ':end'].flatMap((piece) => parse(piece));
-        expect(read).toEqual(frames);
+        const events = [...pieces, ':end'].flatMap((piece) => read(piece));
+        const expected = frames.filter(({ data }) => data !== undefined);
+        expect(events).toEqual(expected.map(({ id, data }) => ({ id, data })));
+        expect(retries).toEqual(frames.flatMap(({ retry }) => retry ?? []));
       }),
     );
   });

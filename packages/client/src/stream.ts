@@ -1,6 +1,6 @@
 import { systemClock } from '@wellspring/core/clock';
+import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { ApiError } from './api-error.ts';
-import { createSseParser } from './sse-parser.ts';
 
 /** The server writes at least every 15 s; a connection silent for so long is dead. */
 const SILENCE_MS = 45_000;
@@ -49,11 +49,11 @@ export async function openStream<T>(options: StreamOptions): Promise<AsyncIterab
     let response: Response | undefined = first;
     try {
       while (response) {
-        const parse = createSseParser();
+        const read = createEventReader((ms) => {
+          retryMs = ms;
+        });
         for await (const piece of piecesOf(response, SILENCE_MS)) {
-          for (const { id, data, retry } of parse(piece)) {
-            retryMs = retry ?? retryMs;
-            if (data === undefined) continue;
+          for (const { id, data } of read(piece)) {
             lastEventId = id ?? lastEventId;
             yield JSON.parse(data) as T;
           }
@@ -77,6 +77,16 @@ export async function openStream<T>(options: StreamOptions): Promise<AsyncIterab
     },
   };
   return stream;
+}
+
+/** Gives the events that a piece of the stream completes; a piece may end anywhere. */
+export function createEventReader(onRetry: (ms: number) => void): (piece: string) => EventSourceMessage[] {
+  const events: EventSourceMessage[] = [];
+  const parser = createParser({ onEvent: (event) => events.push(event), onRetry });
+  return (piece) => {
+    parser.feed(piece);
+    return events.splice(0);
+  };
 }
 
 /** The text of a body until it ends, for whatever reason. */

@@ -115,6 +115,7 @@ export const noCycles: Rule = ({ files }) => {
 
 /** The sole importer of each library: the only files, besides tests, that may import it. */
 export const IMPORTERS: Record<string, string> = {
+  'eventsource-parser': 'packages/client/src/stream.ts',
   express: 'packages/http/src/bind.ts',
   undici: 'packages/http/src/egress.ts',
   ajv: 'packages/contract/src/validate.ts',
