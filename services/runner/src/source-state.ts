@@ -3,22 +3,20 @@ import type { HookName } from '@wellspring/contract/definition';
 import { ownHostOf } from '@wellspring/contract/endpoint-url';
 import type { HttpReply, RecordJob, RunJob } from '@wellspring/contract/messages';
 import { newId } from '@wellspring/core/ids';
-import { Unavailable } from '@wellspring/core/unavailable';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { Executor, Result, Task } from '@wellspring/sandbox/port';
-import { type EmitterStateRow, states } from '@wellspring/store/collections/states';
 import type { Deployed } from './catalog.ts';
-import { type Outcome, prepareCommit } from './commit.ts';
-import { type CommitGroup, createCommitGroup, type Part } from './commit-group.ts';
+import type { Outcome } from './commit.ts';
 import { prepareRecord } from './commit-record.ts';
 import { isCommitted } from './committed.ts';
 import { executeRun } from './execute-run.ts';
 import { isOvertaken, runTrigger } from './job-trigger.ts';
-import { commitSets, type DbSet, type Live, liveState, setDb } from './live-state.ts';
+import { type DbSet, type Live, setDb } from './live-state.ts';
 import type { OutboxRelay } from './outbox-relay.ts';
 import type { OwnerCosts } from './owner-costs.ts';
 import type { OwnerNetworks } from './owner-networks.ts';
 import { type RunContext, SOURCE_TYPES, type SourceType, skippedTick, triggerEvent } from './records.ts';
+import { type CommitOptions, createStateCommits, Fenced } from './state-commits.ts';
 import type { UsageMeter } from './usage.ts';
 
 /** Shared by the source states of a runner. */
@@ -69,25 +67,8 @@ export interface RunOptions {
   hasEvents: boolean;
 }
 
-/** The state at hand is stale: another runner owns the source, or a write failed. The run is redelivered. */
-export class Fenced extends Unavailable {
-  override readonly name = 'Fenced';
-}
-
 /** Hooks are not redelivered; their commit is retried when a concurrent run fails to commit. */
 const MAX_HOOK_COMMITS = 3;
-
-interface CommitOptions {
-  deployed: Deployed;
-  shard: string;
-  hop: number;
-  traceId: string;
-  /** The run was started by a record of `$errors` or `$logs`. */
-  handlesRecords: boolean;
-  logsWanted: boolean;
-  event: () => unknown;
-  durationMs: number;
-}
 
 const bytesOf = ({ emits, logs }: Outcome): number =>
   emits.reduce((sum, { payload }) => sum + payload.length, 0) +
@@ -101,28 +82,9 @@ const costOf = (outcome: Outcome, result: Result) => ({
 });
 
 export function createSourceState(sourceId: string, deps: SourceStateDeps): SourceState {
-  const { store, executor, clock, call, relay, meter, costs, networks, log } = deps;
-  const stateRows = store.collection(states);
-  let loading: Promise<Live> | undefined;
+  const { executor, clock, call, relay, meter, costs, networks, log } = deps;
+  const { load, join, commit, forget, isForgotten } = createStateCommits(sourceId, deps);
   let active = 0;
-  let forgotten = false;
-
-  /** The live state; reread from the store after a failed commit. */
-  async function load(): Promise<Live> {
-    loading ??= stateRows.getVersioned(sourceId).then((found) => liveState(sourceId, found));
-    const current = loading;
-    const reread = () => {
-      if (loading === current) loading = undefined;
-      return load();
-    };
-    try {
-      const live = await current;
-      return live.stale ? await reread() : live;
-    } catch (error) {
-      if (loading === current) loading = undefined;
-      throw error;
-    }
-  }
 
   async function working<T>(work: () => Promise<T>): Promise<T> {
     active += 1;
@@ -131,75 +93,6 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
     } finally {
       active -= 1;
     }
-  }
-
-  /** Writes the commit group of a turn. Later runs build on a state ahead of the stored one. */
-  function flush(live: Live): void {
-    const { group } = live;
-    if (!group) return;
-    live.group = undefined;
-    const ifVersion = live.version;
-    live.version += 1;
-    const { commit: rows, outbox } = group.close(live.row, ifVersion, clock.now());
-    const written = (async () => {
-      let done = false;
-      try {
-        if (!forgotten && !live.stale) done = await store.commitRun(rows);
-      } finally {
-        if (!done) live.stale = true;
-      }
-      if (!done)
-        throw new Fenced(`The state of ${sourceId} was changed by another runner or could not be written`);
-      relay.wake(sourceId);
-    })();
-    group.settle(
-      written,
-      written.then(() => outbox && relay.publish(outbox)),
-    );
-  }
-
-  /**
-   * Adds a part to the commit group of this turn. The part must have been built from the live state in the same turn.
-   * @throws Fenced
-   */
-  function join(live: Live, ownerId: string, state: EmitterStateRow, part: Part): CommitGroup {
-    if (forgotten) throw new Fenced(`The source ${sourceId} was deleted`);
-    if (live.stale) throw new Fenced(`An earlier commit of ${sourceId} failed`);
-    if (live.group && !live.group.takes(part)) flush(live);
-    if (!live.group) {
-      live.group = createCommitGroup(sourceId, ownerId);
-      setImmediate(() => flush(live));
-    }
-    live.group.add(part);
-    live.row = state;
-    return live.group;
-  }
-
-  /** Starts the commit of a run; undefined for a duplicate of a committed run. */
-  function commit(
-    live: Live,
-    run: RunContext,
-    outcome: Outcome,
-    sets: readonly DbSet[],
-    { deployed, shard, hop, traceId, handlesRecords, logsWanted, event, durationMs }: CommitOptions,
-  ): CommitGroup | undefined {
-    const { run_id } = run;
-    if (isCommitted(live.row.committed, run_id, shard)) return undefined;
-    const { state, events, logs, emitted } = prepareCommit({
-      state: live.row,
-      run,
-      outcome,
-      strategy: deployed.deployment.definition.dedupe,
-      shard,
-      hop,
-      triggerEvent: event,
-      handlesRecords,
-      logsWanted,
-      durationMs,
-      now: clock.now(),
-    });
-    const part = { run_id, trace_id: traceId, hop, events, logs, emitted };
-    return join(live, deployed.source.owner_id, { ...state, db: commitSets(live, sets) }, part);
   }
 
   /** Like `commit`; resolves when the message is published, too. */
@@ -303,9 +196,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
   }
 
   return {
-    forget() {
-      forgotten = true;
-    },
+    forget,
 
     get busy() {
       return active > 0;
@@ -383,7 +274,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
             })?.written;
             return result.ok ? undefined : result.error;
           } catch (error) {
-            if (!(error instanceof Fenced) || forgotten || attempt === MAX_HOOK_COMMITS) throw error;
+            if (!(error instanceof Fenced) || isForgotten() || attempt === MAX_HOOK_COMMITS) throw error;
           }
         }
       }),
