@@ -1,6 +1,7 @@
 import { Unavailable } from '@wellspring/core/unavailable';
-import type { Collection, Store } from '@wellspring/store/port';
-import { type AttemptsRow, attempts, type OverflowRow, overflow } from './collections.ts';
+import type { Store } from '@wellspring/store/port';
+import { attempts, type OverflowRow, overflow } from './collections.ts';
+import { failuresOf } from './failed-attempts.ts';
 
 export interface OverflowJob {
   id: string;
@@ -215,14 +216,4 @@ export function createOverflow(
     },
     settled: () => writes,
   };
-}
-
-/** Failed attempts by job id. */
-export async function failuresOf(
-  rows: Collection<AttemptsRow>,
-  jobs: readonly { id: string }[],
-): Promise<Map<string, number>> {
-  if (jobs.length === 0) return new Map();
-  const found = await rows.list({ where: { id: { in: jobs.map(({ id }) => id) } }, limit: jobs.length });
-  return new Map(found.map(({ id, attempts: failures }) => [id, failures]));
 }

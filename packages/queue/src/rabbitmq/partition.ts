@@ -13,8 +13,10 @@ import { createLru } from '@wellspring/core/lru';
 import { parseOrderingKey } from '@wellspring/core/ordering-key';
 import type { Store } from '@wellspring/store/port';
 import { attempts, purges } from './collections.ts';
+import { createArrivals, failuresOf } from './failed-attempts.ts';
+import { acknowledge, createJobsInMemory } from './jobs-in-memory.ts';
 import { fromMessage, type JobMessage } from './message.ts';
-import { createOverflow, failuresOf } from './overflow.ts';
+import { createOverflow } from './overflow.ts';
 import { PREFETCH, type ReceivedJob, slowJobsByKey } from './received-job.ts';
 
 export interface Partition {
@@ -73,9 +75,8 @@ export function openPartition(
 ): Partition {
   const attemptRows = store.collection(attempts);
   const purgeRows = store.collection(purges);
-  const jobs = new Map<string, ReceivedJob>();
-  const counts = new Map<string, number>();
-  let bytes = 0;
+  const memory = createJobsInMemory();
+  const { jobs, remove } = memory;
   const finished = createLru<true>(MAX_FINISHED_IDS);
   /** Ids of first deliveries that were lost with their channel before they were handed out. */
   let firstDeliveries = new Set<string>();
@@ -85,9 +86,6 @@ export function openPartition(
   let channel: Channel | undefined;
   let consumer: RecoveringChannel | undefined;
   let idle: (() => void) | undefined;
-  /** Redelivered messages, and those after them, wait until their failed attempts are loaded. */
-  let unresolved: { from: Channel; message: ConsumeMessage }[] = [];
-  let isLookingUp = false;
   let isReleasing = false;
 
   /** Writes in progress; a release waits for them. */
@@ -109,90 +107,26 @@ export function openPartition(
     return undefined;
   }
 
+  const maxInMemory = () => (isUnderMemoryPressure() ? MAX_IN_MEMORY_UNDER_PRESSURE : MAX_IN_MEMORY_PER_KEY);
   const overflow = createOverflow(
+    { store, name, persist, maxInMemory },
     {
-      store,
-      name,
-      persist,
-      maxInMemory: () => (isUnderMemoryPressure() ? MAX_IN_MEMORY_UNDER_PRESSURE : MAX_IN_MEMORY_PER_KEY),
-    },
-    {
-      countInMemory: (key) => counts.get(key) ?? 0,
+      countInMemory: memory.countOf,
       isKnown: (id) => jobs.has(id) || finished.has(id),
       loaded({ published_at: at, ...row }, failures) {
-        if (!isReleasing) add({ ...row, at }, failures, undefined);
+        if (!isReleasing) enqueue(memory.add({ ...row, at }, failures, undefined));
       },
     },
   );
 
-  function add(
-    { id, key, payload, at, redelivered }: Omit<JobMessage, 'purge'>,
-    failures: number,
-    delivery: ReceivedJob['delivery'],
-  ): void {
-    const job: ReceivedJob = {
-      id,
-      seq: 0,
-      key,
-      attempts: failures,
-      publishedAt: at,
-      payload,
-      redelivered,
-      stored: !delivery,
-      delivery,
-      duplicates: [],
-      out: false,
-      outAt: 0,
-      isDone: false,
-      arrivedAt: performance.now(),
-    };
-    jobs.set(id, job);
-    counts.set(key, (counts.get(key) ?? 0) + 1);
-    bytes += payload.length;
-    enqueue(job);
-  }
-
-  function remove({ id, key, payload }: ReceivedJob): void {
-    if (!jobs.delete(id)) return;
-    bytes -= payload.length;
-    const left = counts.get(key)! - 1;
-    if (left > 0) counts.set(key, left);
-    else counts.delete(key);
-  }
-
-  function acknowledge(job: ReceivedJob): void {
-    for (const { channel: from, message } of job.duplicates) ack(from, message);
-    if (job.delivery) ack(job.delivery.channel, job.delivery.message);
-    Object.assign(job, { delivery: undefined, duplicates: [] });
-  }
-
   const isPurging = (key: string) => [...purging.values()].some((sourceId) => belongsTo(key, sourceId));
 
-  function onMessage(from: Channel, message: ConsumeMessage): void {
-    if (!message.fields.redelivered && unresolved.length === 0 && !isLookingUp) {
-      arrive(from, message, new Map());
-      return;
-    }
-    unresolved.push({ from, message });
-    if (!isLookingUp) void lookUpFailures();
-  }
-
-  async function lookUpFailures(): Promise<void> {
-    isLookingUp = true;
-    while (unresolved.length > 0 && !closing.signal.aborted) {
-      // Messages of one event loop turn share a query.
-      await new Promise(setImmediate);
-      const batch = unresolved;
-      unresolved = [];
-      const unknown = batch.filter(
-        ({ message: { fields, properties } }) => fields.redelivered && !jobs.has(properties.messageId),
-      );
-      const ids = unknown.map(({ message }) => ({ id: String(message.properties.messageId) }));
-      const failures = await persist('load attempts', () => failuresOf(attemptRows, ids));
-      if (failures) for (const { from, message } of batch) arrive(from, message, failures);
-    }
-    isLookingUp = false;
-  }
+  const arrivals = createArrivals({
+    isInMemory: (id) => jobs.has(id),
+    load: (ids) => persist('load attempts', () => failuresOf(attemptRows, ids)),
+    arrive,
+    closing: closing.signal,
+  });
 
   function arrive(from: Channel, message: ConsumeMessage, failures: Map<string, number>): void {
     // The message of a lost channel is redelivered, here or to another process.
@@ -226,7 +160,7 @@ export function openPartition(
         overflow.refill(key);
       });
     } else {
-      add(job, failures.get(id) ?? 0, { channel: from, message });
+      enqueue(memory.add(job, failures.get(id) ?? 0, { channel: from, message }));
     }
   }
 
@@ -273,11 +207,11 @@ export function openPartition(
         await declare(made);
         await made.prefetch(PREFETCH);
         channel = made;
-        await consume(made, queue, (message) => onMessage(made, message));
+        await consume(made, queue, (message) => arrivals.onMessage(made, message));
       },
       lost() {
         channel = undefined;
-        unresolved = [];
+        arrivals.clear();
         // The broker redelivers waiting jobs in the same order; jobs that are out continue.
         const isLost = (job: ReceivedJob) => jobs.get(job.id) === job && !job.stored && !job.out;
         const dropped = drop(() => true, isLost);
@@ -294,14 +228,13 @@ export function openPartition(
     const late: string[] = [];
     let [kept, last] = [0, 0];
     const tail = new Set<ReceivedJob>();
-    const max = isUnderMemoryPressure() ? MAX_IN_MEMORY_UNDER_PRESSURE : MAX_IN_MEMORY_PER_KEY;
     for (const [i, job] of chosen.entries()) {
       if (job.isDone) late.push(job.id);
       // Lost with its channel: it is in the overflow, and its redelivery is a duplicate.
       if (jobs.get(job.id) !== job) continue;
       job.stored = true;
       acknowledge(job);
-      if (job.out || (tail.size === 0 && kept < max)) {
+      if (job.out || (tail.size === 0 && kept < maxInMemory())) {
         kept += 1;
         last = seqs[i]!;
       } else tail.add(job);
@@ -322,7 +255,7 @@ export function openPartition(
       return isReleasing;
     },
     get bytes() {
-      return bytes;
+      return memory.bytes;
     },
     done,
     forget(gone) {
