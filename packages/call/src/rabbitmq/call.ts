@@ -9,12 +9,11 @@ import type { Amqp } from '@wellspring/amqp/client';
 import { newSecret } from '@wellspring/core/ids';
 import type { Log } from '@wellspring/core/log';
 import { createLru } from '@wellspring/core/lru';
-import { Problem } from '@wellspring/core/problem';
 import { type Call, CallFailed } from '../port.ts';
+import { createPendingRequests } from './pending-requests.ts';
 import { createRegistry } from './registry.ts';
-import { decodeAnswer, encode, encodeAnswer, encodeFailure } from './wire.ts';
-
-type Serve = (message: never, key: string | undefined) => Promise<unknown>;
+import { createResponder, type Serve } from './responder.ts';
+import { DISCOVER, decodeAnswer, encode, REPLY_TO, UNKNOWN, WORKING } from './wire.ts';
 
 export interface RabbitCallOptions {
   amqp: Amqp;
@@ -29,29 +28,9 @@ export interface RabbitCallOptions {
   ownerOf(key: string): Promise<string | undefined>;
 }
 
-const REPLY_TO = 'amq.rabbitmq.reply-to';
 /** Retry delay while no server is known or nobody owns the key. */
 const RETRY_DELAY_MS = 50;
-/** Interval of probes to the servers of pending requests. */
-const PROBE_INTERVAL_MS = 1_000;
 const MAX_LAST_OWNERS = 10_000;
-const PROBE = 'probe';
-/** Replies to a probe: the request is unknown, or in progress. */
-const UNKNOWN = 'unknown';
-const WORKING = 'working';
-/** Without a reply to probes for this long, the server's queue is lost with its node. */
-const PROBE_TIMEOUT_MS = 5_000;
-/** Message type of discovery; `discover:<address>` is the correlation id of the replies. */
-const DISCOVER = 'discover';
-
-interface PendingRequest {
-  queue: string;
-  since: number;
-  /** performance.now() of the last reply to a probe. */
-  heardAt: number;
-  settle(how: { content: Buffer } | 'returned' | 'lost'): void;
-}
-
 /**
  * Requests and replies over RabbitMQ's direct reply-to; nothing is durable. A request without a server is retried until
  * its deadline; one whose server has died fails within about a second.
@@ -67,11 +46,8 @@ export function createRabbitCall({
   keyed,
   ownerOf,
 }: RabbitCallOptions): Call {
-  const waiting = new Map<string, PendingRequest>();
   const replyAddresses = new Map<string, (message: unknown) => void>();
   const served = new Map<string, { handler: Serve; channel: RecoveringChannel }>();
-  /** Correlation ids of requests in progress here. */
-  const working = new Set<string>();
   /** Reply-to address of this process's channel; undefined while there is none. */
   let ownReplyTo: string | undefined;
   let isClosed = false;
@@ -82,20 +58,22 @@ export function createRabbitCall({
     publish(exchange, address, Buffer.alloc(0), { correlationId, replyTo: REPLY_TO, type: DISCOVER });
   });
 
+  const send = (queue: string, content: Buffer, options: Options.Publish) =>
+    publish('', queue, content, options);
+  const pending = createPendingRequests(send, registry.remove);
+  const answer = createResponder(send, log);
+
   const channel = amqp.openChannel({
     name: 'call',
     async setup(channel) {
-      channel.on('return', ({ properties: { correlationId } }) =>
-        waiting.get(correlationId)?.settle('returned'),
-      );
+      channel.on('return', ({ properties: { correlationId } }) => pending.settle(correlationId, 'returned'));
       await declare(channel);
       await consume(channel, REPLY_TO, onReply, { noAck: true });
       ownReplyTo = await resolveReplyTo(channel);
     },
     lost() {
       ownReplyTo = undefined;
-      // Replies to the lost channel are lost.
-      for (const one of [...waiting.values()]) one.settle('lost');
+      pending.lost();
     },
   });
 
@@ -117,8 +95,8 @@ export function createRabbitCall({
       return;
     }
     if (deliver) deliver(JSON.parse(content.toString()));
-    else if (type === WORKING) heard(correlationId);
-    else waiting.get(correlationId)?.settle(type === UNKNOWN ? 'lost' : { content });
+    else if (type === WORKING) pending.heard(correlationId);
+    else pending.settle(correlationId, type === UNKNOWN ? 'lost' : { content });
   }
 
   /** A message that cannot be sent is lost, like one without a receiver. */
@@ -130,74 +108,8 @@ export function createRabbitCall({
     }
   }
 
-  const send = (queue: string, content: Buffer, options: Options.Publish) =>
-    publish('', queue, content, options);
-
-  function heard(correlationId: string): void {
-    const one = waiting.get(correlationId);
-    if (one) one.heardAt = performance.now();
-  }
-
   /** Routing key of the servers of an address, or of the one server that owns the request's key. */
   const routeOf = (address: string, owner: string) => (keyed.has(address) ? `${address}@${owner}` : address);
-
-  const prober = setInterval(() => {
-    const now = performance.now();
-    for (const [id, { queue, since, heardAt, settle }] of waiting) {
-      if (now - since < PROBE_INTERVAL_MS) continue;
-      if (now - heardAt > PROBE_TIMEOUT_MS) {
-        settle('returned');
-        continue;
-      }
-      send(queue, Buffer.alloc(0), {
-        mandatory: true,
-        correlationId: id,
-        replyTo: REPLY_TO,
-        type: PROBE,
-      });
-    }
-  }, PROBE_INTERVAL_MS);
-  prober.unref();
-
-  /** Sends a request once. @returns the reply; undefined: nobody received it */
-  function ask(
-    { route, queue }: { route: string; queue: string },
-    address: string,
-    content: Buffer,
-    deadline: AbortSignal,
-  ): Promise<Buffer | undefined> {
-    if (!channel.current) return Promise.resolve(undefined);
-    const id = newSecret();
-    return new Promise<Buffer | undefined>((resolve, reject) => {
-      const since = performance.now();
-      const end = () => {
-        waiting.delete(id);
-        deadline.removeEventListener('abort', late);
-      };
-      const late = () => {
-        end();
-        reject(new CallFailed(`The server of ${address} did not reply in time.`));
-      };
-      if (deadline.aborted) return late();
-      deadline.addEventListener('abort', late, { once: true });
-      waiting.set(id, {
-        queue,
-        since,
-        heardAt: since,
-        settle(how) {
-          end();
-          if (how === 'returned') registry.remove(route, queue);
-          if (how === 'lost')
-            reject(new CallFailed(`A connection to RabbitMQ was lost before ${address} replied.`));
-          // A returned probe: the server that received the request is gone.
-          else if (how === 'returned' && performance.now() - since >= PROBE_INTERVAL_MS) {
-            reject(new CallFailed(`The server of ${address} is gone.`));
-          } else resolve(how === 'returned' ? undefined : how.content);
-        },
-      });
-      send(queue, content, { mandatory: true, correlationId: id, replyTo: REPLY_TO });
-    });
-  }
 
   /** Last known owners, for the time in which the owner is unknown. */
   const lastOwners = createLru<string>(MAX_LAST_OWNERS);
@@ -229,38 +141,6 @@ export function createRabbitCall({
       deadline.addEventListener('abort', done, { once: true });
     });
 
-  async function answer(
-    { content, properties }: ConsumeMessage,
-    handler: Serve,
-    address: string,
-    queue: string,
-  ): Promise<void> {
-    const { replyTo, correlationId, type } = properties;
-    if (typeof replyTo !== 'string') return;
-    if (type === DISCOVER) {
-      send(replyTo, Buffer.from(queue), { correlationId });
-      return;
-    }
-    if (type === PROBE) {
-      // Unknown: the request or its reply was lost with a connection of this process.
-      send(replyTo, Buffer.alloc(0), { correlationId, type: working.has(correlationId) ? WORKING : UNKNOWN });
-      return;
-    }
-    working.add(correlationId);
-    let reply: Buffer;
-    try {
-      const { message, key } = JSON.parse(content.toString()) as { message: unknown; key?: string };
-      reply = encodeAnswer(await handler(message as never, key));
-    } catch (error) {
-      if (!(error instanceof Problem)) {
-        log.error({ address, error: error instanceof Error ? error.stack : String(error) }, 'call.failed');
-      }
-      reply = encodeFailure(error);
-    }
-    working.delete(correlationId);
-    send(replyTo, reply, { correlationId });
-  }
-
   return {
     async request(address, message, { key, deadlineMs }) {
       const deadline = AbortSignal.timeout(deadlineMs);
@@ -274,7 +154,8 @@ export function createRabbitCall({
       while (!deadline.aborted && !isClosed) {
         const route = await routeFor(address, key);
         const queue = route && registry.find(route);
-        const reply = queue && (await ask({ route, queue }, address, content, deadline));
+        const reply =
+          queue && channel.current && (await pending.ask({ route, queue }, address, content, deadline));
         if (reply) return decodeAnswer(reply, address);
         await retryDelay(deadline);
       }
@@ -345,7 +226,7 @@ export function createRabbitCall({
 
     async close() {
       isClosed = true;
-      clearInterval(prober);
+      pending.close();
       for (const { channel } of served.values()) await channel.close();
       for (const deliver of replyAddresses.values()) deliver(undefined);
       replyAddresses.clear();

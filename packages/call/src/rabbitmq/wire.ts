@@ -2,6 +2,16 @@ import { Problem } from '@wellspring/core/problem';
 import type { ProblemCode } from '@wellspring/core/problem-codes';
 import { CallFailed } from '../port.ts';
 
+/** RabbitMQ replaces it by the address of the sender's channel. */
+export const REPLY_TO = 'amq.rabbitmq.reply-to';
+/** Message type of discovery; `discover:<address>` is the correlation id of the replies. */
+export const DISCOVER = 'discover';
+/** Message type that asks whether a request is still in progress. */
+export const PROBE = 'probe';
+/** Replies to a probe: the request is unknown, or in progress. */
+export const UNKNOWN = 'unknown';
+export const WORKING = 'working';
+
 interface Reply {
   answer?: unknown;
   problem?: {
