@@ -1,17 +1,18 @@
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { RequestListener } from 'node:http';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { endpoints } from '@wellspring/contract/endpoints/all';
 import { silentLog } from '@wellspring/core/log';
 import { conflict, tooManyRequests } from '@wellspring/core/problem';
 import { createRouter, type Route, route } from '@wellspring/http/bind';
 import { PRINCIPAL_HEADER, signPrincipal } from '@wellspring/http/principal';
+import { type HttpServer, startHttpServer } from '@wellspring/testing/http';
 import { ApiError } from './api-error.ts';
 import { type Client, createClient, createOperatorClient } from './client.ts';
 
 const KEY = Buffer.alloc(32, 1);
 const seen: { headers: Record<string, unknown>; params: unknown; input: unknown }[] = [];
-let server: Server;
+let server: HttpServer;
+let listener: RequestListener;
 let url: string;
 let client: Client;
 
@@ -19,23 +20,19 @@ let client: Client;
 async function serve(routes: Route[]) {
   const router = createRouter(routes, { principalKeys: [KEY], log: silentLog });
   const principal = signPrincipal({ kind: 'user', user_id: 'u_1', key_id: 'key_1', org_ids: [] }, KEY);
-  server.on('request', (req, res) => {
+  listener = (req, res) => {
     if (req.headers.authorization === 'Bearer good') req.headers[PRINCIPAL_HEADER] = principal;
     router(req, res);
-  });
+  };
 }
 
 beforeEach(async () => {
   seen.length = 0;
-  server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  server = await startHttpServer((req, res) => listener(req, res));
+  url = server.url;
   client = createClient({ url, key: 'good' });
 });
-afterEach(async () => {
-  server.closeAllConnections();
-  await new Promise((resolve) => server.close(resolve));
-});
+afterEach(() => server.close());
 
 const subscription = {
   id: 'sub_1',
@@ -133,7 +130,7 @@ describe('an error', () => {
   });
 
   test('of something in between is an ApiError too', async () => {
-    server.on('request', (_, res) => res.writeHead(502).end('<html>bad gateway</html>'));
+    listener = (_, res) => res.writeHead(502).end('<html>bad gateway</html>');
     const error = await failure(client.getMe());
     expect(error).toBeInstanceOf(ApiError);
     expect(error).toMatchObject({ status: 502, code: 'unknown', message: 'The server answered 502.' });

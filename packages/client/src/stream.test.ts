@@ -1,6 +1,6 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { type HttpServer, startHttpServer } from '@wellspring/testing/http';
 import fc from 'fast-check';
 import { type Client, createClient } from './client.ts';
 import { createEventReader } from './stream.ts';
@@ -38,7 +38,7 @@ describe('the reader', () => {
 });
 
 describe('a stream', () => {
-  let server: Server;
+  let server: HttpServer;
   let client: Client;
   let connections: { req: IncomingMessage; res: ServerResponse }[];
   let onConnection: (res: ServerResponse, n: number) => void;
@@ -47,7 +47,7 @@ describe('a stream', () => {
   beforeEach(async () => {
     connections = [];
     newest = ['5-0'];
-    server = createServer((req, res) => {
+    server = await startHttpServer((req, res) => {
       if (!req.url!.includes('/sse')) {
         res.end(JSON.stringify({ page_info: {}, data: newest.map((id) => ({ id })) }));
         return;
@@ -55,14 +55,9 @@ describe('a stream', () => {
       connections.push({ req, res });
       onConnection(res, connections.length);
     });
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    const { port } = server.address() as AddressInfo;
-    client = createClient({ url: `http://127.0.0.1:${port}`, key: 'k' });
+    client = createClient({ url: server.url, key: 'k' });
   });
-  afterEach(async () => {
-    server.closeAllConnections();
-    await new Promise((resolve) => server.close(resolve));
-  });
+  afterEach(() => server.close());
 
   const open = (res: ServerResponse) => {
     res.writeHead(200, { 'content-type': 'text/event-stream' }).write('retry: 1\n\n:sse-handshake\n\n');

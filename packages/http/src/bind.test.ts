@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
-import { createServer, request as httpRequest, type IncomingHttpHeaders, type Server } from 'node:http';
-import { type AddressInfo, connect } from 'node:net';
+import { connect } from 'node:net';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import type { Principal } from '@wellspring/contract/principal';
 import type { Log } from '@wellspring/core/log';
 import { conflict } from '@wellspring/core/problem';
+import { type HttpServer, type RequestOptions, send, startHttpServer } from '@wellspring/testing/http';
 import { createRouter, route } from './bind.ts';
 import { PRINCIPAL_HEADER, signPrincipal } from './principal.ts';
 import {
@@ -52,62 +52,28 @@ const router = createRouter(
   { principalKeys: [randomBytes(32), key], log },
 );
 
-let server: Server;
-let port: number;
+let server: HttpServer;
 beforeAll(async () => {
-  server = createServer(router);
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  port = (server.address() as AddressInfo).port;
+  server = await startHttpServer(router);
 });
-afterAll(() => {
-  server.closeAllConnections();
-  return new Promise<void>((resolve) => void server.close(() => resolve()));
-});
+afterAll(() => server.close());
 beforeEach(() => {
   seen = undefined;
   logged.length = 0;
 });
 
-interface Answer {
-  status: number;
-  headers: IncomingHttpHeaders;
-  text: string;
-  // biome-ignore lint/suspicious/noExplicitAny: whatever came
-  json: any;
-}
-
-function call(
+const call = (
   method: string,
   path: string,
-  {
-    headers = {},
+  { headers = {}, body, principal = ALICE }: RequestOptions & { principal?: Principal | null } = {},
+) =>
+  send(server.port, method, path, {
     body,
-    principal = ALICE,
-  }: { headers?: object; body?: string | Buffer; principal?: Principal | null } = {},
-): Promise<Answer> {
-  return new Promise((resolve, reject) => {
-    const signed = principal === null ? {} : { [PRINCIPAL_HEADER]: signPrincipal(principal, key) };
-    const req = httpRequest({ port, method, path, headers: { ...signed, ...headers } }, (res) => {
-      const chunks: Buffer[] = [];
-      res.on('data', (chunk: Buffer) => chunks.push(chunk));
-      res.on('end', () => {
-        const text = Buffer.concat(chunks).toString();
-        const isJson = res.headers['content-type'] === 'application/json' && text !== '';
-        resolve({
-          status: res.statusCode!,
-          headers: res.headers,
-          text,
-          json: isJson ? JSON.parse(text) : undefined,
-        });
-      });
-    });
-    req.on('error', reject);
-    req.end(body);
+    headers: { ...(principal && { [PRINCIPAL_HEADER]: signPrincipal(principal, key) }), ...headers },
   });
-}
 
 const JSON_TYPE = { 'content-type': 'application/json' };
-const post = (body: string | Buffer, headers: object = JSON_TYPE, path = '/v1/things') =>
+const post = (body: string | Buffer, headers: Record<string, string> = JSON_TYPE, path = '/v1/things') =>
   call('POST', path, { headers, body });
 
 describe('who asks', () => {
@@ -226,7 +192,7 @@ describe('input', () => {
   });
 
   test('over the limit is 413, and the connection goes on', async () => {
-    const socket = connect(port, '127.0.0.1');
+    const socket = connect(server.port, '127.0.0.1');
     const signed = `${PRINCIPAL_HEADER}: ${signPrincipal(ALICE, key)}\r\n`;
     const size = 7 * 1024 * 1024;
     let received = '';

@@ -1,21 +1,14 @@
 import { once } from 'node:events';
-import {
-  createServer,
-  get,
-  type IncomingMessage,
-  type RequestListener,
-  request,
-  type Server,
-} from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { get, type IncomingMessage, type RequestListener, request } from 'node:http';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { systemClock } from '@wellspring/core/clock';
 import { silentLog } from '@wellspring/core/log';
 import { eventually } from '@wellspring/testing/eventually';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
+import { type HttpServer, startHttpServer } from '@wellspring/testing/http';
 import { createProxy, type ServiceProxy } from './proxy.ts';
 
-let servers: Server[];
+let servers: HttpServer[];
 let draining: AbortController;
 let proxies: ServiceProxy[];
 
@@ -24,23 +17,19 @@ beforeEach(() => {
 });
 afterEach(async () => {
   for (const proxy of proxies) proxy.close();
-  for (const server of servers) {
-    server.closeAllConnections();
-    await new Promise((resolve) => server.close(resolve));
-  }
+  for (const server of servers) await server.close();
 });
 
 async function serve(listener: RequestListener): Promise<string> {
-  const server = createServer(listener).listen(0, '127.0.0.1');
+  const server = await startHttpServer(listener);
   servers.push(server);
-  await once(server, 'listening');
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return server.url;
 }
 
 /** An address at which nobody listens any more. */
 async function nowhere(): Promise<string> {
   const url = await serve(() => {});
-  await new Promise((resolve) => servers.pop()!.close(resolve));
+  await servers.pop()!.close();
   return url;
 }
 

@@ -1,28 +1,23 @@
-import { createServer, type Server, type ServerResponse } from 'node:http';
-import { type AddressInfo, connect, type Socket } from 'node:net';
+import type { ServerResponse } from 'node:http';
+import { connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { type HttpServer, startHttpServer } from '@wellspring/testing/http';
 import { openStream } from './sse.ts';
 
-let server: Server;
-let port: number;
+let server: HttpServer;
 let accept: (res: ServerResponse) => void;
 
 beforeAll(async () => {
-  server = createServer((_req, res) => accept(res));
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  port = (server.address() as AddressInfo).port;
+  server = await startHttpServer((_req, res) => accept(res));
 });
-afterAll(() => {
-  server.closeAllConnections();
-  return new Promise<void>((resolve) => void server.close(() => resolve()));
-});
+afterAll(() => server.close());
 
 /** A connection that has asked, and the answer that it gets. */
 async function opened(): Promise<{ socket: Socket; res: ServerResponse }> {
   const accepted = new Promise<ServerResponse>((resolve) => {
     accept = resolve;
   });
-  const socket = connect(port, '127.0.0.1');
+  const socket = connect(server.port, '127.0.0.1');
   socket.on('error', () => {});
   socket.write('GET / HTTP/1.1\r\nhost: x\r\n\r\n');
   return { socket, res: await accepted };

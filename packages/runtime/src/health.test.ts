@@ -1,15 +1,8 @@
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { afterEach, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { systemClock } from '@wellspring/core/clock';
+import { startHttpServer } from '@wellspring/testing/http';
 import type { Deps } from './deps.ts';
 import { createHealthListener } from './health.ts';
-
-let server: Server | undefined;
-afterEach(async () => {
-  server?.closeAllConnections();
-  await new Promise((resolve) => server?.close(resolve));
-});
 
 /** `/ready` of a process in which these dependencies do not answer. */
 async function readyWithout(...away: string[]): Promise<{ status: number; body: unknown }> {
@@ -22,9 +15,8 @@ async function readyWithout(...away: string[]): Promise<{ status: number; body: 
     ['store', 'queue', 'pubsub', 'call', 'blob'].map((name) => [name, one(name)]),
   ) as unknown as Deps;
   const listener = createHealthListener({ ...deps, clock: systemClock }, { isDraining: () => false });
-  server = createServer((req, res) => void listener(req, res));
-  await new Promise<void>((resolve) => server!.listen(0, '127.0.0.1', resolve));
-  const answer = await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}/ready`);
+  await using server = await startHttpServer((req, res) => void listener(req, res));
+  const answer = await fetch(`${server.url}/ready`);
   return { status: answer.status, body: await answer.json() };
 }
 

@@ -1,4 +1,10 @@
-import { createServer, type IncomingHttpHeaders, type RequestListener, request } from 'node:http';
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type OutgoingHttpHeaders,
+  type RequestListener,
+  request,
+} from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 export interface HttpServer extends AsyncDisposable {
@@ -32,7 +38,7 @@ export interface Response {
 }
 
 export interface RequestOptions {
-  headers?: Record<string, string>;
+  headers?: OutgoingHttpHeaders;
   /** An object is sent as JSON. */
   body?: string | Buffer | object;
 }

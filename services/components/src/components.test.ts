@@ -1,17 +1,13 @@
 import { createHash } from 'node:crypto';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { createEmbeddedCall } from '@wellspring/call/embedded';
 import { CALLS, type PrepareCall, type ResolveCall } from '@wellspring/contract/calls';
 import type { Principal } from '@wellspring/contract/principal';
 import { systemClock } from '@wellspring/core/clock';
-import { silentLog } from '@wellspring/core/log';
 import { invalidComponent } from '@wellspring/core/problem';
 import type { Config } from '@wellspring/runtime/config';
-import { openDatabase } from '@wellspring/sqlite/database';
 import { bundles, components } from '@wellspring/store/collections/components';
-import { createEmbeddedStore } from '@wellspring/store/embedded';
+import { startHttpServer } from '@wellspring/testing/http';
+import { ALICE, BOB, invoke, openPorts, runService, user } from '@wellspring/testing/service-harness';
 import { createComponentsService } from './service.ts';
 
 interface Shown {
@@ -22,14 +18,6 @@ interface Shown {
   component_url: string | null;
 }
 
-const user = (user_id: string, ...org_ids: string[]): Principal => ({
-  kind: 'user',
-  user_id,
-  key_id: 'key_1',
-  org_ids,
-});
-const ALICE = user('u_0000000001', 'o_0000000001');
-const BOB = user('u_0000000002');
 const OPERATOR: Principal = { kind: 'operator' };
 
 const refusal = (status: number, param?: string) => (param ? { status, param } : { status });
@@ -37,9 +25,8 @@ const keyed = (key: string | null, version = '', name = 'Keyed') => JSON.stringi
 
 /** The service on real adapters. What the runner compiles is the JSON text of a definition. */
 function createBed() {
-  const db = openDatabase(':memory:');
-  const store = createEmbeddedStore(db);
-  const call = createEmbeddedCall({ log: silentLog });
+  const ports = openPorts();
+  const { store, call } = ports;
   const config = { allowNetworks: ['127.0.0.0/8'] } as unknown as Config;
   const service = createComponentsService({ store, call, clock: systemClock, config });
   const stop = new AbortController();
@@ -69,19 +56,16 @@ function createBed() {
     },
     stop.signal,
   );
-  const working = service.workers!.map((worker) => worker.run(stop.signal));
+  const stopService = runService(service);
   return {
     store,
     evaluated,
-    async invoke<T = Shown>(
+    invoke: <T = Shown>(
       operationId: string,
       params: Record<string, string>,
       input: Record<string, unknown>,
       principal: Principal = ALICE,
-    ): Promise<T> {
-      const route = service.routes!.find(({ endpoint }) => endpoint.operationId === operationId)!;
-      return (await route.handle({ params, input, principal } as never)) as T;
-    },
+    ) => invoke<T>(service, operationId, params, input, principal),
     resolve: async (message: Partial<ResolveCall['message']>) =>
       (
         (await call.request(
@@ -92,9 +76,8 @@ function createBed() {
       ).component_id,
     async close() {
       stop.abort();
-      await Promise.all(working);
-      await service.dispose!();
-      await db.close();
+      await stopService();
+      await ports.close();
     },
   };
 }
@@ -157,9 +140,8 @@ describe('saving', () => {
   test('what stands at a URL is saved with its modules; other modules make another component', async () => {
     const main = '{"name":"From a URL"}\nimport "./words.mjs";';
     const files: Record<string, string> = { '/main.mjs': main, '/words.mjs': 'one' };
-    const server = createServer((req, res) => res.end(files[req.url!] ?? '')).listen(0, '127.0.0.1');
-    await new Promise((done) => server.once('listening', done));
-    const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    await using server = await startHttpServer((req, res) => res.end(files[req.url!] ?? ''));
+    const origin = server.url;
     const fetched = await bed.invoke('createComponent', {}, { component_url: `${origin}/main.mjs` });
     expect(fetched).toMatchObject({ code: main, component_url: `${origin}/main.mjs` });
     const again = () => bed.invoke('createComponent', {}, { component_url: `${origin}/main.mjs` });
@@ -168,7 +150,6 @@ describe('saving', () => {
     expect((await again()).id).not.toBe(fetched.id);
     const row = await bed.store.collection(components).get(fetched.id);
     expect(JSON.parse(row!.modules)).toEqual({ [`${origin}/words.mjs`]: 'one' });
-    server.close();
   });
 
   test('with code given, the URL is only kept', async () => {

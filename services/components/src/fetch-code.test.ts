@@ -1,29 +1,28 @@
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { gzipSync } from 'node:zlib';
 import { afterAll, afterEach, expect, test } from '@jest/globals';
 import { createEgress } from '@wellspring/http/egress';
+import { type HttpServer, startHttpServer } from '@wellspring/testing/http';
 import { createFetchCode, rawAddress } from './fetch-code.ts';
 
 type Answer = string | Buffer | ((req: IncomingMessage, res: ServerResponse) => void);
 
-const servers: { close(): void }[] = [];
-afterEach(() => {
-  for (const server of servers.splice(0)) server.close();
+const servers: HttpServer[] = [];
+afterEach(async () => {
+  for (const server of servers.splice(0)) await server.close();
 });
 
 async function serve(files: Record<string, Answer>) {
   const asked: string[] = [];
-  const server = createServer((req, res) => {
+  const server = await startHttpServer((req, res) => {
     asked.push(req.url!);
     const file = files[req.url!];
     if (file === undefined) res.writeHead(404).end('nothing here');
     else if (typeof file === 'function') file(req, res);
     else res.end(file);
   });
-  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
-  servers.push({ close: () => server.closeAllConnections() ?? server.close() });
-  return { origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked };
+  servers.push(server);
+  return { origin: server.url, asked };
 }
 
 const egress = createEgress({ allowNetworks: ['127.0.0.0/8', '::1/128'] });

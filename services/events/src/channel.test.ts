@@ -1,14 +1,9 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { afterAll, describe, expect, test } from '@jest/globals';
 import { systemClock } from '@wellspring/core/clock';
 import { eventIdOfSortKey, eventSortKey } from '@wellspring/core/event-id';
-import { type Database, openDatabase } from '@wellspring/sqlite/database';
 import { type EventRow, type EventStream, events, logs } from '@wellspring/store/collections/events';
 import { states } from '@wellspring/store/collections/states';
-import { createEmbeddedStore } from '@wellspring/store/embedded';
-import type { Store } from '@wellspring/store/port';
+import { openPorts } from '@wellspring/testing/service-harness';
 import fc from 'fast-check';
 import { type Channel, channelOf } from './channel.ts';
 import { deleteRange } from './delete-range.ts';
@@ -17,19 +12,9 @@ import { createSharedReads } from './frames.ts';
 import { pageOf } from './list-events.ts';
 import { resumeAfter } from './resume.ts';
 
-let directory: string;
-let database: Database;
-let store: Store;
-beforeAll(() => {
-  directory = mkdtempSync(join(tmpdir(), 'wellspring-events-'));
-  database = openDatabase(join(directory, 'wellspring.db'));
-  store = createEmbeddedStore(database);
-});
-afterAll(async () => {
-  await store.close();
-  await database.close();
-  rmSync(directory, { recursive: true });
-});
+const ports = openPorts();
+const { store } = ports;
+afterAll(() => ports.close());
 
 const BASE = 1_700_000_000_000;
 let emitters = 0;

@@ -1,4 +1,3 @@
-import { type IncomingHttpHeaders, request } from 'node:http';
 import { SERVICES, type ServiceName } from '@wellspring/contract/endpoint';
 import { newId, newSecret } from '@wellspring/core/ids';
 import { silentLog } from '@wellspring/core/log';
@@ -8,37 +7,26 @@ import { type Factories, runServices } from '@wellspring/runtime/run';
 import type { Service } from '@wellspring/runtime/service';
 import { type EndpointRow, endpoints } from '@wellspring/store/collections/sources';
 import { freePort } from '@wellspring/testing/free-port';
+import { type RequestOptions, type Response, send } from '@wellspring/testing/http';
 import { tempDir } from '@wellspring/testing/temp-dir';
 import { createGatewayService } from './service.ts';
 
 /** What the tests of this service stand on: the gateway as it is run, on the embedded adapters and real listeners. */
 
-export interface Answer {
-  status: number;
-  headers: IncomingHttpHeaders;
-  body: Buffer;
-  text: string;
-  // biome-ignore lint/suspicious/noExplicitAny: whatever came
-  json: any;
-}
-
-export interface CallOptions {
+export interface CallOptions extends RequestOptions {
   /** Sent as bearer; null: none. Default: the key of `admin`, or the operator's. */
   key?: string | null;
-  headers?: Record<string, string>;
-  /** An object is sent as JSON. */
-  body?: string | Buffer | object;
 }
 
 export interface Platform extends AsyncDisposable {
   deps: Deps;
   url: string;
   /** The API; `path` is below `/v1`. */
-  api(method: string, path: string, options?: CallOptions): Promise<Answer>;
+  api(method: string, path: string, options?: CallOptions): Promise<Response>;
   /** The operator API; `path` is below `/admin/v1`. */
-  admin(method: string, path: string, options?: CallOptions): Promise<Answer>;
+  admin(method: string, path: string, options?: CallOptions): Promise<Response>;
   /** Anything on the public listener. */
-  call(method: string, path: string, options?: CallOptions): Promise<Answer>;
+  call(method: string, path: string, options?: CallOptions): Promise<Response>;
   user(): Promise<{ id: string; key: string }>;
   endpoint(row?: Partial<EndpointRow>): Promise<EndpointRow>;
   stop(): Promise<void>;
@@ -74,9 +62,18 @@ export async function startGateway({ config = {}, others = {} }: StartOptions = 
     silentLog,
   );
   const { api_key, admin_key } = running.credentials;
-  const call: Platform['call'] = (method, path, options) => send(complete.port, method, path, options);
+  const sendTo = (
+    port: number,
+    method: string,
+    path: string,
+    { key = null, ...options }: CallOptions = {},
+  ) => {
+    const credentials = key === null ? {} : { authorization: `Bearer ${key}` };
+    return send(port, method, path, { ...options, headers: { ...credentials, ...options.headers } });
+  };
+  const call: Platform['call'] = (method, path, options) => sendTo(complete.port, method, path, options);
   const admin: Platform['admin'] = (method, path, { key = admin_key, ...options } = {}) =>
-    send(complete.adminPort, method, `/admin/v1${path}`, { key, ...options });
+    sendTo(complete.adminPort, method, `/admin/v1${path}`, { key, ...options });
   const stop = async () => {
     await running.stop(2_000);
     await dir.remove();
@@ -110,42 +107,4 @@ export async function startGateway({ config = {}, others = {} }: StartOptions = 
     stop,
     [Symbol.asyncDispose]: stop,
   };
-}
-
-function send(port: number, method: string, path: string, options: CallOptions = {}): Promise<Answer> {
-  const { key = null, headers = {}, body } = options;
-  const isObject = typeof body === 'object' && !Buffer.isBuffer(body);
-  const bytes = isObject ? JSON.stringify(body) : body;
-  return new Promise((resolve, reject) => {
-    const req = request(
-      {
-        port,
-        method,
-        path,
-        agent: false,
-        headers: {
-          ...(key === null ? {} : { authorization: `Bearer ${key}` }),
-          ...(isObject ? { 'content-type': 'application/json' } : {}),
-          ...(bytes === undefined || 'transfer-encoding' in headers
-            ? {}
-            : { 'content-length': String(Buffer.byteLength(bytes)) }),
-          ...headers,
-        },
-      },
-      async (res) => {
-        const received = Buffer.concat(await res.toArray());
-        const text = received.toString();
-        const isJson = /^application\/json/.test(res.headers['content-type'] ?? '') && text !== '';
-        resolve({
-          status: res.statusCode!,
-          headers: res.headers,
-          body: received,
-          text,
-          json: isJson ? JSON.parse(text) : undefined,
-        });
-      },
-    );
-    req.on('error', reject);
-    req.end(bytes);
-  });
 }

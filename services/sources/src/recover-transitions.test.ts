@@ -6,7 +6,7 @@ import {
   sources,
   timers,
 } from '@wellspring/store/collections/sources';
-import { code, createTestbed, HTTP, type Testbed, TIMER } from './testbed.ts';
+import { code, createTestbed, HTTP, type Testbed, TIMER } from './platform.fixture.ts';
 
 const ONE = code({ props: [HTTP, TIMER], version: 'one' });
 const TWO = code({ props: [{ ...HTTP, name: 'web' }, TIMER], version: 'two' });

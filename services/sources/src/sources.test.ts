@@ -3,7 +3,8 @@ import { components } from '@wellspring/store/collections/components';
 import { deleteSourceRows } from '@wellspring/store/collections/delete-source';
 import { deployments, endpoints, sources, timers } from '@wellspring/store/collections/sources';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
-import { ALICE, BOB, code, createTestbed, HTTP, type Testbed, TIMER, user } from './testbed.ts';
+import { ALICE, BOB, seal, user } from '@wellspring/testing/service-harness';
+import { code, createTestbed, HTTP, type Testbed, TIMER } from './platform.fixture.ts';
 
 interface Shown {
   id: string;
@@ -95,10 +96,10 @@ describe('creating a source', () => {
     expect(made.configured_props.token).toBe('********');
     const [row] = (await bed.rowsOf(made.id)).deployments;
     expect(JSON.stringify(row)).not.toContain('hush');
-    expect(bed.deps.seal.open(String(row!.configured_props.token), made.id)).toBe('hush hush');
+    expect(seal.open(String(row!.configured_props.token), made.id)).toBe('hush hush');
     await update(made.id, { configured_props: { token: '********' } });
     const [kept] = (await bed.rowsOf(made.id)).deployments;
-    expect(bed.deps.seal.open(String(kept!.configured_props.token), made.id)).toBe('hush hush');
+    expect(seal.open(String(kept!.configured_props.token), made.id)).toBe('hush hush');
   });
 });
 

@@ -22,7 +22,7 @@ const resolve = (path: string, specifier: string) => new URL(specifier, `file://
 
 /** Test code: `*.test.ts`, `*.fixture.ts`, conformance suites, and packages/testing. */
 export const isForTests = ({ path }: SourceFile) =>
-  /\.(test|fixture)\.ts$|\/(contract|conformance)(-\w+)?\.ts$|\/(conformance\/|testbed\.ts$)/.test(path) ||
+  /\.(test|fixture)\.ts$|\/(contract|conformance)(-\w+)?\.ts$|\/conformance\//.test(path) ||
   path.startsWith('packages/testing/');
 
 const broken = (

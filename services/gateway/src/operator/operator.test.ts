@@ -2,10 +2,11 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { CALLS, type ForgetCall } from '@wellspring/contract/calls';
 import { newId, newSecret } from '@wellspring/core/ids';
 import { PoisonJob } from '@wellspring/queue/port';
-import { endpoints, type SourceRow, sources } from '@wellspring/store/collections/sources';
+import { endpoints, sources } from '@wellspring/store/collections/sources';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import { apiKeys, members } from '@wellspring/store/collections/users';
 import { eventually } from '@wellspring/testing/eventually';
+import { sourceRow } from '@wellspring/testing/rows';
 import { type Platform, startGateway } from '../platform.fixture.ts';
 
 let platform: Platform;
@@ -133,23 +134,8 @@ describe('users', () => {
 
   test('are deleted with everything that is theirs, and nothing else', async () => {
     const [user, other] = [await newUser(), await newUser()];
-    const source = (owner_id: string): SourceRow => ({
-      id: newId('dc'),
-      owner_id,
-      user_id: owner_id,
-      component_id: newId('sc'),
-      deployment_id: newId('d'),
-      name: 'x',
-      name_slug: 'x',
-      active: true,
-      concurrency: 1,
-      status: 'live',
-      transition: null,
-      created_at: 1,
-      updated_at: 1,
-    });
     const { store } = platform.deps;
-    const [own, foreign] = [source(user.id), source(other.id)];
+    const [own, foreign] = [sourceRow({ owner_id: user.id }), sourceRow({ owner_id: other.id })];
     for (const row of [own, foreign]) await store.collection(sources).insert(row);
     const endpoint = await platform.endpoint({ owner_id: user.id, source_id: own.id });
     await store.collection(subscriptions).insert({

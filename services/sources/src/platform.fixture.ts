@@ -1,20 +1,14 @@
 import { createHash } from 'node:crypto';
-import { createEmbeddedCall } from '@wellspring/call/embedded';
 import { CALLS, type HookCall, type ResolveCall } from '@wellspring/contract/calls';
 import type { Definition, HookName } from '@wellspring/contract/definition';
 import type { Principal } from '@wellspring/contract/principal';
 import { type Clock, systemClock } from '@wellspring/core/clock';
 import { newId } from '@wellspring/core/ids';
-import { silentLog } from '@wellspring/core/log';
-import { createSeal } from '@wellspring/core/seal';
-import { createEmbeddedPubSub } from '@wellspring/pubsub/embedded';
-import { createEmbeddedQueue } from '@wellspring/queue/embedded';
 import type { Config } from '@wellspring/runtime/config';
-import { openDatabase } from '@wellspring/sqlite/database';
 import { components } from '@wellspring/store/collections/components';
 import { deployments, endpoints, sources, timers } from '@wellspring/store/collections/sources';
-import { createEmbeddedStore } from '@wellspring/store/embedded';
 import type { Collection, CollectionDefinition, Row, Store } from '@wellspring/store/port';
+import { ALICE, invoke, openPorts } from '@wellspring/testing/service-harness';
 import { createSourcesService } from './service.ts';
 
 export type HookAct = (hook: HookName, deploymentId: string, sourceId: string) => Promise<void> | void;
@@ -57,12 +51,8 @@ function dyingStore(store: Store, writesLeft: () => number, wrote: () => void): 
  * runner do is up to the test: these tests check the calls to it, and how its answers are used.
  */
 export function createTestbed() {
-  const db = openDatabase(':memory:');
-  const log = silentLog;
-  const store = createEmbeddedStore(db);
-  const call = createEmbeddedCall({ log });
-  const queue = createEmbeddedQueue(db, { clock: systemClock, log });
-  const pubsub = createEmbeddedPubSub({ log });
+  const ports = openPorts();
+  const { store, call, queue } = ports;
   const stop = new AbortController();
   const hooks: string[] = [];
   let act: HookAct = () => {};
@@ -83,12 +73,8 @@ export function createTestbed() {
     },
   };
   const deps = {
-    queue,
-    call,
-    pubsub,
-    log,
+    ...ports,
     clock,
-    seal: createSeal(['a root key for tests']),
     config: {
       mode: 'embedded',
       publicUrl: 'http://127.0.0.1:3000',
@@ -153,23 +139,18 @@ export function createTestbed() {
   return {
     store,
     queue,
-    deps,
     /** `<hook> <deployment id>`, in the order of the calls. */
     hooks,
     /** What hooks do from now on; a throw is a hook that throws. */
     onHook(next: HookAct) {
       act = next;
     },
-    async invoke<T = Record<string, unknown>>(
+    invoke: <T = Record<string, unknown>>(
       operationId: string,
       params: Record<string, string>,
       input: Record<string, unknown>,
       principal: Principal = ALICE,
-    ): Promise<T> {
-      const route = service.routes!.find(({ endpoint }) => endpoint.operationId === operationId)!;
-      const context = { params, input, principal, requestId: 'req_1', signal: stop.signal };
-      return (await route.handle(context as never)) as T;
-    },
+    ) => invoke<T>(service, operationId, params, input, principal),
     /** The process dies at its n-th write from now on. */
     dieAfter(writes: number) {
       writesLeft = writes;
@@ -207,21 +188,11 @@ export function createTestbed() {
     },
     async close() {
       stop.abort();
-      await queue.close();
-      await db.close();
+      await ports.close();
     },
   };
 }
 export type Testbed = ReturnType<typeof createTestbed>;
-
-export const user = (user_id: string, ...org_ids: string[]): Principal => ({
-  kind: 'user',
-  user_id,
-  key_id: 'key_0000000001',
-  org_ids,
-});
-export const ALICE = user('u_0000000001', 'o_0000000001');
-export const BOB = user('u_0000000002');
 
 /** Code with these props and hooks. */
 export const code = (definition: Partial<Definition> = {}): string => JSON.stringify(definition);
