@@ -1,5 +1,4 @@
 import { expect, test } from '@jest/globals';
-import { systemClock } from '@wellspring/core/clock';
 import { startHttpServer } from '@wellspring/testing/http';
 import type { Deps } from './deps.ts';
 import { createHealthListener } from './health.ts';
@@ -14,7 +13,7 @@ async function readyWithout(...away: string[]): Promise<{ status: number; body: 
   const deps = Object.fromEntries(
     ['store', 'queue', 'pubsub', 'call', 'blob'].map((name) => [name, one(name)]),
   ) as unknown as Deps;
-  const listener = createHealthListener({ ...deps, clock: systemClock }, { isDraining: () => false });
+  const listener = createHealthListener(deps, { isDraining: () => false });
   await using server = await startHttpServer((req, res) => void listener(req, res));
   const answer = await fetch(`${server.url}/ready`);
   return { status: answer.status, body: await answer.json() };

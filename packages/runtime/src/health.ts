@@ -1,4 +1,5 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import { withTimeout } from '@wellspring/core/with-timeout';
 import type { Deps } from './deps.ts';
 import type { Exposition } from './metrics.ts';
 
@@ -10,7 +11,7 @@ const DEPENDENCIES = ['store', 'queue', 'pubsub', 'call', 'blob'] as const;
 /** Without wake-ups everything goes on, a little later: no reason to take all processes out at once. */
 const WAKE_UPS = 'pubsub';
 
-type HealthDeps = Pick<Deps, 'store' | 'queue' | 'pubsub' | 'call' | 'blob' | 'clock'>;
+type HealthDeps = Pick<Deps, 'store' | 'queue' | 'pubsub' | 'call' | 'blob'>;
 
 /** Answers health checks; false: the request is for something else. */
 export type HealthListener = (req: IncomingMessage, res: ServerResponse) => boolean;
@@ -32,7 +33,7 @@ export function createHealthListener(
 ): HealthListener {
   async function ready(): Promise<{ status: number; body: object }> {
     if (isDraining()) return { status: 503, body: { status: 'draining' } };
-    const answers = await Promise.all(DEPENDENCIES.map((name) => answersInTime(deps[name], deps.clock)));
+    const answers = await Promise.all(DEPENDENCIES.map((name) => answersInTime(deps[name])));
     const failing = DEPENDENCIES.filter((_, index) => !answers[index]);
     if (failing.some((name) => name !== WAKE_UPS))
       return { status: 503, body: { status: 'not ready', failing } };
@@ -68,7 +69,7 @@ export function dependencyMetrics(deps: HealthDeps & Pick<Deps, 'metrics'>): voi
     deps.metrics.gauge(
       'wellspring_dependency_up',
       'Whether the dependency answers this process: 1 or 0',
-      async () => ((await answersInTime(deps[dependency], deps.clock)) ? 1 : 0),
+      async () => ((await answersInTime(deps[dependency])) ? 1 : 0),
       { dependency },
     );
   }
@@ -87,16 +88,10 @@ function send(res: ServerResponse, status: number, type: string, body: string, h
   res.end(body);
 }
 
-async function answersInTime({ ping }: { ping(): Promise<void> }, clock: Deps['clock']): Promise<boolean> {
-  const answered = new AbortController();
-  const pinged = Promise.resolve()
-    .then(ping)
-    .then(
-      () => true,
-      () => false,
-    );
-  const late = clock.sleep(PING_MS, answered.signal).then(() => false);
-  const result = await Promise.race([pinged, late]);
-  answered.abort();
-  return result;
-}
+const answersInTime = ({ ping }: { ping(): Promise<void> }): Promise<boolean> =>
+  withTimeout(Promise.try(ping), PING_MS, () => {
+    throw new Error('late');
+  }).then(
+    () => true,
+    () => false,
+  );

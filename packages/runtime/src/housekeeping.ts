@@ -1,3 +1,4 @@
+import { untilAborted } from '@wellspring/core/until-aborted';
 import { prune } from '@wellspring/store/retention';
 import cron from 'node-cron';
 import type { Deps } from './deps.ts';
@@ -24,10 +25,7 @@ export function housekeepingWorker({ store, blob, clock, log, config }: Housekee
     async run(signal) {
       const task = cron.schedule(EVERY_TEN_MINUTES, () => clean(signal), { noOverlap: true });
       await clean(signal);
-      await new Promise<void>((resolve) => {
-        if (signal.aborted) resolve();
-        else signal.addEventListener('abort', () => resolve(), { once: true });
-      });
+      await untilAborted(signal);
       await task.destroy();
     },
   };

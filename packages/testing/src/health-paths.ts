@@ -1,11 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { systemClock } from '@wellspring/core/clock';
 import { createHealthListener } from '@wellspring/runtime/health';
 
 /** Whether the health listener of a process answers at this path. @param onOperatorPort includes metrics */
 export function isHealthPath(url: string, { onOperatorPort = false } = {}): boolean {
   const part = { ping: async () => {} };
-  const deps = { store: part, queue: part, pubsub: part, call: part, blob: part, clock: systemClock };
+  const deps = { store: part, queue: part, pubsub: part, call: part, blob: part };
   const exposition = { metrics: {}, contentType: 'text/plain', read: async () => '' };
   const options = { isDraining: () => false, ...(onOperatorPort && { exposition }) };
   const listener = createHealthListener(

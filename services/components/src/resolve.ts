@@ -1,5 +1,6 @@
 import { CALLS, type ResolveCall } from '@wellspring/contract/calls';
 import { invalidParameter, missingParameter, notFound } from '@wellspring/core/problem';
+import { untilAborted } from '@wellspring/core/until-aborted';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
 import type { ComponentRow } from '@wellspring/store/collections/components';
 import type { ComponentsContext } from './context.ts';
@@ -61,8 +62,7 @@ export function resolveWorker(context: ComponentsContext): BackgroundWorker {
     name: 'components.resolve',
     async run(signal) {
       deps.call.serve(CALLS.resolve, resolve, signal);
-      if (signal.aborted) return;
-      await new Promise((done) => signal.addEventListener('abort', done, { once: true }));
+      await untilAborted(signal);
     },
   };
 }

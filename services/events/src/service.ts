@@ -1,3 +1,4 @@
+import { untilAborted } from '@wellspring/core/until-aborted';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { Service } from '@wellspring/runtime/service';
 import { deleteRoutes } from './delete-events.ts';
@@ -21,15 +22,10 @@ export function createEventsService(deps: EventsDeps): Service {
       {
         name: 'streams',
         early: true,
-        run: (signal) =>
-          new Promise((resolve) => {
-            const end = () => {
-              draining.abort();
-              resolve();
-            };
-            if (signal.aborted) end();
-            else signal.addEventListener('abort', end, { once: true });
-          }),
+        async run(signal) {
+          await untilAborted(signal);
+          draining.abort();
+        },
       },
     ],
   };

@@ -2,6 +2,7 @@ import { CALLS, type ForgetCall, HOOK_DEADLINE_MS, type HookCall } from '@wellsp
 import type { HttpReply, RunsMessage } from '@wellspring/contract/messages';
 import { parseOrderingKey } from '@wellspring/core/ordering-key';
 import { notFound } from '@wellspring/core/problem';
+import { untilAborted } from '@wellspring/core/until-aborted';
 import { type Job, PoisonJob } from '@wellspring/queue/port';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
@@ -170,7 +171,7 @@ export function runsWorkers(
           },
           signal,
         );
-        await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+        await untilAborted(signal);
       },
     },
   ];

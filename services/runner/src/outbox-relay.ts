@@ -1,4 +1,5 @@
 import type { EmittedMessage } from '@wellspring/contract/messages';
+import { withTimeout } from '@wellspring/core/with-timeout';
 import { eventsTopic } from '@wellspring/pubsub/port';
 import type { Deps } from '@wellspring/runtime/deps';
 import { type OutboxRow, outbox } from '@wellspring/store/collections/outbox';
@@ -78,9 +79,7 @@ export function createOutboxRelay({
     pending: (runId) => rows.get(runId),
     async close() {
       closing.abort();
-      const late = new AbortController();
-      await Promise.race([removing, clock.sleep(CLOSE_TIMEOUT_MS, late.signal)]);
-      late.abort();
+      if (removing) await withTimeout(removing, CLOSE_TIMEOUT_MS);
     },
     wake: (emitterId) => pubsub.publish(eventsTopic(emitterId)),
   };

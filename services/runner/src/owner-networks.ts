@@ -18,7 +18,7 @@ const ORG = /^o_/;
 const MAX_ORGS = 10_000;
 
 export function createOwnerNetworks(
-  { store, log }: Pick<Deps, 'store' | 'log'>,
+  { store, clock, log }: Pick<Deps, 'store' | 'clock' | 'log'>,
   executor: Pick<Executor, 'allowNetworks'>,
 ): OwnerNetworks {
   const rows = store.collection(orgs);
@@ -52,23 +52,13 @@ export function createOwnerNetworks(
     of: async (id) => ({ id, allowNetworks: ORG.test(id) ? await networksOf(id) : [] }),
     worker: {
       name: 'runner.networks',
-      run(signal) {
-        return new Promise((resolve) => {
-          let refreshing = Promise.resolve();
-          const timer = setInterval(() => {
-            refreshing = refreshing.then(refresh).catch((error: unknown) => {
-              log.warn({ error: String(error) }, 'networks.refresh_failed');
-            });
-          }, REFRESH_INTERVAL_MS);
-          signal.addEventListener(
-            'abort',
-            () => {
-              clearInterval(timer);
-              void refreshing.then(resolve);
-            },
-            { once: true },
-          );
-        });
+      async run(signal) {
+        while (!signal.aborted) {
+          await refresh().catch((error: unknown) => {
+            log.warn({ error: String(error) }, 'networks.refresh_failed');
+          });
+          await clock.sleep(REFRESH_INTERVAL_MS, signal);
+        }
       },
     },
   };

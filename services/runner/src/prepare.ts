@@ -1,6 +1,7 @@
 import { CALLS, type PrepareCall } from '@wellspring/contract/calls';
 import { createFairPermits } from '@wellspring/core/fair-permits';
 import { invalidComponent } from '@wellspring/core/problem';
+import { untilAborted } from '@wellspring/core/until-aborted';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
 import type { Executor, Host, Packager } from '@wellspring/sandbox/port';
@@ -56,7 +57,7 @@ export function prepareWorker(
         },
         signal,
       );
-      await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+      await untilAborted(signal);
     },
   };
 }

@@ -1,6 +1,7 @@
 import { newSecret } from '@wellspring/core/ids';
 import type { Log } from '@wellspring/core/log';
 import { Problem } from '@wellspring/core/problem';
+import { withTimeout } from '@wellspring/core/with-timeout';
 import { type Call, CallFailed } from '../port.ts';
 
 type Serve = (message: never, key: string | undefined) => Promise<unknown>;
@@ -68,26 +69,15 @@ export function createEmbeddedCall({ log }: { log: Log }): Call {
     },
     openReplyAddress() {
       const address = newSecret();
-      let deliver: (message: unknown) => void = () => {};
-      const arrived = new Promise<unknown>((resolve) => {
-        deliver = resolve;
-      });
-      replyAddresses.set(address, deliver);
+      const arrived = Promise.withResolvers<unknown>();
+      replyAddresses.set(address, arrived.resolve);
       return {
         address,
-        receive(timeoutMs) {
-          return new Promise((resolve) => {
-            const timer = setTimeout(() => resolve(undefined), timeoutMs);
-            arrived.then((message) => {
-              clearTimeout(timer);
-              resolve(message);
-            });
-          });
-        },
+        receive: (timeoutMs) => withTimeout(arrived.promise, timeoutMs),
         close() {
           replyAddresses.delete(address);
           // Ends a pending receive.
-          deliver(undefined);
+          arrived.resolve(undefined);
         },
       };
     },

@@ -9,6 +9,7 @@ import type { Amqp } from '@wellspring/amqp/client';
 import { newSecret } from '@wellspring/core/ids';
 import type { Log } from '@wellspring/core/log';
 import { createLru } from '@wellspring/core/lru';
+import { withTimeout } from '@wellspring/core/with-timeout';
 import { type Call, CallFailed } from '../port.ts';
 import { createPendingRequests } from './pending-requests.ts';
 import { createRegistry } from './registry.ts';
@@ -199,15 +200,7 @@ export function createRabbitCall({
       return {
         // Without a channel no job can be published either.
         address: `${ownReplyTo ?? ''}|${id}`,
-        receive(timeoutMs) {
-          return new Promise((resolve) => {
-            const timer = setTimeout(() => resolve(undefined), timeoutMs);
-            arrived.promise.then((message) => {
-              clearTimeout(timer);
-              resolve(message);
-            });
-          });
-        },
+        receive: (timeoutMs) => withTimeout(arrived.promise, timeoutMs),
         close() {
           replyAddresses.delete(id);
           // Ends a pending receive.

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { chmodSync, rmSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, ListenOptions } from 'node:net';
@@ -121,9 +122,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
     const server = createServer(listener);
     server.maxHeadersCount = 50;
     servers.push(server);
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', reject).listen(where, resolve);
-    });
+    await once(server.listen(where), 'listening');
     return server;
   }
   rmSync(socket, { force: true });
@@ -149,9 +148,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
     },
     async close() {
       for (const server of servers) server.closeAllConnections();
-      await Promise.all(
-        servers.map((server) => new Promise<void>((resolve) => server.close(() => resolve()))),
-      );
+      await Promise.all(servers.map((server) => server[Symbol.asyncDispose]()));
       upstream.close();
       rmSync(socket, { force: true });
     },
