@@ -23,6 +23,8 @@ import { createRunnerService } from './service.ts';
 
 /** The runner on embedded adapters and real sandbox processes. */
 
+export const ECHO = `export default { name: 'Echo', run(event) { this.$emit(event); } };`;
+
 /** Called before the real operation; a throw makes it fail. `refuse` makes a commit hit a version conflict. */
 export interface Faults {
   commit: () => 'refuse' | undefined;
@@ -60,6 +62,9 @@ export interface Platform extends Harness {
   killCode(sourceId: string): void;
   /** Messages of the queue `emitted` so far, in order. */
   published: EmittedMessage[];
+  /** Their parsed payloads of one channel; default: the unnamed one. */
+  // biome-ignore lint/suspicious/noExplicitAny: whatever was emitted
+  publishedPayloads(name?: string): any[];
 }
 
 /** A platform for each test of the file; the sandbox is shared. */
@@ -233,6 +238,10 @@ export function usePlatform({ permits }: { permits?: PermitCounts } = {}): Platf
       { ms: 20_000 },
     );
   };
+  t.publishedPayloads = (name = '') =>
+    t.published.flatMap(({ events }) =>
+      events.filter((event) => event.name === name).map(({ payload }) => JSON.parse(payload)),
+    );
   t.events = async (sourceId, stream = 'events') => {
     const rows = await t.store
       .collection(events)

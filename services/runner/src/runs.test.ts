@@ -1,29 +1,22 @@
 import { describe, expect, test } from '@jest/globals';
-import type { HttpReply } from '@wellspring/contract/messages';
 import { MAX_HOPS } from '@wellspring/contract/messages';
 import { formatOrderingKey } from '@wellspring/core/ordering-key';
 import { outbox } from '@wellspring/store/collections/outbox';
 import { sources } from '@wellspring/store/collections/sources';
 import { states } from '@wellspring/store/collections/states';
-import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import { usage } from '@wellspring/store/collections/users';
 import { eventually } from '@wellspring/testing/eventually';
 import { OWNER } from '@wellspring/testing/rows';
-import { usePlatform } from './platform.fixture.ts';
+import { ECHO, usePlatform } from './platform.fixture.ts';
 
 const t = usePlatform();
 
-const ECHO = `export default { name: 'Echo', run(event) { this.$emit(event); } };`;
 const COUNTING = `export default { name: 'Counting', props: { db: '$.service.db' }, run(event) {
   const n = (this.db.get('n') ?? 0) + 1;
   this.db.set('n', n);
   this.$emit([event, n]);
 } };`;
 const numbers = (count: number) => Array.from({ length: count }, (_, index) => index);
-const publishedPayloads = (name = '') =>
-  t.published.flatMap(({ events }) =>
-    events.filter((event) => event.name === name).map(({ payload }) => JSON.parse(payload)),
-  );
 
 describe('runs of a source', () => {
   test('execute and commit in order of arrival', async () => {
@@ -32,7 +25,7 @@ describe('runs of a source', () => {
     await t.quiet();
     const expected = numbers(200).map((n) => [n, n + 1]);
     expect(await t.events(id)).toEqual(expected);
-    expect(publishedPayloads()).toEqual(expected);
+    expect(t.publishedPayloads()).toEqual(expected);
     expect((await t.store.collection(states).get(id))!.db).toEqual({ n: '200' });
     // Outbox rows are removed shortly after publishing.
     await eventually(async () => (await t.store.collection(outbox).count()) === 0);
@@ -48,7 +41,7 @@ describe('runs of a source', () => {
     await t.quiet();
     const expected = numbers(20).map((n) => [n, n + 1]);
     expect(await t.events(id)).toEqual(expected);
-    expect(new Set(publishedPayloads().map(([n]) => n))).toEqual(new Set(numbers(20)));
+    expect(new Set(t.publishedPayloads().map(([n]) => n))).toEqual(new Set(numbers(20)));
   });
 
   test.each(['refuse', 'throw'] as const)('keep their order when a commit fails (%s)', async (how) => {
@@ -63,7 +56,7 @@ describe('runs of a source', () => {
     await t.runAll(id, numbers(40));
     await t.quiet();
     expect(await t.events(id)).toEqual(numbers(40).map((n) => [n, n + 1]));
-    expect(publishedPayloads()).toEqual(numbers(40).map((n) => [n, n + 1]));
+    expect(t.publishedPayloads()).toEqual(numbers(40).map((n) => [n, n + 1]));
   });
 
   test('keep their order when the sandbox fails', async () => {
@@ -133,7 +126,7 @@ describe('runs of a source', () => {
       owner_id: OWNER,
       source_type: 'MANUAL',
     });
-    expect(publishedPayloads('$errors')).toHaveLength(2);
+    expect(t.publishedPayloads('$errors')).toHaveLength(2);
   });
 
   test('use a redeployment from the next job on and keep the state', async () => {
@@ -218,123 +211,6 @@ describe('with concurrency', () => {
   });
 });
 
-describe('a caller that waits', () => {
-  const answering = (body: string) =>
-    `export default { name: 'Answering', props: { http: { type: '$.interface.http', customResponse: true } },
-      async run(event) { ${body} } };`;
-  async function ask(body: string): Promise<HttpReply | undefined> {
-    const id = await t.deploy(answering(body));
-    const replies = t.call.openReplyAddress();
-    const request = {
-      method: 'POST',
-      path: '/',
-      query: '',
-      headers: {},
-      url: 'u',
-      client_ip: 'c',
-      text: 'hi',
-    };
-    await t.trigger(id, { kind: 'http', request }, { reply_to: replies.address });
-    return (await replies.receive(10_000)) as HttpReply | undefined;
-  }
-
-  test('gets the reply before the run ends', async () => {
-    const reply = await ask(
-      `this.http.respond({ status: 201, body: event.body }); await new Promise((r) => setTimeout(r, 1500)); this.$emit('end');`,
-    );
-    expect(reply).toEqual({
-      kind: 'response',
-      status: 201,
-      headers: {},
-      body: Buffer.from('hi').toString('base64'),
-    });
-    expect(publishedPayloads()).toEqual([]);
-  });
-
-  test.each([
-    ['', 'none'],
-    ['throw new Error("no")', 'failed'],
-    ['this.http.respond({ status: 99 })', 'failed'],
-    ['process.exit(1)', 'failed'],
-  ])('learns the end of a run that gives none: %s', async (body, kind) => {
-    expect(await ask(body)).toEqual({ kind });
-  });
-});
-
-describe('records', () => {
-  test('every run stores its start, its log lines, and its end with counts', async () => {
-    const id = await t.deploy(`export default { name: 'Talking', dedupe: 'unique', run(event) {
-      console.log('said', event);
-      this.$emit(1, { id: 1, summary: 'one', name: 'channel' });
-      this.$emit(1, { id: 1, name: 'channel' });
-      this.$emit(2);
-    } };`);
-    const [runId] = await t.runAll(id, ['x']);
-    await t.quiet();
-    const records = await t.logs(id);
-    expect(records.map(({ k }) => k)).toEqual(['start', 'log', 'emit', 'emit', 'emit', 'log', 'end']);
-    expect(records.every((record) => record.execution_id === runId)).toBe(true);
-    expect(records[1]).toMatchObject({ level: 'info', msg: 'said x' });
-    expect(records[2]).toMatchObject({ en: 'channel', msg: 'one' });
-    expect(records[5]).toMatchObject({ level: 'error', msg: expect.stringMatching(/without id/) });
-    expect(records[6]).toMatchObject({ emitted: 1, deduped: 1, duration_ms: expect.any(Number) });
-  });
-
-  test('$logs are emitted only to subscribers, and never those of a run triggered by a record', async () => {
-    const id = await t.deploy(ECHO);
-    await t.runAll(id, [1]);
-    await t.quiet();
-    expect(publishedPayloads('$logs')).toEqual([]);
-    await t.store.collection(subscriptions).insert({
-      id: 'sub_0000000001',
-      owner_id: OWNER,
-      user_id: OWNER,
-      emitter_id: id,
-      listener_id: 'wh_0000000001',
-      event_name: '$logs',
-      created_at: 0,
-    });
-    await t.runAll(id, [2]);
-    await t.quiet();
-    expect(publishedPayloads('$logs').map(({ k }) => k)).toEqual(['start', 'emit', 'end']);
-    t.published.length = 0;
-    const event = {
-      kind: 'event' as const,
-      payload: '3',
-      emitter_id: 'dc_x',
-      event_id: '1-0',
-      event_name: '$errors',
-    };
-    await t.trigger(id, event);
-    await t.quiet();
-    expect(publishedPayloads('$logs')).toEqual([]);
-    expect(await t.events(id)).toEqual([1, 2, 3]);
-  });
-
-  test('of another service are put on the channel once', async () => {
-    const id = await t.deploy(ECHO);
-    const job = {
-      run_id: 'run_0000000001',
-      source_id: id,
-      channel: '$errors' as const,
-      payload: '{"error":{}}',
-      hop: 0,
-    };
-    await t.record(job);
-    await t.record(job);
-    await t.record({ ...job, run_id: 'run_0000000002', channel: '$logs', payload: '{"k":"log"}' });
-    await t.quiet();
-    expect(await t.events(id, '$errors')).toEqual([{ error: {} }]);
-    expect(await t.logs(id)).toEqual([{ k: 'log' }]);
-    // A record may be published twice, with the same id.
-    const published = t.published.flatMap((message) =>
-      message.events.map(({ name, event_id }) => `${name} ${event_id}`),
-    );
-    expect(new Set(published).size).toBe(2);
-    expect(publishedPayloads('$logs')).toEqual([{ k: 'log' }]);
-  });
-});
-
 test('events that were committed but not published are published after a restart', async () => {
   const id = await t.deploy(
     `export default { name: 'Hooked', hooks: { deploy() { this.$emit('from the hook'); } }, run() {} };`,
@@ -344,12 +220,12 @@ test('events that were committed but not published are published after a restart
   };
   expect(await t.hook(id, 'deploy')).toEqual({ ok: true });
   expect(await t.store.collection(outbox).count()).toBe(1);
-  expect(publishedPayloads()).toEqual([]);
+  expect(t.publishedPayloads()).toEqual([]);
   t.faults.publish = () => {};
   await t.restart();
   await eventually(async () => (await t.store.collection(outbox).count()) === 0);
   await t.quiet();
-  expect(publishedPayloads()).toEqual(['from the hook']);
+  expect(t.publishedPayloads()).toEqual(['from the hook']);
 });
 
 test('a message of unknown type goes to the dead letters and blocks no other', async () => {

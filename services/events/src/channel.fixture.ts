@@ -1,0 +1,73 @@
+import { afterAll } from '@jest/globals';
+import { eventSortKey } from '@wellspring/core/event-id';
+import { type EventRow, type EventStream, events, logs } from '@wellspring/store/collections/events';
+import { openPorts } from '@wellspring/testing/service-harness';
+import type { Channel } from './channel.ts';
+import { pageOf } from './list-events.ts';
+
+/** Stored events and logs. */
+
+const ports = openPorts();
+export const { store } = ports;
+afterAll(() => ports.close());
+
+const BASE = 1_700_000_000_000;
+let emitters = 0;
+export const newEmitter = () => `dc_${String(++emitters).padStart(10, '0')}`;
+
+export function eventRow(emitterId: string, n: number, name = '', stream: EventStream = 'events'): EventRow {
+  // Two events share a millisecond.
+  const sort_key = eventSortKey({ ms: BASE + Math.floor(n / 2), n: n % 2 });
+  return {
+    id: `${emitterId}/${stream}/${sort_key}`,
+    emitter_id: emitterId,
+    stream,
+    partition: `${emitterId}/${stream}`,
+    channel: `${emitterId}/${stream}/${name}`,
+    sort_key,
+    run_id: `run_${n}`,
+    indexed_at_ms: BASE + n,
+    name,
+    emit_id: `emit_${n}`,
+    meta_id: null,
+    summary: null,
+    ts: null,
+    payload: String(n),
+  };
+}
+
+export const range = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => from + i);
+export const insertEvents = (
+  emitterId: string,
+  numbers: readonly number[],
+  name?: string,
+  stream?: EventStream,
+) => store.collection(events).insertMany(numbers.map((n) => eventRow(emitterId, n, name, stream)));
+
+/** Logs of a run: one row per length, with consecutive records. */
+export async function insertLogs(emitterId: string, lengths: readonly number[]): Promise<void> {
+  let n = 0;
+  for (const [run, count] of lengths.entries()) {
+    const sort_key = eventSortKey({ ms: BASE + run, n: 0 });
+    await store.collection(logs).insert({
+      id: `${emitterId}/${sort_key}`,
+      emitter_id: emitterId,
+      sort_key,
+      run_id: `run_${run}`,
+      indexed_at_ms: BASE + run,
+      count,
+      records: JSON.stringify(Array.from({ length: count }, () => n++)),
+    });
+  }
+}
+
+/** Reads all pages from the newest on. */
+export async function walk(channel: Channel, limit: number): Promise<unknown[]> {
+  const seen: unknown[] = [];
+  for (let after: string | undefined; ; ) {
+    const { data } = await pageOf(channel, { limit, after });
+    if (data.length === 0) return seen;
+    seen.push(...data.map(({ event }) => event));
+    after = data.at(-1)!.id;
+  }
+}

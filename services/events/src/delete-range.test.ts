@@ -1,0 +1,60 @@
+import { describe, expect, test } from '@jest/globals';
+import fc from 'fast-check';
+import { eventRow, insertEvents, insertLogs, newEmitter, range, store, walk } from './channel.fixture.ts';
+import { channelOf } from './channel.ts';
+import { deleteRange } from './delete-range.ts';
+
+describe('deletion', () => {
+  const left = (id: string, name?: string) => walk(channelOf(store, id, name), 100);
+  const keyOf = (n: number) => eventRow('', n).sort_key;
+
+  test('removes exactly the range of one channel, both ends included', async () => {
+    const id = newEmitter();
+    await insertEvents(id, range(0, 8));
+    await insertEvents(id, [9, 10], 'low');
+    await insertEvents(id, [11], '$errors', '$errors');
+    await deleteRange(store, id, undefined, keyOf(5), keyOf(3));
+    expect((await left(id)).length).toBe(10);
+    await deleteRange(store, id, undefined, keyOf(3), keyOf(3));
+    expect(await left(id, '')).toEqual([7, 6, 5, 4, 2, 1, 0]);
+    await deleteRange(store, id, '', keyOf(6), undefined);
+    expect(await left(id)).toEqual([10, 9, 5, 4, 2, 1, 0]);
+    await deleteRange(store, id, undefined, undefined, keyOf(1));
+    expect(await left(id)).toEqual([10, 9, 5, 4, 2]);
+    await deleteRange(store, id, 'low', undefined, undefined);
+    expect(await left(id)).toEqual([5, 4, 2]);
+    await deleteRange(store, id, undefined, undefined, undefined);
+    expect(await left(id)).toEqual([]);
+    expect(await left(id, '$errors')).toEqual([11]);
+  });
+
+  test('of more events than one batch deletes them all', async () => {
+    const id = newEmitter();
+    await insertEvents(id, range(0, 1203));
+    await deleteRange(store, id, undefined, undefined, keyOf(1201));
+    expect(await left(id)).toEqual([1202]);
+  });
+
+  test('of logs trims runs at either edge', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.integer({ min: 1, max: 5 }), { minLength: 1, maxLength: 6 }),
+        fc.nat(29),
+        fc.nat(29),
+        async (lengths, a, b) => {
+          const id = newEmitter();
+          await insertLogs(id, lengths);
+          const channel = channelOf(store, id, '$logs');
+          const all = await channel.newer('', 100);
+          const [start, end] = [all[a % all.length]!.sortKey, all[b % all.length]!.sortKey];
+          await deleteRange(store, id, '$logs', start, end);
+          const kept = all.filter(({ sortKey }) => sortKey < start || sortKey > end);
+          expect((await channel.newer('', 100)).map((one) => [one.id, one.payload])).toEqual(
+            kept.map((one) => [one.id, one.payload]),
+          );
+        },
+      ),
+      { numRuns: 60 },
+    );
+  });
+});

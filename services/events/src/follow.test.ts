@@ -1,0 +1,152 @@
+import { describe, expect, test } from '@jest/globals';
+import { systemClock } from '@wellspring/core/clock';
+import { eventIdOfSortKey, eventSortKey } from '@wellspring/core/event-id';
+import { states } from '@wellspring/store/collections/states';
+import { eventRow, insertEvents, insertLogs, newEmitter, range, store } from './channel.fixture.ts';
+import { type Channel, channelOf } from './channel.ts';
+import { follow, HANDSHAKE, type Wake } from './follow.ts';
+import { createSharedReads } from './frames.ts';
+import { resumeAfter } from './resume.ts';
+
+describe('a stream', () => {
+  /** Follows a channel; `stop` returns the ids of all frames. */
+  function start(
+    channel: Channel,
+    after: string,
+    { mayContinue = true, takes = Number.POSITIVE_INFINITY } = {},
+  ) {
+    const text: string[] = [];
+    const stopped = new AbortController();
+    let wake: Wake = () => {};
+    let waiting: (() => void)[] = [];
+    const over = follow({
+      channel,
+      after,
+      reads: createSharedReads(),
+      clock: systemClock,
+      signal: stopped.signal,
+      sink: {
+        async send(piece) {
+          text.push(piece);
+          for (const one of waiting) one();
+          waiting = [];
+          return text.length < takes;
+        },
+      },
+      onWake(given) {
+        wake = given;
+        return () => {
+          wake = () => {};
+        };
+      },
+      mayContinue: async () => mayContinue,
+    });
+    const ids = () => [...text.join('').matchAll(/^id: (.*)$/gm)].map(([, id]) => id!);
+    return {
+      over,
+      ids,
+      text,
+      wake: (why: 'events' | 'changed' = 'events') => wake(why),
+      async until(count: number) {
+        while (ids().length < count) await new Promise<void>((resolve) => waiting.push(resolve));
+      },
+      async stop() {
+        stopped.abort();
+        await over;
+        return ids();
+      },
+    };
+  }
+  const idOf = (n: number) => eventIdOfSortKey(eventRow('', n).sort_key);
+
+  test('sends retained events after the cursor, then new ones, each once and in order', async () => {
+    const id = newEmitter();
+    await insertEvents(id, range(0, 100));
+    const stream = start(channelOf(store, id, undefined), eventRow('', 9).sort_key);
+    await stream.until(90);
+    for (const from of [100, 103, 110]) {
+      await insertEvents(id, range(from, from + 3));
+      stream.wake();
+      stream.wake();
+      await stream.until(from === 110 ? 99 : from === 103 ? 96 : 93);
+    }
+    const expected = [...range(10, 106), ...range(110, 113)].map(idOf);
+    expect(await stream.stop()).toEqual(expected);
+  });
+
+  test('of logs resumes within the records of a run', async () => {
+    const id = newEmitter();
+    await insertLogs(id, [3, 4]);
+    const channel = channelOf(store, id, '$logs');
+    const all = await channel.newer('', 10);
+    const stream = start(channel, all[1]!.sortKey);
+    await stream.until(5);
+    expect(await stream.stop()).toEqual(all.slice(2).map((one) => one.id));
+  });
+
+  test('a wake-up during a shared read is not lost', async () => {
+    const id = newEmitter();
+    const channel = channelOf(store, id, undefined);
+    const reads = createSharedReads();
+    // The first read finds nothing; the second stream starts after the event, during that read.
+    const early = reads.read(channel, '');
+    await insertEvents(id, [0]);
+    reads.outdated(channel);
+    const late = reads.read(channel, '');
+    expect(await early).toBeUndefined();
+    expect((await late)?.text).toContain(`id: ${idOf(0)}\n`);
+  });
+
+  test('readers with the same cursor share one read', async () => {
+    const id = newEmitter();
+    await insertEvents(id, [0, 1]);
+    const channel = channelOf(store, id, undefined);
+    let asked = 0;
+    const counting = {
+      ...channel,
+      newer(...given: Parameters<Channel['newer']>) {
+        asked++;
+        return channel.newer(...given);
+      },
+    };
+    const reads = createSharedReads();
+    const texts = await Promise.all(range(0, 50).map(() => reads.read(counting, '')));
+    expect(asked).toBe(1);
+    expect(new Set(texts.map((one) => one!.text)).size).toBe(1);
+  });
+
+  test('ends without access, and when the reader takes no more', async () => {
+    const id = newEmitter();
+    await insertEvents(id, [0]);
+    const channel = channelOf(store, id, undefined);
+    await start(channel, '', { mayContinue: false }).over;
+    const slow = start(channel, '', { takes: 1 });
+    await slow.over;
+    expect(slow.ids()).toEqual([idOf(0)]);
+    expect(slow.text.join('')).not.toContain(HANDSHAKE);
+  });
+
+  test('resumes after the given id; an unknown id means all retained events', async () => {
+    const id = newEmitter();
+    await insertEvents(id, range(0, 5));
+    const channel = channelOf(store, id, undefined);
+    const after = (lastId?: string) => resumeAfter(store, id, channel, undefined, lastId);
+    expect(await after()).toBe(eventRow('', 4).sort_key);
+    expect(await after('')).toBe(eventRow('', 4).sort_key);
+    expect(await after(idOf(2))).toBe(eventRow('', 2).sort_key);
+    expect(await after('1000000000000-0')).toBe(eventSortKey({ ms: 1_000_000_000_000, n: 0 }));
+    expect(await after('nonsense')).toBe('');
+    expect(await after('9999999999999-0')).toBe('');
+    // The newest event was deleted; its id is still known.
+    const newest = eventRow('', 9).sort_key;
+    await store.collection(states).insert({
+      id,
+      db: {},
+      dedupe: {},
+      last_ids: { events: newest },
+      committed: [],
+    });
+    expect(await after(idOf(9))).toBe(newest);
+    expect(await after('9999999999999-0')).toBe('');
+  });
+});

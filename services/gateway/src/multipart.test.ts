@@ -1,0 +1,82 @@
+import { describe, expect, test } from '@jest/globals';
+import { Unavailable } from '@wellspring/core/unavailable';
+import { jobs, platform, received } from './ingest.fixture.ts';
+
+describe('a multipart body', () => {
+  const multipart = (...parts: string[]) => ({
+    body: `${parts.map((part) => `--xyz\r\nContent-Disposition: form-data; ${part}\r\n`).join('')}--xyz--\r\n`,
+    headers: { 'content-type': 'multipart/form-data; boundary=xyz' },
+  });
+
+  test('becomes an object; a file a signed address of its bytes', async () => {
+    const { request } = await received(
+      '',
+      'POST',
+      multipart(
+        'name="title"\r\n\r\nhéllo',
+        'name="tag"\r\n\r\na',
+        'name="tag"\r\n\r\nb',
+        'name="__proto__"\r\n\r\nc',
+        'name="doc"; filename="a ü.html"\r\nContent-Type: text/html\r\n\r\n<script>alert(1)</script>',
+      ),
+    );
+    const { doc, ...fields } = request.multipart as {
+      doc: { url: string; filename: string; mimetype: string };
+    };
+    expect(JSON.stringify(fields)).toBe('{"title":"héllo","tag":["a","b"],"__proto__":"c"}');
+    expect(doc).toMatchObject({ filename: 'a ü.html', mimetype: 'text/html' });
+    const { pathname, search } = new URL(doc.url);
+    const file = await platform.call('GET', pathname + search);
+    expect([file.status, file.text]).toEqual([200, '<script>alert(1)</script>']);
+    // What a stranger sent is no page of this origin.
+    expect(file.headers['content-type']).toBe('application/octet-stream');
+    expect(file.headers['content-disposition']).toMatch(/^attachment/);
+    const until = new URLSearchParams(search).get('until')!;
+    for (const forged of [
+      pathname,
+      `${pathname}?until=${until}`,
+      `${pathname}${search.replace(until, String(Number(until) + 1))}`,
+      `${pathname}${search.slice(0, -2)}AA`,
+      `/blobs/..%2f..%2fsecret.key${search}`,
+    ]) {
+      expect((await platform.call('GET', forged)).status).toBe(404);
+    }
+  });
+
+  test('whose files cannot be kept is refused, and runs nothing', async () => {
+    const { blob } = platform.deps;
+    const { put } = blob;
+    blob.put = async () => {
+      throw new Error('the disk is full');
+    };
+    const endpoint = await platform.endpoint();
+    const file = (name: string) => `name="${name}"; filename="a"\r\n\r\n1`;
+    const answer = await platform.call('POST', `/e/${endpoint.id}`, multipart(file('a'), file('b')));
+    blob.put = put;
+    expect(answer.status).toBe(500);
+    expect(jobs).toEqual([]);
+  });
+
+  test('while the blob store does not answer, 503 with Retry-After', async () => {
+    const { blob } = platform.deps;
+    const { put } = blob;
+    blob.put = async () => {
+      throw new Unavailable('the server does not answer');
+    };
+    const endpoint = await platform.endpoint();
+    const body = multipart('name="a"; filename="a"\r\n\r\n1');
+    const answer = await platform.call('POST', `/e/${endpoint.id}`, body);
+    blob.put = put;
+    expect([answer.status, answer.headers['retry-after']]).toEqual([503, '1']);
+    expect(jobs).toEqual([]);
+  });
+
+  test('that is broken is text', async () => {
+    const { request } = await received('', 'POST', {
+      body: '--xyz\r\nContent-Disposition: form-data; name="a"\r\n\r\nb',
+      headers: { 'content-type': 'multipart/form-data; boundary=xyz' },
+    });
+    expect(request.multipart).toBeUndefined();
+    expect(request.text).toContain('name="a"');
+  });
+});

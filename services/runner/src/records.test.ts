@@ -1,0 +1,80 @@
+import { describe, expect, test } from '@jest/globals';
+import { subscriptions } from '@wellspring/store/collections/subscriptions';
+import { OWNER } from '@wellspring/testing/rows';
+import { ECHO, usePlatform } from './platform.fixture.ts';
+
+const t = usePlatform();
+
+describe('records', () => {
+  test('every run stores its start, its log lines, and its end with counts', async () => {
+    const id = await t.deploy(`export default { name: 'Talking', dedupe: 'unique', run(event) {
+      console.log('said', event);
+      this.$emit(1, { id: 1, summary: 'one', name: 'channel' });
+      this.$emit(1, { id: 1, name: 'channel' });
+      this.$emit(2);
+    } };`);
+    const [runId] = await t.runAll(id, ['x']);
+    await t.quiet();
+    const records = await t.logs(id);
+    expect(records.map(({ k }) => k)).toEqual(['start', 'log', 'emit', 'emit', 'emit', 'log', 'end']);
+    expect(records.every((record) => record.execution_id === runId)).toBe(true);
+    expect(records[1]).toMatchObject({ level: 'info', msg: 'said x' });
+    expect(records[2]).toMatchObject({ en: 'channel', msg: 'one' });
+    expect(records[5]).toMatchObject({ level: 'error', msg: expect.stringMatching(/without id/) });
+    expect(records[6]).toMatchObject({ emitted: 1, deduped: 1, duration_ms: expect.any(Number) });
+  });
+
+  test('$logs are emitted only to subscribers, and never those of a run triggered by a record', async () => {
+    const id = await t.deploy(ECHO);
+    await t.runAll(id, [1]);
+    await t.quiet();
+    expect(t.publishedPayloads('$logs')).toEqual([]);
+    await t.store.collection(subscriptions).insert({
+      id: 'sub_0000000001',
+      owner_id: OWNER,
+      user_id: OWNER,
+      emitter_id: id,
+      listener_id: 'wh_0000000001',
+      event_name: '$logs',
+      created_at: 0,
+    });
+    await t.runAll(id, [2]);
+    await t.quiet();
+    expect(t.publishedPayloads('$logs').map(({ k }) => k)).toEqual(['start', 'emit', 'end']);
+    t.published.length = 0;
+    const event = {
+      kind: 'event' as const,
+      payload: '3',
+      emitter_id: 'dc_x',
+      event_id: '1-0',
+      event_name: '$errors',
+    };
+    await t.trigger(id, event);
+    await t.quiet();
+    expect(t.publishedPayloads('$logs')).toEqual([]);
+    expect(await t.events(id)).toEqual([1, 2, 3]);
+  });
+
+  test('of another service are put on the channel once', async () => {
+    const id = await t.deploy(ECHO);
+    const job = {
+      run_id: 'run_0000000001',
+      source_id: id,
+      channel: '$errors' as const,
+      payload: '{"error":{}}',
+      hop: 0,
+    };
+    await t.record(job);
+    await t.record(job);
+    await t.record({ ...job, run_id: 'run_0000000002', channel: '$logs', payload: '{"k":"log"}' });
+    await t.quiet();
+    expect(await t.events(id, '$errors')).toEqual([{ error: {} }]);
+    expect(await t.logs(id)).toEqual([{ k: 'log' }]);
+    // A record may be published twice, with the same id.
+    const published = t.published.flatMap((message) =>
+      message.events.map(({ name, event_id }) => `${name} ${event_id}`),
+    );
+    expect(new Set(published).size).toBe(2);
+    expect(t.publishedPayloads('$logs')).toEqual([{ k: 'log' }]);
+  });
+});
