@@ -105,7 +105,7 @@ export function createPublisher({ name, log, open, isBlocked }: PublisherOptions
       const all = [...sent.values(), ...waiting.slice(head)];
       const now = performance.now();
       waiting = all.filter(({ deadline }) => deadline > now);
-      // Their callers have given up; resent, they would fill the window.
+      // Their callers have timed out; resending them would only fill the window.
       for (const entry of all) if (entry.deadline <= now) expire(entry);
       head = 0;
       sent = new Map();

@@ -1,14 +1,14 @@
-/** An answer outside 2xx. */
+/** A response with a status other than 2xx. */
 export class ApiError extends Error {
   override readonly name = 'ApiError';
   readonly status: number;
-  /** snake_case and stable, e.g. `not_found`; `unknown` when the answer was not the platform's. */
+  /** snake_case and stable, e.g. `not_found`; `unknown` if the response is not from the platform. */
   readonly code: string;
   /** The parameter at fault. */
   readonly param: string | undefined;
-  /** Names the request in the log of the platform. */
+  /** Id of the request in the platform's log. */
   readonly requestId: string | undefined;
-  /** Of a 429 or 503: the seconds to wait. */
+  /** Seconds to wait, for 429 and 503. */
   readonly retryAfter: number | undefined;
 
   constructor(response: { status: number; headers: Headers }, text: string) {
@@ -23,7 +23,7 @@ export class ApiError extends Error {
   }
 }
 
-/** A proxy in between may answer with anything. */
+/** A proxy may have answered, with any body. */
 function parseBody(text: string): Record<string, unknown> {
   try {
     const body: unknown = JSON.parse(text);

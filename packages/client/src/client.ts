@@ -5,7 +5,7 @@ import { openStream } from './stream.ts';
 
 type Endpoints = typeof endpoints;
 
-/** What an operation takes: its path parameters and its input in one object. */
+/** Parameters of an operation: path parameters and input in one object. */
 export type Arguments<E extends Endpoint> = ParamsOf<E> & Omit<InputOf<E>, keyof ParamsOf<E>>;
 
 export interface Page<T> {
@@ -18,7 +18,7 @@ export interface Page<T> {
   data: T[];
 }
 
-/** What an operation gives: the resource without its envelope; a page keeps its page_info. */
+/** Result of an operation: the resource without its envelope; a page keeps its page_info. */
 export type Result<E extends Endpoint> = {
   single: OutputOf<E>;
   list: OutputOf<E>[];
@@ -31,25 +31,25 @@ export type Result<E extends Endpoint> = {
 
 export interface CallOptions {
   signal?: AbortSignal;
-  /** A POST repeated under the same key is done once. */
+  /** A repeated POST with the same key is executed once. */
   idempotencyKey?: string;
 }
 
 /**
  * Calls an endpoint.
- * @throws ApiError for an answer outside 2xx; what `fetch` throws when there is no answer
+ * @throws ApiError for a status other than 2xx; the error of `fetch` without a response
  */
 export type Operation<E extends Endpoint> =
   Record<never, never> extends Arguments<E>
     ? (args?: Arguments<E>, options?: CallOptions) => Promise<Result<E>>
     : (args: Arguments<E>, options?: CallOptions) => Promise<Result<E>>;
 
-/** Every endpoint of the public API, by its operation id. */
+/** Endpoints of the public API by operation id. */
 export type Client = {
   [K in keyof Endpoints as K extends `operator${string}` ? never : K]: Operation<Endpoints[K]>;
 };
 
-/** Every endpoint of the operator API, by its operation id. */
+/** Endpoints of the operator API by operation id. */
 export type OperatorClient = {
   [K in keyof Endpoints as K extends `operator${string}` ? K : never]: Operation<Endpoints[K]>;
 };
@@ -81,7 +81,7 @@ const PREFIX = { public: '/v1', operator: '/admin/v1' } as const;
 
 type Given = Record<string, unknown>;
 
-/** Path parameters go where they belong; GET and DELETE put the rest into the query. */
+/** Path parameters go into the path; of GET and DELETE, the others go into the query. */
 function address(endpoint: Endpoint, { url }: ClientOptions, args: Given): { url: URL; body: Given } {
   const body: Given = Object.fromEntries(Object.entries(args).filter(([, value]) => value !== undefined));
   const path = endpoint.path.replace(/\{(\w+)\}/g, (_, name: string) => {
@@ -141,8 +141,7 @@ function stream(endpoint: Endpoint, options: ClientOptions) {
   };
 
   /**
-   * The id of the newest event: without one to begin after, a connection lost before the first event could not be
-   * taken up again without a gap.
+   * Without a start id, a connection lost before the first event could not be resumed without a gap.
    */
   async function newest({ id, event_name }: Given): Promise<string> {
     const page = (await list({ id, event_name, limit: 1, include: 'id' })) as { data: { id: string }[] };

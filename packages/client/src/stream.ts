@@ -2,21 +2,21 @@ import { systemClock } from '@wellspring/core/clock';
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { ApiError } from './api-error.ts';
 
-/** The server writes at least every 15 s; a connection silent for so long is dead. */
+/** The server writes at least every 15 s; a connection silent for longer is lost. */
 const SILENCE_MS = 45_000;
 const RETRY_MS = 3000;
 
 export interface StreamOptions {
   url: URL;
   headers: Record<string, string>;
-  /** The event after which the stream begins. */
+  /** The stream starts after this event. */
   lastEventId: string;
   signal?: AbortSignal | undefined;
 }
 
 /**
- * Opens a stream of records; resolves when it is open. A lost connection is resumed after the last record, so
- * that none is missed or given twice. The iteration ends when the signal is aborted or the caller leaves the loop.
+ * Opens a stream of records; resolves when it is open. A lost connection is resumed after the last record, without
+ * gap or duplicate. The iteration ends when the signal is aborted or the caller leaves the loop.
  * @throws ApiError when the server refuses, at the beginning or later (the source was deleted, the key revoked)
  */
 export async function openStream<T>(options: StreamOptions): Promise<AsyncIterableIterator<T, undefined>> {
@@ -70,7 +70,7 @@ export async function openStream<T>(options: StreamOptions): Promise<AsyncIterab
   const stream: AsyncIterableIterator<T, undefined> = {
     [Symbol.asyncIterator]: () => stream,
     next: () => iteration.next(),
-    // A generator that has not begun would not run its `finally`, and one that waits would not end.
+    // A generator that has not started skips its `finally`, and one that waits does not end.
     async return() {
       stop.abort();
       return iteration.return(undefined);
@@ -89,7 +89,7 @@ export function createEventReader(onRetry: (ms: number) => void): (piece: string
   };
 }
 
-/** The text of a body until it ends, for whatever reason. */
+/** The text of a body, until it ends or fails. */
 async function* piecesOf(response: Response, silenceMs: number): AsyncGenerator<string> {
   const decoder = new TextDecoder();
   const reader = response.body!.getReader();

@@ -7,9 +7,9 @@ export interface HttpEvent {
   path: string;
   query: Record<string, string | string[]>;
   headers: Record<string, string>;
-  /** The body as it came: text, or bytes when it is not valid UTF-8; '' without a body. */
+  /** The raw body: text, or bytes if it is not valid UTF-8; '' without a body. */
   bodyRaw: string | Buffer;
-  /** Parsed by its content type, as a text when it cannot be; undefined without a body. */
+  /** The body parsed by its content type, or its text if that fails; undefined without a body. */
   body?: unknown;
   url: string;
   client_ip: string;
@@ -48,13 +48,13 @@ function parseBody(body: string | Buffer, contentType: string): unknown {
   return body;
 }
 
-/** Names with their value, or with all of them when there are several. */
+/** Names with their value, or with an array of several values. */
 function pairs(params: URLSearchParams): Record<string, string | string[]> {
   const object: Record<string, string | string[]> = {};
   for (const name of new Set(params.keys())) {
     const values = params.getAll(name);
     const value = values.length === 1 ? values[0]! : values;
-    // Names are the caller's: also `__proto__` is only a name.
+    // The caller chooses the names: `__proto__` is an ordinary one.
     Object.defineProperty(object, name, { value, enumerable: true, configurable: true, writable: true });
   }
   return object;

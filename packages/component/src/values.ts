@@ -3,7 +3,7 @@ import { LIMITS } from '@wellspring/contract/limits';
 import { invalidParameter, missingParameter } from '@wellspring/core/problem';
 import { parseSchedule } from '@wellspring/core/schedule';
 
-/** What the API shows in place of a secret; sent back, it means "as it is". */
+/** Shown by the API instead of a secret; in an update it means "unchanged". */
 export const MASK = '********';
 
 const DEFAULT_TIMER = { intervalSeconds: 3600 };
@@ -12,7 +12,7 @@ const DEFAULT_TIMER = { intervalSeconds: 3600 };
 const VALUELESS = new Set(['$.interface.http', '$.interface.apphook', '$.service.db', 'alert']);
 
 export interface ValidateOptions {
-  /** Values before an update, secrets in clear: those given are merged into them by name. */
+  /** Values before an update, with secrets in clear; the given values are merged into them by name. */
   previous?: Record<string, unknown>;
   minIntervalSeconds: number;
 }
@@ -23,8 +23,8 @@ const own = (values: Values | undefined, name: string): unknown =>
   values !== undefined && Object.hasOwn(values, name) ? values[name] : undefined;
 
 /**
- * The values of a deployment: given and former ones, defaults for the others, converted to the type of the prop.
- * A null unsets; names that the component does not have are left out.
+ * The values of a deployment: given, previous or default ones, converted to the type of the prop.
+ * null unsets a value; unknown names are ignored.
  * @throws Problem 400 that names `configured_props.<name>`
  */
 export function validateValues(
@@ -89,7 +89,7 @@ function list(prop: PropDescriptor, value: unknown, param: string): unknown[] {
   return items.map((item) => scalar(prop, prop.type.slice(0, -2), item, param));
 }
 
-/** The value of a JSON text; anything else as it is. */
+/** The value of a JSON text; any other value unchanged. */
 function fromJson(value: unknown): unknown {
   if (typeof value !== 'string') return value;
   try {

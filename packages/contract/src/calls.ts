@@ -1,11 +1,11 @@
 import type { Bundle, ComponentCode, Definition, HookName } from './definition.ts';
 
-/** Questions between services, over the port `call`. Each address: its message and its answer. */
+/** Requests between services over the port `call`: message and answer of each address. */
 
 /** `runner.prepare`: compile code, resolve its packages, read its definition. Problem 400 `invalid_component`. */
 export interface PrepareCall {
   message: ComponentCode & {
-    /** Whose share of compilations and installations it uses. */
+    /** The owner whose share of compilations and installations it uses. */
     owner_id: string;
   };
   answer: { bundle_id: string; bundle: Bundle; definition: Definition };
@@ -13,28 +13,28 @@ export interface PrepareCall {
 
 /**
  * `runner.hook`, key = source id: runs a hook of a deployment of the source beside its runs, and commits
- * what it did (emits, db, logs). Answers when it is over. A hook that the code does not have answers at once.
+ * its effects (emits, db, logs). Answers at its end; immediately if the code has no such hook.
  */
 export interface HookCall {
   message: { source_id: string; deployment_id: string; hook: HookName };
   answer: { ok: true } | { ok: false; name: string; message: string };
 }
 
-/** `runner.forget`, key = source id: the source was deleted. Its processes and state go, and nothing of it is committed. */
+/** `runner.forget`, key = source id: ends the processes of a deleted source and rejects its commits. */
 export interface ForgetCall {
   message: { source_id: string };
   answer: { ok: true };
 }
 
 /**
- * `components.resolve`: the component that identifiers name, saved (but not published under its key) when it is
- * given as code or URL. Precedence: component_id, component_code, key, component_url. Problems: 400, 404.
+ * `components.resolve`: finds a component; saves one that is given as code or URL, without publishing it under its key.
+ * Precedence: component_id, component_code, key, component_url. Problems: 400, 404.
  */
 export interface ResolveCall {
   message: {
-    /** Whose component a given code becomes, and among whose a key is looked up. */
+    /** Owner of the component that is saved, or looked up by key. */
     owner_id: string;
-    /** All owners whose components may be used by id. */
+    /** Owners whose components may be used by id. */
     reader_ids: string[];
     component_id?: unknown;
     component_code?: unknown;
@@ -51,10 +51,10 @@ export const CALLS = {
   resolve: 'components.resolve',
 } as const;
 
-/** Those that go to the process which holds the key. */
+/** Calls that go to the process that owns the key. */
 export const KEYED_CALLS: ReadonlySet<string> = new Set([CALLS.hook, CALLS.forget]);
 
-/** A hook may take 300 s; the caller waits a little longer. */
+/** A hook may take 300 s; the caller waits slightly longer. */
 export const HOOK_DEADLINE_MS = 310_000;
 /** Compiling and installing packages. */
 export const PREPARE_DEADLINE_MS = 120_000;

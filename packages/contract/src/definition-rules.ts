@@ -2,8 +2,8 @@ import type { DedupeStrategy, Definition, HookName, PropDescriptor } from './def
 import { LIMITS } from './limits.ts';
 
 /**
- * What a definition may consist of. It is checked twice: in the sandbox, to tell the author what is wrong, and by the
- * platform, which does not trust what the sandbox says.
+ * Rules for definitions. Checked twice: in the sandbox, to inform the author, and by the platform, which does not trust
+ * the sandbox.
  */
 
 export const COMPONENT_TYPES: readonly Definition['type'][] = ['source', 'action', 'app'];
@@ -15,7 +15,7 @@ export const MAX_VERSION_CHARS = 256;
 export const isKey = (value: unknown): value is string =>
   typeof value === 'string' && /^[a-z0-9_-]{1,256}$/.test(value);
 
-/** Fields of a prop that hold a text, a boolean, a number, or any value, for props of all types. */
+/** Fields of props of all types, by the type of their value. */
 export const PROP_FIELDS = {
   texts: ['label', 'description', 'alertType', 'content'],
   flags: [
@@ -32,6 +32,6 @@ export const PROP_FIELDS = {
   values: ['default', 'static'],
 } as const satisfies Record<string, readonly (keyof PropDescriptor)[]>;
 
-/** Each of them is an endpoint, or a timer that ticks. */
+/** Each is an endpoint or a running timer. */
 export const hasTooManyInterfaces = (props: readonly { type: string }[]): boolean =>
   props.filter(({ type }) => type.startsWith('$.interface.')).length > LIMITS.interfaces;

@@ -3,18 +3,18 @@
  * bundle that the sandbox evaluates.
  */
 
-/** What the sandbox runs. Content-addressed; made once when code is saved, so packages stay as they were resolved. */
+/** The code that the sandbox runs. Content-addressed; built once when code is saved, which pins its packages. */
 export interface Bundle {
   format: 'esm' | 'cjs';
-  /** JavaScript in one file; its imports are builtins or the aliases below. */
+  /** JavaScript in one file; it imports only builtins and the aliases below. */
   code: string;
   /** npm packages by the alias under which the code imports them; empty: none. */
   packages: Record<string, { name: string; version: string }>;
-  /** The lockfile of the package manager, so that another machine installs the same. */
+  /** The package manager's lockfile, so that every machine installs the same packages. */
   lockfile: string | null;
 }
 
-/** Code as it was given, before it is bundled. */
+/** Code as given, before bundling. */
 export interface ComponentCode {
   code: string;
   /** Modules below the same origin, by absolute URL, when the code came from `url`. */
@@ -53,15 +53,15 @@ export type DedupeStrategy = 'unique' | 'greatest' | 'last';
 export interface Definition {
   name: string;
   key: string | null;
-  /** '' when the code gives none. */
+  /** '' if absent. */
   version: string;
   type: 'source' | 'action' | 'app';
   description: string | null;
   props: PropDescriptor[];
   hooks: HookName[];
   dedupe: DedupeStrategy | null;
-  /** False: the source emits its trigger event as it is. */
+  /** False: the source emits its trigger event unchanged. */
   has_run: boolean;
-  /** There is an additionalProps method. */
+  /** The component has an additionalProps method. */
   additional_props: boolean;
 }

@@ -3,14 +3,14 @@ interface EndpointConfig {
   endpointDomain: string | null;
 }
 
-/** The address of an HTTP interface: a host of its own below the endpoint domain, else a path. No trailing slash. */
+/** The URL of an HTTP interface: a separate host below the endpoint domain, or else a path. No trailing slash. */
 export function endpointUrl({ publicUrl, endpointDomain }: EndpointConfig, key: string): string {
   return endpointDomain === null ? `${publicUrl}/e/${key}` : `https://${key}.${endpointDomain}`;
 }
 
 /**
  * Reads the Host header of a request: the host, in lower case and without port, and the key when it is that of a single
- * endpoint; undefined on the origin that all of them share with the API.
+ * endpoint; undefined on the origin shared with the API.
  */
 export function ownHostOf(
   { endpointDomain }: Pick<EndpointConfig, 'endpointDomain'>,

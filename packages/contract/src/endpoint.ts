@@ -15,8 +15,8 @@ export type ServiceName = (typeof SERVICES)[number];
 export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
 /**
- * How the answer is wrapped: `single` {data}, `list` {data: []}, `page` {page_info, data: []}, `none` an empty
- * body, `null` {data: null}, `stream` server-sent events, `raw` whatever the handler writes.
+ * Envelope of the response: `single` {data}, `list` {data: []}, `page` {page_info, data: []}, `none` an empty
+ * body, `null` {data: null}, `stream` server-sent events, `raw` anything that the handler writes.
  */
 export type Envelope = 'single' | 'list' | 'page' | 'none' | 'null' | 'stream' | 'raw';
 
@@ -38,18 +38,18 @@ export interface Endpoint<I extends TObject = TObject, O extends TSchema = TSche
   authenticated: boolean;
   summary: string;
   /**
-   * All parameters outside the path. GET reads them from the query; other methods from the JSON body and the
-   * query, the query wins. Values from the query are converted to the declared type, values of a body are not.
+   * All parameters outside the path. GET reads them from the query, other methods from the query or else the JSON body.
+   * Values from the query are converted to the declared type, values of a body are not.
    */
   input: I;
-  /** Names of `input`, beside those common to all, that are documented as query parameters of a POST or PUT. */
+  /** Further names of `input` that are documented as query parameters of a POST or PUT. */
   query?: readonly string[];
   /** Schema of one resource. */
   output: O;
   envelope: Envelope;
-  /** Status of success. */
+  /** Status of a success. */
   status: 200 | 202 | 204;
-  /** Error statuses beyond 400 (when there is input), 401, 429 and 500. */
+  /** Further error statuses; 400 (with input), 401, 429 and 500 are implied. */
   problems: readonly number[];
   /** Largest body in bytes; default 6 MB. */
   bodyLimit?: number;
@@ -71,7 +71,7 @@ type Declared<I extends TObject, O extends TSchema, P extends string, V extends 
     Pick<Endpoint<I, O>, 'listener' | 'authenticated' | 'problems' | 'status'>
   >;
 
-/** Fills in the defaults of a declaration and keeps its types. */
+/** Adds the defaults of a declaration and keeps its types. */
 export function defineEndpoint<
   I extends TObject,
   O extends TSchema,

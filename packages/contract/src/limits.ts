@@ -3,7 +3,7 @@ export const LIMITS = {
   apiBody: 6 * 1024 * 1024,
   endpointBody: 512 * 1024,
   propValue: 64 * 1024,
-  /** Of a component; and of those, timers and HTTP interfaces, each of which costs the platform something. */
+  /** Of a component; and of those, timers and HTTP interfaces, which cost resources. */
   props: 500,
   interfaces: 20,
   db: 64 * 1024,
@@ -15,7 +15,7 @@ export const LIMITS = {
   memoryMb: 256,
   summaryBytes: 1024,
   retrievable: 100,
-  /** How long an HTTP call waits for respond(). */
+  /** Time for which an HTTP call waits for respond(). */
   replyMs: 30_000,
   /** Within a run. */
   emits: 10_000,

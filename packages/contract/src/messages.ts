@@ -1,6 +1,6 @@
 /**
- * What travels through the queues. Every message names its type and version; a consumer refuses what it does not
- * know, which puts it among the dead letters instead of losing it.
+ * Messages of the queues. Each names its type and version; a consumer refuses an unknown one, which becomes a dead
+ * letter.
  */
 
 /** Queue `runs`, keyed by the id of the source: work for the runner that owns that source. */
@@ -10,21 +10,21 @@ export interface RunJob {
   v: 1;
   type: 'run';
   /**
-   * The same for the same work. Runs of one message, of one channel and for one listener, are
-   * numbered: `<stem>-<n>`, n from 0; nothing else has a hyphen.
+   * Equal for a repetition. Runs of one message, channel and listener are numbered: `<stem>-<n>`, n from 0; other ids
+   * have no hyphen.
    */
   run_id: string;
   source_id: string;
   trigger: Trigger;
-  /** How many emits led here; see MAX_HOPS. */
+  /** Number of emits that led to it; see MAX_HOPS. */
   hop: number;
-  /** Where the gateway waits for `respond`; see the port `call`. Absent: nobody waits. */
+  /** Reply address at which the gateway waits for `respond`; absent: it does not wait. */
   reply_to?: string;
-  /** From request to attempt the same. */
+  /** The same from request to delivery attempt. */
   trace_id: string;
   /** Epoch milliseconds. */
   accepted_at: number;
-  /** It may have run before, longer ago than the state of the source lists. */
+  /** It may have run before, and the state of the source may no longer list that run. */
   redelivered?: true;
 }
 
@@ -61,7 +61,7 @@ export type Trigger =
     }
   | { kind: 'manual' /** JSON text of the event given by the caller. */; payload?: string };
 
-/** An HTTP call as it was received; `component/http-event` makes the run event of it. */
+/** An HTTP call as received; `component/http-event` converts it to a run event. */
 export interface HttpRequestRecord {
   method: string;
   /** Relative to the endpoint, starts with `/`. */
@@ -72,9 +72,9 @@ export interface HttpRequestRecord {
   headers: Record<string, string>;
   url: string;
   client_ip: string;
-  /** The body when it is valid UTF-8; absent when empty. */
+  /** The body, if it is valid UTF-8 and not empty. */
   text?: string;
-  /** The body in base64 when it is not. */
+  /** The body in base64, if it is not valid UTF-8. */
   base64?: string;
   /** The parsed fields of a multipart body; files were replaced by {url, filename, mimetype}. */
   multipart?: Record<string, unknown>;
@@ -88,10 +88,10 @@ export interface EmittedMessage {
   run_id: string;
   emitter_id: string;
   owner_id: string;
-  /** Hops of the run that emitted; what listens to it runs with one more. */
+  /** Hops of the run that emitted; its listeners run with one more. */
   hop: number;
   events: EmittedEvent[];
-  /** It may have been published before, any time ago. */
+  /** It may have been published before. */
   redelivered?: true;
 }
 
@@ -105,10 +105,10 @@ export interface EmittedEvent {
   trace_id: string;
 }
 
-/** An emit whose run has this many hops behind it is refused with a record on `$errors`. */
+/** Maximum number of hops; a further emit is refused with a record on `$errors`. */
 export const MAX_HOPS = 10;
 
-/** What the gateway gets for an HTTP call with a custom response. */
+/** Reply to the gateway for an HTTP call with a custom response. */
 export type HttpReply =
   | {
       kind: 'response';
@@ -120,5 +120,5 @@ export type HttpReply =
   | { kind: 'none' }
   /** The run threw before `respond`, or responded with an invalid status. */
   | { kind: 'failed' }
-  /** The source is gone or inactive. */
+  /** The source is deleted or inactive. */
   | { kind: 'refused' };

@@ -34,7 +34,7 @@ const RESOURCES: Record<string, TSchema> = { ...resources };
 const NAMED = new Map<unknown, string>(Object.entries(RESOURCES).map(([name, schema]) => [schema, name]));
 const SCHEMAS = '#/components/schemas/';
 
-/** A schema as plain JSON; the resources in it by reference. */
+/** A schema as plain JSON, with references to resources. */
 const plain = (schema: TSchema): unknown =>
   JSON.parse(
     JSON.stringify(schema, (key, value) =>
@@ -45,7 +45,7 @@ const plain = (schema: TSchema): unknown =>
 const reference = (schema: TSchema): unknown =>
   NAMED.has(schema) ? { $ref: SCHEMAS + NAMED.get(schema) } : plain(schema);
 
-/** The resources that paths refer to, and those that these refer to. */
+/** The resources to which paths refer, directly or through other resources. */
 function schemasUsedBy(paths: unknown): Record<string, unknown> {
   const schemas: Record<string, unknown> = {};
   const follow = (part: unknown) => {

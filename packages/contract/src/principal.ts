@@ -1,4 +1,4 @@
-/** Who a request acts for. The gateway signs it, the services trust only the signature. */
+/** The user or organization on whose behalf a request acts. Services trust only the gateway's signature of it. */
 export type Principal =
   | {
       kind: 'user';

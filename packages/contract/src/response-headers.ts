@@ -1,13 +1,13 @@
 /**
  * Which headers of a component's response reach the client. At `{publicUrl}/e/{key}` a component shares its origin with
- * the API, its documentation and the components of other owners: it must not set what browsers keep for a whole
- * origin. At a host of its own it may, for that host only.
+ * the API, its documentation and the components of other owners: it must not set headers that browsers apply to a whole
+ * origin. On its own host it may, for that host only.
  *
  * Content-Security-Policy is not here: the gateway adds a sandboxing policy on the shared origin. Location, Refresh and
- * WWW-Authenticate stay: they concern the one request, and are what webhooks and browsers are answered with.
+ * WWW-Authenticate are passed on: they concern one request only, and webhooks and browsers need them.
  */
 
-/** They belong to the connection, or to servers between the platform and the client. */
+/** Headers of the connection, or of servers between the platform and the client. */
 const CONNECTION = [
   'connection',
   'content-length',
@@ -22,9 +22,9 @@ const CONNECTION = [
   'transfer-encoding',
   'upgrade',
   'via',
-  // They concern the whole host, which belongs to the operator.
+  // Headers that apply to the whole host, which belongs to the operator.
   'alt-svc',
-  // Reverse proxies carry out what these say: they read files, or ask other servers.
+  // Instructions to reverse proxies: to read files, or to query other servers.
   'x-accel-buffering',
   'x-accel-charset',
   'x-accel-expires',
@@ -38,10 +38,10 @@ const CONNECTION = [
   'x-sendfile2',
 ];
 
-/** They reach beyond a host even when it is the component's own: cookies are cleared up to the registrable domain. */
+/** Headers that reach beyond a host, even the component's own: cookies are cleared up to the registrable domain. */
 const BEYOND_HOST = ['clear-site-data', 'public-key-pins', 'public-key-pins-report-only', 'set-cookie2'];
 
-/** Browsers keep them for the whole origin. */
+/** Headers that browsers apply to the whole origin. */
 const ORIGIN_WIDE = [
   'accept-ch',
   'access-control-allow-credentials',
@@ -59,7 +59,7 @@ const ORIGIN_WIDE = [
   'shared-storage-write',
   'strict-transport-security',
   'use-as-dictionary',
-  // The platform's own, of every answer at this origin.
+  // Headers that the platform sets in every response of this origin.
   'x-request-id',
 ];
 
@@ -68,7 +68,7 @@ const NOT_SHARED = new Set([...NEVER, ...ORIGIN_WIDE]);
 
 export type ResponseHeaders = Record<string, string | string[]>;
 
-/** Whether a cookie names a domain other than this host, such as one above it that other components share. */
+/** Whether a cookie names a domain other than this host, such as a parent domain shared with other components. */
 function isForeignCookie(cookie: string, ownHost: string): boolean {
   return cookie
     .split(';')
@@ -82,8 +82,8 @@ function isForeignCookie(cookie: string, ownHost: string): boolean {
 
 /**
  * Splits the headers of a component's response.
- * @param ownHost the host, in lower case and without port, when only this component answers there
- * @returns names in lower case: of those that are sent with their values, and of those that are not
+ * @param ownHost the host, in lower case and without port, if it belongs to this component only
+ * @returns the headers to send, and the names of the others; names are in lower case
  */
 export function allowedHeaders(
   headers: ResponseHeaders,

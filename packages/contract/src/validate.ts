@@ -3,8 +3,8 @@ import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv';
 import type { TObject } from 'typebox';
 
 /**
- * Validation of input. Values of a query are texts and are converted to the declared type; values of a body have to
- * have it. Unknown fields are left out.
+ * Validation of input. Values of a query are converted to the declared type; values of a body must have it. Unknown
+ * fields are removed.
  */
 
 const OPTIONS = { strict: false, allErrors: false, useDefaults: false, validateFormats: false } as const;
@@ -45,7 +45,7 @@ function fromQuery(schema: TObject, name: string, value: unknown, validate: Vali
 }
 
 /**
- * The input of an endpoint, from the query and the JSON body; the query wins.
+ * The input of an endpoint, from the query or else the JSON body.
  * @throws Problem 400 that names the parameter
  */
 export function validateInput(

@@ -21,9 +21,9 @@ export interface Candidate {
 }
 
 export interface Decision {
-  /** Per candidate, in the order given: keep it, it is known, or it has no id although the strategy needs one. */
+  /** Per candidate, in the order given: kept, known, or without the id that the strategy needs. */
   verdicts: ('keep' | 'known' | 'no-id')[];
-  /** By channel: the CHANNELS that were used last. The caches passed in are not changed. */
+  /** By channel, the CHANNELS most recently used ones. The given caches are not changed. */
   caches: Record<string, Cache>;
 }
 

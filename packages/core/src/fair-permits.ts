@@ -2,8 +2,8 @@ import { createLinkedList, type LinkedList } from './linked-list.ts';
 
 /**
  * A fixed number of permits that are shared fairly between owners. An owner that holds permits gets another one only
- * while it holds fewer than are free (a dynamic threshold): one owner alone stops at half of all, the next one at a
- * quarter, and some are left for an owner that comes later. An owner that holds none gets any that is free.
+ * while it holds fewer than are free (a dynamic threshold): a single owner gets at most half of all, the next one a
+ * quarter, and a later one finds some free. An owner without permits gets any free one.
  */
 export interface FairPermits {
   /**
@@ -15,9 +15,9 @@ export interface FairPermits {
   acquire(owner: string, signal?: AbortSignal): Promise<() => void>;
   stats(): {
     total: number;
-    /** Permits that are taken. */
+    /** Permits in use. */
     held: number;
-    /** Requests that wait. */
+    /** Waiting requests. */
     waiting: number;
     /** Owners that hold a permit or wait for one. */
     owners: number;
@@ -54,7 +54,7 @@ export function createFairPermits({ total }: { total: number }): FairPermits {
     return owner;
   }
 
-  /** Files the owner by its number of permits; forgets one without permits and requests. */
+  /** Lists the owner by its number of permits; removes one without permits and requests. */
   function place(owner: Owner): void {
     owner.leave?.();
     owner.leave = undefined;

@@ -12,8 +12,8 @@ export interface ProblemDetails {
 }
 
 /**
- * A permanent failure: repeating the same thing gives the same result. Told to the client or put on `$errors`;
- * anything else that is thrown counts as transient in a worker and as a bare 500 in HTTP.
+ * A permanent failure: a repetition has the same result. Sent to the client or recorded in `$errors`. Any other error
+ * is transient in a worker and a 500 without details in HTTP.
  */
 export class Problem extends Error {
   override readonly name = 'Problem';

@@ -35,7 +35,7 @@ export function parseSchedule(value: unknown, param: string, minSeconds: number)
 
 function parseCron(cron: unknown, timezone: unknown, refuse: (why: string) => Error): Schedule {
   if (typeof cron !== 'string') throw refuse('has a cron that is not a string.');
-  // Parsed for each tick, on the thread of all timers.
+  // Parsed for each tick, on the main thread.
   if (cron.length > MAX_CRON_LENGTH) throw refuse(`has a cron of more than ${MAX_CRON_LENGTH} characters.`);
   const text = cron.trim();
   if (!NICKNAME.test(text) && text.split(/\s+/).length !== 5) {

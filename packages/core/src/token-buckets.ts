@@ -28,7 +28,7 @@ export function createTokenBuckets(clock: Clock): TokenBuckets {
     for (const [key, bucket] of buckets) {
       if (tokensOf(bucket, now) >= 2 * bucket.rate) buckets.delete(key);
     }
-    // All are in use: the oldest are dropped, and start full the next time.
+    // All are in use: drops the oldest, which start full at their next use.
     for (const key of buckets.keys()) {
       if (buckets.size <= MAX_BUCKETS) break;
       buckets.delete(key);

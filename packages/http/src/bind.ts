@@ -20,13 +20,13 @@ export interface RequestContext<E extends Endpoint = Endpoint> {
   principal: Principal;
   /** `req_…` */
   requestId: string;
-  /** Aborted when the client goes away. */
+  /** Aborted when the client disconnects. */
   signal: AbortSignal;
   req: Request;
   res: Response;
 }
 
-/** One page of a list: bind makes page_info of it. */
+/** One page of a list, from which bind derives page_info. */
 export interface Page<T> {
   data: T[];
   total_count: number;
@@ -34,7 +34,7 @@ export interface Page<T> {
   cursors?: 'raw';
 }
 
-/** What a handler gives, by envelope. */
+/** Result of a handler by envelope. */
 export type Answer<E extends Endpoint> = E['envelope'] extends 'page'
   ? Page<OutputOf<E>>
   : E['envelope'] extends 'list'
@@ -45,7 +45,7 @@ export type Answer<E extends Endpoint> = E['envelope'] extends 'page'
         // biome-ignore lint/suspicious/noConfusingVoidType: it is the return type of a function
         void;
 
-/** An endpoint together with what answers it. */
+/** An endpoint with its handler. */
 export interface Route {
   endpoint: Endpoint;
   handle(context: RequestContext): Promise<unknown>;
@@ -67,11 +67,11 @@ export interface RouterOptions {
 
 const PREFIX = { public: '/v1', operator: '/admin/v1' } as const;
 
-/** Nobody in particular: the principal of an endpoint that needs no key. */
+/** Principal of an endpoint that needs no key. */
 const NOBODY: Principal = { kind: 'user', user_id: '', key_id: '', org_ids: [] };
 
 /**
- * What answers for bound endpoints: checks who asks, validates the input, calls the handler and writes its answer.
+ * Request listener for endpoints: verifies the principal, validates the input, calls the handler, and responds.
  * Expects requests from the gateway, which signs the principal (see http/principal).
  */
 export function createRouter(routes: readonly Route[], options: RouterOptions): RequestListener {
@@ -131,7 +131,7 @@ async function serve({ endpoint, handle }: Route, req: Request, res: Response, o
   try {
     const principal = verifyPrincipal(req.headers[PRINCIPAL_HEADER], principalKeys);
     if (endpoint.authenticated && !principal) throw unauthorized();
-    // A path that the gateway read in another way must not make an operator of a user.
+    // A path that the gateway parsed differently must not turn a user into an operator.
     if (endpoint.listener === 'operator' && principal?.kind !== 'operator') throw notFound('endpoint here');
     if (principal?.kind === 'user') user = principal.user_id;
     const input = await readInput(endpoint, req);
@@ -159,7 +159,7 @@ async function readInput(endpoint: Endpoint, req: Request): Promise<Selection> {
 }
 
 function send({ envelope, status }: Endpoint, answer: unknown, selection: Selection, res: Response): void {
-  // The handler has written the answer.
+  // The handler has written the response.
   if (envelope === 'stream' || envelope === 'raw') return;
   if (envelope === 'none') {
     res.writeHead(status).end();

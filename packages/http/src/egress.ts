@@ -3,23 +3,23 @@ import { isIP, type LookupFunction } from 'node:net';
 import { createAddressGuard } from '@wellspring/core/addresses';
 import { Agent, buildConnector } from 'undici';
 
-/** A connection that may not be made. */
+/** A connection to a forbidden address. */
 export class AddressRefused extends Error {
   override readonly name = 'AddressRefused';
   readonly code = 'EACCES';
 }
 
 /**
- * The way out for requests whose target somebody else chose (webhooks, `component_url`). What counts is the address
- * that is dialled: names are resolved once, refused addresses are left out, and the rest is connected to, so that
- * neither another answer of the name server nor a redirect leads inside.
+ * Client for requests to URLs that users choose (webhooks, `component_url`). It checks the address that is dialled:
+ * names are resolved once and refused addresses are skipped, so neither a changed DNS answer nor a redirect reaches a
+ * private network.
  */
 export interface Egress {
   /** Pooled connections through the guard; follows no redirects. */
   agent: Agent;
   /** Resolves names to allowed addresses only. Not called for address literals: see checkUrl. */
   lookup: LookupFunction;
-  /** @throws AddressRefused when the host of the URL is an address that is refused; Error for another scheme */
+  /** @throws AddressRefused if the host of the URL is a refused address; Error for another scheme */
   checkUrl(url: string | URL): void;
   close(): Promise<void>;
 }

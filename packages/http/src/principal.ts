@@ -6,7 +6,7 @@ import { forbidden } from '@wellspring/core/problem';
 /** Carries the signed principal from the gateway to a service; a client's own header of this name is dropped. */
 export const PRINCIPAL_HEADER = 'x-wellspring-principal';
 
-/** Allowed clock difference between machines, and how long a signature that leaked can be replayed. */
+/** Allowed clock difference between machines; also the time for which a leaked signature can be replayed. */
 const VALID_MS = 5 * 60_000;
 
 const hmac = (key: Buffer, text: string) => createHmac('sha256', key).update(text).digest();
@@ -17,7 +17,7 @@ export function signPrincipal(principal: Principal, key: Buffer, now = systemClo
   return `${text}.${hmac(key, text).toString('base64url')}`;
 }
 
-/** The principal, if one of the keys signed it, and not longer than five minutes ago. */
+/** The principal, if one of the keys signed it within the last five minutes. */
 export function verifyPrincipal(
   header: string | string[] | undefined,
   keys: readonly Buffer[],
@@ -39,8 +39,8 @@ export function verifyPrincipal(
 }
 
 /**
- * For whom something is made or listed: the organization when one is named, else the caller; and who does it.
- * @throws Problem 403 for an organization that does not exist or that the caller is no member of
+ * The owner of created or listed resources (the named organization, or else the caller), and the acting user.
+ * @throws Problem 403 unless the caller is a member of the organization
  */
 export function ownerFor(
   principal: Principal,
@@ -55,6 +55,6 @@ export function ownerFor(
   return { owner_id: orgId, user_id };
 }
 
-/** Whether what this user or organization owns may be seen and changed by the principal. */
+/** Whether the principal may access the resources of this user or organization. */
 export const canRead = (principal: Principal, ownerId: string): boolean =>
   principal.kind === 'user' && (ownerId === principal.user_id || principal.org_ids.includes(ownerId));

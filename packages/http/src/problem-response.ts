@@ -12,19 +12,19 @@ export interface ProblemBody {
   request_id: string;
 }
 
-/** What of a failure a client is told; undefined: nothing, it is a fault of ours. */
+/** The Problem to send to the client; undefined: an internal error. */
 function asProblem(error: unknown): Problem | undefined {
   if (error instanceof Problem) return error;
   if (error instanceof BodyTooLarge) return payloadTooLarge('6 MB');
   if (error instanceof Unavailable) return unavailable();
-  // From the decoding of a path parameter.
+  // Thrown by the decoding of a path parameter.
   if (error instanceof URIError) return invalidParameter(undefined, 'The path is not properly encoded.');
   return undefined;
 }
 
 /**
- * Answers with a problem as JSON. Anything that is neither a Problem nor Unavailable becomes a bare 500: its details are only in the log,
- * under the same request id. Does nothing for a client that went away; breaks off an answer that has begun.
+ * Responds with a problem as JSON. Any other error becomes a 500, whose details are only in the log, under the same
+ * request id. Does nothing for a client that has disconnected; aborts a response that has begun.
  */
 export function sendProblem(
   res: ServerResponse,

@@ -6,10 +6,10 @@ import { Unavailable } from '@wellspring/core/unavailable';
 import { sendProblem } from './problem-response.ts';
 import { readBody } from './read-body.ts';
 
-/** Shorter than the time for which a service that drains keeps idle connections: none is closed under a request. */
+/** Shorter than a draining service keeps idle connections, so none is closed during a request. */
 const IDLE_MS = 1_000;
 const CONNECT_MS = 2_000;
-/** A service that is being replaced is back by then; otherwise the client is told. */
+/** Wait for a service that is being replaced; afterwards the response is 503. */
 const PATIENCE_MS = 5_000;
 const PAUSE_MS = 100;
 
@@ -27,7 +27,7 @@ const HOP_BY_HOP = new Set([
   'upgrade',
 ]);
 
-/** The request did not get to anybody, so that it may be made elsewhere. */
+/** No server has received the request: it may be sent to another one. */
 const NOT_SENT = new Set([
   'ECONNREFUSED',
   'ENOTFOUND',
@@ -39,8 +39,8 @@ const NOT_SENT = new Set([
 
 export interface ServiceProxy {
   /**
-   * Hands requests on to the service at these origins, in turns. One that cannot be reached is passed over; when
-   * none can be for 5 s, the answer is 503. A request that may have been heard is repeated only when it is a GET.
+   * Forwards requests to the service at these origins, in turns. Unreachable ones are skipped; if none is reachable for
+   * 5 s, the response is 503. A request that may have been received is repeated only if it is a GET.
    */
   to(origins: readonly string[]): RequestListener;
   close(): void;
@@ -49,14 +49,14 @@ export interface ServiceProxy {
 export interface ProxyOptions {
   log: Log;
   clock: Clock;
-  /** Ends the streams of events, which have no end of their own. */
+  /** Ends the streams of events, which do not end by themselves. */
   draining: AbortSignal;
 }
 
 export function createProxy({ log, clock, draining }: ProxyOptions): ServiceProxy {
   const agent = new Agent({ keepAlive: true, timeout: IDLE_MS, maxFreeSockets: 64 });
 
-  /** The head of the answer. @throws Error with the `code` of the system */
+  /** The head of the response. @throws Error with the `code` of the system */
   function ask(origin: string, req: IncomingMessage, body: Buffer | undefined, gone: AbortSignal) {
     return new Promise<IncomingMessage>((resolve, reject) => {
       const headers = { ...endToEnd(req.headers), ...(body && { 'content-length': String(body.length) }) };
@@ -97,7 +97,7 @@ export function createProxy({ log, clock, draining }: ProxyOptions): ServiceProx
           throw new Unavailable(`${origin} does not answer: ${code || message}`, { cause: error });
         }
       }
-      // All of them were tried: one that is being replaced needs a moment.
+      // All were tried: one that is being replaced needs some time.
       if ((attempt + 1) % origins.length === 0) await clock.sleep(PAUSE_MS, gone.signal);
     }
   }
@@ -117,7 +117,7 @@ export function createProxy({ log, clock, draining }: ProxyOptions): ServiceProx
     from.on('error', () => {});
     from.once('close', () => {
       draining.removeEventListener('abort', end);
-      // Broken off there, it is broken off here: the client sees that something is missing.
+      // An aborted response is aborted here, too, so that the client notices.
       if (!from.complete && !res.writableEnded) res.destroy();
     });
   }

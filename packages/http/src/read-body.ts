@@ -1,19 +1,19 @@
 import type { IncomingMessage } from 'node:http';
 
-/** The body has more bytes than are allowed. */
+/** The body exceeds its limit. */
 export class BodyTooLarge extends Error {
   override readonly name = 'BodyTooLarge';
 }
 
-/** Of a body that is too large, so much is still read, so that the client gets to see the answer. */
+/** Bytes of a body that is too large which are still read, so that the client receives the response. */
 const DROPPED_BYTES = 64 * 1024 * 1024;
 
 const READ = Symbol('body');
 
 /**
- * All bytes of a body of at most `limit` bytes. A second call gives the same bytes, so that the gateway may look at
- * a body that a service reads again.
- * @throws BodyTooLarge as soon as that is known; the rest is read and dropped, and the connection stays usable
+ * All bytes of a body of at most `limit` bytes. A second call returns the same bytes, so that the gateway can read a
+ * body before a service in the same process.
+ * @throws BodyTooLarge as soon as the limit is exceeded; the rest is read and dropped, so the connection stays usable
  */
 export function readBody(
   req: IncomingMessage & { [READ]?: Promise<Buffer> },

@@ -1,18 +1,18 @@
 import type { ServerResponse } from 'node:http';
 
-/** A response that goes on. */
+/** An open response. */
 export interface EventStream {
-  /** Resolves when the reader may get more; false: it is gone or was cut, nothing more will be sent. */
+  /** Resolves when the reader accepts more; false: it is disconnected. */
   send(text: string): Promise<boolean>;
   end(): void;
 }
 
-/** A reader that does not take a piece in so long is cut off; it resumes where it was by its last event id. */
+/** A reader that accepts nothing for this long is disconnected; it resumes by its last event id. */
 const STALLED_MS = 15_000;
 const PIECE_BYTES = 64 * 1024;
 
 /**
- * Starts an answer of server-sent events. Of what is sent, one piece at most waits for a slow reader.
+ * Starts a response of server-sent events. At most one chunk waits for a slow reader.
  */
 export function openStream(res: ServerResponse, stalledMs = STALLED_MS): EventStream {
   res.writeHead(200, {
@@ -22,12 +22,12 @@ export function openStream(res: ServerResponse, stalledMs = STALLED_MS): EventSt
   });
   res.flushHeaders();
   res.socket?.setNoDelay(true);
-  // A reader that resets the connection is no error of ours.
+  // A reset by the reader is not an error.
   res.on('error', () => {});
 
   const isOver = () => res.destroyed || res.writableEnded || res.closed;
 
-  /** True when the socket has taken all; false when the reader is gone, or has taken nothing for too long. */
+  /** True if the socket accepted everything; false if the reader disconnected or accepted nothing for too long. */
   const drained = () =>
     new Promise<boolean>((resolve) => {
       const settle = (took: boolean) => {

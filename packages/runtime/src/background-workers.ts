@@ -3,12 +3,11 @@ import type { Deps } from './deps.ts';
 import type { BackgroundWorker } from './service.ts';
 
 const BACKOFF: Backoff = { baseMs: 100, maxMs: 2_000 };
-/** One that ran so long before it failed begins anew with the shortest backoff. */
+/** A worker that ran for this long before it failed restarts with the shortest backoff. */
 const STEADY_MS = 60_000;
 
 /**
- * Runs a worker until the signal is aborted or it is done. One that throws is restarted after a backoff: no
- * fault of a dependency needs a restart of the process. Never rejects.
+ * Runs a worker until the signal is aborted or it is done; restarts it after a backoff when it throws. Never rejects.
  */
 export async function keepRunning(
   { name, run }: BackgroundWorker,

@@ -1,11 +1,11 @@
 import { SERVICES, type ServiceName } from '@wellspring/contract/endpoint';
 import { cidrList } from '@wellspring/core/addresses';
 
-/** Every environment variable of the platform: its name, its default, what it means, and how its text is read. */
+/** Every environment variable of the platform: name, default, meaning and parser. */
 
 export interface Variable<T = unknown> {
   name: string;
-  /** The default as the table shows it. */
+  /** The default, as shown in the table. */
   fallback: string;
   meaning: string;
   /** Its value is never shown. */
@@ -52,7 +52,7 @@ const listOf = (value: string) =>
     .map((item) => item.trim())
     .filter((item) => item !== '');
 
-/** Here an empty text is a value: no networks. */
+/** An empty text is a value here: no networks. */
 const networks = <F>(fallback: F) => {
   return (value: string | undefined): readonly string[] | F => {
     if (value === undefined) return fallback;
@@ -62,7 +62,7 @@ const networks = <F>(fallback: F) => {
   };
 };
 
-/** Of `mongodb://user:password@one,two,three/database?…`, the URL with the first of them. */
+/** `mongodb://user:password@one,two,three/database?…` with the first host only. */
 const withOneHost = (value: string) =>
   value.replace(/^((?:mongodb|amqps?):\/\/(?:[^@/?]*@)?[^,@/?]+)(?:,[^,@/?]+)+/, '$1');
 
@@ -136,7 +136,7 @@ export const VARIABLES = {
   endpointDomain: variable(
     'ENDPOINT_DOMAIN',
     'none',
-    'Domain below which every endpoint is a host of its own: `https://{key}.{domain}`',
+    'Domain below which every endpoint has its own host: `https://{key}.{domain}`',
     domain,
   ),
   adminHost: variable('ADMIN_HOST', '127.0.0.1', 'Address of the operator listener', text('127.0.0.1')),

@@ -6,16 +6,16 @@ const PRIVATE_DIRECTORY = 0o700;
 const PRIVATE_FILE = 0o600;
 const WRITABLE_BY_OTHERS = 0o002;
 
-/** New files are for this user only. Has to be called first of all in every process. */
+/** Makes new files accessible to this user only. Must be the first call of every process. */
 export function setPrivateUmask(): void {
   process.umask(0o077);
 }
 
 /**
- * Makes the data directory when it is missing, and takes away what other users may do with it and with the files in
- * it. A directory of another user, such as a volume that was mounted, is used as it is and reported.
- * @param holdsData false: only caches are in it (distributed mode), such as in an `emptyDir` of Kubernetes
- * @throws Error when anybody may write to a directory of another user that holds data: its database and keys could be
+ * Creates the data directory if it is missing, and removes the permissions of other users on it and its files. A
+ * directory of another user, such as a mounted volume, is used unchanged and reported.
+ * @param holdsData false: it contains only caches (distributed mode)
+ * @throws Error for a directory of another user with data that anybody may write to: its database and keys could be
  * replaced
  */
 export function prepareDataDirectory(directory: string, log: Log, holdsData: boolean): void {
@@ -38,7 +38,7 @@ export function prepareDataDirectory(directory: string, log: Log, holdsData: boo
 
 const isOwn = ({ uid }: Stats) => process.getuid === undefined || uid === process.getuid();
 
-/** Links are left alone: what they lead to may be anything. */
+/** Links are skipped: their targets are unknown. */
 function makePrivate(path: string): void {
   const found = lstatSync(path, { throwIfNoEntry: false });
   if (!found || !isOwn(found)) return;

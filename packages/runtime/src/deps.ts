@@ -10,7 +10,7 @@ import type { Queue } from '@wellspring/queue/port';
 import type { Store } from '@wellspring/store/port';
 import type { Config } from './config.ts';
 
-/** What services are made of. A service names those it needs: `createXService(deps: Pick<Deps, 'store' | …>)`. */
+/** Dependencies of services. A service names those it needs: `createXService(deps: Pick<Deps, 'store' | …>)`. */
 export interface Deps {
   config: Config;
   store: Store;
@@ -18,7 +18,7 @@ export interface Deps {
   pubsub: PubSub;
   call: Call;
   blob: Blob;
-  /** For limits of rates, over all processes. */
+  /** For rate limits, shared by all processes. */
   buckets: TokenBuckets;
   clock: Clock;
   log: Log;

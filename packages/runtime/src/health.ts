@@ -3,21 +3,21 @@ import { withTimeout } from '@wellspring/core/with-timeout';
 import type { Deps } from './deps.ts';
 import type { Exposition } from './metrics.ts';
 
-/** A dependency that does not answer in this time is down. */
+/** A dependency without an answer in this time is down. */
 const PING_MS = 2_000;
 
 const DEPENDENCIES = ['store', 'queue', 'pubsub', 'call', 'blob'] as const;
 
-/** Without wake-ups everything goes on, a little later: no reason to take all processes out at once. */
+/** Without wake-ups work is only delayed: no reason to make all processes unready. */
 const WAKE_UPS = 'pubsub';
 
 type HealthDeps = Pick<Deps, 'store' | 'queue' | 'pubsub' | 'call' | 'blob'>;
 
-/** Answers health checks; false: the request is for something else. */
+/** Answers health checks; false for other requests. */
 export type HealthListener = (req: IncomingMessage, res: ServerResponse) => boolean;
 
 export interface HealthOptions {
-  /** The process takes no new work any more. */
+  /** The process accepts no new work. */
   isDraining(): boolean;
   /** Absent: this listener shows no metrics. */
   exposition?: Exposition;
@@ -25,7 +25,7 @@ export interface HealthOptions {
 
 /**
  * `GET /health`: the process is alive. `GET /ready`: its dependencies answer and it takes work, else 503 with the
- * names of those that do not; one that can be done without is named as degraded. `GET /metrics`: where an exposition is given.
+ * names of those that do not; an optional one counts as degraded. `GET /metrics`: if an exposition is given.
  */
 export function createHealthListener(
   deps: HealthDeps,
@@ -63,7 +63,7 @@ export function createHealthListener(
   };
 }
 
-/** Shows which dependencies answer this process. */
+/** Metrics: which dependencies answer this process. */
 export function dependencyMetrics(deps: HealthDeps & Pick<Deps, 'metrics'>): void {
   for (const dependency of DEPENDENCIES) {
     deps.metrics.gauge(
@@ -75,7 +75,7 @@ export function dependencyMetrics(deps: HealthDeps & Pick<Deps, 'metrics'>): voi
   }
 }
 
-/** Answers while the process starts: it is alive, and takes no requests yet. */
+/** Answers while the process starts: alive, not ready. */
 export const starting: RequestListener = (req, res) => {
   req.resume();
   const alive = req.url?.split('?', 1)[0] === '/health';

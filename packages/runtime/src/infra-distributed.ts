@@ -20,7 +20,7 @@ import { createMongoStore } from '@wellspring/store/mongodb';
 import type { Config } from './config.ts';
 import type { Ports } from './deps.ts';
 
-/** Of each queue. The same for an installation for ever: a key must not change its partition. */
+/** Of each queue. Never changes in an installation: a key must not change its partition. */
 export const PARTITIONS = 32;
 
 interface Urls {
@@ -30,10 +30,10 @@ interface Urls {
 }
 
 /**
- * The adapters of one process among others, on RabbitMQ, Redis and MongoDB; servers that do not answer yet are waited
- * for. The data directory holds caches only.
- * @throws Error when a server refuses the credentials or is too old, the queues were laid out with another number of
- * partitions, or another process holds the data directory
+ * The adapters on RabbitMQ, Redis and MongoDB; waits for unreachable servers. The data directory contains only
+ * caches.
+ * @throws Error when a server refuses the credentials or is too old, the queues have another number of partitions, or
+ * another process holds the data directory
  */
 export async function openDistributed(
   config: Pick<Config, 'dataDir' | 's3Url'> & Urls,
@@ -51,7 +51,7 @@ export async function openDistributed(
   try {
     const openBlob = async () => {
       if (config.s3Url === null) return createGridFsBlob(mongo, { clock });
-      // Its client is large: only who uses it pays for it at the start.
+      // Loaded on demand: its client is large.
       const { createS3Blob } = await import('@wellspring/blob/s3');
       return createS3Blob({ url: config.s3Url, clock });
     };

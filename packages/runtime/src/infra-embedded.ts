@@ -13,11 +13,11 @@ import { createEmbeddedStore } from '@wellspring/store/embedded';
 import type { Config } from './config.ts';
 import type { Ports } from './deps.ts';
 
-/** A file in a data directory whose content was moved elsewhere. */
+/** Marks a data directory whose content was moved to servers. */
 export const MOVED = 'moved';
 
 /**
- * The adapters of one process on a data directory of its own. They hold all that there is, so the directory is locked.
+ * The adapters on a data directory, which is locked for this process.
  * @throws Error when another process holds the data directory, or its data were written by a newer version
  */
 export function openEmbedded({ dataDir }: Config, { clock, log }: { clock: Clock; log: Log }): Ports {

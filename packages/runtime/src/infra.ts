@@ -13,19 +13,19 @@ export interface Infra {
   deps: Deps;
   keys: Keys;
   exposition: Exposition;
-  /** Closes the adapters, and lets go of the data directory. */
+  /** Closes the adapters and unlocks the data directory. */
   close(): Promise<void>;
 }
 
 /** The adapters of a mode. Only the modules `infra*` know them. @throws Error when they are unavailable */
 async function openPorts(config: Config, how: { clock: Clock; log: Log; metrics: Metrics }): Promise<Ports> {
   const { dataDir, amqpUrl, redisUrl, mongodbUrl, s3Url } = config;
-  // All three or none: the configuration has been checked.
+  // The configuration has been validated: all three are set, or none.
   if (!amqpUrl || !redisUrl || !mongodbUrl) return openEmbedded(config, how);
   return openDistributed({ dataDir, amqpUrl, redisUrl, mongodbUrl, s3Url }, how);
 }
 
-/** Builds what the services of this process are made of. @throws Error when the adapters are unavailable */
+/** Builds the dependencies of the services. @throws Error when the adapters are unavailable */
 export async function openInfra(config: Config, log: Log): Promise<Infra> {
   const clock = systemClock;
   const exposition = createMetrics();

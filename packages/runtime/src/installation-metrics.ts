@@ -3,12 +3,12 @@ import { outbox } from '@wellspring/store/collections/outbox';
 import { deliveries } from '@wellspring/store/collections/webhooks';
 import type { Deps } from './deps.ts';
 
-/** More parked deliveries than that are not counted. */
+/** Parked deliveries are counted up to this number. */
 const MAX_PARKED = 10_000;
 
 /**
- * What waits in the whole installation, whichever process is to do it: every process that shows these metrics shows
- * the same values, so they are never to be summed over processes. Read anew for each scrape.
+ * Waiting work of the whole installation: every process with these metrics exposes the same values, so they must not
+ * be summed over processes. Read for each scrape.
  */
 export function installationMetrics({
   store,

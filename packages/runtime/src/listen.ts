@@ -1,12 +1,12 @@
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { Server as SocketServer } from 'node:net';
 
-/** Longer than the idle times of usual load balancers, so that they close first. */
+/** Longer than the idle timeouts of common load balancers, so that they close first. */
 const KEEP_ALIVE_MS = 72_000;
 const CLOSE_IDLE_MS = 50;
 
 export interface Listening {
-  /** The port that is listened on. */
+  /** The port in use. */
   port: number;
   /** Takes no new connections; resolves when the requests under way are answered. */
   drain(): Promise<void>;
@@ -17,16 +17,16 @@ export interface Listening {
 export interface ListenOptions {
   host: string;
   port: number;
-  /** For messages. */
+  /** Name of the listener in errors. */
   what: string;
   /**
-   * How long idle connections stay open while draining, so that clients close theirs first; default 0. A connection
-   * that is closed at once may end just when a request is on its way.
+   * Time for which idle connections stay open while draining, so that clients close them first; default 0. Closing a
+   * connection immediately may lose a request that was just sent.
    */
   lingerMs?: number;
 }
 
-/** Listens. @throws Error that says why it cannot */
+/** @throws Error that says why it cannot listen */
 export async function listen(
   { host, port, what, lingerMs = 0 }: ListenOptions,
   listener: RequestListener,
@@ -45,11 +45,11 @@ export async function listen(
       draining = true;
       return new Promise((resolve) => {
         const lingersUntil = performance.now() + lingerMs;
-        // Connections whose answer had begun before become idle later.
+        // Connections with a response in progress become idle later.
         const idle = setInterval(() => {
           if (performance.now() >= lingersUntil) server.closeIdleConnections();
         }, CLOSE_IDLE_MS);
-        // The HTTP server's own `close` would end idle connections at once.
+        // `close` of the HTTP server would end idle connections immediately.
         SocketServer.prototype.close.call(server, () => {
           clearInterval(idle);
           resolve();

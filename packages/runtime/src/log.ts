@@ -4,7 +4,7 @@ import type { Log } from '@wellspring/core/log';
 import { pino } from 'pino';
 import type { Config } from './config.ts';
 
-/** Fields that never reach a log, on the top level or one below. */
+/** Fields that are never logged, at the top level or one below. */
 const SECRETS = [
   'authorization',
   'api_key',
@@ -17,7 +17,7 @@ const SECRETS = [
   'cookie',
 ];
 
-/** @param out where the lines go; default: standard output */
+/** @param out default: standard output */
 export function createLog(
   { logLevel, logFormat }: Pick<Config, 'logLevel' | 'logFormat'>,
   out: { write(line: string): unknown } = process.stdout,
@@ -51,7 +51,7 @@ const wrap = (logger: Logger): Log => ({
 const COLOURS: Record<string, number> = { debug: 90, info: 32, warn: 33, error: 31 };
 const paint = (colour: number, text: string) => `\u001b[${colour}m${text}\u001b[0m`;
 
-/** For people: time of day, level, event, fields. */
+/** Human-readable: time of day, level, event, fields. */
 function prettyLines(out: { write(line: string): unknown }): Writable {
   return new Writable({
     decodeStrings: false,

@@ -7,7 +7,7 @@ const USAGE = 'Usage: start [service ...] [--check-config] [--print-config]';
 
 /**
  * Runs a process of the platform until a signal stops it. Arguments are names of services, and the flags
- * `--check-config` and `--print-config`, which only look at the configuration.
+ * `--check-config` and `--print-config`, which do not start anything.
  */
 export async function main(
   factories: Factories,
@@ -29,7 +29,7 @@ export async function main(
   if (flags.includes('--check-config')) return say('The configuration is valid.');
 
   const log = createLog(config);
-  // The reader of the output is gone; the platform goes on.
+  // A closed output must not end the platform.
   process.stdout.on('error', () => {});
   process.stderr.on('error', () => {});
   for (const event of ['uncaughtException', 'unhandledRejection'] as const) {
@@ -67,7 +67,7 @@ export async function main(
   }
 }
 
-/** EX_CONFIG of sysexits.h: a restart does not help. */
+/** EX_CONFIG of sysexits.h: a restart is useless. */
 const EXIT_CONFIG = 78;
 
 function fail(message: string): void {
@@ -85,7 +85,7 @@ const ISOLATION = {
   none: 'NONE: user code runs as plain child processes. Run only code that you trust, or install the package bubblewrap.',
 };
 
-/** The API key is shown when it was made, later only where it is kept. */
+/** The API key is shown when it was generated, later only its file. */
 function banner({ config, credentials, credentialsPath, isNewApiKey, isolation }: Running): string {
   const lines: [string, string][] = [
     ['API', `${config.publicUrl}/v1   (documentation: ${config.publicUrl}/docs)`],

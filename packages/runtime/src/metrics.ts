@@ -8,7 +8,7 @@ export interface Exposition {
   read(): Promise<string>;
 }
 
-/** Seconds: from a warm run to the longest. */
+/** Seconds: from a warm run to the longest run. */
 const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60, 300];
 
 interface Series {
@@ -16,7 +16,7 @@ interface Series {
   read: () => number | Promise<number>;
 }
 
-/** One that cannot be read (its dependency is down) must not hide the others. */
+/** A metric whose dependency is down must not hide the others. */
 const readSeries = async ({ labels, read }: Series): Promise<[Labels, number]> => [
   labels,
   await Promise.resolve()
@@ -24,7 +24,7 @@ const readSeries = async ({ labels, read }: Series): Promise<[Labels, number]> =
     .catch(() => Number.NaN),
 ];
 
-/** Metrics of this process, with those of Node itself. The same name gives the same metric. */
+/** Metrics of this process and of Node.js. Equal names share a metric. */
 export function createMetrics(): Exposition {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });

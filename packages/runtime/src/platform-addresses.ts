@@ -10,7 +10,7 @@ const DEFAULT_PORTS: Record<string, number> = {
   'http:': 80,
   'https:': 443,
 };
-/** Below a domain of endpoints every name leads to the platform; this one stands for all of them. */
+/** Every name below the endpoint domain resolves to the platform; this one represents them. */
 const ANY_ENDPOINT = 'wellspring-endpoint';
 
 /** Host and port of a URL, also of one with several hosts (`mongodb://one:1,two:2/name`). */
@@ -28,7 +28,7 @@ export function endpointsOf(url: string): PlatformEndpoint[] {
   });
 }
 
-/** What user code never reaches, whatever is allowed: own listeners, own public names, and the servers behind them. */
+/** Addresses that user code never reaches, even if allowed: listeners, public names and servers of the platform. */
 export function platformAddresses(config: Config): PlatformAddresses {
   const { port, adminPort, publicUrl, endpointDomain, services } = config;
   const [open] = endpointsOf(publicUrl);
@@ -45,11 +45,11 @@ export function platformAddresses(config: Config): PlatformAddresses {
   for (const url of [config.amqpUrl, config.redisUrl, config.mongodbUrl]) {
     if (url !== null) endpoints.push(...endpointsOf(url));
   }
-  // An object store of a cloud is one that code may use with keys of its own.
+  // Code may use an object store of a cloud with its own credentials.
   if (config.s3Url !== null) {
     endpoints.push(...endpointsOf(config.s3Url).map((one) => ({ ...one, onlyPrivate: true })));
   }
-  // Where services run elsewhere, their addresses are known from these.
+  // Addresses of services in other processes.
   if (config.mode === 'distributed') {
     for (const name of ['components', 'sources', 'subscriptions', 'webhooks', 'events'] as const) {
       if (!services.includes(name)) endpoints.push(...config[`${name}Url`].flatMap(endpointsOf));

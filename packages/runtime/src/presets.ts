@@ -8,9 +8,9 @@ import type { Deps } from './deps.ts';
 const USERNAME = 'admin';
 
 /**
- * The user `admin`, and its API key. Repeating it is harmless.
- * @param always a preset or new key: the user gets it in any case; else only a new user does, so that a key that
- *   was made on first start and revoked later stays revoked
+ * Creates the user `admin` and its API key. Idempotent.
+ * @param always adds the key (preset or new) in any case; otherwise only to a new user, so that a revoked key stays
+ *   revoked
  */
 export async function applyPresets(
   { store, clock }: Pick<Deps, 'store' | 'clock'>,
@@ -35,7 +35,7 @@ export async function applyPresets(
   }
 }
 
-/** The user; another process may make it at the same moment. */
+/** The user; another process may create it at the same moment. */
 async function newAdmin(rows: Collection<UserRow>, now: number): Promise<UserRow> {
   try {
     return await insertNew(rows, () => ({

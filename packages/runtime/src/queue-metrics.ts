@@ -2,7 +2,7 @@ import type { Clock } from '@wellspring/core/clock';
 import type { Metrics } from '@wellspring/core/metrics';
 import type { Queue } from '@wellspring/queue/port';
 
-/** The same queue; how long jobs wait in it and how often they fail is a metric of the consumer. */
+/** Wraps a queue: measures waiting times and failures of jobs at the consumer. */
 export function measuredQueue(queue: Queue, { metrics, clock }: { metrics: Metrics; clock: Clock }): Queue {
   const wait = metrics.histogram(
     'wellspring_queue_wait_seconds',
@@ -16,7 +16,7 @@ export function measuredQueue(queue: Queue, { metrics, clock }: { metrics: Metri
       const labels = { queue: name };
       const measured: typeof handler = async (jobs) => {
         const [{ attempt, published_at }] = jobs;
-        // Clocks of two machines differ a little.
+        // Clocks of two machines may differ.
         if (attempt === 1) wait.observe(Math.max(0, clock.now() - published_at) / 1000, labels);
         try {
           await handler(jobs);

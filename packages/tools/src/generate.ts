@@ -7,8 +7,8 @@ import { configTable } from '@wellspring/runtime/config';
 import { ATTACKS } from '@wellspring/sandbox/attacks/rows';
 
 /**
- * Generates from declarations: the OpenAPI document, the configuration table of the README, the table
- * of attacks in docs/security.md, and the tables of docs/errors.md. With `--check` it writes nothing, names what differs and exits with 1.
+ * Generates the OpenAPI document, the configuration table of the README, the attack table of docs/security.md, and the
+ * tables of docs/errors.md. With `--check` it writes nothing, names outdated files and exits with 1.
  */
 
 const ROOT = join(import.meta.dirname, '../../..');
@@ -56,7 +56,7 @@ const meaningsMarkdown = (heading: string, meanings: Record<string, string>): st
     ...Object.entries(meanings).map(([name, meaning]) => `| \`${name}\` | ${cell(meaning)} |`),
   ].join('\n');
 
-/** Path of each generated file, and its content given the present one. */
+/** Path of each generated file, and a function from its present to its new content. */
 const GENERATED: [path: string, make: (present: string) => string][] = [
   ['packages/contract/golden/openapi.json', () => `${JSON.stringify(openApiDocument(), null, 2)}\n`],
   ['README.md', (present) => replaceBetween(present, ...CONFIG, configMarkdown())],

@@ -3,7 +3,7 @@ import { setPrivateUmask } from '@wellspring/runtime/data-directory';
 import { createLog } from '@wellspring/runtime/log';
 import { move } from './move.ts';
 
-/** `npx -y pnpm@12 move`: the data directory of one process to the servers of many, both as the environment names them. */
+/** `pnpm move`: moves a data directory to servers; the environment names both. */
 setPrivateUmask();
 try {
   const config = readConfig();

@@ -14,17 +14,17 @@ import { users } from '@wellspring/store/collections/users';
 import { copyStore } from '@wellspring/store/copy';
 import type { CollectionDefinition, Store } from '@wellspring/store/port';
 
-/** Says in the target what was moved into it. */
+/** Row of the target that identifies the moved data directory. */
 interface MoveRow {
   id: 'move';
-  /** Tells the data directory apart from others. */
+  /** Hash that identifies the data directory. */
   from: string;
-  /** Epoch ms; null: under way. */
+  /** Epoch ms; null: in progress. */
   done_at: number | null;
 }
 const moves: CollectionDefinition<MoveRow> = { name: 'moves', indexes: [] };
 
-/** Jobs taken over together. */
+/** Jobs per batch. */
 const JOBS = 64;
 const POLL_INTERVAL_MS = 50;
 
@@ -32,15 +32,15 @@ export interface MoveOptions {
   config: Config;
   clock?: Clock;
   log: Log;
-  /** Told what is done, in sentences. */
+  /** Called with progress messages. */
   say(text: string): void;
 }
 
 /**
- * Copies all that an embedded data directory holds to RabbitMQ and MongoDB: rows, files, and jobs that wait. No process
- * may run on either side. The directory stays as it is, except that its jobs are gone and that it is marked: it is not
- * started from any more. What was interrupted can be repeated.
- * @throws Error that names the obstacle, before anything is changed
+ * Copies the rows, files and waiting jobs of an embedded data directory to RabbitMQ and MongoDB. No process may run on
+ * either side. The directory is kept without its jobs, and marked so that the platform does not start from it. An
+ * interrupted move can be repeated.
+ * @throws Error that names an obstacle, before anything is changed
  */
 export async function move({ config, clock = systemClock, log, say }: MoveOptions): Promise<void> {
   const { dataDir, amqpUrl, redisUrl, mongodbUrl, s3Url, secretKeys } = config;
@@ -78,7 +78,7 @@ export async function move({ config, clock = systemClock, log, say }: MoveOption
   }
 }
 
-/** Looks whether both sides are as they have to be, and marks the target. Gives what tells the data apart. */
+/** Checks both sides and marks the target. Returns the identity of the data directory. */
 async function begin(from: Ports, to: Ports): Promise<string> {
   const dead = await from.queue.deadLetters.count();
   if (dead > 0) throw new Error(`There are ${dead} dead letters: redrive or drop them before.`);
@@ -92,7 +92,7 @@ async function begin(from: Ports, to: Ports): Promise<string> {
   return identity;
 }
 
-/** The first user is made when the platform is. */
+/** The first start creates the first user. */
 async function identityOf(store: Store): Promise<string> {
   const [first] = await store.collection(users).list({ order: 'asc', limit: 1 });
   return createHash('sha256')
@@ -111,7 +111,7 @@ async function copyBlobs(from: Ports, to: Ports, clock: Clock): Promise<number> 
   return ids.length;
 }
 
-/** Each job is removed here when it is durable there; those of a key in their order. */
+/** Removes each job when it is durable in the target; jobs of a key stay in order. */
 async function moveJobs(
   name: (typeof QUEUES)[number],
   from: Queue,

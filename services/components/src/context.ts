@@ -4,7 +4,7 @@ import type { Library } from './save.ts';
 
 export type ComponentsDeps = Pick<Deps, 'store' | 'call' | 'clock' | 'config'>;
 
-/** What the operations of this service share. */
+/** Shared by the operations of this service. */
 export interface ComponentsContext {
   deps: ComponentsDeps;
   library: Library;

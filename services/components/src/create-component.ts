@@ -6,7 +6,7 @@ import type { ComponentsContext } from './context.ts';
 import { presentComponent } from './present.ts';
 import { saveGiven } from './resolve.ts';
 
-/** Saves a component and makes it the one its key means. Code posted before is found, and becomes the newest. */
+/** Saves a component and publishes it under its key. Known code is found and becomes the newest version of its key. */
 export const createComponentRoute = (context: ComponentsContext) =>
   route(createComponent, async ({ input, principal }) => {
     const { owner_id } = ownerFor(principal, input.org_id);

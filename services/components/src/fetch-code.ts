@@ -7,12 +7,12 @@ import type { Egress } from '@wellspring/http/egress';
 import got from 'got';
 import { relativeImports } from './relative-imports.ts';
 
-/** What keeps requests away from private addresses. */
+/** Guard against private addresses. */
 export type EgressGuard = Pick<Egress, 'checkUrl' | 'lookup'>;
 
 /**
- * Reads a component from its address, with the modules that it imports by relative specifiers, and those that they
- * import. A specifier is taken as it stands: no extension is guessed. GitHub pages (`/blob/`) give the raw file.
+ * Fetches a component from its URL, with the modules that it imports by relative specifiers, directly or indirectly. A
+ * specifier is used literally: no extension is guessed. A GitHub page (`/blob/`) is replaced with its raw file.
  * @throws Problem 400 `component_url`: a bad or refused address, no answer, no 2xx, too many files or bytes, no text
  */
 export type FetchCode = (address: string) => Promise<ComponentCode & { url: string }>;
@@ -27,7 +27,7 @@ const AT_A_TIME = 8;
 const refuse = (why: string) => invalidParameter(PARAM, why);
 
 export function createFetchCode({ checkUrl, lookup }: EgressGuard): FetchCode {
-  // Connections of its own: one that somebody else opened has not been checked.
+  // Separate connections: those of another client were not checked.
   const agent = { http: new HttpAgent(), https: new HttpsAgent() };
 
   function check(url: string, what: string): void {
@@ -100,7 +100,7 @@ const importsOf = (code: string, base: string): string[] => [
   ...new Set(relativeImports(code).map((specifier) => new URL(specifier, base).href)),
 ];
 
-/** The address to read: the raw file of a GitHub page, any other as it is. */
+/** The URL to fetch: the raw file of a GitHub page, any other unchanged. */
 export function rawAddress(address: string): string {
   let url: URL;
   try {
@@ -127,7 +127,7 @@ function decode(bytes: Buffer, what: string): string {
   }
 }
 
-/** Whatever goes wrong lies with the address that was given; the caller learns what, but no addresses of ours. */
+/** Every failure concerns the given URL; the message contains no internal addresses. */
 function asProblem(error: unknown, what: string, signal: AbortSignal): Problem {
   if (error instanceof Problem) return error;
   const { cause, code, response } = error as {

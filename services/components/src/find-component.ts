@@ -5,7 +5,7 @@ import { findInRegistry, isPublished } from './registry.ts';
 
 type FindDeps = Pick<Deps, 'store'>;
 
-/** A component by id, when one of the readers owns it or it is published; else undefined. */
+/** A component by id, if one of the readers owns it or it is published. */
 export async function findById(
   deps: FindDeps,
   id: string,
@@ -19,7 +19,7 @@ export async function findById(
     : undefined;
 }
 
-/** A component by `key` or `key@version`: among those the owner posted, then in the registry. */
+/** A component by `key` or `key@version`: of the owner, or else of the registry. */
 export async function findByKey(
   deps: FindDeps,
   key: string,

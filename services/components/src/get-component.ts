@@ -8,7 +8,7 @@ import { presentComponent } from './present.ts';
 import { findInRegistry } from './registry.ts';
 
 export const getComponentRoutes = ({ deps }: ComponentsContext): Route[] => [
-  // An id needs no org_id; a key is looked up in the organization when one is given, else among one's own.
+  // An id needs no org_id; a key is looked up among the components of the given organization, or else of the caller.
   route(getComponent, async ({ params, input, principal }) => {
     if (principal.kind !== 'user') throw notFound('component', params.id);
     const { owner_id } = ownerFor(principal, input.org_id);

@@ -12,7 +12,7 @@ import type { ComponentsContext } from './context.ts';
 import { presentComponent } from './present.ts';
 import { REGISTRY } from './registry.ts';
 
-/** The registry in the hands of the operator. A version, once published, never changes its code. */
+/** The operator's routes of the registry. A published version never changes its code. */
 export function registryRoutes({ deps, library }: ComponentsContext): Route[] {
   const rows = deps.store.collection(registry);
   return [
@@ -42,7 +42,7 @@ export function registryRoutes({ deps, library }: ComponentsContext): Route[] {
         created_at,
       })),
     ),
-    // The component stays: sources may run it.
+    // The component itself is kept: sources may run it.
     route(operatorUnpublish, async ({ params: { key, version } }) => {
       if (!(await rows.remove(`${key}@${version}`))) throw notFound('published version', `${key}@${version}`);
     }),

@@ -2,7 +2,7 @@ import { newestVersion } from '@wellspring/core/versions';
 import type { Deps } from '@wellspring/runtime/deps';
 import { type ComponentRow, components, registry } from '@wellspring/store/collections/components';
 
-/** Owner of the components of the registry: nobody in particular. */
+/** Owner of the components of the registry. */
 export const REGISTRY = 'registry';
 
 /** `key` or `key@version`; keys hold no `@`. */
@@ -23,7 +23,7 @@ export async function findInRegistry(
   return row && store.collection(components).get(row.component_id);
 }
 
-/** True while the component is some version in the registry. */
+/** Whether the component is a version in the registry. */
 export async function isPublished(
   { store }: Pick<Deps, 'store'>,
   { id, owner_id, definition: { key, version } }: ComponentRow,

@@ -1,6 +1,6 @@
 const SPACE = /\s/;
 const WORD = /[\p{ID_Continue}$]/u;
-/** After these words a slash begins a regular expression; after any other word it divides. */
+/** After these words a slash starts a regular expression; after any other word it is a division. */
 const BEFORE_EXPRESSION = new Set([
   'return',
   'typeof',
@@ -21,7 +21,7 @@ const BEFORE_EXPRESSION = new Set([
  */
 export function relativeImports(code: string): string[] {
   const found = new Set<string>();
-  // What stands before the current token: enough to tell `from "x"` and `require("x")`.
+  // The previous tokens: enough to recognize `from "x"` and `require("x")`.
   let last = '';
   let beforeLast = '';
   /** Tokens of the import or export statement being read. */
@@ -74,7 +74,7 @@ function after(code: string, mark: string, from: number): number {
   return at < 0 ? code.length : at + mark.length;
 }
 
-/** Where the literal that opens at `at` is over: behind its closing mark, or at the end of its line. */
+/** The end of the literal that starts at `at`: after its closing mark, or at the end of its line. */
 function closing(code: string, at: number, mark: string): number {
   let inClass = false;
   for (let i = at + 1; i < code.length; i++) {

@@ -8,18 +8,18 @@ import { findById, findByKey } from './find-component.ts';
 
 const MAX_URL_CHARS = 4096;
 
-/** @throws Problem 400 that names the parameter, unless it is a text with something in it */
+/** @throws Problem 400 that names the parameter, unless it is a non-empty text */
 export function nonEmpty(value: unknown, param: string): string {
   if (typeof value !== 'string') throw invalidParameter(param, `${param} has to be a text.`);
   if (value === '') throw invalidParameter(param, `${param} must not be empty.`);
   return value;
 }
 
-/** Where given code is said to come from: kept as it is, never fetched. */
+/** The origin that the client names for its code: stored, never fetched. */
 export const saidUrl = (value: unknown): string | null =>
   typeof value === 'string' && value !== '' && value.length <= MAX_URL_CHARS ? value : null;
 
-/** Saves code, or what stands at an address, as a component of the owner, without publishing it. */
+/** Saves code, given or fetched from a URL, as a component of the owner, without publishing it. */
 export async function saveGiven(
   { library, fetchCode }: Pick<ComponentsContext, 'library' | 'fetchCode'>,
   ownerId: string,

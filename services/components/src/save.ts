@@ -12,22 +12,21 @@ import {
 import { insertNew } from '@wellspring/store/insert-new';
 import { ConflictError } from '@wellspring/store/port';
 
-/** Code that was compiled and is known to define a component. */
+/** Compiled code that defines a component. */
 export interface Prepared extends Pick<ComponentRow, 'content_hash' | 'bundle_id' | 'definition'> {
   source: ComponentCode;
 }
 
 export interface Library {
   /**
-   * Compiles code and reads its definition; the bundle is stored. Code that anybody saved before is not evaluated
-   * again.
-   * @param ownerId the owner that waits for it
+   * Compiles code, reads its definition and stores the bundle. Known code is not evaluated again.
+   * @param ownerId the owner on whose behalf it is compiled
    * @throws Problem 400 `invalid_component`
    */
   prepare(source: ComponentCode, ownerId: string): Promise<Prepared>;
-  /** Makes it a component of the owner: the same content is the same component. */
+  /** Stores it as a component of the owner: equal content is the same component. */
   save(ownerId: string, prepared: Prepared, sourceUrl: string | null): Promise<ComponentRow>;
-  /** Makes it what its key, and its key@version, mean for its owner. */
+  /** Publishes it under its key and its key@version, for its owner. */
   publish(component: ComponentRow): Promise<void>;
 }
 
@@ -35,7 +34,7 @@ export function createLibrary({ store, call, clock }: Pick<Deps, 'store' | 'call
   const componentRows = store.collection(components);
   const bundleRows = store.collection(bundles);
   const keyRows = store.collection(publishedKeys);
-  /** Preparations under way, by content: code that is posted twice at once is compiled once. */
+  /** Preparations in progress by content: code that is posted twice at once is compiled once. */
   const underWay = new Map<string, Promise<Prepared>>();
 
   async function evaluate(source: ComponentCode, content_hash: string, owner_id: string): Promise<Prepared> {
@@ -105,7 +104,7 @@ export function createLibrary({ store, call, clock }: Pick<Deps, 'store' | 'call
 
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex');
 
-/** Of the code alone unless it has modules: then their texts and addresses count too. */
+/** Hash of the code, and of the texts and URLs of its modules. */
 function hashOf({ code, modules, url }: ComponentCode): string {
   if (!modules) return sha256(code);
   const sorted = Object.entries(modules).sort(([a], [b]) => (a < b ? -1 : 1));

@@ -7,7 +7,7 @@ import { type ApiKeyRow, apiKeys } from '@wellspring/store/collections/users';
 
 type KeyDeps = Pick<Deps, 'store' | 'clock' | 'pubsub'>;
 
-/** Makes a key; its text exists only in this answer. */
+/** Creates a key; only this response contains its text. */
 export async function issueApiKey(
   { store, clock }: KeyDeps,
   userId: string,

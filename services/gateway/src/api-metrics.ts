@@ -2,12 +2,12 @@ import type { ServerResponse } from 'node:http';
 import type { Endpoint } from '@wellspring/contract/endpoint';
 import type { Metrics } from '@wellspring/core/metrics';
 
-/** Of a client that went away before it was answered, as proxies call it. */
+/** Status for a client that disconnected before the response, as in nginx. */
 const CLIENT_CLOSED = 499;
 
 /**
- * Counts answers by operation and status, and their time. To be called when a request comes; what it gives is called
- * with the endpoint once that is known. Requests for nothing that exists count as operation `none`.
+ * Measures responses by operation and status. Called when a request arrives; the returned function is called with the
+ * endpoint once it is known. Requests without an endpoint count as operation `none`.
  */
 export function createApiMetrics(metrics: Metrics): (res: ServerResponse) => (endpoint: Endpoint) => void {
   const requests = metrics.counter('wellspring_api_requests_total', 'API requests by operation and status', [

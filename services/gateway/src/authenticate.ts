@@ -15,7 +15,7 @@ export function bearerKey(header: string | undefined): string {
 }
 
 /**
- * Who an API key stands for. Read afresh for each request, so that a revoked key and a lost membership count at once.
+ * The principal of an API key. Read for each request, so revoked keys and memberships lose effect immediately.
  * @throws Problem 401
  */
 export function createAuthenticator({ store }: Pick<Deps, 'store'>) {
@@ -34,7 +34,7 @@ export function createAuthenticator({ store }: Pick<Deps, 'store'>) {
   };
 }
 
-/** Lets the operator in. @throws Problem 401 */
+/** Authenticates the operator. @throws Problem 401 */
 export function operatorPrincipal(header: string | undefined, adminKey: string | null): Principal {
   const given = Buffer.from(hashApiKey(bearerKey(header)));
   if (adminKey === null || !timingSafeEqual(given, Buffer.from(hashApiKey(adminKey)))) {

@@ -7,12 +7,12 @@ const PATH = /^\/blobs\/([a-z0-9_-]{16,80})\?until=(\d{13})&signature=([\w-]{43}
 const sign = (key: Buffer, id: string, until: number) =>
   createHmac('sha256', key).update(`${id}.${until}`).digest('base64url');
 
-/** A signed URL of a blob, valid until then (epoch ms). */
+/** A signed URL of a blob, valid until `until` (epoch ms). */
 export function blobUrl({ config, seal }: Pick<Deps, 'config' | 'seal'>, id: string, until: number): string {
   return `${config.publicUrl}/blobs/${id}?until=${until}&signature=${sign(seal.keysFor('blob-url')[0]!, id, until)}`;
 }
 
-/** Serves `/blobs/{id}`. Gives false when the request is for something else. */
+/** Serves `/blobs/{id}`. Returns false for other requests. */
 export function createBlobs({ blob, clock, seal }: Pick<Deps, 'blob' | 'clock' | 'seal'>) {
   const valid = (id: string, until: number, signature: string) =>
     until > clock.now() &&
@@ -38,7 +38,7 @@ export function createBlobs({ blob, clock, seal }: Pick<Deps, 'blob' | 'clock' |
     res.writeHead(200, {
       'content-type': 'application/octet-stream',
       'content-length': found.bytes.length,
-      // What strangers sent is never shown by a browser as a page of this origin.
+      // A browser must not render uploaded files as pages of this origin.
       'content-disposition': `attachment; filename*=UTF-8''${encodeURIComponent(found.filename ?? 'file')}`,
       'x-content-type-options': 'nosniff',
       'content-security-policy': "default-src 'none'; sandbox",

@@ -8,7 +8,7 @@ const plain = (address: string) =>
   address.startsWith(MAPPED) && isIPv4(address.slice(MAPPED.length)) ? address.slice(MAPPED.length) : address;
 
 /**
- * The address of the client: the peer, or, while that is a trusted proxy, what it says in `x-forwarded-for`.
+ * The address of the client: the last one in the chain of peer and `x-forwarded-for` that is not a trusted proxy.
  * @param trusted CIDRs of WELLSPRING_TRUST_PROXY
  */
 export function createClientIp(trusted: readonly string[]): (req: IncomingMessage) => string {

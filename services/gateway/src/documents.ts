@@ -54,7 +54,7 @@ export function documentRoutes(): Route[] {
   ];
 }
 
-/** Serves the documentation page below `/docs`. Gives false when the request is for something else. */
+/** Serves the documentation page below `/docs`. Returns false for other requests. */
 export function createDocsPage(): (req: IncomingMessage, res: ServerResponse) => boolean {
   const assets = dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'));
 

@@ -8,7 +8,7 @@ import type { Deps } from '@wellspring/runtime/deps';
 import { type IdempotencyRow, idempotencyKeys } from '@wellspring/store/collections/idempotency';
 import { ConflictError } from '@wellspring/store/port';
 
-/** Longer than any call may take: the process that held the key is gone then. */
+/** Longer than any call may take: afterwards the process that held the key has died. */
 const ABANDONED_MS = 700_000;
 const POLL_MS = 50;
 
@@ -21,8 +21,8 @@ const sha256 = (...parts: (string | Buffer)[]) => {
 };
 
 /**
- * `Idempotency-Key` on POST: the first call of a user with a key is carried out, and its answer kept for a day when
- * it is a success; a second call waits for the first and gets the same answer. The key with another request is 409.
+ * `Idempotency-Key` of a POST: the first call of a user with a key is executed, and its response stored for a day if it
+ * is a success; a second call waits for the first and gets the same response. The key with another request is 409.
  */
 export function createIdempotency({
   store,
@@ -32,7 +32,7 @@ export function createIdempotency({
 }: Pick<Deps, 'store' | 'clock' | 'config' | 'seal'>) {
   const rows = store.collection(idempotencyKeys);
   const thisProcess = newSecret();
-  /** Answers of calls that are over, but could not be written. */
+  /** Responses of finished calls that could not be stored yet. */
   const unkept = new Map<string, Kept | undefined>();
   const abandoned = (row: IdempotencyRow) =>
     row.process !== thisProcess &&
@@ -40,7 +40,7 @@ export function createIdempotency({
 
   async function keep(id: string, response: Kept | undefined): Promise<void> {
     try {
-      // It may hold what nobody keeps in clear: the text of an API key, the secret of a webhook.
+      // It may contain the text of an API key or the secret of a webhook.
       if (response) await rows.patch(id, { response: { ...response, body: seal.seal(response.body, id) } });
       else await rows.remove(id);
       unkept.delete(id);
@@ -50,7 +50,7 @@ export function createIdempotency({
     }
   }
 
-  /** Gives the answer of the call before, or undefined when this one is to be carried out. */
+  /** The stored response of a previous call; undefined: execute this one. */
   async function begin(id: string, request_hash: string): Promise<Kept | undefined> {
     for (;;) {
       try {
@@ -101,7 +101,7 @@ export function createIdempotency({
   };
 }
 
-/** Calls back with the answer once it is complete, before its last byte goes out; undefined when it is no success. */
+/** Calls back with the complete response before its last byte is sent; undefined if it is not a success. */
 function keepAnswer(res: ServerResponse, keep: (response: Kept | undefined) => Promise<void>): void {
   const chunks: Buffer[] = [];
   const { write, end } = res;

@@ -23,13 +23,13 @@ const METHODS = 'GET,HEAD,PUT,PATCH,POST,DELETE';
 const KEY = /^e[a-z0-9_-]{25,63}$/;
 const PATH = /^\/e\/([^/?]*)/;
 
-/** Statuses whose answers have no body. */
+/** Statuses without a body. */
 const BODILESS = new Set([204, 205, 304]);
 
 /**
- * Takes the calls of sources' endpoints: `/e/{key}` with any sub-path, or a host of its own below the endpoint
- * domain. A call is accepted once its job is durable; with a custom response the caller then waits for the run.
- * @returns false when the request is for something else
+ * Accepts calls of sources' endpoints: `/e/{key}` with any sub-path, or a separate host below the endpoint domain. A
+ * call is accepted once its job is durable; with a custom response the caller then waits for the run.
+ * @returns false for other requests
  */
 export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: ServerResponse) => boolean {
   const { store, queue, call, clock, log, config, metrics } = deps;
@@ -44,7 +44,7 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
     'Time in which calls of source endpoints become durable, once their bodies are there',
   );
 
-  /** The key and the rest of the path, when the request is for an endpoint; and the host when it has only this one. */
+  /** Key and rest of the path of a request to an endpoint; its host if that belongs to this endpoint only. */
   function locate(
     req: IncomingMessage,
   ): { key: string; rest: string; ownHost: string | undefined } | undefined {
@@ -134,7 +134,7 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
         text(res, 404, 'Not Found');
         return;
       case 'response': {
-        // Informational statuses end no exchange.
+        // Informational statuses do not end an exchange.
         const status = Math.max(200, reply.status);
         const body = BODILESS.has(status) ? undefined : Buffer.from(reply.body, 'base64');
         try {
@@ -218,7 +218,7 @@ function plainHeaders(req: IncomingMessage): Record<string, string> {
   return headers;
 }
 
-/** A webhook of ours that calls an endpoint of ours is a loop like any other. */
+/** Deliveries carry their number of hops, which bounds loops through endpoints. */
 function hopOf(req: IncomingMessage): number {
   const given = Number(req.headers['x-wellspring-hop-count'] ?? '');
   return Number.isInteger(given) && given > 0 ? Math.min(given, MAX_HOPS) : 0;
@@ -239,13 +239,13 @@ function assertSize(headers: ResponseHeaders): void {
 }
 
 /**
- * A page of user code at the address of the API is shown in an origin of its own: it may run scripts, but neither
- * reach into the pages of the documentation, where people type their keys, nor put a worker in front of them.
+ * A page of user code on the origin of the API gets an opaque origin: it may run scripts, but neither access the pages
+ * of the documentation, where people type their keys, nor register a service worker for them.
  */
 const SANDBOX =
   'sandbox allow-downloads allow-forms allow-modals allow-popups allow-popups-to-escape-sandbox allow-scripts allow-top-navigation';
 
-/** Of several policies each holds, so that code can only narrow this one. */
+/** Browsers enforce all policies, so code can only narrow this one. */
 const sandboxed = (headers: ResponseHeaders): ResponseHeaders => ({
   ...headers,
   'content-security-policy': [headers['content-security-policy'] ?? [], SANDBOX].flat(),

@@ -7,9 +7,9 @@ const FILE_TTL_MS = 30 * 60 * 1000;
 const LIMIT = { fields: 500, files: 50, parts: 550, fieldNameSize: 1000, fieldSize: 1024 * 1024 };
 
 /**
- * The fields of a multipart body as an object; a file becomes `{url, filename, mimetype}`, its bytes a blob whose
- * signed address is valid for 30 minutes. Undefined when the body is no valid multipart.
- * @throws what the blob store throws: a call whose files are not kept must not be accepted
+ * The fields of a multipart body as an object. A file becomes `{url, filename, mimetype}` and a blob, whose signed URL
+ * is valid for 30 minutes. Undefined if the body is malformed.
+ * @throws the error of the blob store: a call must not be accepted without its files
  */
 export async function parseMultipart(
   { blob, config, clock, seal }: Pick<Deps, 'blob' | 'config' | 'clock' | 'seal'>,
@@ -34,7 +34,7 @@ export async function parseMultipart(
     parser.on('field', (name, value) => add(name, value));
     parser.on('file', (name, stream, { filename, mimeType }) => {
       const bytes = stream.toArray().then((chunks) => Buffer.concat(chunks));
-      // A body that breaks off is told by the parser.
+      // The parser reports a truncated body.
       bytes.catch(() => {});
       files.push({ name, filename, mimetype: mimeType, bytes });
     });

@@ -12,17 +12,17 @@ import { createIdempotency } from './idempotency.ts';
 import { createRateLimit } from './rate-limit.ts';
 import { createRouteTable } from './route-table.ts';
 
-/** Gives what answers for a service: its router in this process, or a proxy to where it runs. */
+/** Returns the request listener of a service: its router in this process, or a proxy. */
 export type ServiceListener = (service: ServiceName) => RequestListener;
 
 type ApiDeps = Pick<Deps, 'store' | 'clock' | 'log' | 'config' | 'seal' | 'metrics' | 'buckets'>;
 
-/** The streams are reached without the version, too. */
+/** Streams also have paths without the version. */
 const UNVERSIONED = /^\/(sources|workflows)\/[^/]+\/sse\/?$/;
 
 const pathOf = (req: IncomingMessage) => (req.url ?? '/').split('?', 1)[0]!;
 
-/** The id that an answer and its log lines carry; headers of ours that a client sent are dropped. */
+/** The id of the response and its log lines; internal headers from the client are dropped. */
 function begin(req: IncomingMessage, res: ServerResponse): string {
   const requestId = newId('req');
   for (const name of Object.keys(req.headers)) if (name.startsWith('x-wellspring-')) delete req.headers[name];
@@ -31,7 +31,7 @@ function begin(req: IncomingMessage, res: ServerResponse): string {
   return requestId;
 }
 
-/** The API below `/v1`: key, rate limit, idempotency, then the service that the endpoint belongs to. */
+/** The API below `/v1`: key, rate limit, idempotency, then the service of the endpoint. */
 export function createPublicApi(deps: ApiDeps, endpoints: readonly Endpoint[], listenerOf: ServiceListener) {
   const { log, config, seal } = deps;
   const find = createRouteTable(endpoints.filter(({ listener }) => listener === 'public'));

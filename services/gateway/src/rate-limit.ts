@@ -2,8 +2,8 @@ import { tooManyRequests } from '@wellspring/core/problem';
 import type { TokenBuckets } from '@wellspring/core/token-buckets';
 
 /**
- * Lets `rate` requests a second pass for each key, in bursts of twice that.
- * @param what the limit; each has its own buckets
+ * Allows `rate` requests per second and key, with bursts of twice that.
+ * @param what name of the limit; each has its own buckets
  * @param rate 0: no limit
  * @returns resolves when the request may pass. @throws Problem 429
  */

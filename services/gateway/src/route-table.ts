@@ -2,14 +2,14 @@ import type { Endpoint } from '@wellspring/contract/endpoint';
 
 export type Found =
   | { kind: 'endpoint'; endpoint: Endpoint }
-  /** The path is known, the method is not. */
+  /** The path exists with other methods only. */
   | { kind: 'method'; allow: string[] }
   | { kind: 'unknown' };
 
 const segmentsOf = (path: string) => path.split('/').filter(Boolean);
 const isParam = (segment: string) => segment.startsWith('{');
 
-/** Finds endpoints by method and path; literal segments go before parameters, a trailing slash is nothing. */
+/** Finds endpoints by method and path; literal segments precede parameters, a trailing slash is ignored. */
 export function createRouteTable(endpoints: readonly Endpoint[]): (method: string, path: string) => Found {
   const byLength = new Map<number, { segments: string[]; endpoint: Endpoint }[]>();
   for (const endpoint of endpoints) {

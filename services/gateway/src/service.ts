@@ -11,7 +11,7 @@ import { operatorUserRoutes } from './operator/users.ts';
 import { createOperatorApi, createPublicApi, type ServiceListener } from './public-api.ts';
 import { userRoutes } from './users.ts';
 
-/** The gateway is a service, and what answers on the two listeners. */
+/** The gateway: a service with the handlers of the two listeners. */
 export interface Gateway extends Service {
   /** Endpoints of sources, the API, its documentation, blobs. */
   publicListener: RequestListener;
@@ -19,7 +19,7 @@ export interface Gateway extends Service {
   operatorListener: RequestListener;
 }
 
-/** @param listenerOf what answers for a service */
+/** @param listenerOf the request listener of a service */
 export function createGatewayService(deps: Deps, listenerOf: ServiceListener): Gateway {
   const declared = Object.values(endpoints);
   const ingest = createIngest(deps);

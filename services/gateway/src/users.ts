@@ -6,7 +6,7 @@ import type { Deps } from '@wellspring/runtime/deps';
 import { apiKeys, orgs, type UserRow, usage, users } from '@wellspring/store/collections/users';
 import { issueApiKey, revokeApiKey } from './api-keys.ts';
 
-/** Shown as quota of an account that has none. */
+/** Shown as the quota of an account without one. */
 const UNLIMITED = Number.MAX_SAFE_INTEGER;
 
 const ownId = (principal: Principal): string => {

@@ -8,12 +8,12 @@ export type SourcesDeps = Pick<
   'store' | 'queue' | 'pubsub' | 'call' | 'clock' | 'log' | 'seal' | 'config'
 >;
 
-/** What the operations of this service share. */
+/** Shared by the operations of this service. */
 export interface SourcesContext {
   deps: SourcesDeps;
   interfaces: Interfaces;
   present: Present;
   removeSource(sourceId: string): Promise<void>;
-  /** Operations that change a source follow one another. */
+  /** Serializes operations that change a source. */
   oneAtATime: KeyedQueue;
 }

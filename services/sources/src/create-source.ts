@@ -11,7 +11,7 @@ import { checkConcurrency, namesComponent, newDeployment, resolveComponent } fro
 import { runHook } from './hooks.ts';
 import { checkName, withFreeSlug } from './name.ts';
 
-/** Deploys a component: the source is live, though unseen, before its hooks run; a hook that throws undoes it all. */
+/** Deploys a component: the source runs, hidden, before its hooks do; a hook that throws undoes the creation. */
 export const createSourceRoute = ({ deps, interfaces, present, removeSource, oneAtATime }: SourcesContext) =>
   route(createSource, async ({ input, principal }) => {
     const { owner_id, user_id } = ownerFor(principal, input.org_id);

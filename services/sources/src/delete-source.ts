@@ -31,6 +31,6 @@ export const createRemoveSource =
       .catch((error: unknown) =>
         log.warn({ source_id: sourceId, error: String(error) }, 'source.forget_failed'),
       );
-    // A run that was under way may have committed meanwhile.
+    // A run in progress may have committed meanwhile.
     await deleteSourceRows(store, sourceId);
   };

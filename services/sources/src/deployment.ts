@@ -8,7 +8,7 @@ import type { Deps } from '@wellspring/runtime/deps';
 import { type ComponentRow, components } from '@wellspring/store/collections/components';
 import { type DeploymentRow, deployments, sources } from '@wellspring/store/collections/sources';
 
-/** The four ways to say which component. */
+/** The four ways to identify a component. */
 export interface Identifiers {
   component_id?: string | null | undefined;
   component_code?: string | null | undefined;
@@ -21,7 +21,7 @@ export const namesComponent = (input: Identifiers): boolean =>
 
 export type DeployDeps = Pick<Deps, 'store' | 'call' | 'seal' | 'config' | 'clock'>;
 
-/** The saved component that the identifiers name. @throws Problem 400, 404 */
+/** The component with these identifiers. @throws Problem 400, 404 */
 export async function resolveComponent(
   { call, store }: DeployDeps,
   principal: Principal,
@@ -62,7 +62,7 @@ export function openValues({ seal }: DeployDeps, deployment: DeploymentRow): Rec
 
 /**
  * A new deployment of the source, not stored yet.
- * @param previous values of the deployment before, with secrets in clear; `given` is merged into them by prop name
+ * @param previous values of the previous deployment, with secrets in clear; `given` is merged into them by prop name
  * @throws Problem 400 that names the prop
  */
 export function newDeployment(
@@ -93,7 +93,7 @@ export function newDeployment(
   };
 }
 
-/** @throws Problem 400: out of range, or the component keeps something between its runs */
+/** @throws Problem 400: out of range, or the component has state between its runs */
 export function checkConcurrency(concurrency: number, { props, dedupe }: Definition): number {
   if (concurrency === 1) return 1;
   const refuse = (why: string) => invalidParameter('concurrency', `concurrency ${why}`);
@@ -105,7 +105,7 @@ export function checkConcurrency(concurrency: number, { props, dedupe }: Definit
   return concurrency;
 }
 
-/** Removes the deployments that a source does not point at any more. */
+/** Removes the former deployments of a source. */
 export async function dropUnusedDeployments({ store }: Pick<Deps, 'store'>, sourceId: string): Promise<void> {
   const rows = store.collection(deployments);
   const found = await rows.list({ where: { source_id: sourceId } });

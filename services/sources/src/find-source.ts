@@ -4,7 +4,7 @@ import { canRead } from '@wellspring/http/principal';
 import type { Deps } from '@wellspring/runtime/deps';
 import { type SourceRow, sources } from '@wellspring/store/collections/sources';
 
-/** The source, when it is there and the caller's. @throws Problem 404, the same for unknown and foreign ids */
+/** The source, if the principal may access it. @throws Problem 404, also for other tenants' sources */
 export async function findSource(
   { store }: Pick<Deps, 'store'>,
   principal: Principal,

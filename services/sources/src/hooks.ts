@@ -18,7 +18,7 @@ export async function runHook(
   if (!answer.ok) throw hookFailed(`The ${hook} hook failed: ${answer.message}`);
 }
 
-/** As runHook; a throw stays in `$logs` and `$errors`, where the runner put it, unless the caller is strict. */
+/** Like runHook; unless strict, an error of the hook is only recorded in `$logs` and `$errors`. */
 export async function runDeactivate(
   deps: Pick<Deps, 'call' | 'log'>,
   sourceId: string,

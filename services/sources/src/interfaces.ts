@@ -14,13 +14,13 @@ import {
 /** The HTTP and timer interfaces of a source: rows that the gateway and the scheduler read. */
 export interface Interfaces {
   /**
-   * Makes the rows match the deployment that the source points at. An endpoint keeps its key, and a timer with the
-   * same schedule its beat.
-   * @param removeStale also removes the endpoints of props that are no more (default); left out while it may have to
-   * be undone
+   * Updates the rows to the current deployment of the source. An endpoint keeps its key, and a timer with the same
+   * schedule its next tick.
+   * @param removeStale also removes the endpoints of removed props (default); false while the update may have to be
+   * undone
    */
   restore(source: SourceRow, options?: { removeStale: boolean }): Promise<void>;
-  /** Makes the endpoints that a deployment needs beyond those there are, before any of its code runs. */
+  /** Adds the missing endpoints of a deployment before any of its code runs. */
   addEndpoints(source: SourceRow, deploymentId: string): Promise<void>;
   /** Keys by prop name. */
   keys(sourceId: string): Promise<Record<string, string>>;
@@ -116,9 +116,9 @@ export function createInterfaces({
 const httpProps = (props: readonly PropDescriptor[]) =>
   props.filter(({ type }) => type === '$.interface.http');
 
-/** The first tick comes one interval from now. */
+/** The first tick is one interval from now. */
 function timerRow(source: SourceRow, prop: string, value: unknown, now: number): TimerRow {
-  // The values were validated when they were configured, under the minimum of that time.
+  // The values were validated against the minimum interval of the time when they were configured.
   const schedule = parseSchedule(value, prop, 1);
   return {
     id: `${source.id}/${prop}`,

@@ -13,7 +13,7 @@ export function checkName(name: string): string {
 }
 
 /**
- * Writes a row under the first slug that its owner has free: the slug of the name, then with `-1`, `-2`, …
+ * Writes a row with the first free slug of its owner: the slug of the name, then with `-1`, `-2`, …
  * @param write is called with each slug and throws a ConflictError for one that is taken
  */
 export async function withFreeSlug<T>(

@@ -1,7 +1,7 @@
-/** Work on one key is done one after the other, in the order of the calls; different keys do not wait. */
+/** Serializes work per key, in the order of the calls; different keys do not wait. */
 export interface KeyedQueue {
   <T>(key: string, work: () => Promise<T>): Promise<T>;
-  /** Whether there is work on the key. */
+  /** Whether work on the key is waiting or in progress. */
   busy(key: string): boolean;
 }
 

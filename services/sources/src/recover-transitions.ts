@@ -7,7 +7,7 @@ import { runHook } from './hooks.ts';
 const EVERY_MS = 60_000;
 
 /**
- * Brings an update back to where it began: the row, its interfaces, and the activate hook of the former code.
+ * Reverts an update: restores the row and its interfaces, and runs the activate hook of the former code.
  * @param interrupted by a crash: its progress is unknown, so a source that was active is activated once more
  */
 export async function undo(
@@ -17,7 +17,7 @@ export async function undo(
 ): Promise<void> {
   const rows = deps.store.collection(sources);
   const source = await rows.get(sourceId);
-  // Deleted meanwhile, with its owner: what was made since then goes too.
+  // Deleted meanwhile, with its owner: removes rows created since then.
   if (!source || source.status === 'deleting') return removeSource(sourceId);
   const revert = source.transition?.revert;
   if (source.status !== 'updating' || !revert) return;
@@ -33,18 +33,18 @@ export async function undo(
   await dropUnusedDeployments(deps, sourceId);
 }
 
-/** Finishes what a crash interrupted: creations are undone, updates brought back, deletions completed. */
+/** Finishes transitions interrupted by a crash: undoes creations, reverts updates, completes deletions. */
 export function recoverTransitionsWorker(context: SourcesContext): BackgroundWorker {
   const { deps, removeSource, oneAtATime } = context;
   const rows = deps.store.collection(sources);
 
-  /** No other process works on it any more. */
+  /** No other process is working on it. */
   const isAbandoned = ({ transition }: SourceRow) =>
-    // Alone on its data, this process would be the one.
+    // A single process would know its own transitions.
     deps.config.mode === 'embedded' || deps.clock.now() >= (transition?.until ?? 0);
 
   async function recover(id: string): Promise<void> {
-    // Read once more: another process may have finished it meanwhile.
+    // Reread: another process may have finished it meanwhile.
     const source = await rows.get(id);
     if (!source || source.status === 'live' || !isAbandoned(source)) return;
     deps.log.info({ source_id: id, status: source.status }, 'source.transition_recovered');

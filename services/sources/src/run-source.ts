@@ -7,7 +7,7 @@ import { type DeploymentRow, deployments } from '@wellspring/store/collections/s
 import type { SourcesContext } from './context.ts';
 import { findSource } from './find-source.ts';
 
-/** Runs a source once by hand, with the event given or one of the shape that its interface has. */
+/** Runs a source once by hand, with the given event or one in the format of its interface. */
 export const runSourceRoute = ({ deps }: SourcesContext) =>
   route(runSource, async ({ params, input, principal, requestId }) => {
     const source = await findSource(deps, principal, params.id);

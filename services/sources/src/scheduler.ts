@@ -6,19 +6,19 @@ import type { Deps } from '@wellspring/runtime/deps';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
 import { type TimerRow, timers } from '@wellspring/store/collections/sources';
 
-/** Polls at least this often, in case a wake-up is lost. */
+/** Polling interval, in case a wake-up is lost. */
 const MAX_SLEEP_MS = 5_000;
 const BATCH = 200;
 /** Retry delay of a schedule that is no longer valid, e.g. because its time zone was abolished. */
 const BAD_SCHEDULE_MS = 24 * 3_600_000;
-/** By so much the clocks of schedulers, or one that is being adjusted, may differ. */
+/** Tolerated difference between the clocks of schedulers. */
 const SKEW_MS = 5_000;
 const LATE_MS = 5_000;
 
 /**
- * Publishes a run for each timer that is due, then moves the timer on. A crash in between publishes the same run id
- * once more, which the runner knows: no tick is lost, none runs twice, and any number of schedulers may race. What
- * fell due while no scheduler ran is made up for by one run. When the clock is put back, timers tick by the new time.
+ * Publishes a run for each due timer, then advances the timer. After a crash in between, the same run id is published
+ * again, which the runner recognizes: no tick is lost or runs twice, with any number of schedulers. Ticks missed while
+ * no scheduler ran are replaced with one run. After the clock was put back, timers follow the new time.
  */
 export function schedulerWorker({
   store,
@@ -50,7 +50,7 @@ export function schedulerWorker({
       ...(now - due > LATE_MS && { redelivered: true }),
     };
     await queue.publish('runs', { key: row.source_id, payload: JSON.stringify(job) });
-    // Only if nobody set the timer meanwhile.
+    // Only if the timer was not changed meanwhile.
     await rows.patch(row.id, { due_at: following(row, due) }, { due_at: due });
   }
 
@@ -58,13 +58,13 @@ export function schedulerWorker({
     try {
       return nextTick(scheduleOf(row), due, clock.now());
     } catch (error) {
-      // It was valid when it was set; one timer must not stop all the others.
+      // It was valid when it was set; it must not stop other timers.
       log.error({ timer: row.id, error: String(error) }, 'timer.bad_schedule');
       return clock.now() + BAD_SCHEDULE_MS;
     }
   }
 
-  /** Brings forward what was set by a clock that has been put back since: no timer is further away than its next tick. */
+  /** Reschedules timers that were set before the clock was put back: none is due later than its next tick. */
   async function bringForward(): Promise<void> {
     const now = clock.now();
     for (const row of await rows.list({ where: { due_at: { gt: now + SKEW_MS } } })) {
@@ -122,11 +122,11 @@ export function schedulerWorker({
   };
 }
 
-/** The same for the same timer and due time. */
+/** Deterministic per timer and due time. */
 export const tickRunId = (timerId: string, due: number): string =>
   `run_${createHash('sha256').update(`${timerId}@${due}`).digest('hex').slice(0, 24)}`;
 
-/** Undefined: it cannot be read any more. */
+/** Undefined: the schedule is no longer valid. */
 function nextOf(row: TimerRow, now: number): number | undefined {
   try {
     return nextAfter(scheduleOf(row), now);

@@ -11,7 +11,7 @@ import { runSourceRoute } from './run-source.ts';
 import { schedulerWorker } from './scheduler.ts';
 import { updateSourceRoute } from './update-source.ts';
 
-/** Sources: their deployment, their life, and the timers that run them. */
+/** Sources: deployment, hooks, and timers. */
 export function createSourcesService(deps: SourcesDeps): Service {
   const interfaces = createInterfaces(deps);
   const context: SourcesContext = {

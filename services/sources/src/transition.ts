@@ -6,14 +6,14 @@ import { runDeactivate, runHook } from './hooks.ts';
 import { withFreeSlug } from './name.ts';
 import { undo } from './recover-transitions.ts';
 
-/** What an update changes, decided before anything is done. */
+/** Changes of an update, determined before they are applied. */
 export type Change = Pick<SourceRow, 'component_id' | 'deployment_id' | 'name' | 'active' | 'concurrency'>;
 
 export const busy = () => conflict('source_busy', 'The source is being updated at the moment.');
 
 /**
- * Takes the source from one state to the other with the hooks that belong to it. A hook that throws brings it back.
- * @throws Problem 400 of the hook, 409 while another process updates the source, 404 when it was deleted meanwhile
+ * Applies a change to a source and runs its hooks; a hook that throws reverts it.
+ * @throws Problem 400 of the hook, 409 while another process updates the source, 404 if it was deleted meanwhile
  */
 export async function transition(
   context: SourcesContext,
@@ -33,12 +33,12 @@ export async function transition(
       await runDeactivate(deps, source.id, source.deployment_id, ignoreHookErrors);
     if (redeployed) await interfaces.addEndpoints(source, change.deployment_id);
     const next = await swap(deps, source, { ...change, name: source.name });
-    // Endpoints of props that are no more stay until nothing can bring them back.
+    // Endpoints of removed props are kept until the update can no longer be reverted.
     await interfaces.restore(next, { removeStale: false });
     if (change.active && (redeployed || toggled))
       await runHook(deps, source.id, next.deployment_id, 'activate');
     if (redeployed) await interfaces.restore(next);
-    // The name comes last: until then nobody else gets the slug that the source would go back to.
+    // The name is changed last, so that the former slug stays reserved for a revert.
     return await swap(deps, next, change, { status: 'live', transition: null });
   } catch (error) {
     await undo(context, source.id, { interrupted: false });
@@ -46,7 +46,7 @@ export async function transition(
   }
 }
 
-/** From here on the row tells how to go back. */
+/** Stores in the row how to revert the update. */
 async function begin({ store, clock }: SourcesContext['deps'], source: SourceRow): Promise<void> {
   const { component_id, deployment_id, name, name_slug, active, concurrency, updated_at } = source;
   const began = await store.collection(sources).patch(
@@ -63,7 +63,7 @@ async function begin({ store, clock }: SourcesContext['deps'], source: SourceRow
   if (!began) throw busy();
 }
 
-/** Writes the new state of the row, under a slug that is free when the name changes. */
+/** Writes the new state of the row, with a free slug if the name changes. */
 async function swap(
   { store, clock }: SourcesContext['deps'],
   source: SourceRow,

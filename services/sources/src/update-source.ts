@@ -17,8 +17,8 @@ import { checkName } from './name.ts';
 import { busy, type Change, transition } from './transition.ts';
 
 /**
- * Updates a source. Everything that can be refused is refused before the first hook; from then on the row holds
- * what to go back to, so that a hook that throws, or a crash, leaves the source as it was.
+ * Updates a source. All validation precedes the first hook; from then on the row contains the former state, so that a
+ * hook that throws, or a crash, leaves the source unchanged.
  */
 export const updateSourceRoute = (context: SourcesContext) => {
   const { deps, present, oneAtATime } = context;
@@ -28,7 +28,7 @@ export const updateSourceRoute = (context: SourcesContext) => {
       if (source.status === 'updating') throw busy();
       const name = input.name == null ? source.name : checkName(input.name);
       const newCode = namesComponent(input);
-      // Code belongs to, and keys are looked up for, the owner of the source.
+      // Code becomes a component of the source's owner, among whose components keys are looked up.
       const component = newCode
         ? await resolveComponent(deps, principal, source.owner_id, input)
         : await deps.store.collection(components).get(source.component_id);

@@ -49,7 +49,7 @@ export function createRabbitCall({
 }: RabbitCallOptions): Call {
   const replyAddresses = new Map<string, (message: unknown) => void>();
   const served = new Map<string, { handler: Serve; channel: RecoveringChannel }>();
-  /** Reply-to address of this process's channel; undefined while there is none. */
+  /** Reply-to address of this process's channel; undefined without a channel. */
   let ownReplyTo: string | undefined;
   let isClosed = false;
   const exchange = `${prefix}call`;

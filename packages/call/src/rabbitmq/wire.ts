@@ -2,7 +2,7 @@ import { Problem } from '@wellspring/core/problem';
 import type { ProblemCode } from '@wellspring/core/problem-codes';
 import { CallFailed } from '../port.ts';
 
-/** RabbitMQ replaces it by the address of the sender's channel. */
+/** RabbitMQ replaces it with the address of the sender's channel. */
 export const REPLY_TO = 'amq.rabbitmq.reply-to';
 /** Message type of discovery; `discover:<address>` is the correlation id of the replies. */
 export const DISCOVER = 'discover';
@@ -28,7 +28,7 @@ export const encode = (value: unknown): Buffer => Buffer.from(JSON.stringify(val
 
 export const encodeAnswer = (answer: unknown): Buffer => encode({ answer } satisfies Reply);
 
-/** Details are sent of a Problem only. */
+/** Only a Problem carries details. */
 export function encodeFailure(error: unknown): Buffer {
   if (!(error instanceof Problem)) return encode({ failed: true } satisfies Reply);
   const { status, code, message, param, headers } = error;

@@ -11,7 +11,7 @@ import {
 } from '@wellspring/contract/definition-rules';
 import { LIMITS } from '@wellspring/contract/limits';
 
-/** Reads a definition: the object that the code exports, as data. Everything in it is the user's. */
+/** Reads a definition: the object that the code exports, as data. Everything in it is user data. */
 
 type Fields = Record<string, unknown>;
 
@@ -21,7 +21,7 @@ const isObject = (value: unknown): value is Fields =>
 /** propDefinitions that reuse propDefinitions. */
 const DEEPEST = 10;
 
-/** @throws Error whose message tells why this is no component */
+/** @throws Error that says why it is not a component */
 export function readDefinition(exported: unknown): Definition {
   if (!isObject(exported)) {
     throw new Error(
@@ -71,7 +71,7 @@ function readProps(props: unknown): PropDescriptor[] {
   return described;
 }
 
-/** All attributes of a prop: those of a propDefinition, and those given beside it, which win. */
+/** All attributes of a prop: those of its propDefinition, overridden by its own. */
 export function attributesOf(name: string, prop: unknown, depth = 0): Fields {
   if (typeof prop === 'string') return { type: prop };
   if (!isObject(prop)) throw new Error(`The prop ${name} has to be an object or the name of a type.`);
@@ -95,7 +95,7 @@ function describe(name: string, attributes: Fields): PropDescriptor {
   for (const field of PROP_FIELDS.flags)
     if (typeof attributes[field] === 'boolean') descriptor[field] = attributes[field];
   for (const field of PROP_FIELDS.numbers) {
-    // JSON has no other numbers.
+    // JSON cannot represent other numbers.
     if (Number.isFinite(attributes[field])) descriptor[field] = attributes[field] as number;
   }
   for (const field of PROP_FIELDS.values) {
@@ -111,7 +111,7 @@ function describe(name: string, attributes: Fields): PropDescriptor {
   return descriptor;
 }
 
-/** The value as JSON keeps it; undefined for what JSON cannot hold. */
+/** The value after a round trip through JSON; undefined if JSON cannot represent it. */
 function asJson(value: unknown): unknown {
   if (value === undefined) return undefined;
   try {

@@ -6,7 +6,7 @@ import type { ChildIO } from './program-types.ts';
 
 const SUMMARY_BYTES = 1024;
 
-/** `this.$emit`: serialises at once, so that later changes of the object do not change the event. */
+/** `this.$emit`: serialises immediately, so later changes of the object do not affect the event. */
 export function createEmit(io: ChildIO): (event?: unknown, metadata?: unknown) => Promise<void> {
   const fault = (message: string) => io.fault({ name: 'EmitError', message, stack: '' });
 

@@ -18,22 +18,22 @@ function bindMethods(target: Fields, methods: unknown): void {
   }
 }
 
-/** An app prop: the methods of the app on an object of its own. Accounts are not there yet: `$auth` is empty. */
+/** An app prop: an object with the methods of the app. Accounts are not supported yet: `$auth` is empty. */
 function appInstance(prop: unknown): Fields {
   const app: Fields = { $auth: {} };
   if (isObject(prop)) bindMethods(app, prop.methods);
   return app;
 }
 
-/** Values stored with their label reach the code as label and value. */
+/** Values stored with their label are passed to the code as label and value. */
 const unlabelled = (value: unknown): unknown =>
   isObject(value) && isObject(value.__lv) ? value.__lv : value;
 
-/** A value of its own for each run, as code may change it. */
+/** A copy for each run, since code may change it. */
 const copied = (value: unknown): unknown => (isObject(value) ? JSON.parse(JSON.stringify(value)) : value);
 
 /**
- * `this` of a component: its props, its methods, `$emit`. run and hooks are not on it.
+ * `this` of a component: its props, its methods, `$emit`. It does not include run and hooks.
  */
 export function createInstance(
   component: Fields,

@@ -1,7 +1,7 @@
 import type { Definition, HookName, PropDescriptor } from '@wellspring/contract/definition';
 import type { HttpRequestRecord } from '@wellspring/contract/messages';
 
-/** What makes `this` of a component. */
+/** The data from which `this` of a component is built. */
 export interface Instance {
   source_id: string;
   props: PropDescriptor[];
@@ -19,18 +19,18 @@ export type RunTrigger =
   /** JSON text of the value given to run. */
   | { kind: 'value'; json: string };
 
-/** An emit as it left the sandbox. Everything in it is hostile until checked. */
+/** An emit as received from the sandbox: hostile until validated. */
 export interface Emit {
   /** JSON text; `null` when nothing was emitted. */
   payload: string;
   id: string | number | null;
   name: string;
   summary: string | null;
-  /** Epoch ms, or null when none was given or it could not be read. */
+  /** Epoch ms; null if absent or malformed. */
   ts: number | null;
   /** Epoch ms of the call: the order of emits without ts. */
   at: number;
-  /** Epoch ms: deliver then, not now. */
+  /** Epoch ms of a delayed delivery. */
   delivery_ts: number | null;
 }
 
@@ -41,7 +41,7 @@ export interface LogLine {
 }
 
 export interface ThrownError {
-  /** Name of the error class; `Error` when anything else was thrown. */
+  /** Name of the error class; `Error` for any other value. */
   name: string;
   message: string;
   stack: string;
@@ -55,26 +55,26 @@ export interface Respond {
   body: string;
 }
 
-/** How the program inside the child reaches the outside. Calls take effect in their order. */
+/** Calls of the program to the platform. They take effect in order. */
 export interface ChildIO {
   emit(emit: Emit): void;
-  /** An emit or db.set that could not be done: goes to $errors and $logs, the run goes on. */
+  /** An emit or db.set that failed: recorded in $errors and $logs; the run continues. */
   fault(error: ThrownError): void;
   log(line: LogLine): void;
   respond(reply: Respond): void;
   dbSet(key: string, json: string | undefined): void;
 }
 
-/** The component as it runs in the child. */
+/** The component in the child. */
 export interface Program {
-  /** @throws Error whose message tells why the module is no component */
+  /** @throws Error that says why the module is not a component */
   define(module: unknown): Definition;
-  /** Makes `this`; called once more when props or endpoints changed. */
+  /** Builds `this`; called again when props or endpoints have changed. */
   start(module: unknown, instance: Instance): void;
   syncDb(db: Record<string, string>): void;
-  /** @param emitTrigger the component has no run: emit the trigger event as it is */
+  /** @param emitTrigger the component has no run: emit the trigger event unchanged */
   run(trigger: RunTrigger, emitTrigger: boolean): Promise<void>;
   hook(name: HookName): Promise<void>;
-  /** Anything that user code may throw. */
+  /** Any value that user code may throw. */
   toThrown(error: unknown): ThrownError;
 }

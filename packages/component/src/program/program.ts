@@ -8,7 +8,7 @@ import { toThrown } from './thrown.ts';
 type Fields = Record<string, unknown>;
 type Method = (event?: unknown) => unknown;
 
-/** The component inside its child process. */
+/** The component in its child process. */
 export function createProgram(io: ChildIO): Program {
   const db = new Map<string, string>();
   let component: Fields = {};
@@ -19,7 +19,7 @@ export function createProgram(io: ChildIO): Program {
     for (const [key, json] of Object.entries(entries)) db.set(key, json);
   }
 
-  /** Each run has a `this` of its own; what code begun in it does after its end, counts for no other run. */
+  /** Each run has its own `this`: effects of its code after its end are not attributed to another run. */
   async function inRun(work: (self: Fields) => unknown): Promise<void> {
     if (!instance) throw new Error('the program was not started');
     const { runIO, close } = createRunIO(io);
@@ -51,7 +51,7 @@ export function createProgram(io: ChildIO): Program {
 const eventOf = (trigger: RunTrigger): unknown =>
   trigger.kind === 'http' ? httpEvent(trigger.request) : JSON.parse(trigger.json);
 
-/** `defineComponent` and its kin are there without an import and return their argument. */
+/** `defineComponent` and similar functions are globals that return their argument. */
 export function installGlobals(): void {
   for (const name of ['defineComponent', 'defineSource', 'defineAction', 'defineApp']) {
     Object.defineProperty(globalThis, name, {

@@ -1,8 +1,8 @@
 import type { ChildIO } from './program-types.ts';
 
 /**
- * What code says during one run or hook: only its first reply counts, and nothing once it is over.
- * A `db.set` after the end throws: unlike an event, code relies on what it has set.
+ * Effects of one run or hook: only its first reply counts, and nothing after its end.
+ * A `db.set` after the end throws, since code relies on values that it has set.
  */
 export function createRunIO(io: ChildIO): { runIO: ChildIO; close(): void } {
   let open = true;

@@ -1,7 +1,7 @@
 import { LIMITS } from '@wellspring/contract/limits';
 import type { ThrownError } from './program-types.ts';
 
-/** More is kept nowhere. */
+/** Longer texts are not stored anywhere. */
 const MAX_CHARS = LIMITS.logLine;
 
 const text = (value: unknown, fallback: string): string => {
@@ -15,7 +15,7 @@ const text = (value: unknown, fallback: string): string => {
   }
 };
 
-/** Anything that user code may throw, as an error. */
+/** Converts any value that user code may throw. */
 export function toThrown(error: unknown): ThrownError {
   try {
     if (typeof error === 'object' && error !== null && 'message' in error) {

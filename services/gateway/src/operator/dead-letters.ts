@@ -7,7 +7,7 @@ import { notFound } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
 import type { Deps } from '@wellspring/runtime/deps';
 
-/** Jobs that the platform itself could not do: to be inspected, retried or dropped. */
+/** Routes to inspect, redrive and drop dead letters. */
 export function deadLetterRoutes({ queue }: Pick<Deps, 'queue'>): Route[] {
   return [
     route(operatorListDeadLetters, ({ input }) =>

@@ -12,8 +12,8 @@ import { webhooks } from '@wellspring/store/collections/webhooks';
 export type OwnerDeps = Pick<Deps, 'store' | 'clock' | 'pubsub' | 'queue' | 'call' | 'log'>;
 
 /**
- * Deletes everything that a user or an organization owns. Keys go first, so that nothing new is made meanwhile.
- * Deactivate hooks do not run: their owner is gone.
+ * Deletes all resources of a user or organization. Keys are deleted first, so that nothing is created meanwhile.
+ * Deactivate hooks do not run.
  */
 export async function deleteOwner(deps: OwnerDeps, ownerId: string): Promise<void> {
   const { store, pubsub, queue, call, log } = deps;
@@ -30,7 +30,7 @@ export async function deleteOwner(deps: OwnerDeps, ownerId: string): Promise<voi
     await call
       .request(CALLS.forget, { source_id: id }, { key: id, deadlineMs: 5000 })
       .catch((error: unknown) => log.warn({ source_id: id, error: String(error) }, 'source.forget_failed'));
-    // A run that was under way may have committed meanwhile.
+    // A run in progress may have committed meanwhile.
     await deleteSourceRows(store, id);
   }
   for (const { id } of await store.collection(webhooks).list({ where: { owner_id: ownerId } })) {

@@ -17,7 +17,7 @@ import { members, type OrgRow, orgs, users } from '@wellspring/store/collections
 import { ConflictError, modify } from '@wellspring/store/port';
 import { deleteOwner, type OwnerDeps } from './delete-owner.ts';
 
-/** @throws Problem 400 for something else than CIDRs */
+/** @throws Problem 400 for malformed CIDRs */
 function checkNetworks(networks: readonly string[] | undefined): void {
   try {
     cidrList(networks ?? []);
