@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { type EventRow, events, logs } from './collections/events.ts';
 import { outbox } from './collections/outbox.ts';
 import { type EmitterStateRow, states } from './collections/states.ts';
-import type { StoreSubject } from './conformance.ts';
+import type { StoreSubject } from './conformance-subject.ts';
 import { ConflictError, type Store } from './port.ts';
 import type { RunCommit } from './run-commit.ts';
 

@@ -2,7 +2,7 @@ import { cp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Database, openDatabase } from '@wellspring/sqlite/database';
 import { tempDir } from '@wellspring/testing/temp-dir';
-import type { StoreSubject } from '../conformance.ts';
+import type { StoreSubject } from '../conformance-subject.ts';
 import { createEmbeddedStore } from './store.ts';
 
 export interface EmbeddedSubject extends StoreSubject {

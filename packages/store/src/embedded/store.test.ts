@@ -3,12 +3,14 @@ import { expect, test } from '@jest/globals';
 import { openDatabase } from '@wellspring/sqlite/database';
 import { events } from '../collections/events.ts';
 import { collectionConformance } from '../conformance.ts';
+import { queryConformance } from '../conformance-queries.ts';
 import { commitRunConformance, eventRow } from '../conformance-runs.ts';
 import type { CollectionDefinition } from '../port.ts';
 import { openEmbedded } from './store.fixture.ts';
 import { createEmbeddedStore } from './store.ts';
 
 collectionConformance('embedded', openEmbedded);
+queryConformance('embedded', openEmbedded);
 commitRunConformance('embedded', openEmbedded);
 
 interface Note {

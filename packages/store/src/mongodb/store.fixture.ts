@@ -4,7 +4,7 @@ import { silentLog } from '@wellspring/core/log';
 import { type Labels, type Metrics, noMetrics } from '@wellspring/core/metrics';
 import { type Mongo, openMongo } from '@wellspring/mongodb/client';
 import type { EventRow } from '../collections/events.ts';
-import type { StoreSubject } from '../conformance.ts';
+import type { StoreSubject } from '../conformance-subject.ts';
 import type { Store } from '../port.ts';
 import type { RunCommit } from '../run-commit.ts';
 import { createMongoStore } from './store.ts';

@@ -1,0 +1,116 @@
+import { connect } from 'node:net';
+import { describe, expect, test } from '@jest/globals';
+import { ALICE, call, JSON_TYPE, key, post, seen, server } from './bind.fixture.ts';
+import { PRINCIPAL_HEADER, signPrincipal } from './principal.ts';
+
+describe('input', () => {
+  test('of a query is converted, of a body it is not; the query wins', async () => {
+    await call('GET', '/v1/things?limit=7&active=true&name=5&unknown=1');
+    expect(seen?.input).toEqual({ limit: 7, active: true, name: '5' });
+    await post('{"name":"body","active":false,"unknown":1}', JSON_TYPE, '/v1/things?name=query');
+    expect(seen?.input).toEqual({ name: 'query', active: false });
+    expect((await post('{"limit":"7"}')).json).toMatchObject({ code: 'invalid_parameter', param: 'limit' });
+  });
+
+  test.each([
+    ['malformed JSON', '{"a":}'],
+    ['two values', '{}{}'],
+    ['an array', '[]'],
+    ['a text', '"x"'],
+    ['null', 'null'],
+    ['a NUL', '\0'],
+    ['only spaces', '   '],
+    ['invalid UTF-8', Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d])],
+    ['a lone bracket', '{'],
+    ['100,000 levels', '['.repeat(100_000) + ']'.repeat(100_000)],
+    ['100,000 levels that are ignored', `{"x":${'['.repeat(100_000)}${']'.repeat(100_000)}}`],
+    ['100,000 open brackets', '{"x":'.repeat(100_000)],
+  ])('that is %s is 400', async (_what, body) => {
+    const answer = await post(body);
+    expect([answer.status, answer.json.code]).toEqual([400, 'malformed_body']);
+    expect(answer.json.request_id).toBe(answer.headers['x-request-id']);
+    expect(seen).toBeUndefined();
+  });
+
+  test.each([
+    ['{"__proto__":{"name":"polluted"}}', {}],
+    ['{"constructor":{"prototype":{"name":"x"}},"name":"own"}', { name: 'own' }],
+    ['{"extra":{"__proto__":{"a":1}}}', { extra: JSON.parse('{"__proto__":{"a":1}}') }],
+    [`{"name":${JSON.stringify('['.repeat(5000))}}`, { name: '['.repeat(5000) }],
+    [`{"name":"\\"${'{'.repeat(1000)}"}`, { name: `"${'{'.repeat(1000)}` }],
+    ['\ufeff{"name":"with a BOM"}', { name: 'with a BOM' }],
+    [
+      `{"extra":${'['.repeat(200)}${']'.repeat(200)}}`,
+      { extra: JSON.parse('['.repeat(200) + ']'.repeat(200)) },
+    ],
+  ])('%s is harmless', async (body, expected) => {
+    expect((await post(body)).status).toBe(200);
+    expect(seen?.input).toEqual(expected);
+    expect(({} as { name?: string }).name).toBeUndefined();
+  });
+
+  test.each([
+    ['text/plain', 415],
+    ['application/x-www-form-urlencoded', 415],
+    ['multipart/form-data; boundary=x', 415],
+    ['', 415],
+    ['application/jsonp', 415],
+    ['application/json', 200],
+    ['application/json; charset=utf-8', 200],
+    ['Application/JSON;charset=UTF-8', 200],
+    ['application/merge-patch+json', 200],
+  ])('of type "%s" is %i', async (type, status) => {
+    expect((await post('{"name":"x"}', { 'content-type': type })).status).toBe(status);
+  });
+
+  test('may be absent, whatever the type', async () => {
+    expect((await call('POST', '/v1/things', { headers: { 'content-type': 'text/plain' } })).status).toBe(
+      200,
+    );
+    expect((await call('DELETE', '/v1/things/dc_1')).status).toBe(204);
+  });
+
+  test.each([
+    'limit[$gt]=1',
+    'limit=1&limit=2',
+    'limit=',
+    'limit=0',
+    'limit=1.5',
+    'limit=x',
+    'name=a&name=b',
+    'active=maybe',
+  ])('in the query ?%s is no fault of ours', async (query) => {
+    const answer = await call('GET', `/v1/things?${query}`);
+    expect([200, 400]).toContain(answer.status);
+    if (answer.status === 400) expect(answer.json.param).toMatch(/limit|name|active/);
+  });
+
+  test('over the limit is 413, and the connection goes on', async () => {
+    const socket = connect(server.port, '127.0.0.1');
+    const signed = `${PRINCIPAL_HEADER}: ${signPrincipal(ALICE, key)}\r\n`;
+    const size = 7 * 1024 * 1024;
+    let received = '';
+    const answered = new Promise<void>((resolve, reject) => {
+      socket.on('error', reject);
+      socket.on('data', (chunk) => {
+        received += chunk;
+        if (received.includes('"a thing"')) resolve();
+      });
+    });
+    socket.write(
+      `POST /v1/things HTTP/1.1\r\nhost: x\r\n${signed}content-type: application/json\r\ncontent-length: ${size}\r\n\r\n`,
+    );
+    socket.write(Buffer.alloc(size, 'x'));
+    socket.write(`GET /v1/things/dc_1 HTTP/1.1\r\nhost: x\r\n${signed}\r\n`);
+    await answered;
+    socket.destroy();
+    expect(received).toMatch(/^HTTP\/1\.1 413 /);
+    expect(received).toContain('"payload_too_large"');
+  });
+
+  test('over the limit without a content-length is 413', async () => {
+    const body = Buffer.alloc(7 * 1024 * 1024, ' ');
+    const answer = await post(body, { ...JSON_TYPE, 'transfer-encoding': 'chunked' });
+    expect(answer.status).toBe(413);
+  });
+});

@@ -1,0 +1,149 @@
+import { describe, expect, test } from '@jest/globals';
+import { code, HTTP, TIMER } from './platform.fixture.ts';
+import { bed, create, leftovers, names, read, update } from './sources.fixture.ts';
+
+describe('updating a source', () => {
+  test('new code: deactivate of the old, activate of the new, which runs already; endpoint and beat stay', async () => {
+    const made = await create({ component_code: code({ props: [HTTP, TIMER] }) });
+    const before = await bed.rowsOf(made.id);
+    bed.hooks.length = 0;
+    const running: string[] = [];
+    bed.onHook(async (_hook, _deployment, id) => {
+      running.push((await bed.rowsOf(id)).source!.deployment_id);
+    });
+    const next = await update(made.id, { component_code: code({ props: [HTTP, TIMER], version: '2' }) });
+    const after = await bed.rowsOf(made.id);
+    const [old, now] = [before.source!.deployment_id, after.source!.deployment_id];
+    expect(bed.hooks).toEqual([`deactivate ${old}`, `activate ${now}`]);
+    expect(running).toEqual([old, now]);
+    expect(next.component_id).not.toBe(made.component_id);
+    expect([after.endpoints, after.timers]).toEqual([before.endpoints, before.timers]);
+    expect(after.deployments.map(({ id }) => id)).toEqual([now]);
+  });
+
+  test('a hook that throws brings name and slug back, also when another source wants the slug meanwhile', async () => {
+    const made = await create({ name: 'Wanted' });
+    bed.onHook(async (hook, _deployment, id) => {
+      if (hook !== 'activate' || id !== made.id) return;
+      bed.onHook(() => {});
+      expect((await create({ name: 'Wanted' })).name_slug).toBe('wanted-1');
+      throw new Error('no');
+    });
+    const change = { component_code: code({ props: [HTTP], version: 'renamed' }), name: 'Changed' };
+    await expect(update(made.id, change)).rejects.toMatchObject({ status: 400 });
+    const { source } = await bed.rowsOf(made.id);
+    expect(source).toMatchObject({ name: 'Wanted', name_slug: 'wanted', status: 'live', transition: null });
+  });
+
+  test('an endpoint whose prop is gone goes with it; a new one is made', async () => {
+    const made = await create({ component_code: code({ props: [HTTP] }) });
+    const { configured_props } = await update(made.id, {
+      component_code: code({ props: [{ ...HTTP, name: 'web' }] }),
+    });
+    expect(Object.keys(configured_props)).toEqual(['web']);
+    expect((await bed.rowsOf(made.id)).endpoints.map(({ prop }) => prop)).toEqual(['web']);
+  });
+
+  test('toggles run their hook, disable and enable the interfaces; no change runs none', async () => {
+    const made = await create({ component_code: code({ props: [HTTP, TIMER] }) });
+    bed.hooks.length = 0;
+    const live = async () => {
+      const {
+        endpoints: [endpoint],
+        timers: [timer],
+      } = await bed.rowsOf(made.id);
+      return [endpoint!.active, timer!.due_at !== null];
+    };
+    for (const active of [true, false, false]) await update(made.id, { active });
+    expect([names(), await live()]).toEqual([['deactivate'], [false, false]]);
+    await update(made.id, { active: false, component_code: code({ props: [HTTP, TIMER], version: '2' }) });
+    expect([names(), await live()]).toEqual([['deactivate'], [false, false]]);
+    expect((await update(made.id, { name: 'Renamed' })).active).toBe(true);
+    expect([names(), await live()]).toEqual([
+      ['deactivate', 'activate'],
+      [true, true],
+    ]);
+    await update(made.id, { name: 'Once more' });
+    expect(names()).toEqual(['deactivate', 'activate']);
+  });
+
+  test('a changed schedule starts anew', async () => {
+    const made = await create({ component_code: code({ props: [TIMER] }) });
+    const before = (await bed.rowsOf(made.id)).timers[0]!;
+    await update(made.id, { configured_props: { timer: { intervalSeconds: 60 } } });
+    const after = (await bed.rowsOf(made.id)).timers[0]!;
+    expect([before.interval_seconds, after.interval_seconds]).toEqual([3600, 60]);
+    expect(after.due_at! - Date.now()).toBeGreaterThan(50_000);
+    expect(after.due_at! - Date.now()).toBeLessThanOrEqual(60_000);
+  });
+
+  test('an activate hook that throws brings everything back and activates the former code', async () => {
+    const made = await create({ component_code: code({ props: [HTTP, TIMER] }), name: 'Steady' });
+    const before = await bed.rowsOf(made.id);
+    const old = before.source!.deployment_id;
+    bed.hooks.length = 0;
+    bed.onHook((hook, deployment) => {
+      if (hook === 'activate' && deployment !== old) throw new Error('says no');
+    });
+    const props = [{ ...HTTP, name: 'web' }, TIMER];
+    const change = {
+      component_code: code({ props }),
+      name: 'Changed',
+      configured_props: { timer: { cron: '@daily' } },
+    };
+    await expect(update(made.id, change)).rejects.toMatchObject({ status: 400 });
+    const after = await bed.rowsOf(made.id);
+    expect(after.source).toEqual(before.source);
+    expect([after.endpoints, after.deployments]).toEqual([before.endpoints, before.deployments]);
+    expect(after.timers[0]).toMatchObject({ interval_seconds: 3600, cron: null });
+    expect(names()).toEqual(['deactivate', 'activate', 'activate']);
+    expect(bed.hooks.at(-1)).toBe(`activate ${old}`);
+  });
+
+  test('a deactivate hook that throws stops only who asked for it', async () => {
+    const made = await create();
+    bed.onHook((hook) => {
+      if (hook === 'deactivate') throw new Error('says no');
+    });
+    const strict = { ignore_hook_errors: false };
+    bed.hooks.length = 0;
+    for (const change of [{ active: false }, { component_code: code({ version: '2' }) }]) {
+      await expect(update(made.id, { ...change, ...strict })).rejects.toMatchObject({ status: 400 });
+    }
+    await expect(bed.invoke('deleteSource', { id: made.id }, strict)).rejects.toMatchObject({ status: 400 });
+    expect(await read(made.id)).toEqual(made);
+    expect(names()).toEqual(['deactivate', 'deactivate', 'deactivate']);
+    expect((await update(made.id, { active: false })).active).toBe(false);
+    await bed.invoke('deleteSource', { id: made.id }, strict);
+    expect(await leftovers()).toBe(0);
+  });
+
+  test('updates and deletions of one source follow one another', async () => {
+    const made = await create();
+    bed.hooks.length = 0;
+    bed.onHook(() => new Promise<void>((done) => void setImmediate(done)));
+    const versions = Array.from({ length: 5 }, (_, i) =>
+      update(made.id, { component_code: code({ version: String(i) }) }),
+    );
+    await Promise.all(versions);
+    expect(names()).toEqual(Array.from({ length: 10 }, (_, i) => (i % 2 ? 'activate' : 'deactivate')));
+    for (let i = 2; i < 10; i += 2) expect(bed.hooks[i]!.split(' ')[1]).toBe(bed.hooks[i - 1]!.split(' ')[1]);
+    const gone = await Promise.allSettled(
+      [1, 2, 3].map(() => bed.invoke('deleteSource', { id: made.id }, {})),
+    );
+    expect(gone.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected', 'rejected']);
+  });
+
+  test('concurrency fits the component it is given to', async () => {
+    const db = code({ props: [{ name: 'db', type: '$.service.db' }] });
+    const refused = { status: 400, param: 'concurrency' };
+    await expect(create({ component_code: db, concurrency: 2 })).rejects.toMatchObject(refused);
+    await expect(create({ component_code: code({ dedupe: 'last' }), concurrency: 2 })).rejects.toMatchObject(
+      refused,
+    );
+    const made = await create({ component_code: code({ props: [HTTP] }), concurrency: 10 });
+    await expect(update(made.id, { component_code: db })).rejects.toMatchObject(refused);
+    await update(made.id, { concurrency: 3 });
+    expect((await bed.rowsOf(made.id)).endpoints[0]!.concurrency).toBe(3);
+  });
+});
