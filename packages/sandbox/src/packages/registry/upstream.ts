@@ -7,6 +7,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { getCACertificates } from 'node:tls';
 import { createGunzip } from 'node:zlib';
 import { createAddressGuard } from '@wellspring/core/addresses';
+import { type Backoff, backoff } from '@wellspring/core/backoff';
 import type { RegistrySettings } from './settings.ts';
 
 /** The registry answered with this status, other than 200. */
@@ -38,7 +39,7 @@ export interface Upstream {
 const MAX_REDIRECTS = 3;
 /** Without a byte for so long, a connection is given up. */
 const IDLE_MS = 30_000;
-const RETRY_PAUSE_MS = 300;
+const RETRY_BACKOFF: Backoff = { baseMs: 300, maxMs: 5_000 };
 
 const isPublic = createAddressGuard([]);
 
@@ -127,14 +128,14 @@ export function createUpstream(settings: RegistrySettings): Upstream {
 
   return {
     async get(url, { accept }) {
-      for (let attempt = 0; ; attempt += 1) {
+      for (let attempt = 1; ; attempt += 1) {
         try {
           return await follow(url, accept);
         } catch (error) {
           const permanent =
             error instanceof RegistryRefused || (error instanceof RegistryStatus && error.status < 500);
-          if (permanent || attempt >= settings.retries) throw error;
-          await pause(RETRY_PAUSE_MS * 2 ** attempt);
+          if (permanent || attempt > settings.retries) throw error;
+          await pause(backoff(attempt, RETRY_BACKOFF));
         }
       }
     },
