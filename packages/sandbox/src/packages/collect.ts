@@ -27,8 +27,6 @@ export const COLLECT_LIMITS: CollectLimits = {
   protectedMs: DAY_MS / 4,
   maxBytes: 4 * 1024 ** 3,
 };
-/** Of a version that shared one store between all installations. */
-const FORMER = ['store', 'work'];
 
 interface Item {
   path: string;
@@ -66,7 +64,6 @@ async function itemsOf(directory: string): Promise<Item[]> {
 /** @returns the number of bundles, sets and tarballs that were removed */
 export async function collect({ bundles, packages, now, limits }: CollectOptions): Promise<number> {
   const { unusedMs, protectedMs, maxBytes } = limits ?? COLLECT_LIMITS;
-  for (const name of FORMER) await rm(join(packages, name), { recursive: true, force: true });
   let removed = 0;
   for (const directory of [bundles, join(packages, 'sets'), join(packages, 'tarballs')]) {
     const items = await itemsOf(directory);

@@ -50,17 +50,10 @@ export function createPackageStore({ directory, jail, gateway, now }: PackageSto
   const installing = new Map<string, Promise<string>>();
   const stop = new AbortController();
 
-  /** Also names the layout, so that sets of earlier versions are not used. */
   const keyOf = ({ packages, lockfile }: Locked) =>
     createHash('sha256')
       .update(
-        JSON.stringify([
-          2,
-          Object.entries(packages).sort(),
-          lockfile,
-          process.versions.modules,
-          process.arch,
-        ]),
+        JSON.stringify([Object.entries(packages).sort(), lockfile, process.versions.modules, process.arch]),
       )
       .digest('hex')
       .slice(0, 32);
