@@ -1,0 +1,94 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { expect, test } from '@jest/globals';
+import { partitionOf } from '@wellspring/core/partitions';
+import { eventually } from '@wellspring/testing/eventually';
+import { withPrograms } from '@wellspring/testing/servers/servers';
+import { attempts, overflow } from './collections.ts';
+import { createLedger, outOfOrder, useProcesses } from './faults.fixture.ts';
+
+await withPrograms(['rabbitmq', 'redis'], () => {
+  const { stops, install, start, consumer } = useProcesses();
+
+  test('ten thousand jobs of a slow key block no other key and keep their order after a kill', async () => {
+    const installation = install(2);
+    const ledger = createLedger();
+    const jobs = 10_000;
+    const slow = Array.from({ length: jobs }, (_, n) => ({ key: 'slow', payload: `${n}` }));
+    const partition = partitionOf('slow', 2);
+    const others = Array.from({ length: 200 }, (_, n) => `dc_${n}`)
+      .filter((key) => partitionOf(key, 2) === partition)
+      .slice(0, 40);
+    const slowly = { isDead: false };
+    const delays: number[] = [];
+    const sentAt = new Map<string, number>();
+    const handle = ledger.handler(slowly);
+    const one = await start(installation);
+    const stop = new AbortController();
+    stops.push(stop);
+    const ended = one.queue.consume(
+      'runs',
+      async (batch) => {
+        const { key } = batch[0];
+        if (key === 'slow') await pause(200);
+        else delays.push(performance.now() - sentAt.get(key)!);
+        await handle(batch);
+      },
+      { concurrency: 8, batch: 4, signal: stop.signal },
+    );
+    await one.queue.publishMany('runs', slow);
+    const { store } = installation;
+    const rows = store.collection(overflow);
+    await eventually(async () => (await rows.count()) > 8_000, { ms: 20_000, every: 100 });
+    for (const key of others) {
+      sentAt.set(key, performance.now());
+      await one.queue.publish('runs', { key, payload: '0' });
+    }
+    await eventually(() => delays.length === others.length);
+    expect(Math.max(...delays)).toBeLessThan(1_000);
+
+    // Another process with a fast handler takes over.
+    slowly.isDead = true;
+    await one.kill();
+    await consumer(installation, ledger, 0, 64);
+    const late = await start(installation);
+    await late.queue.publish('runs', { key: 'slow', payload: `${jobs}` });
+    await eventually(() => ledger.first.get('slow')?.length === jobs + 1, { ms: 30_000, every: 50 });
+    expect(outOfOrder(ledger)).toEqual([]);
+    await eventually(
+      async () => (await rows.count()) === 0 && (await store.collection(attempts).count()) === 0,
+    );
+    expect(await late.queue.depth('runs')).toBe(0);
+    stop.abort();
+    void ended;
+  }, 120_000);
+
+  test('purging a slow key drops its overflow', async () => {
+    const installation = install(2);
+    const one = await start(installation);
+    const seen: string[] = [];
+    const held = Promise.withResolvers<void>();
+    const stop = new AbortController();
+    stops.push(stop);
+    void one.queue.consume(
+      'runs',
+      async ([{ key, payload }]) => {
+        seen.push(payload);
+        if (key === 'dc_1') await held.promise;
+      },
+      { concurrency: 8, signal: stop.signal },
+    );
+    await one.queue.publishMany(
+      'runs',
+      Array.from({ length: 2_000 }, (_, n) => ({ key: 'dc_1', payload: `${n}` })),
+    );
+    const rows = installation.store.collection(overflow);
+    await eventually(async () => (await rows.count()) > 1_500, { ms: 20_000, every: 50 });
+    await one.queue.purgeKey('runs', 'dc_1');
+    await eventually(async () => (await one.queue.depth('runs')) <= 1);
+    await one.queue.publish('runs', { key: 'dc_1', payload: 'after' });
+    held.resolve();
+    await eventually(() => seen.includes('after'));
+    expect(seen).toEqual(['0', 'after']);
+    await eventually(async () => (await rows.count()) === 0);
+  }, 60_000);
+});
