@@ -152,7 +152,7 @@ describe('an update', () => {
   });
 });
 
-test('whatever is given, the values are of their types or a 400 names the prop', () => {
+test('any input gives values of the declared types or a 400 that names the prop', () => {
   const types = [
     'string',
     'integer',

@@ -21,7 +21,7 @@ test.each([
   expect(dropped).toEqual(isSent ? [] : ['set-cookie']);
 });
 
-test('on the shared origin no cookie is sent, in whatever case and number it is given', () => {
+test('on the shared origin no cookie is sent, in any letter case and number', () => {
   const headers = { 'Set-Cookie': 'a=1', 'set-cookie': ['b=1'], 'SET-COOKIE2': 'c=1', 'x-custom': '1' };
   const { sent, dropped } = allowedHeaders(headers, undefined);
   expect({ ...sent }).toEqual({ 'x-custom': '1' });

@@ -7,7 +7,7 @@ const ID = /^[a-z]{1,5}_[0-9A-Za-z]{1,40}$/;
 const EVENT_ID = /^\d{1,15}-\d{1,9}$/;
 
 /**
- * The id that a cursor stands for; padding is tolerated. The item need not exist any more.
+ * The id that a cursor stands for; padding is tolerated. The item may have been deleted.
  * @param kind `event` also takes the raw event id
  * @throws Problem 400
  */

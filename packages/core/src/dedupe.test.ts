@@ -157,7 +157,7 @@ describe('last', () => {
     expect(kept('last', runs)).toEqual([['x', 'y', 'z'], ['v', 'w'], [], [], ['p', 'y'], ['end']]);
   });
 
-  test('a feed that grows at its end is emitted once, whatever window of it a run sees', () => {
+  test('a feed that grows at its end is emitted once, with any window per run', () => {
     const growing = fc.array(fc.nat({ max: 5 }), { minLength: 1, maxLength: 10 });
     fc.assert(
       fc.property(growing, fc.nat({ max: 5 }), (steps, overlap) => {

@@ -56,7 +56,7 @@ async function takeAll(permits: FairPermits, ownersAndCounts: [string, number][]
 }
 
 describe('shares', () => {
-  test('one owner gets half, the next ones half of what is left', async () => {
+  test('one owner gets half of the permits, each further one half of the rest', async () => {
     const held = await takeAll(createFairPermits({ total: 256 }), [
       ['a', 10_000],
       ['b', 10_000],

@@ -35,7 +35,7 @@ interface Owner {
 /** @throws RangeError when `total` is not a positive integer */
 export function createFairPermits({ total }: { total: number }): FairPermits {
   if (!Number.isSafeInteger(total) || total < 1) {
-    throw new RangeError(`total must be a positive integer, not ${total}.`);
+    throw new RangeError(`The total must be a positive integer, not ${total}.`);
   }
   const owners = new Map<string, Owner>();
   /** Owners that wait, by the number of permits that they hold. An owner above `total / 2` is never eligible. */

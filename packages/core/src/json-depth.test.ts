@@ -8,7 +8,7 @@ test('the deepest text that is allowed is told from the first that is not', () =
   expect(isTooDeep(nested(MAX_DEPTH + 2))).toBe(true);
 });
 
-test('brackets in texts do not count, whatever is escaped in them', () => {
+test('brackets in texts do not count, with any escapes', () => {
   const text = JSON.stringify(['['.repeat(1000), `\\"${'{'.repeat(1000)}`, { '[\\"[': '[' }]);
   expect(isTooDeep(text)).toBe(false);
   expect(isTooDeep(`["\\\\",${'['.repeat(1000)}`)).toBe(true);

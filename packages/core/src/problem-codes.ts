@@ -15,7 +15,7 @@ export const PROBLEM_CODES = {
   orgname_taken: 'Another organization has this name.',
   username_taken: 'Another user has this name.',
   source_inactive: 'The source is inactive; enable it first.',
-  source_busy: 'Another change of the source is under way; repeat the call.',
+  source_busy: 'Another change of the source is in progress; repeat the call.',
   webhook_inactive: 'The webhook is inactive; enable it first.',
   payload_too_large: 'The body is larger than allowed.',
   unsupported_media_type: 'The body must be JSON, with `content-type: application/json`.',

@@ -93,7 +93,7 @@ describe('truncate', () => {
 });
 
 describe('ids', () => {
-  test('sort by age as texts, whatever the clock does, and are unique', () => {
+  test('sort by age as texts, even if the clock is set back, and are unique', () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 0, max: 3 }), { maxLength: 200 }), (steps) => {
         let now = Date.UTC(2030, 0);

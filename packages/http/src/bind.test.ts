@@ -3,8 +3,8 @@ import { describe, expect, test } from '@jest/globals';
 import { ALICE, call, key, logged, post, seen } from './bind.fixture.ts';
 import { PRINCIPAL_HEADER, signPrincipal } from './principal.ts';
 
-describe('who asks', () => {
-  test('comes signed to the handler', async () => {
+describe('the principal', () => {
+  test('reaches the handler signed', async () => {
     expect((await call('GET', '/v1/things/dc_1')).status).toBe(200);
     expect(seen?.principal).toEqual(ALICE);
   });
@@ -93,7 +93,7 @@ describe('an answer', () => {
     'x'.repeat(3000),
     '%F0%9F%98%80',
     'a%0d%0aX-Injected:%201',
-  ])('to the odd id %s is no fault of ours', async (id) => {
+  ])('the odd id %s causes no internal error', async (id) => {
     const answer = await call('GET', `/v1/things/${id}`);
     expect([200, 400, 404]).toContain(answer.status);
     expect(answer.headers['x-injected']).toBeUndefined();
@@ -101,7 +101,7 @@ describe('an answer', () => {
 });
 
 describe('a failure', () => {
-  test('that is a Problem is told', async () => {
+  test('that is a Problem is sent to the client', async () => {
     const answer = await call('GET', '/v1/failing/conflict');
     expect([answer.status, answer.headers['content-type']]).toEqual([409, 'application/json']);
     expect(answer.json).toEqual({
@@ -111,7 +111,7 @@ describe('a failure', () => {
     });
   });
 
-  test('of ours shows nothing but the id under which the log has it', async () => {
+  test('that is internal shows only the id of the request in the log', async () => {
     const answer = await call('GET', '/v1/failing/fatal');
     expect(answer.status).toBe(500);
     expect(Object.keys(answer.json)).toEqual(['error', 'code', 'request_id']);

@@ -68,7 +68,8 @@ export function createEgress({ allowNetworks, connections = 64, connectMs = 10_0
     lookup,
     checkUrl(url) {
       const { protocol, hostname } = new URL(url);
-      if (protocol !== 'http:' && protocol !== 'https:') throw new Error('the URL is neither http nor https');
+      if (protocol !== 'http:' && protocol !== 'https:')
+        throw new Error('The URL is neither http nor https.');
       const literal = hostname.replace(/^\[|\]$/g, '');
       if (isIP(literal) !== 0 && !isReachable(literal)) throw refuse(literal);
     },

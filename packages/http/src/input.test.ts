@@ -63,7 +63,7 @@ describe('input', () => {
     expect((await post('{"name":"x"}', { 'content-type': type })).status).toBe(status);
   });
 
-  test('may be absent, whatever the type', async () => {
+  test('may be absent with any type', async () => {
     expect((await call('POST', '/v1/things', { headers: { 'content-type': 'text/plain' } })).status).toBe(
       200,
     );
@@ -79,7 +79,7 @@ describe('input', () => {
     'limit=x',
     'name=a&name=b',
     'active=maybe',
-  ])('in the query ?%s is no fault of ours', async (query) => {
+  ])('the query ?%s causes no internal error', async (query) => {
     const answer = await call('GET', `/v1/things?${query}`);
     expect([200, 400]).toContain(answer.status);
     if (answer.status === 400) expect(answer.json.param).toMatch(/limit|name|active/);

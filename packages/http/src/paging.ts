@@ -19,7 +19,7 @@ export const MAX_LIMIT = 100;
 
 /**
  * One page of the rows that match, newest first. `after` gives the next older page, `before` the next newer one;
- * the row of a cursor need not exist any more.
+ * the row of a cursor may have been deleted.
  * @throws Problem 400 for a malformed cursor, and for both
  */
 export async function listPage<T extends { id: string }, W extends object>(

@@ -26,7 +26,7 @@ async function serve(listener: RequestListener): Promise<string> {
   return server.url;
 }
 
-/** An address at which nobody listens any more. */
+/** An address without a listener. */
 async function nowhere(): Promise<string> {
   const url = await serve(() => {});
   await servers.pop()!.close();
@@ -143,7 +143,7 @@ test('an answer that is broken off there is broken off here', async () => {
   await expect(answer.text()).rejects.toThrow();
 });
 
-test('a client that goes away ends the request', async () => {
+test('a client that disconnects ends the request', async () => {
   let begun = () => {};
   const underWay = new Promise<void>((resolve) => {
     begun = resolve;

@@ -44,6 +44,6 @@ function read(req: IncomingMessage, limit: number): Promise<Buffer> {
     });
     req.on('end', () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)));
     req.on('error', reject);
-    req.on('close', () => reject(new Error('the client went away')));
+    req.on('close', () => reject(new Error('The client disconnected.')));
   });
 }

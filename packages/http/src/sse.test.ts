@@ -92,7 +92,7 @@ test('a reader that stops reading is cut off, and no more than a piece waits for
   socket.destroy();
 });
 
-test('a reader that goes away ends the wait', async () => {
+test('a reader that disconnects ends the wait', async () => {
   const { socket, res } = await opened();
   socket.pause();
   const stream = openStream(res, 60_000);

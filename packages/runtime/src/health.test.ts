@@ -23,12 +23,15 @@ test('a process is ready when everything answers', async () => {
   expect(await readyWithout()).toEqual({ status: 200, body: { status: 'ready' } });
 });
 
-test.each(['store', 'queue', 'call', 'blob'])('without its %s it is not ready, and says so', async (name) => {
-  expect(await readyWithout(name, 'pubsub')).toEqual({
-    status: 503,
-    body: { status: 'not ready', failing: expect.arrayContaining([name, 'pubsub']) },
-  });
-});
+test.each(['store', 'queue', 'call', 'blob'])(
+  'without its %s the process is not ready and names it',
+  async (name) => {
+    expect(await readyWithout(name, 'pubsub')).toEqual({
+      status: 503,
+      body: { status: 'not ready', failing: expect.arrayContaining([name, 'pubsub']) },
+    });
+  },
+);
 
 test('without wake-ups it is ready, if degraded: else one server would take all processes out', async () => {
   expect(await readyWithout('pubsub')).toEqual({

@@ -8,7 +8,7 @@ const CLOSE_IDLE_MS = 50;
 export interface Listening {
   /** The port in use. */
   port: number;
-  /** Takes no new connections; resolves when the requests under way are answered. */
+  /** Accepts no new connections; resolves when the requests in progress are answered. */
   drain(): Promise<void>;
   /** Closes the remaining connections. */
   destroy(): void;

@@ -186,7 +186,7 @@ describe('a start that fails', () => {
 });
 
 describe('stopping', () => {
-  test('finishes requests under way with the workers still going, is not ready, and takes nothing new', async () => {
+  test('finishes requests in progress while the workers continue, is not ready, and accepts nothing new', async () => {
     let finish = () => {};
     let begun = () => {};
     const underWay = new Promise<void>((resolve) => {

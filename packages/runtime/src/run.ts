@@ -182,7 +182,7 @@ export async function runServices(config: Config, factories: Factories, log: Log
 /** @throws Error for a service that has no endpoints */
 function originsOf(config: Config, service: ServiceName): readonly string[] {
   if (service === 'gateway' || service === 'runner' || service === 'delivery') {
-    throw new Error(`nothing is asked of the service ${service} over HTTP`);
+    throw new Error(`The service ${service} has no HTTP endpoints.`);
   }
   return config[`${service}Url`];
 }

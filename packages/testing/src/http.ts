@@ -33,7 +33,7 @@ export interface Response {
   headers: IncomingHttpHeaders;
   body: Buffer;
   text: string;
-  // biome-ignore lint/suspicious/noExplicitAny: whatever came
+  // biome-ignore lint/suspicious/noExplicitAny: any response
   json: any;
 }
 

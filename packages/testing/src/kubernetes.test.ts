@@ -177,7 +177,7 @@ describe('the Services', () => {
     expect(spec.ports).toEqual([{ name: port.name, port: 3000, targetPort: 'http' }]);
   });
 
-  test('only let in who has business there', () => {
+  test('admit only the required clients', () => {
     const [toServices] = ofKind('NetworkPolicy').filter(
       ({ metadata }) => metadata.name === 'gateway-to-services',
     );

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { deepmergeCustom } from 'deepmerge-ts';
 import { parse, parseAllDocuments } from 'yaml';
 
-// biome-ignore lint/suspicious/noExplicitAny: whatever a manifest holds
+// biome-ignore lint/suspicious/noExplicitAny: any manifest
 export type Fields = Record<string, any>;
 
 export interface Manifest extends Fields {

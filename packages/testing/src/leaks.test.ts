@@ -4,7 +4,7 @@ import { createServer } from 'node:net';
 import { expect, test } from '@jest/globals';
 import { watchResources } from './leaks.mjs';
 
-test('an open server is found, and not any more when it is closed', async () => {
+test('an open server is found, a closed one is not', async () => {
   const leaked = watchResources();
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');

@@ -30,7 +30,7 @@ export const user = (user_id: string, ...org_ids: string[]): Extract<Principal, 
 export const ALICE = user(OWNER, ORG);
 export const BOB = user('u_0000000002');
 
-/** What services are made of, on embedded adapters. */
+/** Dependencies of services on embedded adapters. */
 export interface Ports
   extends Pick<Deps, 'store' | 'queue' | 'pubsub' | 'call' | 'log' | 'metrics' | 'seal'> {
   db: Database;

@@ -62,7 +62,7 @@ export async function createWebhookSink({ port = 0 }: { port?: number } = {}): P
       for (const watch of [...watchers]) watch();
       await reply(request, res);
     } catch {
-      // The caller went away, or the answer of the test failed: the caller sees a cut connection.
+      // The caller disconnected, or the test's answer failed: the caller sees a cut connection.
       res.destroy();
     }
   }, port);

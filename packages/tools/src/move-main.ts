@@ -9,7 +9,7 @@ try {
   const config = readConfig();
   const say = (text: string) => process.stdout.write(`${text}\n`);
   await move({ config, log: createLog({ ...config, logLevel: 'error' }), say });
-  say(`Done. ${config.dataDir} is kept as it was, and not started from any more.`);
+  say(`Done. ${config.dataDir} is kept, but the platform no longer starts from it.`);
 } catch (error) {
   const { message } = error as Error;
   process.stderr.write(`${error instanceof ConfigError ? message : `Not moved: ${message}`}\n`);

@@ -45,7 +45,9 @@ export interface MoveOptions {
 export async function move({ config, clock = systemClock, log, say }: MoveOptions): Promise<void> {
   const { dataDir, amqpUrl, redisUrl, mongodbUrl, s3Url, secretKeys } = config;
   if (!amqpUrl || !redisUrl || !mongodbUrl || !secretKeys) {
-    throw new Error('The URLs of the three servers and WELLSPRING_SECRET_KEY have to be set: the target.');
+    throw new Error(
+      'Set WELLSPRING_AMQP_URL, WELLSPRING_REDIS_URL, WELLSPRING_MONGODB_URL and WELLSPRING_SECRET_KEY of the target.',
+    );
   }
   if (!existsSync(join(dataDir, 'wellspring.db'))) throw new Error(`${dataDir} holds no data of a platform.`);
   const kept = readIfThere(join(dataDir, 'secret.key'))?.trim();
@@ -53,7 +55,7 @@ export async function move({ config, clock = systemClock, log, say }: MoveOption
     throw new Error(`WELLSPRING_SECRET_KEY has to contain the key in ${join(dataDir, 'secret.key')}.`);
   }
   if (existsSync(join(dataDir, MOVED))) {
-    say('It was moved before.');
+    say('The data directory was moved before.');
     return;
   }
   prepareDataDirectory(dataDir, log, true);
@@ -81,7 +83,7 @@ export async function move({ config, clock = systemClock, log, say }: MoveOption
 /** Checks both sides and marks the target. Returns the identity of the data directory. */
 async function begin(from: Ports, to: Ports): Promise<string> {
   const dead = await from.queue.deadLetters.count();
-  if (dead > 0) throw new Error(`There are ${dead} dead letters: redrive or drop them before.`);
+  if (dead > 0) throw new Error(`There are ${dead} dead letters: redrive or drop them first.`);
   const identity = await identityOf(from.store);
   const rows = to.store.collection(moves);
   const before = await rows.get('move');

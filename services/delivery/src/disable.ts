@@ -12,7 +12,7 @@ import { type SubscriptionRow, subscriptions } from '@wellspring/store/collectio
 import { type WebhookRow, webhooks } from '@wellspring/store/collections/webhooks';
 import { modify, type Store } from '@wellspring/store/port';
 
-/** A webhook without a success for so long is disabled. */
+/** A webhook without a success for this long is disabled. */
 export const FAILING_LIMIT_MS = 5 * 24 * 3_600_000;
 
 export interface DisableDeps {

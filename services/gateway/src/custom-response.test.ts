@@ -95,7 +95,7 @@ describe('a custom response', () => {
     }
   });
 
-  test('is shown by browsers in an origin of its own, unless it has one, whatever policy it names', async () => {
+  test('gets an opaque origin unless it has its own, with any policy of its own', async () => {
     const page = { 'content-type': 'text/html', 'Content-Security-Policy': "img-src 'none'" };
     const shared = await answered(response(200, page, '<script src="/x.js"></script>'));
     const policy = String(shared.headers['content-security-policy']);

@@ -177,7 +177,7 @@ test('a call whose process was killed is carried out by the next', async () => {
   expect(acted).toBe(2);
 });
 
-test('a key that is too long is refused, GET does not look at it', async () => {
+test('a key that is too long is refused; GET ignores the header', async () => {
   expect((await post('x'.repeat(256))).json).toMatchObject({
     code: 'invalid_parameter',
     param: 'Idempotency-Key',

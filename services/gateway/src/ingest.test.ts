@@ -53,7 +53,7 @@ describe('a call', () => {
     expect((await received('', 'GET')).request.client_ip).toBe('127.0.0.1');
   });
 
-  test('of a webhook of ours counts its hops', async () => {
+  test('from a webhook of this platform keeps its number of hops', async () => {
     const headers = { 'x-wellspring-hop-count': '4' };
     expect((await received('', 'POST', { headers })).job.hop).toBe(4);
   });

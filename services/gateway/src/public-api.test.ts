@@ -81,7 +81,7 @@ describe('with a key', () => {
     expect((await platform.api('GET', '/users/me', { key: null, headers })).status).toBe(200);
   });
 
-  test('that was revoked, it is over at once', async () => {
+  test('that was revoked, requests are refused at once', async () => {
     const made = (await platform.api('POST', '/users/me/api_keys', { key: alice.key })).json.data;
     expect((await platform.api('GET', '/users/me', { key: made.api_key })).status).toBe(200);
     expect((await platform.api('DELETE', `/users/me/api_keys/${made.id}`, { key: alice.key })).status).toBe(
@@ -90,7 +90,7 @@ describe('with a key', () => {
     expect((await platform.api('GET', '/users/me', { key: made.api_key })).status).toBe(401);
   });
 
-  test('of somebody else a key cannot be revoked', async () => {
+  test('that belongs to another user, it cannot be revoked', async () => {
     const bob = await platform.user();
     const made = (await platform.api('POST', '/users/me/api_keys', { key: alice.key })).json.data;
     expect((await platform.api('DELETE', `/users/me/api_keys/${made.id}`, { key: bob.key })).status).toBe(
@@ -125,7 +125,7 @@ describe('with a key', () => {
   });
 });
 
-test('every answer has a request id of its own, never that of the client', async () => {
+test('every response has a new request id, never that of the client', async () => {
   const ids = await Promise.all(
     Array.from({ length: 5 }, async () => {
       const headers = { 'x-request-id': 'req_0123456789' };

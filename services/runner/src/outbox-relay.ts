@@ -4,7 +4,7 @@ import { eventsTopic } from '@wellspring/pubsub/port';
 import type { Deps } from '@wellspring/runtime/deps';
 import { type OutboxRow, outbox } from '@wellspring/store/collections/outbox';
 
-/** Attempts to remove published rows; the sweep handles what is left. */
+/** Attempts to remove published rows; the sweep handles the remaining ones. */
 const MAX_ATTEMPTS = 20;
 const RETRY_DELAY_MS = 1_000;
 /** Rows not removed by then are left to the sweep of another process. */

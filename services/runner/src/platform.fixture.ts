@@ -63,7 +63,7 @@ export interface Platform extends Harness {
   /** Messages of the queue `emitted` so far, in order. */
   published: EmittedMessage[];
   /** Their parsed payloads of one channel; default: the unnamed one. */
-  // biome-ignore lint/suspicious/noExplicitAny: whatever was emitted
+  // biome-ignore lint/suspicious/noExplicitAny: any emitted value
   publishedPayloads(name?: string): any[];
 }
 

@@ -66,7 +66,7 @@ describe('the scheduler', () => {
     h.up();
     await h.settled();
     h.advance(60_000);
-    // Disabled between the look at the timer and its move.
+    // Disabled between reading and advancing the timer.
     await h.rows.patch('dc_0000000001/timer', { due_at: null });
     await h.settled();
     expect((await h.rows.get('dc_0000000001/timer'))?.due_at).toBeNull();
@@ -92,7 +92,7 @@ describe('the scheduler', () => {
     await h.close();
   });
 
-  test('goes on when a schedule cannot be read any more', async () => {
+  test('continues after a schedule that is no longer valid', async () => {
     const h = createHarness();
     await h.rows.insert(
       timer({

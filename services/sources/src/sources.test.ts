@@ -53,7 +53,7 @@ describe('creating a source', () => {
     expect(await leftovers()).toBe(0);
   });
 
-  test('gives each source of an owner a slug of its own, however many are made at once', async () => {
+  test('gives each source of an owner a distinct slug, also when several are created at once', async () => {
     await Promise.all(Array.from({ length: 12 }, () => create({ name: 'Foo Bar' })));
     const rows = await bed.store.collection(sources).list({ order: 'asc' });
     expect(rows.map(({ name_slug }) => name_slug).sort()).toEqual(

@@ -20,7 +20,7 @@ type Settlement = { content: Buffer } | 'returned' | 'lost';
 
 /**
  * Requests that wait for their reply, and probes that find out whether their servers are alive.
- * @param unroute the queue does not exist any more
+ * @param unroute called for a queue that no longer exists
  */
 export function createPendingRequests(
   send: (queue: string, content: Buffer, options: Options.Publish) => void,

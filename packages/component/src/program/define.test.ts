@@ -123,7 +123,7 @@ describe('props', () => {
   });
 });
 
-test('whatever is exported, a definition is plain JSON or an Error with a sentence', () => {
+test('any export gives a definition in plain JSON or an Error with a sentence', () => {
   const anything = fc.anything({ withBigInt: true, withMap: true, withDate: true, withNullPrototype: true });
   const exported = fc.oneof(
     anything,

@@ -10,7 +10,7 @@ import { events } from '../collections/events.ts';
 import { run } from './store.fixture.ts';
 import { createMongoStore } from './store.ts';
 
-/** What docs/operations.md asks of MongoDB: a user who may read and write one database, and nothing else. */
+/** Permissions required by docs/operations.md: read and write one database. */
 await withPrograms(['mongodb'], () => {
   const ROOT = { user: 'root', password: 'of all/@:' };
   let server: ReplicaSet;
@@ -34,7 +34,7 @@ await withPrograms(['mongodb'], () => {
     return mongo;
   }
 
-  test('collections, commits and files need no more than that; who has a wrong password is told', async () => {
+  test('collections, commits and files need only readWrite; a wrong password is reported', async () => {
     const root = await open(ROOT.user, ROOT.password, 'admin');
     await root.db.command({ createUser: 'platform', pwd: 'secret', roles: ['readWrite'] });
     await expect(open('platform', 'wrong', 'own')).rejects.toThrow(/refuses the connection/);

@@ -66,7 +66,7 @@ describe('users', () => {
       { username: 'x', email: 'a@b', quotas: { daily_invocations_quota: 'many' } },
       'quotas.daily_invocations_quota',
     ],
-  ])('are not made of %j', async (body, param) => {
+  ])('cannot be created from %j', async (body, param) => {
     const answer = await admin('POST', '/users', body);
     expect([answer.status, answer.json.param]).toEqual([400, param]);
   });
@@ -105,7 +105,7 @@ describe('users', () => {
     expect((await ids(`limit=2&before=${second.info.start_cursor}`)).ids).toEqual(made.slice(0, 2));
     expect((await ids(`limit=1&before=${second.info.end_cursor}`)).ids).toEqual([made[2]]);
     expect(first.info.total_count).toBe(second.info.total_count);
-    // The user of a cursor need not exist any more.
+    // The user of a cursor may have been deleted.
     await admin('DELETE', `/users/${made[1]}`);
     expect((await ids(`limit=2&after=${first.info.end_cursor}`)).ids).toEqual(made.slice(2, 4));
     expect((await ids('limit=1000')).info.count).toBeLessThanOrEqual(100);
