@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { createFairPermits, type FairPermits } from './fair-permits.ts';
 
-/** What became of one request. */
+/** A request and its outcome. */
 interface Request {
   owner: string;
   number: number;

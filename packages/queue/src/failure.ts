@@ -14,7 +14,7 @@ export interface Failure<E extends Entry> {
   counts: boolean;
 }
 
-/** What an error thrown by the handler means for the jobs of its batch. */
+/** The effect of an error of the handler on the jobs of its batch. */
 export function classifyFailure<E extends Entry>(
   error: unknown,
   entries: readonly E[],

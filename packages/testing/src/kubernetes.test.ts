@@ -28,7 +28,7 @@ const COMPONENT = 'app.kubernetes.io/component';
 const podOf = (service: string): Fields => named('Deployment', service).spec.template;
 const containerOf = (service: string): Fields => podOf(service).spec.containers[0];
 
-/** What the process of a service reads: of the image, the ConfigMap, the Secrets and the Deployment. */
+/** Environment of a service: from the image, the ConfigMap, the Secrets and the Deployment. */
 function environmentOf(service: string): Record<string, string> {
   const { envFrom = [], env = [] } = containerOf(service);
   const secretOf = (name: string): Record<string, string> => named('Secret', name).stringData;

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 
-/** What a test must not leave behind: servers, connections, child processes, watchers, workers. */
+/** Resources that a test must not leave behind: servers, connections, child processes, watchers, workers. */
 const WATCHED = new Set([
   'TCPServerWrap',
   'TCPSocketWrap',

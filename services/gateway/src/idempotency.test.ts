@@ -8,7 +8,7 @@ import { eventually } from '@wellspring/testing/eventually';
 import { type Platform, startGateway } from './platform.fixture.ts';
 
 let platform: Platform;
-/** What the service of this test does; each call of it counts. */
+/** Behaviour of the service under test; its calls are counted. */
 let act: () => Promise<void> = async () => {};
 let acted = 0;
 

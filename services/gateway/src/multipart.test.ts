@@ -28,7 +28,7 @@ describe('a multipart body', () => {
     const { pathname, search } = new URL(doc.url);
     const file = await platform.call('GET', pathname + search);
     expect([file.status, file.text]).toEqual([200, '<script>alert(1)</script>']);
-    // What a stranger sent is no page of this origin.
+    // Uploaded files must not be rendered as pages of this origin.
     expect(file.headers['content-type']).toBe('application/octet-stream');
     expect(file.headers['content-disposition']).toMatch(/^attachment/);
     const until = new URLSearchParams(search).get('until')!;

@@ -11,7 +11,7 @@ import { type RequestOptions, type Response, send } from '@wellspring/testing/ht
 import { tempDir } from '@wellspring/testing/temp-dir';
 import { createGatewayService } from './service.ts';
 
-/** What the tests of this service stand on: the gateway as it is run, on the embedded adapters and real listeners. */
+/** The gateway of these tests: on embedded adapters and real listeners. */
 
 export interface CallOptions extends RequestOptions {
   /** Sent as bearer; null: none. Default: the key of `admin`, or the operator's. */

@@ -141,7 +141,7 @@ export function createTestbed() {
     queue,
     /** `<hook> <deployment id>`, in the order of the calls. */
     hooks,
-    /** What hooks do from now on; a throw is a hook that throws. */
+    /** Sets the behaviour of hooks; a throw is a hook that throws. */
     onHook(next: HookAct) {
       act = next;
     },

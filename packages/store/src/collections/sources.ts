@@ -16,7 +16,7 @@ export interface SourceRow {
   id: string;
   /** A `u_` or `o_` id. */
   owner_id: string;
-  /** Who created it. */
+  /** Id of its creator. */
   user_id: string;
   component_id: string;
   deployment_id: string;

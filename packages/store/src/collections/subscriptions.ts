@@ -3,7 +3,7 @@ import type { CollectionDefinition } from '../collection-definition.ts';
 export interface SubscriptionRow {
   id: string;
   owner_id: string;
-  /** Who created it; through this user the ends may belong to other owners than the subscription does. */
+  /** Id of its creator, through whom the ends may belong to other owners than the subscription. */
   user_id: string;
   /** A `dc_`, `p_`, `o_`, `u_` id, `dc_*` or `p_*`. */
   emitter_id: string;

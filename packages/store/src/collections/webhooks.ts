@@ -3,7 +3,7 @@ import type { CollectionDefinition } from '../collection-definition.ts';
 export interface WebhookRow {
   id: string;
   owner_id: string;
-  /** Who created it. */
+  /** Id of its creator. */
   user_id: string;
   name: string | null;
   description: string | null;
