@@ -96,14 +96,6 @@ export const WebhookWithSecret = Type.Object({
   secret: Type.String({ description: 'whsec_…: signs the deliveries (Standard Webhooks); shown only here' }),
 });
 
-export const DeliveryAttempt = Type.Object({
-  n: Type.Integer(),
-  at: Type.Integer({ description: 'Epoch ms' }),
-  duration_ms: Type.Number(),
-  status: nullable(Type.Integer()),
-  error: nullable(Type.String()),
-});
-
 export const Delivery = Type.Object(
   {
     id: Type.String({ description: 'dlv_…: also the webhook-id header' }),

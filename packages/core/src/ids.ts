@@ -5,17 +5,13 @@ export type IdPrefix =
   | 'sc' // saved component
   | 'dc' // deployed component (source)
   | 'd' // deployment: an immutable pairing of code, packages and prop values
-  | 'p' // workflow
-  | 'c' // cell: a step of a workflow
   | 'wh' // webhook
   | 'sub' // subscription
-  | 'as' // auto-subscription
   | 'dlv' // delivery
-  | 'run' // run of a source or workflow
+  | 'run' // run of a source
   | 'u' // user
   | 'o' // organization
   | 'key' // API key
-  | 'apn' // account
   | 'req'; // request
 
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';

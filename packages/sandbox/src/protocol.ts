@@ -1,4 +1,4 @@
-import type { Emit, Instance, RunTrigger, ThrownError } from '@wellspring/component/program/program-types';
+import type { Instance, RunTrigger, ThrownError } from '@wellspring/component/program/program-types';
 import type { Definition, HookName } from '@wellspring/contract/definition';
 
 /**
@@ -39,8 +39,6 @@ export interface CallFrame {
     | { kind: 'run'; trigger: RunTrigger; emitTrigger: boolean }
     | { kind: 'hook'; hook: HookName };
 }
-
-export type EmitHead = Omit<Emit, 'payload'>;
 
 /** From the child: the call is over. */
 export interface EndFrame {
