@@ -61,7 +61,7 @@ export async function startCluster({
     ...env,
   };
   const processes = new Map<ServiceName, ServiceProcess[]>();
-  // The gateway starts last, when the addresses of the others are known; they know its address before.
+  // The gateway starts last, when the addresses of the others are known; its own is assigned before.
   for (const service of [...SERVICES].reverse()) {
     const count = typeof replicas === 'number' ? replicas : (replicas[service] ?? 1);
     const all: ServiceProcess[] = [];

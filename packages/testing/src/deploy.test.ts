@@ -30,7 +30,7 @@ const configOf = ({ environment = {}, command = [] }: ComposeService): Config =>
 /** Ports inside of the container that are published. */
 const published = ({ ports = [] }: ComposeService) => ports.map((port) => Number(port.split(':').at(-1)));
 
-/** Our containers of both files, with the directory that paths in them start from. */
+/** The platform's containers of both files, with the base directory of their paths. */
 const ours = [
   { from: 'docker-compose.yml', services: distributed.services },
   { from: 'deploy/docker-compose.embedded.yml', services: embedded.services },
@@ -54,7 +54,7 @@ describe('the image', () => {
   test('contains the libraries that the pinned Node.js needs', () => {
     const linked = execFileSync('ldd', [process.execPath], { encoding: 'utf8' });
     const libraries = [...linked.matchAll(/^\s*(\S+)\.so\.(\d+) =>/gm)].map(([, name, n]) => `${name}${n}`);
-    // Of the C library and the compiler, which every Debian has.
+    // Libraries of the C library and the compiler, which are part of Debian.
     const base = /^(linux-vdso|libc|libm|libdl|libpthread|librt|libgcc_s)\d$/;
     const needed = libraries.filter((name) => !base.test(name));
     expect(needed).toContain('libstdc++6');
@@ -133,7 +133,7 @@ describe('docker compose up', () => {
   test.each(SERVICES)('%s has a configuration that holds, and runs alone', (name) => {
     const config = configOf(services[name]!);
     expect([config.mode, config.services]).toEqual(['distributed', [name]]);
-    // Where metrics are scraped from, and what the gateway's ports lead to.
+    // Metrics are scraped from this address, and the gateway's ports lead to it.
     expect(config.adminHost).toBe('0.0.0.0');
     // A gateway without preset keys would make new ones at every start.
     expect([config.adminKey, config.apiKey].map((key) => key !== null)).toEqual(

@@ -20,7 +20,7 @@ export function failoverSuite(): void {
     const loads = fixture.load(pipeline);
     const acceptedMore = () => Promise.all(loads.map((load) => load.acceptedMore(50)));
     const afterMs: Record<string, number> = {};
-    // To the times in the logs.
+    // Offset to the times in the logs.
     const taken: string[] = [];
     const steps: [name: string, step: () => Promise<void>, back?: () => Promise<void> | void][] = [
       ['primary told to step down', mongo.stepDown],

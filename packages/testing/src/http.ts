@@ -43,7 +43,7 @@ export interface RequestOptions {
   body?: string | Buffer | object;
 }
 
-/** One request to 127.0.0.1 on a connection of its own, with exactly the headers that are given. */
+/** One request to 127.0.0.1 on a new connection, with exactly the given headers. */
 export function send(
   port: number,
   method: string,

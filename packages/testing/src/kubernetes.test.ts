@@ -10,7 +10,7 @@ import { readDockerfile } from './dockerfile.ts';
 import { isHealthPath } from './health-paths.ts';
 import { type Fields, type Manifest, readKustomization, readManifests } from './kustomize.ts';
 
-/** The manifests of the platform, held against the code that they run. */
+/** Checks the manifests against the code that they run. */
 
 const DEPLOY = join(import.meta.dirname, '../../../deploy');
 const image = readDockerfile(readFileSync(join(DEPLOY, 'Dockerfile'), 'utf8'));
@@ -66,7 +66,7 @@ describe.each(SERVICES)('%s', (service) => {
     const config = configOf(service);
     expect([config.mode, config.services]).toEqual(['distributed', [service]]);
     expect(config.isolation).toBe('required');
-    // Only the gateway knows the operator's key; without a preset API key it would make one at every start.
+    // Only the gateway has the operator's key; without a preset API key it would generate one at every start.
     expect([config.adminKey, config.apiKey].map((key) => key !== null)).toEqual(
       service === 'gateway' ? [true, true] : [false, false],
     );
@@ -75,7 +75,7 @@ describe.each(SERVICES)('%s', (service) => {
   test('is only told what it knows', () => {
     const known = new Set([...configTable.map(({ name }) => name), ...Object.keys(image.environment)]);
     expect(Object.keys(environmentOf(service)).filter((name) => !known.has(name))).toEqual([]);
-    // Variables that Kubernetes makes of Services could be taken for ours.
+    // Variables that Kubernetes derives from Services could be taken for settings.
     expect(pod.spec.enableServiceLinks).toBe(false);
   });
 
@@ -136,7 +136,7 @@ describe.each(SERVICES)('%s', (service) => {
     expect([requests.cpu, requests.memory, limits.memory].every((one) => /^\d+(m|Mi|Gi)?$/.test(one))).toBe(
       true,
     );
-    // A processor that is limited stands still in the middle of its work.
+    // A CPU limit would pause the process in the middle of its work.
     expect(limits.cpu).toBeUndefined();
     const { spec } = named('PodDisruptionBudget', service);
     expect(spec.maxUnavailable).toBe(1);
@@ -198,7 +198,7 @@ describe('KEDA', () => {
     ['runner', 'runs'],
     ['delivery', 'emitted'],
   ];
-  /** `wellspring.<queue>.<partition>`, as the broker has them. */
+  /** Names of the broker's queues: `wellspring.<queue>.<partition>`. */
   const names = (queue: string) => Array.from({ length: PARTITIONS }, (_, n) => `wellspring.${queue}.${n}`);
   const every = QUEUES.flatMap(names);
 
@@ -218,7 +218,7 @@ describe('KEDA', () => {
       expect(
         [...every, 'wellspring.runs.0.dead', 'other.runs.0'].filter((name) => pattern.test(name)),
       ).toEqual(names(queue));
-      // Shares are uneven: of as many processes as there are partitions, a third would own nothing.
+      // Shares would be uneven: with as many processes as partitions, a third would own none.
       expect(spec.maxReplicaCount).toBeLessThanOrEqual(PARTITIONS / 2);
     },
   );

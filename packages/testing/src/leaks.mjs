@@ -22,8 +22,8 @@ function count() {
 }
 
 /**
- * Remembers what keeps this process alive now. The function it gives resolves with what was added since then and
- * does not go away within `ms` milliseconds, e.g. `['TCPServerWrap']`.
+ * Records the resources that keep this process alive. The returned function resolves with those added since that are
+ * not released within `ms` milliseconds, e.g. `['TCPServerWrap']`.
  */
 export function watchResources() {
   const before = count();
@@ -38,7 +38,7 @@ export function watchResources() {
   };
 }
 
-/** The connections of this process, to find out whose they are. */
+/** The connections of this process, to identify their owner. */
 export function describeSockets() {
   const sockets = process
     ._getActiveHandles()

@@ -8,10 +8,10 @@ export interface MetricInCode {
 }
 
 const ROOT = join(import.meta.dirname, '../../..');
-/** The beginning of a call that makes a metric: its kind and its name. */
+/** The start of a call that creates a metric: its kind and its name. */
 const MADE = /\b(counter|gauge|histogram)\(\s*'(wellspring_\w+)',/g;
 
-/** The text from `from` up to the end of the call that it is in. */
+/** The text from `from` to the end of the enclosing call. */
 function restOfCall(text: string, from: number): string {
   let open = 1;
   let to = from;
@@ -20,14 +20,14 @@ function restOfCall(text: string, from: number): string {
   return text.slice(from, to - 1);
 }
 
-/** The labels of a call: a list of names, or of a gauge an object, as the last argument. */
+/** The labels of a call, its last argument: a list of names, or an object for a gauge. */
 function labelsOf(rest: string): string[] {
   const [, list, object] = /,\s*(?:\[([^[\]]*)\]|\{([^{}]*)\}),?\s*$/.exec(rest) ?? [];
   if (list !== undefined) return [...list.matchAll(/'(\w+)'/g)].map(([, name]) => name!);
   return (object ?? '').split(',').flatMap((part) => /^\s*(\w+)/.exec(part)?.[1] ?? []);
 }
 
-/** The metrics of the platform as its source says, and those of Node.js. */
+/** The metrics declared in the source code, and those of Node.js. */
 export async function metricsInCode(): Promise<Map<string, MetricInCode>> {
   const found = new Map<string, MetricInCode>();
   for await (const path of glob('{packages,services}/*/src/**/*.ts', { cwd: ROOT })) {

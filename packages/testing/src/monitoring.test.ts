@@ -43,7 +43,7 @@ beforeAll(async () => {
   known = await metricsInCode();
 });
 
-/** The metric that a series is of: a histogram has three. */
+/** The metric of a series: a histogram has three series. */
 function metricOf(series: string): MetricInCode | undefined {
   if (series === 'up') return { kind: 'gauge', labels: [] };
   const base = series.replace(/_(bucket|sum|count)$/, '');

@@ -37,7 +37,7 @@ export function moveSuite(): void {
 
   test('one command takes everything from one process to many: nothing lost, nothing twice, the same keys', async () => {
     const pipeline = await deployPipeline(platform.client, sink);
-    // Nothing is delivered yet, and the process dies with jobs that wait.
+    // Nothing is delivered yet, and the process dies with waiting jobs.
     sink.answer({ status: 503 });
     const paths = [pipeline.plain.path, pipeline.counting.path];
     const loads = paths.map((path, i) => createLoad(i === 0 ? 'p' : 'c', [platform.url + path], 4)) as [

@@ -1,17 +1,17 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
-/** A way to a server that fails as networks do. */
+/** A proxy to a server, with faults of networks. */
 export interface Network extends AsyncDisposable {
-  /** Of the server, by this way. */
+  /** URL of the server through the proxy. */
   readonly url: string;
   /** Sockets of both sides. */
   readonly sockets: number;
-  /** Ends all connections at once. */
+  /** Resets all connections. */
   cut(): void;
-  /** Everything gets lost from now on, with nobody being told. */
+  /** Drops all further data silently. */
   silence(): void;
-  /** For connections that are made from now on; those before stay silent. */
+  /** Passes data of new connections; earlier ones stay silent. */
   heal(): void;
 }
 

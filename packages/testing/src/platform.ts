@@ -9,7 +9,7 @@ import { createServiceProcess, type ServiceProcess } from './service-process.ts'
 export interface PlatformOptions {
   /** The caller's; not removed at the end. */
   dataDir: string;
-  /** Beyond the ports, keys and data directory: `WELLSPRING_…`. Nothing else of them is inherited. */
+  /** Further variables `WELLSPRING_…`; none are inherited. */
   env?: Record<string, string>;
   /** For node itself, e.g. `--cpu-prof`. */
   nodeFlags?: readonly string[];
@@ -17,7 +17,7 @@ export interface PlatformOptions {
   ownGroup?: boolean;
 }
 
-/** The whole platform as a process of its own. */
+/** The whole platform as a separate process. */
 export interface Platform extends ServiceProcess {
   apiKey: string;
   adminKey: string;

@@ -6,7 +6,7 @@ import { checkPipeline, deployPipeline } from './pipeline.fixture.ts';
 export function rollingRestartSuite(): void {
   const fixture = useCluster();
 
-  /** Reads and writes through a gateway until told to stop; gives the answers that were no success. */
+  /** Reads and writes through a gateway until it is stopped; returns the failed responses. */
   async function useApi(client: Client, running: () => boolean): Promise<unknown[]> {
     const failures: unknown[] = [];
     while (running()) {
@@ -15,7 +15,7 @@ export function rollingRestartSuite(): void {
         await client.listWebhookDeliveries({ id });
         await client.deleteWebhook({ id });
       } catch (error) {
-        // Nobody listens while this gateway itself is replaced: a load balancer has taken it out by then.
+        // Expected while this gateway itself is replaced: a load balancer would not use it.
         if (!/ECONNREFUSED|ECONNRESET|other side closed/.test(String((error as Error).cause ?? error)))
           failures.push(error);
       }

@@ -8,13 +8,13 @@ import { ensurePrograms } from './servers/programs.ts';
 import { startServers } from './servers/server-set.ts';
 
 /**
- * Runs the platform in the distributed mode, with servers of its own, until it is told to end; for suites that speak
- * HTTP. Writes where it is found as lines of `NAME=value` to the standard output once it is ready. What the
- * environment says of PASSED_ON holds for every process.
+ * Runs the distributed platform with separate servers until a signal ends it, for suites that use HTTP. Writes its
+ * addresses as lines of `NAME=value` to the standard output once it is ready. Variables in PASSED_ON apply to every
+ * process.
  *
  *     node packages/testing/src/run-cluster.ts --replicas 2 DIRECTORY
  *
- * With `--moved`, it goes on with what an embedded platform left in that data directory.
+ * With `--moved`, it starts with the data of an embedded platform in that directory.
  */
 const PASSED_ON = ['ISOLATION', 'MIN_INTERVAL_SECONDS', 'API_RATE', 'LOG_LEVEL'].map(
   (name) => `WELLSPRING_${name}`,

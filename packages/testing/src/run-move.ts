@@ -11,7 +11,7 @@ export interface MoveTarget {
   secretKey: string;
 }
 
-/** Moves a data directory by the command that operators use; gives its exit code and what it wrote. */
+/** Moves a data directory with `pnpm move`; returns its exit code and output. */
 export function runMove(
   dataDir: string,
   { urls, secretKey }: MoveTarget,

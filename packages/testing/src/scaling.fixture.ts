@@ -23,7 +23,7 @@ const COUNTING = `export default {
 export function scalingSuite(): void {
   const fixture = useCluster({ replicas: { runner: 4 } });
 
-  /** How many partitions of `runs` a process has. */
+  /** Number of partitions of `runs` that a process owns. */
   async function shareOf({ adminUrl }: ServiceProcess): Promise<number> {
     const headers = { authorization: `Bearer ${fixture.cluster.adminKey}` };
     const text = await (await fetch(`${adminUrl}/metrics`, { headers })).text();
@@ -32,7 +32,7 @@ export function scalingSuite(): void {
 
   const running = () => fixture.cluster.of('runner').filter(({ pid }) => pid !== undefined);
 
-  /** All partitions are shared by as many runners as they are to be, and evenly. */
+  /** All partitions are owned, evenly, by this number of runners. */
   async function evenAmong(count: number): Promise<number[]> {
     return eventually(
       async () => {
@@ -62,7 +62,7 @@ export function scalingSuite(): void {
     const sources = await Promise.all(
       Array.from({ length: SOURCES }, () => cluster.client.createSource({ component_code: COUNTING })),
     );
-    // One connection each: the next call is sent when the one before was accepted.
+    // One connection each: the next call is sent when the previous one was accepted.
     const loads: Load[] = sources.map(({ configured_props }, index) => {
       const { endpoint_url } = configured_props.http as { endpoint_url: string };
       return createLoad(`s${index}_`, [endpoint_url], 1);

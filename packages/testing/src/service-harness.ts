@@ -73,7 +73,7 @@ export interface Harness<C extends Clock = Clock> extends Ports {
   reopen(): Promise<void>;
 }
 
-/** Ports on a database file of its own for each test of the file. */
+/** Ports on a new database file for each test. */
 export function useHarness<C extends Clock = Clock>(newClock = () => systemClock as C): Harness<C> {
   let directory: TempDir;
   const stops: (() => Promise<void>)[] = [];

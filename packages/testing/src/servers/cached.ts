@@ -10,7 +10,7 @@ const CACHE = fileURLToPath(new URL('../../../../node_modules/.cache/wellspring-
 const run = promisify(execFile);
 
 /**
- * A directory that `make` fills, made once and kept as long as `key` stays what it is.
+ * A directory that `make` fills, created once per `key`.
  * @throws Error when it cannot be created
  */
 export async function made(
@@ -39,7 +39,7 @@ export async function made(
   return path;
 }
 
-/** Python in an environment of its own with these packages, such as `moto[server]==5.2.5`. Gives its path. */
+/** Python in a virtual environment with these packages, such as `moto[server]==5.2.5`. Returns its path. */
 export async function pythonWith(name: string, packages: readonly string[]): Promise<string> {
   const path = await made(name, packages.join(), async (directory) => {
     await run('python3', ['-m', 'venv', directory]);
