@@ -9,6 +9,7 @@ import { createEmbeddedStore } from '@wellspring/store/embedded';
 import type { Store } from '@wellspring/store/port';
 import { eventually } from '@wellspring/testing/eventually';
 import { createFakeClock, type FakeClock } from '@wellspring/testing/fake-clock';
+import { deliveryRow } from '@wellspring/testing/rows';
 import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
 import { installationMetrics } from './installation-metrics.ts';
 import { createMetrics, type Exposition } from './metrics.ts';
@@ -120,7 +121,7 @@ describe('what waits in the installation', () => {
   test('shows deliveries that are due or parked, not those that are done or held', async () => {
     const rows = store.collection(deliveries);
     const add = (id: string, fields: Partial<DeliveryRow>) =>
-      rows.insert({ ...delivery, created_at_ms: clock.now(), ...fields, id });
+      rows.insert(deliveryRow({ created_at_ms: clock.now(), ...fields, id }));
     await add('dlv_done', { status: 'delivered' });
     await add('dlv_held', { due_at: clock.now() + 60_000 });
     expect(await value('wellspring_deliveries_overdue_seconds')).toBe(0);
@@ -132,21 +133,3 @@ describe('what waits in the installation', () => {
     expect(await value('wellspring_deliveries_parked')).toBe(1);
   });
 });
-
-const delivery: Omit<DeliveryRow, 'id' | 'created_at_ms'> = {
-  webhook_id: 'wh_1',
-  owner_id: 'u_1',
-  dedupe_key: null,
-  emitter_id: 'dc_1',
-  event_id: null,
-  event_name: '',
-  hop: 1,
-  status: 'pending',
-  attempts: 0,
-  due_at: null,
-  waiting: null,
-  failed_at_ms: null,
-  log: [],
-  created_at: 1,
-  payload: '{}',
-};

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { eventRow } from '@wellspring/testing/rows';
 import { type EventRow, events, logs } from './collections/events.ts';
 import { outbox } from './collections/outbox.ts';
 import { type EmitterStateRow, states } from './collections/states.ts';
@@ -10,26 +11,14 @@ const EMITTER = 'dc_1234567890';
 
 const padded = (n: number) => String(n).padStart(5, '0');
 
-export function eventRow(n: number, rest: Partial<EventRow> = {}): EventRow {
-  const sort_key = `${String(n).padStart(15, '0')}-000000000`;
-  return {
-    id: `${EMITTER}/events/${sort_key}`,
-    emitter_id: EMITTER,
-    stream: 'events',
-    partition: `${EMITTER}/events`,
-    channel: `${EMITTER}/events/`,
-    sort_key,
+export const eventOf = (n: number, rest: Partial<EventRow> = {}): EventRow =>
+  eventRow(EMITTER, `${String(n).padStart(15, '0')}-000000000`, {
     run_id: `run_${padded(n)}`,
     indexed_at_ms: n,
-    name: '',
-    emit_id: 'e',
     meta_id: n,
-    summary: null,
-    ts: null,
     payload: `{ "n": ${n} }`,
     ...rest,
-  };
-}
+  });
 
 const state = (value: string): EmitterStateRow => ({
   id: EMITTER,
@@ -43,7 +32,7 @@ const state = (value: string): EmitterStateRow => ({
 const run = (n: number, ifVersion: number, rest: Partial<RunCommit> = {}): RunCommit => ({
   state: state(String(n)),
   ifVersion,
-  events: [eventRow(n)],
+  events: [eventOf(n)],
   logs: [
     {
       id: `${EMITTER}/${padded(n)}`,
@@ -132,7 +121,7 @@ export function commitRunConformance(name: string, open: () => Promise<StoreSubj
 
     test('a commit with a conflict writes nothing and does not affect concurrent ones', async () => {
       await store.commitRun(run(1, 0));
-      const broken = store.commitRun(run(2, 1, { events: [eventRow(2), eventRow(3), eventRow(1)] }));
+      const broken = store.commitRun(run(2, 1, { events: [eventOf(2), eventOf(3), eventOf(1)] }));
       const next = store.commitRun(run(4, 1));
       await expect(broken).rejects.toBeInstanceOf(ConflictError);
       expect(await next).toBe(true);
@@ -165,7 +154,7 @@ export function commitRunConformance(name: string, open: () => Promise<StoreSubj
 
     test('large events keep their bytes', async () => {
       const payload = JSON.stringify({ text: 'é😀\0\ud800'.repeat(200_000) });
-      await store.commitRun(run(1, 0, { events: [eventRow(1, { payload })] }));
+      await store.commitRun(run(1, 0, { events: [eventOf(1, { payload })] }));
       const [row] = await store.collection(events).list();
       expect(row?.payload === payload).toBe(true);
     });

@@ -1,9 +1,10 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { deliveryRow, eventRow } from '@wellspring/testing/rows';
 import { type EventRow, events, type LogRow, logs } from './collections/events.ts';
 import { idempotencyKeys } from './collections/idempotency.ts';
 import { outbox } from './collections/outbox.ts';
 import { usage } from './collections/users.ts';
-import { type DeliveryRow, deliveries } from './collections/webhooks.ts';
+import { deliveries } from './collections/webhooks.ts';
 import { type EmbeddedSubject, openEmbedded } from './embedded/store.fixture.ts';
 import { prune } from './retention.ts';
 
@@ -18,25 +19,8 @@ afterEach(() => subject.close());
 
 const key = (ms: number, n: number) => `${String(ms).padStart(15, '0')}-${String(n).padStart(9, '0')}`;
 
-function event(emitter: string, stream: EventRow['stream'], n: number, at: number): EventRow {
-  const partition = `${emitter}/${stream}`;
-  return {
-    id: `${partition}/${key(at, n)}`,
-    emitter_id: emitter,
-    stream,
-    partition,
-    channel: `${partition}/`,
-    sort_key: key(at, n),
-    run_id: 'run_1',
-    indexed_at_ms: at,
-    name: '',
-    emit_id: 'e',
-    meta_id: null,
-    summary: null,
-    ts: null,
-    payload: 'null',
-  };
-}
+const event = (emitter: string, stream: EventRow['stream'], n: number, at: number) =>
+  eventRow(emitter, key(at, n), { stream, indexed_at_ms: at });
 
 const log = (emitter: string, n: number, at: number, count: number): LogRow => ({
   id: `${emitter}/${key(at, n)}`,
@@ -111,29 +95,13 @@ test('keeps the newest runs with logs, with at least a hundred records', async (
 });
 
 test('deliveries, idempotency keys and usage have separate limits; the outbox has none', async () => {
-  const delivery = (id: string, created_at_ms: number): DeliveryRow => ({
-    id,
-    webhook_id: 'wh_1',
-    owner_id: 'u_1',
-    dedupe_key: null,
-    emitter_id: null,
-    event_id: null,
-    event_name: '',
-    hop: 0,
-    status: 'delivered',
-    attempts: 1,
-    due_at: null,
-    waiting: null,
-    failed_at_ms: null,
-    log: [],
-    created_at: 0,
-    created_at_ms,
-    payload: 'null',
-  });
   const { store } = subject;
   await store
     .collection(deliveries)
-    .insertMany([delivery('old', NOW - 30 * DAY - 1), delivery('new', NOW - 30 * DAY)]);
+    .insertMany([
+      deliveryRow({ id: 'old', created_at_ms: NOW - 30 * DAY - 1 }),
+      deliveryRow({ id: 'new', created_at_ms: NOW - 30 * DAY }),
+    ]);
   const call = { request_hash: '', response: null, process: 'p' };
   await store.collection(idempotencyKeys).insertMany([
     { id: 'old', created_at_ms: NOW - DAY - 1, ...call },

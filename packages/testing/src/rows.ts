@@ -1,6 +1,8 @@
 import { newId } from '@wellspring/core/ids';
+import type { EventRow } from '@wellspring/store/collections/events';
 import type { SourceRow } from '@wellspring/store/collections/sources';
-import type { WebhookRow } from '@wellspring/store/collections/webhooks';
+import type { SubscriptionRow } from '@wellspring/store/collections/subscriptions';
+import type { DeliveryRow, WebhookRow } from '@wellspring/store/collections/webhooks';
 
 /** Owner of the rows below, and the user id of `ALICE`. */
 export const OWNER = 'u_0000000001';
@@ -43,6 +45,61 @@ export function webhookRow(fields: Partial<WebhookRow> = {}): WebhookRow {
     failing_since: null,
     created_at: 0,
     updated_at: 0,
+    ...fields,
+  };
+}
+
+/** A stored subscription. */
+export function subscriptionRow(
+  ends: Pick<SubscriptionRow, 'emitter_id' | 'listener_id'> & Partial<SubscriptionRow>,
+): SubscriptionRow {
+  const { owner_id = OWNER } = ends;
+  return { id: newId('sub'), owner_id, user_id: owner_id, event_name: '', created_at: 0, ...ends };
+}
+
+/** A stored event; partition and channel follow from `stream` and `name`. */
+export function eventRow(emitterId: string, sortKey: string, fields: Partial<EventRow> = {}): EventRow {
+  const { stream = 'events', name = '' } = fields;
+  const partition = `${emitterId}/${stream}`;
+  return {
+    id: `${partition}/${sortKey}`,
+    emitter_id: emitterId,
+    stream,
+    partition,
+    channel: `${partition}/${name}`,
+    sort_key: sortKey,
+    run_id: 'run_0000000000',
+    indexed_at_ms: 0,
+    name,
+    emit_id: 'e',
+    meta_id: null,
+    summary: null,
+    ts: null,
+    payload: '1',
+    ...fields,
+  };
+}
+
+/** A stored delivery that waits for its first attempt, but is not due. */
+export function deliveryRow(fields: Partial<DeliveryRow> = {}): DeliveryRow {
+  return {
+    id: newId('dlv'),
+    webhook_id: 'wh_0000000000',
+    owner_id: OWNER,
+    dedupe_key: null,
+    emitter_id: 'dc_0000000000',
+    event_id: '1700000000000-0',
+    event_name: '',
+    hop: 1,
+    status: 'pending',
+    attempts: 0,
+    due_at: null,
+    waiting: null,
+    failed_at_ms: null,
+    log: [],
+    created_at: 0,
+    created_at_ms: 0,
+    payload: '1',
     ...fields,
   };
 }

@@ -1,29 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
 import { RETRY_TABLE } from '@wellspring/core/retry-delay';
-import type { DeliveryRow } from '@wellspring/store/collections/webhooks';
+import { deliveryRow } from '@wellspring/testing/rows';
 import fc from 'fast-check';
 import { MAX_LOGGED_ATTEMPTS, outcomeOf, type Reply } from './outcome.ts';
 
 const NOW = 1_700_000_000_000;
-const ROW: DeliveryRow = {
-  id: 'dlv_0000000000',
-  webhook_id: 'wh_0000000000',
-  owner_id: 'u_0000000000',
-  dedupe_key: null,
-  emitter_id: null,
-  event_id: null,
-  event_name: '',
-  hop: 1,
-  status: 'pending',
-  attempts: 0,
-  due_at: NOW,
-  waiting: null,
-  failed_at_ms: null,
-  log: [],
-  created_at: NOW / 1000,
-  created_at_ms: NOW,
-  payload: '1',
-};
+const ROW = deliveryRow({ due_at: NOW });
 const replied = (status: number | null, more: Partial<Reply> = {}): Reply => ({
   status,
   error: null,

@@ -12,7 +12,7 @@ import {
   type WebhookRow,
   webhooks,
 } from '@wellspring/store/collections/webhooks';
-import { OWNER, sourceRow, webhookRow } from '@wellspring/testing/rows';
+import { OWNER, sourceRow, subscriptionRow, webhookRow } from '@wellspring/testing/rows';
 import { type Harness, seal, useHarness } from '@wellspring/testing/service-harness';
 import {
   type Answer,
@@ -148,15 +148,9 @@ export function usePlatform(): Platform {
     return row.id;
   };
   t.subscribe = (emitter_id, listener_id, event_name = '', owner_id = OWNER, user_id = OWNER) =>
-    t.store.collection(subscriptions).insert({
-      id: newId('sub'),
-      owner_id,
-      user_id,
-      emitter_id,
-      listener_id,
-      event_name,
-      created_at: 0,
-    });
+    t.store
+      .collection(subscriptions)
+      .insert(subscriptionRow({ emitter_id, listener_id, event_name, owner_id, user_id }));
   t.emit = (emitter_id, list, { owner_id = OWNER, hop = 0, run_id = newId('run'), redelivered } = {}) => {
     const message: EmittedMessage = {
       v: 1,

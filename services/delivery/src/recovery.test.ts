@@ -1,8 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
-import { newId } from '@wellspring/core/ids';
 import { DELIVERIES_DUE } from '@wellspring/pubsub/port';
 import { type DeliveryRow, deliveries } from '@wellspring/store/collections/webhooks';
-import { OWNER } from '@wellspring/testing/rows';
+import { deliveryRow } from '@wellspring/testing/rows';
 import type { Answer } from '@wellspring/testing/webhook-sink';
 import { event, until, usePlatform } from './platform.fixture.ts';
 
@@ -70,26 +69,7 @@ describe('crashes', () => {
   const pendingRow = async (fields: Partial<DeliveryRow>) => {
     const sink = await t.receive();
     const { id } = await t.webhook(sink.url);
-    const row: DeliveryRow = {
-      id: newId('dlv'),
-      webhook_id: id,
-      owner_id: OWNER,
-      dedupe_key: `${id}/x`,
-      emitter_id: null,
-      event_id: null,
-      event_name: '',
-      hop: 1,
-      status: 'pending',
-      attempts: 0,
-      due_at: null,
-      waiting: null,
-      failed_at_ms: null,
-      log: [],
-      created_at: 0,
-      created_at_ms: 0,
-      payload: '1',
-      ...fields,
-    };
+    const row = deliveryRow({ webhook_id: id, dedupe_key: `${id}/x`, ...fields });
     await t.store.collection(deliveries).insert(row);
     return { row, sink };
   };

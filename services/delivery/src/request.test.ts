@@ -1,31 +1,10 @@
 import { describe, expect, test } from '@jest/globals';
 import { systemClock } from '@wellspring/core/clock';
 import { newWebhookSecret, secretKey } from '@wellspring/core/webhook-signature';
-import type { DeliveryRow } from '@wellspring/store/collections/webhooks';
+import { deliveryRow } from '@wellspring/testing/rows';
 import fc from 'fast-check';
 import { Webhook } from 'standardwebhooks';
 import { headersOf } from './request.ts';
-
-const row = (fields: Partial<DeliveryRow>): DeliveryRow => ({
-  id: 'dlv_0000000000',
-  webhook_id: 'wh_0000000000',
-  owner_id: 'u_0000000000',
-  dedupe_key: null,
-  emitter_id: 'dc_0000000000',
-  event_id: '1700000000000-0',
-  event_name: '',
-  hop: 1,
-  status: 'pending',
-  attempts: 0,
-  due_at: 0,
-  waiting: null,
-  failed_at_ms: null,
-  log: [],
-  created_at: 0,
-  created_at_ms: 0,
-  payload: 'null',
-  ...fields,
-});
 
 describe('the headers of an attempt', () => {
   test('any JSON body passes the Standard Webhooks verification, with the new and the old secret', () => {
@@ -33,7 +12,7 @@ describe('the headers of an attempt', () => {
     const now = systemClock.now();
     fc.assert(
       fc.property(fc.json({ stringUnit: 'binary' }), (payload) => {
-        const headers = headersOf(row({ payload }), [secretKey(secret), secretKey(old)], now);
+        const headers = headersOf(deliveryRow({ payload }), [secretKey(secret), secretKey(old)], now);
         for (const one of [secret, old]) new Webhook(one).verify(payload, headers);
         expect(() => new Webhook(other).verify(payload, headers)).toThrow();
         expect(() => new Webhook(secret).verify(`${payload} `, headers)).toThrow();
@@ -53,7 +32,7 @@ describe('the headers of an attempt', () => {
   test('every event name is sent as percent-encoded UTF-8', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (name) => {
-        const header = headersOf(row({ event_name: name }), [], 0)['x-wellspring-event-name']!;
+        const header = headersOf(deliveryRow({ event_name: name }), [], 0)['x-wellspring-event-name']!;
         expect(header).toMatch(/^(?:[!-$&-~]|%[0-9A-F]{2})*$/);
         expect(decodeURIComponent(header)).toBe(name.toWellFormed());
       }),
@@ -61,7 +40,9 @@ describe('the headers of an attempt', () => {
   });
 
   test('include id, attempt and hops; a test delivery has no emitter and no event', () => {
-    expect(headersOf(row({ attempts: 3, hop: 2 }), [], 1_700_000_000_999)).toMatchObject({
+    expect(
+      headersOf(deliveryRow({ id: 'dlv_0000000000', attempts: 3, hop: 2 }), [], 1_700_000_000_999),
+    ).toMatchObject({
       'webhook-id': 'dlv_0000000000',
       'webhook-timestamp': '1700000000',
       'x-wellspring-emitter-id': 'dc_0000000000',
@@ -69,7 +50,7 @@ describe('the headers of an attempt', () => {
       'x-wellspring-delivery-attempt': '4',
       'x-wellspring-hop-count': '2',
     });
-    const bare = headersOf(row({ emitter_id: null, event_id: null }), [], 0);
+    const bare = headersOf(deliveryRow({ emitter_id: null, event_id: null }), [], 0);
     expect(Object.keys(bare)).not.toEqual(expect.arrayContaining(['x-wellspring-event-id']));
     expect(Object.keys(bare)).not.toEqual(expect.arrayContaining(['x-wellspring-emitter-id']));
   });

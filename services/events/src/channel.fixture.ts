@@ -1,6 +1,7 @@
 import { afterAll } from '@jest/globals';
 import { eventSortKey } from '@wellspring/core/event-id';
 import { type EventRow, type EventStream, events, logs } from '@wellspring/store/collections/events';
+import { eventRow } from '@wellspring/testing/rows';
 import { openPorts } from '@wellspring/testing/service-harness';
 import type { Channel } from './channel.ts';
 import { pageOf } from './list-events.ts';
@@ -15,25 +16,10 @@ const BASE = 1_700_000_000_000;
 let emitters = 0;
 export const newEmitter = () => `dc_${String(++emitters).padStart(10, '0')}`;
 
-export function eventRow(emitterId: string, n: number, name = '', stream: EventStream = 'events'): EventRow {
+export function eventOf(emitterId: string, n: number, name = '', stream: EventStream = 'events'): EventRow {
   // Two events share a millisecond.
-  const sort_key = eventSortKey({ ms: BASE + Math.floor(n / 2), n: n % 2 });
-  return {
-    id: `${emitterId}/${stream}/${sort_key}`,
-    emitter_id: emitterId,
-    stream,
-    partition: `${emitterId}/${stream}`,
-    channel: `${emitterId}/${stream}/${name}`,
-    sort_key,
-    run_id: `run_${n}`,
-    indexed_at_ms: BASE + n,
-    name,
-    emit_id: `emit_${n}`,
-    meta_id: null,
-    summary: null,
-    ts: null,
-    payload: String(n),
-  };
+  const sortKey = eventSortKey({ ms: BASE + Math.floor(n / 2), n: n % 2 });
+  return eventRow(emitterId, sortKey, { stream, name, indexed_at_ms: BASE + n, payload: String(n) });
 }
 
 export const range = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => from + i);
@@ -42,7 +28,7 @@ export const insertEvents = (
   numbers: readonly number[],
   name?: string,
   stream?: EventStream,
-) => store.collection(events).insertMany(numbers.map((n) => eventRow(emitterId, n, name, stream)));
+) => store.collection(events).insertMany(numbers.map((n) => eventOf(emitterId, n, name, stream)));
 
 /** Logs of a run: one row per length, with consecutive records. */
 export async function insertLogs(emitterId: string, lengths: readonly number[]): Promise<void> {

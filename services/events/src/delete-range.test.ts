@@ -1,12 +1,12 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { eventRow, insertEvents, insertLogs, newEmitter, range, store, walk } from './channel.fixture.ts';
+import { eventOf, insertEvents, insertLogs, newEmitter, range, store, walk } from './channel.fixture.ts';
 import { channelOf } from './channel.ts';
 import { deleteRange } from './delete-range.ts';
 
 describe('deletion', () => {
   const left = (id: string, name?: string) => walk(channelOf(store, id, name), 100);
-  const keyOf = (n: number) => eventRow('', n).sort_key;
+  const keyOf = (n: number) => eventOf('', n).sort_key;
 
   test('removes exactly the range of one channel, both ends included', async () => {
     const id = newEmitter();

@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { systemClock } from '@wellspring/core/clock';
 import { eventIdOfSortKey, eventSortKey } from '@wellspring/core/event-id';
 import { states } from '@wellspring/store/collections/states';
-import { eventRow, insertEvents, insertLogs, newEmitter, range, store } from './channel.fixture.ts';
+import { eventOf, insertEvents, insertLogs, newEmitter, range, store } from './channel.fixture.ts';
 import { type Channel, channelOf } from './channel.ts';
 import { follow, HANDSHAKE, type Wake } from './follow.ts';
 import { createSharedReads } from './frames.ts';
@@ -57,12 +57,12 @@ describe('a stream', () => {
       },
     };
   }
-  const idOf = (n: number) => eventIdOfSortKey(eventRow('', n).sort_key);
+  const idOf = (n: number) => eventIdOfSortKey(eventOf('', n).sort_key);
 
   test('sends retained events after the cursor, then new ones, each once and in order', async () => {
     const id = newEmitter();
     await insertEvents(id, range(0, 100));
-    const stream = start(channelOf(store, id, undefined), eventRow('', 9).sort_key);
+    const stream = start(channelOf(store, id, undefined), eventOf('', 9).sort_key);
     await stream.until(90);
     for (const from of [100, 103, 110]) {
       await insertEvents(id, range(from, from + 3));
@@ -131,14 +131,14 @@ describe('a stream', () => {
     await insertEvents(id, range(0, 5));
     const channel = channelOf(store, id, undefined);
     const after = (lastId?: string) => resumeAfter(store, id, channel, undefined, lastId);
-    expect(await after()).toBe(eventRow('', 4).sort_key);
-    expect(await after('')).toBe(eventRow('', 4).sort_key);
-    expect(await after(idOf(2))).toBe(eventRow('', 2).sort_key);
+    expect(await after()).toBe(eventOf('', 4).sort_key);
+    expect(await after('')).toBe(eventOf('', 4).sort_key);
+    expect(await after(idOf(2))).toBe(eventOf('', 2).sort_key);
     expect(await after('1000000000000-0')).toBe(eventSortKey({ ms: 1_000_000_000_000, n: 0 }));
     expect(await after('nonsense')).toBe('');
     expect(await after('9999999999999-0')).toBe('');
     // The newest event was deleted; its id is still known.
-    const newest = eventRow('', 9).sort_key;
+    const newest = eventOf('', 9).sort_key;
     await store.collection(states).insert({
       id,
       db: {},

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
-import { OWNER } from '@wellspring/testing/rows';
+import { subscriptionRow } from '@wellspring/testing/rows';
 import { ECHO, usePlatform } from './platform.fixture.ts';
 
 const t = usePlatform();
@@ -29,15 +29,8 @@ describe('records', () => {
     await t.runAll(id, [1]);
     await t.quiet();
     expect(t.publishedPayloads('$logs')).toEqual([]);
-    await t.store.collection(subscriptions).insert({
-      id: 'sub_0000000001',
-      owner_id: OWNER,
-      user_id: OWNER,
-      emitter_id: id,
-      listener_id: 'wh_0000000001',
-      event_name: '$logs',
-      created_at: 0,
-    });
+    const ends = { emitter_id: id, listener_id: 'wh_0000000001' };
+    await t.store.collection(subscriptions).insert(subscriptionRow({ ...ends, event_name: '$logs' }));
     await t.runAll(id, [2]);
     await t.quiet();
     expect(t.publishedPayloads('$logs').map(({ k }) => k)).toEqual(['start', 'emit', 'end']);

@@ -3,6 +3,7 @@ import { components } from '@wellspring/store/collections/components';
 import { deleteSourceRows } from '@wellspring/store/collections/delete-source';
 import { sources } from '@wellspring/store/collections/sources';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
+import { subscriptionRow } from '@wellspring/testing/rows';
 import { BOB, seal, user } from '@wellspring/testing/service-harness';
 import { code, HTTP, TIMER } from './platform.fixture.ts';
 import { bed, create, leftovers, read, type Shown, update } from './sources.fixture.ts';
@@ -82,15 +83,7 @@ test('a deleted source takes everything along, but not what belongs to others', 
     await create({ component_code: code({ props: [HTTP] }) }),
   ];
   const subscribe = (emitter_id: string, listener_id: string) =>
-    bed.store.collection(subscriptions).insert({
-      id: `sub_${emitter_id.slice(3)}${listener_id.slice(3)}`,
-      owner_id: 'u_0000000001',
-      user_id: 'u_0000000001',
-      emitter_id,
-      listener_id,
-      event_name: '',
-      created_at: 0,
-    });
+    bed.store.collection(subscriptions).insert(subscriptionRow({ emitter_id, listener_id }));
   for (const [emitter, listener] of [
     [made.id, kept.id],
     [kept.id, made.id],

@@ -6,6 +6,7 @@ import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import { type DeliveryRow, deliveries, webhooks } from '@wellspring/store/collections/webhooks';
 import { eventually } from '@wellspring/testing/eventually';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
+import { deliveryRow } from '@wellspring/testing/rows';
 import { ALICE, BOB, callApi, ORG, seal, useHarness, user } from '@wellspring/testing/service-harness';
 import { createWebhooksService } from './service.ts';
 
@@ -35,26 +36,15 @@ const make = async (fields: object = {}, as = ALICE) =>
 
 async function delivery(webhookId: string, fields: Partial<DeliveryRow> = {}): Promise<DeliveryRow> {
   const id = newId('dlv');
-  const row: DeliveryRow = {
+  const row = deliveryRow({
     id,
-    webhook_id: webhookId,
-    owner_id: 'u_0000000001',
     dedupe_key: id,
-    emitter_id: 'dc_0000000000',
-    event_id: '1700000000000-0',
-    event_name: '',
-    hop: 1,
+    webhook_id: webhookId,
     status: 'failed',
     attempts: 10,
-    due_at: null,
-    waiting: null,
     failed_at_ms: t.clock.now(),
-    log: [],
-    created_at: 0,
-    created_at_ms: 0,
-    payload: '1',
     ...fields,
-  };
+  });
   await t.store.collection(deliveries).insert(row);
   return row;
 }

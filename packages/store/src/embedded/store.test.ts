@@ -4,7 +4,7 @@ import { openDatabase } from '@wellspring/sqlite/database';
 import { events } from '../collections/events.ts';
 import { collectionConformance } from '../conformance.ts';
 import { queryConformance } from '../conformance-queries.ts';
-import { commitRunConformance, eventRow } from '../conformance-runs.ts';
+import { commitRunConformance, eventOf } from '../conformance-runs.ts';
 import type { CollectionDefinition } from '../port.ts';
 import { openEmbedded } from './store.fixture.ts';
 import { createEmbeddedStore } from './store.ts';
@@ -142,7 +142,7 @@ test('lists use an index: none of the queries sorts or scans a table', async () 
 test('other writes do not wait for a commit of thousands of events', async () => {
   const subject = await openEmbedded();
   const state = { id: 'dc_large', db: {}, dedupe: {}, last_ids: {}, committed: [] };
-  const many = Array.from({ length: 5000 }, (_, n) => eventRow(n));
+  const many = Array.from({ length: 5000 }, (_, n) => eventOf(n));
   const order: string[] = [];
   const large = subject.store
     .commitRun({ state, ifVersion: 0, events: many, logs: [] })
@@ -160,10 +160,10 @@ test('a commit of thousands of events is atomic and keeps its order among those 
   const subject = await openEmbedded();
   const state = { id: 'dc_large', db: {}, dedupe: {}, last_ids: {}, committed: [] };
   const rows = subject.store.collection(events);
-  const from = (first: number) => Array.from({ length: 2000 }, (_, n) => eventRow(first + n));
+  const from = (first: number) => Array.from({ length: 2000 }, (_, n) => eventOf(first + n));
   const commit = (ifVersion: number, written: ReturnType<typeof from>) =>
     subject.store.commitRun({ state, ifVersion, events: written, logs: [] });
-  const commits = [commit(0, from(0)), commit(1, [eventRow(5000)]), commit(1, from(9000))];
+  const commits = [commit(0, from(0)), commit(1, [eventOf(5000)]), commit(1, from(9000))];
   let done = false;
   const all = Promise.all(commits).finally(() => {
     done = true;
@@ -176,7 +176,7 @@ test('a commit of thousands of events is atomic and keeps its order among those 
   expect(await all).toEqual([true, true, false]);
   expect([...seen].filter((count) => ![0, 2000, 2001].includes(count))).toEqual([]);
   expect(await rows.count({})).toBe(2001);
-  await expect(commit(2, [...from(20_000), eventRow(5000)])).rejects.toThrow('exists');
+  await expect(commit(2, [...from(20_000), eventOf(5000)])).rejects.toThrow('exists');
   expect(await rows.count({})).toBe(2001);
   await subject.close();
 });

@@ -3,7 +3,7 @@ import { type Clock, systemClock } from '@wellspring/core/clock';
 import { silentLog } from '@wellspring/core/log';
 import { type Labels, type Metrics, noMetrics } from '@wellspring/core/metrics';
 import { type Mongo, openMongo } from '@wellspring/mongodb/client';
-import type { EventRow } from '../collections/events.ts';
+import { eventRow } from '@wellspring/testing/rows';
 import type { StoreSubject } from '../conformance-subject.ts';
 import type { Store } from '../port.ts';
 import type { RunCommit } from '../run-commit.ts';
@@ -65,24 +65,8 @@ export async function openMongoSubject(url: string, options: ProcessOptions = {}
 export function run(emitter: string, ifVersion: number, numbers: number[], payload = '1'): RunCommit {
   const key = (n: number) => String(n).padStart(8, '0');
   const run_id = `run_${emitter}_${numbers[0]}`;
-  const partition = `${emitter}/events`;
-  const rows = numbers.map(
-    (n): EventRow => ({
-      id: `${partition}/${key(n)}`,
-      emitter_id: emitter,
-      stream: 'events',
-      partition,
-      channel: `${partition}/`,
-      sort_key: key(n),
-      run_id,
-      indexed_at_ms: n,
-      name: '',
-      emit_id: `e${n}`,
-      meta_id: null,
-      summary: null,
-      ts: null,
-      payload,
-    }),
+  const rows = numbers.map((n) =>
+    eventRow(emitter, key(n), { run_id, indexed_at_ms: n, emit_id: `e${n}`, payload }),
   );
   const sort_key = key(numbers[0]!);
   return {

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { CALLS, type ForgetCall } from '@wellspring/contract/calls';
-import { newId, newSecret } from '@wellspring/core/ids';
+import { newSecret } from '@wellspring/core/ids';
 import { PoisonJob } from '@wellspring/queue/port';
 import { endpoints, sources } from '@wellspring/store/collections/sources';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import { apiKeys, members } from '@wellspring/store/collections/users';
 import { eventually } from '@wellspring/testing/eventually';
-import { sourceRow } from '@wellspring/testing/rows';
+import { sourceRow, subscriptionRow } from '@wellspring/testing/rows';
 import { type Platform, startGateway } from '../platform.fixture.ts';
 
 let platform: Platform;
@@ -138,15 +138,8 @@ describe('users', () => {
     const [own, foreign] = [sourceRow({ owner_id: user.id }), sourceRow({ owner_id: other.id })];
     for (const row of [own, foreign]) await store.collection(sources).insert(row);
     const endpoint = await platform.endpoint({ owner_id: user.id, source_id: own.id });
-    await store.collection(subscriptions).insert({
-      id: newId('sub'),
-      owner_id: other.id,
-      user_id: other.id,
-      emitter_id: foreign.id,
-      listener_id: own.id,
-      event_name: '',
-      created_at: 1,
-    });
+    const ends = { owner_id: other.id, emitter_id: foreign.id, listener_id: own.id };
+    await store.collection(subscriptions).insert(subscriptionRow(ends));
     expect((await admin('DELETE', `/users/${user.id}`)).status).toBe(204);
     expect((await platform.api('GET', '/users/me', { key: user.api_key })).status).toBe(401);
     expect((await admin('GET', `/users/${user.id}`)).status).toBe(404);
