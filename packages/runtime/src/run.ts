@@ -93,12 +93,12 @@ export async function runServices(config: Config, factories: Factories, log: Log
     if (hasPresets && config.services.includes('gateway')) {
       await applyPresets(deps, keys.credentials.api_key, config.apiKey !== null || keys.isNewApiKey);
     }
-    const elsewhere = createProxy({ log, clock: deps.clock, draining: early.signal });
-    closeProxy = elsewhere.close;
+    const proxy = createProxy({ log, clock: deps.clock, draining: early.signal });
+    closeProxy = proxy.close;
     const listeners = new Map<ServiceName, RequestListener>();
     const host: Host = {
       listenerOf(name) {
-        const listener = listeners.get(name) ?? elsewhere.to(originsOf(config, name));
+        const listener = listeners.get(name) ?? proxy.to(originsOf(config, name));
         listeners.set(name, listener);
         return listener;
       },
@@ -126,7 +126,7 @@ export async function runServices(config: Config, factories: Factories, log: Log
     );
     const isDraining = () => draining;
     const gateway = services.find(({ publicListener }) => publicListener);
-    const operator = gateway?.operatorListener ?? nothingHere;
+    const operator = gateway?.operatorListener ?? notFound;
     const open = gateway?.publicListener ?? router(services.flatMap(({ routes = [] }) => routes));
     const operatorHealth = createHealthListener(deps, { isDraining, exposition });
     const health = createHealthListener(deps, { isDraining });
@@ -154,9 +154,9 @@ export async function runServices(config: Config, factories: Factories, log: Log
     const [operator, publicOne] = listening;
     early.abort();
     // The workers continue: requests in progress wait for runs and hooks.
-    const answered = await before(limit, publicOne?.drain());
+    const answered = await settledBefore(limit, publicOne?.drain());
     late.abort();
-    const ended = await before(limit, working);
+    const ended = await settledBefore(limit, working);
     operator?.destroy();
     return answered && ended;
   }
@@ -187,12 +187,12 @@ function originsOf(config: Config, service: ServiceName): readonly string[] {
   return config[`${service}Url`];
 }
 
-const nothingHere: RequestListener = (_req, res) => {
+const notFound: RequestListener = (_req, res) => {
   res.writeHead(404, { 'content-type': 'text/plain' }).end('Not Found');
 };
 
 /** Whether `done` settles before the limit. */
-function before(limit: AbortSignal, done: Promise<unknown> | undefined): Promise<boolean> {
+function settledBefore(limit: AbortSignal, done: Promise<unknown> | undefined): Promise<boolean> {
   return new Promise((resolve) => {
     if (limit.aborted) return resolve(false);
     limit.addEventListener('abort', () => resolve(false), { once: true });

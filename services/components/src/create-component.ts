@@ -4,14 +4,14 @@ import { route } from '@wellspring/http/bind';
 import { ownerFor } from '@wellspring/http/principal';
 import type { ComponentsContext } from './context.ts';
 import { presentComponent } from './present.ts';
-import { saveGiven } from './resolve.ts';
+import { saveUnpublished } from './resolve.ts';
 
 /** Saves a component and publishes it under its key. Known code is found and becomes the newest version of its key. */
 export const createComponentRoute = (context: ComponentsContext) =>
   route(createComponent, async ({ input, principal }) => {
     const { owner_id } = ownerFor(principal, input.org_id);
     if (input.component_code == null && input.component_url == null) throw missingParameter('component_code');
-    const component = await saveGiven(context, owner_id, input);
+    const component = await saveUnpublished(context, owner_id, input);
     await context.library.publish(component);
     return presentComponent(component);
   });

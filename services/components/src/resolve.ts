@@ -16,18 +16,18 @@ export function nonEmpty(value: unknown, param: string): string {
 }
 
 /** The origin that the client names for its code: stored, never fetched. */
-export const saidUrl = (value: unknown): string | null =>
+export const originOf = (value: unknown): string | null =>
   typeof value === 'string' && value !== '' && value.length <= MAX_URL_CHARS ? value : null;
 
 /** Saves code, given or fetched from a URL, as a component of the owner, without publishing it. */
-export async function saveGiven(
+export async function saveUnpublished(
   { library, fetchCode }: Pick<ComponentsContext, 'library' | 'fetchCode'>,
   ownerId: string,
   { component_code, component_url }: { component_code?: unknown; component_url?: unknown },
 ): Promise<ComponentRow> {
   if (component_code != null) {
     const code = nonEmpty(component_code, 'component_code');
-    return library.save(ownerId, await library.prepare({ code }, ownerId), saidUrl(component_url));
+    return library.save(ownerId, await library.prepare({ code }, ownerId), originOf(component_url));
   }
   const url = nonEmpty(component_url, 'component_url');
   if (url.length > MAX_URL_CHARS)
@@ -54,7 +54,7 @@ export function resolveWorker(context: ComponentsContext): BackgroundWorker {
       return { component_id: component.id };
     }
     if (component_code == null && component_url == null) throw missingParameter('component_id');
-    const component = await saveGiven(context, owner_id, { component_code, component_url });
+    const component = await saveUnpublished(context, owner_id, { component_code, component_url });
     return { component_id: component.id };
   }
 

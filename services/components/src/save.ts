@@ -35,7 +35,7 @@ export function createLibrary({ store, call, clock }: Pick<Deps, 'store' | 'call
   const bundleRows = store.collection(bundles);
   const keyRows = store.collection(publishedKeys);
   /** Preparations in progress by content: code that is posted twice at once is compiled once. */
-  const underWay = new Map<string, Promise<Prepared>>();
+  const inProgress = new Map<string, Promise<Prepared>>();
 
   async function evaluate(source: ComponentCode, content_hash: string, owner_id: string): Promise<Prepared> {
     const message: PrepareCall['message'] = { ...source, owner_id };
@@ -60,10 +60,10 @@ export function createLibrary({ store, call, clock }: Pick<Deps, 'store' | 'call
       const content_hash = hashOf(source);
       const known = await componentRows.find({ content_hash });
       if (known) return { source, content_hash, bundle_id: known.bundle_id, definition: known.definition };
-      let preparing = underWay.get(content_hash);
+      let preparing = inProgress.get(content_hash);
       if (!preparing) {
-        preparing = evaluate(source, content_hash, ownerId).finally(() => underWay.delete(content_hash));
-        underWay.set(content_hash, preparing);
+        preparing = evaluate(source, content_hash, ownerId).finally(() => inProgress.delete(content_hash));
+        inProgress.set(content_hash, preparing);
       }
       return preparing;
     },

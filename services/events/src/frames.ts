@@ -23,7 +23,7 @@ const FIRST_PAGE_SIZE = 4;
 const MAX_PAGE_CHARS = 256 * 1024;
 
 export function createSharedReads(): SharedReads {
-  const underWay = new Map<string, Map<string, Promise<Frames | undefined>>>();
+  const inProgress = new Map<string, Map<string, Promise<Frames | undefined>>>();
 
   async function load(channel: Channel, after: string): Promise<Frames | undefined> {
     let [text, last, count] = ['', after, 0];
@@ -45,8 +45,8 @@ export function createSharedReads(): SharedReads {
 
   return {
     async read(channel, after) {
-      const reads = underWay.get(channel.key) ?? new Map<string, Promise<Frames | undefined>>();
-      underWay.set(channel.key, reads);
+      const reads = inProgress.get(channel.key) ?? new Map<string, Promise<Frames | undefined>>();
+      inProgress.set(channel.key, reads);
       let reading = reads.get(after);
       if (!reading) {
         reading = load(channel, after);
@@ -56,11 +56,11 @@ export function createSharedReads(): SharedReads {
         return await reading;
       } finally {
         if (reads.get(after) === reading) reads.delete(after);
-        if (reads.size === 0 && underWay.get(channel.key) === reads) underWay.delete(channel.key);
+        if (reads.size === 0 && inProgress.get(channel.key) === reads) inProgress.delete(channel.key);
       }
     },
     outdated(channel) {
-      underWay.delete(channel.key);
+      inProgress.delete(channel.key);
     },
   };
 }

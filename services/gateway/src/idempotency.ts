@@ -12,7 +12,7 @@ import { ConflictError } from '@wellspring/store/port';
 const ABANDONED_MS = 700_000;
 const POLL_MS = 50;
 
-type Kept = NonNullable<IdempotencyRow['response']>;
+type StoredResponse = NonNullable<IdempotencyRow['response']>;
 
 const sha256 = (...parts: (string | Buffer)[]) => {
   const hash = createHash('sha256');
@@ -33,25 +33,25 @@ export function createIdempotency({
   const rows = store.collection(idempotencyKeys);
   const thisProcess = newSecret();
   /** Responses of finished calls that could not be stored yet. */
-  const unkept = new Map<string, Kept | undefined>();
+  const unstored = new Map<string, StoredResponse | undefined>();
   const abandoned = (row: IdempotencyRow) =>
     row.process !== thisProcess &&
     (config.mode === 'embedded' || clock.now() - row.created_at_ms > ABANDONED_MS);
 
-  async function keep(id: string, response: Kept | undefined): Promise<void> {
+  async function finish(id: string, response: StoredResponse | undefined): Promise<void> {
     try {
       // It may contain the text of an API key or the secret of a webhook.
       if (response) await rows.patch(id, { response: { ...response, body: seal.seal(response.body, id) } });
       else await rows.remove(id);
-      unkept.delete(id);
+      unstored.delete(id);
     } catch (error) {
-      unkept.set(id, response);
+      unstored.set(id, response);
       throw error;
     }
   }
 
   /** The stored response of a previous call; undefined: execute this one. */
-  async function begin(id: string, request_hash: string): Promise<Kept | undefined> {
+  async function begin(id: string, request_hash: string): Promise<StoredResponse | undefined> {
     for (;;) {
       try {
         await rows.insert({
@@ -72,7 +72,7 @@ export function createIdempotency({
       }
       if (row.response) return { ...row.response, body: seal.open(row.response.body, id) };
       if (abandoned(row)) await rows.remove(id);
-      else if (unkept.has(id)) await keep(id, unkept.get(id));
+      else if (unstored.has(id)) await finish(id, unstored.get(id));
       else await clock.sleep(POLL_MS);
     }
   }
@@ -90,19 +90,22 @@ export function createIdempotency({
     }
     const body = await readBody(req, LIMITS.apiBody);
     const id = sha256(userId, key);
-    const kept = await begin(id, sha256(req.method, req.url ?? '', body));
-    if (kept) {
-      res.writeHead(kept.status, { ...kept.headers, 'idempotent-replayed': 'true' });
-      res.end(kept.body);
+    const stored = await begin(id, sha256(req.method, req.url ?? '', body));
+    if (stored) {
+      res.writeHead(stored.status, { ...stored.headers, 'idempotent-replayed': 'true' });
+      res.end(stored.body);
       return;
     }
-    keepAnswer(res, (response) => keep(id, response));
+    captureResponse(res, (response) => finish(id, response));
     await carryOut();
   };
 }
 
 /** Calls back with the complete response before its last byte is sent; undefined if it is not a success. */
-function keepAnswer(res: ServerResponse, keep: (response: Kept | undefined) => Promise<void>): void {
+function captureResponse(
+  res: ServerResponse,
+  onEnd: (response: StoredResponse | undefined) => Promise<void>,
+): void {
   const chunks: Buffer[] = [];
   const { write, end } = res;
   let ended = false;
@@ -121,7 +124,7 @@ function keepAnswer(res: ServerResponse, keep: (response: Kept | undefined) => P
     const type = res.getHeader('content-type');
     const headers: Record<string, string> = type === undefined ? {} : { 'content-type': String(type) };
     const response = { status: res.statusCode, headers, body: Buffer.concat(chunks).toString('utf8') };
-    keep(success ? response : undefined)
+    onEnd(success ? response : undefined)
       .catch(() => {})
       .then(() => end.apply(res, args));
     return res;
@@ -129,6 +132,6 @@ function keepAnswer(res: ServerResponse, keep: (response: Kept | undefined) => P
   res.once('close', () => {
     if (ended) return;
     ended = true;
-    keep(undefined).catch(() => {});
+    onEnd(undefined).catch(() => {});
   });
 }

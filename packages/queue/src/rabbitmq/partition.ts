@@ -191,8 +191,8 @@ export function openPartition(
 
   async function start(): Promise<true> {
     purging.clear();
-    const underWay = await purgeRows.list({ where: { partition: name }, limit: 1_000 });
-    for (const { id, key } of underWay) purging.set(id, key);
+    const unfinished = await purgeRows.list({ where: { partition: name }, limit: 1_000 });
+    for (const { id, key } of unfinished) purging.set(id, key);
     await overflow.find();
     overflow.purge(isPurging);
     return true;
