@@ -1,16 +1,11 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { silentLog } from '@wellspring/core/log';
-import { createEmbeddedQueue } from '@wellspring/queue/embedded';
+import { beforeEach, describe, expect, test } from '@jest/globals';
 import { PoisonJob, type Queue } from '@wellspring/queue/port';
-import { type Database, openDatabase } from '@wellspring/sqlite/database';
 import { outbox } from '@wellspring/store/collections/outbox';
 import { type DeliveryRow, deliveries } from '@wellspring/store/collections/webhooks';
-import { createEmbeddedStore } from '@wellspring/store/embedded';
-import type { Store } from '@wellspring/store/port';
 import { eventually } from '@wellspring/testing/eventually';
-import { createFakeClock, type FakeClock } from '@wellspring/testing/fake-clock';
+import { createFakeClock } from '@wellspring/testing/fake-clock';
 import { deliveryRow } from '@wellspring/testing/rows';
-import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
+import { useHarness } from '@wellspring/testing/service-harness';
 import { installationMetrics } from './installation-metrics.ts';
 import { createMetrics, type Exposition } from './metrics.ts';
 import { measuredQueue } from './queue-metrics.ts';
@@ -55,29 +50,16 @@ describe('metrics', () => {
 });
 
 describe('what waits in the installation', () => {
-  let dir: TempDir;
-  let db: Database;
-  let store: Store;
+  const t = useHarness(createFakeClock);
   let queue: Queue;
-  let clock: FakeClock;
   let exposition: Exposition;
   const value = async (name: string) => (await shown(exposition, name))[''];
 
-  beforeEach(async () => {
-    dir = await tempDir();
-    db = openDatabase(`${dir.path}/test.db`);
-    clock = createFakeClock();
+  beforeEach(() => {
     exposition = createMetrics();
-    const { metrics } = exposition;
-    store = createEmbeddedStore(db);
-    queue = measuredQueue(createEmbeddedQueue(db, { clock, log: silentLog }), { clock, metrics });
-    installationMetrics({ store, queue, clock, metrics });
-  });
-  afterEach(async () => {
-    await queue.close();
-    await store.close();
-    await db.close();
-    await dir.remove();
+    const deps = { ...t, metrics: exposition.metrics };
+    queue = measuredQueue(t.queue, deps);
+    installationMetrics({ ...deps, queue });
   });
 
   test('shows jobs that wait, how long they waited, and those that were given up', async () => {
@@ -92,7 +74,7 @@ describe('what waits in the installation', () => {
     expect((await shown(exposition, 'wellspring_queue_depth'))['queue="runs"']).toBe(2);
     expect(await value('wellspring_dead_letters')).toBe(0);
 
-    await clock.advance(3_000);
+    await t.clock.advance(3_000);
     const stop = new AbortController();
     const consumed = queue.consume(
       'runs',
@@ -111,23 +93,23 @@ describe('what waits in the installation', () => {
 
   test('shows how long a committed run waits to be published', async () => {
     expect(await value('wellspring_outbox_oldest_seconds')).toBe(0);
-    const rows = store.collection(outbox);
+    const rows = t.store.collection(outbox);
     for (const [id, age] of Object.entries({ run_young: 1_000, run_old: 42_000 })) {
-      await rows.insert({ id, emitter_id: 'dc_1', created_at_ms: clock.now() - age, message: '{}' });
+      await rows.insert({ id, emitter_id: 'dc_1', created_at_ms: t.clock.now() - age, message: '{}' });
     }
     expect(await value('wellspring_outbox_oldest_seconds')).toBe(42);
   });
 
   test('shows deliveries that are due or parked, not those that are done or held', async () => {
-    const rows = store.collection(deliveries);
+    const rows = t.store.collection(deliveries);
     const add = (id: string, fields: Partial<DeliveryRow>) =>
-      rows.insert(deliveryRow({ created_at_ms: clock.now(), ...fields, id }));
+      rows.insert(deliveryRow({ created_at_ms: t.clock.now(), ...fields, id }));
     await add('dlv_done', { status: 'delivered' });
-    await add('dlv_held', { due_at: clock.now() + 60_000 });
+    await add('dlv_held', { due_at: t.clock.now() + 60_000 });
     expect(await value('wellspring_deliveries_overdue_seconds')).toBe(0);
     expect(await value('wellspring_deliveries_parked')).toBe(0);
-    await add('dlv_due', { due_at: clock.now() - 1_000 });
-    await add('dlv_overdue', { due_at: clock.now() - 90_000 });
+    await add('dlv_due', { due_at: t.clock.now() - 1_000 });
+    await add('dlv_overdue', { due_at: t.clock.now() - 90_000 });
     await add('dlv_parked', { waiting: 'wh_1' });
     expect(await value('wellspring_deliveries_overdue_seconds')).toBe(90);
     expect(await value('wellspring_deliveries_parked')).toBe(1);
