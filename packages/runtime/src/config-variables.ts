@@ -125,14 +125,19 @@ const serviceUrl = (name: ServiceName) =>
   variable(
     `${name.toUpperCase()}_URL`,
     `\`http://${name}:3000\``,
-    `Where the gateway finds the service ${name} when it runs elsewhere; several, separated by commas, take turns`,
+    `Origins of the service ${name} in other processes, for the gateway; several, separated by commas, take turns`,
     given((value): readonly string[] => listOf(value).map(asOrigin), [`http://${name}:3000`]),
   );
 
 export const VARIABLES = {
   host: variable('HOST', '127.0.0.1', 'Address of the public listener', text('127.0.0.1')),
   port: variable('PORT', '3000', 'Port of the public listener', integer(3000, 1, 65_535)),
-  publicUrl: variable('PUBLIC_URL', 'from the two', 'Origin under which it is reached', origin),
+  publicUrl: variable(
+    'PUBLIC_URL',
+    'from host and port',
+    'Origin under which clients reach the public listener',
+    origin,
+  ),
   endpointDomain: variable(
     'ENDPOINT_DOMAIN',
     'none',
@@ -174,13 +179,13 @@ export const VARIABLES = {
   services: variable(
     'SERVICES',
     'all',
-    'Which services this process runs, separated by commas; or names after `start`',
+    'Services of this process, separated by commas; or arguments of `start`',
     serviceNames,
   ),
   secretKeys: variable(
     'SECRET_KEY',
     'generated into the data directory; required when distributed',
-    'Root key of the encryption at rest and of the signatures between services; a list is a rotation, newest first',
+    'Root key of encryption at rest and of signatures between services; several, newest first, during a rotation',
     rootKeys,
     true,
   ),
@@ -205,31 +210,31 @@ export const VARIABLES = {
   memoryMb: variable(
     'MEMORY_MB',
     'of the container or machine',
-    'Memory of a runner in MB: sources that wait for their next run keep their processes in half of it',
+    'Memory of a runner in MB; idle sources keep their processes in half of it',
     integer(null, 256),
   ),
   minIntervalSeconds: variable(
     'MIN_INTERVAL_SECONDS',
     '15',
-    'Least interval of a timer, 1 at the lowest',
+    'Minimum interval of a timer, at least 1',
     integer(15, 1),
   ),
   apiRate: variable(
     'API_RATE',
     '100',
-    'API requests a second per key, bursts twice that; 0: off',
+    'API requests per second and key, bursts twice that; 0: off',
     integer(100, 0),
   ),
   endpointRate: variable(
     'ENDPOINT_RATE',
     '0',
-    'Requests a second per source endpoint, bursts twice that; 0: off',
+    'Requests per second and source endpoint, bursts twice that; 0: off',
     integer(0, 0),
   ),
   trustProxy: variable(
     'TRUST_PROXY',
     'none',
-    'Networks (CIDRs) whose `x-forwarded-*` headers are believed',
+    'Networks (CIDRs) whose `x-forwarded-*` headers are trusted',
     networks([]),
   ),
   logLevel: variable(
