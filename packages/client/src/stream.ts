@@ -3,8 +3,8 @@ import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { ApiError } from './api-error.ts';
 
 /** The server writes at least every 15 s; a connection silent for longer is lost. */
-const SILENCE_MS = 45_000;
-const RETRY_MS = 3000;
+const SILENCE_TIMEOUT_MS = 45_000;
+const RETRY_DELAY_MS = 3000;
 
 export interface StreamOptions {
   url: URL;
@@ -23,7 +23,7 @@ export async function openStream<T>(options: StreamOptions): Promise<AsyncIterab
   const stop = new AbortController();
   const signal = options.signal ? AbortSignal.any([options.signal, stop.signal]) : stop.signal;
   let { lastEventId } = options;
-  let retryMs = RETRY_MS;
+  let retryMs = RETRY_DELAY_MS;
 
   async function connect(): Promise<Response> {
     const headers = { ...options.headers, accept: 'text/event-stream', 'last-event-id': lastEventId };
@@ -52,7 +52,7 @@ export async function openStream<T>(options: StreamOptions): Promise<AsyncIterab
         const read = createEventReader((ms) => {
           retryMs = ms;
         });
-        for await (const piece of piecesOf(response, SILENCE_MS)) {
+        for await (const piece of piecesOf(response, SILENCE_TIMEOUT_MS)) {
           for (const { id, data } of read(piece)) {
             lastEventId = id ?? lastEventId;
             yield JSON.parse(data) as T;

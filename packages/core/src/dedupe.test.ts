@@ -3,11 +3,11 @@ import fc from 'fast-check';
 import {
   type Cache,
   type Candidate,
-  CHANNELS,
   compareIds,
   dedupe,
+  MAX_CHANNELS,
+  MAX_UNIQUE_IDS,
   type Strategy,
-  UNIQUE_IDS,
 } from './dedupe.ts';
 
 /** The ids kept by consecutive runs. */
@@ -110,7 +110,7 @@ describe('unique', () => {
   });
 
   test('a hit keeps its place, so the oldest id goes first', () => {
-    const hundred = Array.from({ length: UNIQUE_IDS }, (_, i) => i + 1);
+    const hundred = Array.from({ length: MAX_UNIQUE_IDS }, (_, i) => i + 1);
     expect(kept('unique', [hundred, [1, 101, 2], [1, 2], [4, 3]]).slice(1)).toEqual([
       ['101'],
       ['1', '2'],
@@ -176,7 +176,7 @@ describe('last', () => {
 
 test('the most recently used channels are remembered', () => {
   const emits = (names: string[]) => names.map((name) => ({ id: 'a', name }));
-  const names = Array.from({ length: CHANNELS + 50 }, (_, n) => `c${n}`);
+  const names = Array.from({ length: MAX_CHANNELS + 50 }, (_, n) => `c${n}`);
   const first = dedupe('unique', {}, emits(names));
   expect(Object.keys(first.caches)).toEqual(names.slice(50));
   // A reused channel becomes the newest.

@@ -23,15 +23,15 @@ export interface Candidate {
 export interface Decision {
   /** Per candidate, in the order given: kept, known, or without the id that the strategy needs. */
   verdicts: ('keep' | 'known' | 'no-id')[];
-  /** By channel, the CHANNELS most recently used ones. The given caches are not changed. */
+  /** By channel, the MAX_CHANNELS most recently used ones. The given caches are not changed. */
   caches: Record<string, Cache>;
 }
 
 /** Remembered channels: bounds the state of a source, which is written with each run. */
-export const CHANNELS = 100;
+export const MAX_CHANNELS = 100;
 
 /** Ids that `unique` remembers, first in, first out. */
-export const UNIQUE_IDS = 100;
+export const MAX_UNIQUE_IDS = 100;
 
 /**
  * Decides over the emits of one run.
@@ -71,7 +71,7 @@ export function dedupe(
     });
   }
   const known = Object.keys(after);
-  for (const name of known.slice(0, Math.max(0, known.length - CHANNELS))) delete after[name];
+  for (const name of known.slice(0, Math.max(0, known.length - MAX_CHANNELS))) delete after[name];
   return { verdicts, caches: after };
 }
 
@@ -85,7 +85,7 @@ const unique: Decide = (cache, ids) => {
     if (known.has(id)) return false;
     known.add(id);
     order.push(id);
-    while (order.length > UNIQUE_IDS) known.delete(order.shift()!);
+    while (order.length > MAX_UNIQUE_IDS) known.delete(order.shift()!);
     return true;
   });
   return { keep, cache: { unique: order } };

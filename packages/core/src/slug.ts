@@ -1,4 +1,4 @@
-const LONGEST = 200;
+const MAX_LENGTH = 200;
 
 /** The slug of a name: lower-case letters and digits of any script, joined by hyphens; never empty. */
 export function slugOf(name: string): string {
@@ -8,7 +8,7 @@ export function slugOf(name: string): string {
     .replace(/[^\p{Ll}\p{Lo}\p{N}_]+/gu, '-')
     .replace(/^-/, '');
   // By characters: half a surrogate pair would be no letter.
-  const slug = [...letters].slice(0, LONGEST).join('').replace(/-$/, '');
+  const slug = [...letters].slice(0, MAX_LENGTH).join('').replace(/-$/, '');
   return slug || 'source';
 }
 

@@ -7,7 +7,7 @@ import { forbidden } from '@wellspring/core/problem';
 export const PRINCIPAL_HEADER = 'x-wellspring-principal';
 
 /** Allowed clock difference between machines; also the time for which a leaked signature can be replayed. */
-const VALID_MS = 5 * 60_000;
+const MAX_AGE_MS = 5 * 60_000;
 
 const hmac = (key: Buffer, text: string) => createHmac('sha256', key).update(text).digest();
 
@@ -35,7 +35,7 @@ export function verifyPrincipal(
     principal: Principal;
     at: number;
   };
-  return Math.abs(now - content.at) <= VALID_MS ? content.principal : undefined;
+  return Math.abs(now - content.at) <= MAX_AGE_MS ? content.principal : undefined;
 }
 
 /**

@@ -7,11 +7,11 @@ import { sendProblem } from './problem-response.ts';
 import { readBody } from './read-body.ts';
 
 /** Shorter than a draining service keeps idle connections, so none is closed during a request. */
-const IDLE_MS = 1_000;
-const CONNECT_MS = 2_000;
+const IDLE_TIMEOUT_MS = 1_000;
+const CONNECT_TIMEOUT_MS = 2_000;
 /** Wait for a service that is being replaced; afterwards the response is 503. */
-const PATIENCE_MS = 5_000;
-const PAUSE_MS = 100;
+const MAX_WAIT_MS = 5_000;
+const RETRY_DELAY_MS = 100;
 
 /** Hop-by-hop headers, which are not forwarded. */
 const HOP_BY_HOP = new Set([
@@ -54,7 +54,7 @@ export interface ProxyOptions {
 }
 
 export function createProxy({ log, clock, draining }: ProxyOptions): ServiceProxy {
-  const agent = new Agent({ keepAlive: true, timeout: IDLE_MS, maxFreeSockets: 64 });
+  const agent = new Agent({ keepAlive: true, timeout: IDLE_TIMEOUT_MS, maxFreeSockets: 64 });
 
   /** The head of the response. @throws Error with the `code` of the system */
   function ask(origin: string, req: IncomingMessage, body: Buffer | undefined, gone: AbortSignal) {
@@ -65,7 +65,7 @@ export function createProxy({ log, clock, draining }: ProxyOptions): ServiceProx
       const asked = request(new URL(origin), { agent, method, path, headers, signal: gone });
       asked.once('socket', (socket) => {
         if (!socket.connecting) return;
-        const late = setTimeout(() => asked.destroy(coded('CONNECT_TIMEOUT')), CONNECT_MS);
+        const late = setTimeout(() => asked.destroy(coded('CONNECT_TIMEOUT')), CONNECT_TIMEOUT_MS);
         const settled = () => clearTimeout(late);
         socket.once('connect', settled).once('close', settled);
       });
@@ -84,7 +84,7 @@ export function createProxy({ log, clock, draining }: ProxyOptions): ServiceProx
     const body = reads ? undefined : await readBody(req, LIMITS.apiBody);
     const gone = new AbortController();
     res.once('close', () => gone.abort());
-    const patient = clock.now() + PATIENCE_MS;
+    const patient = clock.now() + MAX_WAIT_MS;
     for (let attempt = 0; ; attempt++) {
       const origin = origins[(first + attempt) % origins.length]!;
       try {
@@ -98,7 +98,7 @@ export function createProxy({ log, clock, draining }: ProxyOptions): ServiceProx
         }
       }
       // All were tried: one that is being replaced needs some time.
-      if ((attempt + 1) % origins.length === 0) await clock.sleep(PAUSE_MS, gone.signal);
+      if ((attempt + 1) % origins.length === 0) await clock.sleep(RETRY_DELAY_MS, gone.signal);
     }
   }
 

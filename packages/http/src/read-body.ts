@@ -6,7 +6,7 @@ export class BodyTooLarge extends Error {
 }
 
 /** Bytes of a body that is too large which are still read, so that the client receives the response. */
-const DROPPED_BYTES = 64 * 1024 * 1024;
+const MAX_DROPPED_BYTES = 64 * 1024 * 1024;
 
 const READ = Symbol('body');
 
@@ -36,7 +36,7 @@ function read(req: IncomingMessage, limit: number): Promise<Buffer> {
     if (Number(req.headers['content-length'] ?? 0) > limit) refuse();
     req.on('data', (chunk: Buffer) => {
       size += chunk.length;
-      if (size > DROPPED_BYTES) req.destroy();
+      if (size > MAX_DROPPED_BYTES) req.destroy();
       else if (!refused) {
         chunks.push(chunk);
         if (size > limit) refuse();

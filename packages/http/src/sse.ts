@@ -8,13 +8,13 @@ export interface EventStream {
 }
 
 /** A reader that accepts nothing for this long is disconnected; it resumes by its last event id. */
-const STALLED_MS = 15_000;
+const STALL_TIMEOUT_MS = 15_000;
 const PIECE_BYTES = 64 * 1024;
 
 /**
  * Starts a response of server-sent events. At most one chunk waits for a slow reader.
  */
-export function openStream(res: ServerResponse, stalledMs = STALLED_MS): EventStream {
+export function openStream(res: ServerResponse, stalledMs = STALL_TIMEOUT_MS): EventStream {
   res.writeHead(200, {
     'content-type': 'text/event-stream',
     'cache-control': 'no-cache, no-transform',

@@ -4,7 +4,7 @@ import type { Redis } from './client.ts';
 
 const ANSWER_TIMEOUT_MS = 200;
 /** After a timeout, only the local buckets are used for this long. */
-const LOCAL_MS = 1_000;
+const LOCAL_FALLBACK_MS = 1_000;
 
 /**
  * The key stores the time at which its bucket will be full, in ms of the server's clock; a token postpones it by the
@@ -37,7 +37,7 @@ export function createSharedBuckets(redis: Redis, local: TokenBuckets): TokenBuc
       );
       const seconds = await withTimeout(answer, ANSWER_TIMEOUT_MS);
       if (seconds !== undefined) return seconds;
-      localUntil = performance.now() + LOCAL_MS;
+      localUntil = performance.now() + LOCAL_FALLBACK_MS;
       return local.take(key, rate);
     },
   };

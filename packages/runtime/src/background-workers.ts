@@ -4,7 +4,7 @@ import type { BackgroundWorker } from './service.ts';
 
 const BACKOFF: Backoff = { baseMs: 100, maxMs: 2_000 };
 /** A worker that ran for this long before it failed restarts with the shortest backoff. */
-const STEADY_MS = 60_000;
+const STABLE_MS = 60_000;
 
 /**
  * Runs a worker until the signal is aborted or it is done; restarts it after a backoff when it throws. Never rejects.
@@ -26,7 +26,7 @@ export async function keepRunning(
     } catch (error) {
       if (signal.aborted) return;
       failed.inc({ worker: name });
-      if (clock.now() - begun > STEADY_MS) failures = 0;
+      if (clock.now() - begun > STABLE_MS) failures = 0;
       const reason = error instanceof Error ? (error.stack ?? error.message) : String(error);
       failures += 1;
       const delay = backoff(failures, BACKOFF);

@@ -4,7 +4,7 @@ import type { Deps } from './deps.ts';
 import type { Exposition } from './metrics.ts';
 
 /** A dependency without an answer in this time is down. */
-const PING_MS = 2_000;
+const PING_TIMEOUT_MS = 2_000;
 
 const DEPENDENCIES = ['store', 'queue', 'pubsub', 'call', 'blob'] as const;
 
@@ -89,7 +89,7 @@ function send(res: ServerResponse, status: number, type: string, body: string, h
 }
 
 const answersInTime = ({ ping }: { ping(): Promise<void> }): Promise<boolean> =>
-  withTimeout(Promise.try(ping), PING_MS, () => {
+  withTimeout(Promise.try(ping), PING_TIMEOUT_MS, () => {
     throw new Error('late');
   }).then(
     () => true,

@@ -3,7 +3,7 @@ import { Server as SocketServer } from 'node:net';
 
 /** Longer than the idle timeouts of common load balancers, so that they close first. */
 const KEEP_ALIVE_MS = 72_000;
-const CLOSE_IDLE_MS = 50;
+const CLOSE_IDLE_INTERVAL_MS = 50;
 
 export interface Listening {
   /** The port in use. */
@@ -48,7 +48,7 @@ export async function listen(
         // Connections with a response in progress become idle later.
         const idle = setInterval(() => {
           if (performance.now() >= lingersUntil) server.closeIdleConnections();
-        }, CLOSE_IDLE_MS);
+        }, CLOSE_IDLE_INTERVAL_MS);
         // `close` of the HTTP server would end idle connections immediately.
         SocketServer.prototype.close.call(server, () => {
           clearInterval(idle);

@@ -45,7 +45,7 @@ export interface Running {
 }
 
 /** Supervisors must allow more time than this. */
-export const STOP_MS = 30_000;
+export const STOP_TIMEOUT_MS = 30_000;
 /** Longer than a gateway keeps an idle connection to a service. */
 const LINGER_MS = 4_000;
 
@@ -168,7 +168,7 @@ export async function runServices(config: Config, factories: Factories, log: Log
     credentialsPath: keys.path,
     isNewApiKey: keys.isNewApiKey && config.apiKey === null,
     isolation: sandbox?.executor.tier ?? null,
-    stop(limitMs = STOP_MS) {
+    stop(limitMs = STOP_TIMEOUT_MS) {
       stopping ??= (async () => {
         const finished = await drain(AbortSignal.timeout(limitMs));
         await release();

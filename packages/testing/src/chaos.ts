@@ -40,9 +40,9 @@ const SERVER_EACH = 3;
 /** Calls that each gateway accepts before the next strike. */
 const CALLS = 20;
 /** How often a process dies with a server. */
-const BOTH = 0.25;
+const PROCESS_AND_SERVER_RATIO = 0.25;
 /** Processes that die at the same time. */
-const AT_ONCE = 3;
+const MAX_KILLS_AT_ONCE = 3;
 
 /**
  * Kills processes of the platform and their servers, one after the other, at random moments, and waits each time until
@@ -67,7 +67,7 @@ export async function strike({
   const names = new Map(cluster.processes.map((one) => [one, cluster.nameOf(one)] as const));
 
   async function hitProcess(): Promise<Strike> {
-    const count = 1 + Math.floor(random() * AT_ONCE);
+    const count = 1 + Math.floor(random() * MAX_KILLS_AT_ONCE);
     const hit = [...new Set(Array.from({ length: count }, anyProcess))];
     const outageMs = random() * 1_500;
     await Promise.all(hit.map((one) => one.end('SIGKILL')));
@@ -80,7 +80,7 @@ export async function strike({
   async function hitServer(server: TestServer): Promise<Strike> {
     // As many outages of 1 to 2 s as of 30 to 60 s.
     const outageMs = 1_000 * (longestOutageMs / 1_000) ** random();
-    const also = random() < BOTH ? anyProcess() : undefined;
+    const also = random() < PROCESS_AND_SERVER_RATIO ? anyProcess() : undefined;
     await Promise.all([server.kill(), also?.end('SIGKILL')]);
     also?.spawn();
     await pause(outageMs);

@@ -4,7 +4,7 @@ import { dirname, join, resolve } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { SERVICES } from '@wellspring/contract/endpoint';
 import { type Config, configTable, readConfig } from '@wellspring/runtime/config';
-import { STOP_MS } from '@wellspring/runtime/run';
+import { STOP_TIMEOUT_MS } from '@wellspring/runtime/run';
 import { type ComposeService, readCompose } from './compose.ts';
 import { readDockerfile } from './dockerfile.ts';
 import { isHealthPath } from './health-paths.ts';
@@ -211,7 +211,7 @@ describe('each container of the platform', () => {
   });
 
   test.each(ours)('$name is given the time to finish what it began', ({ service }) => {
-    expect(Number.parseInt(service.stop_grace_period!, 10) * 1000).toBeGreaterThan(STOP_MS + 5_000);
+    expect(Number.parseInt(service.stop_grace_period!, 10) * 1000).toBeGreaterThan(STOP_TIMEOUT_MS + 5_000);
   });
 
   test('only containers with user code relax the security options, with an existing profile', () => {

@@ -5,7 +5,7 @@ import { SERVICES, type ServiceName } from '@wellspring/contract/endpoint';
 import { QUEUES, type QueueName } from '@wellspring/queue/port';
 import { configTable, readConfig } from '@wellspring/runtime/config';
 import { PARTITIONS } from '@wellspring/runtime/infra-distributed';
-import { STOP_MS } from '@wellspring/runtime/run';
+import { STOP_TIMEOUT_MS } from '@wellspring/runtime/run';
 import { readDockerfile } from './dockerfile.ts';
 import { isHealthPath } from './health-paths.ts';
 import { type Fields, type Manifest, readKustomization, readManifests } from './kustomize.ts';
@@ -98,7 +98,7 @@ describe.each(SERVICES)('%s', (service) => {
     const [command, seconds] = container.lifecycle.preStop.exec.command;
     expect(command).toBe('sleep');
     expect(pod.spec.terminationGracePeriodSeconds * 1000).toBeGreaterThan(
-      STOP_MS + Number(seconds) * 1000 + 5_000,
+      STOP_TIMEOUT_MS + Number(seconds) * 1000 + 5_000,
     );
   });
 

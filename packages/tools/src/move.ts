@@ -25,7 +25,7 @@ interface MoveRow {
 const moves: CollectionDefinition<MoveRow> = { name: 'moves', indexes: [] };
 
 /** Jobs per batch. */
-const JOBS = 64;
+const BATCH_SIZE = 64;
 const POLL_INTERVAL_MS = 50;
 
 export interface MoveOptions {
@@ -131,7 +131,7 @@ async function moveJobs(
       );
       moved += jobs.length;
     },
-    { concurrency: 16, batch: JOBS, signal: stop.signal },
+    { concurrency: 16, batch: BATCH_SIZE, signal: stop.signal },
   );
   while ((await from.depth(name)) > 0) await clock.sleep(POLL_INTERVAL_MS);
   stop.abort();

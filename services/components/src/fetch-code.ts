@@ -21,8 +21,8 @@ const PARAM = 'component_url';
 const MAX_MODULES = 200;
 const MAX_BYTES = LIMITS.apiBody;
 const MAX_REDIRECTS = 5;
-const TOTAL_MS = 20_000;
-const AT_A_TIME = 8;
+const TOTAL_TIMEOUT_MS = 20_000;
+const CONCURRENCY = 8;
 
 const refuse = (why: string) => invalidParameter(PARAM, why);
 
@@ -74,13 +74,13 @@ export function createFetchCode({ checkUrl, lookup }: EgressGuard): FetchCode {
 
   return async (address) => {
     const entryUrl = rawAddress(address);
-    const signal = AbortSignal.timeout(TOTAL_MS);
+    const signal = AbortSignal.timeout(TOTAL_TIMEOUT_MS);
     const budget = { bytes: MAX_BYTES };
     const entry = await read(entryUrl, 'The address', budget, signal);
     const modules: Record<string, string> = {};
     let waiting = importsOf(entry.text, entry.url);
     while (waiting.length > 0) {
-      const batch = waiting.splice(0, AT_A_TIME);
+      const batch = waiting.splice(0, CONCURRENCY);
       if (Object.keys(modules).length + batch.length > MAX_MODULES)
         throw refuse(`The component imports more than ${MAX_MODULES} modules.`);
       const texts = await Promise.all(batch.map((url) => read(url, `The module ${url}`, budget, signal)));

@@ -26,7 +26,7 @@ export interface Follow {
   mayContinue(): Promise<boolean>;
 }
 
-export const HANDSHAKE_MS = 15_000;
+export const HANDSHAKE_INTERVAL_MS = 15_000;
 export const HANDSHAKE = ':sse-handshake\n\n';
 
 /**
@@ -47,7 +47,7 @@ export async function follow(options: Follow): Promise<void> {
     endSleep();
   });
   try {
-    let handshakeAt = clock.now() + HANDSHAKE_MS;
+    let handshakeAt = clock.now() + HANDSHAKE_INTERVAL_MS;
     while (!signal.aborted) {
       woken = false;
       const frames = await reads.read(channel, after);
@@ -62,7 +62,7 @@ export async function follow(options: Follow): Promise<void> {
       }
       if (due) {
         if (!(await sink.send(HANDSHAKE))) return;
-        handshakeAt = clock.now() + HANDSHAKE_MS;
+        handshakeAt = clock.now() + HANDSHAKE_INTERVAL_MS;
       }
       if (frames || woken) continue;
       const ended = new AbortController();

@@ -10,7 +10,7 @@ import { ConflictError } from '@wellspring/store/port';
 
 /** Longer than any call may take: afterwards the process that held the key has died. */
 const ABANDONED_MS = 700_000;
-const POLL_MS = 50;
+const POLL_INTERVAL_MS = 50;
 
 type StoredResponse = NonNullable<IdempotencyRow['response']>;
 
@@ -73,7 +73,7 @@ export function createIdempotency({
       if (row.response) return { ...row.response, body: seal.open(row.response.body, id) };
       if (abandoned(row)) await rows.remove(id);
       else if (unstored.has(id)) await finish(id, unstored.get(id));
-      else await clock.sleep(POLL_MS);
+      else await clock.sleep(POLL_INTERVAL_MS);
     }
   }
 

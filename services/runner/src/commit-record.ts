@@ -1,5 +1,5 @@
 import type { RecordJob } from '@wellspring/contract/messages';
-import { COMMITTED_RUNS, type EmitterStateRow } from '@wellspring/store/collections/states';
+import { type EmitterStateRow, MAX_COMMITTED_RUNS } from '@wellspring/store/collections/states';
 import { eventRow } from './commit.ts';
 import type { Part } from './commit-group.ts';
 import { withCommitted } from './committed.ts';
@@ -17,7 +17,7 @@ export function prepareRecord(
   const state = {
     ...before,
     last_ids: lastIds,
-    committed: withCommitted(before.committed, run_id, COMMITTED_RUNS),
+    committed: withCommitted(before.committed, run_id, MAX_COMMITTED_RUNS),
   };
   const emitted = [{ event_id: sortKey.eventId, name: channel, payload }];
   const part = { run_id, trace_id: run_id, hop, emitted };

@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
 import type { Emit } from '@wellspring/component/program/program-types';
 import { dedupe } from '@wellspring/core/dedupe';
-import { COMMITTED_RUNS, type EmitterStateRow } from '@wellspring/store/collections/states';
+import { type EmitterStateRow, MAX_COMMITTED_RUNS } from '@wellspring/store/collections/states';
 import fc from 'fast-check';
 import { type CommitInput, prepareCommit } from './commit.ts';
 import { commitSets, liveState, setDb } from './live-state.ts';
@@ -112,17 +112,17 @@ test('the strategy unique drops the same emits of a later run', () => {
 test('the previous state is not mutated, the next one lists only the newest runs', () => {
   const state: EmitterStateRow = {
     ...EMPTY,
-    committed: Array.from({ length: COMMITTED_RUNS }, (_, n) => `run_old${n}`),
+    committed: Array.from({ length: MAX_COMMITTED_RUNS }, (_, n) => `run_old${n}`),
   };
   const before = structuredClone(state);
   const after = prepareCommit(input({ state, emits: [emit({ id: 1 })], strategy: 'unique' })).state;
   expect(state).toEqual(before);
-  expect(after.committed).toHaveLength(COMMITTED_RUNS);
+  expect(after.committed).toHaveLength(MAX_COMMITTED_RUNS);
   expect(after.committed.at(-1)).toBe('run_1');
   expect(after.committed).not.toContain('run_old0');
   // Each shard has its own limit.
   const many = prepareCommit(input({ state, shard: '1' })).state;
-  expect(many.committed).toHaveLength(COMMITTED_RUNS + 1);
+  expect(many.committed).toHaveLength(MAX_COMMITTED_RUNS + 1);
 });
 
 test('ts is null when none was given', () => {

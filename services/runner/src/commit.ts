@@ -5,7 +5,7 @@ import { type EmittedEvent, MAX_HOPS } from '@wellspring/contract/messages';
 import { dedupe } from '@wellspring/core/dedupe';
 import { eventIdOfSortKey, eventSortKey, parseEventId } from '@wellspring/core/event-id';
 import type { EventRow, EventStream, LogRow } from '@wellspring/store/collections/events';
-import { COMMITTED_RUNS, type EmitterStateRow } from '@wellspring/store/collections/states';
+import { type EmitterStateRow, MAX_COMMITTED_RUNS } from '@wellspring/store/collections/states';
 import { withCommitted } from './committed.ts';
 import { nextSortKey } from './next-sort-key.ts';
 import { errorLogRecord, errorRecord, type LogRecord, type RunContext } from './records.ts';
@@ -100,7 +100,7 @@ export function prepareCommit(input: CommitInput): Prepared {
       ...state,
       dedupe: caches,
       last_ids: allocate.lastIds(),
-      committed: withCommitted(state.committed, run.run_id, COMMITTED_RUNS, input.shard),
+      committed: withCommitted(state.committed, run.run_id, MAX_COMMITTED_RUNS, input.shard),
     },
     events: [...events, ...failures],
     logs,

@@ -3,9 +3,9 @@ export type Mask = (text: string) => string;
 
 const MASK = '********';
 /** Shorter values are not masked: they match unrelated text. */
-const MIN_SECRET = 4;
+const MIN_SECRET_LENGTH = 4;
 /** Minimum length at which a line of a multi-line secret (a private key) is masked on its own. */
-const MIN_LINE = 8;
+const MIN_LINE_LENGTH = 8;
 /** Larger values are masked only in plain form, not in their encodings. */
 const MAX_ENCODED = 8 * 1024;
 /** Characters compared before the whole needle is. */
@@ -22,7 +22,7 @@ function formsOf(secret: string): string[] {
   const lines = secret
     .split(/\r?\n/)
     .map((line) => line.trim())
-    .filter((line) => line.length >= MIN_LINE);
+    .filter((line) => line.length >= MIN_LINE_LENGTH);
   if (secret.length > MAX_ENCODED) return [secret, ...lines];
   const url = encodeURIComponent(secret.toWellFormed());
   const base64 = Buffer.from(secret).toString('base64');
@@ -41,19 +41,19 @@ function formsOf(secret: string): string[] {
 
 /** Creates a mask that finds any number of secrets in one pass. Overlapping matches are masked as one. */
 export function createMask(secrets: readonly string[]): Mask {
-  const needles = new Set(secrets.filter((one) => one.length >= MIN_SECRET).flatMap(formsOf));
+  const needles = new Set(secrets.filter((one) => one.length >= MIN_SECRET_LENGTH).flatMap(formsOf));
   if (needles.size === 0) return noMask;
-  /** By their first MIN_SECRET characters, longest first. */
+  /** By their first MIN_SECRET_LENGTH characters, longest first. */
   const byStart = new Map<string, string[]>();
   for (const needle of [...needles].sort((a, b) => b.length - a.length)) {
-    const start = needle.slice(0, MIN_SECRET);
+    const start = needle.slice(0, MIN_SECRET_LENGTH);
     byStart.set(start, [...(byStart.get(start) ?? []), needle]);
   }
   /** A Bloom filter of the starts of the needles: skips nearly all of a text. */
   const starts = new Uint8Array(2 ** 13);
   for (const start of byStart.keys()) {
     let hash = 0;
-    for (let i = 0; i < MIN_SECRET; i++) hash = nextHash(hash, start.charCodeAt(i));
+    for (let i = 0; i < MIN_SECRET_LENGTH; i++) hash = nextHash(hash, start.charCodeAt(i));
     starts[hash >> 3]! |= 1 << (hash & 7);
   }
 
@@ -66,7 +66,7 @@ export function createMask(secrets: readonly string[]): Mask {
     let hash = 0;
     for (let i = 0; i < text.length; i++) {
       hash = nextHash(hash, text.charCodeAt(i));
-      const at = i - MIN_SECRET + 1;
+      const at = i - MIN_SECRET_LENGTH + 1;
       if (at < 0 || (starts[hash >> 3]! & (1 << (hash & 7))) === 0) continue;
       for (const needle of byStart.get(text.slice(at, i + 1)) ?? []) {
         // A needle that ends within the match does not extend it.

@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { formatOrderingKey } from '@wellspring/core/ordering-key';
 import { outbox } from '@wellspring/store/collections/outbox';
-import { COMMITTED_RUNS, states } from '@wellspring/store/collections/states';
+import { MAX_COMMITTED_RUNS, states } from '@wellspring/store/collections/states';
 import { eventually } from '@wellspring/testing/eventually';
 import { usePlatform } from './platform.fixture.ts';
 
@@ -81,7 +81,7 @@ test('a run flagged as redelivered executes once, even after more runs than the 
   await publish(id, [first]);
   await publish(
     id,
-    Array.from({ length: 2 * COMMITTED_RUNS }, (_, n) => ({ run_id: `run_${n}`, value: n })),
+    Array.from({ length: 2 * MAX_COMMITTED_RUNS }, (_, n) => ({ run_id: `run_${n}`, value: n })),
   );
   await t.quiet();
   expect((await t.store.collection(states).get(id))!.committed).not.toContainEqual(
@@ -93,7 +93,7 @@ test('a run flagged as redelivered executes once, even after more runs than the 
   await t.trigger(id, trigger('last'), { run_id: 'run_last-0', ...redelivered });
   await t.quiet();
   const events = await t.events(id);
-  expect(events.at(-1)).toEqual(['last', 2 * COMMITTED_RUNS + 2]);
+  expect(events.at(-1)).toEqual(['last', 2 * MAX_COMMITTED_RUNS + 2]);
   expect(events.filter((event) => (event as unknown[])[0] === 'first')).toHaveLength(1);
 });
 

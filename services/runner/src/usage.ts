@@ -12,7 +12,7 @@ export interface UsageMeter {
   worker: BackgroundWorker;
 }
 
-const EVERY_MS = 1000;
+const FLUSH_INTERVAL_MS = 1000;
 
 interface Sum {
   invocations: number;
@@ -58,7 +58,7 @@ export function createUsageMeter({ store, clock, log }: Pick<Deps, 'store' | 'cl
       name: 'runner.usage',
       async run(signal) {
         while (!signal.aborted) {
-          await clock.sleep(EVERY_MS, signal);
+          await clock.sleep(FLUSH_INTERVAL_MS, signal);
           await flush();
         }
       },

@@ -17,7 +17,7 @@ export const deleteSourceRoute = ({ deps, removeSource, oneAtATime }: SourcesCon
     }),
   );
 
-const FORGET_MS = 5000;
+const FORGET_TIMEOUT_MS = 5000;
 
 /** Removes a source with its rows, its waiting jobs and its processes. */
 export const createRemoveSource =
@@ -27,7 +27,7 @@ export const createRemoveSource =
     await queue.purgeKey('runs', sourceId);
     pubsub.publish(changedTopic(sourceId));
     await call
-      .request(CALLS.forget, { source_id: sourceId }, { key: sourceId, deadlineMs: FORGET_MS })
+      .request(CALLS.forget, { source_id: sourceId }, { key: sourceId, deadlineMs: FORGET_TIMEOUT_MS })
       .catch((error: unknown) =>
         log.warn({ source_id: sourceId, error: String(error) }, 'source.forget_failed'),
       );

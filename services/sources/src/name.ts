@@ -3,12 +3,13 @@ import { slugAttempt, slugOf } from '@wellspring/core/slug';
 import type { SourceRow } from '@wellspring/store/collections/sources';
 import { type Collection, ConflictError } from '@wellspring/store/port';
 
-const LONGEST = 1000;
+const MAX_LENGTH = 1000;
 
 /** @throws Problem 400: empty or too long */
 export function checkName(name: string): string {
   if (name.trim() === '') throw invalidParameter('name', 'name must not be empty.');
-  if (name.length > LONGEST) throw invalidParameter('name', `name has more than ${LONGEST} characters.`);
+  if (name.length > MAX_LENGTH)
+    throw invalidParameter('name', `name has more than ${MAX_LENGTH} characters.`);
   return name;
 }
 

@@ -4,7 +4,7 @@ import type { SourcesContext } from './context.ts';
 import { dropUnusedDeployments } from './deployment.ts';
 import { runHook } from './hooks.ts';
 
-const EVERY_MS = 60_000;
+const RECOVERY_INTERVAL_MS = 60_000;
 
 /**
  * Reverts an update: restores the row and its interfaces, and runs the activate hook of the former code.
@@ -64,7 +64,7 @@ export function recoverTransitionsWorker(context: SourcesContext): BackgroundWor
             deps.log.error({ source_id: source.id, error: String(error) }, 'source.recovery_failed'),
           );
         }
-        await deps.clock.sleep(EVERY_MS, signal);
+        await deps.clock.sleep(RECOVERY_INTERVAL_MS, signal);
       }
     },
   };

@@ -8,12 +8,12 @@ import { type TimerRow, timers } from '@wellspring/store/collections/sources';
 
 /** Polling interval, in case a wake-up is lost. */
 const MAX_SLEEP_MS = 5_000;
-const BATCH = 200;
+const BATCH_SIZE = 200;
 /** Retry delay of a schedule that is no longer valid, e.g. because its time zone was abolished. */
-const BAD_SCHEDULE_MS = 24 * 3_600_000;
+const INVALID_SCHEDULE_DELAY_MS = 24 * 3_600_000;
 /** Tolerated difference between the clocks of schedulers. */
-const SKEW_MS = 5_000;
-const LATE_MS = 5_000;
+const MAX_CLOCK_SKEW_MS = 5_000;
+const REDELIVERED_AFTER_MS = 5_000;
 
 /**
  * Publishes a run for each due timer, then advances the timer. After a crash in between, the same run id is published
@@ -47,7 +47,7 @@ export function schedulerWorker({
       trace_id: tickRunId(row.id, due),
       accepted_at: now,
       // It may have been published before without its timer being advanced.
-      ...(now - due > LATE_MS && { redelivered: true }),
+      ...(now - due > REDELIVERED_AFTER_MS && { redelivered: true }),
     };
     await queue.publish('runs', { key: row.source_id, payload: JSON.stringify(job) });
     // Only if the timer was not changed meanwhile.
@@ -60,16 +60,16 @@ export function schedulerWorker({
     } catch (error) {
       // It was valid when it was set; it must not stop other timers.
       log.error({ timer: row.id, error: String(error) }, 'timer.bad_schedule');
-      return clock.now() + BAD_SCHEDULE_MS;
+      return clock.now() + INVALID_SCHEDULE_DELAY_MS;
     }
   }
 
   /** Reschedules timers that were set before the clock was put back: none is due later than its next tick. */
   async function bringForward(): Promise<void> {
     const now = clock.now();
-    for (const row of await rows.list({ where: { due_at: { gt: now + SKEW_MS } } })) {
+    for (const row of await rows.list({ where: { due_at: { gt: now + MAX_CLOCK_SKEW_MS } } })) {
       const next = nextOf(row, now);
-      if (next !== undefined && row.due_at! > next + SKEW_MS)
+      if (next !== undefined && row.due_at! > next + MAX_CLOCK_SKEW_MS)
         await rows.patch(row.id, { due_at: next }, { due_at: row.due_at! });
     }
   }
@@ -87,13 +87,13 @@ export function schedulerWorker({
       try {
         while (!signal.aborted) {
           woken = false;
-          if (clock.now() < seen - SKEW_MS) await bringForward();
+          if (clock.now() < seen - MAX_CLOCK_SKEW_MS) await bringForward();
           seen = clock.now();
           const due = await rows.list({
             where: { due_at: { lte: clock.now() } },
             orderBy: 'due_at',
             order: 'asc',
-            limit: BATCH,
+            limit: BATCH_SIZE,
           });
           if (due.length > 0) {
             await Promise.all(due.map(tick));

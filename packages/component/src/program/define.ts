@@ -19,7 +19,7 @@ const isObject = (value: unknown): value is Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** propDefinitions that reuse propDefinitions. */
-const DEEPEST = 10;
+const MAX_DEPTH = 10;
 
 /** @throws Error that says why it is not a component */
 export function readDefinition(exported: unknown): Definition {
@@ -76,7 +76,7 @@ export function attributesOf(name: string, prop: unknown, depth = 0): Fields {
   if (typeof prop === 'string') return { type: prop };
   if (!isObject(prop)) throw new Error(`The prop ${name} has to be an object or the name of a type.`);
   if (prop.propDefinition === undefined) return prop;
-  if (depth > DEEPEST) throw new Error(`The propDefinition of ${name} leads nowhere.`);
+  if (depth > MAX_DEPTH) throw new Error(`The propDefinition of ${name} leads nowhere.`);
   const [app, definitionName] = Array.isArray(prop.propDefinition) ? prop.propDefinition : [];
   const definitions = isObject(app) ? app.propDefinitions : undefined;
   const inherited =

@@ -30,7 +30,7 @@ export interface ReceivedJob extends Entry {
 /** Unacknowledged messages per partition: fewer cost throughput, more cost memory. */
 export const PREFETCH = 256;
 /** When half of the prefetch is used, keys with this many jobs, older than SLOW_MS, move to the overflow. */
-const MANY = PREFETCH / 8;
+const MIN_SLOW_JOBS = PREFETCH / 8;
 const SLOW_MS = 500;
 /** Jobs of this age move in any case: RabbitMQ closes channels after half an hour without acknowledgement. */
 const VERY_SLOW_MS = 60_000;
@@ -66,7 +66,7 @@ export function slowJobsByKey(
     const isSlow =
       age > VERY_SLOW_MS ||
       (isFull && isBlocked) ||
-      (isFull && age > SLOW_MS && own.length >= MANY) ||
+      (isFull && age > SLOW_MS && own.length >= MIN_SLOW_JOBS) ||
       (isUnderMemoryPressure && own.length > 1);
     if (!isSlow) byKey.delete(key);
   }

@@ -6,7 +6,7 @@ import { states } from './states.ts';
 import { autoSubscriptions, subscriptions } from './subscriptions.ts';
 
 /** Rows per removal, so that a source with many events blocks no other work. */
-const BATCH = 500;
+const BATCH_SIZE = 500;
 
 /** Owner of a source that is being deleted: hides it and frees its slug. */
 const DELETED_OWNER = 'deleted';
@@ -39,10 +39,11 @@ export async function deleteSourceRows(store: Store, sourceId: string): Promise<
 export async function removeEmitterRows(store: Store, emitterId: string): Promise<void> {
   for (const stream of ['events', '$errors', '$in']) {
     while (
-      (await store.collection(events).removeWhere({ partition: `${emitterId}/${stream}` }, BATCH)) === BATCH
+      (await store.collection(events).removeWhere({ partition: `${emitterId}/${stream}` }, BATCH_SIZE)) ===
+      BATCH_SIZE
     );
   }
-  while ((await store.collection(logs).removeWhere({ emitter_id: emitterId }, BATCH)) === BATCH);
+  while ((await store.collection(logs).removeWhere({ emitter_id: emitterId }, BATCH_SIZE)) === BATCH_SIZE);
   await store.collection(outbox).removeWhere({ emitter_id: emitterId });
   await store.collection(states).remove(emitterId);
 }

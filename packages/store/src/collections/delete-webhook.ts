@@ -2,7 +2,7 @@ import type { Store } from '../port.ts';
 import { autoSubscriptions, subscriptions } from './subscriptions.ts';
 import { deliveries, webhooks } from './webhooks.ts';
 
-const BATCH = 500;
+const BATCH_SIZE = 500;
 
 /**
  * Deletes a webhook, then its subscriptions and deliveries. Rows left by an interruption are never used; a repeated call
@@ -14,6 +14,6 @@ export async function deleteWebhookRows(store: Store, webhookId: string): Promis
   await store.collection(subscriptions).removeWhere({ listener_id: webhookId });
   await store.collection(autoSubscriptions).removeWhere({ listener_id: webhookId });
   const rows = store.collection(deliveries);
-  while ((await rows.removeWhere({ webhook_id: webhookId }, BATCH)) === BATCH);
+  while ((await rows.removeWhere({ webhook_id: webhookId }, BATCH_SIZE)) === BATCH_SIZE);
   return existed;
 }

@@ -22,6 +22,6 @@ export interface EmitterStateRow {
 }
 
 /** Entries per shard: more than a queue redelivers. */
-export const COMMITTED_RUNS = 128;
+export const MAX_COMMITTED_RUNS = 128;
 
 export const states: CollectionDefinition<EmitterStateRow> = { name: 'states', indexes: [] };

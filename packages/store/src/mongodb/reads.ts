@@ -2,7 +2,7 @@ import type { Document } from '@wellspring/mongodb/client';
 import type { StoredRow } from './row.ts';
 import { shareStatements } from './share-statements.ts';
 
-const BATCHES = 2;
+const MAX_BATCHES = 2;
 const MAX_IDS = 200;
 /** The server searches an index for each. */
 const MAX_LISTS = 50;
@@ -16,13 +16,13 @@ export interface Reads {
 
 /** @param find returns matching rows by descending id */
 export function createReads(find: (filter: Document) => Promise<StoredRow[]>): Reads {
-  const byId = shareStatements({ batches: BATCHES, maxSize: MAX_IDS }, async (ids: readonly string[]) => {
+  const byId = shareStatements({ batches: MAX_BATCHES, maxSize: MAX_IDS }, async (ids: readonly string[]) => {
     const found = await find({ _id: { $in: [...new Set(ids)] } });
     const rows = new Map(found.map((row) => [row._id, row]));
     return ids.map((id) => rows.get(id));
   });
   const matching = shareStatements(
-    { batches: BATCHES, maxSize: MAX_LISTS },
+    { batches: MAX_BATCHES, maxSize: MAX_LISTS },
     async (filters: readonly Document[]) => {
       const rows = await find(filters.length === 1 ? filters[0]! : { $or: [...filters] });
       return filters.length === 1 ? [rows] : filters.map((filter) => rows.filter(matcherOf(filter)));

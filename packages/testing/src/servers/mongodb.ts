@@ -10,8 +10,8 @@ import type { TestServer } from './server.ts';
 import { startServer } from './start-server.ts';
 
 const NAME = 'wellspring';
-const PATIENCE_MS = 60_000;
-const ANSWER_MS = 3_000;
+const START_TIMEOUT_MS = 60_000;
+const REPLY_TIMEOUT_MS = 3_000;
 /** Silence of the primary after which the others elect a new one; MongoDB's default is 10 s. */
 const ELECTION_MS = 2_000;
 
@@ -76,7 +76,7 @@ export async function startMongo({ members: count = 1, root }: MongoOptions = {}
         for (const member of members) if (count === 1 || (await isPrimary(member))) return member;
         return false;
       },
-      { ms: PATIENCE_MS },
+      { ms: START_TIMEOUT_MS },
     );
   return {
     name: 'MongoDB',
@@ -104,7 +104,7 @@ export async function startMongo({ members: count = 1, root }: MongoOptions = {}
       // It steps down only if another member is up to date.
       await eventually(
         () => ask(member.url, (admin) => admin.command({ replSetStepDown: 10 })).then(() => true),
-        { ms: PATIENCE_MS },
+        { ms: START_TIMEOUT_MS },
       );
     },
     async dispose() {
@@ -134,14 +134,14 @@ async function startMember({ program, env }: Mongod, asksForCredentials: boolean
     directory,
     env,
     answers: () => ask(url, async () => true).catch(() => false),
-    patience: { ms: PATIENCE_MS, every: 50 },
+    patience: { ms: START_TIMEOUT_MS, every: 50 },
   });
   return { ...server, host };
 }
 
 /** Sends a command to a member or the primary. @throws Error on timeout */
 async function ask<T>(url: string, question: (admin: Mongo['db']) => Promise<T>): Promise<T> {
-  const signal = AbortSignal.timeout(ANSWER_MS);
+  const signal = AbortSignal.timeout(REPLY_TIMEOUT_MS);
   const mongo = await openMongo({ url, database: 'admin', log: silentLog, signal });
   try {
     return await question(mongo.db);
@@ -157,5 +157,5 @@ const isPrimary = (member: Member): Promise<boolean> =>
 
 /** Waits for a primary. */
 async function takesWrites(url: string): Promise<void> {
-  await eventually(() => ask(url, async () => true), { ms: PATIENCE_MS });
+  await eventually(() => ask(url, async () => true), { ms: START_TIMEOUT_MS });
 }
