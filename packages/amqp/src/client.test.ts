@@ -2,20 +2,13 @@ import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
 import { type Log, silentLog } from '@wellspring/core/log';
 import { eventually } from '@wellspring/testing/eventually';
 import { freePort } from '@wellspring/testing/free-port';
+import { listLog } from '@wellspring/testing/list-log';
 import { startRabbit } from '@wellspring/testing/servers/rabbitmq';
 import type { TestServer } from '@wellspring/testing/servers/server';
 import { withPrograms } from '@wellspring/testing/servers/servers';
 import { ack, type Channel, type ConsumeMessage, consume } from './channel.ts';
 import { type Amqp, openAmqp } from './client.ts';
 import { MAX_MESSAGE_BYTES, REDELIVERED, Unroutable } from './publisher.ts';
-
-/** Collects the event names of log lines. */
-function listLog(): { log: Log; lines: string[] } {
-  const lines: string[] = [];
-  const line = (_fields: object, event: string) => lines.push(event);
-  const log: Log = { debug: line, info: line, warn: line, error: line, child: () => log };
-  return { log, lines };
-}
 
 const QUORUM = { durable: true, arguments: { 'x-queue-type': 'quorum' } };
 

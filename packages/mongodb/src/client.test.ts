@@ -1,23 +1,16 @@
 import { createServer, type Socket } from 'node:net';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
-import { type Log, silentLog } from '@wellspring/core/log';
+import { silentLog } from '@wellspring/core/log';
 import type { Metrics } from '@wellspring/core/metrics';
 import { Unavailable } from '@wellspring/core/unavailable';
 import { eventually } from '@wellspring/testing/eventually';
+import { listLog } from '@wellspring/testing/list-log';
 import { startMongo } from '@wellspring/testing/servers/mongodb';
 import type { TestServer } from '@wellspring/testing/servers/server';
 import { withPrograms } from '@wellspring/testing/servers/servers';
 import { BSON } from 'mongodb';
 import { MAX_OPERATION_MS, type Mongo, type MongoTarget, openMongo } from './client.ts';
 import { duplicatesOf, translateErrors } from './errors.ts';
-
-/** Names of the logged events. */
-function listLog(): { log: Log; lines: string[] } {
-  const lines: string[] = [];
-  const line = (_fields: object, event: string) => lines.push(event);
-  const log: Log = { debug: line, info: line, warn: line, error: line, child: () => log };
-  return { log, lines };
-}
 
 /** Answers every command with the handshake or with an error. */
 async function fakeServer(reply: (command: BSON.Document) => BSON.Document) {

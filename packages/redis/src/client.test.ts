@@ -1,18 +1,11 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { type Log, silentLog } from '@wellspring/core/log';
 import { eventually } from '@wellspring/testing/eventually';
+import { listLog } from '@wellspring/testing/list-log';
 import { startRedis } from '@wellspring/testing/servers/redis';
 import type { TestServer } from '@wellspring/testing/servers/server';
 import { withPrograms } from '@wellspring/testing/servers/servers';
 import { openRedis, type Redis } from './client.ts';
-
-/** Collects the event names of log lines. */
-function listLog(): { log: Log; lines: string[] } {
-  const lines: string[] = [];
-  const line = (_fields: object, event: string) => lines.push(event);
-  const log: Log = { debug: line, info: line, warn: line, error: line, child: () => log };
-  return { log, lines };
-}
 
 await withPrograms(['redis'], () => {
   let server: TestServer;
