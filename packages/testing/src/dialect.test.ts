@@ -14,7 +14,7 @@ const DIALECT: [pattern: RegExp, replacement: string, exempt?: RegExp][] = [
   [/\blanes?\b/i, 'ordering key, source state or per-webhook queue'],
   [/\b(comes|come|came) again\b|x-again|\bannounceAgain\b/i, 'redelivered'],
   [/announcer?\b|announces?\b|announced\b/i, 'publish, outbox relay'],
-  [/\b(MOST|LONGEST|LOOK)_[A-Z]/, 'MAX_… or …_INTERVAL_MS'],
+  [/\b(MOST|LOOK)_[A-Z]|\b(LONGEST|DEEPEST|PATIENCE)(_|\b)/, 'MAX_…, …_INTERVAL_MS or …_TIMEOUT_MS'],
   [
     /\b(KEPT|AHEAD|HERE|TOGETHER_MS|AGAIN_MS)\b/,
     'CACHE_SIZE, PIPELINE_DEPTH, BATCH_DELAY_MS, RETRY_DELAY_MS',

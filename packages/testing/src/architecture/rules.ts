@@ -22,8 +22,7 @@ const resolve = (path: string, specifier: string) => new URL(specifier, `file://
 
 /** Test code: `*.test.ts`, `*.fixture.ts`, conformance suites, and packages/testing. */
 export const isForTests = ({ path }: SourceFile) =>
-  /\.(test|fixture)\.ts$|\/(contract|conformance)(-\w+)?\.ts$|\/conformance\//.test(path) ||
-  path.startsWith('packages/testing/');
+  /\.(test|fixture)\.ts$|\/conformance(-\w+)?\.ts$/.test(path) || path.startsWith('packages/testing/');
 
 const broken = (
   { files }: Tree,
@@ -152,8 +151,7 @@ export const importers: Rule = (tree) => [
     .map(([name, importer]) => `${importer} does not import ${name}`),
 ];
 
-const ADAPTER =
-  /^@wellspring\/(store|queue|pubsub|call|blob)\/(embedded|mongodb|rabbitmq|redis|direct-reply|gridfs|s3)\b/;
+const ADAPTER = /^@wellspring\/(store|queue|pubsub|call|blob)\/(embedded|mongodb|rabbitmq|redis|gridfs|s3)\b/;
 
 /** Only runtime/infra imports adapters. */
 export const adapters: Rule = (tree) =>

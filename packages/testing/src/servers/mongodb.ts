@@ -134,7 +134,7 @@ async function startMember({ program, env }: Mongod, asksForCredentials: boolean
     directory,
     env,
     answers: () => ask(url, async () => true).catch(() => false),
-    patience: { ms: START_TIMEOUT_MS, every: 50 },
+    checks: { ms: START_TIMEOUT_MS, every: 50 },
   });
   return { ...server, host };
 }

@@ -15,7 +15,7 @@ const PROGRAMS = '/usr/lib/rabbitmq/bin';
 const LIST = ['list_queues', '-q', '--no-table-headers', 'name', 'messages_ready', 'messages_unacknowledged'];
 const MORE = ['consumers', 'leader', 'online'];
 const run = promisify(execFile);
-const PATIENCE = { ms: 60_000, every: 50 };
+const START_CHECKS = { ms: 60_000, every: 50 };
 
 export interface RabbitCluster extends TestServer {
   /**
@@ -70,7 +70,7 @@ export async function startRabbit({ nodes: count = 1 } = {}): Promise<RabbitClus
       if (count > 1) {
         await eventually(
           () => node.tell('rabbitmq-diagnostics', 'check_if_node_is_quorum_critical').then(() => true),
-          PATIENCE,
+          START_CHECKS,
         );
       }
       await node.kill();
@@ -136,7 +136,7 @@ async function startNode(
     directory,
     env,
     answers: () => answers(port),
-    patience: PATIENCE,
+    checks: START_CHECKS,
   });
   return {
     ...server,

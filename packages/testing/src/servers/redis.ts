@@ -25,7 +25,7 @@ export async function startRedis(): Promise<TestServer> {
     command,
     directory,
     answers: () => answers(port),
-    patience: { ms: 20_000 },
+    checks: { ms: 20_000 },
   });
 }
 

@@ -21,6 +21,6 @@ export async function startS3(): Promise<TestServer> {
     command,
     directory,
     answers: () => fetch(`http://127.0.0.1:${port}/moto-api/`).then(({ ok }) => ok),
-    patience: { ms: 60_000, every: 100 },
+    checks: { ms: 60_000, every: 100 },
   });
 }

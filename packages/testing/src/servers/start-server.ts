@@ -11,13 +11,13 @@ export interface ServerProgram extends Pick<TestServer, 'name' | 'url'> {
   env?: Record<string, string>;
   /** Whether it answers requests. */
   answers(): Promise<boolean>;
-  /** Time limit and interval of these checks, in ms. */
-  patience: { ms: number; every?: number };
+  /** Time limit and interval of the checks whether it answers, in ms. */
+  checks: { ms: number; every?: number };
 }
 
 /** Starts a server that can be killed and restarted. @throws Error with its output when it does not start */
 export async function startServer(program: ServerProgram): Promise<TestServer> {
-  const { name, url, command, directory, env = {}, answers, patience } = program;
+  const { name, url, command, directory, env = {}, answers, checks } = program;
   let group: ProcessGroup | undefined;
   const server: TestServer = {
     name,
@@ -27,7 +27,7 @@ export async function startServer(program: ServerProgram): Promise<TestServer> {
       const started = startGroup(command, { directory: directory.path, env });
       group = started;
       try {
-        await eventually(async () => !started.isRunning || (await answers()), patience);
+        await eventually(async () => !started.isRunning || (await answers()), checks);
         if (!started.isRunning) throw new Error('it has exited');
       } catch (error) {
         await started.kill();
