@@ -59,6 +59,7 @@ export const LOG_EVENTS = {
   'redis.subscribe_failed': 'A subscription failed; repeated with the next heartbeat.',
   'redis.up': 'The connection to Redis works.',
   'run.finished': 'One run, with its result, duration and processor time.',
+  'sandbox.spawner_ended': 'The process that starts sandbox processes ended; the next start makes a new one.',
   'sandbox.start_failed': 'A sandbox process could not start; repeated after a backoff.',
   'sandbox.start_succeeded': 'Sandbox processes start after failures.',
   'sandbox.tier_refused': 'An isolation tier does not work on this machine; the next one is tried.',

@@ -1,6 +1,6 @@
 import { closeSync, openSync, readdirSync, readFileSync, readSync, writeFileSync } from 'node:fs';
 import { getPriority, setPriority } from 'node:os';
-import { childrenOf } from './process-tree.ts';
+import { childrenOf } from './spawner/process-tree.ts';
 
 /** What the kernel says of a process. Nothing here comes from the process itself. */
 export interface Account {

@@ -1,8 +1,6 @@
-import type { Socket } from 'node:net';
 import type { LogLine, ThrownError } from '@wellspring/component/program/program-types';
 import { LIMITS } from '@wellspring/contract/limits';
 import type { Clock } from '@wellspring/core/clock';
-import { lowerPriority } from './accounting.ts';
 import { type Budget, createBudget } from './budget.ts';
 import { createChildUsage } from './child-usage.ts';
 import { createDeadline } from './deadline.ts';
@@ -12,6 +10,7 @@ import { type ChildMessage, maxFrameBytes } from './frame-schema.ts';
 import type { Host, Result } from './port.ts';
 import { type CallFrame, type EndFrame, encodeFrame, FRAME } from './protocol.ts';
 import type { Slot } from './slots.ts';
+import type { SpawnedProcess } from './spawner/spawner.ts';
 import { captureStreams } from './standard-streams.ts';
 import type { Tier } from './tiers/tier.ts';
 import type { Turns } from './turns.ts';
@@ -48,10 +47,9 @@ export interface Child {
 }
 
 export interface ChildOptions {
+  started: SpawnedProcess;
   tier: Tier;
   slot: Slot;
-  /** It is started ahead of its use: it becomes ready later, and its first call takes less time. */
-  warm: boolean;
   clock: Clock;
   turns: Turns;
   parser: FrameParser;
@@ -83,10 +81,8 @@ interface Call {
   end(result: Result | undefined): void;
 }
 
-export function startChild({ tier, slot, warm, clock, turns, parser }: ChildOptions): Child {
-  const started = tier.spawn(slot, { warm });
-  if (started.pid !== undefined) lowerPriority(started.pid);
-  const socket = started.stdio[3] as Socket;
+export function createChild({ started, tier, slot, clock, turns, parser }: ChildOptions): Child {
+  const socket = started.frames;
   const usage = createChildUsage(tier, slot, started.pid);
   /** In the order in which the process carries them out; the first one is under way. */
   const calls: Call[] = [];
@@ -146,7 +142,7 @@ export function startChild({ tier, slot, warm, clock, turns, parser }: ChildOpti
     channel.close();
     fail(reason, message);
     timeout.close();
-    tier.kill(started);
+    started.kill();
     // Of what is on its way nothing is taken any more.
     socket.destroy();
   }
@@ -235,7 +231,6 @@ export function startChild({ tier, slot, warm, clock, turns, parser }: ChildOpti
     onMessage: receive,
     onViolation: (what) => kill('protocol', `The process of the code sent ${what}.`),
   });
-  socket.on('error', () => {});
   // Without its frames a process is of no use, even if it lives on.
   socket.on('close', () => {
     const late = setTimeout(() => kill('crash', 'The process of the code closed its connection.'), EXIT_MS);
@@ -251,25 +246,21 @@ export function startChild({ tier, slot, warm, clock, turns, parser }: ChildOpti
     onLine: log,
   });
 
-  const ended = new Promise<void>((resolve) => {
-    const over = async (how: string, exitCode: number | null = null) => {
-      // What it sent before its end still counts.
-      await channel.drained();
-      channel.close();
-      usable = false;
-      ready.reject(new Error(`the sandbox ended before it was ready (${how}): ${stderrTail().trim()}`));
-      const isMemory = /heap out of memory|Allocation failed/.test(stderrTail());
-      const limit = tier.endedFor?.(exitCode);
-      if (limit !== undefined) fail('limit', limit);
-      else if (isMemory) fail('memory', `The code used more memory than ${LIMITS.memoryMb} MB.`);
-      else if (killed) fail(killed.reason, killed.message);
-      else fail('crash', `The process of the code ended (${how}).`);
-      timeout.close();
-      usage.close();
-      resolve();
-    };
-    started.on('error', (error) => over(error.message));
-    started.on('close', (code, signal) => over(signal ?? `exit code ${code}`, code));
+  const ended = started.ended.then(async ({ exitCode, signal }) => {
+    // What it sent before its end still counts.
+    await channel.drained();
+    channel.close();
+    usable = false;
+    const how = signal ?? `exit code ${exitCode}`;
+    ready.reject(new Error(`the sandbox ended before it was ready (${how}): ${stderrTail().trim()}`));
+    const isMemory = /heap out of memory|Allocation failed/.test(stderrTail());
+    const limit = tier.endedFor?.(exitCode);
+    if (limit !== undefined) fail('limit', limit);
+    else if (isMemory) fail('memory', `The code used more memory than ${LIMITS.memoryMb} MB.`);
+    else if (killed) fail(killed.reason, killed.message);
+    else fail('crash', `The process of the code ended (${how}).`);
+    timeout.close();
+    usage.close();
   });
 
   async function look(): Promise<void> {

@@ -7,7 +7,7 @@ import { createPool, type Fresh } from './pool.ts';
 /** Processes that become ready when the test says so. */
 function starts() {
   const begun: PromiseWithResolvers<void>[] = [];
-  const spawn = (): Fresh => {
+  const spawn = async (): Promise<Fresh> => {
     const ready = Promise.withResolvers<void>();
     begun.push(ready);
     const child = { ready: ready.promise, usable: true, kill() {} } as unknown as Child;

@@ -40,7 +40,7 @@ const BACKOFF = { baseMs: 100, maxMs: 30_000 };
 
 export interface PoolOptions {
   /** Starts a process; `warm`: ahead of its use. */
-  spawn(warm: boolean): Fresh;
+  spawn(warm: boolean): Promise<Fresh>;
   /** Processes to keep ready. */
   target: number;
   clock: Clock;
@@ -61,7 +61,7 @@ export function createPool({ spawn, target, clock, log, maxTaking = MAX_TAKING }
 
   /** @throws Error when the process ended before it was ready */
   async function start(warm: boolean): Promise<Fresh> {
-    const fresh = spawn(warm);
+    const fresh = await spawn(warm);
     const { child } = fresh;
     const late = setTimeout(() => child.kill('crash', 'It was not ready in time.'), MAX_START_MS);
     await child.ready.finally(() => clearTimeout(late));

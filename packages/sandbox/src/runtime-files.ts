@@ -11,12 +11,15 @@ export interface Programs {
   network: string;
   /** The relay between sandboxes and the network. */
   relay: string;
+  /** What starts the children. */
+  spawner: string;
 }
 
 const SOURCES = {
   child: ['./entry/main.ts', 'child.mjs', 'esm'],
   network: ['./entry/network/network.ts', 'network.cjs', 'cjs'],
   relay: ['./egress/relay-main.ts', 'relay.mjs', 'esm'],
+  spawner: ['./spawner/main.ts', 'spawner.mjs', 'esm'],
 } as const;
 
 /** Writes the programs, so that their processes neither strip types nor read the workspace. @returns their paths */

@@ -1,20 +1,22 @@
 import { totalmem } from 'node:os';
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
-import { type Child, startChild } from './child-process.ts';
+import { type Child, createChild } from './child-process.ts';
 import type { Egress } from './egress/relay-process.ts';
 import { createFrameParser } from './frame-parser.ts';
 import { createIdleProcesses } from './idle-processes.ts';
 import type { Materialise } from './packages/materialise.ts';
-import { createPool } from './pool.ts';
+import { createPool, type Fresh } from './pool.ts';
 import type { Host, Result, Task } from './port.ts';
 import type { CallFrame } from './protocol.ts';
 import type { Slot, Slots } from './slots.ts';
+import type { Spawner } from './spawner/spawner.ts';
 import type { Tier } from './tiers/tier.ts';
 import { createTurns } from './turns.ts';
 
 export interface SandboxProcessesOptions {
   tier: Tier;
+  spawner: Spawner;
   slots: Slots;
   egress: Egress;
   materialise: Materialise;
@@ -102,6 +104,7 @@ function frameOf(proc: SandboxProcess, task: Task): CallFrame {
 
 export function createSandboxProcesses({
   tier,
+  spawner,
   slots,
   egress,
   materialise,
@@ -115,6 +118,7 @@ export function createSandboxProcesses({
   const busy = new Set<SandboxProcess>();
   /** Processes that have not ended yet, used or not. */
   const alive = new Set<Child>();
+  const starting = new Set<Promise<Fresh>>();
   const byChild = new WeakMap<Child, SandboxProcess>();
   let closed = false;
 
@@ -129,26 +133,43 @@ export function createSandboxProcesses({
     },
   });
 
+  /** A new process in a slot of its own. */
+  async function spawn(warm: boolean): Promise<Fresh> {
+    const slot = slots.create();
+    egress.open(slot);
+    const release = () => {
+      egress.close(slot);
+      slots.remove(slot);
+    };
+    let child: Child;
+    try {
+      const started = await spawner.spawn(tier.command(slot, { warm }));
+      child = createChild({ started, tier, slot, clock, turns, parser });
+    } catch (error) {
+      release();
+      throw error;
+    }
+    alive.add(child);
+    child.ready.then(
+      () => byChild.has(child) || idle.add(child),
+      () => {},
+    );
+    child.ended.then(() => {
+      alive.delete(child);
+      idle.remove(child);
+      release();
+    });
+    return { child, slot };
+  }
+
   const pool = createPool({
     target,
     clock,
     log,
     spawn(warm) {
-      const slot = slots.create();
-      egress.open(slot);
-      const child = startChild({ tier, slot, warm, clock, turns, parser });
-      alive.add(child);
-      child.ready.then(
-        () => byChild.has(child) || idle.add(child),
-        () => {},
-      );
-      child.ended.then(() => {
-        alive.delete(child);
-        idle.remove(child);
-        egress.close(slot);
-        slots.remove(slot);
-      });
-      return { child, slot };
+      const started = spawn(warm).finally(() => starting.delete(started));
+      starting.add(started);
+      return started;
     },
   });
 
@@ -296,10 +317,10 @@ export function createSandboxProcesses({
       idle.close();
       pool.close();
       processes.clear();
-      // One may have been on its way when this began.
-      while (alive.size > 0) {
+      while (alive.size + starting.size > 0) {
         for (const child of alive) child.kill('aborted', 'The platform is stopping.');
-        await Promise.all([...alive].map(({ ended }) => ended));
+        await Promise.allSettled([...alive].map(({ ended }) => ended));
+        await Promise.allSettled(starting);
       }
       await parser.close();
     },

@@ -13,6 +13,7 @@ import { createReadableFiles } from './readable-files.ts';
 import { writePrograms } from './runtime-files.ts';
 import { selfTest } from './self-test.ts';
 import { createSlots } from './slots.ts';
+import { createSpawner } from './spawner/spawner.ts';
 import { createSupervisor } from './supervisor.ts';
 import { chooseTier, type Isolation, IsolationUnavailable } from './tiers/choose.ts';
 import { removeLeftovers } from './tiers/launcher-leftovers.ts';
@@ -75,6 +76,7 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
     log,
     metrics,
   });
+  const spawner = createSpawner({ program: programs.spawner, directory: slots.shared, log });
   /** Of the tiers that were tried. */
   const opened: OpenPackager[] = [];
   try {
@@ -90,7 +92,7 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
       });
       opened.push(packager);
       const { materialise } = packager;
-      const tried = createSupervisor({ ...options, tier, slots, egress, materialise, pool });
+      const tried = createSupervisor({ ...options, tier, spawner, slots, egress, materialise, pool });
       const [failed, jailFailed] = await Promise.all([selfTest(tried, codeAllowNetworks), packager.check()]);
       const failure = failed ?? jailFailed;
       if (failure === undefined) return { executor: tried };
@@ -102,12 +104,14 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
     const close = async () => {
       await executor.close();
       await closePackager();
+      await spawner.close();
       await egress.dispose();
       slots.close();
     };
     return { executor: { ...executor, close }, packager };
   } catch (error) {
     for (const { close } of opened) await close();
+    await spawner.close();
     await egress.dispose();
     slots.close();
     throw error;

@@ -1,4 +1,3 @@
-import type { ChildProcess } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import type { LogLine } from '@wellspring/component/program/program-types';
 import { LIMITS } from '@wellspring/contract/limits';
@@ -24,12 +23,12 @@ const insideOnly = (text: string) => text.replaceAll(process.execPath, 'node');
  * @returns gives the last text of stderr
  */
 export function captureStreams(
-  { stdout, stderr }: Pick<ChildProcess, 'stdout' | 'stderr'>,
+  { stdout, stderr }: Record<'stdout' | 'stderr', Readable>,
   { clock, onText, onLine }: CaptureOptions,
 ): () => string {
   let tail = '';
-  const capture = (stream: Readable | null, level: 'info' | 'error') =>
-    stream?.setEncoding('utf8').on('data', (text: string) => {
+  const capture = (stream: Readable, level: 'info' | 'error') =>
+    stream.setEncoding('utf8').on('data', (text: string) => {
       if (level === 'error') tail = (tail + text).slice(-MAX_STDERR_CHARS);
       if (!onText(text.length)) return;
       // Lines that are dropped are not even looked for: a chunk may hold tens of thousands.

@@ -1,7 +1,5 @@
-import { spawn } from 'node:child_process';
-import { chmodSync, closeSync, existsSync, openSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { killTree } from '../process-tree.ts';
 import { WARM } from '../protocol.ts';
 import { isEnterable } from '../readable-files.ts';
 import { seccompFilter } from '../seccomp.ts';
@@ -106,22 +104,18 @@ export function createBubblewrapTier({ programs, directory, readable, packages, 
     name: 'bubblewrap',
     visible: () => ({ app: ROOT.app, egress: ROOT.egress }),
     visiblePackages: PACKAGES,
-    kill: killTree,
-    spawn(slot, { warm }) {
-      const seccomp = openSync(filter, 'r');
+    command(slot, { warm }) {
       const binds = ['--ro-bind', slot.app, ROOT.app, '--ro-bind', slot.egress, ROOT.egress];
-      const args = [...root, ...binds, '--remount-ro', '/', '--chdir', ROOT.app, '--seccomp', '4', '--'];
-      const child = spawn(bwrap, [...args, ...command, ...(warm ? [WARM] : [])], {
+      const last = ['--remount-ro', '/', '--chdir', ROOT.app, '--seccomp', '4', '--'];
+      return {
+        file: bwrap,
+        args: [...root, ...binds, ...last, ...command, ...(warm ? [WARM] : [])],
         ...userOf(slot),
-        // A group of its own: Ctrl-C in a terminal, meant for the platform, does not end runs under way.
-        detached: true,
         env: {},
         cwd: '/',
-        stdio: ['ignore', 'pipe', 'pipe', 'pipe', seccomp],
-      });
-      // spawn() has passed it on by the time it returns.
-      closeSync(seccomp);
-      return child;
+        input: filter,
+        killMethod: 'tree',
+      };
     },
   };
 }

@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
 import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
-import { childrenOf } from '../process-tree.ts';
 import { descendants, isAlive, isSandboxed, startPlatform, uidsOf } from '../processes.fixture.ts';
 import { openSandbox, TIERS, values } from '../sandbox.fixture.ts';
+import { childrenOf } from '../spawner/process-tree.ts';
 import { provideLauncher } from './compile-launcher.ts';
 
 const SETCAP = ['/usr/sbin/setcap', '/sbin/setcap'].find(existsSync);

@@ -1,4 +1,4 @@
-import { execFileSync, spawn } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import { chmodSync, chownSync, linkSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { WARM } from '../protocol.ts';
@@ -94,34 +94,25 @@ export function createLauncherTier({ programs, directory, readable, heapMb, cach
     name: 'launcher',
     visible: () => ({ app: ROOT.app, egress: ROOT.egress }),
     visiblePackages: undefined,
-    // The launcher ends the child, whom only root may signal, and removes its files.
-    kill: (child) => void child.kill('SIGTERM'),
     relaysStops: true,
     endedFor: (exitCode) =>
       exitCode === EXIT_TMP_LIMIT
         ? `The code put more than ${tmpBytes / 1024 / 1024} MB or ${tmpInodes} files into its temporary directory.`
         : undefined,
-    spawn(slot, { warm }) {
+    command(slot, { warm }) {
       if (slot.uid === undefined) {
         throw new TierUnavailable('The launcher needs user ids that this user namespace does not map.');
       }
       furnish(slot);
-      const args = [
-        'run',
-        `root=${slot.path}`,
-        `uid=${slot.uid}`,
-        ...constant,
-        '--',
-        ...command,
-        ...(warm ? [WARM] : []),
-      ];
-      return spawn(launcher, args, {
-        // A group of its own: Ctrl-C in a terminal, meant for the platform, does not end runs under way.
-        detached: true,
+      const options = [`root=${slot.path}`, `uid=${slot.uid}`, ...constant];
+      return {
+        file: launcher,
+        args: ['run', ...options, '--', ...command, ...(warm ? [WARM] : [])],
         env: childEnvironment(ROOT.app, ROOT.tmp),
         cwd: '/',
-        stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
-      });
+        // The launcher ends the child, whom only root may signal, and removes its files.
+        killMethod: 'SIGTERM',
+      };
     },
   };
 }

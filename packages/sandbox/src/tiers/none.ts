@@ -1,4 +1,3 @@
-import { spawn } from 'node:child_process';
 import { chownSync, existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { SOCKET_NAME } from '../egress/relay-process.ts';
@@ -37,8 +36,7 @@ export function createPlainTier({ programs, readable, packages, heapMb }: TierOp
     name: 'none',
     visible: ({ app, egress }) => ({ app, egress }),
     visiblePackages: packages,
-    kill: (child) => void child.kill('SIGKILL'),
-    spawn(slot, { warm }) {
+    command(slot, { warm }) {
       const { app, egress, tmp } = slot;
       const user = userOf(slot);
       if (user) chownSync(tmp, user.uid, user.gid);
@@ -54,14 +52,7 @@ export function createPlainTier({ programs, readable, packages, heapMb }: TierOp
       if (warm) command.push(WARM);
       const [file = '', ...args] =
         SETPRIV === undefined ? command : [SETPRIV, '--pdeathsig', 'KILL', '--', ...command];
-      return spawn(file, args, {
-        ...user,
-        // A group of its own: Ctrl-C in a terminal, meant for the platform, does not end runs under way.
-        detached: true,
-        cwd: app,
-        env: childEnvironment(app, tmp),
-        stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
-      });
+      return { file, args, ...user, cwd: app, env: childEnvironment(app, tmp), killMethod: 'SIGKILL' };
     },
   };
 }

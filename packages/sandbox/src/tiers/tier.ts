@@ -1,7 +1,7 @@
-import type { ChildProcess } from 'node:child_process';
 import type { ReadableFiles } from '../readable-files.ts';
 import type { Programs } from '../runtime-files.ts';
 import type { Slot } from '../slots.ts';
+import type { Command } from '../spawner/messages.ts';
 
 export type TierName = 'bubblewrap' | 'launcher' | 'none';
 
@@ -9,13 +9,11 @@ export type TierName = 'bubblewrap' | 'launcher' | 'none';
 export interface Tier {
   readonly name: TierName;
   /**
-   * Starts a child that speaks frames on stdio[3]. Its code is put into `slot.app` later.
-   * Descriptors: 0 nothing, 1 and 2 pipes, 3 the frames.
+   * Prepares the slot for a child that speaks frames on descriptor 3. Its code is put into `slot.app` later.
    * @param options.warm see WARM
+   * @returns how to start the child, and how to kill it with everything that belongs to it
    */
-  spawn(slot: Slot, options: { warm: boolean }): ChildProcess;
-  /** Ends a child and everything that belongs to it, at once. */
-  kill(child: ChildProcess): void;
+  command(slot: Slot, options: { warm: boolean }): Command;
   /**
    * The tier stops and continues the process that runs Node itself, when the process that it started gets SIGTSTP and
    * SIGCONT; otherwise the platform signals that process.

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { basename, dirname } from 'node:path';
-import { killTree } from '../../process-tree.ts';
+import { killTree } from '../../spawner/process-tree.ts';
 import { JAIL_NODE_FLAGS, JAILED, jailBinaries, libraries, lowerPriority } from './binaries.ts';
 import { JAIL_LIMITS, JAIL_USAGE, type Jail, type JailOptions, withLimits } from './jail.ts';
 

@@ -36,7 +36,11 @@ function signal(pid: number, name: NodeJS.Signals): void {
  * others meanwhile. A bubblewrap that is killed alone while it starts may leave a child that waits for it for ever and
  * holds its pipes.
  */
-export function killTree({ pid, exitCode, signalCode }: ChildProcess): void {
+export function killTree({
+  pid,
+  exitCode,
+  signalCode,
+}: Pick<ChildProcess, 'pid' | 'exitCode' | 'signalCode'>): void {
   // The id of one that has ended may belong to another process.
   if (pid !== undefined && exitCode === null && signalCode === null) killWithChildren(pid);
 }

@@ -3,9 +3,9 @@ import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
+import { descendants, isAlive } from '../processes.fixture.ts';
+import { TIERS } from '../sandbox.fixture.ts';
 import { killTree } from './process-tree.ts';
-import { descendants, isAlive } from './processes.fixture.ts';
-import { TIERS } from './sandbox.fixture.ts';
 
 const ROOT = ['--ro-bind', '/usr', '/usr', '--ro-bind', '/lib', '/lib', '--ro-bind-try', '/lib64', '/lib64'];
 const ARGS = [

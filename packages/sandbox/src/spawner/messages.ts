@@ -1,0 +1,27 @@
+/** How to start a process. Its descriptors: 0 nothing, 1 and 2 its output, 3 the frames, 4 the input. */
+export interface Command {
+  file: string;
+  args: string[];
+  cwd: string;
+  env: Record<string, string>;
+  uid?: number;
+  gid?: number;
+  /** File that the process gets opened for reading. */
+  input?: string;
+  /** How it is killed: SIGKILL to it and all its descendants, or one signal to itself. */
+  killMethod: 'tree' | 'SIGTERM' | 'SIGKILL';
+}
+
+/** From the platform to the spawner. */
+export type Order = { type: 'spawn'; id: number; command: Command } | { type: 'kill'; id: number };
+
+/** From the spawner to the platform. */
+export type Report =
+  | { type: 'started'; id: number; pid: number }
+  | { type: 'failed'; id: number; message: string }
+  | { type: 'exited'; id: number; exitCode: number | null; signal: NodeJS.Signals | null };
+
+/** Descriptors 1, 2 and 3 of a process: connections from the spawner to the platform, which begin with this line. */
+export const STREAMS = ['stdout', 'stderr', 'frames'] as const;
+export type StreamName = (typeof STREAMS)[number];
+export const streamHeader = (token: string, id: number, name: StreamName) => `${token} ${id} ${name}\n`;

@@ -1,0 +1,165 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync } from 'node:fs';
+import type { Socket } from 'node:net';
+import { join } from 'node:path';
+import type { Log } from '@wellspring/core/log';
+import { type Command, type Order, type Report, STREAMS, type StreamName } from './messages.ts';
+import { killTree } from './process-tree.ts';
+import { acceptStreams } from './streams.ts';
+
+/** A process that the spawner has started. */
+export interface SpawnedProcess extends Readonly<Record<StreamName, Socket>> {
+  readonly pid: number;
+  /** Resolves when it has ended and its streams are closed, which they are only after they were read. */
+  readonly ended: Promise<Exit>;
+  /** Kills it by the method of its command. */
+  kill(): void;
+}
+
+export interface Exit {
+  exitCode: number | null;
+  signal: NodeJS.Signals | null;
+}
+
+/**
+ * Starts processes from a small process of its own. A fork takes time in proportion to the memory of the process that
+ * forks, which does nothing else meanwhile: 40 ms with 450 MB, 4 ms with 50 MB have been measured.
+ */
+export interface Spawner {
+  /** @throws Error when the program cannot be started, or the spawner is closed or ends */
+  spawn(command: Command): Promise<SpawnedProcess>;
+  /** Kills its processes. */
+  close(): Promise<void>;
+}
+
+export interface SpawnerOptions {
+  /** Path of the spawner's program. */
+  program: string;
+  /** For its socket. */
+  directory: string;
+  log: Log;
+}
+
+interface Entry {
+  pid?: number;
+  streams: Partial<Record<StreamName, Socket>>;
+  resolve(started: SpawnedProcess): void;
+  reject(error: Error): void;
+  exited: PromiseWithResolvers<Exit>;
+}
+
+/** It holds no data. */
+const HEAP_MB = 64;
+const ENDED = 'The process that starts others has ended.';
+const CLOSED = 'the sandbox is closed';
+
+const closeOf = (stream: Socket) => new Promise<void>((resolve) => stream.once('close', () => resolve()));
+
+export function createSpawner({ program, directory, log }: SpawnerOptions): Spawner {
+  const entries = new Map<number, Entry>();
+  const token = randomBytes(16).toString('hex');
+  // Only this user may enter it.
+  const path = join(mkdtempSync(join(directory, 'sp-')), 's');
+  let lastId = 0;
+  let closed = false;
+  let running: ChildProcess | undefined;
+  let ended: Promise<void> = Promise.resolve();
+
+  const send = (order: Order) => void running?.send(order, () => {});
+
+  const server = acceptStreams({
+    path,
+    token,
+    onStream(stream, id, name) {
+      const entry = entries.get(id);
+      if (!entry || entry.streams[name]) return void stream.destroy();
+      entry.streams[name] = stream;
+      settle(id, entry);
+    },
+  });
+
+  /** Its streams and the report of its start arrive in any order. */
+  function settle(id: number, { pid, streams, resolve, exited }: Entry): void {
+    const { stdout, stderr, frames } = streams;
+    if (pid === undefined || !stdout || !stderr || !frames) return;
+    const closes = [stdout, stderr, frames].map(closeOf);
+    resolve({
+      ...{ pid, stdout, stderr, frames },
+      ended: Promise.all([exited.promise, ...closes]).then(([exit]) => exit),
+      kill: () => entries.has(id) && send({ type: 'kill', id }),
+    });
+  }
+
+  function fail({ pid, streams, reject, exited }: Entry, message: string): void {
+    if (pid !== undefined) killTree({ pid, exitCode: null, signalCode: null });
+    for (const name of STREAMS) streams[name]?.destroy();
+    reject(new Error(message));
+    exited.resolve({ exitCode: null, signal: 'SIGKILL' });
+  }
+
+  function receive(report: Report): void {
+    const { id } = report;
+    const entry = entries.get(id);
+    if (!entry) return;
+    if (report.type === 'started') {
+      entry.pid = report.pid;
+      settle(id, entry);
+      return;
+    }
+    entries.delete(id);
+    if (report.type === 'failed') fail(entry, report.message);
+    else entry.exited.resolve(report);
+  }
+
+  function start(): ChildProcess {
+    const child = spawn(process.execPath, [`--max-old-space-size=${HEAP_MB}`, program, path, token], {
+      // A group of its own, like its processes.
+      detached: true,
+      cwd: '/',
+      env: {},
+      stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+    });
+    let stderr = '';
+    child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+      stderr = (stderr + text).slice(-2048);
+    });
+    child.on('message', receive);
+    ended = new Promise((resolve) => {
+      const over = (error?: Error) => {
+        if (running === child) {
+          running = undefined;
+          const message = error?.message ?? (stderr.trim() || ENDED);
+          // Nobody tells any more how its processes end.
+          for (const entry of entries.values()) fail(entry, closed ? CLOSED : message);
+          entries.clear();
+          if (!closed) log.error({ error: message }, 'sandbox.spawner_ended');
+        }
+        resolve();
+      };
+      child.once('error', over);
+      child.once('exit', () => over());
+    });
+    return child;
+  }
+
+  return {
+    async spawn(command) {
+      await server.listening;
+      if (closed) throw new Error(CLOSED);
+      running ??= start();
+      lastId += 1;
+      const id = lastId;
+      return new Promise((resolve, reject) => {
+        entries.set(id, { streams: {}, resolve, reject, exited: Promise.withResolvers() });
+        send({ type: 'spawn', id, command });
+      });
+    },
+    async close() {
+      closed = true;
+      if (running?.connected) running.disconnect();
+      await ended;
+      await server.close();
+    },
+  };
+}
