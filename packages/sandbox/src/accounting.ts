@@ -2,27 +2,27 @@ import { closeSync, openSync, readdirSync, readFileSync, readSync, writeFileSync
 import { getPriority, setPriority } from 'node:os';
 import { childrenOf } from './spawner/process-tree.ts';
 
-/** What the kernel says of a process. Nothing here comes from the process itself. */
+/** Figures of the kernel about a process. None comes from the process itself. */
 export interface Account {
   /**
-   * Processor time since its start, of all its threads, in ms. Never decreases. The main thread's part is exact, the
-   * others' part is that of the last sample; what a sample adds later is not lost, as long as the sums are compared.
+   * Processor time of all threads since the start, in ms. Never decreases. The main thread's part is exact; the part of
+   * the other threads is that of the last sample.
    */
   cpuMs(): number;
-  /** Looks anew; undefined when the process has ended. */
+  /** Current figures; undefined if the process has ended. */
   sample(): Sample | undefined;
   /** Bytes of memory that are not shared with other processes. */
   privateBytes(): number | undefined;
-  /** Stops it until `resume`. @returns false when it has ended, or the platform may not signal it */
+  /** Stops it until `resume`. @returns false if it has ended, or the platform must not signal it */
   stop(): boolean;
   resume(): void;
-  /** Host id of the process that runs Node. */
+  /** Process id of Node on the host. */
   readonly pid: number;
   close(): void;
 }
 
 export interface Sample {
-  /** With what is swapped out, and the page tables: reading untouched memory costs nothing else. */
+  /** Includes swapped memory and page tables, which are the only cost of reading untouched memory. */
   residentBytes: number;
   threads: number;
 }
@@ -30,35 +30,32 @@ export interface Sample {
 const PAGE_BYTES = 4096;
 /** USER_HZ, the unit of /proc/<pid>/stat, is 100 on every platform that Node runs on. */
 const TICK_MS = 10;
-/**
- * Priority of user code (nice value), below that of the platform. When processors are scarce, one of its threads gets a
- * third of a platform's.
- */
+/** Nice value of user code. Under load, one of its threads gets a third of the time of a platform thread. */
 const NICE = Math.min(getPriority() + 5, 19);
 
-/** Lowers the priority of a process that was just started, and of all that it will start. */
+/** Lowers the priority of a new process and of all that it will start. */
 export function lowerPriority(pid: number): void {
   try {
     setPriority(pid, NICE);
-    // A session is a scheduling group of its own where the kernel groups automatically; the group has a priority, too.
+    // With autogrouping, a session is a scheduling group with its own priority.
     writeFileSync(`/proc/${pid}/autogroup`, String(NICE));
   } catch {
-    // It has ended, or the kernel does not group.
+    // The process has ended, or the kernel has no autogrouping.
   }
 }
 
 /**
- * Opens the account of the process that runs Node: `pid` itself, or the last of a chain of only children (bubblewrap
- * starts it). Its main thread has to be there: call this when the child has said that it is ready.
- * @param relayed stops are asked of `outerPid`; see Tier
- * @returns undefined where there is no /proc, or when the process has ended
+ * Opens the account of the process that runs Node: `outerPid` itself, or the last of a chain of only children
+ * (started by bubblewrap). Call it after the child has reported that it is ready.
+ * @param relayed signals to stop are sent to `outerPid`; see Tier
+ * @returns undefined without /proc, or if the process has ended
  */
 export function openAccount(outerPid: number | undefined, relayed = false): Account | undefined {
   const pid = innermost(outerPid);
   if (pid === undefined) return undefined;
   let schedstat: number;
   try {
-    // Held open, the file stays that of this process, even if its id is used again.
+    // An open file refers to this process even after its id is reused.
     schedstat = openSync(`/proc/${pid}/schedstat`, 'r');
   } catch {
     return undefined;
@@ -75,7 +72,7 @@ export function openAccount(outerPid: number | undefined, relayed = false): Acco
       const length = readSync(schedstat, buffer, 0, buffer.length, 0);
       mainMs = Math.max(mainMs, leadingNumber(buffer, length) / 1e6);
     } catch {
-      // It has ended: what was read last stands.
+      // The process has ended: the last value stays.
     }
   }
 
@@ -115,7 +112,7 @@ export function openAccount(outerPid: number | undefined, relayed = false): Acco
   };
 }
 
-/** Each call reads one: without making a text of it. */
+/** Parses without creating a string, since each call needs it. */
 function leadingNumber(digits: Uint8Array, length: number): number {
   let number = 0;
   for (let i = 0; i < length; i += 1) {
@@ -130,7 +127,7 @@ function leadingNumber(digits: Uint8Array, length: number): number {
 function readStat(pid: number): (Sample & { cpuMs: number }) | undefined {
   const text = read(`/proc/${pid}/stat`);
   if (text === undefined) return undefined;
-  // The name of the program may contain anything.
+  // The name of the program may contain spaces and parentheses.
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
   return {
     cpuMs: (Number(fields[11]) + Number(fields[12])) * TICK_MS,
@@ -139,7 +136,7 @@ function readStat(pid: number): (Sample & { cpuMs: number }) | undefined {
   };
 }
 
-/** Memory of a process that its resident size leaves out; see proc(5). */
+/** Memory that is not part of the resident size; see proc(5). */
 function unseenBytes(pid: number): number {
   const status = read(`/proc/${pid}/status`) ?? '';
   return [...status.matchAll(/^Vm(?:PTE|Swap):\s+(\d+) kB$/gm)].reduce(
@@ -148,7 +145,7 @@ function unseenBytes(pid: number): number {
   );
 }
 
-/** Threads that were started before `lowerPriority` took effect have kept their priority. */
+/** Threads that started before `lowerPriority` took effect kept their priority. */
 function ensurePriority(pid: number): void {
   try {
     for (const thread of readdirSync(`/proc/${pid}/task`)) setPriority(Number(thread), NICE);

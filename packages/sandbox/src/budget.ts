@@ -1,16 +1,16 @@
 import { LIMITS } from '@wellspring/contract/limits';
 
 const MAX_LOG_LINES = 2000;
-/** Of all lines: they are stored as one row. */
+/** All lines of a call together: they are stored as one row. */
 const MAX_LOG_CHARS = 2 * 1024 * 1024;
 const MAX_FAULTS = 100;
 
-/** What one call may do. Everything is counted before it is done. */
+/** Limits of one call's output. Everything is counted before it is passed on. */
 export interface Budget {
-  /** @returns what was exceeded, for which the process has to end */
+  /** @returns the exceeded limit, for which the process has to end */
   spend(bytes: number): string | undefined;
   emit(): string | undefined;
-  /** Whether a log line is taken; with `last` no further one will be. */
+  /** Whether to accept a log line. After `last` none is accepted. */
   line(chars: number): 'take' | 'last' | 'drop';
   fault(): boolean;
   /** The first reply counts. */

@@ -1,63 +1,18 @@
 import type { LogLine, ThrownError } from '@wellspring/component/program/program-types';
 import { LIMITS } from '@wellspring/contract/limits';
-import type { Clock } from '@wellspring/core/clock';
 import { type Budget, createBudget } from './budget.ts';
+import type { Child, ChildOptions, Reason } from './child.ts';
 import { createChildUsage } from './child-usage.ts';
 import { createDeadline } from './deadline.ts';
 import { createFrameChannel } from './frame-channel.ts';
-import type { FrameParser } from './frame-parser.ts';
 import { type ChildMessage, maxFrameBytes } from './frame-schema.ts';
 import type { Host, Result } from './port.ts';
-import { type CallFrame, type EndFrame, encodeFrame, FRAME } from './protocol.ts';
-import type { Slot } from './slots.ts';
-import type { SpawnedProcess } from './spawner/spawner.ts';
+import { type EndFrame, encodeFrame, FRAME } from './protocol.ts';
 import { captureStreams } from './standard-streams.ts';
-import type { Tier } from './tiers/tier.ts';
-import type { Turns } from './turns.ts';
 
-type Reason = Extract<Result, { ok: false }>['reason'];
-
-/** One process that holds user code. It carries out one call at a time; further ones wait inside of it, in order. */
-export interface Child {
-  /** Resolves when it can take calls. @throws Error when it ended before */
-  ready: Promise<void>;
-  /** @param done gets undefined when the process ended before the call was begun: it may be made again elsewhere */
-  call(
-    frame: CallFrame,
-    host: Host,
-    options: { timeoutMs: number; signal?: AbortSignal },
-    done: (result: Result | undefined) => void,
-  ): void;
-  /** False: it has ended, or must not be used again. */
-  readonly usable: boolean;
-  /** Whose code it runs: owners share the time that the platform takes for the frames of their processes. */
-  owner: string;
-  /** Ends the process when it has more of something than it may have. Resolves when that was looked at. */
-  check(): Promise<void>;
-  /**
-   * Stops the process until its next call, so that it uses no processor time.
-   * @returns whether it is stopped: not while a call is under way, nor where the platform may not signal it
-   */
-  freeze(): boolean;
-  /** Bytes of memory that are its own, while the kernel tells. */
-  privateBytes(): number | undefined;
-  /** Ends it at once; a call under way ends with this reason. */
-  kill(reason: Reason, message: string): void;
-  ended: Promise<void>;
-}
-
-export interface ChildOptions {
-  started: SpawnedProcess;
-  tier: Tier;
-  slot: Slot;
-  clock: Clock;
-  turns: Turns;
-  parser: FrameParser;
-}
-
-/** What a process may send while no call is under way; it is dropped. */
+/** Bytes that a process may send between calls; they are dropped. */
 const MAX_LATE_BYTES = 256 * 1024;
-/** From the end of its frames to the end of the process, when it ends by itself: files may have to be removed. */
+/** Time from closing the frame connection to the end of a process that exits by itself, including file removal. */
 const EXIT_MS = 3000;
 const ABORTED = 'The call was aborted.';
 
@@ -74,7 +29,7 @@ interface Call {
   host: Host;
   timeoutMs: number;
   isDefine: boolean;
-  /** performance.now() when its turn came; 0 before. */
+  /** `performance.now()` at which it began; 0: it waits. */
   began: number;
   budget: Budget;
   aborted: boolean;
@@ -84,24 +39,24 @@ interface Call {
 export function createChild({ started, tier, slot, clock, turns, parser }: ChildOptions): Child {
   const socket = started.frames;
   const usage = createChildUsage(tier, slot, started.pid);
-  /** In the order in which the process carries them out; the first one is under way. */
+  /** In order of execution; the first one is the current call. */
   const calls: Call[] = [];
   let call: Call | undefined;
   let usable = true;
   let spoiled = false;
   let frozen = false;
   let checking = false;
-  /** Asked for while a look was under way, which may have seen less than there is now. */
+  /** A check was requested during another one, whose figures may be outdated. */
   let checkAgain = false;
   let lateBytes = 0;
   let killed: { reason: Reason; message: string } | undefined;
   const timeout = createDeadline(() => {
-    if (call) kill('timeout', `It took longer than ${call.timeoutMs / 1000} s.`);
+    if (call) kill('timeout', `The call took longer than ${call.timeoutMs / 1000} s.`);
   });
   const ready = Promise.withResolvers<void>();
   ready.promise.catch(() => {});
 
-  /** The turn of a call begins when the one before it has ended. */
+  /** Begins the next call, after the previous one has ended. */
   function begin(): void {
     call = calls[0];
     if (!call) return;
@@ -114,8 +69,8 @@ export function createChild({ started, tier, slot, clock, turns, parser }: Child
     timeout.set(call.began + call.timeoutMs, call.began);
   }
 
-  /** Durations of the call under way. */
-  function spent(): { durationMs: number; cpuMs: number } {
+  /** Durations of the current call. */
+  function measure(): { durationMs: number; cpuMs: number } {
     const durationMs = call ? performance.now() - call.began : 0;
     return { durationMs, cpuMs: usage.takeCpuMs(durationMs) };
   }
@@ -133,7 +88,7 @@ export function createChild({ started, tier, slot, clock, turns, parser }: Child
   function fail(reason: Reason, message: string): void {
     if (calls.length === 0) return;
     const error: ThrownError = { name: NAMES[reason] ?? 'Error', message, stack: '' };
-    finish({ ok: false, reason, error, ...spent() });
+    finish({ ok: false, reason, error, ...measure() });
   }
 
   function kill(reason: Reason, message: string): void {
@@ -143,11 +98,11 @@ export function createChild({ started, tier, slot, clock, turns, parser }: Child
     fail(reason, message);
     timeout.close();
     started.kill();
-    // Of what is on its way nothing is taken any more.
+    // Discards data in transit.
     socket.destroy();
   }
 
-  /** Bytes that arrived from the process, whatever they mean. */
+  /** Counts bytes that arrived from the process. */
   function charge(bytes: number): void {
     if (killed) return;
     if (call) {
@@ -159,7 +114,7 @@ export function createChild({ started, tier, slot, clock, turns, parser }: Child
     if (lateBytes > MAX_LATE_BYTES) kill('protocol', 'The code sent too much after the end of its run.');
   }
 
-  /** @returns whether further lines of this run are taken */
+  /** @returns whether further lines of this run are accepted */
   function log({ level, msg, ts }: LogLine): boolean {
     if (!call) return false;
     const line = call.budget.line(msg.length);
@@ -175,7 +130,7 @@ export function createChild({ started, tier, slot, clock, turns, parser }: Child
     ready.resolve();
   }
 
-  /** Emits, log lines and the like that come between calls are dropped. */
+  /** Drops emits, log lines and other output between calls. */
   function receive(message: ChildMessage): void {
     if (killed) return;
     if (message.type === 'ready') becomeReady();
@@ -183,7 +138,7 @@ export function createChild({ started, tier, slot, clock, turns, parser }: Child
       spoiled = true;
       if (!call) kill('aborted', 'An error escaped from the code.');
     } else if (call) act(message, call);
-    // The child's program sends one end for each call: one of the two was forged.
+    // The child's program sends one end per call: one of the two was forged.
     else if (message.type === 'end') kill('protocol', 'The process of the code sent an end without a call.');
   }
 
@@ -213,8 +168,8 @@ export function createChild({ started, tier, slot, clock, turns, parser }: Child
   }
 
   function end({ ok, error, reason, definition }: EndFrame): void {
-    const times = spent();
-    // What waits behind this call has begun in there, perhaps, but nobody has heard of it yet.
+    const times = measure();
+    // The next call may have begun in the process, but nothing of its output was accepted.
     if (spoiled) usable = false;
     if (ok) finish({ ok: true, ...times, ...(definition ? { definition } : {}) });
     else finish({ ok: false, ...times, error: error!, reason: reason ?? 'thrown' });
@@ -231,7 +186,7 @@ export function createChild({ started, tier, slot, clock, turns, parser }: Child
     onMessage: receive,
     onViolation: (what) => kill('protocol', `The process of the code sent ${what}.`),
   });
-  // Without its frames a process is of no use, even if it lives on.
+  // Without the connection the process cannot be used, even if it is alive.
   socket.on('close', () => {
     const late = setTimeout(() => kill('crash', 'The process of the code closed its connection.'), EXIT_MS);
     ended.finally(() => clearTimeout(late));
@@ -247,12 +202,12 @@ export function createChild({ started, tier, slot, clock, turns, parser }: Child
   });
 
   const ended = started.ended.then(async ({ exitCode, signal }) => {
-    // What it sent before its end still counts.
+    // Frames that were sent before the end still count.
     await channel.drained();
     channel.close();
     usable = false;
     const how = signal ?? `exit code ${exitCode}`;
-    ready.reject(new Error(`the sandbox ended before it was ready (${how}): ${stderrTail().trim()}`));
+    ready.reject(new Error(`The sandbox ended before it was ready (${how}): ${stderrTail().trim()}`));
     const isMemory = /heap out of memory|Allocation failed/.test(stderrTail());
     const limit = tier.endedFor?.(exitCode);
     if (limit !== undefined) fail('limit', limit);
@@ -263,7 +218,7 @@ export function createChild({ started, tier, slot, clock, turns, parser }: Child
     usage.close();
   });
 
-  async function look(): Promise<void> {
+  async function checkUsage(): Promise<void> {
     const excess = usable ? await usage.findExcess(call?.timeoutMs) : undefined;
     if (excess) kill(excess.reason, excess.message);
   }
@@ -289,7 +244,7 @@ export function createChild({ started, tier, slot, clock, turns, parser }: Child
       checking = true;
       do {
         checkAgain = false;
-        await look();
+        await checkUsage();
       } while (checkAgain);
       checking = false;
     },
@@ -297,7 +252,7 @@ export function createChild({ started, tier, slot, clock, turns, parser }: Child
       if (!usable) return done(undefined);
       const abort = () => {
         made.aborted = true;
-        // One that waits is aborted when its turn comes: those before it are not to suffer.
+        // A waiting call is aborted when it would begin, so that calls before it are not affected.
         if (calls[0] === made) kill('aborted', ABORTED);
       };
       const made: Call = {
@@ -321,7 +276,7 @@ export function createChild({ started, tier, slot, clock, turns, parser }: Child
         usage.resume();
       }
       if (calls.length > 1 && socket.writableCorked === 0) {
-        // Calls made ahead in one turn leave in one write. A process that waits gets its call at once.
+        // Calls queued in one turn of the event loop are sent in one write. The first call is sent immediately.
         socket.cork();
         process.nextTick(uncork);
       }

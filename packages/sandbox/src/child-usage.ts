@@ -3,37 +3,37 @@ import { type Excess, exceeded, tmpExceeded } from './resource-limits.ts';
 import type { Slot } from './slots.ts';
 import type { Tier } from './tiers/tier.ts';
 
-/** What one child uses, as the kernel counts it. Where nothing can be counted, nothing is limited or stopped. */
+/** Resource usage of one child, from the kernel. Without `/proc` nothing is limited or stopped. */
 export interface ChildUsage {
-  /** Begins to count; what was used before is charged to nobody. The process has to be ready. */
+  /** Starts the accounting; earlier usage is not charged. The process has to be ready. */
   begin(): void;
   /**
-   * Processor time in ms since this was asked for the last time. Time that the process uses after the end of a call is
-   * charged to the next one: nothing that it uses is lost, whatever its frames say about ends.
-   * @param durationMs of the call: the answer where nothing can be counted
+   * Processor time in ms since the previous call of this method. Time used after the end of a call is charged to the
+   * next one, so that forged ends hide nothing.
+   * @param durationMs duration of the call: the result without `/proc`
    */
   takeCpuMs(durationMs: number): number;
   /**
-   * Looks at everything that is limited.
-   * @param maxCpuMs of the call under way, since the last take; undefined: there is none
-   * @returns what the process has more of than it may have
+   * Checks all resource limits.
+   * @param maxCpuMs limit of the current call since `takeCpuMs`; undefined: there is no call
+   * @returns the exceeded limit
    */
   findExcess(maxCpuMs: number | undefined): Promise<Excess | undefined>;
-  /** Bytes of memory that are its own, while the kernel tells. */
+  /** Bytes of its unshared memory, if the kernel reports them. */
   privateBytes(): number | undefined;
-  /** Stops the process until `resume`. @returns false where that is not possible */
+  /** Stops the process until `resume`. @returns false if that is not possible */
   stop(): boolean;
   resume(): void;
   close(): void;
 }
 
-/** A call that takes less is not worth a sample of its other threads. */
+/** For shorter calls the other threads are not sampled. */
 const MIN_SAMPLED_MS = 5;
 
-/** @param pid of the process that the tier has started */
+/** @param pid process that the tier has started */
 export function createChildUsage(tier: Tier, slot: Slot, pid: number | undefined): ChildUsage {
   let account: Account | undefined;
-  /** Processor time that is part of a result already. */
+  /** Processor time that earlier results contain. */
   let chargedMs = 0;
   return {
     begin() {
@@ -50,9 +50,12 @@ export function createChildUsage(tier: Tier, slot: Slot, pid: number | undefined
     async findExcess(maxCpuMs) {
       const sample = account?.sample();
       if (!account || !sample) return undefined;
-      // Limited like the duration of the call: threads may use more of it.
+      // The same limit as for the duration, which several threads can exceed earlier.
       if (maxCpuMs !== undefined && account.cpuMs() - chargedMs > maxCpuMs)
-        return { reason: 'timeout', message: `It used more than ${maxCpuMs / 1000} s of processor time.` };
+        return {
+          reason: 'timeout',
+          message: `The call used more than ${maxCpuMs / 1000} s of processor time.`,
+        };
       return exceeded(sample) ?? (await tmpExceeded(tier, slot, account));
     },
     privateBytes: () => account?.privateBytes(),

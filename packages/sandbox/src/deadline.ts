@@ -1,4 +1,4 @@
-/** A time limit that is set anew for each call. Setting it does not touch a timer as long as the limit moves ahead. */
+/** A time limit that is reset for each call. Moving it to a later time does not restart the timer. */
 export interface Deadline {
   /** @param at performance.now() at which it expires */
   set(at: number, now: number): void;
@@ -6,17 +6,17 @@ export interface Deadline {
   close(): void;
 }
 
-/** @param expired called when the time that was set last is over and was not unset */
+/** @param expired called at the time that was set last, unless it was unset */
 export function createDeadline(expired: () => void): Deadline {
   let at = Number.POSITIVE_INFINITY;
   let timer: NodeJS.Timeout | undefined;
-  /** When the timer fires, which is never after `at`. */
+  /** When the timer fires: never later than `at`. */
   let firesAt = Number.POSITIVE_INFINITY;
 
   function start(now: number): void {
     clearTimeout(timer);
     firesAt = at;
-    // The process whose call is limited keeps the event loop alive.
+    // The process of the call keeps the event loop alive.
     timer = setTimeout(fire, Math.max(1, Math.ceil(at - now))).unref();
   }
 

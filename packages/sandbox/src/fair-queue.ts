@@ -1,4 +1,4 @@
-/** A queue whose owners take turns, so that many items of one delay another's by one item at most per turn. */
+/** A queue whose owners take turns: each gets one item per round, however many items another owner has. */
 export interface FairQueue<T> {
   push(owner: string, item: T): void;
   /** The oldest item of the owner whose turn it is. */
@@ -7,7 +7,7 @@ export interface FairQueue<T> {
 }
 
 export function createFairQueue<T>(): FairQueue<T> {
-  /** In the order of their turns; an owner without items is not in it. */
+  /** In order of their turns; only owners with items. */
   const owners = new Map<string, T[]>();
   let size = 0;
   return {

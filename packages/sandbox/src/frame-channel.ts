@@ -5,11 +5,11 @@ import { type ChildMessage, readFrame } from './frame-schema.ts';
 import { ProtocolError } from './protocol.ts';
 import type { Turns } from './turns.ts';
 
-/** The frames that one child sends, in their order, at a pace that leaves time for everybody else. */
+/** Handles the frames of one child in order, within its share of the main thread. */
 export interface FrameChannel {
-  /** Resolves when all that has arrived was handled. */
+  /** Resolves when all received frames were handled. */
   drained(): Promise<void>;
-  /** Nothing is handled any more. */
+  /** Ignores further frames. */
   close(): void;
 }
 
@@ -17,21 +17,21 @@ export interface FrameChannelOptions {
   socket: Socket;
   turns: Turns;
   parser: FrameParser;
-  /** Whom the time for these frames is shared by. */
+  /** Owner whose share of time these frames use. */
   owner(): string;
   maxBytes(type: number): number | undefined;
-  /** Bytes that arrived, complete frame or not. */
+  /** Called for all received bytes, including incomplete frames. */
   onBytes(count: number): void;
   onMessage(message: ChildMessage): void;
-  /** @param what continues "The process of the code sent …" */
+  /** @param what completes "The process of the code sent …" */
   onViolation(what: string): void;
   /** For tests; default: 10 s. */
   maxPartialMs?: number;
 }
 
-/** Frames up to this size are read on the main thread: that takes less than the way to a worker thread and back. */
+/** Frames up to this size are read on the main thread, which is faster than a round trip to a worker thread. */
 const MAX_INLINE_BYTES = 32 * 1024;
-/** A child writes a frame as a whole; one that stays incomplete for longer holds memory for nothing. */
+/** A child writes whole frames; one that stays incomplete for longer only occupies memory. */
 const MAX_PARTIAL_MS = 10_000;
 
 export function createFrameChannel({
@@ -46,7 +46,7 @@ export function createFrameChannel({
   maxPartialMs = MAX_PARTIAL_MS,
 }: FrameChannelOptions): FrameChannel {
   const reader = createFrameReader(maxBytes, onBytes);
-  /** Frames wait for their turn or for the worker thread; meanwhile the socket is paused: back-pressure. */
+  /** Frames wait for their turn or for the worker thread, with the socket paused (back-pressure). */
   let waiting = false;
   let closed = false;
   let partialTimer: NodeJS.Timeout | undefined;
@@ -66,8 +66,10 @@ export function createFrameChannel({
   function refuse(error: unknown): void {
     if (closed) return;
     close();
-    // Anything else is a fault of the platform; nobody but this child must suffer from it.
-    onViolation(error instanceof ProtocolError ? error.message : `what could not be handled (${error})`);
+    // Other errors are faults of the platform; they must affect this child only.
+    onViolation(
+      error instanceof ProtocolError ? error.message : `a frame that could not be handled (${error})`,
+    );
   }
 
   function watchPartial(): void {
@@ -83,7 +85,7 @@ export function createFrameChannel({
       for (;;) {
         if (closed) return false;
         const frame = reader.next();
-        // What `next` told of the bytes may have closed this.
+        // `next` calls `onBytes`, which may have closed the channel.
         if (closed) return false;
         if (!frame) break;
         if (frame.content.length > MAX_INLINE_BYTES) {

@@ -4,11 +4,11 @@ import type { Frame } from './frame-reader.ts';
 import type { ChildMessage } from './frame-schema.ts';
 import { ProtocolError } from './protocol.ts';
 
-/** Reads large frames in a worker thread: parsing megabytes of JSON would stall everybody on the main thread. */
+/** Reads large frames in a worker thread: parsing megabytes of JSON would block the main thread. */
 export interface FrameParser {
   /**
-   * Each process has at most one frame here, so the queue is bounded by the number of processes; owners take turns.
-   * @throws ProtocolError when the content breaks its schema, or cannot be read within the memory of the thread
+   * Owners take turns. Each process has at most one frame in the queue, which bounds it.
+   * @throws ProtocolError if the content does not match its schema, or needs more memory than the thread has
    */
   parse(owner: string, frame: Frame): Promise<ChildMessage>;
   close(): Promise<void>;
@@ -22,7 +22,7 @@ interface Job {
 
 type Answer = { message: ChildMessage } | { violation: string };
 
-/** The most that 6 MB of JSON takes when it is parsed, and the message beside it. */
+/** Memory for 6 MB of JSON, parsed, and the message. */
 const MAX_HEAP_MB = 768;
 
 export function createFrameParser(): FrameParser {
@@ -40,7 +40,7 @@ export function createFrameParser(): FrameParser {
 
   function start(): Worker {
     const started = new Worker(new URL('./frame-worker.ts', import.meta.url), {
-      // Nothing of the platform's environment or arguments is needed in there.
+      // The thread does not need the environment or arguments of the platform.
       env: {},
       argv: [],
       execArgv: [],
@@ -90,7 +90,7 @@ export function createFrameParser(): FrameParser {
   };
 }
 
-/** What is transferred to the thread is gone here, so it must not be shared with other frames. */
+/** Transferring a buffer detaches it, so other frames must not share it. */
 function copied({ type, content }: Frame): Frame {
   const own = Buffer.allocUnsafeSlow(content.length);
   content.copy(own);

@@ -4,32 +4,32 @@ export interface Frame {
   type: number;
   /** Without the header. Valid until the next call of `next`, unless `owned`. */
   content: Buffer;
-  /** The content has a memory block of its own, which may be transferred to another thread. */
+  /** The content has its own memory block, which may be transferred to another thread. */
   owned: boolean;
 }
 
-/** Cuts a stream of bytes into frames, one at a time, so that its user decides when to go on. */
+/** Splits a stream of bytes into frames, one at a time, at the pace of its user. */
 export interface FrameReader {
-  /** Appends what arrived. */
+  /** Appends received bytes. */
   push(chunk: Buffer): void;
   /**
-   * The next complete frame, or undefined when the rest of it has not arrived.
-   * @throws ProtocolError for a frame whose header is not valid
+   * The next frame; undefined if it is incomplete.
+   * @throws ProtocolError for a frame with an invalid header
    */
   next(): Frame | undefined;
-  /** Some bytes of a frame have arrived, but not all. */
+  /** The last frame is incomplete. */
   readonly partial: boolean;
   /** Bytes held for the incomplete frame. */
   readonly heldBytes: number;
 }
 
-/** First size of the buffer of an incomplete frame; it doubles as bytes arrive, so silence costs little. */
+/** Initial buffer size of an incomplete frame; it doubles as bytes arrive, so that a header alone costs little. */
 const FIRST_BUFFER_BYTES = 4096;
 
 /**
- * @param maxBytes content bytes that a frame of this type may have; undefined: there is no such type. Checked as soon
- *   as the header is there, so a longer frame is never buffered.
- * @param onBytes told of bytes as they are consumed, before the frame that they complete is returned
+ * @param maxBytes maximum content bytes of a frame of this type; undefined: unknown type. Checked as soon as the header
+ *   has arrived, so a longer frame is never buffered.
+ * @param onBytes called for consumed bytes, before the frame that they complete is returned
  */
 export function createFrameReader(
   maxBytes: (type: number) => number | undefined,
@@ -40,13 +40,13 @@ export function createFrameReader(
   let at = 0;
   const header = Buffer.alloc(HEADER_BYTES);
   let headerBytes = 0;
-  /** Of the incomplete frame; undefined between frames. */
+  /** Content of the incomplete frame; undefined between frames. */
   let body: Buffer | undefined;
   let bodyBytes = 0;
   let size = 0;
   let type = 0;
 
-  /** Moves up to `count` bytes from the chunks. @returns how many */
+  /** Moves up to `count` bytes from the chunks. @returns the number of bytes */
   function take(target: Buffer, from: number, count: number): number {
     let taken = 0;
     for (let chunk = chunks[0]; chunk && taken < count; chunk = chunks[0]) {

@@ -16,14 +16,14 @@ import { truncateUtf8 } from '@wellspring/core/truncate';
 import { type DbSetFrame, type EndFrame, FRAME, ProtocolError } from './protocol.ts';
 
 /**
- * Reads what a child sends. All of it is hostile: each frame type has a schema, objects are built from the fields that
- * are named here, and nothing else of a frame is kept. Pure: it runs on the main thread for small frames and in a
- * worker thread for large ones, so results consist of plain data.
+ * Reads frames of a child, which are hostile input: each frame type has a schema, and only the fields of the schema are
+ * kept. Pure: it runs on the main thread for small frames and in a worker thread for large ones, so results are plain
+ * data.
  */
 
 export type ChildMessage =
   | { type: 'ready' }
-  /** Something escaped from the code: the process must not be used for another call. */
+  /** The code had an uncaught error: the process must not be used for another call. */
   | { type: 'spoiled' }
   | { type: 'emit'; emit: Emit }
   | { type: 'fault'; error: ThrownError }
@@ -34,14 +34,13 @@ export type ChildMessage =
 
 const KB = 1024;
 const MAX_EMIT_HEAD_BYTES = 32 * KB;
-/** Of a class name. */
 const MAX_CLASS_NAME_CHARS = 256;
 const MAX_HEADERS = 256;
 const MAX_HEADER_BYTES = 64 * KB;
-/** Values (objects, arrays, texts, numbers) within a definition: each costs the main thread some time. */
+/** Objects, arrays, strings and numbers within a definition: each costs the main thread time. */
 const MAX_DEFINITION_VALUES = 20_000;
 
-/** Content bytes by type. JSON may need up to six bytes for a character, and doubles quotes within quotes. */
+/** Maximum content bytes by type. JSON needs up to six bytes per character, and escapes nested quotes twice. */
 const MAX_BYTES: Record<number, number> = {
   [FRAME.ready]: 16,
   [FRAME.spoiled]: 16,
@@ -50,12 +49,12 @@ const MAX_BYTES: Record<number, number> = {
   [FRAME.dbSet]: 3 * LIMITS.db,
   [FRAME.respond]: LIMITS.emit + MAX_HEADER_BYTES,
   [FRAME.emit]: LIMITS.emit + MAX_EMIT_HEAD_BYTES + 4,
-  // Of a run: nothing but what it threw.
+  // The end of a run contains at most an error.
   [FRAME.end]: 320 * KB,
 };
 const MAX_DEFINITION_BYTES = 2048 * KB;
 
-/** Content bytes that a frame may have; undefined: a child does not send this type. */
+/** Maximum content bytes of a frame; undefined: a child does not send this type. */
 export const maxFrameBytes = (type: number, isDefine: boolean): number | undefined =>
   type === FRAME.end && isDefine ? MAX_DEFINITION_BYTES : MAX_BYTES[type];
 
@@ -89,7 +88,7 @@ function expect(fields: Fields, checks: Record<string, (value: unknown) => boole
   }
 }
 
-/** How most runs end. */
+/** The end of most runs. */
 const END_OK = Buffer.from('{"ok":true}');
 
 /** @throws ProtocolError */
@@ -144,7 +143,7 @@ function readEmit(content: Buffer): Emit {
   };
 }
 
-/** The text is passed on unparsed, as part of larger JSON texts and as one line of a stream: it has to fit both. */
+/** The text is passed on unparsed, inside larger JSON texts and as one line of a stream: it must be valid for both. */
 function readPayload(payload: string): string {
   if (Buffer.byteLength(payload) > LIMITS.emit) throw new ProtocolError('an emit that is too large');
   if (isTooDeep(payload)) throw new ProtocolError('an emit that is nested too deeply');
@@ -153,7 +152,7 @@ function readPayload(payload: string): string {
   } catch {
     throw new ProtocolError('an emit that is not JSON');
   }
-  // Within its strings JSON has no line breaks, so these are white space.
+  // JSON strings contain no line breaks, so these are white space.
   return /[\n\r]/.test(payload) ? payload.replace(/[\n\r]/g, ' ') : payload;
 }
 
@@ -231,7 +230,7 @@ const DEFINITION = {
   additional_props: isBoolean,
 };
 
-/** Shapes are checked; what the texts say is the user's. */
+/** Checks types, not the content of texts. */
 function readDefinition(value: unknown): Definition {
   const fields = (typeof value === 'object' && value !== null ? value : {}) as Fields;
   expect(fields, DEFINITION);
@@ -262,7 +261,7 @@ function readDescriptor(value: unknown, copy: (value: unknown) => unknown): Prop
   return descriptor as unknown as PropDescriptor;
 }
 
-/** Copies JSON values without keys named `__proto__`. @throws ProtocolError beyond so many values in all */
+/** Copies JSON values without keys named `__proto__`. @throws ProtocolError beyond `maxValues` in total */
 function createPlainCopy(maxValues: number): (value: unknown) => unknown {
   let count = 0;
   return function copy(value: unknown): unknown {

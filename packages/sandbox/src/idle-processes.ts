@@ -1,29 +1,29 @@
-import type { Child } from './child-process.ts';
+import type { Child } from './child.ts';
 
 /**
- * Processes without a call. Soon after its last call a process is frozen: whatever its code goes on with costs no
- * processor time, and what it holds does not grow any more.
+ * Processes without a call. Soon after its last call a process is frozen, so that code which continues after its run
+ * uses no processor time and no more memory.
  */
 export interface IdleProcesses {
-  /** Its last call has ended. */
+  /** The last call of the process has ended. */
   add(child: Child): void;
-  /** It has a call again, or is gone. */
+  /** The process has a new call, or has ended. */
   remove(child: Child): void;
   close(): void;
 }
 
 export interface IdleOptions {
-  /** From the end of its last call to when a process is frozen. Calls in quick succession do without. */
+  /** Time from the end of the last call until the process is frozen; longer than the gaps within a series of calls. */
   freezeAfterMs: number;
-  /** Told once for each process that was added, when what it holds will not change any more. */
+  /** Called once for each added process, when its memory cannot change any more. */
   onFrozen(child: Child): void;
 }
 
 const SWEEP_MS = 25;
-/** A process that cannot be frozen is looked at from time to time. */
+/** Interval at which the resource limits of a process that cannot be frozen are checked. */
 const CHECK_MS = 300;
 
-/** One timer for all of them, which runs only while some wait: frozen processes cost nothing. */
+/** Uses one timer, which runs only while a process is not frozen. */
 export function createIdleProcesses({ freezeAfterMs, onFrozen }: IdleOptions): IdleProcesses {
   const waiting = new Map<Child, { since: number; checkedAt: number }>();
   let timer: NodeJS.Timeout | undefined;
@@ -33,7 +33,7 @@ export function createIdleProcesses({ freezeAfterMs, onFrozen }: IdleOptions): I
     for (const [child, times] of waiting) {
       if (now - times.since >= freezeAfterMs && child.freeze()) {
         waiting.delete(child);
-        // It is looked at once more: what it holds now, it holds until its next call.
+        // The last check until its next call: a frozen process does not change.
         void child.check();
         onFrozen(child);
       } else if (now - times.checkedAt >= CHECK_MS) {

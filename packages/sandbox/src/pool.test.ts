@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { type Log, silentLog } from '@wellspring/core/log';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
-import type { Child } from './child-process.ts';
+import type { Child } from './child.ts';
 import { createPool, type Fresh } from './pool.ts';
 
 /** Processes that become ready when the test says so. */

@@ -3,49 +3,49 @@ import { backoff } from '@wellspring/core/backoff';
 import type { Clock } from '@wellspring/core/clock';
 import { createFairPermits } from '@wellspring/core/fair-permits';
 import type { Log } from '@wellspring/core/log';
-import type { Child } from './child-process.ts';
+import type { Child } from './child.ts';
 import type { Slot } from './slots.ts';
 
-/** A process that nobody has used yet, in a slot of its own. */
+/** An unused process and its slot. */
 export interface Fresh {
   child: Child;
   slot: Slot;
 }
 
-/** Processes started ahead of their use. They know nothing of any tenant; each is used for one source only. */
+/** Processes started in advance. They contain no data of a tenant; each is used for one source only. */
 export interface Pool {
   /**
-   * A process that can take calls: one from the pool, or a new one when it is empty. Those that are asked for at the same
-   * time are started by fair shares of the owners, so that one of them with many sources does not hold up the others.
-   * @throws Error when the pool was closed meanwhile
+   * A ready process from the pool, or a new one if the pool is empty. Starts are shared fairly between owners, so
+   * that an owner with many sources does not delay others.
+   * @throws Error if the pool is closed
    */
   take(ownerId: string): Promise<Fresh>;
   readonly size: number;
-  /** Starts no more; those that wait are the caller's to end. */
+  /** Starts no more processes. The caller ends those in the pool. */
   close(): void;
 }
 
 const MAX_STARTING = 2;
 /**
- * Processes that are asked for and not ready. An owner alone has half of them: as many as there are processors, each of
- * which one start keeps busy for tens of milliseconds.
+ * Maximum of concurrent starts for `take`. One owner gets at most half: one per processor, since a start keeps a
+ * processor busy for tens of milliseconds.
  */
 const MAX_TAKING = 2 * availableParallelism();
-/** A process that is not ready by then never will be. */
+/** A process that is not ready by then is killed. */
 const MAX_START_MS = 30_000;
-/** The start of a process blocks for milliseconds: the first call of the one that was taken comes first. */
+/** Starting a process blocks for milliseconds: the first call of the taken process has priority. */
 const REFILL_DELAY_MS = 30;
-/** Between starts ahead of their use, while they fail. */
+/** Between failed starts in advance. */
 const BACKOFF = { baseMs: 100, maxMs: 30_000 };
 
 export interface PoolOptions {
-  /** Starts a process; `warm`: ahead of its use. */
+  /** Starts a process; `warm`: in advance. */
   spawn(warm: boolean): Promise<Fresh>;
-  /** Processes to keep ready. */
+  /** Number of processes to keep ready. */
   target: number;
   clock: Clock;
   log: Log;
-  /** Processes that are asked for and not ready; default: twice the number of processors. */
+  /** Maximum of concurrent starts for `take`; default: twice the number of processors. */
   maxTaking?: number;
 }
 
@@ -55,7 +55,7 @@ export function createPool({ spawn, target, clock, log, maxTaking = MAX_TAKING }
   const closing = new AbortController();
   let starting = 0;
   let closed = false;
-  /** Starts ahead of their use that failed since the last process became ready. */
+  /** Failed starts in advance since the last process became ready. */
   let failures = 0;
   let backingOff = false;
 
@@ -63,14 +63,14 @@ export function createPool({ spawn, target, clock, log, maxTaking = MAX_TAKING }
   async function start(warm: boolean): Promise<Fresh> {
     const fresh = await spawn(warm);
     const { child } = fresh;
-    const late = setTimeout(() => child.kill('crash', 'It was not ready in time.'), MAX_START_MS);
+    const late = setTimeout(() => child.kill('crash', 'The process was not ready in time.'), MAX_START_MS);
     await child.ready.finally(() => clearTimeout(late));
     if (failures > 0) log.info({ failures }, 'sandbox.start_succeeded');
     failures = 0;
     return fresh;
   }
 
-  /** A streak of failures is logged once. */
+  /** Logs a series of failures once. */
   async function backOff(error: unknown): Promise<void> {
     failures += 1;
     if (failures === 1) log.error({ error: String(error) }, 'sandbox.start_failed');
@@ -85,7 +85,7 @@ export function createPool({ spawn, target, clock, log, maxTaking = MAX_TAKING }
       const fresh = await start(true);
       if (!closed) waiting.push(fresh);
     } catch (error) {
-      // Two that were started together fail together: one failure.
+      // Concurrent starts that fail together count as one failure.
       if (!closed && !backingOff) await backOff(error);
     } finally {
       starting -= 1;
@@ -93,9 +93,9 @@ export function createPool({ spawn, target, clock, log, maxTaking = MAX_TAKING }
     }
   }
 
-  /** Keeps the pool full. While starts fail, one at a time is tried. */
+  /** Keeps the pool full. After a failure, starts are tried one at a time. */
   function refill(): void {
-    // Those that are asked for come first; the last of them calls this again.
+    // Starts for `take` have priority; the last of them calls `refill`.
     while (
       !closed &&
       !backingOff &&

@@ -2,9 +2,9 @@ import type { Instance, RunTrigger, ThrownError } from '@wellspring/component/pr
 import type { Definition, HookName } from '@wellspring/contract/definition';
 
 /**
- * Frames between the supervisor and a child, over a descriptor of their own: length (u32 LE, of what follows), type
- * (u8), content. The content is JSON, except for an emit, whose payload is not wrapped: length of the JSON (u32 LE),
- * JSON, payload. No frame carries an identity: the descriptor that it arrives on says whose it is.
+ * Frames between the supervisor and a child, over a separate descriptor: length of type and content (u32 LE), type
+ * (u8), content. The content is JSON; that of an emit is length of the JSON (u32 LE), JSON, payload. No frame contains
+ * an identity: the connection identifies the process.
  */
 
 export const FRAME = {
@@ -20,19 +20,19 @@ export const FRAME = {
 } as const;
 export type FrameType = (typeof FRAME)[keyof typeof FRAME];
 
-/** Last argument of a child that loads what most code needs before it says that it is ready. */
+/** Last argument of a child that preloads common modules before it reports that it is ready. */
 export const WARM = 'warm';
 
 /** Length and type. */
 export const HEADER_BYTES = 5;
 
-/** To the child: all that one call needs. */
+/** To the child: one call. */
 export interface CallFrame {
-  /** The first call of a process names the code. */
+  /** The code; in the first call of a process. */
   load?: { path: string; format: 'esm' | 'cjs' };
-  /** When it differs from what the process has. */
+  /** If the process does not have it. */
   instance?: Instance;
-  /** The map of `$service.db`, when somebody else changed it. */
+  /** The map of `$service.db`, if another process changed it. */
   db?: Record<string, string>;
   call:
     | { kind: 'define' }
@@ -40,7 +40,7 @@ export interface CallFrame {
     | { kind: 'hook'; hook: HookName };
 }
 
-/** From the child: the call is over. */
+/** From the child: the end of a call. */
 export interface EndFrame {
   ok: boolean;
   definition?: Definition;
@@ -62,7 +62,7 @@ export function encodeFrame(type: FrameType, content: unknown): Buffer {
   return frame;
 }
 
-/** A child broke the protocol: its process is ended. */
+/** A child violated the protocol: its process is killed. */
 export class ProtocolError extends Error {
   override readonly name = 'ProtocolError';
 }

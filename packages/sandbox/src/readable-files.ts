@@ -5,7 +5,7 @@ import { basename, dirname, join } from 'node:path';
 const ENTER = 0o001;
 const READ = 0o004;
 
-/** Whether every user may enter this directory and those above it. */
+/** Whether every user may enter this directory and its parents. */
 export function isEnterable(directory: string): boolean {
   for (let path = realpathSync(directory); ; path = dirname(path)) {
     if ((statSync(path).mode & ENTER) === 0) return false;
@@ -13,20 +13,20 @@ export function isEnterable(directory: string): boolean {
   }
 }
 
-/** Whether every user may read this file, by this path. @param mode permission bits that it needs */
+/** Whether every user may read this file by this path. @param mode required permission bits */
 function isReadable(path: string, mode: number): boolean {
   return (statSync(path).mode & mode) === mode && isEnterable(dirname(path));
 }
 
-/** Hard-links a file, or copies it where the file system or the owner forbids a link. The result has mode 0755. */
+/** Hard-links a file, or copies it if the file system or the owner forbids a link. A copy has mode 0755. */
 function linkOrCopy(from: string, to: string): void {
   try {
     linkSync(from, to);
     if ((lstatSync(to).mode & (READ | ENTER)) === (READ | ENTER)) return;
   } catch {
-    // Another file system, or somebody else's file.
+    // Another file system, or a file of another user.
   }
-  // A mode that shuts others out is changed for the copy, never for the original.
+  // The mode of the copy is changed, never that of the original.
   const temporary = `${to}.copy`;
   copyFileSync(from, temporary);
   chmodSync(temporary, 0o755);
@@ -34,13 +34,12 @@ function linkOrCopy(from: string, to: string): void {
 }
 
 /**
- * Gives paths by which every user may read files that perhaps only the platform may read, such as the Node.js binary of
- * a platform that is installed below /root.
+ * Makes files readable for every user, such as the Node.js binary of a platform that is installed below /root.
  */
 export interface ReadableFiles {
-  /** The file itself when every user may read it, else a link or a copy. */
+  /** The path itself if every user may read it, otherwise a link or a copy. */
   provide(path: string): string;
-  /** A link or a copy on the file system of the directory, also when other users cannot read the file. */
+  /** A link or a copy on the file system of the directory. */
   link(path: string): string;
 }
 

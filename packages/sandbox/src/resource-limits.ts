@@ -5,19 +5,19 @@ import type { Slot } from './slots.ts';
 import { CHILD_LIMITS, type Tier } from './tiers/tier.ts';
 import { type TmpUsage, usageOfDirectory, usageOfFileSystem } from './tmp-usage.ts';
 
-/** Why a process has to end, as a reason of a result and a sentence for the author of the code. */
+/** An exceeded limit, for which the process has to end; the message is for the author of the code. */
 export interface Excess {
   reason: 'memory' | 'limit' | 'timeout';
   message: string;
 }
 
 const MB = 1024 * 1024;
-/** About what an empty process holds, with the program of Node, which all of them share. */
+/** Typical memory of an empty process, including the shared program of Node. */
 const BASE_BYTES = 80 * MB;
-/** Of the temporary directory. */
+/** Limits of the temporary directory. */
 const MAX_TMP: TmpUsage = { inodes: CHILD_LIMITS.tmpInodes, bytes: CHILD_LIMITS.tmpBytes };
 
-/** Memory that V8's own limit does not see (buffers, WebAssembly, native code), and threads. */
+/** Checks memory, which includes what V8's own limit omits (buffers, WebAssembly, native code), and threads. */
 export function exceeded({ residentBytes, threads }: Sample): Excess | undefined {
   if (residentBytes > BASE_BYTES + LIMITS.memoryMb * MB)
     return { reason: 'memory', message: `The code used more memory than ${LIMITS.memoryMb} MB.` };
@@ -27,8 +27,8 @@ export function exceeded({ residentBytes, threads }: Sample): Excess | undefined
 }
 
 /**
- * What the code has put into its temporary directory; the launcher looks at that of its child itself. Undefined also
- * when the process has ended meanwhile.
+ * Checks the temporary directory; the launcher checks that of its child itself.
+ * @returns undefined also if the process has ended
  */
 export async function tmpExceeded(tier: Tier, slot: Slot, { pid }: Account): Promise<Excess | undefined> {
   if (tier.name === 'launcher') return undefined;
@@ -38,7 +38,7 @@ export async function tmpExceeded(tier: Tier, slot: Slot, { pid }: Account): Pro
       ? usageOfFileSystem(join('/proc', String(pid), 'root/tmp'))
       : usageOfDirectory(slot.tmp, MAX_TMP));
   } catch (error) {
-    // A process that made itself unreadable could hide what it holds. One that has ended holds nothing.
+    // A process that makes itself unreadable could hide its usage. One that has ended uses nothing.
     const { code } = error as NodeJS.ErrnoException;
     if (code !== 'EACCES' && code !== 'EPERM') return undefined;
     return { reason: 'limit', message: 'The temporary directory of the code cannot be measured.' };

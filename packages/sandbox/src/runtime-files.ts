@@ -3,15 +3,15 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 
-/** Programs that run in processes of their own, each as one plain file. */
+/** Programs of separate processes, each bundled into one file. */
 export interface Programs {
-  /** What a child runs. */
+  /** Program of a child. */
   child: string;
-  /** What each thread of a child loads first: its network. */
+  /** Network of user code; each thread of a child loads it first. */
   network: string;
   /** The relay between sandboxes and the network. */
   relay: string;
-  /** What starts the children. */
+  /** Starts the children. */
   spawner: string;
 }
 
@@ -24,7 +24,7 @@ const SOURCES = {
 
 /** Writes the programs, so that their processes neither strip types nor read the workspace. @returns their paths */
 export async function writePrograms(directory: string): Promise<Programs> {
-  // Modes are set apart: the umask of the platform takes them from what is created.
+  // Modes are set separately, since the umask would restrict them.
   await mkdir(directory, { recursive: true });
   await chmod(directory, 0o755);
   const written = Object.entries(SOURCES).map(async ([name, [source, file, format]]) => {

@@ -1,15 +1,17 @@
 import { totalmem } from 'node:os';
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
-import { type Child, createChild } from './child-process.ts';
+import type { Child } from './child.ts';
+import { createChild } from './child-process.ts';
 import type { Egress } from './egress/relay-process.ts';
+import { chooseEvicted } from './eviction.ts';
 import { createFrameParser } from './frame-parser.ts';
 import { createIdleProcesses } from './idle-processes.ts';
 import type { Materialise } from './packages/materialise.ts';
 import { createPool, type Fresh } from './pool.ts';
 import type { Host, Result, Task } from './port.ts';
-import type { CallFrame } from './protocol.ts';
-import type { Slot, Slots } from './slots.ts';
+import { createFrame, type SandboxProcess } from './sandbox-process.ts';
+import type { Slots } from './slots.ts';
 import type { Spawner } from './spawner/spawner.ts';
 import type { Tier } from './tiers/tier.ts';
 import { createTurns } from './turns.ts';
@@ -22,43 +24,21 @@ export interface SandboxProcessesOptions {
   materialise: Materialise;
   clock: Clock;
   log: Log;
-  /** Processes kept ready ahead of their use. */
+  /** Number of processes that are started in advance. */
   pool: number;
-  /** For the memory of processes that wait for their next call; default: half of the machine's or container's. */
+  /** Memory limit of idle processes; default: half the memory of the machine or container. */
   idleMemoryBytes?: number;
   /** See IdleOptions. */
   freezeAfterMs?: number;
 }
 
-/** A process with the code of one deployment. */
-export interface SandboxProcess {
-  readonly child: Child;
-  readonly slot: Slot;
-  readonly bundleId: string;
-  readonly ownerId: string;
-  calls: number;
-  /** Calls under way or waiting in it. */
-  busy: number;
-  /** performance.now() of its last use. */
-  usedAt: number;
-  /** Called when no call is under way or waiting any more. */
-  whenIdle: (() => void)[];
-  /** It ends with the calls that it has. */
-  retired: boolean;
-  load: CallFrame['load'] | undefined;
-  started: boolean;
-  dbRevision: number;
-  /** Memory of its own, as of its last idle moment; an estimate until then. */
-  bytes: number;
-}
-
-/** The processes at work and those that wait for more, by process key. */
+/** Busy and idle processes, by process key. */
 export interface SandboxProcesses {
-  /** The process of this key, whatever it runs. */
+  /** The process of this key, whichever code it has. */
   get(key: string): SandboxProcess | undefined;
-  /** A new process for the task, in the place of the one that its key had. */
+  /** Starts a process for the task and ends the previous one of its key. */
   start(task: Task): Promise<SandboxProcess>;
-  /** @param done gets what came of it; undefined when the process ended before it began with it */
+  /** @param done gets the result; undefined if the process ended before the call began */
   call(
     proc: SandboxProcess,
     task: Task,
@@ -71,36 +51,14 @@ export interface SandboxProcesses {
   close(): Promise<void>;
 }
 
-/** A process is replaced after so many calls, so that what leaks goes. */
-const MAX_CALLS = 100_000;
 const MAX_IDLE_MS = 10 * 60_000;
 const SAMPLE_INTERVAL_MS = 100;
 const EXPIRY_INTERVAL_MS = 5000;
 const FREEZE_AFTER_MS = 50;
-/** About what a process holds that has loaded a source with a package or two. */
+/** Typical memory of a process that has loaded a source with one or two packages. */
 const ESTIMATED_BYTES = 24 * 1024 * 1024;
-/** Of the machine, or of the container when that may use less. */
+/** Memory of the machine, or of the container if it is limited further. */
 const MEMORY_BYTES = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY);
-
-/** It can take this task. */
-export const suits = (proc: SandboxProcess, { bundleId }: Task): boolean =>
-  proc.child.usable && !proc.retired && proc.bundleId === bundleId && proc.calls < MAX_CALLS;
-
-/** Somebody else changed the map of `$service.db`. */
-export const isOutdated = (proc: SandboxProcess, { instance }: Task): boolean =>
-  proc.started && instance !== undefined && instance.dbRevision !== proc.dbRevision;
-
-function frameOf(proc: SandboxProcess, task: Task): CallFrame {
-  const { instance, call } = task;
-  const frame: CallFrame = { call };
-  if (proc.load) frame.load = proc.load;
-  if (instance && !proc.started) frame.instance = instance;
-  else if (instance && isOutdated(proc, task)) frame.db = instance.db;
-  proc.load = undefined;
-  proc.started ||= instance !== undefined;
-  proc.dbRevision = instance?.dbRevision ?? -1;
-  return frame;
-}
 
 export function createSandboxProcesses({
   tier,
@@ -116,7 +74,7 @@ export function createSandboxProcesses({
 }: SandboxProcessesOptions): SandboxProcesses {
   const processes = new Map<string, SandboxProcess>();
   const busy = new Set<SandboxProcess>();
-  /** Processes that have not ended yet, used or not. */
+  /** All processes that have not ended, including those in the pool. */
   const alive = new Set<Child>();
   const starting = new Set<Promise<Fresh>>();
   const byChild = new WeakMap<Child, SandboxProcess>();
@@ -133,7 +91,7 @@ export function createSandboxProcesses({
     },
   });
 
-  /** A new process in a slot of its own. */
+  /** Starts a process in a new slot. */
   async function spawn(warm: boolean): Promise<Fresh> {
     const slot = slots.create();
     egress.open(slot);
@@ -189,35 +147,14 @@ export function createSandboxProcesses({
     proc.child.kill('aborted', 'The process was retired.');
   }
 
-  /**
-   * While all of them hold more than they may, idle processes go: of the owner whose processes hold the most, the one
-   * that was not used for the longest time. So an owner with many sources does not push out those of the others.
-   */
+  /** @param fresh process that is about to get a call, and is not ended */
   function evict(fresh?: SandboxProcess): void {
-    // Those in the pool are no owner's, but their memory is taken.
-    let bytes = pool.size * ESTIMATED_BYTES;
-    const byOwner = new Map<string, number>();
-    const count = (proc: SandboxProcess, change: number) => {
-      bytes += change;
-      byOwner.set(proc.ownerId, (byOwner.get(proc.ownerId) ?? 0) + change);
-    };
-    for (const proc of processes.values()) count(proc, proc.bytes);
-    while (bytes > idleMemoryBytes) {
-      let chosen: [string, SandboxProcess] | undefined;
-      for (const entry of processes) {
-        const [, proc] = entry;
-        if (proc.busy > 0 || proc === fresh) continue;
-        const more = chosen ? byOwner.get(proc.ownerId)! - byOwner.get(chosen[1].ownerId)! : 1;
-        if (!chosen || more > 0 || (more === 0 && proc.usedAt < chosen[1].usedAt)) chosen = entry;
-      }
-      if (!chosen) return;
-      count(chosen[1], -chosen[1].bytes);
-      drop(...chosen);
-    }
+    const maxBytes = idleMemoryBytes - pool.size * ESTIMATED_BYTES;
+    for (const [key, proc] of chooseEvicted(processes, maxBytes, fresh)) drop(key, proc);
   }
 
-  /** Its last call has ended. */
-  function rest(proc: SandboxProcess, task: Task): void {
+  /** Called after the last unfinished call. */
+  function becomeIdle(proc: SandboxProcess, task: Task): void {
     busy.delete(proc);
     if (task.process === undefined || proc.retired || closed) {
       proc.child.kill('aborted', 'The process was used once.');
@@ -241,7 +178,7 @@ export function createSandboxProcesses({
         await slots.fill(slot, files, tier.visiblePackages);
         if (closed) throw new Error('the sandbox is closed');
       } catch (error) {
-        child.kill('aborted', 'It could not be given its code.');
+        child.kill('aborted', 'The code could not be placed in the sandbox.');
         throw error;
       }
       const proc: SandboxProcess = {
@@ -261,7 +198,7 @@ export function createSandboxProcesses({
       };
       byChild.set(child, proc);
       child.owner = owner?.id ?? bundleId;
-      // It gets its call now.
+      // Its call follows immediately.
       idle.remove(child);
       if (key !== undefined) {
         processes.set(key, proc);
@@ -281,16 +218,16 @@ export function createSandboxProcesses({
         ...host,
         dbSet(key, json) {
           const revision = host.dbSet(key, json);
-          // When only this process changed the map, it knows it as it is.
+          // If only this process changed the map, its copy is up to date.
           proc.dbRevision = revision === proc.dbRevision + 1 ? revision : -1;
           return revision;
         },
       };
-      proc.child.call(frameOf(proc, task), counted, options, (result) => {
+      proc.child.call(createFrame(proc, task), counted, options, (result) => {
         egress.endRun(proc.slot);
         proc.busy -= 1;
         proc.usedAt = performance.now();
-        if (proc.busy === 0) rest(proc, task);
+        if (proc.busy === 0) becomeIdle(proc, task);
         done(result);
       });
     },

@@ -28,7 +28,7 @@ export interface SandboxOptions {
   isolation: Isolation;
   /** WELLSPRING_CODE_ALLOW_NETWORKS: CIDRs that all code may reach. */
   codeAllowNetworks: readonly string[];
-  /** What no code may reach, whatever is allowed. */
+  /** Addresses that no code may reach, even if a network is allowed. */
   platform: PlatformAddresses;
   /** For tests. */
   egressLimits?: Partial<EgressLimits>;
@@ -50,8 +50,8 @@ export interface Sandbox {
 }
 
 /**
- * Picks the strongest isolation that proves itself by the self-test.
- * @throws IsolationUnavailable when no tier that was asked for does
+ * Chooses the strongest tier that passes the self-test.
+ * @throws IsolationUnavailable if no tier of the setting passes
  */
 export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
   const { dataDir, isolation, codeAllowNetworks, platform, egressLimits } = options;
@@ -77,7 +77,7 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
     metrics,
   });
   const spawner = createSpawner({ program: programs.spawner, directory: slots.shared, log });
-  /** Of the tiers that were tried. */
+  /** Packagers of the tiers that were tried. */
   const opened: OpenPackager[] = [];
   try {
     const executor = await chooseTier(isolation, tierOptions, log, async (tier) => {

@@ -1,14 +1,14 @@
-/** Processors that a filter exists for, as process.arch names them. */
+/** Processors with a filter, as values of process.arch. */
 export type Arch = 'x64' | 'arm64';
 
 type Numbers = readonly [x64: number, arm64?: number];
 
 /**
- * Calls that are allowed with any arguments: what Node.js, its threads and native addons need for files, memory,
- * threads, time and connected sockets. There is no `sendmsg`: descriptors under way in a socket hold files that no table
- * of descriptors shows. `kill` reaches only what the namespace or Landlock leaves in reach. `execve` is
- * needed once, to start Node.js under the filter; a program that is started by it stays in the sandbox and under the
- * filter. Numbers: Linux' syscall tables; arm64 lacks the older calls.
+ * Calls that are allowed with any arguments: those that Node.js, its threads and native addons need for files,
+ * memory, threads, time and connected sockets. `sendmsg` is missing, since descriptors in transit keep files open that
+ * no descriptor table shows. `kill` is limited by the namespace or Landlock. `execve` starts Node.js under the filter;
+ * other programs that it starts stay in the sandbox and under the filter. Numbers are those of Linux; arm64 lacks older
+ * calls.
  */
 export const ALLOWED: Record<string, Numbers> = {
   read: [0, 63],
@@ -198,7 +198,7 @@ export const ALLOWED: Record<string, Numbers> = {
   waitid: [247, 95],
 };
 
-/** Calls that are allowed with some arguments only. */
+/** Calls that are allowed with certain arguments only. */
 export const CONDITIONAL = {
   close_range: [436, 436],
   fcntl: [72, 25],
@@ -211,11 +211,11 @@ export const CONDITIONAL = {
   prlimit64: [302, 261],
 } as const;
 
-/** Calls by which x64 starts processes without clone; for the programs of the packager's jail. */
+/** Calls of x64 that start processes without clone; for the jail of the packager. */
 export const FORK_CALLS: Record<string, Numbers> = { fork: [57], vfork: [58] };
 
-/** Answered with ENOSYS, after which the C library uses clone, whose flags a filter can read. */
+/** Fails with ENOSYS, so that the C library uses clone, whose flags a filter can read. */
 export const CLONE3 = 435;
 
-/** The newest call, of any processor, that was considered for the list: listns. */
+/** The newest call of any processor that was considered for the list: listns. */
 export const NEWEST_KNOWN = 470;

@@ -1,29 +1,28 @@
 import { ALLOWED, type Arch, CLONE3, CONDITIONAL, FORK_CALLS, NEWEST_KNOWN } from './seccomp-calls.ts';
 
 /**
- * A seccomp filter as classic BPF. It is a list of what is allowed; every other call fails with EPERM, and a call that
- * is newer than the list with ENOSYS, so that the C library falls back to an older one. User code may do what a Node
- * process does with files, memory, threads and unix sockets. It may not start processes, trace, mount, load into the
- * kernel, or open sockets of a network.
+ * A seccomp filter as classic BPF: an allow-list. Other calls fail with EPERM; calls newer than the list fail with
+ * ENOSYS, so that the C library falls back to older ones. User code may use files, memory, threads and unix sockets. It
+ * must not start processes, trace, mount, load code into the kernel, or open network sockets.
  */
 
 const AUDIT_ARCH: Record<Arch, number> = { x64: 0xc000003e, arm64: 0xc00000b7 };
-/** The x32 calls of x64 would go around the numbers of the list. */
+/** The x32 calls of x64 have other numbers, which would bypass the list. */
 const X32 = 0x40000000;
 const CLONE_THREAD = 0x00010000;
-/** One table of descriptors for all threads: what is open can be counted, and is limited. */
+/** Threads share one descriptor table, so that open files can be counted and limited. */
 const CLONE_FILES = 0x00000400;
 /** All CLONE_NEW* flags that clone takes. */
 const CLONE_NAMESPACES = 0x7e020000;
 const [AF_UNIX, AF_INET] = [1, 2];
-/** What of a socket's type is not a flag. */
+/** Mask for the type of a socket without its flags. */
 const SOCK_TYPE = 0xf;
 const SOCK_STREAM = 1;
 const IPPROTO_TCP = 6;
 const TCP_ULP = 31;
 const MSG_FASTOPEN = 0x20000000;
 
-/** Of files, pipes and sockets: FIOCLEX, FIONCLEX, FIONBIO, FIONREAD; of terminals: TCGETS, TIOCGWINSZ. */
+/** Files, pipes and sockets: FIOCLEX, FIONCLEX, FIONBIO, FIONREAD. Terminals: TCGETS, TIOCGWINSZ. */
 const IOCTLS = [0x5451, 0x5450, 0x5421, 0x541b, 0x5401, 0x5413];
 /** PR_GET_DUMPABLE, PR_SET_NAME, PR_GET_NAME, PR_GET_SECCOMP, PR_CAPBSET_READ, PR_GET_NO_NEW_PRIVS, PR_SET_VMA. */
 const PRCTLS = [3, 15, 16, 21, 23, 39, 0x53564d41];
@@ -34,7 +33,7 @@ const PRCTLS = [3, 15, 16, 21, 23, 39, 0x53564d41];
  * SIGCONT from a socket would resume a process that the platform has stopped.
  */
 const FCNTLS = [0, 1, 2, 3, 4, 5, 6, 7, 9, 36, 37, 38, 1030, 1032, 1034];
-/** None, and CLOSE_RANGE_CLOEXEC; not CLOSE_RANGE_UNSHARE, which gives a thread a table of its own. */
+/** No flag, and CLOSE_RANGE_CLOEXEC; not CLOSE_RANGE_UNSHARE, which gives a thread its own descriptor table. */
 const CLOSE_RANGE_FLAGS = [0, 4];
 const [MAP_SHARED, MAP_ANONYMOUS, MAP_HUGETLB] = [0x01, 0x20, 0x40000];
 
@@ -51,7 +50,7 @@ const ALLOW = 0x7fff0000;
 const KILL = 0x80000000;
 const refuse = (errno: number) => 0x00050000 | errno;
 
-/** Offsets in struct seccomp_data; arguments are 64 bits, of which those looked at use the lower half. */
+/** Offsets in struct seccomp_data; arguments have 64 bits, of which the filter reads the lower half. */
 const [NUMBER, ARCH, ARG0, ARG1, ARG2, ARG3] = [0, 4, 16, 24, 32, 40];
 
 type Instruction = [code: number, jumpTrue: number, jumpFalse: number, value: number];
@@ -61,10 +60,10 @@ const statement = (code: number, value: number): Instruction => [code, 0, 0, val
 type Conditions = Record<string, Instruction[]>;
 
 type End = 'allow' | 'refuse';
-/** Jumps to one of the ends; without one, the next step follows. */
+/** Jumps to an end, or continues with the next step. */
 type Step = [code: number, value: number, ifTrue?: End | undefined, ifFalse?: End];
 
-/** Instructions that follow the test of a call's number. */
+/** The instructions after the test of the call's number. */
 function assemble(errno: number, steps: readonly Step[], ends: End[] = ['allow', 'refuse']): Instruction[] {
   const distance = (from: number, end?: End) => (end ? steps.length - 1 - from + ends.indexOf(end) : 0);
   return [
@@ -93,8 +92,8 @@ const CONDITIONS: Conditions = {
     [JUMP_SET, CLONE_FILES, undefined, 'refuse'],
     [JUMP_SET, CLONE_NAMESPACES, 'refuse'],
   ]),
-  // Shared anonymous memory stays when it is unmapped page by page, and huge pages are of a pool of the machine: neither
-  // is part of the resident size that the platform limits.
+  // Unmapping single pages does not free shared anonymous memory, and huge pages come from a pool of the machine.
+  // Neither is part of the resident size, which the platform limits.
   mmap: assemble(EPERM, [
     [LOAD, ARG3],
     [JUMP_SET, MAP_HUGETLB, 'refuse'],
@@ -107,16 +106,16 @@ const CONDITIONS: Conditions = {
   socketpair: oneOf(ARG0, [AF_UNIX], EAFNOSUPPORT),
   ioctl: oneOf(ARG1, IOCTLS, EPERM),
   prctl: oneOf(ARG0, PRCTLS, EPERM),
-  // Its own limits only; it cannot raise them.
+  // Only the limits of the process itself, which it cannot raise.
   prlimit64: oneOf(ARG0, [0], EPERM),
 };
 
-/** The programs that a filter is for: components, and those of the jail of the packager. */
+/** Programs with a filter: components, and the compiler and package manager in the jail. */
 export type FilterPurpose = 'component' | 'compile' | 'install';
 
 /**
- * The compiler and the package manager are processes that others start: processes are allowed, and the launcher counts
- * the open files of each. Threads share one table of descriptors, as in CONDITIONS. There are no namespaces.
+ * The compiler and the package manager may start processes, whose open files the launcher counts. Threads share one
+ * descriptor table, as in CONDITIONS. Namespaces are not allowed.
  */
 const FORKING: Conditions = {
   clone: assemble(EPERM, [
@@ -128,8 +127,8 @@ const FORKING: Conditions = {
 };
 
 /**
- * The package manager may open TCP connections; to which port, Landlock says. Landlock does not know of MPTCP and SMC,
- * nor of connections that are opened by sending (TCP Fast Open), nor of listening without bind().
+ * The package manager may open TCP connections; Landlock limits the port. The filter refuses what Landlock does not
+ * cover: MPTCP, SMC, connecting by sending (TCP Fast Open) and listening without bind().
  */
 const CONNECTING: Conditions = {
   socket: assemble(EAFNOSUPPORT, [
@@ -140,7 +139,7 @@ const CONNECTING: Conditions = {
     [AND, SOCK_TYPE],
     [JUMP_EQUAL, SOCK_STREAM, undefined, 'refuse'],
     [LOAD, ARG2],
-    // 0 is TCP for a stream.
+    // For streams, protocol 0 is TCP.
     [JUMP_EQUAL, 0, 'allow'],
     [JUMP_EQUAL, IPPROTO_TCP, undefined, 'refuse'],
   ]),
@@ -193,7 +192,7 @@ function compile(arch: Arch, purpose: FilterPurpose): Instruction[] {
   ];
 }
 
-/** The filter for this processor: the instructions as the kernel reads them. @throws Error for another processor */
+/** The filter in the format of the kernel. @throws Error for an unknown processor */
 export function seccompFilter(arch: string, purpose: FilterPurpose = 'component'): Buffer {
   if (arch !== 'x64' && arch !== 'arm64') throw new Error(`There is no seccomp filter for ${arch}.`);
   const program = compile(arch, purpose);

@@ -3,7 +3,7 @@ import type { Bundle } from '@wellspring/contract/definition';
 import { cidrList } from '@wellspring/core/addresses';
 import type { Executor, Host } from './port.ts';
 
-/** Ways to write private addresses, and the address that each one means. */
+/** Notations of private addresses, and the address of each. */
 const PRIVATE: [written: string, address: string][] = [
   ['169.254.169.254', '169.254.169.254'],
   ['0x7f.1', '127.0.0.1'],
@@ -12,8 +12,8 @@ const PRIVATE: [written: string, address: string][] = [
 ];
 
 /**
- * What only the kernel can refuse. Sockets: below the layer that leads to the relay, see entry/network. The system calls
- * are harmless ones that any user may make where no filter forbids them.
+ * Attempts that only the kernel can refuse. Sockets: below the layer of entry/network. The system calls are harmless;
+ * any user may make them without a filter.
  */
 const KERNEL = `
 attempt('a file above its root', () => fs.statSync('/../../../usr/bin'));
@@ -38,8 +38,8 @@ for (const [where, results] of Object.entries(ofRaw)) if (!results.every((result
 `;
 
 /**
- * What a tier has to keep in before it is trusted. Without `hostPids` only what a tier without the kernel's help can
- * do. The code names whatever it reached; nothing is what it should.
+ * Component whose name lists everything that it reached outside of the sandbox, or is `contained`.
+ * @param hostPids undefined: the tier works without the kernel, so KERNEL is left out
  */
 const probe = (unreachable: readonly string[], hostPids: readonly number[] | undefined) => `
 import fs from 'node:fs';
@@ -74,13 +74,13 @@ export default { name: reached.length === 0 ? 'contained' : reached.join(', ') }
 
 const ignore: Host = { emit() {}, fault() {}, log() {}, respond() {}, dbSet: () => 0 };
 
-/** Generous: a busy machine must not make the platform choose a weaker tier. */
+/** Generous, so that a busy machine does not lead to a weaker tier. */
 const PROBE_MS = 60_000;
 
 /**
- * @param codeAllowNetworks CIDRs that code may reach, so that reaching them is no fault
- * @param hostPids processes outside that code must not be able to signal
- * @returns undefined when the tier keeps everything in, else what is wrong with it
+ * @param codeAllowNetworks CIDRs that code may reach
+ * @param hostPids processes of the host, which code must not be able to signal
+ * @returns undefined if the tier isolates code, otherwise the reason for which it does not
  */
 export async function selfTest(
   executor: Executor,
@@ -95,7 +95,7 @@ export async function selfTest(
     packages: {},
     lockfile: null,
   };
-  // Bundles are kept under their id: another probe has to have another one.
+  // Bundles are cached by id: each probe needs its own.
   const bundleId = `self-test-${createHash('sha256').update(bundle.code).digest('hex').slice(0, 16)}`;
   try {
     const result = await executor.execute({ bundle, bundleId, call: { kind: 'define' } }, ignore, {

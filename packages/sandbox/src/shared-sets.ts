@@ -1,8 +1,8 @@
-/** Directories that processes share, made when one needs them, removed when none did for long. */
+/** Directories shared by processes, created on demand; the least recently used are removed. */
 export interface SharedSets {
-  /** @returns the name of the directory for this source, which stays at least until `release` */
+  /** @returns the name of the directory for this source, which exists at least until `release` */
   use(user: string, source: string): Promise<string>;
-  /** The user needs its directory no more. */
+  /** The user no longer needs its directory. */
   release(user: string): void;
 }
 
@@ -12,12 +12,12 @@ interface Shared {
   users: number;
 }
 
-/** Directories that are kept though no process uses them. */
+/** Maximum of unused directories. */
 const MAX_UNUSED = 64;
 
 /**
- * @param make makes the directory for a source and gives its name
- * @param remove removes it
+ * @param make creates the directory for a source and returns its name
+ * @param remove removes a directory
  */
 export function createSharedSets(
   make: (source: string) => Promise<string>,

@@ -15,41 +15,42 @@ import { join, resolve } from 'node:path';
 import { createSharedSets } from './shared-sets.ts';
 import type { UserIds } from './user-ids.ts';
 
-/** The directories of one process. They are never used again. */
+/** The directories of one process. They are not reused. */
 export interface Slot {
-  /** Random; names the slot in logs. */
+  /** Random; identifies the slot in logs. */
   id: string;
-  /** Holds the directories below. */
+  /** Parent of the directories below. */
   path: string;
   /** The code, and a link to its packages. Read-only for the process. */
   app: string;
-  /** Holds the socket through which the process reaches the network. Read-only for the process. */
+  /** Contains the socket for network access. Read-only for the process. */
   egress: string;
-  /** TMPDIR of the process in tiers that cannot give it a tmpfs. */
+  /** TMPDIR of the process in tiers without tmpfs. */
   tmp: string;
-  /** User and group id that no other slot has; undefined where there are none to give. */
+  /** Exclusive user and group id; undefined: see createUserIds. */
   uid: number | undefined;
 }
 
-/** What a slot is filled with. */
+/** Content of a slot. */
 export interface Files {
-  /** The code on disk. */
+  /** Path of the code. */
   path: string;
-  /** Its name in the slot: the ending tells Node what it is. */
+  /** File name in the slot; its extension tells Node the module format. */
   name: string;
   nodeModules: string | undefined;
 }
 
-/** The slots of all processes. They lie outside of the data directory, which only the platform may enter. */
+/** Slots of all processes, outside of the data directory, which only the platform may enter. */
 export interface Slots {
-  /** For programs and the like that all processes share. */
+  /** Directory for programs and other files that processes share. */
   shared: string;
-  /** Sets of packages, under names that cannot be guessed; nobody may list it, so a source reads only its own. */
+  /** Directory of package sets with random names. It cannot be listed, so a source can only read its own set. */
   packages: string;
   create(): Slot;
   /**
-   * Puts the code and its packages into a slot.
-   * @param visiblePackages `packages` as the process sees it; undefined: it sees its slot only, which gets the packages
+   * Places the code and its packages in a slot.
+   * @param visiblePackages path of `packages` in the sandbox; undefined: it is not visible, so packages are linked into
+   *   the slot
    */
   fill(slot: Slot, files: Files, visiblePackages: string | undefined): Promise<void>;
   remove(slot: Slot): void;
@@ -57,8 +58,8 @@ export interface Slots {
 }
 
 /**
- * A directory of ours, empty; the same one for the same data, so that nothing is left behind by a crash. Two platforms
- * may be given the same relative path in different working directories: the absolute one tells them apart.
+ * An empty base directory of the platform; the same one for the same data directory, so that leftovers of a crash are
+ * removed. Named after the absolute path, since two platforms may have the same relative path.
  * @param removeForeign removes files of other users from slots
  */
 function baseFor(dataDir: string, removeForeign: (base: string) => void): string {
@@ -70,16 +71,16 @@ function baseFor(dataDir: string, removeForeign: (base: string) => void): string
     mkdirSync(path, { mode: 0o711 });
   } catch {
     const found = lstatSync(path);
-    // Somebody else's directory, or a link: not to be trusted.
+    // The directory of another user, or a link: not trusted.
     if (!found.isDirectory() || found.uid !== process.getuid?.()) return mkdtempSync(`${path}-`);
     try {
-      empty(path);
+      removeBase(path);
     } catch {
       removeForeign(path);
       try {
-        empty(path);
+        removeBase(path);
       } catch {
-        // What is in it must not keep the platform from its start.
+        // Leftovers must not prevent the start.
         return mkdtempSync(`${path}-`);
       }
     }
@@ -88,21 +89,21 @@ function baseFor(dataDir: string, removeForeign: (base: string) => void): string
   return path;
 }
 
-/** A directory with exactly these permissions, whatever the umask. */
+/** Creates a directory with exactly these permissions, regardless of the umask. */
 function makeDirectory(path: string, mode: number): string {
   mkdirSync(path, { recursive: true });
   chmodSync(path, mode);
   return path;
 }
 
-/** Removes it with all it holds. */
-function empty(base: string): void {
+/** Removes the base directory. */
+function removeBase(base: string): void {
   const packages = join(base, 'packages');
   if (existsSync(packages)) chmodSync(packages, 0o700);
   rmSync(base, { recursive: true, force: true });
 }
 
-/** As linkFile, at once. */
+/** Links or copies a file, synchronously. */
 function placeFile(from: string, to: string): void {
   try {
     linkSync(from, to);
@@ -126,13 +127,13 @@ async function linkTree(from: string, to: string): Promise<void> {
     (await readdir(from, { withFileTypes: true })).map(async (entry) => {
       const [source, target] = [join(from, entry.name), join(to, entry.name)];
       if (entry.isDirectory()) await linkTree(source, target);
-      // There are no links in a set of packages; one that is there in spite of that is not followed.
+      // Sets of packages contain no links; unexpected ones are ignored.
       else if (entry.isFile()) await linkFile(source, target);
     }),
   );
 }
 
-/** @param removeForeign removes from slots what files of other users a crash has left and the platform may not remove */
+/** @param removeForeign removes files of other users that a crash has left in slots */
 export function createSlots(
   dataDir: string,
   userIds: UserIds | undefined,
@@ -141,7 +142,7 @@ export function createSlots(
   const base = makeDirectory(baseFor(dataDir, removeForeign), 0o711);
   const shared = makeDirectory(join(base, 'shared'), 0o755);
   const packages = makeDirectory(join(base, 'packages'), 0o311);
-  /** Sets of packages, each linked once for all slots that use it. */
+  /** Each set of packages is linked once for all slots that use it. */
   const sets = createSharedSets(
     async (nodeModules) => {
       const name = randomBytes(16).toString('hex');
@@ -158,7 +159,7 @@ export function createSlots(
     packages,
     create() {
       const id = randomBytes(12).toString('hex');
-      // The slot is the root directory of the process in tiers that change it: what the process sees there is set here.
+      // In some tiers the slot is the root directory of the process, which sees these permissions.
       const path = makeDirectory(join(base, id), 0o711);
       makeDirectory(join(path, 'run'), 0o755);
       return {
@@ -171,7 +172,7 @@ export function createSlots(
       };
     },
     async fill(slot, { path, name, nodeModules }, visiblePackages) {
-      // Without a thread of the pool, which may be busy: the first call of a process waits for this.
+      // Synchronous, since the first call waits for this and the thread pool may be busy.
       placeFile(path, join(slot.app, name));
       if (nodeModules === undefined) return;
       const target = join(slot.app, 'node_modules');
@@ -183,12 +184,12 @@ export function createSlots(
     },
     remove({ id, path, uid }) {
       sets.release(id);
-      // The launcher may be removing files of its own accord.
+      // The launcher may remove files at the same time.
       rm(path, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 })
-        // The id must not meet files of the one who had it before.
+        // Reusing the id gives access to files of the previous process, so those have to be gone.
         .then(() => uid !== undefined && userIds?.release(uid))
         .catch(() => {});
     },
-    close: () => empty(base),
+    close: () => removeBase(base),
   };
 }

@@ -6,21 +6,21 @@ import { truncateUtf8 } from '@wellspring/core/truncate';
 
 export interface CaptureOptions {
   clock: Clock;
-  /** @returns whether the lines of this text are wanted */
+  /** @returns whether the lines of this text are accepted */
   onText(chars: number): boolean;
-  /** @returns whether further lines are wanted */
+  /** @returns whether further lines are accepted */
   onLine(line: LogLine): boolean;
 }
 
-/** Kept of stderr, to tell why a process ended. */
+/** Length of the end of stderr that is kept to explain why a process ended. */
 const MAX_STDERR_CHARS = 8 * 1024;
 
-/** Without the paths of the host. */
+/** Removes paths of the host. */
 const insideOnly = (text: string) => text.replaceAll(process.execPath, 'node');
 
 /**
- * Reads what code writes to its standard streams by itself, as log lines.
- * @returns gives the last text of stderr
+ * Reads the standard streams of code as log lines.
+ * @returns a function that returns the end of stderr
  */
 export function captureStreams(
   { stdout, stderr }: Record<'stdout' | 'stderr', Readable>,
@@ -31,7 +31,7 @@ export function captureStreams(
     stream.setEncoding('utf8').on('data', (text: string) => {
       if (level === 'error') tail = (tail + text).slice(-MAX_STDERR_CHARS);
       if (!onText(text.length)) return;
-      // Lines that are dropped are not even looked for: a chunk may hold tens of thousands.
+      // Does not search for lines that are dropped: a chunk may contain tens of thousands.
       for (let from = 0, taken = true; taken && from < text.length; ) {
         const found = text.indexOf('\n', from);
         const to = found < 0 ? text.length : found;

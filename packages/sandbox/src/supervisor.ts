@@ -1,11 +1,6 @@
 import type { Executor, Host, Result, Task } from './port.ts';
-import {
-  createSandboxProcesses,
-  isOutdated,
-  type SandboxProcess,
-  type SandboxProcessesOptions,
-  suits,
-} from './sandbox-processes.ts';
+import { isOutdated, type SandboxProcess, suits } from './sandbox-process.ts';
+import { createSandboxProcesses, type SandboxProcessesOptions } from './sandbox-processes.ts';
 
 interface Call {
   task: Task;
@@ -15,10 +10,10 @@ interface Call {
   reject(error: unknown): void;
 }
 
-/** The calls of one process key in their order. */
-interface Line {
+/** The calls of one process key, in order. */
+interface CallQueue {
   calls: Call[];
-  /** So many of them are with the process already. */
+  /** Number of calls that were sent to the process: the first ones of the queue. */
   sent: number;
   sending: boolean;
 }
@@ -31,23 +26,23 @@ const aborted = (message: string): Result => ({
   cpuMs: 0,
 });
 
-/** Closing broke it off, or it was never begun: no fault of the code, which has to be run again. */
-const isBrokenOff = (result: Result | undefined) =>
+/** The call was aborted by closing, or never began: it is not the code's fault, and has to be repeated. */
+const isInterrupted = (result: Result | undefined) =>
   result === undefined || (!result.ok && result.reason === 'aborted');
 const CLOSED = 'the sandbox is closed';
 
-/** Brings calls to processes: in order by process key, each exactly once, whatever becomes of a process. */
+/** Sends calls to processes: in order by process key, each exactly once, even if processes crash. */
 export function createSupervisor(options: SandboxProcessesOptions): Executor {
   const processes = createSandboxProcesses(options);
-  const lines = new Map<string, Line>();
+  const queues = new Map<string, CallQueue>();
   let closed = false;
 
-  /** A process that can take the first call that was not sent; undefined: look again, something has changed. */
+  /** A process that can execute the call. A promise of undefined: the state has changed, try again. */
   function processFor(key: string, { task }: Call): SandboxProcess | Promise<SandboxProcess | undefined> {
     const proc = processes.get(key);
     if (!proc) return processes.start(task);
     const fits = suits(proc, task);
-    // The map that is to be sent must not undo what the calls under way have set meanwhile.
+    // Sending `$service.db` during other calls would undo their changes.
     if (fits && (proc.busy === 0 || !isOutdated(proc, task))) return proc;
     if (fits || (proc.busy > 0 && proc.child.usable)) {
       return new Promise((resolve) => proc.whenIdle.push(() => resolve(undefined)));
@@ -55,61 +50,67 @@ export function createSupervisor(options: SandboxProcessesOptions): Executor {
     return processes.start(task);
   }
 
-  /** Calls are sent ahead: the process has its next one when it ends one. */
-  async function send(key: string, line: Line): Promise<void> {
-    if (line.sending) return;
-    line.sending = true;
-    for (let call = line.calls[line.sent]; call; call = line.calls[line.sent]) {
+  /** Sends calls before earlier ones have ended, so that the process never waits for its next call. */
+  async function send(key: string, queue: CallQueue): Promise<void> {
+    if (queue.sending) return;
+    queue.sending = true;
+    for (let call = queue.calls[queue.sent]; call; call = queue.calls[queue.sent]) {
       try {
         const found = processFor(key, call);
         const proc = found instanceof Promise ? await found : found;
-        // The process of those before it ended meanwhile: they go first.
-        if (!proc || line.calls[line.sent] !== call) continue;
-        line.sent += 1;
+        // Earlier calls were returned to the queue when their process ended: they are sent first.
+        if (!proc || queue.calls[queue.sent] !== call) continue;
+        queue.sent += 1;
         const sent = call;
-        processes.call(proc, call.task, call.host, call.options, (result) => settle(key, line, sent, result));
+        processes.call(proc, call.task, call.host, call.options, (result) =>
+          settle(key, queue, sent, result),
+        );
       } catch (error) {
-        remove(line, call);
+        remove(queue, call);
         call.reject(error);
       }
     }
-    line.sending = false;
-    if (line.calls.length === 0 && lines.get(key) === line) lines.delete(key);
+    queue.sending = false;
+    if (queue.calls.length === 0 && queues.get(key) === queue) queues.delete(key);
   }
 
-  function remove(line: Line, call: Call): void {
-    const at = line.calls.indexOf(call);
+  function remove(queue: CallQueue, call: Call): void {
+    const at = queue.calls.indexOf(call);
     if (at < 0) return;
-    line.calls.splice(at, 1);
-    if (at < line.sent) line.sent -= 1;
+    queue.calls.splice(at, 1);
+    if (at < queue.sent) queue.sent -= 1;
   }
 
-  function settle(key: string, line: Line, call: Call, result: Result | undefined): void {
-    if (closed && isBrokenOff(result)) {
-      remove(line, call);
+  function settle(key: string, queue: CallQueue, call: Call, result: Result | undefined): void {
+    if (closed && isInterrupted(result)) {
+      remove(queue, call);
       call.reject(new Error(CLOSED));
       return;
     }
     if (result) {
-      remove(line, call);
+      remove(queue, call);
       call.resolve(result);
-      if (line.calls.length === 0 && !line.sending && lines.get(key) === line) lines.delete(key);
+      if (queue.calls.length === 0 && !queue.sending && queues.get(key) === queue) queues.delete(key);
       return;
     }
-    // The process ended before it began with this one: another takes it, and those behind it.
-    const at = line.calls.indexOf(call);
+    // The process ended before this call began: another process executes it and those behind it.
+    const at = queue.calls.indexOf(call);
     if (at < 0) return;
-    line.sent = Math.min(line.sent, at);
-    void send(key, line);
+    queue.sent = Math.min(queue.sent, at);
+    void send(key, queue);
   }
 
-  async function once({ task, host, options }: Pick<Call, 'task' | 'host' | 'options'>): Promise<Result> {
+  async function executeInNewProcess({
+    task,
+    host,
+    options,
+  }: Pick<Call, 'task' | 'host' | 'options'>): Promise<Result> {
     for (;;) {
       const proc = await processes.start(task);
       const result = await new Promise<Result | undefined>((resolve) =>
         processes.call(proc, task, host, options, resolve),
       );
-      if (closed && isBrokenOff(result)) throw new Error(CLOSED);
+      if (closed && isInterrupted(result)) throw new Error(CLOSED);
       if (result) return result;
     }
   }
@@ -119,20 +120,20 @@ export function createSupervisor(options: SandboxProcessesOptions): Executor {
     execute(task, host, limits) {
       if (closed) return Promise.reject(new Error(CLOSED));
       const { process: key } = task;
-      if (key === undefined) return once({ task, host, options: limits });
+      if (key === undefined) return executeInNewProcess({ task, host, options: limits });
       return new Promise((resolve, reject) => {
-        const line = lines.get(key) ?? { calls: [], sent: 0, sending: false };
-        lines.set(key, line);
-        line.calls.push({ task, host, options: limits, resolve, reject });
-        void send(key, line);
+        const queue = queues.get(key) ?? { calls: [], sent: 0, sending: false };
+        queues.set(key, queue);
+        queue.calls.push({ task, host, options: limits, resolve, reject });
+        void send(key, queue);
       });
     },
     retire(prefix, { atOnce = false } = {}) {
       if (atOnce) {
-        for (const [key, line] of lines) {
+        for (const [key, queue] of queues) {
           if (!key.startsWith(prefix)) continue;
-          line.sent = 0;
-          for (const call of line.calls.splice(0)) call.resolve(aborted('The source was deleted.'));
+          queue.sent = 0;
+          for (const call of queue.calls.splice(0)) call.resolve(aborted('The source was deleted.'));
         }
       }
       processes.retire(prefix, atOnce);

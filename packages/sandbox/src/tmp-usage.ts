@@ -1,22 +1,21 @@
 import { lstat, opendir, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** What lies in the temporary directory of a process. */
+/** Usage of a temporary directory. */
 export interface TmpUsage {
   /** Files and directories. */
   inodes: number;
   bytes: number;
 }
 
-/** Where the temporary directory is a file system of its own, the kernel counts. @throws when the process has ended */
+/** Usage of a temporary directory that is a file system. @throws if the process has ended */
 export async function usageOfFileSystem(path: string): Promise<TmpUsage> {
   const { files, ffree, blocks, bfree, bsize } = await statfs(path);
   return { inodes: files - ffree, bytes: (blocks - bfree) * bsize };
 }
 
 /**
- * Counts a directory, and stops as soon as more than so many files or bytes were seen. Links are not followed.
- * @throws never: what disappears while it is being counted counts nothing
+ * Measures a directory; stops as soon as it exceeds `max`. Does not follow links. Ignores files that disappear.
  */
 export async function usageOfDirectory(root: string, max: TmpUsage): Promise<TmpUsage> {
   const usage: TmpUsage = { inodes: 0, bytes: 0 };
@@ -35,7 +34,7 @@ export async function usageOfDirectory(root: string, max: TmpUsage): Promise<Tmp
         if (isOver()) break;
       }
     } catch {
-      // Removed meanwhile.
+      // The file or directory was removed.
     }
   }
   return usage;

@@ -1,23 +1,23 @@
 import { createFairQueue } from './fair-queue.ts';
 
 /**
- * Shares the main thread among processes that have much to say: a piece of work gets a slice at a time, all of them
- * together a part of each turn of the event loop, and owners take turns.
+ * Shares the main thread between processes that send much: work runs in time slices, within a budget per turn of the
+ * event loop, and owners take turns.
  */
 export interface Turns {
   /**
-   * Runs `work` now when this turn has time left, otherwise later.
-   * @param work gets the time (performance.now()) at which it should stop; returns whether there is more to do
-   * @returns whether it was done at once
+   * Runs `work` now if this turn of the event loop has time left, otherwise later.
+   * @param work gets the time (`performance.now()`) at which it should stop; returns whether there is more to do
+   * @returns whether it is finished
    */
   run(owner: string, work: (deadline: number) => boolean): boolean;
 }
 
 const SLICE_MS = 2;
 const TURN_MS = 6;
-/** After a slice that was not enough: a process with very much to say gets a quarter of the time. */
+/** Pause after an unfinished slice, so that a process gets at most a quarter of the time. */
 const REST_MS = 6;
-/** Less than this is carried over to the next turn, which costs less than to begin anew for each short call. */
+/** Less than this is carried over to the next turn, which is cheaper than a reset after each short call. */
 const CARRIED_MS = 0.5;
 
 export function createTurns({ sliceMs = SLICE_MS, turnMs = TURN_MS, restMs = REST_MS } = {}): Turns {
@@ -47,14 +47,14 @@ export function createTurns({ sliceMs = SLICE_MS, turnMs = TURN_MS, restMs = RES
       for (let next = waiting.shift(); next; next = spentMs < turnMs ? waiting.shift() : undefined) {
         slice(next.owner, next.work);
       }
-      // Once more, so that the next turn begins with nothing spent.
+      // Schedules another reset of `spentMs`.
       if (waiting.size > 0 || spentMs > CARRIED_MS) schedule();
     });
   }
 
   return {
     run(owner, work) {
-      // In its turn, when others wait.
+      // Waits for its turn if others wait.
       if (spentMs >= turnMs || waiting.size > 0) {
         enqueue(owner, work);
         return false;

@@ -1,24 +1,24 @@
 import { randomInt } from 'node:crypto';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 
-/** User ids (and group ids of the same number) for sandboxes: each belongs to one slot at a time. */
+/** User ids (and equal group ids) of sandboxes: each belongs to one slot at a time. */
 export interface UserIds {
-  /** An id that no process uses. @throws Error when all are in use */
+  /** An unused id. @throws Error if all are in use */
   allocate(): number;
-  /** The slot is gone, with its processes and files. */
+  /** Frees an id after its processes and files are gone. */
   release(id: number): void;
 }
 
-/** A range from `first` to `last`, of which each platform takes a block of its own. */
+/** A range from `first` to `last`, of which each platform uses a random block. */
 interface Range {
   first: number;
   last: number;
 }
 
 /**
- * The first range that the user namespace maps is used. The upper one is used by no distribution, not by systemd, and
- * not by subordinate ids for containers. A container with 65,536 ids lacks it: there it is the range from which systemd
- * takes dynamic users, since no systemd runs beside the platform in such a container.
+ * The first range that the user namespace maps is used. The upper one is not used by distributions, systemd, or
+ * subordinate ids of containers. Containers with 65,536 ids do not map it; there the range of systemd's dynamic users
+ * is used, since no systemd runs in such a container.
  */
 const RANGES: readonly Range[] = [
   { first: 2_000_000_000, last: 2_147_483_646 },
@@ -37,7 +37,7 @@ export function mappedRange(map: string): Range | undefined {
   );
 }
 
-/** User ids that have a process. */
+/** User ids of all running processes. */
 export function usedUserIds(): Set<number> {
   const used = new Set<number>();
   for (const name of readdirSync('/proc')) {
@@ -45,13 +45,13 @@ export function usedUserIds(): Set<number> {
     try {
       used.add(statSync(`/proc/${name}`).uid);
     } catch {
-      // The process has ended meanwhile.
+      // The process has ended.
     }
   }
   return used;
 }
 
-/** @returns undefined where there are no ids to assign: not Linux, or the user namespace maps too few of them */
+/** @returns undefined on systems other than Linux, or if the user namespace maps too few ids */
 export function createUserIds(): UserIds | undefined {
   if (process.platform !== 'linux') return undefined;
   const [users, groups] = ['uid_map', 'gid_map'].map((map) =>

@@ -72,12 +72,16 @@ const NUMBERS: Record<string, [x64: number, arm64: number | undefined]> = {
   sendmsg: [46, 211],
 };
 
-/** A string is passed as a pointer to it, with a NUL; `hex` as a pointer to these bytes; `step` is an earlier result. */
+/**
+ * A string is passed as a pointer to it, with a NUL; `hex` as a pointer to these bytes; `step` is an earlier result.
+ */
 type Argument = number | string | { hex: string } | { step: number };
 
 export interface Attempt {
   name: string;
-  /** System calls by name; the result of the last one counts. `startProcess` makes the call and ends the new process. */
+  /**
+   * System calls by name; the result of the last one counts. `startProcess` makes the call and ends the new process.
+   */
   steps: [call: string, ...args: Argument[]][];
   startProcess?: true;
   /** Some kernels lack it: then there is no control. */

@@ -1,14 +1,14 @@
 import type { Socket } from 'node:net';
 import { type Answer, createLineReader, MAX_LINE_BYTES, type Question } from './wire.ts';
 
-/** The relay's side of the channel of one thread. Everything that comes from the other side is hostile. */
+/** The relay's side of the channel of one thread. All input is hostile. */
 export interface Channel {
-  /** Dropped when the thread has ended, and destroys the channel of one that does not read. */
+  /** Drops the answer if the thread has ended. Destroys the channel if the thread does not read. */
   send(answer: Answer): void;
   close(): void;
 }
 
-/** Answers that a thread has not read. */
+/** Maximum of answers that a thread has not read. */
 const MAX_UNREAD_BYTES = 1024 * 1024;
 const MAX_NAME = 255;
 
@@ -16,7 +16,7 @@ const isId = (value: unknown): value is number => Number.isSafeInteger(value) &&
 const isName = (value: unknown): value is string =>
   typeof value === 'string' && value.length <= MAX_NAME && /^[\x21-\x7e]+$/.test(value);
 
-/** @returns undefined for anything that is not a question */
+/** @returns undefined for a malformed question */
 export function parseQuestion(line: string): Question | undefined {
   let value: Record<string, unknown>;
   try {
@@ -34,7 +34,7 @@ export function parseQuestion(line: string): Question | undefined {
   return undefined;
 }
 
-/** @param mayTalk the rate limit of the sandbox: a new channel does not start it anew */
+/** @param mayTalk rate limit of the sandbox, which a new channel does not reset */
 export function createChannel(
   socket: Socket,
   mayTalk: (now: number) => boolean,

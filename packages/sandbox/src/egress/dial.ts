@@ -1,12 +1,12 @@
 import { connect, type Socket } from 'node:net';
 import { RelayError } from './relay-error.ts';
 
-/** The next address is tried beside one that has not answered by then. */
+/** After this time without an answer, the next address is tried concurrently. */
 const STAGGER_MS = 250;
 
 /**
- * Connects to the first of these addresses that answers, in their order (RFC 8305, without its sorting).
- * @param addresses literals; no name is resolved here
+ * Connects to the first address that answers, trying them in order (RFC 8305 without sorting).
+ * @param addresses IP addresses; names are not resolved
  * @throws the error of the last address that failed; RelayError ETIMEDOUT; the reason of the signal
  */
 export function dial(

@@ -1,25 +1,25 @@
-/** What one sandbox may take of the network. */
+/** Network limits of one sandbox. */
 export interface EgressLimits {
-  /** Connections that are open or being opened at the same time. */
+  /** Concurrent connections, including those being opened. */
   connections: number;
-  /** New connections per second, and how many may come at once after a pause. */
+  /** New connections per second, and at once after a pause. */
   connectionsPerSecond: number;
   connectionBurst: number;
   /** Names looked up per second, and at once after a pause. */
   lookupsPerSecond: number;
   lookupBurst: number;
-  /** Addresses of one target that are tried; each takes a socket of the relay. */
+  /** Addresses tried per target; each uses a socket of the relay. */
   addresses: number;
-  /** Questions of a sandbox that are not answered yet; each may wait for a slow name server. */
+  /** Unanswered questions of a sandbox; each may wait for a slow name server. */
   pendingLookups: number;
-  /** Lines that the threads of a sandbox say on their channels per second, and at once after a pause. */
+  /** Lines on the channels of a sandbox per second, and at once after a pause. */
   linesPerSecond: number;
   lineBurst: number;
   /** Bytes per run, sent and received together. */
   bytesPerRun: number;
-  /** From the acceptance of a connection to its last byte of preamble. */
+  /** From accepting a connection to the last byte of its preamble. */
   preambleMs: number;
-  /** Until one of the addresses of a target answers. */
+  /** Until an address of the target answers. */
   connectMs: number;
   /** Without a byte in either direction. */
   idleMs: number;
@@ -41,7 +41,7 @@ export const EGRESS_LIMITS: EgressLimits = {
   idleMs: 300_000,
 };
 
-/** Counts down from `burst` and back up at `perSecond`. @returns whether one more is within the limit */
+/** Token bucket of `burst` tokens, refilled at `perSecond`. @returns whether a token was left */
 export function createRateLimit(perSecond: number, burst: number): (now: number) => boolean {
   let left = burst;
   let at = 0;

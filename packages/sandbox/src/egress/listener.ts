@@ -1,14 +1,14 @@
 import { chmodSync, rmSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 
-/** A sandbox that connects more often than this within a second is not listened to for the next one. */
+/** After more connections than this within a second, listening pauses for a second. */
 const FLOOD = 1000;
 const SECOND_MS = 1000;
 
 /**
- * Listens on the unix socket of a sandbox, and pauses when it is flooded or fails.
- * @param path everybody who can enter its directory may connect
- * @returns a function that stops listening for good
+ * Listens on the unix socket of a sandbox; pauses during a flood and after an error.
+ * @param path every user who can enter its directory may connect
+ * @returns a function that stops listening
  */
 export function listen(path: string, accept: (socket: Socket) => void): () => void {
   let server: Server | undefined;
@@ -38,7 +38,7 @@ export function listen(path: string, accept: (socket: Socket) => void): () => vo
     try {
       chmodSync(path, 0o777);
     } catch {
-      // The slot was removed meanwhile; its `close` is on its way.
+      // The slot was removed; `close` follows.
     }
   }
 

@@ -3,12 +3,12 @@ import { createRateLimit, type EgressLimits } from './limits.ts';
 import { RelayError, toWire } from './relay-error.ts';
 import type { Answer, Question } from './wire.ts';
 
-/** Questions of a sandbox about names. */
+/** A question about a name. */
 export type Lookup = Extract<Question, { lookup: string } | { resolve: string }>;
 
 /**
- * Answers the look-ups of one sandbox within its limits.
- * @param ask gives the answer, in the shape of the channel. @throws RelayError, or an error of the look-up
+ * Answers the look-ups of one sandbox, within its limits.
+ * @param ask returns the answer in the format of the channel. @throws RelayError, or an error of the look-up
  */
 export function createLookups(
   limits: EgressLimits,

@@ -3,16 +3,16 @@ import { isIP } from 'node:net';
 import { RelayError } from './relay-error.ts';
 import type { Found } from './wire.ts';
 
-/** Names that the relay's process looks up at the same time. */
+/** Concurrent look-ups of the relay process. */
 export const MAX_LOOKUPS = 32;
-/** Of the thread pool: libuv gives half of it to look-ups. */
+/** Size of the thread pool, of which libuv uses half for look-ups. */
 export const LOOKUP_THREADS = 2 * MAX_LOOKUPS;
 
-/** How the relay asks for names. Replaced in tests of hostile name servers. */
+/** Name resolution of the relay. Replaced in tests of hostile name servers. */
 export interface Names {
-  /** All addresses of a name, as the system finds them. */
+  /** All addresses of a name, from the system's resolver. */
   lookup(host: string): Promise<Found[]>;
-  /** Records as `dns.resolve` gives them. @throws Error for a type that is not served */
+  /** Records in the format of `dns.resolve`. @throws Error for a type that is not allowed */
   records(host: string, type: string): Promise<unknown>;
 }
 

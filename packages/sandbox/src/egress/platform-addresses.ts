@@ -4,16 +4,16 @@ import { canonicalAddress, createAddressGuard } from '@wellspring/core/addresses
 import type { PlatformAddresses, PlatformEndpoint } from './policy.ts';
 import type { Found } from './wire.ts';
 
-/** Names of the platform's servers are resolved again so often, and sooner after a failure. */
+/** Interval at which names of the platform's servers are resolved; shorter after a failure. */
 const REFRESH_MS = 30_000;
 const RETRY_MS = 5_000;
-/** An address that a name once had counts for so long: servers behind one name take turns. */
+/** Time for which an address of a name stays refused, since a name may alternate between servers. */
 const REMEMBER_MS = 3_600_000;
 const INTERFACES_MS = 5_000;
 const isLoopback = (address: string) => /^(127|0)\./.test(address) || address === '::1' || address === '::';
 
 export interface OwnAddresses {
-  /** Resolves when every name was resolved, or failed to be, once. */
+  /** Resolves after the first attempt to resolve every name. */
   ready: Promise<void>;
   /** @param address canonical */
   isPlatform(address: string, port: number): boolean;
@@ -21,15 +21,15 @@ export interface OwnAddresses {
 }
 
 /**
- * Knows the addresses at which the platform and its servers are reached, whatever name code uses for them: names are
- * resolved again and again, and the addresses of this machine are read from its interfaces.
+ * Addresses of the platform and its servers, which code must not reach by any name. Names are resolved at intervals,
+ * and the addresses of this machine are read from its interfaces.
  */
 export function createOwnAddresses(
   { listenerPorts, endpoints }: PlatformAddresses,
   lookup: (host: string) => Promise<Found[]>,
 ): OwnAddresses {
   const isPublic = createAddressGuard([]);
-  /** By `address port`: performance.now() when it was seen last. */
+  /** By `address port`: `performance.now()` at which a name last resolved to it. */
   const seen = new Map<string, number>();
   const fixed = new Set<string>();
   const localPorts = new Set(listenerPorts);
@@ -52,7 +52,7 @@ export function createOwnAddresses(
   function add(address: string, { port, onlyPrivate }: PlatformEndpoint, permanent: boolean): void {
     const canonical = canonicalAddress(address);
     if (canonical === undefined || (onlyPrivate === true && isPublic(canonical))) return;
-    // A server of this machine may listen on any of its addresses.
+    // A server on this machine may listen on any of its addresses.
     if (isLocal(canonical)) localPorts.add(port);
     if (permanent) fixed.add(`${canonical} ${port}`);
     else seen.set(`${canonical} ${port}`, performance.now());

@@ -2,21 +2,21 @@ import { isIP } from 'node:net';
 import { canonicalAddress } from '@wellspring/core/addresses';
 
 /**
- * Decides which targets the code of a sandbox may reach. Pure: names are judged before they are resolved, addresses
- * after, and what is not allowed here is never dialled.
+ * Decides which targets the code of a sandbox may reach. Pure: names are checked before resolution, addresses after it,
+ * and only allowed addresses are dialled.
  */
 
-/** An address of the platform itself, or of a server that it works with. */
+/** An address of the platform itself, or of a server that it uses. */
 export interface PlatformEndpoint {
   host: string;
   port: number;
-  /** Code may reach it where its address is public (an object store of a cloud). */
+  /** Code may reach it if its address is public (an object store of a cloud). */
   onlyPrivate?: boolean;
 }
 
-/** What code never reaches, also when a list of allowed networks covers it. */
+/** Addresses that code never reaches, even if a list of allowed networks contains them. */
 export interface PlatformAddresses {
-  /** Own public names, without port: refused on every port, and with everything below them when `below` is set. */
+  /** Public names of the platform: refused on every port, with `below` including their subdomains. */
   names: readonly { name: string; below: boolean }[];
   /** Ports of the platform's own listeners, on every address of this machine. */
   listenerPorts: readonly number[];
@@ -28,22 +28,22 @@ export interface Target {
   port: number;
 }
 
-/** Why a target is refused. */
+/** Reason for which a target is refused. */
 export type Refusal = 'port' | 'platform' | 'name' | 'address';
 
-/** Ports of mail servers: code of strangers does not send mail from the platform's address. */
+/** Ports of mail servers: user code must not send mail from the platform's address. */
 const MAIL_PORTS = [25, 465, 587];
 
-/** `127.1`, `0x7f.1`, `2130706433`: numbers that C libraries take for IPv4 addresses. */
+/** `127.1`, `0x7f.1`, `2130706433`: numbers that C libraries accept as IPv4 addresses. */
 const NUMERIC = /^(?:0x[0-9a-f]*|\d+)(?:\.(?:0x[0-9a-f]*|\d+))*\.?$/i;
 
-/** Lower case, without the dot at the end. */
+/** Lower case, without trailing dot. */
 export const plainName = (host: string): string => host.toLowerCase().replace(/\.$/, '');
 
 export const refusePort = (port: number): Refusal | undefined =>
   MAIL_PORTS.includes(port) ? 'port' : undefined;
 
-/** Judges a target before its name is resolved. @returns undefined when nothing speaks against it so far */
+/** Checks a target before its name is resolved. @returns undefined if its addresses may be checked */
 export function refuseTarget(
   { host, port }: Target,
   { names, endpoints }: PlatformAddresses,
@@ -60,13 +60,13 @@ export function refuseTarget(
 }
 
 export interface AddressRules {
-  /** Public addresses and those of the networks that were allowed. */
+  /** The address is public or in an allowed network. */
   isReachable(address: string): boolean;
-  /** A listener of the platform, or a server that it works with. */
+  /** The address is that of the platform, or of a server that it uses. */
   isPlatform(address: string, port: number): boolean;
 }
 
-/** Judges an address that a name resolved to, or that was given as such. */
+/** Checks an address that a name resolved to, or that was given as a literal. */
 export function refuseAddress(address: string, port: number, rules: AddressRules): Refusal | undefined {
   const canonical = canonicalAddress(address);
   if (canonical === undefined) return 'address';
@@ -74,7 +74,7 @@ export function refuseAddress(address: string, port: number, rules: AddressRules
   return rules.isReachable(canonical) ? undefined : 'address';
 }
 
-/** The text of an EACCES, for the author of the code. */
+/** Message of the EACCES error, for the author of the code. */
 export function refusalText(refusal: Refusal, { host, port }: Target): string {
   const where = `connect EACCES ${isIP(host) === 6 ? `[${host}]` : host}:${port}`;
   switch (refusal) {

@@ -2,8 +2,8 @@ import type { Socket } from 'node:net';
 import { decodePreamble, MAX_PREAMBLE_BYTES, type Preamble } from './wire.ts';
 
 /**
- * Reads the preamble of a connection, and destroys the connection when there is none in time, or none at all. The
- * bytes behind it stay to be read; the connection is paused.
+ * Reads the preamble of a connection and pauses the connection. Bytes behind the preamble stay readable. Destroys the
+ * connection if the preamble is malformed or late.
  */
 export function readPreamble(
   socket: Socket,
@@ -12,11 +12,11 @@ export function readPreamble(
 ): void {
   let bytes: Buffer = Buffer.alloc(0);
   const late = setTimeout(() => socket.destroy(), timeoutMs);
-  const give = () => {
+  const cleanUp = () => {
     clearTimeout(late);
     socket.off('data', onData);
     socket.off('end', onEnd);
-    socket.off('close', give);
+    socket.off('close', cleanUp);
   };
   const onEnd = () => socket.destroy();
   const onData = (chunk: Buffer) => {
@@ -32,12 +32,12 @@ export function readPreamble(
       if (bytes.length > MAX_PREAMBLE_BYTES) socket.destroy();
       return;
     }
-    give();
+    cleanUp();
     socket.pause();
     if (bytes.length > decoded.length) socket.unshift(bytes.subarray(decoded.length));
     onPreamble(decoded.preamble);
   };
   socket.on('data', onData);
   socket.once('end', onEnd);
-  socket.once('close', give);
+  socket.once('close', cleanUp);
 }

@@ -1,22 +1,22 @@
 import type { Socket } from 'node:net';
 
 export interface PumpOptions {
-  /** Called with the bytes of each chunk before it is passed on. @returns false when it is one too many */
+  /** Called before each chunk is passed on. @returns false if the limit is exceeded */
   count(direction: 'sent' | 'received', bytes: number): boolean;
-  /** The side of the network failed, by this error, or `count` said no (undefined). */
+  /** The network side failed; undefined: `count` returned false. */
   onBroken(error: Error | undefined): void;
-  /** Both directions have ended, or the side of the sandbox is gone. */
+  /** Both directions have ended, or the sandbox side was closed. */
   onClose(): void;
 }
 
 export interface Pump {
-  /** The sandbox has closed its end: once its last bytes are passed on, nothing is waited for. */
+  /** The sandbox has closed its end: the connection is closed after its last bytes. */
   insideIsClosed(): void;
 }
 
 /**
- * Passes bytes between a connection of a sandbox and one of the network until both directions have ended. A slow reader
- * holds back its writer, and the end of one direction leaves the other one open.
+ * Passes bytes between a sandbox connection and a network connection until both directions have ended. Applies
+ * back-pressure; the end of one direction leaves the other open.
  */
 export function pump(inside: Socket, outside: Socket, { count, onBroken, onClose }: PumpOptions): Pump {
   let over = false;
@@ -47,7 +47,7 @@ export function pump(inside: Socket, outside: Socket, { count, onBroken, onClose
 
   outside.on('error', (error) => finish(() => onBroken(error)));
   outside.on('close', () => finish(onClose));
-  // The sandbox closed its end while bytes were on their way to it.
+  // The sandbox closed its end while bytes were in transit to it.
   inside.on('error', () =>
     finish(() => {
       outside.resetAndDestroy();

@@ -1,6 +1,6 @@
 import type { WireError } from './wire.ts';
 
-/** An error that the code of a sandbox sees, in the shape that Node's sockets and look-ups give theirs. */
+/** An error for user code, with the fields of errors of Node's sockets and look-ups. */
 export class RelayError extends Error {
   override readonly name = 'RelayError';
   readonly wire: WireError;
@@ -10,7 +10,7 @@ export class RelayError extends Error {
   }
 }
 
-/** An error of Node's sockets or look-ups for the wire. Says nothing of addresses that names resolved to. */
+/** Converts an error of Node's sockets or look-ups; omits addresses that names resolved to. */
 export function toWire(
   error: unknown,
   fallback: { syscall: string; address?: string; port?: number },

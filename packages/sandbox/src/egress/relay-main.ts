@@ -2,8 +2,8 @@ import { createRelay, type Order, type Relay, type RelayConfig } from './relay.t
 import { createLineReader } from './wire.ts';
 
 /**
- * The program of the relay's process: orders of the runner on standard input, reports on standard output, lines of JSON
- * both. The first line is the configuration. It ends with the runner.
+ * Program of the relay process. Reads the configuration and then orders from standard input, writes reports to standard
+ * output, as lines of JSON. Ends with the runner.
  */
 
 const MAX_ORDER_BYTES = 1024 * 1024;
@@ -19,7 +19,7 @@ const read = createLineReader(MAX_ORDER_BYTES, (line) => {
   });
 });
 
-// Every sandbox has a user of its own; who may reach the directory of a socket may connect.
+// Sandboxes run as different users; the permissions of a socket's directory decide who may connect.
 process.umask(0);
 process.stdin.on('data', read);
 process.stdin.on('end', () => process.exit(0));

@@ -14,33 +14,33 @@ import { createLineReader } from './wire.ts';
 /** Name of the socket in the directory `egress` of a slot. */
 export const SOCKET_NAME = 's';
 
-/** Who the code of a sandbox belongs to, and what it may reach beyond public addresses. */
+/** Owner of the code of a sandbox, and the private networks that it may reach. */
 export interface EgressOwner {
   id: string;
   /** CIDRs */
   allowNetworks: readonly string[];
 }
 
-/** The network of sandboxes: the relay, a process of its own, which this starts, feeds and starts again when it dies. */
+/** Runs the relay in a separate process, which is restarted when it ends. */
 export interface Egress {
-  /** Listens on the socket of the slot. Connections wait until it is assigned. */
+  /** Listens on the socket of the slot. Connections wait for `assign`. */
   open(slot: Slot): void;
   /**
-   * @param process key of the process, for the log
-   * @param owner undefined: only what all code may reach
+   * @param process process key, for the log
+   * @param owner undefined: no additional networks
    */
   assign(slot: Slot, process: string, owner: EgressOwner | undefined): void;
-  /** Changes what the code of an owner may reach; new connections of its running sandboxes follow at once. */
+  /** Changes the networks that the code of an owner may reach, for new connections of running sandboxes, too. */
   allowNetworks(owner: EgressOwner): void;
-  /** Logs what the sandbox did on the network, and starts its byte limit anew. Free where nothing was done. */
+  /** Logs the network traffic of the sandbox and resets its byte limit. Does nothing without traffic. */
   endRun(slot: Slot): void;
-  /** The sandbox is gone. */
+  /** The sandbox has ended. */
   close(slot: Slot): void;
   dispose(): Promise<void>;
 }
 
 export interface EgressOptions {
-  /** Paths of Node.js and of the relay's program; every user may read them. */
+  /** Paths of Node.js and of the relay's program, readable for every user. */
   node: string;
   program: string;
   config: RelayConfig;
@@ -53,24 +53,24 @@ interface Assignment {
   process: string;
   owner: string | null;
   isAssigned: boolean;
-  /** It did something since the last report. */
+  /** It had traffic since the last report. */
   isUsed: boolean;
 }
 
-/** Of no sandbox: none may signal or trace the relay. */
+/** No sandbox has this user, so none may signal or trace the relay. */
 const RELAY_USER = { uid: 65_533, gid: 65_533 };
 const MAX_REPORT_BYTES = 1024 * 1024;
 const MAX_LEAVING = 256;
 const RESTART_BACKOFF = { baseMs: 50, maxMs: 5_000 };
-/** After so long, the next failure counts as the first one. */
+/** After this uptime, the next failure counts as the first one. */
 const STABLE_MS = 60_000;
 const HEAP_MB = 256;
 
 export function startEgress({ node, program, config, log, metrics }: EgressOptions): Egress {
   const slots = new Map<string, Assignment>();
-  /** Closed slots whose last report may be on its way. */
+  /** Closed slots whose last report may not have arrived. */
   const leaving = createLru<Assignment>(MAX_LEAVING);
-  /** By owner, where there are any. */
+  /** Allowed networks by owner; without owners that have none. */
   const networks = new Map<string, readonly string[]>();
   const connected = metrics.counter('wellspring_egress_connections_total', 'Connections of user code');
   const failed = metrics.counter(
@@ -91,7 +91,7 @@ export function startEgress({ node, program, config, log, metrics }: EgressOptio
   const send = (order: Order | RelayConfig) => void relay?.stdin?.write(`${JSON.stringify(order)}\n`);
   const pathOf = (slot: Slot) => join(slot.egress, SOCKET_NAME);
 
-  /** A user namespace may lack the other user. The relay runs no code of others; it loses a second fence. */
+  /** A user namespace may not map RELAY_USER. The separate user is a second safeguard: the relay runs no user code. */
   function stayPlatformUser(error: Error): void {
     log.warn({ uid: user?.uid, error: error.message }, 'egress.relay_runs_as_platform_user');
     user = undefined;
@@ -112,7 +112,7 @@ export function startEgress({ node, program, config, log, metrics }: EgressOptio
     }
   }
 
-  function hear(report: Report): void {
+  function receive(report: Report): void {
     const assignment = slots.get(report.slot) ?? leaving.get(report.slot);
     if (!assignment) return;
     if (report.type === 'used') assignment.isUsed = true;
@@ -138,7 +138,7 @@ export function startEgress({ node, program, config, log, metrics }: EgressOptio
     child.stdin.on('error', () => {});
     child.stdout.on(
       'data',
-      createLineReader(MAX_REPORT_BYTES, (line) => hear(JSON.parse(line) as Report)),
+      createLineReader(MAX_REPORT_BYTES, (line) => receive(JSON.parse(line) as Report)),
     );
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
       lastWords = (lastWords + text).slice(-2048);
@@ -175,7 +175,7 @@ export function startEgress({ node, program, config, log, metrics }: EgressOptio
 
   return {
     open(slot) {
-      // The relay makes the socket; the sandbox can neither replace nor remove it.
+      // The relay creates the socket; the sandbox can neither replace nor remove it.
       try {
         if (user) chownSync(slot.egress, user.uid, user.gid);
       } catch (error) {

@@ -25,13 +25,13 @@ export interface RelayConfig {
   limits?: Partial<EgressLimits>;
 }
 
-/** What the relay tells the runner. */
+/** From the relay to the runner. */
 export type Report =
   | { type: 'used'; slot: string }
   | { type: 'limit'; slot: string; limit: string }
   | { type: 'traffic'; slot: string; destinations: Destination[] };
 
-/** What the runner tells the relay. */
+/** From the runner to the relay. */
 export type Order =
   | { type: 'open'; slot: string; path: string }
   | { type: 'assign'; slot: string; owner: string | null }
@@ -39,7 +39,7 @@ export type Order =
   | { type: 'endRun'; slot: string }
   | { type: 'close'; slot: string };
 
-/** Connects sandboxes with the network. All of its state comes from orders, so that a new one can take its place. */
+/** Connects sandboxes with the network. All of its state comes from orders, so that it can be restarted. */
 export interface Relay {
   order(order: Order): void;
   close(): void;
@@ -50,7 +50,7 @@ interface Slot {
   relay: SandboxRelay;
 }
 
-/** Look-ups that no code may take. */
+/** Look-ups reserved for the names of the platform. */
 const PLATFORM_LOOKUPS = 4;
 
 const refuse = (refusal: Refusal, target: Target) =>
@@ -62,7 +62,7 @@ const refuse = (refusal: Refusal, target: Target) =>
     port: target.port,
   });
 
-/** @param names for tests of name servers that lie */
+/** @param names replaced in tests of hostile name servers */
 export function createRelay(
   config: RelayConfig,
   report: (report: Report) => void,
@@ -73,10 +73,9 @@ export function createRelay(
   const forAll = createAddressGuard(config.allowNetworks);
   const owners = new Map<string, (address: string) => boolean>();
   const slots = new Map<string, Slot>();
-  /** Some are left for the names of the platform itself. */
   const lookups = createFairPermits({ total: MAX_LOOKUPS - PLATFORM_LOOKUPS });
 
-  /** A slow name server holds up the owner who asks for its names, and nobody else. */
+  /** Permits are shared fairly, so that a slow name server delays only the owner who uses its names. */
   async function lookup(owner: string, host: string): Promise<Found[]> {
     const release = await lookups.acquire(owner);
     try {
@@ -98,7 +97,7 @@ export function createRelay(
       async resolve(target) {
         await own.ready;
         const { host, port } = target;
-        // A look-up of the code's own gives several addresses.
+        // A `lookup` function of the code may return several addresses.
         const literals = host.split(',');
         const isLiteral = literals.every((one) => isIP(one) !== 0);
         const refused = isLiteral ? refusePort(port) : refuseTarget(target, config.platform);
@@ -117,7 +116,7 @@ export function createRelay(
         }
         const host = question.lookup;
         const found = await lookup(owner(), host);
-        // Addresses inside of the operator's network are nobody's business who may not reach them.
+        // Private addresses of the operator's network are not disclosed to code that may not reach them.
         const shown = found.filter(({ address }) => isReachable(canonicalAddress(address) ?? ''));
         if (shown.length === 0) {
           throw new RelayError({

@@ -11,46 +11,46 @@ import { RelayError, toWire } from './relay-error.ts';
 import { createTraffic, type Destination } from './traffic.ts';
 import { type Answer, OPERATION, type Preamble, type WireError } from './wire.ts';
 
-/** What the relay decides for the owner of a sandbox. */
+/** Decisions of the relay for the owner of a sandbox. */
 export interface Rules {
-  /** The addresses of the target that may be dialled. @throws RelayError when there is none, or an error of the look-up */
+  /** Addresses of the target that may be dialled. @throws RelayError if all are refused; errors of the look-up */
   resolve(target: Target): Promise<string[]>;
-  /** The answer to a look-up, in the shape of the channel. @throws the same */
+  /** The answer to a look-up, in the format of the channel. @throws as above */
   ask(question: Lookup): Promise<Omit<Answer, 'id'>>;
 }
 
 export interface SandboxRelayOptions {
-  /** Of the unix socket; what connects to it is the sandbox. */
+  /** Path of the unix socket, to which only the sandbox can connect. */
   path: string;
   limits: EgressLimits;
   rules: Rules;
-  /** The first byte or connection since the last report. */
+  /** Called for the first byte or connection since the last report. */
   onUsed(): void;
-  /** A limit was exceeded: the name of it. At most once for each limit and report. */
+  /** Called with the name of an exceeded limit, at most once per limit and report. */
   onLimit(limit: string): void;
 }
 
 /** The relay of one sandbox. */
 export interface SandboxRelay {
-  /** Connections wait until the sandbox belongs to somebody. */
+  /** Lets connections begin: the sandbox has an owner. */
   assign(): void;
   report(): Destination[];
   close(): void;
 }
 
-/** Connections accepted beyond those that carry bytes: channels of threads, and those whose preamble is on its way. */
+/** Accepted connections beyond the limit: channels of threads, and connections without complete preamble. */
 const EXTRA_ACCEPTED = 64;
 const MAX_CHANNELS = 32;
-/** A thread that does not acknowledge a reset by then has ended. */
+/** Time in which a running thread acknowledges a reset. */
 const ACKNOWLEDGE_MS = 1000;
 const WARM_RESPONSE = 'HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 2\r\n\r\nok';
 
 interface Connection {
   inside: Socket;
   abort: AbortController;
-  /** Answers what `reset` waits for. */
+  /** Called when the thread acknowledges a reset. */
   acknowledged?: () => void;
-  /** There from the moment in which the connection is made. */
+  /** Set once the connection is established. */
   pump?: Pump;
 }
 
@@ -76,7 +76,7 @@ export function createSandboxRelay({
   const mayConnect = createRateLimit(limits.connectionsPerSecond, limits.connectionBurst);
   const mayTalk = createRateLimit(limits.linesPerSecond, limits.lineBurst);
   const answer = createLookups(limits, rules.ask);
-  let told = new Set<string>();
+  let reportedLimits = new Set<string>();
   let assign: () => void = () => {};
   const assigned = new Promise<void>((resolve) => {
     assign = resolve;
@@ -87,8 +87,8 @@ export function createSandboxRelay({
   }
 
   function limitReached(code: string, limit: string, target: Target): RelayError {
-    if (!told.has(limit)) {
-      told.add(limit);
+    if (!reportedLimits.has(limit)) {
+      reportedLimits.add(limit);
       onLimit(limit);
     }
     return new RelayError(exceeded(code, limit, target));
@@ -116,8 +116,8 @@ export function createSandboxRelay({
     const destination = traffic.at(target);
     const connection: Connection = { inside, abort: new AbortController() };
     const { signal } = connection.abort;
-    const gone = () => connection.abort.abort(new Error('the sandbox closed the connection'));
-    inside.on('error', gone).on('close', gone);
+    const onClosed = () => connection.abort.abort(new Error('the sandbox closed the connection'));
+    inside.on('error', onClosed).on('close', onClosed);
     let outside: Socket;
     try {
       checkLimits(target);
@@ -136,7 +136,7 @@ export function createSandboxRelay({
       return;
     }
     destination.connections += 1;
-    inside.off('error', gone).off('close', gone);
+    inside.off('error', onClosed).off('close', onClosed);
     const close = () => {
       if (connections.get(key) === connection) connections.delete(key);
       inside.destroy();
@@ -165,7 +165,7 @@ export function createSandboxRelay({
       },
       onBroken(error) {
         const cause = error ?? limitReached('EDQUOT', bytesLimit, target);
-        // The sandbox reads what came before, and then this instead of an end.
+        // The sandbox reads the bytes before the reset, then gets this error instead of an end.
         const late = setTimeout(close, ACKNOWLEDGE_MS);
         connection.acknowledged = () => {
           clearTimeout(late);
@@ -230,7 +230,7 @@ export function createSandboxRelay({
   return {
     assign: () => assign(),
     report() {
-      told = new Set();
+      reportedLimits = new Set();
       return traffic.report();
     },
     close() {

@@ -1,6 +1,6 @@
 import type { Target } from './policy.ts';
 
-/** What a sandbox did at one destination since the last report. */
+/** Traffic of a sandbox with one destination since the last report. */
 export interface Destination extends Target {
   connections: number;
   refused: number;
@@ -8,19 +8,18 @@ export interface Destination extends Target {
   received: number;
 }
 
-/** Destinations reported one by one; the rest is summed up under the host `*`. */
+/** Destinations reported separately; the others are summed up as host `*`. */
 const MAX_DESTINATIONS = 64;
 
-/** Counts what a sandbox sends and receives during a run. */
+/** Counts the traffic of a sandbox during a run. */
 export interface Traffic {
-  /** The counters of a destination. The object stays the one of its run, also after a report. */
+  /** Counters of a destination, which belong to the current report. */
   at(target: Target): Destination;
-  /** Sent and received together since the last report. */
   add(destination: Destination, direction: 'sent' | 'received', bytes: number): void;
   readonly bytes: number;
-  /** Nothing was counted since the last report. */
+  /** No traffic since the last report. */
   readonly isEmpty: boolean;
-  /** Gives what was counted and starts again from zero; open connections count on. */
+  /** Returns the counters and resets them; open connections continue to count. */
   report(): Destination[];
 }
 

@@ -1,13 +1,13 @@
 /**
- * What a sandbox and the relay say to each other. A sandbox reaches the relay through one unix socket, and every
- * connection to that socket starts with a preamble:
+ * Protocol between a sandbox and the relay. A sandbox reaches the relay through one unix socket, and every connection
+ * to that socket starts with a preamble:
  *
  *     u8 operation, u32 channel, u32 id, u16 port, u8 length of the host, host (all numbers big endian)
  *
- * `control` opens the channel of a thread: lines of JSON in both directions, which carry the outcome of connections and
- * the answers to look-ups. `connect` asks for a TCP connection; its outcome comes over the channel, and the bytes after
- * the preamble belong to the TCP connection from the first one on, so that TLS can be started on the native handle.
- * `warm` answers any request with a fixed HTTP response and leads nowhere; processes of the pool use it to warm up.
+ * `control` opens the channel of a thread: lines of JSON in both directions with the outcome of connections and the
+ * answers to look-ups. `connect` requests a TCP connection; its outcome is sent over the channel, and all bytes after
+ * the preamble belong to the TCP connection, so that TLS works on the native handle. `warm` answers any request with a
+ * fixed HTTP response; processes of the pool use it to warm up.
  */
 export const OPERATION = { control: 0, connect: 1, warm: 2 } as const;
 export type Operation = (typeof OPERATION)[keyof typeof OPERATION];
@@ -16,7 +16,7 @@ export interface Preamble {
   operation: Operation;
   /** Chosen by the thread; unique within the sandbox. */
   channel: number;
-  /** Chosen by the thread; names the connection on its channel. */
+  /** Chosen by the thread; identifies the connection on its channel. */
   id: number;
   /** 0 for operations without a target. */
   port: number;
@@ -25,10 +25,10 @@ export interface Preamble {
 }
 
 const HEAD_BYTES = 12;
-/** Longer host names do not exist. */
+/** Maximum length of a host name. */
 export const MAX_HOST_BYTES = 255;
 export const MAX_PREAMBLE_BYTES = HEAD_BYTES + MAX_HOST_BYTES;
-/** Of a line on a channel, towards the relay. */
+/** Maximum length of a line to the relay. */
 export const MAX_LINE_BYTES = 2048;
 
 export function encodePreamble({ operation, channel, id, port, host }: Preamble): Buffer {
@@ -44,7 +44,7 @@ export function encodePreamble({ operation, channel, id, port, host }: Preamble)
 }
 
 /**
- * @returns the preamble and the number of its bytes; undefined when bytes are missing
+ * @returns the preamble and the number of its bytes; undefined: incomplete
  * @throws RangeError for an unknown operation or a host that is not printable ASCII
  */
 export function decodePreamble(bytes: Buffer): { preamble: Preamble; length: number } | undefined {
@@ -68,7 +68,7 @@ export function decodePreamble(bytes: Buffer): { preamble: Preamble; length: num
   };
 }
 
-/** An error as Node's own sockets and look-ups give it. */
+/** Fields of an error of Node's sockets and look-ups. */
 export interface WireError {
   code: string;
   message: string;
@@ -86,12 +86,12 @@ export interface Found {
 /** From the relay. */
 export type Answer = { id: number } & (
   | { connected: Found & { port: number } }
-  /** There is no connection. */
+  /** The connection was not established. */
   | { failed: WireError }
-  /** The connection ended by an error; its remaining bytes follow once this is acknowledged. */
+  /** The connection was reset; it is closed once this is acknowledged. */
   | { reset: WireError }
   | { found: Found[] }
-  /** As `dns.resolve` gives them. */
+  /** In the format of `dns.resolve`. */
   | { records: unknown }
 );
 
@@ -99,14 +99,14 @@ export type Answer = { id: number } & (
 export type Question =
   | { id: number; lookup: string }
   | { id: number; resolve: string; type: string }
-  /** The `reset` of this connection was heard. */
+  /** The `reset` of this connection was received. */
   | { acknowledge: number }
-  /** The connection is closed for good. */
+  /** The connection was closed by the sandbox. */
   | { close: number };
 
 /**
- * Cuts a stream of bytes into lines.
- * @param maxBytes of a line; the stream is not read on after a longer one
+ * Splits a stream of bytes into lines.
+ * @param maxBytes maximum length of a line; reading stops after a longer one
  * @throws RangeError for a longer line
  */
 export function createLineReader(maxBytes: number, onLine: (line: string) => void): (chunk: Buffer) => void {

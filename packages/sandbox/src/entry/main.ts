@@ -11,13 +11,13 @@ import { type CallFrame, FRAME, type FrameType, HEADER_BYTES, WARM } from '../pr
 import { preload } from './preload.ts';
 
 /**
- * The entry of a child process: takes calls over descriptor 3, one at a time, and runs them. Bundled into one file
- * when the platform starts. What it needs is captured before any user code is loaded.
+ * Program of a sandbox process: receives calls on descriptor 3 and executes them one at a time. Bundled into one file
+ * when the platform starts. Captures the functions it needs before user code, which may replace them, is loaded.
  */
 
 const MAX_CALL_BYTES = 64 * 1024 * 1024;
 const MAX_LINE_CHARS = 17 * 1024;
-/** What was sent within a tick leaves in one write, and before that when it is so much. */
+/** Frames of one tick are written together, or earlier when they reach this size. */
 const MAX_PENDING_BYTES = 64 * 1024;
 
 const FRAMES_FD = 3;
@@ -29,14 +29,14 @@ const exit = process.exit.bind(process);
 const wait = Atomics.wait;
 const never = new Int32Array(new SharedArrayBuffer(4));
 
-/** Frames that were not written yet. It is written before it is full, so its size only bounds a write. */
+/** Frames that were not written yet. */
 const out = Buffer.allocUnsafeSlow(MAX_PENDING_BYTES);
 let outBytes = 0;
 let isFlushDue = false;
 
 /**
- * Frames are written synchronously, so a frame is never left half written while code keeps the event loop busy, and
- * code that sends more than the platform takes is slowed down.
+ * Writes synchronously, so that a frame is never left incomplete while code blocks the event loop, and code that sends
+ * faster than the platform reads is slowed down.
  */
 function flush(): void {
   const length = outBytes;
@@ -49,7 +49,7 @@ function writeAll(bytes: Buffer, length: number): void {
     try {
       at += writeSync(FRAMES_FD, bytes, at, length - at);
     } catch (error) {
-      // The supervisor is gone, or code has closed the descriptor.
+      // The platform has ended, or code has closed the descriptor.
       if ((error as { code?: string }).code !== 'EAGAIN') exit(0);
       wait(never, 0, 0, 1);
     }
@@ -70,7 +70,7 @@ function putLength(target: Buffer, at: number, value: number): void {
   target[at + 3] = value >>> 24;
 }
 
-/** @param payload of an emit, which has the length of its head before the head. */
+/** @param payload of an emit; the length of the head then precedes the head */
 function put(
   target: Buffer,
   start: number,
@@ -90,7 +90,7 @@ function put(
 }
 
 function send(type: FrameType, head: string, payload?: string): void {
-  // A character of a text takes up to three bytes of UTF-8.
+  // A UTF-16 code unit takes up to three bytes of UTF-8.
   const most = HEADER_BYTES + 4 + 3 * (head.length + (payload?.length ?? 0));
   if (most > out.length - outBytes) flush();
   if (most > out.length) {
@@ -138,8 +138,8 @@ let exported: unknown;
 let directory = '';
 
 /**
- * Where only Node's permission model keeps code in, signals and internal bindings would be a way out. Where the kernel
- * does, they are of use: native addons need them.
+ * Removes signals and internal bindings if only Node's permission model isolates the code, which they would bypass. In
+ * other tiers native addons need them.
  */
 function restrictProcess(): void {
   if (process.permission === undefined) return;
@@ -163,10 +163,10 @@ function restrictProcess(): void {
   }
 }
 
-/** Frames of the platform itself tell the author nothing. */
+/** Stack frames of the platform, which do not help the author. */
 const OWN_FRAME = /\n\s+at [^\n]*(?:child\.mjs|node:internal\/process)[^\n]*/g;
 
-/** Stacks name the code by the path that it has for its author. */
+/** Replaces paths in the stack with the path that the author knows. */
 const shown = (error: unknown) => {
   const thrown = program.toThrown(error);
   const stack = thrown.stack.replace(OWN_FRAME, '');
@@ -213,7 +213,7 @@ async function answer({ load: code, instance, db, call }: CallFrame): Promise<vo
   }
 }
 
-/** Calls are carried out one after the other, in the order in which they came. */
+/** Calls are executed one after the other, in order of arrival. */
 const waiting: CallFrame[] = [];
 let isAnswering = false;
 
@@ -222,7 +222,7 @@ async function answerAll(): Promise<void> {
   isAnswering = true;
   for (let call = waiting.shift(); call; call = waiting.shift()) {
     await answer(call);
-    // The next call may never give the event loop a turn, or end the process: this one's end must not wait for it.
+    // The next call may block the event loop or end the process, so the end of this one is sent first.
     flush();
   }
   isAnswering = false;
@@ -238,16 +238,16 @@ function readCalls(chunk: Buffer): void {
   void answerAll();
 }
 
-// What escapes from the code's own promises and timers is told, and costs the process its further use.
-const escaped = (error: unknown) => {
+// Uncaught errors of the code's promises and timers are reported; the process is not used for further calls.
+const reportUncaught = (error: unknown) => {
   sendJson(FRAME.fault, shown(error));
   sendJson(FRAME.spoiled, {});
 };
-process.on('unhandledRejection', escaped);
-process.on('uncaughtException', escaped);
+process.on('unhandledRejection', reportUncaught);
+process.on('uncaughtException', reportUncaught);
 
 socket.on('data', readCalls);
-// The supervisor is gone: so is every reason to live.
+// The platform has ended.
 socket.on('close', () => exit(0));
 socket.on('error', () => exit(0));
 
@@ -257,7 +257,7 @@ restrictProcess();
 installGlobals();
 if (process.argv.at(-1) === WARM) {
   preload();
-  // The same module that was loaded before this one.
+  // The module instance that `--require` has loaded.
   const network = process.execArgv.find((flag) => flag.startsWith('--require='))!.slice('--require='.length);
   const { warmUp } = createRequire(import.meta.url)(network) as typeof import('./network/network.ts');
   await warmUp();

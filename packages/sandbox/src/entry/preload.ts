@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module';
 
-/** Modules that most components or their packages load. */
+/** Modules that many components or their packages load. */
 const MODULES = [
   'node:assert',
   'node:crypto',
@@ -16,10 +16,10 @@ const MODULES = [
   'node:zlib',
 ];
 
-/** Loads what a first call would have to load. A process does so while it waits in the pool. */
+/** Loads modules while the process waits in the pool, so that the first call need not. */
 export function preload(): void {
   const require = createRequire(import.meta.url);
   for (const name of MODULES) require(name);
-  // What is behind `fetch` is loaded with its first use.
+  // The modules of `fetch` are loaded on first use.
   new Request('http://localhost/');
 }

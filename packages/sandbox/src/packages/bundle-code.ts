@@ -2,21 +2,21 @@ import type { ComponentCode } from '@wellspring/contract/definition';
 import type { BuildOptions, BuildResult, Loader, Message, Plugin } from 'esbuild';
 import { aliasOf, parseSpecifier } from './specifier.ts';
 
-/** Code in one file, and the packages that it imports by their alias. */
+/** Code in one file, and its packages by the alias under which it imports them. */
 export interface Compiled {
   format: 'esm' | 'cjs';
   code: string;
   packages: Record<string, { name: string; version: string }>;
 }
 
-/** The name of the code in messages and stacks. */
+/** File name of the code in messages and stacks. */
 const ENTRY = 'component.js';
 const TYPES_SHIM = `const identity = (definition) => definition;
 export { identity as defineSource, identity as defineAction, identity as defineApp, identity as defineComponent };`;
 
 /**
- * Resolves imports without ever looking at the file system: relative ones among the modules given, packages to their
- * alias, everything else not at all.
+ * Resolves imports without the file system: relative imports to the given modules, packages to their alias. Refuses
+ * others.
  */
 function resolver(
   { modules = {}, url }: ComponentCode,
@@ -78,21 +78,21 @@ async function attempt(build: Build, code: ComponentCode, loader: Loader, format
   return { text: outputFiles![0]!.text, form: metafile!.inputs[ENTRY]?.format, packages };
 }
 
-/** Those with a place tell the author more than others. */
+/** Messages of the compiler, those with a position first. */
 function messagesOf(error: unknown): Message[] {
   const { errors } = error as { errors?: Message[] };
   if (!Array.isArray(errors)) throw error;
   return errors.toSorted((a, b) => Number(b.location !== null) - Number(a.location !== null));
 }
 
-/** What the parser says, with the place. */
+/** The message of the parser, with its position. */
 function sentence(message: Message | undefined): string {
   if (!message) return 'The code cannot be compiled.';
   const { text, location } = message;
   return location ? `${text} (line ${location.line}, column ${location.column + 1})` : text;
 }
 
-/** @returns a function that bundles code, or says why the code is refused; it throws when the compiler itself fails */
+/** @returns a function that bundles code, or returns the reason for its refusal; it throws if the compiler fails */
 export function createBundleCode(build: Build) {
   async function bundle(code: ComponentCode, loader: Loader): Promise<Compiled> {
     const first = await attempt(build, code, loader, 'esm');
@@ -105,7 +105,7 @@ export function createBundleCode(build: Build) {
       return await bundle(code, 'js');
     } catch (error) {
       const [js] = messagesOf(error);
-      // TypeScript does not parse as JavaScript; when it is neither, the message that got further helps more.
+      // Code that is neither JavaScript nor TypeScript: the message with the later position is more useful.
       const asTypeScript = await bundle(code, 'ts').catch(messagesOf);
       if (!Array.isArray(asTypeScript)) return asTypeScript;
       const [ts] = asTypeScript;

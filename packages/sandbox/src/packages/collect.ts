@@ -2,22 +2,22 @@ import type { Dirent } from 'node:fs';
 import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** Removes bundles, sets of packages and tarballs that were not used for long. All can be made again. */
+/** Removes bundles, sets of packages and tarballs that were not used for a long time. All can be recreated. */
 export interface CollectOptions {
-  /** Directory of bundles. */
+  /** Directory of the bundles. */
   bundles: string;
-  /** Directory of `sets/` and `tarballs/`. */
+  /** Parent of `sets/` and `tarballs/`. */
   packages: string;
   now: number;
   limits?: CollectLimits;
 }
 
 export interface CollectLimits {
-  /** What was not used for so long goes. */
+  /** Items that were not used for this time are removed. */
   unusedMs: number;
-  /** What was used within this time stays, however much there is. */
+  /** Items that were used within this time are kept, whatever their size. */
   protectedMs: number;
-  /** Beyond so many bytes in one directory, what was not used for the longest time goes. */
+  /** Beyond this size of a directory, its least recently used items are removed. */
   maxBytes: number;
 }
 
@@ -38,7 +38,7 @@ async function list(directory: string): Promise<Dirent[]> {
   return readdir(directory, { withFileTypes: true }).catch(() => []);
 }
 
-/** Bytes of a directory with all it holds; one file after the other, since nobody waits for it. */
+/** Total size of a directory; reads one file after the other, since it is not urgent. */
 async function sizeOf(directory: string): Promise<number> {
   let bytes = 0;
   for (const entry of await list(directory)) {
@@ -70,7 +70,7 @@ export async function collect({ bundles, packages, now, limits }: CollectOptions
     let total = items.reduce((sum, { bytes }) => sum + bytes, 0);
     for (const { path, usedAt, bytes } of items) {
       const age = now - usedAt;
-      // A part is what an interrupted installation left behind: none takes as long as the protected time.
+      // `.part`: left by an interrupted installation; none takes as long as the protected time.
       const goes = age > protectedMs && (age > unusedMs || total > maxBytes || path.endsWith('.part'));
       if (!goes) continue;
       await rm(path, { recursive: true, force: true });

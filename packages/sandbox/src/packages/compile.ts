@@ -7,7 +7,7 @@ import { aliasOf, parseSpecifier } from './specifier.ts';
 
 /** Compiles code in the jail. */
 export interface Compiler {
-  /** @throws Problem 400 with the message of the parser, or when the code is more than the compiler can take */
+  /** @throws Problem 400 with the message of the parser, or if the code exceeds the limits of the compiler */
   compile(code: ComponentCode): Promise<Compiled>;
   close(): Promise<void>;
 }
@@ -15,11 +15,11 @@ export interface Compiler {
 const COMPILE_MS = 30_000;
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 /**
- * Of compiled code with its source map, in characters. Code is indented by its depth, so that 33 KB nested 3000 deep
- * become 27 MB; code of 6 MB that is not made for this stays far below.
+ * Characters of compiled code with its source map. Indentation grows with depth: 33 KB nested 3000 deep become 27 MB.
+ * Ordinary code of 6 MB stays far below.
  */
 const MAX_COMPILED = 24 * 1024 * 1024;
-/** A compiler that is used again, but not needed for so long, is ended. */
+/** An idle compiler process is ended after this time. */
 const IDLE_MS = 60_000;
 
 interface Process {
@@ -28,12 +28,12 @@ interface Process {
   retirement: NodeJS.Timeout | undefined;
 }
 
-/** Counts what the compiler answers, so that it does not fill the memory of the platform. */
+/** Limits the output of the compiler, so that it does not fill the memory of the platform. */
 async function* limited(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   let bytes = 0;
   for await (const chunk of chunks) {
     bytes += chunk.length;
-    if (bytes > MAX_ANSWER_BYTES) throw new Error('the compiler answers too much');
+    if (bytes > MAX_ANSWER_BYTES) throw new Error('The answer of the compiler is too large');
     yield chunk;
   }
 }
@@ -57,7 +57,7 @@ export function createCompiler(jail: Jail): Compiler {
     await jailed.end();
   }
 
-  function rest(process: Process): void {
+  function keepIdle(process: Process): void {
     process.retirement = setTimeout(() => {
       idle.splice(idle.indexOf(process), 1);
       void end(process);
@@ -66,7 +66,7 @@ export function createCompiler(jail: Jail): Compiler {
     idle.push(process);
   }
 
-  /** Undefined: the compiler did not survive it, or took too long. */
+  /** @returns the answer; undefined: the compiler crashed or took too long */
   async function ask({ jailed, answers }: Process, code: ComponentCode): Promise<unknown> {
     const timer = setTimeout(() => void jailed.end(), COMPILE_MS);
     try {
@@ -85,7 +85,7 @@ export function createCompiler(jail: Jail): Compiler {
       clearTimeout(running.retirement);
       const answer = await ask(running, code);
       if (answer === undefined || jail.singleUse) await end(running);
-      else rest(running);
+      else keepIdle(running);
       return checked(answer);
     },
     async close() {
@@ -94,7 +94,7 @@ export function createCompiler(jail: Jail): Compiler {
   };
 }
 
-/** The compiler is not trusted after it has read the code: its answer has to be one. */
+/** Validates the answer, since hostile code may have taken over the compiler. */
 function checked(answer: unknown): Compiled {
   const { refused, format, code, packages } = (answer ?? {}) as Record<string, unknown>;
   if (typeof refused === 'string') throw invalidComponent(refused.slice(0, 2000));

@@ -3,17 +3,17 @@ import type { InstallRequest } from './jailed/install.ts';
 import { readInstallFrames } from './read-frames.ts';
 import { receiveTree } from './receive-tree.ts';
 
-/** The package manager failed, or was ended at a limit. */
+/** The package manager failed, or was killed at a limit. */
 export class InstallFailed extends Error {
   override readonly name = 'InstallFailed';
-  /** The end of what it wrote. */
+  /** The end of its output. */
   readonly output: string;
   constructor(output: string) {
-    super(`packages could not be installed: ${output.slice(-2000)}`);
+    super(`Packages could not be installed: ${output.slice(-2000)}`);
     this.output = output;
   }
 
-  /** The message of the package manager, without its addresses. */
+  /** The message of the package manager, without URLs of the gateway. */
   get reason(): string {
     const messages = [...this.output.matchAll(/"level":"error".*?"message":"((?:[^"\\]|\\.)*)"/g)];
     const message = messages.at(-1)?.[1] ?? 'it took too long or needed too much memory';
@@ -29,9 +29,9 @@ type Request = Pick<InstallRequest, 'stage' | 'manifest' | 'lockfile'> & { token
 
 /**
  * Runs the package manager in the jail.
- * @param target directory for the files of an installation, empty
- * @returns the lockfile of a resolution; an empty text for an installation
- * @throws InstallFailed; Problem 400 when the packages are too large
+ * @param target empty directory for the files of an installation
+ * @returns the lockfile of a resolution; an empty string for an installation
+ * @throws InstallFailed; Problem 400 if the packages are too large
  */
 export async function runInstaller(
   jail: Jail,
@@ -67,7 +67,7 @@ export async function runInstaller(
       header(frame) {
         if (frame.type === 'failed') failure = String(frame.output);
         else if (frame.type === 'lockfile' && frame.size > MAX_LOCKFILE_BYTES)
-          throw new Error('the lockfile is too large');
+          throw new Error('The lockfile is too large');
         else tree?.header(frame);
       },
       content(part) {

@@ -3,9 +3,9 @@ import { invalidComponent } from '@wellspring/core/problem';
 import { parse } from 'yaml';
 import { isRegistrySpecifier, PACKAGE_NAME } from './registry/packument.ts';
 
-/** A lockfile that names nothing but tarballs of registries, each with its integrity. */
+/** A lockfile that contains only tarballs of registries, each with its integrity. */
 export interface VerifiedLockfile {
-  /** To install from: what was verified and nothing else, as JSON, which every YAML parser reads alike. */
+  /** Lockfile with the verified fields only, as JSON, which all YAML parsers read alike. */
   text: string;
   /** Integrity by `name@version`. */
   tarballs: Map<string, string>;
@@ -28,7 +28,7 @@ function splitId(id: string): { name: string; version: string } | undefined {
   return at > 0 && PACKAGE_NAME.test(name) && VERSION.test(version) ? { name, version } : undefined;
 }
 
-/** The package and version that a dependency of a snapshot leads to. */
+/** `name@version` that a dependency of a snapshot refers to. */
 function referenceOf(alias: string, reference: unknown): string | undefined {
   if (typeof reference !== 'string' || !PACKAGE_NAME.test(alias)) return undefined;
   const plain = reference.split('(')[0] ?? '';
@@ -43,8 +43,8 @@ const refuse = (who: string, what: string) =>
   invalidComponent(`${who} depends on ${what}; only packages of the registry can be used.`);
 
 /**
- * @param packages the packages of the bundle, which the lockfile must lock
- * @throws Problem 400 naming the package and the dependency that is not a tarball of a registry
+ * @param packages packages of the bundle, all of which the lockfile must contain
+ * @throws Problem 400 that names a dependency which is not a tarball of a registry, and its dependent
  */
 export function verifyLockfile(text: string, packages: Bundle['packages']): VerifiedLockfile {
   const damaged = (why: string) => invalidComponent(`The lockfile of the packages is not valid: ${why}.`);

@@ -7,17 +7,17 @@ import { createLru } from '@wellspring/core/lru';
 import type { Files } from '../slots.ts';
 import type { Packages } from './packager.ts';
 
-/** Brings a bundle to disk, once. @param ownerId who waits when packages have to be installed */
+/** Writes a bundle to disk, once. @param ownerId owner whose share of installations it uses */
 export type Materialise = (bundleId: string, bundle: Bundle, ownerId: string) => Promise<Files>;
 
 interface Entry {
   files: Promise<Files>;
-  /** Epoch milliseconds of the last time at which the files were marked as used. */
+  /** Epoch milliseconds at which the files were last marked as used. */
   markedAt: number;
 }
 
 const MAX_ENTRIES = 1000;
-/** Files are marked as used once in this time. The collection spares what was marked in a much longer one. */
+/** Minimum interval of marking files as used; much shorter than `protectedMs` of the collection. */
 export const MARK_INTERVAL_MS = 10 * 60_000;
 
 export function createMaterialise(directory: string, packages: Packages, now: () => number): Materialise {
@@ -30,7 +30,7 @@ export function createMaterialise(directory: string, packages: Packages, now: ()
       await mkdir(directory, { recursive: true, mode: 0o700 });
       const temporary = `${path}.${randomBytes(6).toString('hex')}.part`;
       await writeFile(temporary, bundle.code);
-      // Slots link to it, and another user reads it there; the umask would take that from a mode given above.
+      // Slots link to the file, and another user reads it; the umask would restrict a mode given to `writeFile`.
       await chmod(temporary, 0o644);
       await rename(temporary, path);
     }
@@ -39,14 +39,14 @@ export function createMaterialise(directory: string, packages: Packages, now: ()
     return files;
   }
 
-  /** @throws Error when the files are gone */
+  /** @throws Error if the files were removed */
   function mark({ path, nodeModules }: Files): void {
     const seconds = now() / 1000;
     utimesSync(path, seconds, seconds);
     if (nodeModules !== undefined) utimesSync(dirname(nodeModules), seconds, seconds);
   }
 
-  /** False: the files have to be written again. */
+  /** False: the files have to be rewritten. */
   async function isPresent(entry: Entry): Promise<boolean> {
     if (now() - entry.markedAt < MARK_INTERVAL_MS) return true;
     try {

@@ -12,7 +12,7 @@ import { createPackagerClient } from './packager-client.ts';
 
 export interface OpenPackagerOptions {
   dataDir: string;
-  /** A directory that every user may enter and only the platform may write to. */
+  /** Directory that every user may enter and only the platform may write to. */
   shared: string;
   jail: JailSource;
   /** The unprivileged user of the jail; undefined: the platform's own. */
@@ -25,14 +25,14 @@ export interface OpenPackagerOptions {
 export interface OpenPackager {
   packager: Packager;
   materialise: Materialise;
-  /** Compiles a piece of code. @returns why the jail does not work; undefined: it does */
+  /** Tests the jail by compiling code. @returns why the jail does not work; undefined: it works */
   check(): Promise<string | undefined>;
   close(): Promise<void>;
 }
 
 const COLLECT_INTERVAL_MS = 60 * 60_000;
 
-/** Prepares the packager. Its processes start with the first piece of code. */
+/** Prepares the packager. Its processes start on demand. */
 export async function openPackager(options: OpenPackagerOptions): Promise<OpenPackager> {
   const { dataDir, shared, jail, user, packageEnvironment: environment, clock, log } = options;
   const [bundles, packages] = [join(dataDir, 'bundles'), join(dataDir, 'packages')];

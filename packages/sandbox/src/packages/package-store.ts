@@ -12,33 +12,32 @@ import type { Session } from './registry/session.ts';
 
 type Locked = Pick<Bundle, 'packages' | 'lockfile'>;
 
-/** npm packages of components: one directory below `sets/` for every set of them. */
+/** npm packages of components: one directory below `sets/` per set of packages. */
 export interface PackageStore {
   /**
-   * Chooses the versions now, and installs them. A version that cannot be installed is left out, and the next one is
-   * tried.
-   * @returns the lockfile that says which versions were chosen; null: there are no packages
-   * @throws Problem 400 naming the package that cannot be used, 503 when the registry does not answer
+   * Resolves versions and installs them. A version that cannot be installed is excluded, and resolution repeated.
+   * @returns the lockfile; null: no packages
+   * @throws Problem 400 that names the unusable package; 503 if the registry does not answer
    */
   settle(packages: Bundle['packages']): Promise<string | null>;
-  /** The node_modules directory with these packages; undefined: it is not installed. Marks the set as used now. */
+  /** The node_modules directory of these packages, marked as used; undefined: not installed. */
   find(bundle: Locked): Promise<string | undefined>;
   /**
-   * The same, installed when it does not exist.
-   * @throws Problem 400 when the lockfile names anything but tarballs of the registry, 503 as above
+   * As `find`, but installs missing packages.
+   * @throws Problem 400 if the lockfile contains anything except tarballs of the registry; 503 as above
    */
   provide(bundle: Locked): Promise<string>;
-  /** Ends installations. */
+  /** Aborts installations. */
   close(): Promise<void>;
 }
 
-/** Resolutions, each without the versions that were found unusable before. */
+/** Maximum of resolutions, each without the versions that proved unusable. */
 const MAX_ATTEMPTS = 12;
-/** All resolutions together. An installation that has begun may end. */
+/** Time limit of all resolutions together. An installation that has begun is completed. */
 const SETTLE_MS = 60_000;
 
 export interface PackageStoreOptions {
-  /** Holds `sets/` and `tarballs/`. */
+  /** Parent of `sets/` and `tarballs/`. */
   directory: string;
   jail: Jail;
   gateway: Gateway;
@@ -84,7 +83,7 @@ export function createPackageStore({ directory, jail, gateway, now }: PackageSto
     }
   }
 
-  /** What the package manager wrote is not trusted: the lockfile is checked before anything is fetched. */
+  /** Checks the lockfile before anything is fetched, since the package manager is not trusted. */
   function verify(text: string, packages: Bundle['packages'], session: Session): VerifiedLockfile {
     const verified = verifyLockfile(text, packages);
     for (const id of verified.tarballs.keys()) {
@@ -101,7 +100,7 @@ export function createPackageStore({ directory, jail, gateway, now }: PackageSto
   async function find(bundle: Locked): Promise<string | undefined> {
     const home = join(sets, keyOf(bundle));
     if (!existsSync(home)) return undefined;
-    // The collection of old sets goes by the time of their last use.
+    // `collect` reads the time of the last use.
     await utimes(home, now() / 1000, now() / 1000);
     return join(home, 'node_modules');
   }
@@ -126,7 +125,7 @@ export function createPackageStore({ directory, jail, gateway, now }: PackageSto
         stop.signal,
       );
       await rename(temporary, home).catch((error: unknown) => {
-        // Another process of the platform was faster.
+        // Another process of the platform has installed the same set.
         if (!existsSync(home)) throw error;
       });
       return join(home, 'node_modules');
@@ -138,7 +137,7 @@ export function createPackageStore({ directory, jail, gateway, now }: PackageSto
     }
   }
 
-  /** One installation of a set at a time. */
+  /** Shares one installation of a set between concurrent callers. */
   function installOnce(bundle: Locked, verified: VerifiedLockfile, session?: Session): Promise<string> {
     const key = keyOf(bundle);
     let running = installing.get(key);
@@ -185,7 +184,7 @@ export function createPackageStore({ directory, jail, gateway, now }: PackageSto
     },
     find,
     async provide(bundle) {
-      if (bundle.lockfile === null) throw new Error('the bundle has packages, but no lockfile');
+      if (bundle.lockfile === null) throw new Error('The bundle has packages, but no lockfile');
       return (await find(bundle)) ?? installOnce(bundle, verifyLockfile(bundle.lockfile, bundle.packages));
     },
     async close() {

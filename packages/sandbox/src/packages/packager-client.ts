@@ -7,11 +7,11 @@ import { invalidComponent, Problem } from '@wellspring/core/problem';
 import type { JailSource } from './jail/jail.ts';
 import type { PackagerAnswer, PackagerMethods, PackagerProcessData } from './packager-process.ts';
 
-/** The methods of the packager's processes, called from the platform. */
+/** Calls methods of packager processes. */
 export type PackagerClient = PackagerMethods;
 
 export interface PackagerClientOptions {
-  /** Milliseconds after which a call is given up, with its process. */
+  /** Milliseconds after which a call fails and its process is killed. */
   deadlineMs?: number;
   heapMb?: number;
 }
@@ -25,20 +25,20 @@ interface Running {
 }
 
 const HEAP_MB = 1024;
-/** Every request to the registry and every jailed process has a shorter limit of its own. */
+/** Longer than the limits of requests to the registry and of jailed processes. */
 const DEADLINE_MS = 4 * 60_000;
-/** A process without calls is ended after so long. */
+/** An idle process is ended after this time. */
 const IDLE_MS = 60_000;
 const PROGRAM = fileURLToPath(new URL('./packager-process.ts', import.meta.url));
-/** Of util-linux: lets the kernel end a process with the platform, though it computes and does not listen. */
+/** setpriv of util-linux: the kernel kills the process when the platform ends, even if it is busy. */
 const SETPRIV = ['/usr/bin/setpriv', '/bin/setpriv'].find(existsSync);
-/** What these read comes from packages: while a process does it, it does nothing else. */
+/** Methods that read hostile data of packages. A process does nothing else meanwhile. */
 const EXCLUSIVE: ReadonlySet<keyof PackagerMethods> = new Set(['settle', 'provide']);
 
 /**
- * Starts processes when calls need them. Each installation has a process of its own, so that packuments and lockfiles
- * that need too much time or memory fail nothing but this installation. The caller limits the number of calls.
- * @param data `work` holds the directories of the processes
+ * Starts processes on demand. Each installation has a separate process, so that packuments and lockfiles that need too
+ * much time or memory fail only this installation. The caller limits the number of calls.
+ * @param data `work`: parent of the directories of the processes
  */
 export function createPackagerClient(
   jail: JailSource,
@@ -47,14 +47,14 @@ export function createPackagerClient(
 ): PackagerClient {
   const idle: Running[] = [];
   const all = new Set<Running>();
-  /** Serves all calls that are not exclusive. */
+  /** Handles all calls that are not exclusive. */
   let common: Running | undefined;
   let next = 0;
   let closed = false;
 
   function start(): Running {
     const lease = jail();
-    // Short: the path of a unix socket below it has 107 bytes at the most.
+    // Short, since the path of a unix socket below it is limited to 107 bytes.
     const work = join(data.work, randomBytes(4).toString('hex'));
     mkdirSync(work);
     chmodSync(work, 0o711);
@@ -62,11 +62,11 @@ export function createPackagerClient(
     const [file = '', ...args] =
       SETPRIV === undefined ? command : [SETPRIV, '--pdeathsig', 'KILL', '--', ...command];
     const child = spawn(file, args, {
-      // Nothing of the platform's environment: what the registry needs is part of the data.
+      // Environment variables for the registry are part of `data`.
       env: {},
       cwd: '/',
       serialization: 'advanced',
-      // A group of its own: Ctrl-C in a terminal, meant for the platform, does not end installations under way.
+      // A separate process group, so that Ctrl-C in a terminal does not end installations.
       detached: true,
       stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
     });
@@ -80,7 +80,7 @@ export function createPackagerClient(
       if ('value' in answer) call?.resolve(answer.value);
       else if ('problem' in answer) call?.reject(new Problem(answer.problem));
       else call?.reject(new Error(answer.fault));
-      if (waiting.size === 0) rest(running);
+      if (waiting.size === 0) becomeIdle(running);
     });
     const forget = (reason: string) => {
       all.delete(running);
@@ -97,8 +97,8 @@ export function createPackagerClient(
     return running;
   }
 
-  /** The process keeps the platform from ending only while it has calls. */
-  function rest(running: Running): void {
+  /** An idle process does not keep the platform alive. */
+  function becomeIdle(running: Running): void {
     running.child.unref();
     running.child.channel?.unref();
     if (running !== common) idle.push(running);
@@ -130,7 +130,7 @@ export function createPackagerClient(
   }
 
   function call(method: keyof PackagerMethods, argument: unknown): Promise<never> {
-    if (closed) return Promise.reject(new Error('the packager is closed'));
+    if (closed) return Promise.reject(new Error('The packager is closed'));
     return send(processFor(method), method, argument);
   }
 

@@ -16,14 +16,14 @@ import { createTarballs } from './registry/tarballs.ts';
 import { createUpstream } from './registry/upstream.ts';
 
 /**
- * The process of the packager: the gateway to the registry, and the processes of the jail. Packuments, lockfiles and
- * trees of files are read here, so that they neither hold up the platform nor fill its memory.
+ * Program of a packager process: gateway to the registry, and processes of the jail. Reads packuments, lockfiles and
+ * file trees, so that they neither block the platform nor fill its memory.
  */
 
 export interface PackagerProcessData {
   jail: JailChoice;
   programs: JailPrograms;
-  /** Empty directory for sockets and work: every user may enter it, only the platform may write to it. */
+  /** Empty directory for sockets and temporary files: every user may enter it, only the platform may write to it. */
   work: string;
   /** Directory of the sets and tarballs. */
   packages: string;
@@ -31,9 +31,9 @@ export interface PackagerProcessData {
   user: JailOptions['user'];
 }
 
-/** What the process is asked for, by method: its argument and its answer. */
+/** Methods of the process. */
 export interface PackagerMethods {
-  /** `digest`: SHA-256 of the rest, which may be megabytes. */
+  /** `digest`: SHA-256 of the other fields, which may have megabytes. */
   compile(code: ComponentCode): Promise<Omit<Bundle, 'lockfile'> & { digest: string }>;
   settle(packages: Bundle['packages']): Promise<string | null>;
   find(bundle: Pick<Bundle, 'packages' | 'lockfile'>): Promise<string | undefined>;
@@ -64,7 +64,7 @@ async function createMethods(data: PackagerProcessData): Promise<PackagerMethods
     upstream: createUpstream(settings),
     tarballs: createTarballs(join(packages, 'tarballs')),
     now: systemClock.now,
-    // The jail of the launcher has no loopback of its own.
+    // The jail of the launcher has no private loopback.
     loopback: choice.name === 'launcher',
   });
   const jail = createJail(choice, {

@@ -6,18 +6,18 @@ import { invalidComponent } from '@wellspring/core/problem';
 import type { Packager } from '../port.ts';
 import type { PackagerClient } from './packager-client.ts';
 
-/** Brings the packages of a bundle to disk. */
+/** Installs the packages of a bundle. */
 export interface Packages {
-  /** @returns the node_modules directory; undefined: the bundle has no packages */
+  /** @returns the node_modules directory; undefined: no packages */
   provide(bundle: Pick<Bundle, 'packages' | 'lockfile'>, ownerId: string): Promise<string | undefined>;
 }
 
-/** Compilations at a time. One owner has at most half of them. */
+/** Concurrent compilations. One owner gets at most half. */
 const COMPILATIONS = 4;
-/** Installations at a time: each may hold 512 MB of unpacked packages in memory. */
+/** Concurrent installations: each may keep 512 MB of unpacked packages in memory. */
 const INSTALLATIONS = 4;
 
-/** Makes bundles of code. The same code and versions give the same id. Permits are shared fairly between owners. */
+/** Compiles code to bundles. Equal code and versions give the same id. Permits are shared fairly between owners. */
 export function createPackager(client: PackagerClient): Packager & Packages {
   const compilations = createFairPermits({ total: COMPILATIONS });
   const installations = createFairPermits({ total: INSTALLATIONS });
@@ -43,7 +43,7 @@ export function createPackager(client: PackagerClient): Packager & Packages {
       );
       if (size > LIMITS.apiBody) throw invalidComponent('The code has more than 6 MB.');
       const compiled = await withPermit(compilations, ownerId, () => client.compile(code));
-      // Packages are installed now, so that a deployment does not wait for them, and a fault is reported at once.
+      // Installs packages now, so that deployments do not wait and faults are reported immediately.
       const lockfile =
         Object.keys(compiled.packages).length === 0
           ? null
@@ -57,7 +57,7 @@ export function createPackager(client: PackagerClient): Packager & Packages {
     },
     async provide(bundle, ownerId) {
       if (Object.keys(bundle.packages).length === 0) return undefined;
-      // A set that is installed already waits for nobody's installation.
+      // An installed set does not wait for a permit.
       const found = await client.find(bundle);
       return found ?? withPermit(installations, ownerId, () => client.provide(bundle));
     },

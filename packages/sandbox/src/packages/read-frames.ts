@@ -1,6 +1,6 @@
 import type { InstallFrame } from './jailed/install.ts';
 
-/** A frame of the install program: a header, and its content in parts. */
+/** Receives frames of the install program: header, then content in parts. */
 export interface FrameSink {
   header(frame: InstallFrame): void;
   content(part: Buffer): void;
@@ -10,7 +10,7 @@ const MAX_HEADER_BYTES = 64 * 1024;
 
 /**
  * Reads frames (u32 LE length, JSON header, `size` bytes of content) until one of type `done`.
- * @throws Error when the bytes are no frames, or end before; what the sink throws
+ * @throws Error if the input is malformed or ends early; errors of the sink
  */
 export async function readInstallFrames(input: AsyncIterable<Buffer>, sink: FrameSink): Promise<void> {
   let pending: Buffer = Buffer.alloc(0);
@@ -28,15 +28,16 @@ export async function readInstallFrames(input: AsyncIterable<Buffer>, sink: Fram
       }
       if (pending.length < 4) break;
       const length = pending.readUInt32LE(0);
-      if (length > MAX_HEADER_BYTES) throw new Error('a frame of the installation is too long');
+      if (length > MAX_HEADER_BYTES) throw new Error('A frame of the installation is too long');
       if (pending.length < 4 + length) break;
       const frame = JSON.parse(pending.toString('utf8', 4, 4 + length)) as InstallFrame;
-      if (!Number.isSafeInteger(frame.size) || frame.size < 0) throw new Error('a frame has no size');
+      if (!Number.isSafeInteger(frame.size) || frame.size < 0)
+        throw new Error('A frame of the installation has no size');
       pending = pending.subarray(4 + length);
       sink.header(frame);
       if (frame.type === 'done') return;
       contentLeft = frame.size;
     }
   }
-  throw new Error('the installation ended early');
+  throw new Error('The installation ended early');
 }

@@ -17,9 +17,8 @@ const isSafePath = (path: unknown): path is string =>
   path.split('/').every((part) => part !== '' && part !== '.' && part !== '..' && !part.includes('\0'));
 
 /**
- * Writes the files that come out of the jail below a directory that is empty and that nobody else writes to. There are
- * only regular files and directories, each file new, so no link can lead a write elsewhere. Synchronous: it runs in a
- * thread of its own.
+ * Writes files from the jail to an empty directory that nothing else writes to. Creates only regular files and
+ * directories, and overwrites nothing, so no link can redirect a write. Synchronous: it runs in a packager process.
  */
 export function receiveTree(directory: string, maxEntries = MAX_ENTRIES): FrameSink & { close(): void } {
   const made = new Set<string>();
@@ -33,7 +32,7 @@ export function receiveTree(directory: string, maxEntries = MAX_ENTRIES): FrameS
       throw invalidComponent(`The packages have more than ${maxEntries} files and directories.`);
   }
 
-  /** Readable for every user, whatever the umask is. */
+  /** Readable for every user, regardless of the umask. */
   function makeDirectory(path: string): void {
     if (made.has(path) || path === directory) return;
     makeDirectory(dirname(path));
@@ -53,7 +52,7 @@ export function receiveTree(directory: string, maxEntries = MAX_ENTRIES): FrameS
     header(frame: InstallFrame) {
       close();
       if (frame.type !== 'file') return;
-      if (!isSafePath(frame.path)) throw new Error('the installation contains a path that is not allowed');
+      if (!isSafePath(frame.path)) throw new Error('The installation contains a path that is not allowed');
       bytes += frame.size;
       if (bytes > JAIL_LIMITS.diskBytes) throw tooLarge();
       const path = join(directory, frame.path);
@@ -63,7 +62,7 @@ export function receiveTree(directory: string, maxEntries = MAX_ENTRIES): FrameS
       fchmodSync(file, 0o644);
     },
     content(part) {
-      if (file === undefined) throw new Error('content without a file');
+      if (file === undefined) throw new Error('The installation sent content without a file');
       for (let at = 0; at < part.length; ) at += writeSync(file, part, at);
     },
   };

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { isBuiltin } from 'node:module';
 
-/** What an import names. */
+/** A parsed import specifier. */
 export type Specifier =
   | { kind: 'builtin'; name: string }
   | { kind: 'relative' }
@@ -9,11 +9,11 @@ export type Specifier =
   | { kind: 'refused'; why: string };
 
 const PACKAGE = /^((?:@[a-z0-9~-][a-z0-9._~-]*\/)?[a-z0-9~-][a-z0-9._~-]*)(?:@([^/]+))?((?:\/.*)?)$/i;
-/** Versions, ranges and tags; no addresses, files or aliases. */
+/** Versions, ranges and tags; no URLs, files or aliases. */
 const RANGE = /^[\w.^~<>=| *+-]{1,100}$/;
 const SUBPATH = /^(\/[\w.@~-]+)*$/;
 
-/** Only packages of the registry and Node's own modules can be imported. */
+/** Accepts relative modules, packages of the registry and Node's modules. */
 export function parseSpecifier(text: string): Specifier {
   if (text.startsWith('./') || text.startsWith('../') || text === '.' || text === '..')
     return { kind: 'relative' };
@@ -33,7 +33,7 @@ export function parseSpecifier(text: string): Specifier {
   return { kind: 'package', name, range, subpath };
 }
 
-/** The name under which a version of a package is installed, so that several stand side by side. */
+/** The name under which a version of a package is installed, so that several versions can be imported. */
 export function aliasOf(name: string, range: string | undefined): string {
   if (range === undefined) return name;
   return `${name}-${createHash('sha256').update(range).digest('hex').slice(0, 10)}`.toLowerCase();

@@ -13,11 +13,11 @@ interface Started {
   killMethod: Command['killMethod'];
 }
 
-/** Path of the platform's socket, and what connections prove themselves with. */
+/** Path of the platform's socket, and token of connections to it. */
 const [, , path = '', token = ''] = process.argv;
 const processes = new Map<number, Started>();
 
-// A report that cannot be sent has no reader any more: `disconnect` follows.
+// If a report cannot be sent, `disconnect` follows.
 const report = (message: Report) => void process.send?.(message, undefined, {}, () => {});
 
 async function connect(id: number, name: StreamName): Promise<Socket> {
@@ -37,7 +37,7 @@ async function start(id: number, { file, args, input, killMethod, ...options }: 
     streams = await Promise.all(STREAMS.map((name) => connect(id, name)));
     const child = spawn(file, args, {
       ...options,
-      // A group of its own: Ctrl-C in a terminal, meant for the platform, does not end runs under way.
+      // A separate process group, so that Ctrl-C in a terminal does not end runs.
       detached: true,
       stdio: ['ignore', ...streams, ...opened],
     });

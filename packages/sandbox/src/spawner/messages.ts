@@ -1,4 +1,4 @@
-/** How to start a process. Its descriptors: 0 nothing, 1 and 2 its output, 3 the frames, 4 the input. */
+/** How to start a process. Descriptors: 1 and 2 output, 3 frames, 4 `input`. */
 export interface Command {
   file: string;
   args: string[];
@@ -6,9 +6,9 @@ export interface Command {
   env: Record<string, string>;
   uid?: number;
   gid?: number;
-  /** File that the process gets opened for reading. */
+  /** File that is opened for the process to read. */
   input?: string;
-  /** How it is killed: SIGKILL to it and all its descendants, or one signal to itself. */
+  /** How it is killed: SIGKILL to it and its descendants, or one signal to the process only. */
   killMethod: 'tree' | 'SIGTERM' | 'SIGKILL';
 }
 
@@ -21,7 +21,9 @@ export type Report =
   | { type: 'failed'; id: number; message: string }
   | { type: 'exited'; id: number; exitCode: number | null; signal: NodeJS.Signals | null };
 
-/** Descriptors 1, 2 and 3 of a process: connections from the spawner to the platform, which begin with this line. */
+/**
+ * Descriptors 1, 2 and 3 of a process: connections from the spawner to the platform, which begin with `streamHeader`.
+ */
 export const STREAMS = ['stdout', 'stderr', 'frames'] as const;
 export type StreamName = (typeof STREAMS)[number];
 export const streamHeader = (token: string, id: number, name: StreamName) => `${token} ${id} ${name}\n`;

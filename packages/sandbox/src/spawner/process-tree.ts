@@ -1,7 +1,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 
-/** State of a process in /proc: stopped (T, t), dead (X) or a zombie (Z). It starts no more processes. */
+/** States of processes in /proc that start no more processes: stopped (T, t), dead (X), zombie (Z). */
 const HALTED = 'TtXZ';
 const MAX_CHECKS = 10_000;
 
@@ -14,7 +14,7 @@ function stateOf(pid: number): string {
   }
 }
 
-/** @returns undefined where there is no /proc, or when the process has ended */
+/** @returns undefined without /proc, or if the process has ended */
 export function childrenOf(pid: number): number[] | undefined {
   try {
     return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number);
@@ -32,16 +32,15 @@ function signal(pid: number, name: NodeJS.Signals): void {
 }
 
 /**
- * Kills a process and its descendants at once. Each is stopped before its children are listed, so that it starts no
- * others meanwhile. A bubblewrap that is killed alone while it starts may leave a child that waits for it for ever and
- * holds its pipes.
+ * Kills a process and its descendants. Each is stopped before its children are listed, so that it starts no others. A
+ * bubblewrap that is killed alone during its start may leave a child that waits forever and keeps its pipes open.
  */
 export function killTree({
   pid,
   exitCode,
   signalCode,
 }: Pick<ChildProcess, 'pid' | 'exitCode' | 'signalCode'>): void {
-  // The id of one that has ended may belong to another process.
+  // The id of a process that has ended may be reused.
   if (pid !== undefined && exitCode === null && signalCode === null) killWithChildren(pid);
 }
 

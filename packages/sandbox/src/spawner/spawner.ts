@@ -11,9 +11,9 @@ import { acceptStreams } from './streams.ts';
 /** A process that the spawner has started. */
 export interface SpawnedProcess extends Readonly<Record<StreamName, Socket>> {
   readonly pid: number;
-  /** Resolves when it has ended and its streams are closed, which they are only after they were read. */
+  /** Resolves when it has ended and its streams were read and closed. */
   readonly ended: Promise<Exit>;
-  /** Kills it by the method of its command. */
+  /** Kills it with the method of its command. */
   kill(): void;
 }
 
@@ -23,11 +23,11 @@ export interface Exit {
 }
 
 /**
- * Starts processes from a small process of its own. A fork takes time in proportion to the memory of the process that
- * forks, which does nothing else meanwhile: 40 ms with 450 MB, 4 ms with 50 MB have been measured.
+ * Starts processes from a separate, small process. A fork blocks the forking process for a time proportional to its
+ * memory: 40 ms with 450 MB, 4 ms with 50 MB (measured).
  */
 export interface Spawner {
-  /** @throws Error when the program cannot be started, or the spawner is closed or ends */
+  /** @throws Error if the program cannot be started, or the spawner is closed or ends */
   spawn(command: Command): Promise<SpawnedProcess>;
   /** Kills its processes. */
   close(): Promise<void>;
@@ -36,7 +36,7 @@ export interface Spawner {
 export interface SpawnerOptions {
   /** Path of the spawner's program. */
   program: string;
-  /** For its socket. */
+  /** Directory for its socket. */
   directory: string;
   log: Log;
 }
@@ -49,7 +49,6 @@ interface Entry {
   exited: PromiseWithResolvers<Exit>;
 }
 
-/** It holds no data. */
 const HEAP_MB = 64;
 const ENDED = 'The process that starts others has ended.';
 const CLOSED = 'the sandbox is closed';
@@ -59,7 +58,7 @@ const closeOf = (stream: Socket) => new Promise<void>((resolve) => stream.once('
 export function createSpawner({ program, directory, log }: SpawnerOptions): Spawner {
   const entries = new Map<number, Entry>();
   const token = randomBytes(16).toString('hex');
-  // Only this user may enter it.
+  // `mkdtemp`: only this user may enter it.
   const path = join(mkdtempSync(join(directory, 'sp-')), 's');
   let lastId = 0;
   let closed = false;
@@ -79,7 +78,7 @@ export function createSpawner({ program, directory, log }: SpawnerOptions): Spaw
     },
   });
 
-  /** Its streams and the report of its start arrive in any order. */
+  /** The streams of a process and the report of its start arrive in any order. */
   function settle(id: number, { pid, streams, resolve, exited }: Entry): void {
     const { stdout, stderr, frames } = streams;
     if (pid === undefined || !stdout || !stderr || !frames) return;
@@ -114,7 +113,7 @@ export function createSpawner({ program, directory, log }: SpawnerOptions): Spaw
 
   function start(): ChildProcess {
     const child = spawn(process.execPath, [`--max-old-space-size=${HEAP_MB}`, program, path, token], {
-      // A group of its own, like its processes.
+      // A separate process group, like those of its processes.
       detached: true,
       cwd: '/',
       env: {},
@@ -130,7 +129,7 @@ export function createSpawner({ program, directory, log }: SpawnerOptions): Spaw
         if (running === child) {
           running = undefined;
           const message = error?.message ?? (stderr.trim() || ENDED);
-          // Nobody tells any more how its processes end.
+          // The ends of its processes are no longer reported.
           for (const entry of entries.values()) fail(entry, closed ? CLOSED : message);
           entries.clear();
           if (!closed) log.error({ error: message }, 'sandbox.spawner_ended');

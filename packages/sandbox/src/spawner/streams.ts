@@ -2,7 +2,7 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { STREAMS, type StreamName, streamHeader } from './messages.ts';
 
 export interface StreamsOptions {
-  /** Of the socket to listen on. */
+  /** Path of the socket to listen on. */
   path: string;
   /** Connections without it are refused. */
   token: string;
@@ -40,7 +40,7 @@ export function acceptStreams({ path, token, onStream }: StreamsOptions): {
     socket.on('error', () => {});
     unidentified.add(socket);
     socket.once('close', () => unidentified.delete(socket));
-    // The spawner writes the header at once.
+    // The header arrives in one chunk.
     socket.on('readable', () => identify(socket));
   });
   const listening = new Promise<void>((resolve, reject) => {

@@ -14,18 +14,18 @@ import {
   userOf,
 } from './tier.ts';
 
-/** Where the packages lie inside. */
+/** Path of the packages in the sandbox. */
 const PACKAGES = '/packages';
 const PRLIMIT = '/rt/prlimit';
 const DEVICES = ['/dev/null', '/dev/random', '/dev/urandom'];
 
 const find = (...paths: string[]): string | undefined => paths.find(existsSync);
 
-/** @returns the path of bubblewrap, or undefined when it is not installed */
+/** @returns the path of bubblewrap; undefined: not installed */
 export const findBubblewrap = (): string | undefined =>
   find('/usr/bin/bwrap', '/usr/local/bin/bwrap', '/bin/bwrap');
 
-/** Of the platform, which a child cannot raise: 0 where core files are forbidden. */
+/** Hard limit of the platform for core files, which a child cannot raise. */
 function hardCoreLimit(): number {
   const limits = readFileSync('/proc/self/limits', 'utf8');
   const hard = /^Max core file size +\S+ +(\S+)/m.exec(limits)?.[1];
@@ -33,9 +33,9 @@ function hardCoreLimit(): number {
 }
 
 /**
- * Tier A: namespaces of its own for everything, also for the network, which stays empty, a root that holds Node.js and its libraries and nothing else, an
- * unprivileged user, limits of the kernel and a seccomp filter.
- * @throws TierUnavailable when a program that it needs is missing
+ * Tier A: separate namespaces, with an empty network; a root with only Node.js and its libraries; an unprivileged user;
+ * kernel limits; a seccomp filter.
+ * @throws TierUnavailable if a required program is missing
  */
 export function createBubblewrapTier({ programs, directory, readable, packages, heapMb }: TierOptions): Tier {
   const bwrap = findBubblewrap();
@@ -82,7 +82,7 @@ export function createBubblewrapTier({ programs, directory, readable, packages, 
     '--ro-bind',
     packages,
     PACKAGES,
-    // No /dev/zero, whose shared mappings are memory that nobody counts, and no terminals.
+    // No /dev/zero, whose shared mappings are memory that is not counted, and no terminals.
     ...DEVICES.flatMap((path) => ['--dev-bind', path, path]),
     '--size',
     String(CHILD_LIMITS.tmpBytes),
@@ -96,7 +96,7 @@ export function createBubblewrapTier({ programs, directory, readable, packages, 
   ];
   const { nofile, nproc, fsize } = CHILD_LIMITS;
   const core = Math.min(CHILD_LIMITS.core, hardCoreLimit());
-  // Within the user namespace, where the threads of this sandbox alone are counted.
+  // Set within the user namespace, where only the threads of this sandbox are counted.
   const limits = [`--nofile=${nofile}`, `--nproc=${nproc}`, `--fsize=${fsize}`, `--core=${core}`];
   const command = [...[PRLIMIT, ...limits, '--'], ...[ROOT.node, ...nodeFlags(heapMb), ...ROOT_COMMAND]];
 

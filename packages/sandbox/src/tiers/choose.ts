@@ -8,7 +8,7 @@ import { type Tier, type TierName, TierUnavailable } from './tier.ts';
 /** WELLSPRING_ISOLATION */
 export type Isolation = 'auto' | 'required' | TierName;
 
-/** The isolation that was asked for does not work on this machine. The message says why, per tier. */
+/** The configured isolation does not work on this machine. The message contains the reason per tier. */
 export class IsolationUnavailable extends Error {
   override readonly name = 'IsolationUnavailable';
 }
@@ -26,9 +26,9 @@ export function candidates(isolation: Isolation): TierName[] {
 }
 
 /**
- * Picks the strongest tier that proves itself.
+ * Chooses the strongest tier that passes its test.
  * @param prove starts the tier and tests it
- * @throws IsolationUnavailable when none does
+ * @throws IsolationUnavailable if none passes
  */
 export async function chooseTier(
   isolation: Isolation,

@@ -6,17 +6,17 @@ import { fileURLToPath } from 'node:url';
 import { TierUnavailable } from './tier.ts';
 
 const SOURCE = fileURLToPath(new URL('../../native/launcher.c', import.meta.url));
-/** Where an image has it, with its file capabilities. */
+/** Path in images, where it has file capabilities. */
 const INSTALLED = '/usr/local/lib/wellspring/launcher';
 const COMPILERS = ['cc', 'gcc', 'clang'].flatMap((name) => [`/usr/bin/${name}`, `/usr/local/bin/${name}`]);
 
-/** @returns the first C compiler of this machine */
+/** @returns the path of a C compiler of this machine */
 export const findCompiler = (): string | undefined => COMPILERS.find(existsSync);
 
 /**
- * Gives the native launcher: that of the image, or one that is compiled once from its source.
- * @param cache directory that keeps what was compiled
- * @throws TierUnavailable when it is not installed and cannot be compiled
+ * Finds the native launcher of the image, or compiles it once.
+ * @param cache directory of the compiled launcher
+ * @throws TierUnavailable if it is not installed and cannot be compiled
  */
 export function provideLauncher(cache: string): string {
   if (existsSync(INSTALLED)) return INSTALLED;

@@ -6,23 +6,23 @@ import { provideLauncher } from './compile-launcher.ts';
 
 const run = promisify(execFile);
 
-/** A tree of a hostile size is removed in this time, or left. */
+/** Time limit for removing a tree, which may be very large. */
 const CLEAN_TIMEOUT_MS = 60_000;
 
 const list = (directory: string): string[] => {
   try {
     return readdirSync(directory);
   } catch {
-    // It is no directory.
+    // Not a directory.
     return [];
   }
 };
 
-/** Arguments of the launcher for a root whose temporary directory holds files of another user. */
+/** Arguments of the launcher that remove files of another user from the temporary directory of a root. */
 function cleaningOf(root: string): string[] | undefined {
   const [left] = list(join(root, 'tmp'));
   if (left === undefined) return undefined;
-  // All files in it have one owner: nobody else had it as a temporary directory.
+  // All files have the same owner, the only user of this temporary directory.
   const uid = lstatSync(join(root, 'tmp', left), { throwIfNoEntry: false })?.uid;
   return uid === undefined || uid === process.getuid?.()
     ? undefined
@@ -30,8 +30,8 @@ function cleaningOf(root: string): string[] | undefined {
 }
 
 /**
- * Empties the temporary directory of a root whose launcher was killed. It holds files of a user of its own, which a
- * platform that is not root may not remove: the launcher does that as this user. What it cannot remove stays.
+ * Empties the temporary directory of a root whose launcher was killed. A platform that is not root must not remove
+ * files of other users: the launcher removes them as their owner, and ignores failures.
  * @param launcher the native launcher
  */
 export async function cleanRoot(root: string, launcher: string): Promise<void> {
@@ -39,13 +39,13 @@ export async function cleanRoot(root: string, launcher: string): Promise<void> {
   if (args) await run(launcher, args, { env: {}, timeout: CLEAN_TIMEOUT_MS }).catch(() => {});
 }
 
-/** Does that for all roots in a directory. */
+/** As `cleanRoot`, for all roots in a directory. */
 export async function cleanRoots(base: string, launcher: string): Promise<void> {
   for (const name of list(base)) await cleanRoot(join(base, name), launcher);
 }
 
 /**
- * Does the same at the start of a platform, for all that the platform before it has left.
+ * As `cleanRoots`, when the platform starts: for all directories that the previous platform has left.
  * @param base directory of the slots; below it, `shared/packager` has a directory for each process of the packager
  * @param cache see LauncherOptions
  */
@@ -58,7 +58,7 @@ export function removeLeftovers(base: string, cache: string): void {
         if (args)
           execFileSync(provideLauncher(cache), args, { env: {}, stdio: 'ignore', timeout: CLEAN_TIMEOUT_MS });
       } catch {
-        // There is no launcher with capabilities, or it took too long.
+        // No launcher with capabilities, or a timeout.
       }
     }
   }

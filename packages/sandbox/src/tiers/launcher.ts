@@ -15,19 +15,19 @@ import {
   TierUnavailable,
 } from './tier.ts';
 
-/** The ABI of Landlock that can keep signals and abstract unix sockets in: Linux 6.12. */
+/** The first ABI of Landlock that restricts signals and abstract unix sockets: Linux 6.12. */
 const LANDLOCK_ABI = 6;
 /** Exit codes of native/launcher.c. */
 const EXIT_TMP_LIMIT = 122;
 
-/** @throws TierUnavailable when the kernel or the privileges do not suffice */
+/** @throws TierUnavailable if the kernel or the privileges do not suffice */
 function checkLauncher(launcher: string): void {
   const needed = `The launcher needs to be started by root or to have capabilities: setcap cap_sys_chroot,cap_setuid,cap_setgid=ep ${launcher}; a container must not set no-new-privileges or drop these capabilities.`;
   let answer: string;
   try {
     answer = execFileSync(launcher, ['check'], { encoding: 'utf8', env: {}, timeout: 10_000 });
   } catch (error) {
-    // The kernel refuses a file with capabilities that a container has dropped.
+    // The kernel refuses to execute a file with capabilities that the container has dropped.
     if ((error as { code?: string }).code === 'EPERM') throw new TierUnavailable(needed);
     throw new TierUnavailable(`The launcher does not start: ${(error as Error).message}`);
   }
@@ -41,19 +41,19 @@ function checkLauncher(launcher: string): void {
 }
 
 export interface LauncherOptions extends TierOptions {
-  /** Directory that keeps the compiled launcher. */
+  /** Directory of the compiled launcher. */
   cache: string;
 }
 
 /**
- * Tier B: a root of its own (chroot into the slot), a user id of its own, Landlock, seccomp and limits of the kernel,
- * set up by a native program. It needs no namespaces, so plain `docker run` suffices.
- * @throws TierUnavailable when it cannot work on this machine
+ * Tier B: a separate root (chroot into the slot), a separate user id, Landlock, seccomp and kernel limits, set up by a
+ * native program. It needs no namespaces, so plain `docker run` suffices.
+ * @throws TierUnavailable if it does not work on this machine
  */
 export function createLauncherTier({ programs, directory, readable, heapMb, cache }: LauncherOptions): Tier {
   const launcher = provideLauncher(cache);
   checkLauncher(launcher);
-  // Links into slots need one file system and, where the platform is not root, files of its own.
+  // Hard links into slots need the same file system and, without root, files of the platform's user.
   const files = rootFiles(programs, directory).map(({ source, target }) => ({
     source: readable.link(source),
     target,
@@ -77,7 +77,7 @@ export function createLauncherTier({ programs, directory, readable, heapMb, cach
   ];
   const command = [ROOT.node, ...nodeFlags(heapMb), ...ROOT_COMMAND];
 
-  /** Makes the slot the root of a sandbox. */
+  /** Prepares the slot as root directory of a sandbox. */
   function furnish({ path, tmp, uid }: Slot): void {
     chmodSync(path, 0o755);
     for (const name of directories) {
@@ -85,7 +85,7 @@ export function createLauncherTier({ programs, directory, readable, heapMb, cach
       chmodSync(join(path, name), 0o755);
     }
     for (const { source, target } of files) linkSync(source, join(path, target));
-    // A platform that is not root cannot give the directory away; other users do not know the name of the slot.
+    // Without root, the owner cannot be changed; other users do not know the name of the slot.
     if (process.getuid?.() === 0) chownSync(tmp, uid!, uid!);
     else chmodSync(tmp, 0o777);
   }
@@ -110,7 +110,7 @@ export function createLauncherTier({ programs, directory, readable, heapMb, cach
         args: ['run', ...options, '--', ...command, ...(warm ? [WARM] : [])],
         env: childEnvironment(ROOT.app, ROOT.tmp),
         cwd: '/',
-        // The launcher ends the child, whom only root may signal, and removes its files.
+        // On SIGTERM the launcher kills the child, which only root may signal, and removes its files.
         killMethod: 'SIGTERM',
       };
     },

@@ -5,10 +5,10 @@ import { WARM } from '../protocol.ts';
 import { isEnterable } from '../readable-files.ts';
 import { childEnvironment, nodeFlags, type Tier, type TierOptions, TierUnavailable, userOf } from './tier.ts';
 
-/** Of util-linux: lets the kernel end a child with its parent, which a child that is in an endless loop needs. */
+/** setpriv of util-linux: the kernel kills the child when its parent ends, even in an endless loop. */
 const SETPRIV = ['/usr/bin/setpriv', '/bin/setpriv'].find(existsSync);
 
-/** Node's permission model: no processes, workers, addons, nor SQLite, which opens files that are not allowed. */
+/** Node's permission model: no processes, workers, addons, and no SQLite, which ignores file permissions. */
 const PERMISSION_FLAGS = [
   '--permission',
   '--allow-net',
@@ -18,9 +18,9 @@ const PERMISSION_FLAGS = [
 ];
 
 /**
- * Tier C: a plain child with Node's permission model. It keeps honest code from mistakes; it is no boundary, so it is
- * never chosen silently.
- * @throws TierUnavailable when the user of a child could not read what it needs
+ * Tier C: a plain process with Node's permission model. It protects against mistakes, not against attacks; it is never
+ * chosen silently.
+ * @throws TierUnavailable if the user of a child could not read the required files
  */
 export function createPlainTier({ programs, readable, packages, heapMb }: TierOptions): Tier {
   const isRoot = process.getuid?.() === 0;

@@ -7,9 +7,9 @@ import type { Programs } from '../runtime-files.ts';
 
 /** A file in the root of a sandbox. */
 export interface RootFile {
-  /** On the host. */
+  /** Path on the host. */
   source: string;
-  /** In the sandbox. */
+  /** Path in the sandbox. */
   target: string;
 }
 
@@ -23,19 +23,19 @@ export const ROOT = {
   tmp: '/tmp',
 };
 
-/** What Node runs in the root of a sandbox, with its arguments. */
+/** Arguments of Node in the root of a sandbox. */
 export const ROOT_COMMAND: readonly string[] = [
   `--require=${ROOT.network}`,
   ROOT.program,
   `${ROOT.egress}/${SOCKET_NAME}`,
 ];
 
-/** User and group `nobody` of every common system; the name of a sandbox's user inside. */
+/** User and group `nobody` of common systems; also the user inside a sandbox. */
 export const NOBODY = 65534;
 
 /**
- * There is no /proc inside, since it tells of the host; these files stand for what Node reads in it, without which
- * process.memoryUsage() and os.cpus() would throw. The resident size is what an empty process has.
+ * Replaces /proc, which would reveal the host: without these files process.memoryUsage() and os.cpus() would throw. The
+ * resident size is that of an empty process.
  */
 const SYNTHETIC: Record<string, string> = {
   '/proc/self/stat': `1 (node) S 0 1 1 0 -1 ${Array.from({ length: 44 }, (_, at) => (at === 15 ? 16_384 : 0)).join(' ')}\n`,
@@ -45,13 +45,13 @@ const SYNTHETIC: Record<string, string> = {
   '/etc/passwd': `nobody:x:${NOBODY}:${NOBODY}:nobody:/app:/bin/false\n`,
 };
 
-/** The shared libraries of a program with the loader, at the paths at which the loader looks for them. */
+/** Paths of the shared libraries of a program, including the loader. */
 export function libraries(program: string): string[] {
   const listed = execFileSync('ldd', [program], { encoding: 'utf8', env: {} });
   return [...listed.matchAll(/(\/\S+) \(0x/g)].map(([, path]) => path!).filter(existsSync);
 }
 
-/** Libraries of the C library and the compiler that native addons are linked with, though Node.js is not. */
+/** Libraries that native addons need and Node.js does not. */
 const ADDON_LIBRARIES = [
   'libdl.so.2',
   'libgcc_s.so.1',
@@ -63,7 +63,7 @@ const ADDON_LIBRARIES = [
   'libutil.so.1',
 ];
 
-/** The libraries of Node.js, and those of native addons that lie beside them. */
+/** The libraries of Node.js, and those of native addons in the same directories. */
 function sandboxLibraries(): string[] {
   const own = libraries(process.execPath);
   const directories = new Set(own.map((path) => dirname(path)));
@@ -73,11 +73,11 @@ function sandboxLibraries(): string[] {
   return [...new Set([...own, ...others.filter(existsSync)])];
 }
 
-/** The loader among the libraries: the only one that the kernel executes. */
+/** Whether a library is the loader, the only one that the kernel executes. */
 export const isLoader = (path: string): boolean => /\/ld-[^/]*\.so[^/]*$/.test(path);
 
 /**
- * What the root of a sandbox holds: Node.js, its libraries, the program of the children, and synthetic files.
+ * Files in the root of a sandbox: Node.js, its libraries, the program of the children, and synthetic files.
  * @param directory for the synthetic files
  */
 export function rootFiles({ child, network }: Programs, directory: string): RootFile[] {
@@ -98,7 +98,7 @@ export function rootFiles({ child, network }: Programs, directory: string): Root
   ];
 }
 
-/** The directories that the files need, parents first. */
+/** Parent directories of the files, outermost first. */
 export function directoriesOf(files: readonly RootFile[]): string[] {
   const found = new Set<string>();
   for (const { target } of files) {

@@ -5,55 +5,55 @@ import type { Command } from '../spawner/messages.ts';
 
 export type TierName = 'bubblewrap' | 'launcher' | 'none';
 
-/** One way to isolate a child. */
+/** A kind of isolation. */
 export interface Tier {
   readonly name: TierName;
   /**
-   * Prepares the slot for a child that speaks frames on descriptor 3. Its code is put into `slot.app` later.
+   * Prepares the slot for a child, which exchanges frames on descriptor 3. Its code is placed in `slot.app` later.
    * @param options.warm see WARM
-   * @returns how to start the child, and how to kill it with everything that belongs to it
+   * @returns how to start the child, and how to kill it with its descendants
    */
   command(slot: Slot, options: { warm: boolean }): Command;
   /**
-   * The tier stops and continues the process that runs Node itself, when the process that it started gets SIGTSTP and
-   * SIGCONT; otherwise the platform signals that process.
+   * True: SIGTSTP and SIGCONT to the started process stop and continue the Node process. Otherwise the platform signals
+   * the Node process itself.
    */
   readonly relaysStops?: true;
-  /** Why the tier ended a child by itself, from the child's exit code; undefined when it did not. */
+  /** The limit for which the tier killed a child, by exit code; undefined: it did not kill it. */
   endedFor?(exitCode: number | null): string | undefined;
-  /** Paths of the slot's directories as the child sees them. */
+  /** Paths of the slot's directories in the sandbox. */
   visible(slot: Slot): Pick<Slot, 'app' | 'egress'>;
-  /** The directory of packages as the child sees it; undefined: packages are linked into each slot. */
+  /** Path of the package directory in the sandbox; undefined: packages are linked into each slot. */
   visiblePackages: string | undefined;
 }
 
 export interface TierOptions {
   programs: Programs;
-  /** Directory for what a tier has to prepare; every user may enter it. */
+  /** Directory for files of the tier; every user may enter it. */
   directory: string;
   readable: ReadableFiles;
   /** Directory of packages, read-only for the child. */
   packages: string;
-  /** Of the V8 heap, in MB. */
+  /** Limit of the V8 heap. */
   heapMb: number;
 }
 
-/** A tier does not work on this machine. The message says why and what to do. */
+/** A tier does not work on this machine. The message contains the reason and what to do. */
 export class TierUnavailable extends Error {
   override readonly name = 'TierUnavailable';
 }
 
-/** Limits of one process that the kernel enforces. */
+/** Limits of a sandbox process. */
 export const CHILD_LIMITS = {
   /** Open descriptors. */
   nofile: 256,
-  /** Threads: an idle process has 11. */
+  /** Threads; an idle process has 11. */
   nproc: 32,
   /** Bytes of one file. */
   fsize: 64 * 1024 * 1024,
   /**
-   * Bytes of a core file: too few for one. With 0, a kernel that pipes core dumps into a program would still start that
-   * program, as root of the host, for each process that crashes; with 1 it does not (see core(5)).
+   * Bytes of a core file. With 0, a kernel that pipes core dumps into a program would still start that program for each
+   * crash, as root of the host; with 1 it does not (see core(5)).
    */
   core: 1,
   /** Bytes and inodes of /tmp. */
@@ -64,9 +64,8 @@ export const CHILD_LIMITS = {
 const isRoot = process.getuid?.() === 0;
 
 /**
- * The user as which a child is started: a platform that runs as root uses the slot's own; another one cannot change
- * users, so its children run as itself.
- * @throws Error when the platform is root and the slot has no user
+ * The user of a child: that of the slot if the platform is root, otherwise that of the platform (undefined).
+ * @throws Error if the platform is root and the slot has no user
  */
 export function userOf({ uid }: Slot): { uid: number; gid: number } | undefined {
   if (!isRoot) return undefined;
@@ -74,7 +73,7 @@ export function userOf({ uid }: Slot): { uid: number; gid: number } | undefined 
   return { uid, gid: uid };
 }
 
-/** What user code finds in process.env; nothing in it tells of the host. */
+/** Environment of user code; reveals nothing about the host. */
 export const childEnvironment = (home: string, temporary: string): Record<string, string> => ({
   HOME: home,
   PATH: '/usr/bin:/bin',
@@ -84,7 +83,7 @@ export const childEnvironment = (home: string, temporary: string): Record<string
   NODE_ENV: 'production',
 });
 
-/** Flags of Node in every tier: the heap is bounded. */
+/** Flags of Node in all tiers, which limit the heap. */
 export const nodeFlags = (heapMb: number): string[] => [
   `--max-old-space-size=${heapMb}`,
   '--max-semi-space-size=4',

@@ -10,19 +10,19 @@ import {
 } from '../../egress/wire.ts';
 
 /**
- * The channel of this thread to the relay of the runner. Part of a convenience: without it there is no network at all,
- * so that nothing here has to withstand the code beside it.
+ * The channel of this thread to the relay. Not a security boundary: without it code has no network at all, so it need
+ * not resist user code in the same thread.
  */
 export interface Channel {
-  /** There is a connection to the relay. */
+  /** Whether it is connected to the relay. */
   readonly isOpen: boolean;
-  /** @throws Error when the relay cannot be reached for several seconds */
+  /** @throws Error if the relay cannot be reached within seconds */
   open(): Promise<void>;
-  /** A number that was not used before. */
+  /** An unused number. */
   nextId(): number;
-  /** Hears the answers with this id, and ECONNRESET when the channel breaks. Keeps the thread alive until `settled`. */
+  /** Passes on answers with this id, and ECONNRESET if the channel breaks. Keeps the thread alive until `settled`. */
   listen(id: number, onAnswer: (answer: Answer) => void): void;
-  /** What is outstanding for this id keeps the thread alive no longer. */
+  /** The id no longer keeps the thread alive. */
   settled(id: number): void;
   forget(id: number): void;
   send(question: Question): void;
@@ -66,7 +66,6 @@ export function createChannel(path: string): Channel {
     }
   }
 
-  /** One attempt to connect. */
   const attempt = (): Promise<net.Socket> =>
     new Promise((resolve, reject) => {
       const made = new net.Socket();
@@ -84,7 +83,7 @@ export function createChannel(path: string): Channel {
       });
     });
 
-  async function connectAgain(): Promise<void> {
+  async function connectWithRetries(): Promise<void> {
     const end = performance.now() + OPEN_MS;
     for (;;) {
       try {
@@ -106,7 +105,7 @@ export function createChannel(path: string): Channel {
       return socket !== undefined;
     },
     open() {
-      opening ??= connectAgain();
+      opening ??= connectWithRetries();
       return opening;
     },
     nextId() {
@@ -133,7 +132,7 @@ export function createChannel(path: string): Channel {
   };
 }
 
-/** Asks the relay for names. @throws the error of the relay, in Node's shape */
+/** Sends a question about a name to the relay. @returns its answer, which may be an error */
 export async function ask(channel: Channel, question: Question & { id: number }): Promise<Answer> {
   await channel.open();
   return new Promise((resolve) => {

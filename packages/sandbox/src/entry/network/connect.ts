@@ -16,7 +16,7 @@ type Options = Record<string, unknown> & {
 };
 type Normalized = [Options, ((...args: unknown[]) => void) | null];
 
-/** What Node does not declare of its sockets. */
+/** Undocumented members of Node's sockets. */
 interface Internals {
   connecting: boolean;
   _peername: unknown;
@@ -33,26 +33,25 @@ const normalizeArgs = (net as unknown as { _normalizeArgs(args: unknown[]): Norm
 const normalize = (args: unknown[]): Normalized =>
   Array.isArray(args[0]) ? (args[0] as Normalized) : normalizeArgs(args);
 
-/** From the end of a connection to the news that it was a reset, when the relay has died. */
+/** Time between the end of a connection and the report that it was a reset, if the relay has ended. */
 const RESET_NEWS_MS = 10;
 
-/** A target that only the layer itself dials, to warm up; see `warm` in wire.ts. */
+/** Target of warm-up requests; see `warm` in wire.ts. */
 export const WARM_HOST = 'warm.invalid';
 
 /**
- * Replaces the connecting of sockets: a native connection to the relay takes the place of the TCP connection. The
- * relay dials, and tells the outcome over the channel; until then the socket stays in the state `connecting`, in which
- * Node holds back whatever is written and read.
+ * Connects sockets to the relay instead of the target. The relay dials and reports the outcome over the channel; until
+ * then the socket stays in the state `connecting`, in which Node queues reads and writes.
  * @param path of the relay's socket
  */
 export function patchConnect(path: string, channel: Channel, systemLookup: () => unknown): void {
   const { prototype } = net.Socket;
   const connect = prototype.connect as (this: net.Socket, options: object) => net.Socket;
-  /** By connecting socket: the TLS socket that reads in its place. */
+  /** By connecting socket: the TLS socket that reads from its handle. */
   const readers = new WeakMap<net.Socket, net.Socket>();
   const relayed = new WeakSet<net.Socket>();
 
-  /** The host for the preamble: itself, or the addresses that a look-up of the code gives for it. */
+  /** Host of the preamble: the host itself, or the addresses that a `lookup` function of the code returns. */
   async function targetOf(socket: net.Socket, host: string, options: Options): Promise<string> {
     const { family, hints, lookup } = options;
     const wanted = family === 4 || family === 6 || family === 'IPv4' || family === 'IPv6';
@@ -78,7 +77,7 @@ export function patchConnect(path: string, channel: Channel, systemLookup: () =>
     return list;
   }
 
-  /** Native connection, preamble, and the answer to it. */
+  /** Opens the native connection, sends the preamble and handles answers. */
   function connectThroughRelay(socket: net.Socket, host: string, port: number, options: Options): void {
     const self = socket as unknown as Internals;
     const id = channel.nextId();
@@ -99,7 +98,7 @@ export function patchConnect(path: string, channel: Channel, systemLookup: () =>
       if (socket.destroyed) return;
       const operation = host === WARM_HOST ? OPERATION.warm : OPERATION.connect;
       const preamble = encodePreamble({ operation, channel: threadId, id, port, host: target });
-      // Past the state of the stream, in which a write of the code may be waiting for the connection.
+      // Bypasses the stream, in which a write of the code may wait for the connection.
       self.connecting = false;
       self._writeGeneric(false, preamble, 'buffer', (error) => error && socket.destroy(error));
       self.connecting = true;
@@ -112,7 +111,7 @@ export function patchConnect(path: string, channel: Channel, systemLookup: () =>
         sendPreamble().catch(() => {});
         return true;
       }
-      // Follows at once, and is about the relay, too.
+      // Follows `connect` immediately and also concerns the relay.
       if (name === 'ready') return true;
       return emit.call(socket, name, ...args);
     }) as typeof socket.emit;
@@ -131,15 +130,15 @@ export function patchConnect(path: string, channel: Channel, systemLookup: () =>
       if (!socket.destroyed && socket.readable && !socket.isPaused()) socket.read(0);
     }
 
-    /** What came before a reset is read first; then there is its error, and no end. */
+    /** After a reset, the bytes before it are read, then the error is emitted instead of an end. */
     function guardEnd(): void {
       const reader = readers.get(socket) ?? socket;
       const { push, _destroy: destroy } = reader;
-      // A write that fails meanwhile fails by the same cause.
+      // A concurrent failed write gets the same error.
       reader._destroy = (error, done) => destroy.call(reader, error && (failure ?? error), done);
       reader.push = function pushOrFail(chunk: unknown, encoding?: BufferEncoding) {
         if (chunk !== null) return push.call(reader, chunk, encoding);
-        // The news of a reset comes another way, perhaps a moment later.
+        // The report of a reset arrives over the channel, perhaps later.
         setTimeout(() => {
           if (failure) reader.destroy(failure);
           else if (!reader.destroyed) {
@@ -187,7 +186,7 @@ export function patchConnect(path: string, channel: Channel, systemLookup: () =>
 
   prototype.connect = function connectSocket(this: net.Socket, ...args: unknown[]): net.Socket {
     const [given, callback] = normalize(args);
-    // What is read here is what is dialled, whatever getters do.
+    // Reads each property once, since getters may return different values.
     const options = { ...given };
     const { port } = options;
     const number = typeof port === 'string' || typeof port === 'number' ? Number(port) : Number.NaN;
@@ -196,7 +195,7 @@ export function patchConnect(path: string, channel: Channel, systemLookup: () =>
       process.nextTick(() => this.destroy(notAllowed(`code may not use unix sockets`, 'connect')));
       return this;
     }
-    // Throws what Node throws.
+    // Throws Node's error.
     if (!isValid) return connect.call(this, { ...options, host: '0.0.0.0' });
     if (this instanceof tls.TLSSocket) {
       process.nextTick(() => this.destroy(notAllowed('use tls.connect() to connect a TLSSocket', 'connect')));
@@ -235,7 +234,7 @@ export function patchConnect(path: string, channel: Channel, systemLookup: () =>
     }
     if (typeof all.timeout === 'number' && all.timeout > 0) outer.setTimeout(all.timeout);
     inner.once('ready', () => outer.emit('ready'));
-    // Without a native handle, TLS reads from the stream and not from below it.
+    // Without a native handle, TLS reads from the stream.
     if ((inner as unknown as { _handle: unknown })._handle) readers.set(inner, outer);
     return outer;
   } as typeof tls.connect;

@@ -11,7 +11,7 @@ interface LookupOptions {
   all?: boolean;
 }
 
-/** Seconds; given to code that asks for it, since the relay does not hear of it. */
+/** Seconds; the relay does not know the real TTL. */
 const TTL = 60;
 const METHODS: Record<string, string> = {
   resolve4: 'A',
@@ -28,7 +28,7 @@ const METHODS: Record<string, string> = {
 };
 const ABSENT = ['reverse', 'resolveAny', 'resolveTlsa', 'lookupService', 'setServers'];
 
-/** Replaces all look-ups of names by questions to the relay. @returns the look-up that is the system's for code */
+/** Replaces look-ups of names by questions to the relay. @returns a function that returns the default `lookup` */
 export function patchDns(channel: Channel): () => unknown {
   async function answered(question: Question & { id: number }) {
     const answer = await ask(channel, question);

@@ -10,12 +10,12 @@ import { patchDns } from './dns.ts';
 import { notAllowed } from './errors.ts';
 
 /**
- * The network of user code, loaded by `--require` in every thread before anything else: sockets and look-ups of Node go
- * to the relay of the runner. It is a convenience and no boundary. In a sandbox there is neither a socket family but
- * AF_UNIX nor a network interface, so that code which goes past it finds nothing.
+ * The network of user code, loaded by `--require` in every thread before other modules: directs Node's sockets and
+ * look-ups to the relay. Not a security boundary: the sandbox has no socket family except AF_UNIX and no network
+ * interface, so code that bypasses this module has no network.
  */
 
-/** In tiers with a root of their own, where only they have worker threads. */
+/** In tiers with a separate root, the only ones with worker threads. */
 const DEFAULT_PATH = '/run/eg/s';
 const WARM_UP_MS = 1000;
 
@@ -38,7 +38,7 @@ syncBuiltinESMExports();
 
 channel.open().catch(() => {});
 
-/** Makes one request in each of the two ways, so that the first one of the code finds everything loaded and compiled. */
+/** Makes one request with `http` and one with `fetch`, so that their modules are loaded and compiled. */
 export async function warmUp(): Promise<void> {
   const url = `http://${WARM_HOST}/`;
   const late = new AbortController();

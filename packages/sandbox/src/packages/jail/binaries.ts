@@ -5,7 +5,7 @@ import { setPriority } from 'node:os';
 import { dirname, join } from 'node:path';
 import { JAIL_PRIORITY } from './jail.ts';
 
-/** What the root of a jail holds, and where. */
+/** Paths in the root of a jail. */
 export const JAILED = {
   node: '/jail/node',
   packageManager: '/jail/pnpm',
@@ -21,17 +21,17 @@ export const JAIL_NODE_FLAGS: readonly string[] = [
 
 const resolve = createRequire(import.meta.url).resolve;
 
-/** A program that comes with a package of this workspace: no machine needs its own. */
+/** The package manager: a dependency of this package. */
 export const packageManagerPath = (): string => join(dirname(resolve('pnpm/package.json')), 'pnpm');
 
-/** The programs of a jail: paths on the host, by paths in the jail. */
+/** Programs of a jail: paths on the host, by path in the jail. */
 export const jailBinaries = (): Record<string, string> => ({
   [JAILED.node]: process.execPath,
   [JAILED.packageManager]: packageManagerPath(),
   [JAILED.compiler]: join(dirname(resolve('esbuild/package.json')), 'bin', 'esbuild'),
 });
 
-/** The shared libraries of a program, with the loader; none when it is linked statically. */
+/** Shared libraries of a program, including the loader; empty if it is linked statically. */
 export function libraries(program: string): string[] {
   try {
     const listed = execFileSync('ldd', [program], {

@@ -9,8 +9,8 @@ const GATEWAY = '/run/gateway';
 const LOCKS_BYTES = 4 * 1024 * 1024;
 
 /**
- * A jail of namespaces: no network but loopback of its own, no file of the host but the programs, their libraries and
- * the socket of the gateway, a working directory in memory, no environment, an unprivileged user.
+ * A jail of namespaces: a private loopback as its only network; of the host's files only the programs, their libraries
+ * and the socket of the gateway; a working directory in memory; no environment; an unprivileged user.
  */
 export function createBubblewrapJail(bwrap: string, options: JailOptions): Jail {
   const { programs, gateway, user, readable } = options;
@@ -50,7 +50,7 @@ export function createBubblewrapJail(bwrap: string, options: JailOptions): Jail 
     String(JAIL_LIMITS.diskBytes),
     '--tmpfs',
     '/work',
-    // The package manager keeps its locks there, whatever TMPDIR says.
+    // The package manager ignores TMPDIR for its locks.
     '--size',
     String(LOCKS_BYTES),
     '--tmpfs',

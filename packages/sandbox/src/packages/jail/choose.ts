@@ -7,17 +7,17 @@ import type { UserIds } from '../../user-ids.ts';
 import type { JailChoice, JailSource } from './jail.ts';
 import { endProcessesOf } from './user-processes.ts';
 
-/** Of one process of the packager. More than it uses at a time: an id is free again some time after its program. */
+/** User ids per packager process. More than concurrent programs, since an id is freed some time after its program. */
 const USER_IDS = 16;
 
-// The package manager of a process that was killed may go on for a moment.
+// The package manager of a killed process may write for a moment.
 const removeWork = (work: string): Promise<void> =>
   rm(work, { recursive: true, force: true, maxRetries: 10 });
 
 /**
- * The jail of the packager in a tier: of the same kind.
- * @param cache directory that keeps the compiled launcher
- * @throws TierUnavailable when it cannot work on this machine
+ * The jail of the packager in a tier.
+ * @param cache directory of the compiled launcher
+ * @throws TierUnavailable if it does not work on this machine
  */
 export function jailFor(tier: TierName, cache: string, userIds: UserIds | undefined): JailSource {
   if (tier === 'launcher') return launcherJailFor(cache, userIds);

@@ -3,42 +3,42 @@ import type { Readable, Writable } from 'node:stream';
 import type { ReadableFiles } from '../../readable-files.ts';
 import type { UsageLimits } from '../jailed/watch-usage.ts';
 
-/** The kind of jail, with what it needs of the host. */
+/** The kind of jail, and its requirements. */
 export type JailChoice =
   | { name: 'bubblewrap'; bwrap: string }
   | {
       name: 'launcher';
       /** The native launcher. */
       launcher: string;
-      /** User ids that nothing else uses, one for each program in the jail that runs at a time. */
+      /** User ids for exclusive use, one for each concurrent program in the jail. */
       userIds: readonly number[];
     }
   | { name: 'none' };
 
-/** What one process of the packager has of the jail: no two processes have a user id in common. */
+/** The jail of one packager process. No two processes share a user id. */
 export interface JailLease {
   choice: JailChoice;
   /**
-   * Ends what a process of the packager that has ended leaves behind, and frees its user ids.
+   * Ends the leftover processes of a packager process that has ended, and frees its user ids.
    * @param work directory of the process, which is removed
-   * @throws Error when something is left: the user ids are not used again
+   * @throws Error if something remains: the user ids are not reused
    */
   end(work: string): Promise<void>;
 }
 
-/** Gives each process of the packager a lease. @throws Error when all user ids are in use */
+/** Creates a lease for a packager process. @throws Error if all user ids are in use */
 export type JailSource = () => JailLease;
 
-/** The gateway to the registry: its unix socket and, where a jail has no loopback of its own, its port on 127.0.0.1. */
+/** The gateway to the registry: its unix socket and, for jails without private loopback, its port on 127.0.0.1. */
 export interface GatewayAddress {
   socket: string;
   port?: number;
 }
 
-/** What the package manager and the compiler run in: their input is hostile, and they are programs of others. */
+/** Sandbox of the package manager and the compiler: third-party programs with hostile input. */
 export interface Jail {
   readonly name: JailChoice['name'];
-  /** True: one process compiles one piece of code. False: it has no file system to leave anything in, and is used again. */
+  /** True: each compilation has a new process. False: the compiler has no file system, so its process is reused. */
   readonly singleUse: boolean;
   /** Starts a program that reads JSON lines from stdin and answers on stdout. */
   spawn(program: JailProgram): Jailed;
@@ -48,30 +48,29 @@ export type JailProgram = 'compile' | 'install';
 
 export interface Jailed {
   child: ChildProcessByStdio<Writable, Readable, Readable>;
-  /** Paths as the program sees them. */
+  /** The jail as the program sees it. */
   view: {
-    /** Its working directory, empty and writable. */
+    /** Empty, writable working directory. */
     directory: string;
     packageManager: string;
     gateway: { socket: string } | { port: number };
-    /** What the directory may hold, where the jail itself does not limit it: the program looks at it. */
+    /** Limits of the directory that the program has to check, since the jail does not. */
     limits: UsageLimits | undefined;
   };
-  /** Whether it was ended because it wrote more than its working directory may hold; known after `end`. */
+  /** Whether it was killed because its working directory exceeded its limits; known after `end`. */
   isFull(): boolean;
-  /** Ends the program with all that it started, and removes what it wrote. */
+  /** Kills the program and its child processes, and removes its files. */
   end(): Promise<void>;
 }
 
 export interface JailOptions {
   /** Programs of jailed/, each bundled into one file. */
   programs: JailPrograms;
-  /** Directory for work of the jail: every user may enter it, only the platform may write to it. */
+  /** Directory that every user may enter and only the platform may write to. */
   directory: string;
   gateway: GatewayAddress;
   /** The unprivileged user to start processes as; undefined: the platform's own. */
   user: { uid: number; gid: number } | undefined;
-  /** Gives paths by which every user may read files. */
   readable: ReadableFiles;
 }
 
@@ -81,16 +80,16 @@ export interface JailPrograms {
   install: string;
 }
 
-/** Of one process. Kilobytes, except where said. */
+/** Limits of one process; kilobytes unless noted. */
 export const JAIL_LIMITS = {
-  /** Of everything that an installation unpacks, in bytes. */
+  /** Unpacked files of an installation, in bytes. */
   diskBytes: 512 * 1024 * 1024,
   compileData: 1_500_000,
   installData: 2_000_000,
   /** Processor seconds. */
   cpuSeconds: 90,
   openFiles: 4096,
-  /** Files and directories that an installation unpacks: the package manager keeps each twice. */
+  /** Files and directories of an installation, of which the package manager keeps two copies. */
   inodes: 300_000,
   /** Processes and threads. */
   threads: 256,
@@ -98,23 +97,23 @@ export const JAIL_LIMITS = {
 
 export const JAIL_USAGE: UsageLimits = { bytes: JAIL_LIMITS.diskBytes, inodes: JAIL_LIMITS.inodes };
 
-/** Lower than the platform and its sandboxes. */
+/** Nice value: lower priority than the platform and its sandboxes. */
 export const JAIL_PRIORITY = 10;
 
 /**
- * A command line that sets limits of the kernel before it executes the rest. POSIX: -f counts 512 bytes.
+ * A command line that sets kernel limits and executes the command. POSIX: the unit of -f is 512 bytes.
  * @param command absolute path and arguments
  */
 export function withLimits(program: JailProgram, command: readonly string[]): [string, string[]] {
   const { cpuSeconds, diskBytes, compileData, installData, openFiles } = JAIL_LIMITS;
   const limits = [
-    // One byte: see CHILD_LIMITS.core. A hard limit that is lower stays.
+    // One byte: see CHILD_LIMITS.core. A lower hard limit stays.
     '{ prlimit --core=1 --pid $$ || ulimit -c 0; } 2>/dev/null',
     `ulimit -t ${cpuSeconds}`,
     `ulimit -f ${diskBytes / 512}`,
     `ulimit -d ${program === 'compile' ? compileData : installData}`,
     `ulimit -n ${openFiles}`,
-    // The compiler in WebAssembly recurses on the stack; a hard limit that is lower stays.
+    // The compiler in WebAssembly needs a large stack; a lower hard limit stays.
     '{ ulimit -s 65536 || true; } 2>/dev/null',
     'exec "$@"',
   ];

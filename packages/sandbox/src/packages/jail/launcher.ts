@@ -23,9 +23,9 @@ const WORK = '/tmp';
 const EXIT_TMP_LIMIT = 122;
 
 /**
- * A jail of the launcher: a root of its own (chroot) that holds the programs and their libraries, a user id of its own,
+ * A jail of the launcher: a separate root (chroot) with the programs and their libraries, a separate user id,
  * Landlock, seccomp. The compiler has no network; the package manager may open TCP connections to the port of the
- * gateway. The user id is used again when all processes that had it have ended.
+ * gateway. The user id is reused after all processes of this user have ended.
  */
 export function createLauncherJail(
   { launcher, userIds }: Extract<JailChoice, { name: 'launcher' }>,
@@ -69,7 +69,7 @@ export function createLauncherJail(
     `tmp-bytes=${diskBytes}`,
     `tmp-inodes=${inodes}`,
     'forks=1',
-    // It may start when this process has ended, and its user id was given to another one.
+    // The launcher refuses to start after this process has ended, since the user id may be reused then.
     `parent=${process.pid}`,
     ...[JAILED.node, ...loaders].map((path) => `exec=${path}`),
   ];
@@ -82,7 +82,7 @@ export function createLauncherJail(
     for (const { source, target } of files) linkSync(source, join(root, target));
     linkSync(program, join(root, JAILED.program));
     const work = join(root, WORK);
-    // A platform that is not root cannot give the directory away; other users do not know the name of the root.
+    // Without root, the owner cannot be changed; other users do not know the name of the root.
     if (process.getuid?.() === 0) {
       chmodSync(work, 0o700);
       chownSync(work, uid, uid);
@@ -117,11 +117,11 @@ export function createLauncherJail(
       lowerPriority(child.pid);
       const removed = once(child, 'exit')
         .catch(() => {})
-        // The launcher ends after all that it started, but it may have been killed.
+        // The launcher ends after its child processes, unless it was killed.
         .then(() => endProcessesOf([uid], launcher))
         .then(() => cleanRoot(root, launcher))
         .then(() => rm(root, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 }))
-        // The id must not meet files or processes of the program that had it before.
+        // Reusing the id gives access to files and processes of the previous program, so those have to be gone.
         .then(() => void free.push(uid))
         .catch(() => {});
       return {

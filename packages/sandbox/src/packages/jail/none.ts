@@ -12,9 +12,9 @@ import { JAIL_USAGE, withLimits } from './jail.ts';
 const SETPRIV = ['/usr/bin/setpriv', '/bin/setpriv'].find(existsSync);
 
 /**
- * Plain processes, for tier none. The compiler is the one in WebAssembly, which has no file system, under the
- * permission model of Node.js. The package manager is confined by nothing but the user it runs as; that its input
- * names only tarballs of the registry is checked before.
+ * Plain processes, for tier none. The compiler is esbuild in WebAssembly, which has no file system, under the
+ * permission model of Node.js. The package manager is confined only by its user; its input was checked to name only
+ * tarballs of the registry.
  */
 export function createPlainJail(options: JailOptions): Jail {
   const { programs, directory, gateway, user, readable } = options;
@@ -54,7 +54,7 @@ export function createPlainJail(options: JailOptions): Jail {
       const [file, args] = withLimits(program, lasting);
       const child = spawn(file, args, {
         ...user,
-        // A group of its own, which ends as a whole.
+        // A separate process group, which is killed as a whole.
         detached: true,
         cwd: work,
         env: {},
@@ -74,7 +74,7 @@ export function createPlainJail(options: JailOptions): Jail {
           try {
             if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
           } catch {
-            // All of them have ended.
+            // All processes have ended.
           }
           await rm(work, { recursive: true, force: true, maxRetries: 5 });
         },

@@ -10,7 +10,7 @@ const ENTRIES: Record<keyof JailPrograms, string> = {
   install: 'install',
 };
 
-/** Writes each program of the jail as one plain file, so that it reads nothing of the workspace. */
+/** Bundles each program of the jail into one file, so that it does not need the workspace. */
 export async function writeJailPrograms(directory: string): Promise<JailPrograms> {
   const written = await Promise.all(
     Object.entries(ENTRIES).map(async ([key, name]) => {

@@ -6,15 +6,15 @@ import { usedUserIds } from '../../user-ids.ts';
 const run = promisify(execFile);
 
 const INTERVAL_MS = 100;
-/** A launcher ends its program, and then removes what that wrote. */
+/** Time for a launcher to end its program and remove its files. */
 const OWN_END_CHECKS = 100;
 const KILLED_CHECKS = 50;
 
 /**
- * Waits until no process has any of these user ids. A launcher ends what it started with the process that started it;
- * what is left when the launcher itself was killed is ended here.
+ * Waits until no process has any of these user ids. A launcher ends its program when its parent ends; processes that
+ * remain because the launcher itself was killed are killed here.
  * @param launcher the native launcher
- * @throws Error when a process does not end
+ * @throws Error if a process does not end
  */
 export async function endProcessesOf(ids: readonly number[], launcher: string): Promise<void> {
   const running = () => {

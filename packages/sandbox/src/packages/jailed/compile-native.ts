@@ -3,7 +3,7 @@ import { build } from 'esbuild';
 import { createBundleCode } from '../bundle-code.ts';
 import { jsonLines } from './lines.ts';
 
-/** The compiler's program in a jail that has files of its own: esbuild as a native program. */
+/** Program of the compiler in jails with an isolated file system: native esbuild. */
 
 const bundleCode = createBundleCode(build);
 for await (const code of jsonLines(process.stdin))

@@ -5,12 +5,12 @@ import { createBundleCode } from '../bundle-code.ts';
 import { jsonLines } from './lines.ts';
 
 /**
- * The compiler's program where there is no jail: esbuild as it is made for browsers, which has no file system. The
- * only argument is the path of esbuild.wasm.
+ * Program of the compiler without jail: esbuild for browsers, which has no file system. Argument: the path of
+ * esbuild.wasm.
  */
 
 Object.assign(globalThis, { self: globalThis });
-// The type declarations of Node know of it, those of the language do not.
+// Missing in the type declarations of the language.
 const { WebAssembly: wasm } = globalThis as unknown as {
   WebAssembly: { compile(bytes: Uint8Array): Promise<WebAssembly.Module> };
 };

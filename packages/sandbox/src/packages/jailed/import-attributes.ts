@@ -17,9 +17,9 @@ function parses(text: string): boolean {
 }
 
 /**
- * Replaces the keyword `assert` of import attributes, which Node.js no longer accepts, by `with`. A file with static
- * imports is changed only when it does not parse without the change and parses with it, so that text which merely
- * looks like an import stays as it is. Needs the flag --experimental-vm-modules.
+ * Replaces the keyword `assert` of import attributes, which Node.js no longer accepts, with `with`. Static imports are
+ * changed only if the file parses with the change and not without it, so that strings that look like imports stay
+ * unchanged. Needs the flag --experimental-vm-modules.
  */
 export function modernAttributes(content: Buffer): Buffer {
   if (!content.includes('assert')) return content;

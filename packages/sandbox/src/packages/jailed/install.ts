@@ -9,35 +9,35 @@ import { jsonLines } from './lines.ts';
 import { holdsMoreThan, type UsageLimits, watchUsage } from './watch-usage.ts';
 
 /**
- * The program that runs the package manager in the jail. Reads a request from stdin, writes frames to stdout: u32 LE
- * length, a header in JSON, and as many bytes of content as the header says.
+ * Program that runs the package manager in the jail. Reads a request from stdin, writes frames to stdout: length of the
+ * header (u32 LE), header (JSON), `size` bytes of content.
  */
 
 export interface InstallRequest {
   stage: 'resolve' | 'install';
   manifest: string;
   lockfile: string | null;
-  /** Directory that it may write to, empty. */
+  /** Empty, writable directory. */
   directory: string;
-  /** The package manager. */
+  /** Path of the package manager. */
   program: string;
   /** Unix socket or port of the gateway, and the token of the session. */
   gateway: ({ socket: string } | { port: number }) & { token: string };
-  /** What the directory may hold; null: the jail limits it. */
+  /** Limits of the directory; null: the jail enforces them. */
   limits: UsageLimits | null;
 }
 
 export type InstallFrame =
   | { type: 'lockfile'; size: number }
   | { type: 'file'; path: string; size: number }
-  /** The package manager failed; the end of what it wrote. */
+  /** The package manager failed; `output`: the end of its output. */
   | { type: 'failed'; output: string; size: 0 }
   | { type: 'done'; size: 0 };
 
 const FLAGS = [
   'install',
   '--prod',
-  // No code of a package is run.
+  // Do not run code of packages.
   '--ignore-scripts',
   '--ignore-pnpmfile',
   '--ignore-workspace',
@@ -47,12 +47,12 @@ const FLAGS = [
   '--config.block-exotic-subdeps=true',
   '--config.verify-deps-before-run=false',
   '--config.manage-package-manager-versions=false',
-  // The gateway repeats requests and hides versions that are too young.
+  // The gateway retries requests and hides versions that are too young.
   '--config.fetch-retries=0',
   '--config.minimum-release-age=0',
   '--reporter=ndjson',
 ];
-/** The last line of the package manager. It may go on for seconds after it. */
+/** Part of the package manager's last line; it may run for seconds afterwards. */
 const DONE = '"pnpm:execution-time"';
 const MAX_REWRITTEN_BYTES = 4 * 1024 * 1024;
 const OUTPUT_CHARACTERS = 16_000;
@@ -67,7 +67,7 @@ async function send(header: InstallFrame, content?: Buffer): Promise<void> {
   if (content && !process.stdout.write(content)) await once(process.stdout, 'drain');
 }
 
-/** Forwards connections on loopback, the only ones that there are in the jail, to the gateway. */
+/** Forwards connections on loopback, the only network of the jail, to the gateway. */
 async function forward(socket: string): Promise<number> {
   const server = createServer((inside) => {
     const outside = connect(socket);
@@ -80,7 +80,7 @@ async function forward(socket: string): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-/** @returns undefined when it did its work, otherwise what it wrote */
+/** @returns undefined on success, otherwise its output */
 async function runPackageManager(request: InstallRequest, port: number): Promise<string | undefined> {
   const { directory, program, stage, gateway, limits } = request;
   const flags = stage === 'resolve' ? ['--lockfile-only', '--no-frozen-lockfile'] : ['--frozen-lockfile'];
@@ -104,12 +104,12 @@ async function runPackageManager(request: InstallRequest, port: number): Promise
   child.stdin.on('error', () => {}).end();
   let output = '';
   const finished = new Promise<number | null>((resolve, reject) => {
-    const hear = (text: string) => {
+    const receive = (text: string) => {
       output = (output + text).slice(-OUTPUT_CHARACTERS);
       if (output.includes(DONE)) resolve(0);
     };
-    child.stdout.setEncoding('utf8').on('data', hear);
-    child.stderr.setEncoding('utf8').on('data', hear);
+    child.stdout.setEncoding('utf8').on('data', receive);
+    child.stderr.setEncoding('utf8').on('data', receive);
     child.once('error', reject).once('close', resolve);
   });
   const stop = new AbortController();
@@ -123,10 +123,10 @@ async function runPackageManager(request: InstallRequest, port: number): Promise
   return code === 0 ? undefined : output;
 }
 
-/** Sends regular files; links lead nowhere, since the packages of the registry need none. */
+/** Sends regular files. Ignores links, which packages of the registry do not need. */
 async function sendTree(directory: string, below: string): Promise<void> {
   for (const entry of await readdir(join(directory, below), { withFileTypes: true })) {
-    // What the package manager keeps for itself.
+    // Files of the package manager itself.
     if (below === '' && entry.name.startsWith('.')) continue;
     const path = below === '' ? entry.name : `${below}/${entry.name}`;
     if (entry.isDirectory()) await sendTree(directory, path);

@@ -1,4 +1,4 @@
-/** JSON documents, one a line. */
+/** Parses JSON documents, one per line. */
 export async function* jsonLines(input: AsyncIterable<Buffer>): AsyncGenerator<unknown> {
   let pending: Buffer[] = [];
   for await (const chunk of input) {

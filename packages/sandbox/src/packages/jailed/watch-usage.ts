@@ -3,7 +3,7 @@ import { lstat, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** What a directory may hold, with all below it. */
+/** Limits of a directory tree. */
 export interface UsageLimits {
   bytes: number;
   /** Files and directories. */
@@ -13,20 +13,20 @@ export interface UsageLimits {
 const INTERVAL_MS = 250;
 const AT_A_TIME = 64;
 
-/** @returns undefined when it cannot be looked into */
+/** @returns undefined if it cannot be read */
 async function list(directory: string): Promise<Dirent[] | undefined> {
   try {
     return await readdir(directory, { withFileTypes: true });
   } catch (error) {
-    // It was removed meanwhile.
+    // The directory was removed.
     if ((error as { code?: string }).code === 'ENOENT') return [];
     return undefined;
   }
 }
 
 /**
- * Whether a directory holds more than it may. Each name of a file counts for its part. A tree that cannot be looked into
- * holds too much.
+ * Whether a directory exceeds the limits. The size of a file is divided by its number of links. A tree that cannot be
+ * read counts as too large.
  */
 export async function holdsMoreThan(directory: string, limits: UsageLimits): Promise<boolean> {
   let [bytes, inodes] = [0, 0];
@@ -52,7 +52,7 @@ export async function holdsMoreThan(directory: string, limits: UsageLimits): Pro
   return false;
 }
 
-/** Looks at a directory again and again. @returns true when it holds too much, false when it was stopped before */
+/** Checks a directory at intervals. @returns true when it exceeds the limits, false when stopped */
 export async function watchUsage(
   directory: string,
   limits: UsageLimits,

@@ -1,7 +1,7 @@
 import { createRangeTests } from '@wellspring/core/versions';
 import { type Packument, targetOf, type Version } from './packument.ts';
 
-/** What is known of the registry so far. */
+/** Answers of the registry so far. */
 export interface KnownPackages {
   packuments: ReadonlyMap<string, Packument>;
   /** Packages that do not exist, with the reason. */
@@ -10,13 +10,13 @@ export interface KnownPackages {
 }
 
 /**
- * Comparisons of a version with a range of some 20 characters. A hostile package can ask for the square of its number of
- * versions. Ranges beyond the limit count as fulfilled: resolution fails by them, and is not repeated without them.
+ * Maximum of comparisons of a version with a range of about 20 characters: a hostile package can cause the square of
+ * its number of versions. Beyond the limit, ranges count as fulfilled, and resolution fails at them.
  */
 const MAX_COMPARISONS = 3_000_000;
 const COMPARISON_CHARACTERS = 20;
 
-/** A version that has to be looked at again when nothing fulfils the range. */
+/** A version that becomes unusable when no version fulfils the range. */
 interface Dependent {
   packument: Packument;
   version: Version;
@@ -25,7 +25,7 @@ interface Dependent {
 
 interface Range {
   packument: Packument;
-  /** Usable versions; none before `at` fulfils the range. */
+  /** Usable versions; those before `at` do not fulfil the range. */
   candidates: readonly Version[];
   at: number;
   /** A version that fulfils it. */
@@ -36,8 +36,8 @@ interface Range {
 }
 
 /**
- * Marks versions as unusable whose dependencies no usable version fulfils, and those that depend on them, and so on.
- * Each range is compared with each version once at the most.
+ * Marks versions as unusable if no usable version fulfils one of their dependencies, transitively. Compares each range
+ * with each version at most once.
  * @returns the number of versions that were marked
  */
 export function excludeBroken(
@@ -47,12 +47,12 @@ export function excludeBroken(
   const testOf = createRangeTests();
   const usable = new Map<Packument, Version[]>();
   const ranges = new Map<string, Range>();
-  /** Ranges by the version that is known to fulfil them. */
+  /** Ranges by the version that fulfils them. */
   const fulfilled = new Map<Version, Range[]>();
   const broken: Dependent[] = [];
   let comparisons = 0;
 
-  /** @returns whether a usable version fulfils the range, or it has too many to be compared with */
+  /** @returns whether a usable version fulfils the range, or the limit of comparisons is reached */
   function advance(range: Range): boolean {
     if (range.witness && !range.packument.unusable.has(range.witness.version)) return true;
     for (; range.at < range.candidates.length; range.at += 1) {
@@ -74,7 +74,7 @@ export function excludeBroken(
     const key = `${packument.name}@${text}`;
     let range = ranges.get(key);
     if (!range) {
-      // Most dependencies that name one version need no comparison with the others.
+      // A range that is a version needs no comparison with others.
       const exact = packument.versions.get(text);
       range = {
         packument,

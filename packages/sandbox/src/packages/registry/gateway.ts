@@ -12,13 +12,12 @@ import type { Tarballs } from './tarballs.ts';
 import { RegistryRefused, RegistryStatus, type Upstream } from './upstream.ts';
 
 /**
- * The registry as the package manager in the jail sees it: packuments and tarballs of the configured registries, and
- * nothing else. Credentials and proxies stay on this side.
+ * The registry for the package manager in the jail: serves only packuments and tarballs of the configured registries.
+ * The jail gets neither credentials nor proxy settings.
  */
 export interface Gateway {
-  /** Where it listens. */
   address: GatewayAddress;
-  /** Opens the gateway to one run of the package manager. */
+  /** Gives one run of the package manager access. */
   open(options: OpenOptions): OpenSession;
   close(): Promise<void>;
 }
@@ -26,7 +25,7 @@ export interface Gateway {
 export interface OpenOptions {
   /** Tarballs that may be fetched, by `name@version`, with their integrity; undefined: none. */
   tarballs?: ReadonlyMap<string, string>;
-  /** Of an earlier run: what it learned of the registry counts for this one, too. */
+  /** Session of an earlier run, whose knowledge of the registry is reused. */
   session?: Session;
 }
 
@@ -43,7 +42,7 @@ interface Open {
   bytes: number;
 }
 
-/** All tarballs of one installation. */
+/** Total size of tarballs of one installation. */
 const MAX_SESSION_BYTES = 512 * 1024 * 1024;
 
 export interface GatewayOptions {
@@ -52,7 +51,7 @@ export interface GatewayOptions {
   upstream: Upstream;
   tarballs: Tarballs;
   now(): number;
-  /** Whether it listens on 127.0.0.1, too. */
+  /** Whether it also listens on 127.0.0.1. */
   loopback?: boolean;
 }
 
@@ -105,7 +104,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
     const open = path && sessions.get(path.token);
     if (!path || !open) throw new RegistryStatus(404);
     if (path.version !== undefined) return sendTarball(open, path.name, path.version, response);
-    // The port is that of the forwarder inside the jail, where it has one.
+    // The host header contains the port of the forwarder inside the jail, if there is one.
     return sendPackument(open, `http://${request.headers.host}/${path.token}/`, path.name, response);
   }
 
@@ -113,7 +112,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
     handle(request, response).catch((error: unknown) => {
       if (response.headersSent) return response.destroy();
       const status = error instanceof RegistryStatus && error.status < 500 ? error.status : 502;
-      // A status that the package manager does not repeat: the gateway has repeated the request already.
+      // Statuses after which the package manager does not retry: the gateway has already retried.
       response.writeHead(error instanceof RegistryRefused ? 404 : status).end();
     });
   };
@@ -127,7 +126,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
   }
   rmSync(socket, { force: true });
   await listen({ path: socket });
-  // The jail runs as another user; the token keeps others out.
+  // The jail runs as another user; the token excludes others.
   chmodSync(socket, 0o666);
   const address: GatewayAddress = { socket };
   if (loopback) address.port = ((await listen({ host: '127.0.0.1', port: 0 })).address() as AddressInfo).port;

@@ -1,31 +1,31 @@
 import { isVersion, isVersionRange, versionsInRange } from '@wellspring/core/versions';
 
-/** A version of a package, with the fields that resolution needs. */
+/** A version of a package: fields that resolution needs. */
 export interface Version {
   version: string;
   dependencies: Record<string, string>;
   optionalDependencies: Record<string, string>;
   peerDependencies: Record<string, string>;
   peerDependenciesMeta: Record<string, { optional: boolean }>;
-  /** Fields that are passed on as they are. */
+  /** Fields that are passed on unchanged. */
   rest: Record<string, unknown>;
   integrity: string;
-  /** As the registry gives it. */
+  /** URL from the registry. */
   tarball: string;
-  /** A dependency that is not a package of the registry. The lists above do not contain it. */
+  /** A dependency that is not a package of the registry; not in the lists above. */
   foreign: { name: string; specifier: string } | undefined;
-  /** Epoch milliseconds; undefined: the registry does not tell. */
+  /** Epoch milliseconds; undefined: unknown. */
   publishedAt: number | undefined;
 }
 
-/** What the registry says of a package. */
+/** A package and its versions, from the registry. */
 export interface Packument {
   name: string;
   versions: Map<string, Version>;
   tags: Map<string, string>;
   /** Versions that cannot be installed, with the reason. */
   unusable: Map<string, string>;
-  /** Epoch milliseconds of the last change; undefined: the registry does not tell. */
+  /** Epoch milliseconds of the last change; undefined: unknown. */
   modifiedAt: number | undefined;
   hasTimes: boolean;
 }
@@ -42,27 +42,27 @@ const isRange = (text: string) =>
   text.length <= MAX_SPECIFIER_LENGTH &&
   (isVersionRange(text) || (TAG.test(text) && !/\.(tgz|tar|tar\.gz)$/i.test(text)));
 
-/** True for a range, a tag or an `npm:` alias: what the registry alone answers. */
+/** Whether the registry can resolve it: a range, a tag or an `npm:` alias. */
 export function isRegistrySpecifier(specifier: string): boolean {
   const alias = /^npm:((?:@[^/@]+\/)?[^/@]+)(?:@(.*))?$/s.exec(specifier);
   if (!alias) return isRange(specifier);
   return PACKAGE_NAME.test(alias[1]!) && isRange(alias[2] ?? '');
 }
 
-/** The package and the range that a specifier means, an `npm:` alias resolved. */
+/** The package and range of a specifier, with `npm:` aliases resolved. */
 export function targetOf(name: string, specifier: string): { name: string; range: string } {
   const alias = /^npm:((?:@[^/@]+\/)?[^/@]+)(?:@(.*))?$/s.exec(specifier);
   return alias ? { name: alias[1]!, range: alias[2] ?? '' } : { name, range: specifier };
 }
 
-/** Versions that a range or a tag names, newest first; those that cannot be installed, too. */
+/** Versions that match a range or a tag, newest first, including unusable ones. */
 export function matching({ versions, unusable, tags }: Packument, range: string): string[] {
   const tagged = tags.get(range);
   if (tagged !== undefined) return [tagged];
   return versionsInRange(new Set([...versions.keys(), ...unusable.keys()]), range);
 }
 
-/** Splits a list of dependencies into those of the registry and the first other one. */
+/** Splits dependencies into those of the registry and the first other one. */
 function dependenciesOf(value: unknown): { own: Record<string, string>; foreign: Version['foreign'] } {
   const own: Record<string, string> = Object.create(null);
   let foreign: Version['foreign'];
@@ -81,7 +81,7 @@ function optionalPeers(value: unknown): Version['peerDependenciesMeta'] {
   );
 }
 
-/** `integrity`, or `shasum` in its form; undefined: neither is usable. */
+/** `integrity`, or `shasum` in the same format; undefined: neither is valid. */
 function integrityOf(dist: Record<string, unknown>): string | undefined {
   const { integrity, shasum } = dist;
   if (typeof integrity === 'string') return INTEGRITY.test(integrity) ? integrity.trim() : undefined;
@@ -117,11 +117,11 @@ function readVersion(manifest: Record<string, unknown>, version: string, time: u
   };
 }
 
-/** Reads the answer of a registry. @throws Error when it is not a packument of this package */
+/** Parses the answer of a registry. @throws Error if it is not a packument of this package */
 export function readPackument(name: string, json: string): Packument {
   const value: unknown = JSON.parse(json);
   if (!isRecord(value) || value.name !== name || !isRecord(value.versions))
-    throw new Error(`the registry did not answer with the versions of ${name}`);
+    throw new Error(`The registry did not answer with the versions of ${name}`);
   const times = isRecord(value.time) ? value.time : {};
   const versions = new Map<string, Version>();
   const unusable = new Map<string, string>();

@@ -4,28 +4,31 @@ import { matching, type Packument, readPackument, type Version } from './packume
 import type { RegistrySettings } from './settings.ts';
 import { RegistryRefused, RegistryStatus, readBody, type Upstream } from './upstream.ts';
 
-/** One resolution or installation: what the registry answered during it, and which versions may not be chosen. */
+/** State of one resolution or installation: answers of the registry, and excluded versions. */
 export interface Session {
-  /** The packument to resolve with, with every tarball below `base`. @throws RegistryStatus, RegistryRefused, Error */
+  /**
+   * The packument for the package manager; URLs of tarballs are below `base`. @throws RegistryStatus, RegistryRefused,
+   * Error
+   */
   packument(name: string, base: string): Promise<object>;
-  /** @returns the version, with the URL that its tarball is fetched from */
+  /** @returns the version, and the URL of its tarball */
   tarball(name: string, version: string): Promise<{ version: Version; url: string }>;
-  /** Marks a version as one that cannot be installed. */
+  /** Marks a version as unusable. */
   exclude(name: string, version: string, reason: string): void;
   /**
-   * Excludes versions whose dependencies do not exist as far as this session has seen; without any, admits versions
-   * that are too young where the settings do not forbid them.
-   * @returns whether another resolution may have another result: something was excluded or admitted since the last call
+   * Excludes versions whose dependencies are known not to exist. If there are none, admits versions that are too young,
+   * unless the settings forbid it.
+   * @returns whether another resolution may have another result: versions were excluded or admitted since the last call
    */
   mayResolveOtherwise(): boolean;
   foreignDependency(name: string, version: string): Version['foreign'];
-  /** Why no version of this package can be used, as a sentence; undefined: a version can be. */
+  /** A sentence that explains why no version of this package can be used; undefined: a version can be used. */
   explain(name: string, range: string): string | undefined;
-  /** A request to the registry got no answer. */
+  /** Whether a request to the registry failed. */
   readonly unreachable: boolean;
 }
 
-/** The largest packuments of the npm registry have some 30 MB. */
+/** The largest packuments of the npm registry have about 30 MB. */
 const MAX_PACKUMENT_BYTES = 64 * 1024 * 1024;
 const MAX_PACKUMENTS = 3000;
 const MAX_NAMED_VERSIONS = 5;
@@ -91,14 +94,14 @@ export function createSession({ settings, upstream, now }: SessionOptions): Sess
     return request;
   }
 
-  /** Only the host of the registry is asked for tarballs; undefined: it is another one. */
+  /** URL of a tarball at the host of the registry; undefined: the tarball is on another host. */
   function tarballUrl(name: string, tarball: string): string | undefined {
     const registry = new URL(settings.registryOf(name));
     const { host, pathname, search } = new URL(tarball);
     if (host !== registry.host && host !== NPM_HOST) return undefined;
     const url = new URL(registry);
-    // A mirror often passes on the packuments of the npm registry unchanged, as npm and pnpm expect. The path is joined
-    // as text: resolved as a reference, `//host/` and `http://host/` in it would name another host.
+    // Mirrors often serve unchanged packuments of the npm registry. The path is concatenated: resolved as a reference,
+    // `//host/` or `http://host/` in it would change the host.
     url.pathname = host === registry.host ? pathname : registry.pathname + pathname.slice(1);
     url.search = search;
     return url.href;

@@ -1,36 +1,36 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** Where packages come from, as the operator configured npm or pnpm. Nothing of it is given to the jail. */
+/** Registry settings from the operator's configuration of npm or pnpm. The jail does not get them. */
 export interface RegistrySettings {
-  /** Base URL of the registry that serves this package, with a trailing slash. */
+  /** Base URL of the registry of this package, with a trailing slash. */
   registryOf(packageName: string): string;
-  /** The value of the `authorization` header for this URL; undefined: no credentials are configured for it. */
+  /** Value of the `authorization` header for this URL; undefined: no credentials are configured. */
   authorizationFor(url: string): string | undefined;
-  /** Environment of the proxy, for the `proxyEnv` option of an http.Agent. */
+  /** For the `proxyEnv` option of an http.Agent. */
   proxy: { HTTP_PROXY?: string; HTTPS_PROXY?: string; NO_PROXY?: string };
   /** PEM certificates trusted in addition to the defaults. */
   certificates: readonly string[];
   /** False: certificates are not verified. */
   strictSsl: boolean;
-  /** Versions younger than this are not chosen; 0: all are. Milliseconds. */
+  /** Milliseconds; younger versions are not chosen. 0: no limit. */
   minimumAgeMs: number;
-  /** False: a young version is chosen when no older one matches. */
+  /** False: a younger version is chosen if no older one matches. */
   strictAge: boolean;
-  /** Versions published later than this are not chosen. Epoch milliseconds. */
+  /** Epoch milliseconds; versions published later are not chosen. */
   before: number | undefined;
-  /** Repetitions of a request that failed. */
+  /** Retries of a failed request. */
   retries: number;
 }
 
 const DEFAULT_REGISTRY = 'https://registry.npmjs.org/';
 const MINUTE_MS = 60_000;
-/** The default of pnpm. */
+/** pnpm's default. */
 const DEFAULT_AGE_MINUTES = 1440;
 
 const withSlash = (url: string) => (url.endsWith('/') ? url : `${url}/`);
 
-/** `key=value` lines; later ones win. `${NAME}` stands for a variable of the environment. */
+/** Parses `key=value` lines; the last one of a key wins. `${NAME}` is replaced by the environment variable. */
 function parseRc(text: string, environment: Record<string, string>, into: Map<string, string>): void {
   for (const line of text.split('\n')) {
     const match = /^\s*([^#;=\s][^=]*?)\s*=\s*(.*?)\s*$/.exec(line);
@@ -53,7 +53,7 @@ function readRc(path: string | undefined, environment: Record<string, string>, i
   }
 }
 
-/** `npm_config_fetch_retries` → `fetch-retries`; keys that hold a URL stay as they are. */
+/** `npm_config_fetch_retries` → `fetch-retries`; keys that contain a URL stay unchanged. */
 function settingName(variable: string): string | undefined {
   const match = /^(?:pnpm|npm)_config_(.+)$/i.exec(variable);
   const name = match?.[1];
@@ -62,8 +62,8 @@ function settingName(variable: string): string | undefined {
 }
 
 /**
- * Reads .npmrc files (global, then the user's) and variables (`npm_config_*`, then `pnpm_config_*`), the later ones
- * of which win.
+ * Reads .npmrc files (global, then the user's), then variables (`npm_config_*`, then `pnpm_config_*`). Later values
+ * win.
  */
 export function readRegistrySettings(environment: Record<string, string>): RegistrySettings {
   const fromVariables = new Map<string, string>();
@@ -110,7 +110,7 @@ export function readRegistrySettings(environment: Record<string, string>): Regis
   };
 }
 
-/** Credentials are keyed by the URL without its scheme; the longest path that fits wins. */
+/** Credentials are keyed by URL without scheme; the longest matching path wins. */
 function authorization(settings: Map<string, string>, url: string): string | undefined {
   const { host, pathname } = new URL(url);
   const segments = pathname.split('/').filter(Boolean);

@@ -5,15 +5,15 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { RegistryRefused } from './upstream.ts';
 
-/** Tarballs of packages on disk, by their integrity. Only complete ones with the right hash are in it. */
+/** Tarballs on disk, by integrity. A tarball is stored only if it is complete and its hash matches. */
 export interface Tarballs {
-  /** @throws RegistryRefused: the hash differs, or the tarball is larger than MAX_TARBALL_BYTES; what `fetch` throws */
+  /** @throws RegistryRefused: the hash differs, or the tarball exceeds MAX_TARBALL_BYTES; errors of `fetch` */
   read(integrity: string, now: number, fetch: () => Promise<Readable>): Promise<ReadStream>;
 }
 
 export const MAX_TARBALL_BYTES = 128 * 1024 * 1024;
 
-/** The strongest hash of a list of them. */
+/** The strongest hash of an integrity. */
 function strongest(integrity: string): { algorithm: string; digest: string } {
   const hashes = integrity.trim().split(/\s+/);
   for (const algorithm of ['sha512', 'sha384', 'sha256', 'sha1']) {
@@ -66,7 +66,7 @@ export function createTarballs(directory: string): Tarballs {
         }
         await storing;
       }
-      // The collection of old tarballs goes by the time of their last use.
+      // `collect` reads the time of the last use.
       await utimes(path, now / 1000, now / 1000);
       return createReadStream(path);
     },

@@ -10,7 +10,7 @@ import { createAddressGuard } from '@wellspring/core/addresses';
 import { type Backoff, backoff } from '@wellspring/core/backoff';
 import type { RegistrySettings } from './settings.ts';
 
-/** The registry answered with this status, other than 200. */
+/** The registry answered with a status other than 200. */
 export class RegistryStatus extends Error {
   override readonly name = 'RegistryStatus';
   readonly status: number;
@@ -20,7 +20,7 @@ export class RegistryStatus extends Error {
   }
 }
 
-/** What the registry answered cannot be used; repeating the request does not help. */
+/** The answer of the registry cannot be used, and a retry does not help. */
 export class RegistryRefused extends Error {
   override readonly name = 'RegistryRefused';
 }
@@ -29,23 +29,23 @@ export class RegistryRefused extends Error {
 export interface Upstream {
   /**
    * Sends a GET request with the credentials of the URL.
-   * @returns the decoded body. The caller reads or destroys it.
-   * @throws RegistryStatus, RegistryRefused (a redirect to a refused address), Error (the registry was not reached)
+   * @returns the decoded body, which the caller has to read or destroy
+   * @throws RegistryStatus, RegistryRefused (redirect to a refused address), Error (connection failed)
    */
   get(url: string, options: { accept: string }): Promise<Readable>;
   close(): void;
 }
 
 const MAX_REDIRECTS = 3;
-/** Without a byte for so long, a connection is given up. */
+/** A connection is closed after this time without data. */
 const IDLE_MS = 30_000;
 const RETRY_BACKOFF: Backoff = { baseMs: 300, maxMs: 5_000 };
 
 const isPublic = createAddressGuard([]);
 
 /**
- * Resolves a name to its public addresses, so that a redirect does not lead into a network of the host.
- * @param exempt names of the configured proxies, which resolve the names of targets themselves
+ * Resolves a name to its public addresses, so that a redirect does not lead into a private network.
+ * @param exempt names of the configured proxies, which resolve target names themselves
  */
 function publicLookup(exempt: ReadonlySet<string>): LookupFunction {
   return (hostname, options, callback) => {
@@ -74,7 +74,7 @@ export function createUpstream(settings: RegistrySettings): Upstream {
   };
   const createAgents = () => ({ 'http:': new http.Agent(options), 'https:': new https.Agent(options) });
   const agents = createAgents();
-  // Connections of their own: one that was opened to a registry was not checked, and could be used again.
+  // Separate agents, since kept-alive connections to a registry were opened without the address check.
   const agentsOfRedirects = createAgents();
   const lookup = publicLookup(new Set([...hostOf(proxy.HTTP_PROXY), ...hostOf(proxy.HTTPS_PROXY)]));
 
@@ -99,7 +99,7 @@ export function createUpstream(settings: RegistrySettings): Upstream {
         ...(isOwn ? {} : { lookup }),
       });
       sent.on('response', resolve);
-      sent.on('timeout', () => sent.destroy(new Error('the registry does not answer')));
+      sent.on('timeout', () => sent.destroy(new Error('The registry does not answer')));
       sent.on('error', reject);
     });
   }
@@ -145,7 +145,7 @@ export function createUpstream(settings: RegistrySettings): Upstream {
   };
 }
 
-/** Reads a body into memory. @throws RegistryRefused when it has more than `maxBytes` */
+/** Reads a body into memory. @throws RegistryRefused if it exceeds `maxBytes` */
 export async function readBody(body: Readable, maxBytes: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let size = 0;

@@ -1,0 +1,49 @@
+import type { Clock } from '@wellspring/core/clock';
+import type { FrameParser } from './frame-parser.ts';
+import type { Host, Result } from './port.ts';
+import type { CallFrame } from './protocol.ts';
+import type { Slot } from './slots.ts';
+import type { SpawnedProcess } from './spawner/spawner.ts';
+import type { Tier } from './tiers/tier.ts';
+import type { Turns } from './turns.ts';
+
+/** Why a call failed. */
+export type Reason = Extract<Result, { ok: false }>['reason'];
+
+/** A process with user code. It executes one call at a time; further calls wait inside it, in order. */
+export interface Child {
+  /** Resolves when it accepts calls. @throws Error if it ended before */
+  ready: Promise<void>;
+  /** @param done gets undefined if the process ended before the call began: another process may execute it */
+  call(
+    frame: CallFrame,
+    host: Host,
+    options: { timeoutMs: number; signal?: AbortSignal },
+    done: (result: Result | undefined) => void,
+  ): void;
+  /** False: it has ended, or must not be used again. */
+  readonly usable: boolean;
+  /** Owner of its code: owners share the time in which the platform reads frames. */
+  owner: string;
+  /** Kills the process if it exceeds a resource limit. */
+  check(): Promise<void>;
+  /**
+   * Stops the process until its next call, so that it uses no processor time.
+   * @returns whether it is stopped: false during a call, and if the platform must not signal it
+   */
+  freeze(): boolean;
+  /** Bytes of its unshared memory, if the kernel reports them. */
+  privateBytes(): number | undefined;
+  /** Kills the process; the current call fails with this reason. */
+  kill(reason: Reason, message: string): void;
+  ended: Promise<void>;
+}
+
+export interface ChildOptions {
+  started: SpawnedProcess;
+  tier: Tier;
+  slot: Slot;
+  clock: Clock;
+  turns: Turns;
+  parser: FrameParser;
+}

@@ -1,0 +1,50 @@
+import type { Child } from './child.ts';
+import type { Task } from './port.ts';
+import type { CallFrame } from './protocol.ts';
+import type { Slot } from './slots.ts';
+
+/** A process with the code of one deployment. */
+export interface SandboxProcess {
+  readonly child: Child;
+  readonly slot: Slot;
+  readonly bundleId: string;
+  readonly ownerId: string;
+  calls: number;
+  /** Number of unfinished calls. */
+  busy: number;
+  /** `performance.now()` of its last use. */
+  usedAt: number;
+  /** Callbacks for the end of the last unfinished call. */
+  whenIdle: (() => void)[];
+  /** It ends after its unfinished calls. */
+  retired: boolean;
+  load: CallFrame['load'] | undefined;
+  started: boolean;
+  dbRevision: number;
+  /** Unshared memory when it was frozen last; an estimate before. */
+  bytes: number;
+}
+
+/** A process is replaced after so many calls, which bounds memory leaks. */
+const MAX_CALLS = 100_000;
+
+/** Whether the process can execute the task. */
+export const suits = (proc: SandboxProcess, { bundleId }: Task): boolean =>
+  proc.child.usable && !proc.retired && proc.bundleId === bundleId && proc.calls < MAX_CALLS;
+
+/** Whether `$service.db` was changed by another process. */
+export const isOutdated = (proc: SandboxProcess, { instance }: Task): boolean =>
+  proc.started && instance !== undefined && instance.dbRevision !== proc.dbRevision;
+
+/** The frame for the next call of the process, with the code and state that the process lacks. */
+export function createFrame(proc: SandboxProcess, task: Task): CallFrame {
+  const { instance, call } = task;
+  const frame: CallFrame = { call };
+  if (proc.load) frame.load = proc.load;
+  if (instance && !proc.started) frame.instance = instance;
+  else if (instance && isOutdated(proc, task)) frame.db = instance.db;
+  proc.load = undefined;
+  proc.started ||= instance !== undefined;
+  proc.dbRevision = instance?.dbRevision ?? -1;
+  return frame;
+}
