@@ -29,7 +29,7 @@ const REFUSED = /ACCESS.REFUSED|NOT.ALLOWED|Expected ConnectionOpenOk/i;
 class VersionTooOld extends Error {}
 
 export const RECONNECT_BACKOFF: Backoff = { baseMs: 50, maxMs: 1_000, jitterMs: 25 };
-/** A connection that lasted this long resets the backoff. */
+/** An attempt and its connection that lasted this long together reset the backoff. */
 export const STABLE_MS = 1_000;
 
 export interface ConnectionTarget {
@@ -40,7 +40,7 @@ export interface ConnectionTarget {
   log: Log;
   /** Aborts the wait for an unreachable broker. */
   signal?: AbortSignal | undefined;
-  /** Called when the connection is lost and when it is back. */
+  /** Called while the connection is being lost or restored, before `isUp` changes, and when it is closed. */
   changed?(): unknown;
 }
 
@@ -76,15 +76,14 @@ export async function openConnection({
   /** The lifetime of one connection. */
   async function live(): Promise<void> {
     life = new AbortController();
-    const { signal } = life;
     try {
       const node = nodes[next++ % nodes.length]!;
       const opened = await connect(node.href, {
         timeout: CONNECT_TIMEOUT_MS,
         noDelay: true,
         clientProperties: { connection_name: `wellspring ${of}` },
-        // amqplib does not destroy a socket whose peer is silent.
-        ...{ signal },
+        // amqplib does not destroy a socket whose peer is silent. Its types lack the option.
+        ...{ signal: life.signal },
       });
       const ended = Promise.withResolvers<unknown>();
       let failure: unknown;
@@ -172,7 +171,7 @@ export async function openConnection({
   }
 }
 
-/** One URL per node. @throws Error when the URL is malformed, without its credentials */
+/** One URL per node. @throws Error when the URL is malformed; the message does not contain its credentials */
 export function nodesOf(text: string): URL[] {
   const [, before, hosts = '', after] = /^(amqps?:\/\/(?:[^@/?]*@)?)([^@/?]+)(.*)$/s.exec(text) ?? [];
   const urls = hosts.split(',').map((host) => `${before}${host}${after}`);

@@ -20,7 +20,7 @@ export interface RequestContext<E extends Endpoint = Endpoint> {
   principal: Principal;
   /** `req_…` */
   requestId: string;
-  /** Aborted when the client disconnects. */
+  /** Aborted when the response is closed: it was sent, or the client has disconnected. */
   signal: AbortSignal;
   req: Request;
   res: Response;
@@ -153,8 +153,8 @@ async function serve({ endpoint, handle }: Route, req: Request, res: Response, o
 async function readInput(endpoint: Endpoint, req: Request): Promise<Selection> {
   const mark = req.url.indexOf('?');
   const query = mark < 0 ? {} : parseQuery(req.url.slice(mark + 1));
-  const reads = endpoint.method !== 'GET';
-  const body = reads ? await readJsonObject(req, endpoint.bodyLimit ?? LIMITS.apiBody) : {};
+  const hasBody = endpoint.method !== 'GET';
+  const body = hasBody ? await readJsonObject(req, endpoint.bodyLimit ?? LIMITS.apiBody) : {};
   return validateInput(endpoint.input, query, body) as Selection;
 }
 

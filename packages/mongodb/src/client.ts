@@ -15,7 +15,7 @@ export const sizeOf = (document: Document): number => BSON.calculateObjectSize(d
  *
  * Writes are acknowledged after a majority has journaled them; reads go to the primary with majority read concern. The
  * connection recovers within about a second of the server's return. Without an answer operations fail within
- * MAX_OPERATION_MS, but may have been executed; the driver retries only idempotent ones.
+ * about MAX_OPERATION_MS, but may have been executed; the driver retries those that the server recognises as repeated.
  */
 export interface Mongo {
   readonly db: Db;
@@ -27,7 +27,7 @@ export interface Mongo {
 }
 
 export interface MongoTarget {
-  /** `mongodb://user:password@host:port/database?options`. Without a name the database is `wellspring`. */
+  /** `mongodb://user:password@host:port/database?options`. Without a name, and for `test`, the database is `wellspring`. */
   url: string;
   /** Overrides the database of the URL. */
   database?: string;
@@ -44,7 +44,7 @@ const CONNECT_TIMEOUT_MS = 2_000;
 const HEARTBEAT_INTERVAL_MS = 2_000;
 const MAJORITY_TIMEOUT_MS = 8_000;
 const SOCKET_TIMEOUT_MS = 10_000;
-/** Maximum duration of an operation: server selection and answer, with one retry. */
+/** Duration of an operation that gets no answer: server selection and answer, with one retry. */
 export const MAX_OPERATION_MS = 2 * (SELECTION_TIMEOUT_MS + SOCKET_TIMEOUT_MS);
 const RETRY = { baseMs: 50, maxMs: 1_000 };
 

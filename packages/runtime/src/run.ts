@@ -38,8 +38,8 @@ export interface Running {
   /** Isolation tier; null: no user code runs in this process. */
   isolation: Sandbox['executor']['tier'] | null;
   /**
-   * Accepts no new work and finishes the work in progress. Aborts it after `limitMs`: it was accepted durably, so the
-   * next start resumes it. Resolves with whether all was finished.
+   * Accepts no new work and waits up to `limitMs` for the work in progress. The next start resumes unfinished work, which
+   * is stored. Resolves with whether all was finished.
    */
   stop(limitMs?: number): Promise<boolean>;
 }
@@ -56,7 +56,9 @@ const LINGER_MS = 4_000;
 export async function runServices(config: Config, factories: Factories, log: Log): Promise<Running> {
   const services: Service[] = [];
   const listening: Listening[] = [];
+  /** Stops workers that take new work (`BackgroundWorker.early`) before requests in progress have ended, */
   const early = new AbortController();
+  /** and all others after. */
   const late = new AbortController();
   let answerOperator = starting;
   let draining = false;
@@ -75,7 +77,7 @@ export async function runServices(config: Config, factories: Factories, log: Log
     await infra?.close();
   }
 
-  /** Before any listener exists: the caller releases resources when this fails. */
+  /** If it rejects, `runServices` releases what was opened. */
   async function start(): Promise<{ infra: Infra; working: Promise<unknown> }> {
     const { host: address, port, adminHost, adminPort } = config;
     listening.push(
@@ -88,7 +90,8 @@ export async function runServices(config: Config, factories: Factories, log: Log
     const { keys, exposition } = infra;
     const deps = { ...infra.deps, queue: measuredQueue(infra.deps.queue, infra.deps) };
     dependencyMetrics(deps);
-    // Several processes would generate different keys: without a preset, the operator API creates users.
+    // Several processes would generate different API keys, so in the distributed mode a key is created only if one is
+    // configured; otherwise users come from the operator API.
     const hasPresets = config.mode === 'embedded' || config.apiKey !== null;
     if (hasPresets && config.services.includes('gateway')) {
       await applyPresets(deps, keys.credentials.api_key, config.apiKey !== null || keys.isNewApiKey);
@@ -116,7 +119,8 @@ export async function runServices(config: Config, factories: Factories, log: Log
       if (service.routes) listeners.set(name, router(service.routes));
     }
     const workers: BackgroundWorker[] = services.flatMap(({ workers = [] }) => workers);
-    // One process of an installation is enough; a second one finds nothing to remove.
+    // Each process with the service `events` does both: rows that another one has removed are not found again, and gauges
+    // of the installation are equal in all.
     if (config.services.includes('events')) {
       workers.push(housekeepingWorker(deps));
       installationMetrics(deps);
@@ -127,7 +131,7 @@ export async function runServices(config: Config, factories: Factories, log: Log
     const isDraining = () => draining;
     const gateway = services.find(({ publicListener }) => publicListener);
     const operator = gateway?.operatorListener ?? notFound;
-    const open = gateway?.publicListener ?? router(services.flatMap(({ routes = [] }) => routes));
+    const publicRequests = gateway?.publicListener ?? router(services.flatMap(({ routes = [] }) => routes));
     const operatorHealth = createHealthListener(deps, { isDraining, exposition });
     const health = createHealthListener(deps, { isDraining });
     answerOperator = (req, res) => void (operatorHealth(req, res) || operator(req, res));
@@ -135,7 +139,7 @@ export async function runServices(config: Config, factories: Factories, log: Log
     // The public listener opens last: no request arrives before its service.
     listening.push(
       await listen({ host: address, port, what: 'public listener', lingerMs }, (req, res) => {
-        if (!health(req, res)) open(req, res);
+        if (!health(req, res)) publicRequests(req, res);
       }),
     );
     return { infra, working };
@@ -191,7 +195,7 @@ const notFound: RequestListener = (_req, res) => {
   res.writeHead(404, { 'content-type': 'text/plain' }).end('Not Found');
 };
 
-/** Whether `done` settles before the limit. */
+/** Whether `done` is fulfilled before the limit. */
 function settledBefore(limit: AbortSignal, done: Promise<unknown> | undefined): Promise<boolean> {
   return new Promise((resolve) => {
     if (limit.aborted) return resolve(false);

@@ -13,7 +13,7 @@ export type EgressGuard = Pick<Egress, 'checkUrl' | 'lookup'>;
 /**
  * Fetches a component from its URL, with the modules that it imports by relative specifiers, directly or indirectly. A
  * specifier is used literally: no extension is guessed. A GitHub page (`/blob/`) is replaced with its raw file.
- * @throws Problem 400 `component_url`: a bad or refused address, no answer, no 2xx, too many files or bytes, no text
+ * @throws Problem 400 `component_url`: a bad or refused address, no answer, no 2xx, too many files or bytes, not UTF-8
  */
 export type FetchCode = (address: string) => Promise<ComponentCode & { url: string }>;
 
@@ -78,6 +78,7 @@ export function createFetchCode({ checkUrl, lookup }: EgressGuard): FetchCode {
     const budget = { bytes: MAX_BYTES };
     const entry = await read(entryUrl, 'The address', budget, signal);
     const modules: Record<string, string> = {};
+    // The entry's imports resolve against the URL after redirects; modules keep the URL that their importers know.
     let waiting = importsOf(entry.text, entry.url);
     while (waiting.length > 0) {
       const batch = waiting.splice(0, CONCURRENCY);
@@ -127,7 +128,7 @@ function decode(bytes: Buffer, what: string): string {
   }
 }
 
-/** Every failure concerns the given URL; the message contains no internal addresses. */
+/** All failures are problems of `component_url`; their messages contain no addresses of the network inside. */
 function asProblem(error: unknown, what: string, signal: AbortSignal): Problem {
   if (error instanceof Problem) return error;
   const { cause, code, response } = error as {

@@ -9,8 +9,9 @@ import { webhooks } from '@wellspring/store/collections/webhooks';
 import type { Store } from '@wellspring/store/port';
 
 /**
- * Checks that the principal may listen to this emitter: a source, an owner (the user or an organization), or a glob.
- * @throws Problem 400 for a malformed id or glob, 404 for unknown emitters and those of other tenants
+ * Checks that the principal may listen to this emitter: a source, an owner (the user or an organization), or a glob,
+ * which matches only what the subscriber may read.
+ * @throws Problem 400 for a malformed glob or another kind of id, 404 for unknown emitters and those of other tenants
  */
 export async function checkEmitter(store: Store, principal: Principal, id: string): Promise<void> {
   if (isGlob(id)) return;
@@ -22,14 +23,17 @@ export async function checkEmitter(store: Store, principal: Principal, id: strin
     return;
   }
   if (!id.startsWith('dc_') && !id.startsWith('p_')) {
-    throw invalidParameter('emitter_id', 'emitter_id must be the id of a source or workflow, or a pattern.');
+    throw invalidParameter(
+      'emitter_id',
+      'emitter_id must be the id of a source, workflow, user or organization, or a pattern.',
+    );
   }
   if (!(await mayUseSource(store, principal, id))) throw notFound('emitter', id);
 }
 
 /**
  * Checks that the principal may send to this listener: a source or a webhook.
- * @throws Problem 400 for a malformed id, 404 for unknown listeners and those of other tenants
+ * @throws Problem 400 for another kind of id, 404 for unknown listeners and those of other tenants
  */
 export async function checkListener(store: Store, principal: Principal, id: string): Promise<void> {
   if (id.startsWith('wh_') && !id.includes('*')) {
@@ -45,7 +49,7 @@ export async function checkListener(store: Store, principal: Principal, id: stri
 
 async function mayUseSource(store: Store, principal: Principal, id: string): Promise<boolean> {
   if (!isId('dc', id)) return false;
-  // The code of a source may subscribe it during its deployment.
+  // A source that is still deploying counts: its code may subscribe it.
   const source = await store.collection(sources).get(id);
   return source !== undefined && canRead(principal, source.owner_id);
 }

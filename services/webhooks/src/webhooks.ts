@@ -94,7 +94,7 @@ export function webhookRoutes({ store, pubsub, clock, seal }: WebhooksDeps): Rou
           name: input.name === undefined ? old.name : input.name,
           description: input.description === undefined ? old.description : input.description,
           active,
-          // A new URL or a reactivation resets the failures.
+          // A URL, even the same one, or a reactivation resets the failures.
           failing_since: (active && !old.active) || url !== undefined ? null : old.failing_since,
           updated_at: seconds(),
         };
@@ -110,6 +110,7 @@ export function webhookRoutes({ store, pubsub, clock, seal }: WebhooksDeps): Rou
         ...old,
         secret: sealed,
         old_secret: old.secret,
+        // Milliseconds, unlike the times of the API.
         old_secret_until: clock.now() + ROTATION_MS,
         updated_at: seconds(),
       }));

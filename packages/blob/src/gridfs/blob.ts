@@ -38,7 +38,7 @@ export function createGridFsBlob({ db, ping }: Mongo, { clock }: { clock: Clock 
   const uploads = db.collection<Upload>('blobs.uploads');
   let indexed: Promise<unknown> | undefined;
 
-  /** Sequentially: concurrent uploads would otherwise create the collections at the same time. */
+  /** One after the other, before the first upload: concurrent creation of one collection fails. */
   async function makeIndexes(): Promise<void> {
     await translateErrors(files.createIndex({ 'metadata.until': 1 }));
     await translateErrors(uploads.createIndex({ started_at: 1 }));
@@ -86,7 +86,7 @@ export function createGridFsBlob({ db, ping }: Mongo, { clock }: { clock: Clock 
       if (given !== undefined) {
         if (!ID.test(given)) throw new Error('Malformed blob id.');
         if (await translateErrors(files.findOne({ _id: given }))) return given;
-        // Of an interrupted attempt.
+        // Chunks of an interrupted upload of this id.
         await translateErrors(chunks.deleteMany({ files_id: given }));
       }
       const now = clock.now();

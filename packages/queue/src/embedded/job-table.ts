@@ -11,7 +11,7 @@ export interface StoredJob {
   published_at: number;
 }
 
-interface WaitingRow {
+interface JobRow {
   queue: QueueName;
   seq: number;
   key: string;
@@ -44,10 +44,10 @@ export function createJobTable(db: Database) {
 
   return {
     /** All jobs in the order of their publication, without their payloads. */
-    waiting: () =>
+    all: () =>
       db
         .statement('SELECT queue, seq, key, attempts, published_at FROM jobs ORDER BY seq')
-        .iterate() as Iterable<unknown> as Iterable<WaitingRow>,
+        .iterate() as Iterable<unknown> as Iterable<JobRow>,
     payload: (seq: number): string | undefined =>
       (db.statement('SELECT payload FROM jobs WHERE seq = ?').get(seq) as { payload: string } | undefined)
         ?.payload,
@@ -80,6 +80,7 @@ export function createJobTable(db: Database) {
         ).run(reason, now, seq);
         db.statement(REMOVE).run(seq);
       }),
+    /** Newest first. @param after id of the last letter of the page before */
     dead: (after: string | undefined, limit: number): DeadLetter[] =>
       db
         .statement(`${LETTERS} WHERE id < ? ORDER BY dead_letters.id DESC LIMIT ?`)

@@ -53,7 +53,7 @@ export function createEmbeddedQueue(db: Database, { clock, log }: { clock: Clock
     entry.payload = undefined;
   }
 
-  for (const { queue, seq, key, attempts, published_at } of table.waiting()) {
+  for (const { queue, seq, key, attempts, published_at } of table.all()) {
     // A queue of a newer version.
     if (!states.has(queue)) continue;
     enqueue(queue, { seq, key, attempts, publishedAt: published_at, payload: undefined });

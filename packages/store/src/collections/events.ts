@@ -1,6 +1,9 @@
 import type { CollectionDefinition } from '../collection-definition.ts';
 
-/** Each stream of an emitter numbers its own ids. `events` holds the default and the named channels. */
+/**
+ * Each stream of an emitter numbers its own ids. `events` holds the default and the named channels, `$in` delayed events
+ * that are not due. The stream `$logs` has rows of its own, see LogRow.
+ */
 export type EventStream = 'events' | '$errors' | '$in';
 
 export interface EventRow {
@@ -8,18 +11,18 @@ export interface EventRow {
   id: string;
   emitter_id: string;
   stream: EventStream;
-  /** `<emitter_id>/<stream>`: the partition a list reads. */
+  /** `<emitter_id>/<stream>`: the rows that a list reads. */
   partition: string;
-  /** `<emitter_id>/<stream>/<name>`: the partition of one channel. */
+  /** `<emitter_id>/<stream>/<name>`: the rows of one channel. */
   channel: string;
   /** See core/event-id `eventSortKey`. */
   sort_key: string;
   run_id: string;
   indexed_at_ms: number;
-  /** Channel; '' is the default one. */
+  /** Name of the channel; '' is the default one. */
   name: string;
   emit_id: string;
-  /** Options of $emit. */
+  /** `id`, `summary` and `ts` of the options of $emit. */
   meta_id: string | number | null;
   summary: string | null;
   ts: number | null;
