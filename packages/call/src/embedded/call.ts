@@ -6,8 +6,15 @@ import { type Call, CallFailed } from '../port.ts';
 
 type Serve = (message: never, key: string | undefined) => Promise<unknown>;
 
-const serialized = (value: unknown): unknown =>
-  value === undefined ? undefined : JSON.parse(JSON.stringify(value));
+/** The value as JSON would transmit it. Texts are shared, not copied: code has megabytes. */
+function jsonCopy(value: unknown): unknown {
+  if (typeof value === 'function') return undefined;
+  if (typeof value !== 'object' || value === null) return value;
+  if ('toJSON' in value && typeof value.toJSON === 'function') return jsonCopy(value.toJSON());
+  if (Array.isArray(value)) return value.map((item) => jsonCopy(item) ?? null);
+  const fields = Object.entries(value).map(([name, field]) => [name, jsonCopy(field)]);
+  return Object.fromEntries(fields.filter(([, field]) => field !== undefined));
+}
 
 /** Calls within one process. */
 export function createEmbeddedCall({ log }: { log: Log }): Call {
@@ -42,7 +49,7 @@ export function createEmbeddedCall({ log }: { log: Log }): Call {
       const deadline = new AbortController();
       const timer = setTimeout(() => deadline.abort(), deadlineMs);
       try {
-        const sent = serialized(message);
+        const sent = jsonCopy(message);
         const serve = await findServer(address, deadline.signal);
         if (!serve) throw new CallFailed(`The request failed: nobody serves ${address}.`);
         const overdue = new Promise<never>((_, reject) => {
@@ -50,7 +57,7 @@ export function createEmbeddedCall({ log }: { log: Log }): Call {
             reject(new CallFailed(`The server of ${address} did not reply in time.`)),
           );
         });
-        return serialized(await Promise.race([serve(sent as never, key), overdue]));
+        return jsonCopy(await Promise.race([serve(sent as never, key), overdue]));
       } catch (error) {
         if (error instanceof Problem || error instanceof CallFailed) throw error;
         log.error({ address, error: error instanceof Error ? error.stack : String(error) }, 'call.failed');
@@ -82,7 +89,7 @@ export function createEmbeddedCall({ log }: { log: Log }): Call {
       };
     },
     reply(address, message) {
-      replyAddresses.get(address)?.(serialized(message));
+      replyAddresses.get(address)?.(jsonCopy(message));
     },
     ping: async () => {},
     close: async () => {
