@@ -1,6 +1,6 @@
 /*
- * Node-API addon for the attack suite: makes any system call, past Node.js. The few functions of Node-API are declared
- * here, so that a C compiler is all that it needs.
+ * Node-API addon for the attack suite: makes any system call, bypassing Node.js. Functions of Node-API are declared here,
+ * so that only a C compiler is needed.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -28,7 +28,7 @@ static napi_value number(napi_env env, long value) {
   return result;
 }
 
-/* call(number, ...arguments): arguments are integers, or buffers that are passed by address. Gives -errno or the result. */
+/* call(number, ...arguments): integers, or buffers, which are passed by address. Returns the result or -errno. */
 static napi_value call(napi_env env, napi_callback_info info) {
   size_t count = 7;
   napi_value values[7];
@@ -46,7 +46,7 @@ static napi_value call(napi_env env, napi_callback_info info) {
   return number(env, result == -1 ? -errno : result);
 }
 
-/* startProcess(number, flags): a raw fork, vfork or clone, whose child ends at once. */
+/* startProcess(number, flags): a raw fork, vfork or clone, whose child exits immediately. */
 static napi_value start_process(napi_env env, napi_callback_info info) {
   size_t count = 2;
   napi_value values[2];

@@ -1,27 +1,26 @@
 /*
- * Starts one program in a sandbox made of chroot, an own user id, Landlock and seccomp. It needs no namespace, so it
- * works in a container without any privilege. It is started by root, or as a file with the capabilities sys_chroot,
- * setuid and setgid.
+ * Starts a program in a sandbox of chroot, a separate user id, Landlock and seccomp. It needs no namespaces, so it works
+ * in unprivileged containers. It needs root, or the file capabilities sys_chroot, setuid and setgid.
  *
  *   launcher check
  *     Prints "landlock <ABI> capable <0|1>".
  *   launcher run root=DIR uid=N seccomp=FILE cwd=DIR nofile=N nproc=N fsize=BYTES tmp-bytes=N tmp-inodes=N \
  *       [forks=1] [parent=PID] [tcp-connect=PORT] exec=FILE... -- PROGRAM ARGUMENT...
- *     Runs PROGRAM (a path below root) with the environment and the descriptors 0 to 3 of the launcher.
- *     Writable is DIR/tmp only; executable are the files named by exec=. TCP connections are possible to PORT only,
- *     of any address. With parent=PID it starts nothing when that process, which has started it, has ended meanwhile.
- *     With forks=1 the seccomp filter lets the program start processes: /tmp is measured with what all
- *     processes of the user hold. The filter has to refuse setsid and setpgid, since the end of the program is the end
- *     of its process group.
+ *     Runs PROGRAM (a path below root) with the environment and the descriptors 0 to 3 of the launcher. Only DIR/tmp is
+ *     writable, only the files of exec= are executable, and TCP connections are allowed to PORT only, at any address.
+ *     parent=PID: refuses to start if this process, its parent, has ended.
+ *     forks=1: the seccomp filter lets the program start processes, so deleted files of all processes of the user count
+ *     for the size of /tmp. The filter has to refuse setsid and setpgid, since the process group is killed when the
+ *     program ends.
  *   launcher clean root=DIR uid=N
- *     Removes everything below DIR/tmp as user N.
+ *     Empties DIR/tmp as user N.
  *   launcher end uid=N
- *     Ends all processes of user N.
+ *     Kills all processes of user N.
  *
- * The launcher stays as the parent of the program, outside of its sandbox: it limits the size of /tmp, passes on
- * SIGTERM (as SIGKILL), SIGTSTP (as SIGSTOP) and SIGCONT, empties /tmp when the program has ended, and ends with the
- * program's status, or with 122 when /tmp exceeded its limit. Each dies when its parent dies. A launcher that the
- * caller may signal is needed because a caller that is not root may not signal another user's program.
+ * The launcher remains as parent of the program, outside of the sandbox: it limits the size of /tmp, forwards SIGTERM
+ * (as SIGKILL), SIGTSTP (as SIGSTOP) and SIGCONT, empties /tmp after the end of the program, and exits with the status
+ * of the program, or with 122 if /tmp exceeded its limit. Launcher and program are killed when their parent ends. The
+ * caller signals the launcher, since without root it must not signal the program, which has another user.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -48,7 +47,7 @@ enum { EXIT_FAILED = 121, EXIT_TMP_LIMIT = 122 };
 enum { MAX_EXECUTABLES = 8, MAX_FILTER = 4096, MAX_DESCENTS = 1000000, TMP_INTERVAL_MS = 100, FRAMES_FD = 3 };
 #define MIN_USER_ID 1000u
 
-/* Landlock, ABI 6. Declared here because the headers of older distributions lack parts of it. */
+/* Landlock, ABI 6. Headers of older distributions lack parts of it. */
 #define SYS_LANDLOCK_CREATE_RULESET 444
 #define SYS_LANDLOCK_ADD_RULE 445
 #define SYS_LANDLOCK_RESTRICT_SELF 446
@@ -131,7 +130,7 @@ static struct options parse(int argc, char **argv) {
     else if (!strcmp(name, "cwd")) options.cwd = value;
     else if (!strcmp(name, "uid")) {
       unsigned long long uid = number(value);
-      /* The highest one means "unchanged" to the kernel; the low ones belong to the system. */
+      /* For the kernel, the highest id means "unchanged"; low ids belong to the system. */
       if (uid < MIN_USER_ID || uid >= UINT32_MAX) refuse("not a user id for a sandbox: ", value);
       options.uid = (uid_t)uid;
     } else if (!strcmp(name, "nofile")) options.nofile = number(value);
@@ -173,7 +172,7 @@ static void allow(int ruleset, const char *path, uint64_t access) {
   close(rule.parent_fd);
 }
 
-/* Called in the new root. */
+/* To be called in the new root. */
 static int create_ruleset(const struct options *options) {
   struct ruleset_attr attr = {.handled_access_fs = FS_ALL, .handled_access_net = NET_TCP, .scoped = SCOPE_ALL};
   int ruleset = (int)syscall(SYS_LANDLOCK_CREATE_RULESET, &attr, sizeof(attr), 0);
@@ -193,7 +192,7 @@ static int create_ruleset(const struct options *options) {
 static void limit(int resource, rlim_t value) {
   struct rlimit both;
   if (getrlimit(resource, &both)) fail("getrlimit");
-  /* A hard limit that is lower cannot be raised. */
+  /* A lower hard limit cannot be raised. */
   if (both.rlim_max > value) both.rlim_max = value;
   both.rlim_cur = both.rlim_max;
   if (setrlimit(resource, &both)) fail("setrlimit");
@@ -216,7 +215,7 @@ static void become(uid_t real, uid_t uid) {
   drop_capabilities();
 }
 
-/* Ends this process by the signal when its parent ends, or has ended already. */
+/* Sends this process the signal when its parent ends; exits if the parent has ended. */
 static void die_with(pid_t parent, int sent) {
   if (prctl(PR_SET_PDEATHSIG, sent, 0, 0, 0)) fail("prctl(PR_SET_PDEATHSIG)");
   if (getppid() != parent) _exit(EXIT_FAILED);
@@ -231,7 +230,7 @@ static void run_program(const struct options *options, struct sock_fprog *filter
   limit(RLIMIT_NOFILE, options->nofile);
   limit(RLIMIT_NPROC, options->nproc);
   limit(RLIMIT_FSIZE, options->fsize);
-  /* With 0 a kernel that pipes core dumps into a program would start that program. */
+  /* With 0, a kernel that pipes core dumps into a program would start that program. */
   limit(RLIMIT_CORE, 1);
   if (options->cwd && chdir(options->cwd)) fail(options->cwd);
   if (sigprocmask(SIG_SETMASK, &none, NULL)) fail("sigprocmask");
@@ -249,8 +248,8 @@ struct usage {
 };
 
 /*
- * Adds up what lies below the working directory, which the program may change meanwhile; stops above the limit of
- * inodes, so that it always ends. Returns false when it cannot look into a directory.
+ * Measures the working directory, which the program may change meanwhile. Stops above the limit of inodes, so that it
+ * always ends. Returns false if it cannot read a directory.
  */
 static int measure(struct usage *usage, unsigned long long max_inodes) {
   DIR *directory = opendir(".");
@@ -261,7 +260,7 @@ static int measure(struct usage *usage, unsigned long long max_inodes) {
     if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..")) continue;
     if (fstatat(dirfd(directory), entry->d_name, &info, AT_SYMLINK_NOFOLLOW)) continue;
     usage->inodes++;
-    /* Each name of a file counts for its part. */
+    /* The size of a file is divided by its number of links. */
     usage->bytes += (unsigned long long)info.st_blocks * 512 / (S_ISDIR(info.st_mode) ? 1 : info.st_nlink);
     if (!S_ISDIR(info.st_mode)) continue;
     const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
@@ -280,7 +279,7 @@ static int measure(struct usage *usage, unsigned long long max_inodes) {
   return ok;
 }
 
-/* Files that are open, or mapped, but have no name any more. */
+/* Measures deleted files that are open or mapped. */
 static void measure_unnamed(struct usage *usage, int process) {
   int table = openat(process, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR *directory = table < 0 ? NULL : fdopendir(table);
@@ -304,7 +303,7 @@ static void measure_unnamed(struct usage *usage, int process) {
   if (lines) fclose(lines);
 }
 
-/* The same of all processes of the user. */
+/* As measure_unnamed, for all processes of the user. */
 static void measure_unnamed_of(struct usage *usage, int processes, uid_t uid) {
   int table = openat(processes, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR *directory = table < 0 ? NULL : fdopendir(table);
@@ -320,17 +319,17 @@ static void measure_unnamed_of(struct usage *usage, int processes, uid_t uid) {
   if (directory) closedir(directory);
 }
 
-/* process: of the program, or all of them when it may start others. */
+/* process: directory of the program in /proc, or /proc itself with forks=1. */
 static int exceeds(const struct options *options, int process) {
   struct usage usage = {0};
-  /* A tree too deep to look into is too large. */
+  /* A tree that is too deep to read counts as too large. */
   if (chdir("/tmp") || !measure(&usage, options->tmp_inodes)) return 1;
   if (options->forks) measure_unnamed_of(&usage, process, options->uid);
   else measure_unnamed(&usage, process);
   return usage.bytes > options->tmp_bytes || usage.inodes > options->tmp_inodes;
 }
 
-/* Empties the working directory. Nobody else changes it any more. Goes down by chdir, so that no depth is too much. */
+/* Empties the working directory, which no other process changes. Descends by chdir, so that depth is not limited. */
 static void empty(void) {
   unsigned depth = 0;
   for (int descents = 0; descents < MAX_DESCENTS; descents++) {
@@ -365,15 +364,15 @@ static int64_t processor_time(pid_t pid) {
   return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-/* Ends the program with all that it started: its group, which is empty until the program has made it. */
+/* Kills the process group of the program, or the program if it has not created the group yet. */
 static void end(pid_t program) {
   if (kill(-program, SIGKILL)) kill(program, SIGKILL);
 }
 
-/* Whether the program has ended; then all that it started has ended, too. */
+/* Whether the program has ended. If so, its descendants have been killed, too. */
 static int has_ended(pid_t program, int *status) {
   siginfo_t info = {0};
-  /* Its number, which is that of its group, stays its own until it is waited for. */
+  /* WNOWAIT: its id, which is also that of its group, is not reused until `wait`. */
   if (waitid(P_PID, (id_t)program, &info, WEXITED | WNOHANG | WNOWAIT) || info.si_pid != program) return 0;
   end(program);
   for (int other;;) {
@@ -394,7 +393,7 @@ static void supervise(const struct options *options, pid_t program, const sigset
     if (sent == SIGCONT) frozen = kill(program, SIGCONT) != 0;
     if (has_ended(program, &status)) break;
     int64_t now = processor_time(program);
-    /* A program that stops now is looked at once more: it may have written a lot since the last time. */
+    /* A program that is stopped is measured once more: it may have written much since the last time. */
     if ((sent >= 0 && sent != SIGTSTP) || (now == measured && !options->forks)) continue;
     measured = now;
     if (exceeds(options, process)) {
@@ -402,7 +401,7 @@ static void supervise(const struct options *options, pid_t program, const sigset
       end(program);
     }
   }
-  /* Much may have to be removed: the caller is told of the end at once, and a process of its own removes it. */
+  /* Removing many files takes time: a separate process removes them, so that the caller sees the end immediately. */
   if (too_large && fork() > 0) _exit(EXIT_TMP_LIMIT);
   if (!chdir("/tmp")) empty();
   if (too_large) _exit(EXIT_TMP_LIMIT);
@@ -428,7 +427,7 @@ static void run(int argc, char **argv) {
   struct sock_fprog filter = read_filter(options.seccomp);
   int processes = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (processes < 0) fail("/proc");
-  /* The descriptors of the program are closed in its parent, whether the caller has passed all of them or not. */
+  /* Descriptors 0 to 3 are closed below; the caller may not have passed all of them. */
   if (processes <= FRAMES_FD) {
     int above = fcntl(processes, F_DUPFD_CLOEXEC, FRAMES_FD + 1);
     if (above < 0) fail("fcntl(F_DUPFD_CLOEXEC)");
@@ -442,13 +441,13 @@ static void run(int argc, char **argv) {
   for (const int *one = (const int[]){SIGTERM, SIGTSTP, SIGCONT, SIGCHLD, SIGHUP, SIGINT, 0}; *one; one++)
     sigaddset(&signals, *one);
   if (sigprocmask(SIG_BLOCK, &signals, NULL)) fail("sigprocmask");
-  /* Gets the processes that the program leaves behind, so that it can wait for their end. */
+  /* Becomes the parent of orphaned descendants, so that it can wait for their end. */
   if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)) fail("prctl(PR_SET_CHILD_SUBREAPER)");
   pid_t self = getpid();
   pid_t program = fork();
   if (program < 0) fail("fork");
   if (program == 0) {
-    /* Only root keeps it open: it is no part of the new root. */
+    /* The program must not keep a descriptor of the host's /proc. */
     close(processes);
     run_program(&options, &filter, ruleset, self);
   }
@@ -457,7 +456,7 @@ static void run(int argc, char **argv) {
   int process = options.forks ? processes : openat(processes, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (process != processes) close(processes);
   close(ruleset);
-  /* The caller may signal it by the real user id, the kernel lets it signal the program by the effective one. */
+  /* The real user id lets the caller signal the launcher; the effective one lets the launcher signal the program. */
   become(own == 0 ? options.uid : own, options.uid);
   die_with(caller, SIGTERM);
   for (int fd = 0; fd <= FRAMES_FD; fd++) close(fd);

@@ -5,7 +5,7 @@ import { openSandbox, type TestSandbox, TIERS, values } from './sandbox.fixture.
 describe.each(TIERS)('code in tier %s', (tier) => {
   let sandbox: TestSandbox;
   beforeAll(async () => {
-    // A frozen process would say nothing: here the limits hold by themselves.
+    // Freezing is off, since a frozen process sends nothing.
     sandbox = await openSandbox(tier, { freezeAfterMs: Number.POSITIVE_INFINITY });
   });
   afterAll(async () => {
@@ -16,7 +16,7 @@ describe.each(TIERS)('code in tier %s', (tier) => {
     ['that it is ready', [1, 0, 0, 0, 10]],
     ['events', [4, 0, 0, 0, 11, 0, 0, 0]],
     ['ends', [3, 0, 0, 0, 16, 123, 125]],
-  ])('that says %s without end, after its end, is ended', async (name, frame) => {
+  ])('that sends endless %s after its run is killed', async (name, frame) => {
     const process = `flood ${name}/1`;
     const code = `import fs from 'node:fs'; let n = 0; export default { name: 'x', run(event) {
       this.$emit(++n);
@@ -30,7 +30,7 @@ describe.each(TIERS)('code in tier %s', (tier) => {
     expect(values(await sandbox.runModule(code, { process }))).toEqual([1]);
   });
 
-  test('that takes memory without end, after its end, is ended', async () => {
+  test('that allocates endless memory after its run is killed', async () => {
     const process = 'hoard/1';
     const code = `const kept = []; let n = 0; export default { name: 'x', run(event) {
       this.$emit(++n);

@@ -2,7 +2,7 @@ import { expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
 import { openSandbox } from './sandbox.fixture.ts';
 
-test('calls that closing breaks off have no result: they reject, those that wait too', async () => {
+test('closing rejects current and waiting calls', async () => {
   await using sandbox = await openSandbox('none');
   const code = `export default { name: 'x', run(event) { return event.ends ? undefined : new Promise(() => {}); } }`;
   const ended = sandbox.runModule(code, { process: 'a/1', event: { ends: true } });

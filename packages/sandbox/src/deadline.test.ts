@@ -2,7 +2,7 @@ import { expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
 import { createDeadline } from './deadline.ts';
 
-test('a limit that was set expires once, and not before its time', async () => {
+test('a limit expires once and not too early', async () => {
   const expired: number[] = [];
   const deadline = createDeadline(() => expired.push(performance.now()));
   const now = performance.now();
@@ -12,7 +12,7 @@ test('a limit that was set expires once, and not before its time', async () => {
   deadline.close();
 });
 
-test('a limit that was unset or moved ahead does not expire at its first time', async () => {
+test('a limit that was unset or postponed does not expire at its first time', async () => {
   let expired = 0;
   const deadline = createDeadline(() => (expired += 1));
   const other = createDeadline(() => (otherExpired = true));
@@ -24,7 +24,7 @@ test('a limit that was unset or moved ahead does not expire at its first time', 
   other.set(now + 10, now);
   await eventually(() => expect(otherExpired).toBe(true));
   expect(expired).toBe(0);
-  // An earlier one replaces it.
+  // An earlier time replaces it.
   deadline.set(performance.now() + 10, performance.now());
   await eventually(() => expect(expired).toBe(1));
   deadline.close();

@@ -75,7 +75,7 @@ const texts = ({ messages }: Wire) =>
     message.type === 'log' ? message.line.msg : message.type === 'emit' ? message.emit.payload.length : '',
   );
 
-test('large frames are read in their order among small ones, and the connection stands still meanwhile', async () => {
+test('large and small frames are read in order, with the connection paused meanwhile', async () => {
   const wire = await connect();
   const payload = JSON.stringify('x'.repeat(3_000_000));
   wire.child.write(Buffer.concat([line('a'), emit(payload), line('b'), emit('1'), emit(payload), line('c')]));
@@ -84,7 +84,7 @@ test('large frames are read in their order among small ones, and the connection 
   expect(wire.violations).toEqual([]);
 });
 
-test('very many small frames arrive, all and in their order, and leave turns to everybody else', async () => {
+test('very many small frames arrive in order and do not block the event loop', async () => {
   const wire = await connect();
   let turns = 0;
   const count = setInterval(() => {
@@ -98,7 +98,7 @@ test('very many small frames arrive, all and in their order, and leave turns to 
   expect(turns).toBeGreaterThan(5);
 });
 
-test('half a frame, and then silence, is refused; the whole one is not', async () => {
+test('a frame that stays incomplete is refused, a complete one is not', async () => {
   const wire = await connect({ maxPartialMs: 200 });
   const frame = line('a');
   for (const byte of frame) wire.child.write(Buffer.of(byte));
@@ -113,10 +113,10 @@ test.each([
   ['a large frame that is nested too deeply', emit(`${'['.repeat(50_000)}${']'.repeat(50_000)}`)],
   ['a small frame that is not JSON', emit('{')],
   [
-    'a frame whose end is not small',
+    'an end frame that is too large',
     Buffer.concat([Buffer.from([0, 0, 32, 0, FRAME.end]), Buffer.alloc(10)]),
   ],
-])('%s is refused, and nothing behind it is read', async (_name, bytes) => {
+])('%s is refused, and no further frame is read', async (_name, bytes) => {
   const wire = await connect();
   wire.child.write(Buffer.concat([line('before'), bytes, line('behind')]));
   await eventually(() => expect(wire.violations).toHaveLength(1));
@@ -124,11 +124,11 @@ test.each([
   expect(texts(wire)).toEqual(['before']);
 });
 
-test('a frame that takes more memory than the thread has costs its sender only', async () => {
+test('a frame that exceeds the memory of the thread affects only its sender', async () => {
   const parser = openParser();
   const first = await connect({ parser, maxBytes: () => 2 ** 31 });
   const second = await connect({ parser });
-  // Each pair of brackets becomes an object.
+  // Each pair of brackets becomes an array.
   first.child.write(emit(`[${'[],'.repeat(15_000_000)}[]]`));
   second.child.write(emit(JSON.stringify('x'.repeat(100_000))));
   await eventually(() => expect(first.violations).toHaveLength(1));
@@ -137,7 +137,7 @@ test('a frame that takes more memory than the thread has costs its sender only',
   await eventually(() => expect(texts(second)).toEqual([100_002, 'after']));
 });
 
-test('a fault of the platform while it handles a message ends that channel only', async () => {
+test('a fault of the platform in handling a message closes only that channel', async () => {
   const failing = await connect({
     onMessage() {
       throw new Error('a bug');

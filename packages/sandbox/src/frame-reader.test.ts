@@ -8,7 +8,7 @@ const frame = fc.record({
   content: fc.oneof(fc.jsonValue({ maxDepth: 2 }), fc.string({ minLength: 4000, maxLength: 20_000 })),
 });
 
-/** The bytes cut at these places. */
+/** Splits the bytes at these positions. */
 function cut(bytes: Buffer, places: readonly number[]): Buffer[] {
   const at = [...new Set([0, ...places.map((place) => place % (bytes.length + 1)), bytes.length])].sort(
     (a, b) => a - b,
@@ -31,7 +31,7 @@ const header = (length: number, type: number) => {
 };
 
 describe('the frame reader', () => {
-  test('gives the frames that were sent, however the stream is cut, and charges each byte once', () => {
+  test('returns the sent frames for any chunking, and charges each byte once', () => {
     fc.assert(
       fc.property(fc.array(frame, { maxLength: 6 }), fc.array(fc.nat(40_000)), (frames, places) => {
         const bytes = Buffer.concat(frames.map(({ type, content }) => encodeFrame(type, content)));
@@ -55,7 +55,7 @@ describe('the frame reader', () => {
     );
   });
 
-  test('gives the same frames byte by byte, and when all is pushed before the first is read', () => {
+  test('returns the same frames byte by byte, and if all bytes are pushed before the first read', () => {
     const frames = [0, 1, 5000].map((length) => encodeFrame(FRAME.log, 'x'.repeat(length)));
     const bytes = Buffer.concat(frames);
     const single = createFrameReader(() => 10_000);
@@ -70,7 +70,7 @@ describe('the frame reader', () => {
     expect(readAll(several)).toEqual(received);
   });
 
-  test('charges the bytes of an incomplete frame as they arrive, and holds little more than them', () => {
+  test('charges bytes of an incomplete frame as they arrive, and buffers little more than those', () => {
     fc.assert(
       fc.property(fc.integer({ min: 2, max: 300_000 }), fc.array(fc.nat(20_000)), (size, lengths) => {
         let charged = 0;
@@ -101,7 +101,7 @@ describe('the frame reader', () => {
     ['of length 0', header(0, FRAME.emit)],
     ['of length 0xFFFFFFFF', header(0xffffffff, FRAME.emit)],
     ['of a type that a child does not send', header(2, FRAME.call)],
-  ])('refuses a frame %s as soon as its header is there, whole or in parts', (_name, bytes) => {
+  ])('refuses a frame %s as soon as its header has arrived, whole or in parts', (_name, bytes) => {
     const create = () => createFrameReader((type) => (type === FRAME.emit ? 100 : undefined));
     const whole = create();
     whole.push(bytes);
@@ -115,7 +115,7 @@ describe('the frame reader', () => {
     expect(() => parts.next()).toThrow(ProtocolError);
   });
 
-  test('gives frames or a ProtocolError for any bytes', () => {
+  test('returns frames or throws a ProtocolError for any bytes', () => {
     fc.assert(
       fc.property(fc.array(fc.uint8Array({ maxLength: 64 })), (chunks) => {
         const reader = createFrameReader((type) => (type < 100 ? 1000 : undefined));

@@ -29,7 +29,7 @@ const DEFINITION = {
   additional_props: false,
 };
 
-/** As the channel does: the size is checked before the content is read. */
+/** Checks the size before reading the content, as the channel does. */
 function read(type: number, content: Buffer, isDefine = true): ChildMessage {
   const max = maxFrameBytes(type, isDefine);
   if (max === undefined || content.length > max) throw new ProtocolError('too large');
@@ -37,7 +37,7 @@ function read(type: number, content: Buffer, isDefine = true): ChildMessage {
 }
 
 describe('a frame of a child', () => {
-  test('gives what was sent', () => {
+  test('is read as it was sent', () => {
     expect(read(FRAME.emit, emitFrame({ ...HEAD, id: 7, name: 'n' }, '{"a":"ü"}'))).toEqual({
       type: 'emit',
       emit: { ...HEAD, id: 7, name: 'n', payload: '{"a":"ü"}' },
@@ -68,7 +68,7 @@ describe('a frame of a child', () => {
     ['an emit with a head too long', FRAME.emit, emitFrame({ ...HEAD, more: 'x'.repeat(70_000) }, '1')],
     ['an emit nested too deeply', FRAME.emit, emitFrame(HEAD, `${'['.repeat(300)}${']'.repeat(300)}`)],
     [
-      'an emit whose bytes are more as text',
+      'an emit whose text has more bytes than the frame',
       FRAME.emit,
       Buffer.concat([emitFrame(HEAD, '"'), Buffer.alloc(LIMITS.emit - 10, 0xff), Buffer.from('"')]),
     ],
@@ -131,13 +131,13 @@ describe('a frame of a child', () => {
     expect(() => read(type, content)).toThrow(ProtocolError);
   });
 
-  test('that ends a run has no room for a list of a million elements', () => {
+  test('that ends a run cannot contain a list of a million elements', () => {
     const list = bytes({ ok: true, definition: { a: Array(1_000_000).fill(1) } });
     expect(() => read(FRAME.end, list, false)).toThrow(ProtocolError);
     expect(read(FRAME.end, bytes({ ok: true }), false)).toEqual({ type: 'end', end: { ok: true } });
   });
 
-  test('carries no __proto__, however it is written, and no fields that the schema does not name', () => {
+  test('contains no __proto__ in any notation, and only fields of the schema', () => {
     const written = JSON.stringify({
       ok: true,
       definition: {
@@ -169,7 +169,7 @@ describe('a frame of a child', () => {
     expect(read(FRAME.respond, bytes(reply))).toMatchObject({ reply: { headers: { a: 'b' } } });
   });
 
-  test('is accepted with every definition that the program of the children can read', () => {
+  test('is accepted with every definition that the program of the children can produce', () => {
     const number = fc.constantFrom(1, -0.5, Number.POSITIVE_INFINITY, Number.NaN);
     const field = fc.oneof(fc.boolean(), fc.string(), number, fc.jsonValue());
     const names = Object.values(PROP_FIELDS).flat();
@@ -212,19 +212,19 @@ describe('a frame of a child', () => {
     expect(accepted).toBeGreaterThan(50);
   });
 
-  test('gives an event as one line, however it was written', () => {
+  test('contains an event as one line, regardless of its white space', () => {
     expect(read(FRAME.emit, emitFrame(HEAD, '{\r\n"a":\n\n1}'))).toMatchObject({
       emit: { payload: '{  "a":  1}' },
     });
   });
 
-  test('gives a log line cut where it is too long', () => {
+  test('contains a truncated log line if it is too long', () => {
     const message = read(FRAME.log, bytes({ ts: 1, level: 'info', msg: 'x'.repeat(LIMITS.logLine + 100) }));
     if (message.type !== 'log') throw new Error('not a log line');
     expect(Buffer.byteLength(message.line.msg)).toBeLessThanOrEqual(LIMITS.logLine);
   });
 
-  test('is understood or refused, whatever it is', () => {
+  test('is read or refused, for any bytes', () => {
     fc.assert(
       fc.property(
         fc.constantFrom(...Object.values(FRAME)),

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
 import { openSandbox, type TestSandbox, TIERS, values } from './sandbox.fixture.ts';
 
-/** Code that writes to the descriptor of the frames by itself. */
+/** Code that writes to the frame descriptor. */
 const FORGE = `import fs from 'node:fs';
 const frame = (type, content, length) => {
   const body = Buffer.isBuffer(content) ? content : Buffer.from(JSON.stringify(content));
@@ -41,7 +41,7 @@ describe.each(TIERS)('frames that code forges in tier %s', (tier) => {
       { event, ...(process === undefined ? {} : { process }) },
     );
 
-  test('arrive when they are well formed, even byte by byte: so the attacks below are not lost on their way', async () => {
+  test('arrive if they are well formed, even byte by byte (positive control)', async () => {
     const outcome = await forge(
       `for (const byte of emit('{"forged":1}')) write(Buffer.of(byte)); await new Promise((r) => setTimeout(r, 50));`,
     );
@@ -66,13 +66,13 @@ describe.each(TIERS)('frames that code forges in tier %s', (tier) => {
     ['a large event that is not JSON', `write(emit('"' + 'x'.repeat(3e6)))`],
     ['a response with status 99', `write(frame(14, { status: 99, headers: {}, body: '' }))`],
     ['a log line of a megabyte', `write(frame(13, { ts: 1, level: 'info', msg: 'x'.repeat(1e6) }))`],
-  ])('with %s end the process, and only that run', async (_name, attack) => {
+  ])('with %s kill the process, and fail only that run', async (_name, attack) => {
     const process = 'attack/1';
     expect(await forge(`${attack}; await forever()`, process)).toMatchObject(violation);
     expect(values(await forge(`this.$emit('next')`, process))).toEqual(['next']);
   });
 
-  test('are counted: half a frame uses up the bytes of its run as it arrives', async () => {
+  test('are counted as they arrive: half a frame uses up the bytes of its run', async () => {
     const half = `for (let n = 0; n < 3; n++) { write(emit('"' + 'x'.repeat(5.9e6) + '"')); } write(emit('"' + 'x'.repeat(5.9e6)).subarray(0, 3e6));`;
     expect(await forge(`${half} await forever()`)).toMatchObject({
       ...violation,
@@ -80,7 +80,7 @@ describe.each(TIERS)('frames that code forges in tier %s', (tier) => {
     });
   });
 
-  test('say nothing of other sources: what names one is not looked at', async () => {
+  test('cannot act for other sources: fields that name one are ignored', async () => {
     const outcome = await forge(
       `write(emit('1', { source_id: 'dc_other', owner_id: 'u_other', run_id: 'run_other' }));
        write(frame(16, { ok: true, id: 1, source_id: 'dc_other', run_id: 'run_other', cpuMs: 0 })); await forever()`,
@@ -91,7 +91,7 @@ describe.each(TIERS)('frames that code forges in tier %s', (tier) => {
     );
   });
 
-  test('answer once: a second response, and one after the end, are dropped', async () => {
+  test('respond once: a second response, and one after the end, are dropped', async () => {
     const reply = (body: string) => `frame(14, { status: 200, headers: {}, body: '${body}' })`;
     const process = 'respond/1';
     const outcome = await forge(
@@ -109,11 +109,11 @@ describe.each(TIERS)('frames that code forges in tier %s', (tier) => {
       'behind/1',
     );
     expect(values(outcome)).toEqual(['before']);
-    // What is behind was read with it: the next end would have been refused.
+    // The frames behind the end were read before the next run, whose end would have been refused otherwise.
     expect(outcome).toMatchObject({ ok: true, db: {}, logs: [] });
   });
 
-  test('with an end too many end the process', async () => {
+  test('with an additional end kill the process', async () => {
     const process = 'ends/1';
     const { idle } = sandbox.executor.stats();
     expect(
@@ -123,7 +123,7 @@ describe.each(TIERS)('frames that code forges in tier %s', (tier) => {
     expect(values(await forge(`this.$emit('next')`, process))).toEqual(['next']);
   });
 
-  test('of a define call give no definition that the schema does not name', async () => {
+  test('of a define call give no definition that violates the schema', async () => {
     const code = `${FORGE} write(frame(16, { ok: true, definition: { name: 'x', props: Array(1000).fill({}) } })); await forever();`;
     const { id, bundle } = await sandbox.packager.bundle({ code }, { ownerId: 'u_test' });
     const host = { emit() {}, fault() {}, log() {}, respond() {}, dbSet: () => 0 };

@@ -12,7 +12,7 @@ afterEach(async () => {
   await directory?.remove();
 });
 
-test.each(TIERS)('no process of tier %s outlives a platform that is killed', async (tier) => {
+test.each(TIERS)('no process of tier %s outlives a killed platform', async (tier) => {
   directory = await tempDir();
   platform = await startPlatform(tier, directory.path);
   const children = descendants(platform.pid!);

@@ -4,7 +4,7 @@ import { createFakeClock } from '@wellspring/testing/fake-clock';
 import type { Child } from './child.ts';
 import { createPool, type Fresh } from './pool.ts';
 
-/** Processes that become ready when the test says so. */
+/** Processes that become ready on command of the test. */
 function starts() {
   const begun: PromiseWithResolvers<void>[] = [];
   const spawn = async (): Promise<Fresh> => {
@@ -18,7 +18,7 @@ function starts() {
 
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
-test('an owner that asks for hundreds of processes has half of the starts, and another owner starts at once', async () => {
+test('an owner that requests hundreds of processes gets half of the starts, and another owner does not wait', async () => {
   const { begun, spawn } = starts();
   const pool = createPool({ spawn, target: 0, clock: createFakeClock(), log: silentLog, maxTaking: 8 });
   const taken: string[] = [];
@@ -41,7 +41,7 @@ test('an owner that asks for hundreds of processes has half of the starts, and a
   pool.close();
 });
 
-test('a process that does not start gives its place to the next one; closing rejects those that wait', async () => {
+test('a failed start releases its permit; closing rejects waiting requests', async () => {
   const { begun, spawn } = starts();
   const pool = createPool({ spawn, target: 0, clock: createFakeClock(), log: silentLog, maxTaking: 8 });
   const outcomes = Array.from({ length: 6 }, () => pool.take('one').then(() => 'ready', String));
@@ -61,7 +61,7 @@ test('a process that does not start gives its place to the next one; closing rej
   ]);
 });
 
-/** A log that keeps the names of its lines with their fields. */
+/** A log that records its lines. */
 function recordingLog() {
   const lines: [event: string, fields: object][] = [];
   const keep = (fields: object, event: string) => void lines.push([event, fields]);
@@ -69,7 +69,7 @@ function recordingLog() {
   return { lines, log };
 }
 
-test('starts that fail are tried again at growing intervals, one at a time, and logged once', async () => {
+test('failed starts are retried with backoff, one at a time, and logged once', async () => {
   const { begun, spawn } = starts();
   const clock = createFakeClock(0);
   const { lines, log } = recordingLog();
@@ -101,7 +101,7 @@ test('starts that fail are tried again at growing intervals, one at a time, and 
   pool.close();
 });
 
-test('a process that cannot be spawned is a start that failed; closing ends the wait', async () => {
+test('an error of spawn counts as a failed start; closing ends the backoff', async () => {
   const clock = createFakeClock();
   const { lines, log } = recordingLog();
   const spawn = () => {

@@ -3,9 +3,7 @@ import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 
-/** What tests see of processes from the host, and a platform of its own that they may kill. */
-
-/** All processes below this one. */
+/** All descendants of a process. */
 export function descendants(pid: number): number[] {
   const parents = new Map<number, number>();
   for (const name of readdirSync('/proc')) {
@@ -14,7 +12,7 @@ export function descendants(pid: number): number[] {
       const stat = readFileSync(`/proc/${name}/stat`, 'utf8');
       parents.set(Number(name), Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]));
     } catch {
-      // It has ended meanwhile.
+      // The process has ended.
     }
   }
   const found = [pid];
@@ -39,13 +37,13 @@ export const uidsOf = (pid: number): number[] =>
     .split('\t')
     .map(Number);
 
-/** Whether this process runs the program of the children, by its arguments. */
+/** Whether the process runs the program of the children, by its arguments. */
 export const isSandboxed = (pid: number): boolean => {
   const args = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
   return /node$/.test(args[0] ?? '') && args.some((arg) => arg.endsWith('child.mjs'));
 };
 
-/** Opens a sandbox, starts in it code that writes a file into directories of its own and then loops, and says so. */
+/** Opens a sandbox, runs code that writes a file into new directories and then loops, and reports it. */
 const PLATFORM = (tier: string, dataDir: string) => `
   import { systemClock } from '@wellspring/core/clock';
   import { silentLog } from '@wellspring/core/log';
@@ -65,7 +63,7 @@ const PLATFORM = (tier: string, dataDir: string) => `
   );
 `;
 
-/** A platform in a process of its own, in which user code runs. */
+/** A platform in a separate process that runs user code. */
 export async function startPlatform(
   tier: string,
   dataDir: string,
@@ -74,7 +72,7 @@ export async function startPlatform(
     temporary,
     ...user
   }: {
-    /** The Node.js binary that it is started with. */
+    /** Its Node.js binary. */
     node?: string;
     uid?: number;
     gid?: number;

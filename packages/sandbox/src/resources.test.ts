@@ -7,7 +7,7 @@ import { openSandbox, type TestSandbox, TIERS, values } from './sandbox.fixture.
 
 interface Stat {
   pid: number;
-  /** R: runs · S: sleeps · T: is stopped */
+  /** R: running · S: sleeping · T: stopped */
   state: string;
   ticks: number;
 }
@@ -23,18 +23,18 @@ function statOf(pid: number): Stat | undefined {
   }
 }
 
-/** The processes below this one that run user code. */
+/** Descendant processes that run user code. */
 const codeProcesses = (): Stat[] =>
   descendants(process.pid).flatMap((pid) => {
     try {
       return isSandboxed(pid) ? (statOf(pid) ?? []) : [];
     } catch {
-      // It has ended.
+      // The process has ended.
       return [];
     }
   });
 
-/** Uses so much processor time, as the kernel counts it inside. */
+/** Uses this much processor time, measured inside. */
 const BURN = `const burn = (ms) => { const from = process.cpuUsage(); for (;;) {
   const { user, system } = process.cpuUsage(from); if (user + system > ms * 1000) return; } };`;
 
@@ -56,7 +56,7 @@ describe.each(TIERS)('the kernel figures of code in tier %s', (tier) => {
     expect(idle.cpuMs).toBeLessThan(busy.cpuMs / 3);
   });
 
-  test('give the processor time of a run that claims to have used none, and that of one that is killed', async () => {
+  test('give the processor time of runs that forge it, and of killed runs', async () => {
     const end = Buffer.from([23, 0, 0, 0, 16, ...Buffer.from('{"ok":true,"cpuMs":0} ')]);
     const code = `${BURN} import fs from 'node:fs'; export default { name: 'x', run(event) {
       if (event.forge) { fs.writeSync(3, Buffer.from(${JSON.stringify([...end])})); burn(300); }
@@ -68,7 +68,7 @@ describe.each(TIERS)('the kernel figures of code in tier %s', (tier) => {
     const honest = await run({});
     const forged = await run({ forge: true });
     expect(forged.ok).toBe(true);
-    // What a run uses behind a forged end is charged to the next one.
+    // Time after a forged end is charged to the next run.
     const next = await run({});
     expect(forged.cpuMs + next.cpuMs).toBeGreaterThan(250);
     expect(honest.cpuMs).toBeLessThan((forged.cpuMs + next.cpuMs) / 3);
@@ -77,7 +77,7 @@ describe.each(TIERS)('the kernel figures of code in tier %s', (tier) => {
     expect(killed.cpuMs).toBeGreaterThan(honest.cpuMs * 2);
   });
 
-  test('show that code which goes on after its run is stopped until its next one, and waiting processes are, too', async () => {
+  test('show that idle processes are stopped until their next run', async () => {
     const code = `let n = 0, spins = 0; export default { name: 'x', run() {
       const spin = () => { spins++; setImmediate(spin) };
       if (n === 0) spin();
@@ -92,12 +92,12 @@ describe.each(TIERS)('the kernel figures of code in tier %s', (tier) => {
     });
     const before = codeProcesses();
     const [second] = values(await sandbox.runModule(code, { process })) as { n: number; spins: number }[];
-    // It was going on before it was stopped, and goes on now.
+    // The code continued before it was stopped, and continues now.
     expect(second).toMatchObject({ n: 2 });
     expect(second!.spins).toBeGreaterThan(1);
     expect(before.length).toBeGreaterThan(0);
     await eventually(() => expect(codeProcesses().filter(({ state }) => state !== 'T')).toEqual([]));
-    // Those that are stopped can still be ended.
+    // Stopped processes can be killed.
     sandbox.executor.retire('spin/');
     await eventually(() => expect(before.filter(({ pid }) => !isAlive(pid))).toHaveLength(1));
   });
@@ -118,7 +118,7 @@ describe.each(TIERS)('the kernel figures of code in tier %s', (tier) => {
     this.$emit(fs.readdirSync(os.tmpdir()).length);
   } }`;
 
-  test('end a run that makes very many files, and let one that makes some go on', async () => {
+  test('end a run that creates very many files, but not one that creates few', async () => {
     expect(values(await sandbox.runModule(MAKE, { event: { count: 1000 } }))).toEqual([1000]);
     expect(await sandbox.runModule(MAKE, { event: { count: 3_000_000 } })).toMatchObject({
       ok: false,
@@ -127,14 +127,14 @@ describe.each(TIERS)('the kernel figures of code in tier %s', (tier) => {
     });
   });
 
-  test('end a process that has left very many files behind when its run is over', async () => {
+  test('end a process that has left very many files after its run', async () => {
     const { idle } = sandbox.executor.stats();
     await sandbox.runModule(MAKE, { event: { count: 6000 }, process: 'files/1' });
     await eventually(() => expect(sandbox.executor.stats().idle).toBe(idle));
     expect(values(await sandbox.runModule(MAKE, { event: { count: 5 }, process: 'files/1' }))).toEqual([5]);
   });
 
-  test('bound the bytes of the temporary directory', async () => {
+  test('limit the bytes of the temporary directory', async () => {
     const outcome = await sandbox.run(`const file = os.tmpdir() + '/x'; const block = Buffer.alloc(1e6, 1);
       for (let n = 0; n < 3000; n++) { fs.appendFileSync(file, block); await new Promise(setImmediate); }
       return 'all'`);
@@ -143,7 +143,7 @@ describe.each(TIERS)('the kernel figures of code in tier %s', (tier) => {
   });
 });
 
-test('a process that goes on after its run is not stopped when freezing is turned off, so the tests above can tell', async () => {
+test('a process that continues after its run is not stopped without freezing (positive control)', async () => {
   const sandbox = await openSandbox('none', { freezeAfterMs: Number.POSITIVE_INFINITY });
   try {
     await sandbox.run('const spin = () => setImmediate(spin); spin()', { process: 'spin/1' });
@@ -155,7 +155,7 @@ test('a process that goes on after its run is not stopped when freezing is turne
   }
 });
 
-test('idle processes are ended, those that wait longest first, before they hold more memory than they may', async () => {
+test('idle processes are ended, least recently used first, before they exceed the memory limit', async () => {
   const sandbox = await openSandbox('none', { idleMemoryBytes: 200 * 1024 * 1024 });
   try {
     const code = `let n = 0; const held = Buffer.alloc(40e6, 1); export default { name: 'x', run() { this.$emit(++n) } }`;
@@ -169,7 +169,7 @@ test('idle processes are ended, those that wait longest first, before they hold 
   }
 });
 
-test('idle processes of an owner with many sources are ended before one that was used earlier, of another owner', async () => {
+test('idle processes of an owner with many sources are ended before an older one of another owner', async () => {
   const sandbox = await openSandbox('none', { idleMemoryBytes: 200 * 1024 * 1024 });
   try {
     const code = `let n = 0; const held = Buffer.alloc(40e6, 1); export default { name: 'x', run() { this.$emit(++n) } }`;

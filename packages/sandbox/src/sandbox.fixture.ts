@@ -15,9 +15,7 @@ import { findBubblewrap } from './tiers/bubblewrap.ts';
 import { findCompiler } from './tiers/compile-launcher.ts';
 import type { TierName } from './tiers/tier.ts';
 
-/** What the tests of this package stand on: real processes, in the tiers that this machine has. */
-
-/** Tiers that this machine has, by which their tests are named. The launcher needs root and a C compiler. */
+/** Tiers that this machine supports. The launcher needs root and a C compiler. */
 export const TIERS: readonly TierName[] = [
   ...(findBubblewrap() === undefined ? [] : (['bubblewrap'] as const)),
   ...(process.getuid?.() === 0 && findCompiler() !== undefined ? (['launcher'] as const) : []),
@@ -27,12 +25,12 @@ export const TIERS: readonly TierName[] = [
 /** Tiers in which the kernel isolates the code. */
 export const KERNEL_TIERS = TIERS.filter((tier) => tier !== 'none');
 
-/** The package manager of a test reaches the registry as that of the developer does. */
+/** Environment for the registry, from the developer's environment. */
 const environment = Object.fromEntries(
   Object.entries(process.env).filter((entry): entry is [string, string] => entry[1] !== undefined),
 );
 
-/** A host that remembers. */
+/** A host that records its calls. */
 export interface Recorder extends Host {
   emits: Emit[];
   faults: ThrownError[];
@@ -68,7 +66,7 @@ export type Outcome = Result & Recorder;
 export interface RunOptions {
   /** The event; default {}. */
   event?: unknown;
-  /** Default: a process of its own, used once. */
+  /** Default: a new process, used once. */
   process?: string;
   timeoutMs?: number;
   signal?: AbortSignal;
@@ -79,9 +77,9 @@ export interface RunOptions {
 
 export interface TestSandbox extends Sandbox, AsyncDisposable {
   dataDir: string;
-  /** Runs a whole module. */
+  /** Runs a module. */
   runModule(code: string, options?: RunOptions): Promise<Outcome>;
-  /** Runs these statements as the body of `run(event)`; a value that is returned is emitted. */
+  /** Runs these statements as the body of `run(event)`, and emits the returned value. */
   run(body: string, options?: RunOptions): Promise<Outcome>;
 }
 
@@ -103,9 +101,9 @@ export async function openSandbox(
     ...options,
   });
 
-  /** Code that was compiled before is called in the turn in which it is asked for, so that calls keep their order. */
+  /** Bundles by code. Compiled code is called synchronously, so that calls keep their order. */
   const compiled = new Map<string, Awaited<ReturnType<Packager['bundle']>>>();
-  /** So does code that is asked for several times while it is being compiled. */
+  /** Current compilations, shared so that calls keep their order. */
   const compiling = new Map<string, ReturnType<Packager['bundle']>>();
 
   function bundleOf(code: string): ReturnType<Packager['bundle']> {

@@ -13,7 +13,7 @@ describe.each(TIERS)('code in tier %s', (tier) => {
   });
   const run: TestSandbox['run'] = (body, options) => sandbox.run(body, options);
 
-  test('runs, and what it does reaches the host in its order', async () => {
+  test('runs, and its actions reach the host in order', async () => {
     const outcome = await sandbox.runModule(
       `export default { name: 'x', props: { db: '$.service.db' }, async run(event) {
         console.log('got', event.n); this.$emit({ n: event.n }, { id: 7, name: 'c' }); console.warn('done');
@@ -29,7 +29,7 @@ describe.each(TIERS)('code in tier %s', (tier) => {
     expect(outcome.durationMs).toBeGreaterThan(0);
   });
 
-  test('that throws gives the error with lines of its author', async () => {
+  test('that throws reports the error with the author’s line numbers', async () => {
     const outcome = await sandbox.runModule(`export default { name: 'x',
       run() {
         throw new TypeError('no');
@@ -39,12 +39,12 @@ describe.each(TIERS)('code in tier %s', (tier) => {
       reason: 'thrown',
       error: { name: 'TypeError', message: 'no' },
     });
-    if (outcome.ok) throw new Error('it did not fail');
+    if (outcome.ok) throw new Error('The run did not fail.');
     expect(outcome.error.stack).toContain('/app/component.js:3');
     expect(outcome.error.stack).not.toMatch(/wellspring-|child\.mjs/);
   });
 
-  test('that cannot be loaded, or is no component, says so', async () => {
+  test('that cannot be loaded, or is not a component, fails with reason load', async () => {
     expect(await sandbox.runModule(`throw new Error('at the top')`)).toMatchObject({
       reason: 'load',
       error: { message: 'at the top' },
@@ -52,7 +52,7 @@ describe.each(TIERS)('code in tier %s', (tier) => {
     expect(await sandbox.runModule(`export default 7`)).toMatchObject({ reason: 'load' });
   });
 
-  test('keeps its process and what it keeps in memory; another key gets a process of its own', async () => {
+  test('keeps its process and memory between runs; another key has another process', async () => {
     const code = `let n = 0; export default { name: 'x', run() { this.$emit(++n) } }`;
     const counts = [];
     for (const process of ['a/1', 'a/1', 'b/1', 'a/1'])
@@ -62,7 +62,7 @@ describe.each(TIERS)('code in tier %s', (tier) => {
     expect(values(await sandbox.runModule(code, { process: 'a/1' }))).toEqual([1]);
   });
 
-  test('finds nothing of the host in its environment', async () => {
+  test('has an environment that reveals nothing about the host', async () => {
     const [env] = values(await run('return process.env')) as Record<string, string>[];
     expect(Object.keys(env!).sort()).toEqual([
       'HOME',
@@ -76,7 +76,7 @@ describe.each(TIERS)('code in tier %s', (tier) => {
     expect(env!.PD_COMPONENT).toBe('dc_test');
   });
 
-  test('writes to its temporary directory, which nobody else sees, and nowhere else', async () => {
+  test('can write only to its temporary directory, which no other code sees', async () => {
     const write = `fs.writeFileSync(os.tmpdir() + '/left', 'x'); return fs.readdirSync(os.tmpdir())`;
     expect(values(await run(write))).toEqual([['left']]);
     expect(values(await run(write))).toEqual([['left']]);
@@ -108,7 +108,7 @@ describe.each(TIERS)('code in tier %s', (tier) => {
     expect(values(outcome)).toEqual([[]]);
   });
 
-  test('starts no process and no listener, and signals nobody', async () => {
+  test('can neither start processes or listeners nor send signals', async () => {
     const outcome = await run(`const { spawnSync } = await import('node:child_process');
       const done = [];
       const attempt = (name, act) => { try { if (act() !== false) done.push(name) } catch {} };
@@ -119,14 +119,14 @@ describe.each(TIERS)('code in tier %s', (tier) => {
     expect(values(outcome)).toEqual([[]]);
   });
 
-  test('asks for memory and processors without harm', async () => {
+  test('can read figures of memory and processors, which reveal nothing', async () => {
     const outcome = await run(
       `return [process.memoryUsage().rss > 0, os.totalmem() > 0, Array.isArray(os.cpus()), os.networkInterfaces()]`,
     );
     expect(values(outcome)).toEqual([[true, true, true, {}]]);
   });
 
-  describe('that goes beyond a limit', () => {
+  describe('that exceeds a limit', () => {
     const next = async () => {
       expect(values(await run('return "well"', { process: 'limits/1' }))).toEqual(['well']);
     };
@@ -158,7 +158,7 @@ describe.each(TIERS)('code in tier %s', (tier) => {
       expect(outcome.emits).toHaveLength(LIMITS.emits);
     });
 
-    test('of bytes in all is killed', async () => {
+    test('of total bytes is killed', async () => {
       const outcome = await sandbox.runModule(
         `export default { name: 'x', run() { for (let i = 0; i < 20; i++) this.$emit('x'.repeat(1e6)) } }`,
       );
@@ -172,7 +172,7 @@ describe.each(TIERS)('code in tier %s', (tier) => {
       expect(outcome).toMatchObject({ ok: false, reason: 'protocol' });
     });
 
-    test('of one event goes on without it', async () => {
+    test('of the size of an event continues without the event', async () => {
       const outcome = await sandbox.runModule(
         `export default { name: 'x', run() { this.$emit('x'.repeat(${LIMITS.emit})); this.$emit('ok') } }`,
       );
@@ -180,14 +180,14 @@ describe.each(TIERS)('code in tier %s', (tier) => {
       expect(values(outcome)).toEqual(['ok']);
     });
 
-    test('of log lines goes on without them', async () => {
+    test('of log lines continues without further lines', async () => {
       const outcome = await run(`for (let i = 0; i < 5000; i++) console.log(i); return 1`);
       expect(outcome.ok).toBe(true);
       expect(outcome.logs).toHaveLength(2000);
       expect(outcome.logs.at(-1)).toMatchObject({ level: 'warn', msg: expect.stringContaining('dropped') });
     });
 
-    test('of log text goes on without it', async () => {
+    test('of log text continues without further text', async () => {
       const outcome = await run(`for (let i = 0; i < 500; i++) console.log('x'.repeat(16_000)); return 1`);
       expect(values(outcome)).toEqual([1]);
       expect(outcome.logs.length).toBeLessThan(140);
@@ -195,7 +195,7 @@ describe.each(TIERS)('code in tier %s', (tier) => {
     });
   });
 
-  describe('that breaks out of its call', () => {
+  describe('that disturbs its process', () => {
     test.each([
       ['process.exit(0)', 'process.exit(0)', 'crash'],
       ['process.abort()', 'process.abort()', 'crash'],
@@ -210,12 +210,12 @@ describe.each(TIERS)('code in tier %s', (tier) => {
         `fs.writeSync(3, Buffer.from([3, 0, 0, 0, 99, 123, 125])); await new Promise(() => {})`,
         'protocol',
       ],
-    ])('by %s costs this call only', async (_name, body, reason) => {
+    ])('by %s fails only the current call', async (_name, body, reason) => {
       expect(await run(body, { process: 'out/1', timeoutMs: 10_000 })).toMatchObject({ ok: false, reason });
       expect(values(await run('return 1', { process: 'out/1' }))).toEqual([1]);
     });
 
-    test('by a lost rejection is told, and its process serves no other call', async () => {
+    test('by an unhandled rejection gets a fault, and its process is not reused', async () => {
       const code = `let n = 0; export default { name: 'x', async run(event) {
         this.$emit(++n);
         if (event.lose) { Promise.reject(new Error('lost')); await new Promise((r) => setTimeout(r, 1)); }
@@ -225,12 +225,12 @@ describe.each(TIERS)('code in tier %s', (tier) => {
       expect(values(await sandbox.runModule(code, { process: 'lost/1' }))).toEqual([1]);
     });
 
-    test('by talking on after its end is not heard in the next call', async () => {
+    test('by a log line after its end adds nothing to the next call', async () => {
       const outcome = await run(`setTimeout(() => console.log('late'), 0)`, { process: 'late/1' });
       expect(outcome.logs).toEqual([]);
     });
 
-    test('by talking without end after its end is ended', async () => {
+    test('by endless log lines after its end is killed', async () => {
       const code = `let n = 0; export default { name: 'x', run(event) {
         this.$emit(++n);
         if (event.flood) setInterval(() => { for (let i = 0; i < 100; i++) console.log('x'.repeat(10_000)) }, 1);
@@ -238,66 +238,6 @@ describe.each(TIERS)('code in tier %s', (tier) => {
       await sandbox.runModule(code, { process: 'endless/1', event: { flood: true } });
       const again = async () => values(await sandbox.runModule(code, { process: 'endless/1' }))[0];
       await eventually(async () => (await again()) === 1, { every: 50 });
-    });
-  });
-
-  describe('called ahead', () => {
-    const numbered = `export default { name: 'x', async run(event) {
-      if (event.die) process.exit(1);
-      await new Promise((resolve) => setTimeout(resolve, event.n % 2));
-      this.$emit(event.n);
-    } }`;
-    const call = (process: string, n: number, event: object = {}) =>
-      sandbox.runModule(numbered, { process, event: { n, ...event } });
-
-    test('runs in its order', async () => {
-      await call('ahead/1', 0);
-      const order: unknown[] = [];
-      await Promise.all(
-        Array.from({ length: 20 }, async (_, n) => {
-          order.push(...values(await call('ahead/1', n)));
-        }),
-      );
-      expect(order).toEqual(Array.from({ length: 20 }, (_, n) => n));
-    });
-
-    test('behind one that kills its process, runs all the same, once and in its order', async () => {
-      await call('ahead/2', 0);
-      const order: unknown[] = [];
-      const results = await Promise.all(
-        Array.from({ length: 20 }, async (_, n) => {
-          const outcome = await call('ahead/2', n, { die: n % 7 === 3 });
-          order.push(...values(outcome));
-          return outcome.ok;
-        }),
-      );
-      const dead = (n: number) => n % 7 === 3;
-      expect(results).toEqual(Array.from({ length: 20 }, (_, n) => !dead(n)));
-      expect(order).toEqual(Array.from({ length: 20 }, (_, n) => n).filter((n) => !dead(n)));
-    });
-
-    test('and given up, costs no call before it', async () => {
-      const code = `export default { name: 'x', run: (event) => new Promise((resolve) => setTimeout(resolve, event.ms)) }`;
-      await sandbox.runModule(code, { process: 'ahead/3', event: { ms: 0 } });
-      const giveUp = new AbortController();
-      const first = sandbox.runModule(code, { process: 'ahead/3', event: { ms: 100 } });
-      const second = sandbox.runModule(code, {
-        process: 'ahead/3',
-        event: { ms: 9000 },
-        signal: giveUp.signal,
-      });
-      await eventually(() => sandbox.executor.stats().busy === 1);
-      giveUp.abort();
-      expect(await first).toMatchObject({ ok: true });
-      expect(await second).toMatchObject({ ok: false, reason: 'aborted' });
-    });
-
-    test('is over at once when its source is deleted', async () => {
-      const code = `export default { name: 'x', run: () => new Promise(() => {}) }`;
-      const calls = [1, 2, 3].map(() => sandbox.runModule(code, { process: 'deleted/1' }));
-      await eventually(() => sandbox.executor.stats().busy === 1);
-      sandbox.executor.retire('deleted/', { atOnce: true });
-      for (const call of calls) expect(await call).toMatchObject({ ok: false, reason: 'aborted' });
     });
   });
 });

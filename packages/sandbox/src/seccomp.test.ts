@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { seccompFilter } from './seccomp.ts';
 import { ALLOWED, CLONE3, CONDITIONAL, FORK_CALLS, NEWEST_KNOWN } from './seccomp-calls.ts';
 
-/** What the kernel does with a filter: classic BPF over {nr, arch, ip, args}. */
+/** Evaluates a filter like the kernel: classic BPF over {nr, arch, ip, args}. */
 function judge(filter: Buffer, arch: number, number: number, args: number[] = []): number {
   const data = Buffer.alloc(64);
   data.writeUInt32LE(number >>> 0, 0);
@@ -58,7 +58,7 @@ const PROCESSORS = [
 describe.each(PROCESSORS)('the filter for $arch', ({ arch, audit, other, calls, denied }) => {
   const filter = seccompFilter(arch);
 
-  test('allows what Node does: files, memory, threads, unix sockets', () => {
+  test('allows calls of Node: files, memory, threads, unix sockets', () => {
     for (const number of [calls.read, calls.mmap, calls.futex, calls.connect, calls.openat])
       expect(judge(filter, audit, number)).toBe(ALLOW);
     expect(judge(filter, audit, calls.clone, [THREAD])).toBe(ALLOW);
@@ -69,7 +69,7 @@ describe.each(PROCESSORS)('the filter for $arch', ({ arch, audit, other, calls, 
     expect(judge(filter, audit, number)).toBe(EPERM);
   });
 
-  test('refuses new processes, and clone3, which would hide its flags', () => {
+  test('refuses new processes, and clone3, whose flags it cannot read', () => {
     expect(judge(filter, audit, calls.clone, [17])).toBe(EPERM);
     expect(judge(filter, audit, 435)).toBe(ENOSYS);
   });
@@ -78,7 +78,7 @@ describe.each(PROCESSORS)('the filter for $arch', ({ arch, audit, other, calls, 
     expect(judge(filter, audit, calls.socket, [family])).toBe(EAFNOSUPPORT);
   });
 
-  test('ends what calls the kernel in the way of another processor', () => {
+  test('kills a process that uses the calls of another processor', () => {
     expect(judge(filter, other, calls.read)).toBe(0x80000000);
   });
 });
@@ -92,7 +92,7 @@ describe.each(['x64', 'arm64'] as const)('the filter for %s', (arch) => {
     Object.entries(CONDITIONAL).map(([name, numbers]) => [numbers[column], name]),
   );
 
-  test('allows no call that is not in the list, whatever its arguments', () => {
+  test('allows only calls in the list, for any arguments', () => {
     fc.assert(
       fc.property(fc.nat(0x3fffffff), fc.array(fc.nat(), { maxLength: 6 }), (number, args) => {
         fc.pre(!conditional.has(number));
@@ -111,18 +111,18 @@ describe.each(['x64', 'arm64'] as const)('the filter for %s', (arch) => {
     }
   });
 
-  test('lists no number twice', () => {
+  test('contains each number once', () => {
     const numbers = [...Object.values(ALLOWED), ...Object.values(CONDITIONAL)].map((entry) => entry[column]);
     const given = numbers.filter((number) => number !== undefined);
     expect(new Set(given).size).toBe(given.length);
   });
 
-  test('looks at the arguments of the calls that are allowed with some of them', () => {
+  test('checks the arguments of conditional calls', () => {
     const of = (name: keyof typeof CONDITIONAL, ...args: number[]) =>
       judge(filter, audit, CONDITIONAL[name][column], args);
-    // A thread in a namespace of its own.
+    // A thread in a new namespace.
     expect(of('clone', THREAD | 0x10000000)).toBe(EPERM);
-    // A thread with a table of descriptors of its own: without CLONE_FILES.
+    // A thread with its own descriptor table: without CLONE_FILES.
     expect(of('clone', THREAD & ~0x400)).toBe(EPERM);
     // CLOSE_RANGE_CLOEXEC and CLOSE_RANGE_UNSHARE.
     expect(of('close_range', 3, 4, 4)).toBe(ALLOW);
@@ -161,22 +161,22 @@ describe.each(['x64', 'arm64'] as const)('the filters of the jail for %s', (arch
   test.each(['compile', 'install'] as const)('of %s allow new processes, without namespaces', (purpose) => {
     expect(call(purpose, 'clone', 17)).toBe(ALLOW);
     expect(call(purpose, 'clone', THREAD)).toBe(ALLOW);
-    // CLONE_VM | CLONE_VFORK | SIGCHLD; a thread with a table of descriptors of its own.
+    // CLONE_VM | CLONE_VFORK | SIGCHLD; a thread with its own descriptor table.
     expect(call(purpose, 'clone', 0x4111)).toBe(ALLOW);
     expect(call(purpose, 'clone', THREAD & ~0x400)).toBe(EPERM);
     for (const namespace of [0x02000000, 0x10000000, 0x20000000, 0x40000000])
       expect(call(purpose, 'clone', 17 | namespace)).toBe(EPERM);
-    // setsid and setpgid: the group of processes is ended as a whole.
+    // setsid and setpgid, since the process group is killed as a whole.
     for (const number of arch === 'x64' ? [112, 109] : [157, 154])
       expect(judge(seccompFilter(arch, purpose), audit, number)).toBe(EPERM);
   });
 
-  test('of the compiler allow no sockets of a network', () => {
+  test('of the compiler allow no network sockets', () => {
     expect(call('compile', 'socket', 1, 1)).toBe(ALLOW);
     for (const family of [2, 10, 16, 17, 43]) expect(call('compile', 'socket', family, 1)).toBe(EAFNOSUPPORT);
   });
 
-  test('of the package manager allow TCP connections, and no way around Landlock', () => {
+  test('of the package manager allow TCP connections, but do not let them bypass Landlock', () => {
     const CLOEXEC_NONBLOCK = 0x80800;
     expect(call('install', 'socket', 1, 1)).toBe(ALLOW);
     for (const protocol of [0, 6])
@@ -195,20 +195,20 @@ describe.each(['x64', 'arm64'] as const)('the filters of the jail for %s', (arch
     // TCP Fast Open connects without the check of connect().
     expect(call('install', 'sendto', 3, 0, 0, 0x4000)).toBe(ALLOW);
     expect(call('install', 'sendto', 3, 0, 0, 0x20000000)).toBe(EPERM);
-    // TCP_NODELAY, and TCP_ULP, which makes another socket of it.
+    // TCP_NODELAY, and TCP_ULP, which changes the kind of socket.
     expect(call('install', 'setsockopt', 3, 6, 1)).toBe(ALLOW);
     expect(call('install', 'setsockopt', 3, 6, 31)).toBe(EPERM);
     expect(call('install', 'setsockopt', 3, 1, 31)).toBe(ALLOW);
-    // sendmsg could open a connection, too; files under way in messages are counted nowhere.
+    // sendmsg could also open a connection, and files in transit are not counted.
     expect(judge(seccompFilter(arch, 'install'), audit, arch === 'x64' ? 46 : 211)).toBe(EPERM);
     for (const name of ['bind', 'listen', 'accept', 'accept4']) expect(call('install', name, 3)).toBe(EPERM);
   });
 });
 
-test('the calls of x32 do not go around the filter of x64', () => {
+test('the calls of x32 do not bypass the filter of x64', () => {
   expect(judge(seccompFilter('x64'), 0xc000003e, 0x40000000 + 57)).toBe(ENOSYS);
 });
 
-test('there is no filter for a processor that nobody wrote one for', () => {
+test('an unknown processor is an error', () => {
   expect(() => seccompFilter('riscv64')).toThrow('riscv64');
 });

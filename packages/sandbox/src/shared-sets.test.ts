@@ -11,7 +11,7 @@ function openSets() {
   return { sets, removed };
 }
 
-test('a directory is made once for all processes that use it', async () => {
+test('a directory is created once for all its users', async () => {
   const { sets } = openSets();
   expect(await Promise.all([sets.use('a', 'ms'), sets.use('b', 'ms')])).toEqual(['ms#0', 'ms#0']);
   sets.release('a');
@@ -19,7 +19,7 @@ test('a directory is made once for all processes that use it', async () => {
   expect(await sets.use('c', 'ms')).toBe('ms#0');
 });
 
-test('of the directories that no process uses, the least recently used are removed', async () => {
+test('the least recently used of the unused directories are removed', async () => {
   const { sets, removed } = openSets();
   await sets.use('lasting', 'kept');
   for (let n = 0; n < 200; n += 1) {
@@ -34,7 +34,7 @@ test('of the directories that no process uses, the least recently used are remov
   expect(await sets.use('anew', 'source-0')).toBe('source-0#201');
 });
 
-test('a directory that could not be made is made again', async () => {
+test('a directory is created again after a failure', async () => {
   let attempts = 0;
   const sets = createSharedSets(
     async () => {

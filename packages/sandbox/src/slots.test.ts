@@ -15,7 +15,7 @@ afterEach(async () => {
   for (const dir of dirs) await dir.remove();
 });
 
-test('the same relative data directory in two working directories: neither empties the other', () => {
+test('platforms with the same relative data directory in two working directories do not empty each other', () => {
   const [first, second] = dirs.map(({ path }) => {
     process.chdir(path);
     const slots = createSlots('.wellspring', undefined);
@@ -29,7 +29,7 @@ test('the same relative data directory in two working directories: neither empti
   expect(existsSync(first!.slot.app)).toBe(false);
 });
 
-test('what a crash left behind is gone at the next start on the same data', () => {
+test('leftovers of a crash are removed at the next start with the same data directory', () => {
   const left = createSlots(dirs[0]!.path, undefined).create();
   const next = createSlots(dirs[0]!.path, undefined);
   expect(existsSync(left.path)).toBe(false);

@@ -3,7 +3,7 @@ import { eventually } from '@wellspring/testing/eventually';
 import { createFairQueue } from './fair-queue.ts';
 import { createTurns } from './turns.ts';
 
-test('owners take turns, whatever the number of their items', () => {
+test('owners take turns, regardless of their number of items', () => {
   const queue = createFairQueue<string>();
   for (const item of ['a1', 'a2', 'a3', 'a4']) queue.push('a', item);
   queue.push('b', 'b1');
@@ -20,7 +20,7 @@ function workOf(name: string, units: number, done: string[]) {
   let left = units;
   return (deadline: number) => {
     while (performance.now() < deadline) {
-      // The whole slice.
+      // Uses the whole slice.
     }
     done.push(name);
     left -= 1;
@@ -28,7 +28,7 @@ function workOf(name: string, units: number, done: string[]) {
   };
 }
 
-test('work that is done at once is not delayed; long work lets others have their turn', async () => {
+test('short work is not delayed, and long work lets others take turns', async () => {
   const turns = createTurns();
   const done: string[] = [];
   expect(turns.run('b', () => false)).toBe(true);

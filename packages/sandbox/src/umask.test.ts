@@ -13,7 +13,7 @@ describe.each(TIERS)('with the umask of the platform, code in tier %s', (tier) =
     process.umask(umask);
   });
 
-  test('is read and run under its own user id', async () => {
+  test('is loaded and executed by its own user', async () => {
     const outcome = await sandbox.run(`fs.writeFileSync(os.tmpdir() + '/x', '1');
       return [typeof process.getuid(), fs.readFileSync(os.tmpdir() + '/x', 'utf8')]`);
     expect(values(outcome)).toEqual([['number', '1']]);

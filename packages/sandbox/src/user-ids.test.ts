@@ -1,24 +1,24 @@
 import { expect, test } from '@jest/globals';
 import { createUserIds, mappedRange } from './user-ids.ts';
 
-test('a user namespace that maps all ids gives those that nobody uses', () => {
+test('a user namespace that maps all ids gives the range that no system uses', () => {
   expect(mappedRange('         0          0 4294967295\n')).toEqual({
     first: 2_000_000_000,
     last: 2_147_483_646,
   });
 });
 
-test('one that maps 65,536 ids, as of a rootless container, gives a range of these', () => {
+test('a user namespace with 65,536 ids, as in a rootless container, gives a range of these', () => {
   const range = mappedRange('0 1000 1\n0 100000 65536\n');
   expect(range).toEqual({ first: 61_184, last: 65_519 });
 });
 
-test('one that maps too few gives none', () => {
+test('a user namespace that maps too few ids gives no range', () => {
   expect(mappedRange('0 1000 1\n')).toBeUndefined();
   expect(mappedRange('')).toBeUndefined();
 });
 
-test('an id is not given twice before it was released', () => {
+test('an id is not allocated again before it is released', () => {
   const ids = createUserIds()!;
   const given = Array.from({ length: 3000 }, () => ids.allocate());
   expect(new Set(given).size).toBe(3000);

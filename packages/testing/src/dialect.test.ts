@@ -2,13 +2,10 @@ import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 
-/** Its comments still have some of the patterns. */
-const SANDBOX = /^packages\/sandbox\//;
-
-/** Words that the glossary replaces, with their replacement; `exempt` selects files in which they may remain. */
-const DIALECT: [pattern: RegExp, replacement: string, exempt?: RegExp][] = [
-  [/(\/\*\*|\/\/) What /, 'a noun: "Result of a run", not "What a run gives"', SANDBOX],
-  [/\bwhatever\b/i, 'any', SANDBOX],
+/** Words that the glossary replaces, with their replacement. */
+const DIALECT: [pattern: RegExp, replacement: string][] = [
+  [/(\/\*\*|\/\/) What /, 'a noun: "Result of a run", not "What a run gives"'],
+  [/\bwhatever\b/i, 'any'],
   [/\bwhile there (is|are) (no|none)\b/i, 'without'],
   [/\bwhoever\b/i, 'name the subject'],
   [/\blanes?\b/i, 'ordering key, source state or per-webhook queue'],
@@ -44,10 +41,10 @@ const files = globSync(
 ).filter((path) => /\.\w+$|\/run$/.test(path) && !path.includes('node_modules'));
 
 /** `line: word (use …)` for each word of the dialect. */
-function findDialect(text: string, path = ''): string[] {
+function findDialect(text: string): string[] {
   return text.split('\n').flatMap((line, index) =>
-    DIALECT.flatMap(([pattern, replacement, exempt]) => {
-      const found = !exempt?.test(path) && pattern.exec(line)?.[0];
+    DIALECT.flatMap(([pattern, replacement]) => {
+      const found = pattern.exec(line)?.[0];
       return found ? [`${index + 1}: ${found} (use: ${replacement})`] : [];
     }),
   );
@@ -80,8 +77,6 @@ test('all files use the words of docs/glossary.md', () => {
   expect(files.length).toBeGreaterThan(500);
   const violations = files
     .filter((path) => !path.endsWith('dialect.test.ts'))
-    .flatMap((path) =>
-      findDialect(readFileSync(join(ROOT, path), 'utf8'), path).map((hit) => `${path}:${hit}`),
-    );
+    .flatMap((path) => findDialect(readFileSync(join(ROOT, path), 'utf8')).map((hit) => `${path}:${hit}`));
   expect(violations).toEqual([]);
 });

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { KERNEL_TIERS, openSandbox, type TestSandbox, values } from '../sandbox.fixture.ts';
 import { type Attempt, compileAddon, type NativeAddon, type Outcomes } from './native-addon.fixture.ts';
 
-/** Ways around what the platform counts and stops, by system calls that Node.js itself does not make. */
+/** System calls, unused by Node.js, that evade the accounting and stopping of the platform. */
 
 const [F_SETOWN, F_SETSIG, F_SETLEASE, F_NOTIFY] = [8, 10, 1024, 1026];
 const SIGCONT = 18;
@@ -25,7 +25,7 @@ const attempts: Attempt[] = [
   map('shared memory', MAP_SHARED | MAP_ANONYMOUS),
   map('huge pages', MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB),
   { name: 'descriptors of its own', steps: [['close_range', 4000, 4000, CLOSE_RANGE_UNSHARE]] },
-  // Without the other flags of a thread the kernel outside calls it invalid.
+  // Without the other flags of a thread the call is invalid outside of the sandbox.
   { name: 'a thread with descriptors of its own', steps: [['clone', CLONE_THREAD, 0, 0, 0, 0]] },
   { name: 'descriptors under way', steps: [['sendmsg', -1, 0, 0]] },
 ];
@@ -45,11 +45,11 @@ describe.each(KERNEL_TIERS)('in tier %s', (tier) => {
     await sandbox[Symbol.asyncDispose]();
   });
 
-  test('a native addon gets no memory, files or signals that the platform does not see', async () => {
+  test('a native addon cannot hide memory, files or signals from the platform', async () => {
     const outcome = await sandbox.run(addon.body, { event: addon.event(attempts) });
     const inside = values(outcome)[0] as Outcomes;
     expect(Object.entries(inside)).toEqual(attempts.map(({ name }) => [name, 'EPERM']));
-    // The control: outside, the kernel has no such objection.
+    // Positive control: outside of the sandbox the kernel allows these calls.
     const outside = addon.outside(attempts);
     expect(Object.entries(outside).filter(([, result]) => result === 'EPERM')).toEqual([]);
     expect(outside).toMatchObject({
@@ -59,7 +59,7 @@ describe.each(KERNEL_TIERS)('in tier %s', (tier) => {
     });
   });
 
-  test('/dev has nothing that gives memory or terminals', async () => {
+  test('/dev contains no device for memory or terminals', async () => {
     const outcome = await sandbox.run(
       `return ['zero', 'ptmx', 'pts', 'shm', 'tty'].filter((name) => fs.existsSync('/dev/' + name))`,
     );
@@ -67,7 +67,7 @@ describe.each(KERNEL_TIERS)('in tier %s', (tier) => {
   });
 
   test('page tables count as memory', async () => {
-    // Reading one byte of each 2 MB of a mapping costs a page table each, and no resident memory.
+    // Reading one byte per 2 MB of a mapping needs a page table each, and no resident memory.
     const outcome = await sandbox.run(
       `await (async () => { ${addon.body} })();
        const load = () => { const it = { exports: {} }; process.dlopen(it, os.tmpdir() + '/attack.node'); return it };
@@ -87,7 +87,7 @@ describe.each(KERNEL_TIERS)('in tier %s', (tier) => {
     expect(outcome).toMatchObject({ ok: false, reason: 'memory' });
   });
 
-  test('a process that crashes starts no program of the host for its core dump', async () => {
+  test('a crash starts no core dump program on the host', async () => {
     const outcome = await sandbox.run(
       'process.report.excludeNetwork = true; return process.report.getReport().userLimits.core_file_size_blocks',
     );

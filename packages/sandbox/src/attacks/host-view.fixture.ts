@@ -5,12 +5,10 @@ import { join } from 'node:path';
 import { descendants } from '../processes.fixture.ts';
 import { type TestSandbox, values } from '../sandbox.fixture.ts';
 
-/** What the host knows of code that runs: its directories and its process. */
-
-/** Paths of a slot on the host, in which a process lives. */
+/** Paths of the slot of a running process on the host. */
 export interface LiveSlot {
   path: string;
-  /** The file of its code. */
+  /** Path of the code. */
   code: string;
   egress: string;
   tmp: string;
@@ -20,12 +18,12 @@ const list = (directory: string): string[] => {
   try {
     return readdirSync(directory);
   } catch {
-    // It was removed meanwhile, or is no directory.
+    // It was removed, or is not a directory.
     return [];
   }
 };
 
-/** Starts a process with code that can be recognised, and finds its slot. */
+/** Starts a process with unique code, and finds its slot by it. */
 export async function liveSlot(sandbox: TestSandbox, name: string): Promise<LiveSlot> {
   const mark = randomUUID();
   const run = await sandbox.run(`return ${JSON.stringify(mark)}`, { process: name });
@@ -40,13 +38,13 @@ export async function liveSlot(sandbox: TestSandbox, name: string): Promise<Live
   throw new Error(`The slot of ${name} was not found.`);
 }
 
-/** Host id of the process below this one whose code has set this `process.title`. */
+/** Host id of the descendant process whose code has set this `process.title`. */
 export function pidOfTitle(title: string): number {
   const found = descendants(process.pid).find((pid) => {
     try {
       return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')[0] === title;
     } catch {
-      // It has ended.
+      // The process has ended.
       return false;
     }
   });
@@ -54,7 +52,7 @@ export function pidOfTitle(title: string): number {
   return found;
 }
 
-/** Ports of TCP on which somebody listens in the network namespace of a process. */
+/** TCP ports with a listener in the network namespace of a process. */
 export const portsListenedTo = (pid: number): number[] =>
   ['tcp', 'tcp6'].flatMap((protocol) =>
     readFileSync(`/proc/${pid}/net/${protocol}`, 'utf8')

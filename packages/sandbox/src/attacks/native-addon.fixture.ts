@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { findCompiler } from '../tiers/compile-launcher.ts';
 
-/** Attempts that a native addon makes by system calls, past everything that Node.js checks. */
+/** Attempts of a native addon by system calls, which bypass the checks of Node.js. */
 
 /** Numbers of system calls: [x64, arm64]. */
 const NUMBERS: Record<string, [x64: number, arm64: number | undefined]> = {
@@ -84,11 +84,11 @@ export interface Attempt {
    */
   steps: [call: string, ...args: Argument[]][];
   startProcess?: true;
-  /** Some kernels lack it: then there is no control. */
+  /** Some kernels do not support it, so there is no positive control. */
   optional?: true;
 }
 
-/** Runs the attempts, whose addon lies at `path`, and names what came of each: an error code or `done`. */
+/** Runs the attempts with the addon at `path`. Outcomes are error codes or `done`. */
 const EXECUTE = `
   const addon = { exports: {} };
   process.dlopen(addon, path);
@@ -110,7 +110,7 @@ const EXECUTE = `
 
 const arch = process.arch === 'arm64' ? 1 : 0;
 
-/** Numbers instead of names; attempts that this processor has no call for are left out. */
+/** Replaces names with numbers; omits attempts with calls that this processor lacks. */
 function resolve(attempts: readonly Attempt[]) {
   return attempts
     .map((attempt) => ({
@@ -123,10 +123,10 @@ function resolve(attempts: readonly Attempt[]) {
 export type Outcomes = Record<string, string>;
 
 export interface NativeAddon {
-  /** The body of a component's `run(event)`, and the event for these attempts. It gives Outcomes. */
+  /** The body of a component's `run(event)`, which returns Outcomes, and its event for these attempts. */
   body: string;
   event(attempts: readonly Attempt[]): unknown;
-  /** The same outside of any sandbox: the positive control. */
+  /** Positive control: runs the attempts outside of a sandbox. */
   outside(attempts: readonly Attempt[]): Outcomes;
   remove(): void;
 }
@@ -140,7 +140,7 @@ export function compileAddon(): NativeAddon {
   return {
     body: `const { attempts } = event;
       const path = os.tmpdir() + '/attack.node';
-      // One that is loaded must not be overwritten.
+      // An addon that is loaded must not be overwritten.
       fs.rmSync(path, { force: true });
       fs.writeFileSync(path, Buffer.from(event.addon, 'base64'));
       ${EXECUTE} return outcomes`,

@@ -22,7 +22,7 @@ describe.each(TIERS)('code in tier %s', (tier) => {
   });
 
   /**
-   * Makes the attack in the process of a source, which then waits forever, and looks at that process from the host.
+   * Makes the attack in the process of a source, which then waits forever, and checks its state from the host.
    * @param stops whether the kernel stops the process
    */
   async function attackItself(name: string, body: string, stops: boolean, event: unknown = null) {

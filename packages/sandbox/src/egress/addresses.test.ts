@@ -4,7 +4,7 @@ import { eventually } from '@wellspring/testing/eventually';
 import { openSandbox, type TestSandbox, TIERS, values } from '../sandbox.fixture.ts';
 import { echo, serve } from './relay.fixture.ts';
 
-/** Each as code may write it, with nothing else than public addresses allowed. */
+/** Addresses in several notations; only public addresses are allowed. */
 const REFUSED = [
   'localhost',
   '127.0.0.1',
@@ -46,7 +46,7 @@ describe.each(TIERS)('code in tier %s', (tier) => {
     await sandbox[Symbol.asyncDispose]();
   });
 
-  test('reaches no address that is not public, however it is written', async () => {
+  test('reaches no address that is not public, in any notation', async () => {
     await using canary = await serve(echo);
     const outcome = await sandbox.run(DIAL, { event: { hosts: REFUSED, port: canary.port } });
     expect(values(outcome)).toEqual([REFUSED.map(() => 'EACCES')]);
@@ -56,7 +56,7 @@ describe.each(TIERS)('code in tier %s', (tier) => {
     direct.destroy();
   });
 
-  test('reads in the error which setting would allow the address', async () => {
+  test('gets an error that names the setting which would allow the address', async () => {
     const outcome = await sandbox.run(`
       const viaNet = await new Promise((resolve) => net.connect(9, '127.0.0.1').on('error', resolve));
       const viaHttp = await new Promise((resolve) => http.get('http://localhost:8080').on('error', resolve));
@@ -76,7 +76,7 @@ describe.each(TIERS)('code in tier %s', (tier) => {
     expect(text).toContain('WELLSPRING_CODE_ALLOW_NETWORKS');
   });
 
-  test('reaches neither mail servers, nor unix sockets, nor UDP, and listens to nobody', async () => {
+  test('can neither use mail servers, unix sockets or UDP nor listen', async () => {
     const outcome = await sandbox.run(`
       const dgram = await import('node:dgram'); const dns = await import('node:dns');
       const codes = [];
@@ -92,7 +92,7 @@ describe.each(TIERS)('code in tier %s', (tier) => {
     expect(values(outcome)).toEqual([Array.from({ length: 8 }, () => 'EACCES')]);
   });
 
-  test('never reaches the platform, also where its network is allowed, but what is beside it', async () => {
+  test('never reaches the platform, but other servers in its allowed network', async () => {
     await using own = await serve(echo);
     await using broker = await serve(echo);
     await using other = await serve(echo);
@@ -129,7 +129,7 @@ describe.each(TIERS)('code in tier %s', (tier) => {
     }
   });
 
-  test('reaches the networks of its organization, from the next connection after they were allowed', async () => {
+  test('reaches the networks of its organization by the first connection after they were allowed', async () => {
     await using server = await serve(echo);
     const dial = async (owner: string, allowNetworks: string[]) =>
       values(
@@ -143,7 +143,7 @@ describe.each(TIERS)('code in tier %s', (tier) => {
     expect(await dial('o_1', ['127.0.0.0/8'])).toEqual(['connected']);
     expect(await dial('o_2', [])).toEqual(['EACCES']);
     expect(await dial('o_1', [])).toEqual(['EACCES']);
-    // Also while the code runs.
+    // Also during a run.
     const running = sandbox.run(
       `for (;;) {
          const said = await new Promise((resolve) => net.connect(event.port, '127.0.0.1', () => resolve('connected'))

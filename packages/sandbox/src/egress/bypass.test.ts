@@ -5,8 +5,8 @@ import { openSandbox, type TestSandbox, TIERS, values } from '../sandbox.fixture
 import { echo, serve, type TestServer } from './relay.fixture.ts';
 
 /**
- * Ways past the socket layer inside of the sandbox. They may succeed in that; they must not lead anywhere. `PORT` is
- * that of a server on the loopback of the host. Each says what it achieved.
+ * Ways to bypass the socket layer in the sandbox. A bypass may succeed, but must not reach anything. `PORT` is the port
+ * of a server on the loopback of the host. Each returns its outcome.
  */
 const BYPASSES: Record<string, string> = {
   'the prototype of TCP handles': `
@@ -98,7 +98,7 @@ const DIAL = `const dial = (options) => new Promise((resolve) => {
   catch ({ code, name }) { resolve(code ?? name) }
 });`;
 
-/** Tier none does not claim to hold against these. */
+/** Tier none does not resist these. */
 describe.each(TIERS.filter((tier) => tier !== 'none'))('the network is out of reach in tier %s', (tier) => {
   let sandbox: TestSandbox;
   let canary: TestServer;
@@ -116,14 +116,14 @@ describe.each(TIERS.filter((tier) => tier !== 'none'))('the network is out of re
       event: { socket: '/run/eg/../../etc/x' },
       timeoutMs: 10_000,
     });
-    // It ran to its end, or into the error that the sandbox answers it with.
+    // The attempt ended, or failed with an error of the sandbox.
     expect(outcome.ok ? 'ok' : outcome.reason).toMatch(/^(ok|thrown|crash)$/);
     const [said] = values(outcome);
     expect(['connected', 'listening', 'bound', 'resolved']).not.toContain(said);
     expect(canary.connections).toHaveLength(0);
   });
 
-  test('by a socket in place of the relay’s', async () => {
+  test('by replacing the socket of the relay', async () => {
     const outcome = await sandbox.run(`
       const said = [];
       for (const act of [() => fs.unlinkSync('/run/eg/s'), () => fs.writeFileSync('/run/eg/x', ''),
@@ -133,7 +133,7 @@ describe.each(TIERS.filter((tier) => tier !== 'none'))('the network is out of re
     expect(values(outcome)).toEqual([['refused', 'refused', 'refused', 'refused', 'refused']]);
   });
 
-  test('while the server is reached from outside', async () => {
+  test('while the server is reachable from outside (positive control)', async () => {
     const direct = connect(canary.port, '127.0.0.1');
     await eventually(() => canary.connections.length === 1);
     direct.destroy();

@@ -11,7 +11,7 @@ import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
 import { openSandbox, type TestSandbox, TIERS, values } from '../sandbox.fixture.ts';
 import { echo, serve, type TestServer } from './relay.fixture.ts';
 
-/** Servers on loopback, which the sandboxes of these tests may reach. */
+/** Servers on loopback, which these tests allow. */
 interface Servers {
   http: string;
   https: string;
@@ -108,7 +108,7 @@ describe.each(TIERS)('in tier %s', (tier) => {
     return values(outcome)[0];
   }
 
-  test('http, with and without an agent that keeps connections, with a body written before it connects', async () => {
+  test('http with and without keep-alive, and with a body written before it connects', async () => {
     expect(
       await run(`const send = (options) => new Promise((resolve, reject) => {
           const request = http.request(s.http + '/a', { method: 'POST', ...options }, (response) => {
@@ -123,7 +123,7 @@ describe.each(TIERS)('in tier %s', (tier) => {
     ).toEqual(['POST /a body', 'POST /a body', 'POST /a body']);
   });
 
-  test('https and fetch verify certificates, and reach the servers whose certificates hold', async () => {
+  test('https and fetch accept only valid certificates', async () => {
     expect(
       await run(`const get = (options) => new Promise((resolve) => {
           https.get(s.https + '/b', options, (r) => { let t = ''; r.on('data', (c) => t += c).on('end', () => resolve(t)) })
@@ -175,7 +175,7 @@ describe.each(TIERS)('in tier %s', (tier) => {
     });
   });
 
-  test('a large body both ways, intact', async () => {
+  test('a large body in both directions, unchanged', async () => {
     expect(
       await run(`const { createHash, randomBytes } = await import('node:crypto');
         const body = randomBytes(4_000_000);
@@ -188,7 +188,7 @@ describe.each(TIERS)('in tier %s', (tier) => {
     ).toBe(true);
   });
 
-  test('tls on a connection of its own, and on one that is connected already', async () => {
+  test('tls on a new and on an existing connection', async () => {
     expect(
       await run(`const talk = async (socket) => {
           await once(socket, 'secureConnect');
@@ -205,7 +205,7 @@ describe.each(TIERS)('in tier %s', (tier) => {
     ).toEqual([0, 1, 2].map((at) => ['hi', true, at < 2 ? true : expect.anything(), 'TLSv1.3']));
   });
 
-  test('time-outs, aborts, look-ups of the code, and errors', async () => {
+  test('timeouts, aborts, custom look-ups and errors', async () => {
     expect(
       await run(`const code = (socket) => new Promise((resolve) => socket.on('error', ({ code, name }) => resolve(code ?? name)));
         const refused = await code(net.connect(1, '127.0.0.1'));
@@ -245,7 +245,7 @@ describe.each(TIERS)('in tier %s', (tier) => {
     ]);
   });
 
-  test('a connection that the server resets is an error, not an end', async () => {
+  test('a reset by the server is an error, not an end', async () => {
     await using server = await serve((socket) => {
       socket.once('data', () => socket.write('half', () => setImmediate(() => socket.resetAndDestroy())));
     });

@@ -31,17 +31,17 @@ describe('a name', () => {
     's3.example.com',
     '1.1.1.1',
     '::1',
-  ])('%s is judged by its addresses', (host) => expect(target(host)).toBeUndefined());
+  ])('%s is checked by its addresses', (host) => expect(target(host)).toBeUndefined());
   test.each([
     'events.example.com',
     'EVENTS.Example.COM',
     'events.example.com.',
     'hooks.example.com',
     'a.b.hooks.example.com',
-  ])('%s is the platform’s, on every port', (host) => {
+  ])('%s belongs to the platform, on every port', (host) => {
     for (const port of [80, 443, 8443]) expect(target(host, port)).toBe('platform');
   });
-  test('of a server of the platform is refused with its port', () => {
+  test('of a server of the platform is refused for the port of the server', () => {
     expect(target('mongo.internal', 27017)).toBe('platform');
     expect(target('mongo.internal', 80)).toBeUndefined();
   });
@@ -58,7 +58,7 @@ describe('a name', () => {
     fc.assert(
       fc.property(fc.array(part, { minLength: 1, maxLength: 4 }), (parts) => {
         const host = parts.join('.');
-        // A complete address is judged as such.
+        // A complete address is checked as an address.
         if (target(host) === undefined) expect(createAddressGuard(['0.0.0.0/0'])(host)).toBe(true);
       }),
     );
@@ -81,7 +81,7 @@ describe('an address', () => {
     expect(refuseAddress('localhost', 80, rulesFor(['0.0.0.0/0'], none))).toBe('address');
   });
 
-  test('that is the platform’s is refused whatever is allowed, in every notation', () => {
+  test('of the platform is refused in every notation, even in an allowed network', () => {
     const hex = fc.constantFrom('::ffff:', '::FFFF:', '0:0:0:0:0:ffff:');
     fc.assert(
       fc.property(hex, fc.ipV4(), fc.nat(65_535), (prefix, address, port) => {
@@ -95,7 +95,7 @@ describe('an address', () => {
     );
   });
 
-  test('is never dialled when neither the guard nor the platform lets it, whatever it is', () => {
+  test('is dialled only if it is reachable and not of the platform', () => {
     fc.assert(
       fc.property(fc.oneof(fc.ipV4(), fc.ipV6()), (address) => {
         const isReachable = createAddressGuard([]);
@@ -123,7 +123,7 @@ describe('addresses of the platform', () => {
     return addresses;
   };
 
-  test('are those that its names and servers resolve to, with their ports', async () => {
+  test('are the addresses and ports of its names and servers', async () => {
     const { isPlatform } = await own();
     expect(isPlatform('203.0.113.7', 443)).toBe(true);
     expect(isPlatform('203.0.113.7', 8443)).toBe(false);
@@ -132,7 +132,7 @@ describe('addresses of the platform', () => {
     expect(isPlatform('10.0.0.9', 6379)).toBe(true);
     expect(isPlatform('10.0.0.9', 80)).toBe(false);
   });
-  test('include an object store only where it is private', async () => {
+  test('include an object store only if its address is private', async () => {
     const { isPlatform } = await own();
     expect(isPlatform('10.9.9.9', 443)).toBe(true);
     expect(isPlatform('52.1.1.1', 443)).toBe(false);
@@ -144,20 +144,20 @@ describe('addresses of the platform', () => {
       expect([3000, 3001, 3002].map((port) => isPlatform(address, port))).toEqual([true, true, false]);
     },
   );
-  test('include a server of this machine at each of its addresses', async () => {
+  test('include a server on this machine at each address of the machine', async () => {
     const endpoints = [{ host: '127.0.0.1', port: 5672 }];
     const { isPlatform } = await own({ names: [], listenerPorts: [], endpoints });
     expect(isPlatform('127.0.0.2', 5672)).toBe(true);
     expect(isPlatform('::1', 5672)).toBe(true);
   });
-  test('that do not resolve yet leave the others in force', async () => {
+  test('are in force even if other names do not resolve', async () => {
     const endpoints = [...PLATFORM.endpoints, { host: 'gone.internal', port: 1 }];
     const { isPlatform } = await own({ ...PLATFORM, endpoints });
     expect(isPlatform('10.0.0.5', 27017)).toBe(true);
   });
 });
 
-test('the text of a refusal names the setting that would allow the address', () => {
+test('a refusal names the setting that would allow the address', () => {
   expect(refusalText('address', { host: '::1', port: 80 })).toBe(
     'connect EACCES [::1]:80: ::1 is not a public address; WELLSPRING_CODE_ALLOW_NETWORKS, or code_allow_networks of the organization, names the private networks that code may reach',
   );

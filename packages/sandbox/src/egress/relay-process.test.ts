@@ -49,7 +49,7 @@ describe.each(TIERS)('the relay of tier %s', (tier) => {
   });
   const dial = async (process: string) => values(await sandbox.run(DIAL, { event: server.port, process }))[0];
 
-  test('is one process, of an unprivileged user with an empty environment', () => {
+  test('is one process of an unprivileged user, with an empty environment', () => {
     const [pid, ...others] = relays();
     expect(others).toEqual([]);
     if (process.getuid?.() === 0) expect(uidsOf(pid!)).toEqual([65_533, 65_533, 65_533, 65_533]);
@@ -58,7 +58,7 @@ describe.each(TIERS)('the relay of tier %s', (tier) => {
     ]);
   });
 
-  test('that dies is started again, for the processes that run, too', async () => {
+  test('is restarted if it ends, also for running processes', async () => {
     expect(await dial('restart/1')).toBe('hello');
     const [before] = relays();
     process.kill(before!, 'SIGKILL');
@@ -69,7 +69,7 @@ describe.each(TIERS)('the relay of tier %s', (tier) => {
     expect(lines.some(({ event }) => event === 'egress.relay_ended')).toBe(true);
   });
 
-  test('that dies resets connections: none of them seems to have ended', async () => {
+  test('resets connections if it ends, so that none seems complete', async () => {
     const running = sandbox.run(
       `const socket = net.connect(event, '127.0.0.1'); const said = [];
        await new Promise((resolve) => socket.on('connect', () => console.log('up')).on('end', () => said.push('end'))
@@ -84,7 +84,7 @@ describe.each(TIERS)('the relay of tier %s', (tier) => {
     expect(values(await running)).toEqual([['ECONNRESET']]);
   });
 
-  test('logs one line for each destination of a run, with its process and its bytes', async () => {
+  test('logs one line per destination of a run, with process and bytes', async () => {
     lines.length = 0;
     expect(await dial('logged/1')).toBe('hello');
     await eventually(() => lines.some(({ event }) => event === 'egress.destination'));
@@ -105,7 +105,7 @@ describe.each(TIERS)('the relay of tier %s', (tier) => {
     ]);
   });
 
-  test('counts connections that were made and those that were refused', async () => {
+  test('counts established and refused connections', async () => {
     const before = { ...counts };
     const grown = (name: string) => (counts[name] ?? 0) - (before[name] ?? 0);
     expect(await dial('counted/1')).toBe('hello');
@@ -115,7 +115,7 @@ describe.each(TIERS)('the relay of tier %s', (tier) => {
     await eventually(() => grown('wellspring_egress_connections_total') === 1);
   });
 
-  test('limits the bytes of a run, says so, and not those of the next run', async () => {
+  test('limits the bytes per run, and logs an exceeded limit', async () => {
     const much = `const socket = net.connect(event, '127.0.0.1'); socket.resume();
       socket.write(Buffer.alloc(3_000_000));
       return await new Promise((resolve) => socket.on('error', ({ code, message }) => resolve([code, message])))`;

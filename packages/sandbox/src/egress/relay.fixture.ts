@@ -1,5 +1,6 @@
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
+import { expect } from '@jest/globals';
 import { tempDir } from '@wellspring/testing/temp-dir';
 import type { EgressLimits } from './limits.ts';
 import type { Names } from './names.ts';
@@ -7,12 +8,12 @@ import type { PlatformAddresses } from './policy.ts';
 import { createRelay, type Relay, type Report } from './relay.ts';
 import { type Answer, createLineReader, encodePreamble, OPERATION, type Question } from './wire.ts';
 
-/** What the tests of the relay stand on: a relay in this process, and the sandbox's side of its protocol. */
+/** A relay in this process, and the sandbox's side of its protocol. */
 
 export const NO_PLATFORM: PlatformAddresses = { names: [], listenerPorts: [], endpoints: [] };
 
 export interface Client {
-  /** Opens a connection; the answer comes by `answerTo`. */
+  /** Opens a connection; see `answerTo` for its outcome. */
   connect(host: string, port: number): { id: number; socket: Socket; text: Promise<string> };
   ask(question: { lookup: string } | { resolve: string; type: string }): Promise<Answer>;
   answerTo(id: number): Promise<Answer>;
@@ -24,7 +25,7 @@ export interface TestRelay extends AsyncDisposable {
   relay: Relay;
   reports: Report[];
   path(slot: string): string;
-  /** Opens a slot, assigned to this owner unless that is `unassigned`, and the channel of one thread in it. */
+  /** Opens a slot, assigned to this owner except for `unassigned`, and the channel of one thread. */
   client(slot: string, owner?: string | null | 'unassigned'): Promise<Client>;
 }
 
@@ -126,7 +127,7 @@ export interface TestServer extends AsyncDisposable {
   server: Server;
 }
 
-/** A TCP server of this test on loopback. */
+/** A TCP server on loopback. */
 export async function serve(
   handle: (socket: Socket) => void,
   host = '127.0.0.1',
@@ -152,3 +153,11 @@ export async function serve(
 }
 
 export const echo = (socket: Socket): void => void socket.pipe(socket);
+
+/** Checks that the relay serves this sandbox. */
+export async function isServed(client: Client, port: number): Promise<void> {
+  const { id, socket, text } = client.connect('127.0.0.1', port);
+  expect(await client.answerTo(id)).toHaveProperty('connected');
+  socket.end('served');
+  expect(await text).toBe('served');
+}

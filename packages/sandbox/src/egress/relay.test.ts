@@ -8,7 +8,7 @@ import type { Found } from './wire.ts';
 const found = (...addresses: string[]): Found[] =>
   addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
 
-/** Name servers under the control of an attacker: what they say next. */
+/** Answers of name servers that an attacker controls. */
 const lyingNames = (answers: Record<string, Found[][]>): Names & { asked: string[] } => {
   const asked: string[] = [];
   return {
@@ -25,7 +25,7 @@ const lyingNames = (answers: Record<string, Found[][]>): Names & { asked: string
 };
 
 describe('a connection', () => {
-  test('passes bytes both ways, and the end of one direction leaves the other open', async () => {
+  test('passes bytes in both directions, and the end of one leaves the other open', async () => {
     await using server = await serve((socket) => {
       let heard = '';
       socket.on('data', (chunk) => {
@@ -44,7 +44,7 @@ describe('a connection', () => {
     expect(await text).toBe('heard hello');
   });
 
-  test('holds back a writer whose reader is slow', async () => {
+  test('applies back-pressure', async () => {
     let paused: Socket | undefined;
     await using server = await serve((socket) => {
       socket.pause();
@@ -56,7 +56,7 @@ describe('a connection', () => {
     await client.answerTo(id);
     const chunk = Buffer.alloc(256 * 1024);
     let written = 0;
-    // Far more than the buffers of the kernel and the relay hold.
+    // Much more than the buffers of the kernel and the relay.
     const total = 400 * chunk.length;
     let isHeldBack = false;
     socket.on('drain', () => {
@@ -82,7 +82,7 @@ describe('a connection', () => {
     await eventually(() => heard === written);
   });
 
-  test('that is reset on the network is told to be reset, after its bytes', async () => {
+  test('that is reset on the network reports the reset after its bytes', async () => {
     await using server = await serve((socket) => {
       socket.write('first', () => setImmediate(() => socket.resetAndDestroy()));
     });
@@ -95,7 +95,7 @@ describe('a connection', () => {
     expect(await text).toMatch(/^(first)?$/);
   });
 
-  test('whose sandbox goes away is closed on the network', async () => {
+  test('is closed on the network if its sandbox ends', async () => {
     await using server = await serve(() => {});
     await using relay = await openRelay();
     const client = await relay.client('a');
@@ -108,7 +108,7 @@ describe('a connection', () => {
     await ended;
   });
 
-  test('keeps its last bytes when the sandbox closes at once behind them', async () => {
+  test('delivers its last bytes if the sandbox closes immediately after them', async () => {
     let heard = '';
     await using server = await serve((socket) => {
       socket.on('data', (chunk) => {
@@ -125,7 +125,7 @@ describe('a connection', () => {
     await eventually(() => heard === 'QUIT');
   });
 
-  test('to nobody fails as in Node', async () => {
+  test('to a port without listener fails as in Node', async () => {
     const server = await serve(() => {});
     await server[Symbol.asyncDispose]();
     await using relay = await openRelay({
@@ -165,8 +165,8 @@ describe('a connection', () => {
   });
 });
 
-describe('names that lie', () => {
-  test('are resolved once: what was checked is what is dialled', async () => {
+describe('hostile names', () => {
+  test('are resolved once, so that only a checked address is dialled', async () => {
     await using first = await serve(echo, '127.0.0.3');
     await using canary = await serve(echo, '127.0.0.1', first.port);
     const rebinding = lyingNames({ 'rebind.example': [found('127.0.0.3'), found('127.0.0.1')] });
@@ -178,13 +178,13 @@ describe('names that lie', () => {
     const two = client.connect('rebind.example', first.port);
     expect(await client.answerTo(two.id)).toMatchObject({ failed: { code: 'EACCES' } });
     expect(canary.connections).toHaveLength(0);
-    // The canary sings when somebody does reach it.
+    // Positive control: the canary detects a connection.
     const direct = connect(canary.port, '127.0.0.1');
     await eventually(() => canary.connections.length === 1);
     direct.destroy();
   });
 
-  test('with public and private addresses lead to the public ones only', async () => {
+  test('with public and private addresses reach only the public ones', async () => {
     await using allowed = await serve(echo, '127.0.0.3');
     await using canary = await serve(echo, '127.0.0.1', allowed.port);
     const names = lyingNames({ 'mixed.example': [found('127.0.0.1', '::ffff:127.0.0.1', '127.0.0.3')] });
@@ -195,7 +195,7 @@ describe('names that lie', () => {
     expect(canary.connections).toHaveLength(0);
   });
 
-  test('do not tell private addresses to look-ups', async () => {
+  test('do not reveal private addresses in look-ups', async () => {
     const names = lyingNames({
       'inside.example': [found('10.1.2.3')],
       'mixed.example': [found('10.1.2.3', '1.1.1.1')],
@@ -211,7 +211,7 @@ describe('names that lie', () => {
 });
 
 describe('the platform', () => {
-  test('is refused by address and by name, though the networks are allowed, while others are reached', async () => {
+  test('is refused by address and by name even in allowed networks, and others are reached', async () => {
     await using listener = await serve(echo);
     await using broker = await serve(echo);
     await using other = await serve(echo);
@@ -260,7 +260,7 @@ describe('the platform', () => {
 });
 
 describe('networks of an organization', () => {
-  test('are reached by its sandboxes only, and change for those that run', async () => {
+  test('are reached only by its sandboxes, and changes apply to running ones', async () => {
     await using server = await serve(echo);
     await using relay = await openRelay({ allowNetworks: [] });
     const [one, two] = [await relay.client('one', 'o_1'), await relay.client('two', 'o_2')];
@@ -278,7 +278,7 @@ describe('networks of an organization', () => {
   });
 });
 
-test('a connection of a sandbox that belongs to nobody yet waits until it does', async () => {
+test('a connection of an unassigned sandbox waits for the assignment', async () => {
   await using server = await serve(echo);
   await using relay = await openRelay({ allowNetworks: [] });
   relay.relay.order({ type: 'owner', owner: 'o_1', networks: ['127.0.0.0/8'] });
@@ -288,7 +288,7 @@ test('a connection of a sandbox that belongs to nobody yet waits until it does',
   const answer = client.answerTo(id).finally(() => {
     isAnswered = true;
   });
-  // Another sandbox of the same relay is served meanwhile.
+  // Meanwhile another sandbox of the relay is served.
   const other = await relay.client('b', 'o_1');
   expect(await other.answerTo(other.connect('127.0.0.1', server.port).id)).toHaveProperty('connected');
   expect(isAnswered).toBe(false);

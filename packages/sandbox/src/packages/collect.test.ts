@@ -17,7 +17,7 @@ async function openData() {
     ...directory,
     bundles,
     packages,
-    /** Writes 1000 bytes that were used so many hours ago. */
+    /** Writes 1000 bytes that were last used some hours ago. */
     put(path: string, hoursAgo: number) {
       const [full, seconds] = [join(directory.path, path), (NOW - hoursAgo * HOUR_MS) / 1000];
       const isSet = path.includes('/sets/');
@@ -32,7 +32,7 @@ async function openData() {
   };
 }
 
-test('what was not used for long is removed, the rest stays', async () => {
+test('items that were not used for a long time are removed, others stay', async () => {
   await using data = await openData();
   data.put('bundles/old.mjs', 101);
   data.put('bundles/new.mjs', 99);
@@ -44,7 +44,7 @@ test('what was not used for long is removed, the rest stays', async () => {
   expect(data.left()).toEqual(['bundles/new.mjs', 'packages/sets/new', 'packages/tarballs/new.tgz']);
 });
 
-test('beyond the budget, the least recently used goes first, but nothing that was used lately', async () => {
+test('beyond the size limit, the least recently used items are removed, but no recently used ones', async () => {
   await using data = await openData();
   for (const hours of [20, 10, 30, 9]) data.put(`packages/sets/used-${hours}`, hours);
   for (const hours of [1, 2, 3, 4]) data.put(`packages/tarballs/used-${hours}.tgz`, hours);
@@ -56,7 +56,7 @@ test('beyond the budget, the least recently used goes first, but nothing that wa
   ]);
 });
 
-test('what interrupted installations left behind is removed', async () => {
+test('leftovers of interrupted installations are removed', async () => {
   await using data = await openData();
   data.put('packages/sets/a.part', 7);
   data.put('packages/sets/b.part', 1);
@@ -64,7 +64,7 @@ test('what interrupted installations left behind is removed', async () => {
   expect(data.left()).toEqual(['packages/sets/b.part']);
 });
 
-test('a bundle that was collected while it was known is written again', async () => {
+test('a bundle that was collected while cached is rewritten', async () => {
   await using data = await openData();
   let now = NOW;
   const packages = { provide: async () => undefined };
@@ -77,7 +77,7 @@ test('a bundle that was collected while it was known is written again', async ()
   expect((await materialise('id', bundle, 'u_test')).path).toBe(path);
   expect(existsSync(path)).toBe(true);
 
-  // Each use protects it for some time.
+  // Each use protects the bundle for some time.
   now += 90 * HOUR_MS;
   await materialise('id', bundle, 'u_test');
   now += 90 * HOUR_MS;

@@ -15,7 +15,7 @@ export interface CollectOptions {
 export interface CollectLimits {
   /** Items that were not used for this time are removed. */
   unusedMs: number;
-  /** Items that were used within this time are kept, whatever their size. */
+  /** Items that were used within this time are kept regardless of their size. */
   protectedMs: number;
   /** Beyond this size of a directory, its least recently used items are removed. */
   maxBytes: number;

@@ -22,7 +22,7 @@ describe.each(JAILS)('the compiler in jail %s', (name) => {
       ({ status, code, message }) => `${status} ${code}: ${message}`,
     );
 
-  test('refuses code that becomes a thousand times as long by its indentation', async () => {
+  test('refuses code whose indentation makes it a thousand times longer', async () => {
     const nested = (depth: number) => `${'if (a) { f();'.repeat(depth)}${'}'.repeat(depth)}`;
     expect(await refusal(nested(100))).toBe('compiled');
     expect(await refusal(nested(3000))).toBe(
@@ -31,7 +31,7 @@ describe.each(JAILS)('the compiler in jail %s', (name) => {
   }, 120_000);
 
   describe('files of the host', () => {
-    test('are not found by an import whose name is put together at run time', async () => {
+    test('are not found by an import whose name is computed at run time', async () => {
       await using directory = await tempDir();
       writeFileSync(join(directory.path, 'credentials.json'), '{"admin_key":"do not tell"}');
       const url = `https://example.com${directory.path}/source.mjs`;
@@ -52,7 +52,7 @@ describe.each(JAILS)('the compiler in jail %s', (name) => {
 
     test('are not read as source maps', async () => {
       await using directory = await tempDir();
-      // Opening it would block for ever.
+      // Opening it would block forever.
       const pipe = join(directory.path, 'pipe');
       execFileSync('mkfifo', [pipe]);
       for (const path of [pipe, pipe.slice(1), `file://${pipe}`]) {
@@ -64,9 +64,9 @@ describe.each(JAILS)('the compiler in jail %s', (name) => {
     });
   });
 
-  describe('code that no compiler can take', () => {
+  describe('code that exceeds any compiler', () => {
     test.each(['(', '[', 'a=>', '!'])(
-      'as %s a million times is refused, and costs nobody else anything',
+      '(%s a million times) is refused and does not affect others',
       async (nested) => {
         const bomb = refusal(`export default ${nested.repeat(1_000_000)}`);
         const others = Array.from({ length: 4 }, (_, n) =>
@@ -78,7 +78,7 @@ describe.each(JAILS)('the compiler in jail %s', (name) => {
       },
     );
 
-    test('is not what a long list, or code as deep as people and generators write it, is', async () => {
+    test('does not include long lists or code of ordinary depth', async () => {
       const code = `export default { name: "x", list: [${'{ a: [1, "b"] },'.repeat(20_000)}], deep: ${'['.repeat(500)}${']'.repeat(500)} }`;
       expect((await compile({ code })).format).toBe('esm');
     });

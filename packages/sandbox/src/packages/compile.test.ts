@@ -29,23 +29,23 @@ describe.each(STRONGEST_JAILS)('compilation in jail %s', (name) => {
         'interface A { a: string }\nexport default { name: "x" } satisfies { name: string }',
         'esm',
       ],
-    ])('%s is compiled to its own kind', async (_name, code, format) => {
+    ])('%s is compiled to its module format', async (_name, code, format) => {
       expect((await compile({ code })).format).toBe(format);
     });
 
-    test('that does not parse is refused with the place', async () => {
+    test('that does not parse is refused with the position', async () => {
       expect(await refusal('export default {\n  name: "x",\n  run() { if ( }\n}')).toMatch(
         /^400 invalid_component: .*line 3, column \d+/,
       );
     });
 
-    test('in TypeScript that does not parse names the place that TypeScript failed at', async () => {
+    test('in TypeScript that does not parse is refused with the position of the TypeScript error', async () => {
       expect(await refusal('interface A { a: string }\nconst b: A = ;\nexport default {}')).toMatch(/line 2/);
     });
   });
 
   describe('imports', () => {
-    test('of packages become aliases that say which version; builtins stay', async () => {
+    test('of packages become aliases of their version; builtins stay', async () => {
       const { code, packages } = await compile({
         code: `import axios from 'axios'; import old from 'lodash@4.17.20/get'; import { a } from '@scope/name@^1';
              import fs from 'fs'; import path from 'node:path'; export default { axios, old, a, fs, path }`,
@@ -60,14 +60,14 @@ describe.each(STRONGEST_JAILS)('compilation in jail %s', (name) => {
       expect(code).not.toContain('lodash@');
     });
 
-    test('of two versions of one package stand side by side', async () => {
+    test('of two versions of one package can be combined', async () => {
       const { packages } = await compile({
         code: `import a from 'ms@1'; import b from 'ms@2'; export default { a, b }`,
       });
       expect(Object.values(packages).map(({ version }) => version)).toEqual(['1', '2']);
     });
 
-    test('inside require() and import() count as well', async () => {
+    test('by require() and import() are resolved as well', async () => {
       const { packages } = await compile({
         code: `const a = require('ms@1'); module.exports = { name: 'x', run: () => import('axios') }`,
       });
@@ -99,7 +99,7 @@ describe.each(STRONGEST_JAILS)('compilation in jail %s', (name) => {
       }
     });
 
-    test('that are relative come from the modules of the origin, and from nowhere else', async () => {
+    test('that are relative resolve only to modules of the origin', async () => {
       const modules = {
         'https://example.com/a/lib.mjs': `import data from './data.json'; export const value = data.value + 1;`,
         'https://example.com/a/data.json': '{"value": 41}',
@@ -116,7 +116,7 @@ describe.each(STRONGEST_JAILS)('compilation in jail %s', (name) => {
       );
     });
 
-    test('of @pipedream/types need no package', async () => {
+    test('of @pipedream/types do not need a package', async () => {
       const { packages, code } = await compile({
         code: `import { defineSource } from '@pipedream/types'; export default defineSource({ name: 'x' })`,
       });

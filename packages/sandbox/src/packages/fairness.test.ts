@@ -8,7 +8,7 @@ import { chooseJail, STRONGEST_JAILS } from './jail.fixture.ts';
 import { openPackager } from './open-packager.ts';
 
 test.each(STRONGEST_JAILS)(
-  'one owner that compiles much large code delays nobody else, in jail %s',
+  'an owner that compiles much large code does not delay others, in jail %s',
   async (jail) => {
     await using directory = await tempDir();
     chmodSync(directory.path, 0o711);
@@ -33,7 +33,7 @@ test.each(STRONGEST_JAILS)(
         packager.bundle({ code }, { ownerId }).then(() => void order.push(ownerId));
       const attacks = Array.from({ length: 6 }, (_, n) => compile('attacker', `${large}\n// ${n}`));
       await compile('other', 'export default { name: "x" }');
-      // At most half of the permits are the attacker's, so at most those two compilations were ahead.
+      // The attacker has at most half of the permits, so at most two compilations were ahead.
       expect(order.filter((owner) => owner === 'attacker').length).toBeLessThanOrEqual(2);
       await Promise.all(attacks);
       expect(order).toHaveLength(7);

@@ -42,12 +42,12 @@ describe.each(JAILS)('a dependency that is not a package of the registry, in jai
     }
     expect(t.registry.requests.filter(({ path }) => path.endsWith('.tgz'))).toEqual([]);
     expect(t.packager.installed()).toEqual({});
-    // Positive control: what must not be reached answers, and the secret is there.
+    // Positive control: the server is reachable, and the secret exists.
     expect(t.canary.requests).toEqual([]);
     expect(await (await fetch(`http://${t.canary.host}/control`)).text()).toBe('canary');
     t.canary.requests.length = 0;
     expect(readFileSync(join(t.secrets.path, 'secret.key'), 'utf8')).toBe(SECRET);
-    // More than fifty installations.
+    // Timeout for more than fifty installations.
   }, 180_000);
 
   test('is refused below other packages, and behind an alias', async () => {
@@ -60,7 +60,7 @@ describe.each(JAILS)('a dependency that is not a package of the registry, in jai
     );
   });
 
-  test('is no fault of versions that do not have it', async () => {
+  test('does not affect versions without it', async () => {
     t.registry.publish('mixed', {
       '1.0.0': {},
       '2.0.0': { manifest: { dependencies: { bar: 'file:..' } } },

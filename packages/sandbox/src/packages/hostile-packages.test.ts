@@ -11,7 +11,7 @@ describe.each(JAILS)('a hostile registry or package, in jail %s,', (name) => {
 
   const bytes = (count: number) => Buffer.alloc(count, 'x');
 
-  test('cannot have a tarball fetched from another host, nor by a redirect to loopback', async () => {
+  test('cannot cause a fetch from another host or by a redirect to loopback', async () => {
     t.registry.publish('elsewhere', {
       '1.0.0': { dist: { tarball: `http://${t.canary.host}/elsewhere/-/elsewhere-1.0.0.tgz` } },
     });
@@ -31,7 +31,7 @@ describe.each(JAILS)('a hostile registry or package, in jail %s,', (name) => {
     expect(await t.packager.install('redirected-packument')).toMatch(
       /^400 invalid_component: .*not a public address/,
     );
-    // The path of a tarball at the npm registry is that at its mirror, never a reference to another host.
+    // The mirror uses the path of the npm registry, never a reference to another host.
     for (const [n, path] of [`http://${t.canary.host}/x.tgz`, `//${t.canary.host}/x.tgz`].entries()) {
       const tarball = `https://registry.npmjs.org/${path}`;
       t.registry.publish(`mirrored-${n}`, { '1.0.0': { dist: { tarball } } });
@@ -40,7 +40,7 @@ describe.each(JAILS)('a hostile registry or package, in jail %s,', (name) => {
     expect(t.canary.requests).toEqual([]);
     expect(await (await fetch(`http://${t.canary.host}/control`)).text()).toBe('canary');
     t.canary.requests.length = 0;
-    // Seven installations, each with versions that are tried again.
+    // Timeout for seven installations with retries.
   }, 120_000);
 
   test('gets the credentials of the operator only on its own host', async () => {
@@ -52,7 +52,7 @@ describe.each(JAILS)('a hostile registry or package, in jail %s,', (name) => {
     expect(JSON.stringify(t.packager.installed())).not.toContain(TOKEN);
   });
 
-  test('has to give an integrity, and the right one', async () => {
+  test('has to provide a valid integrity', async () => {
     t.registry.publish('no-integrity', { '1.0.0': { dist: { integrity: undefined } } });
     expect(await t.packager.install('no-integrity')).toBe(
       '400 invalid_component: No version of no-integrity can be used. Tried: 1.0.0 (the registry gives no valid integrity for its tarball).',
@@ -89,11 +89,11 @@ describe.each(JAILS)('a hostile registry or package, in jail %s,', (name) => {
     expect(JSON.stringify(installed)).not.toContain(SECRET);
     expect(JSON.stringify(installed)).not.toContain('root:');
     expect(existsSync(join(tmpdir(), mark))).toBe(false);
-    // Positive control: the secret is a file that can be linked to.
+    // Positive control: the secret can be linked to.
     expect(lstatSync(secret).isFile()).toBe(true);
   });
 
-  test('cannot have scripts run, or change the settings of the package manager', async () => {
+  test('cannot run scripts or change settings of the package manager', async () => {
     const mark = join(tmpdir(), `wellspring-script-${name}`);
     const script = `node -e "require('fs').writeFileSync('${mark}','')"; touch ${mark}`;
     const scripts = Object.fromEntries(
@@ -130,7 +130,7 @@ describe.each(JAILS)('a hostile registry or package, in jail %s,', (name) => {
     expect(t.canary.requests).toEqual([]);
   });
 
-  test('cannot answer with more than fits', async () => {
+  test('cannot exceed the size limits of answers', async () => {
     t.registry.publish('huge-tarball', { '1.0.0': {} });
     t.registry.answer('/huge-tarball/-/huge-tarball-1.0.0.tgz', (_, response) => {
       const chunk = bytes(1024 * 1024);
@@ -156,12 +156,12 @@ describe.each(JAILS)('a hostile registry or package, in jail %s,', (name) => {
     );
     t.registry.answer('/not-json', (_, response) => void response.end('<html>'));
     expect(await t.packager.install('not-json')).toMatch(/^(400|503) /);
-    // It still works for others.
+    // Others are not affected.
     t.registry.publish('after', { '1.0.0': {} });
     expect(await t.packager.install('after')).toMatchObject({ format: 'esm' });
   });
 
-  test('with thousands of tags for versions that do not exist is read once, not once for each tag', async () => {
+  test('with thousands of tags of missing versions is read in linear time', async () => {
     const one = { '1.0.0': {}, '1.0.1': {} };
     const numbers = Array.from({ length: 8000 }, (_, n) => n);
     const dist = { tarball: `${t.registry.url}tags/-/tags-1.0.0.tgz`, integrity: 'sha512-AAAA' };
@@ -180,7 +180,7 @@ describe.each(JAILS)('a hostile registry or package, in jail %s,', (name) => {
     );
   });
 
-  test('with thousands of versions that each ask for another range of itself is refused', async () => {
+  test('with thousands of versions that depend on different ranges of itself is refused', async () => {
     t.registry.publish(
       'self-dependent',
       Object.fromEntries(
@@ -195,7 +195,7 @@ describe.each(JAILS)('a hostile registry or package, in jail %s,', (name) => {
     );
   }, 120_000);
 
-  test('cannot unpack more than the jail holds', async () => {
+  test('cannot unpack more than the limit of the jail', async () => {
     const zeros = Buffer.alloc(300 * 1024 * 1024);
     t.registry.publish('bomb', {
       '1.0.0': {

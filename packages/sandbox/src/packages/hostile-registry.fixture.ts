@@ -7,20 +7,20 @@ import { openTestPackager, type TestPackager } from './packager.fixture.ts';
 import { type Canary, openCanary, openRegistry, type TestRegistry } from './registry.fixture.ts';
 
 export const SECRET = 'the key of the platform';
-/** The credentials of the operator for the registry. */
+/** Credentials of the operator for the registry. */
 export const TOKEN = 'token-of-the-operator';
 
-/** A packager whose registry is the attacker's, and what the attacker wants to reach. */
+/** A packager with a registry of the attacker, and targets of the attacker. */
 export interface HostileRegistry {
   registry: TestRegistry;
-  /** A server that nothing may be fetched from. */
+  /** A server that must not get requests. */
   canary: Canary;
-  /** A directory of the host that is a package, with SECRET in `secret.key`. */
+  /** A directory on the host: a package with SECRET in `secret.key`. */
   secrets: TempDir;
   packager: TestPackager;
 }
 
-/** Opens them for the tests of a describe block; the fields are set when the tests run. */
+/** Opens it for the tests of a describe block; the fields are set before the tests run. */
 export function useHostileRegistry(jail: (typeof JAILS)[number]): HostileRegistry {
   const t = {} as HostileRegistry;
   beforeAll(async () => {

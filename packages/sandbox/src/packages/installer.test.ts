@@ -4,7 +4,7 @@ import type { Jail } from './jail/jail.ts';
 import { JAILS, openJail } from './jail.fixture.ts';
 import type { UsageLimits } from './jailed/watch-usage.ts';
 
-/** The same jail with other limits that the program in it looks at. */
+/** The same jail with other limits for the program in it. */
 const limited = (jail: Jail, limits: UsageLimits): Jail => ({
   ...jail,
   spawn(program) {
@@ -13,7 +13,7 @@ const limited = (jail: Jail, limits: UsageLimits): Jail => ({
   },
 });
 
-// The launcher has limits of its own: see jail/launcher.test.ts.
+// The launcher enforces limits itself: see jail/launcher.test.ts.
 describe.each(JAILS.filter((name) => name !== 'launcher'))('the package manager in jail %s', (name) => {
   const manifest = JSON.stringify({ name: 'component', private: true });
   const resolve = (jail: Jail) =>
@@ -27,7 +27,7 @@ describe.each(JAILS.filter((name) => name !== 'launcher'))('the package manager 
   test.each([
     ['files and directories', { bytes: 1e9, inodes: 2 }],
     ['bytes', { bytes: 1, inodes: 1e6 }],
-  ])('fails when it leaves more %s than its directory may hold', async (_, limits) => {
+  ])('fails if its directory exceeds the limit of %s', async (_, limits) => {
     await using opened = await openJail(name);
     await expect(resolve(limited(opened.jail, limits))).rejects.toMatchObject({
       name: 'InstallFailed',

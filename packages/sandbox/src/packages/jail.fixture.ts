@@ -10,20 +10,20 @@ import { createJail } from './jail/create.ts';
 import type { Jail, JailOptions, JailPrograms, JailSource } from './jail/jail.ts';
 import { writeJailPrograms } from './jail/programs.ts';
 
-/** Kinds of jails that this machine has. */
+/** Kinds of jails that this machine supports. */
 export const JAILS: readonly Jail['name'][] = TIERS;
 
-/** Those of them that isolate, or the one that does not where there is no other. */
+/** The jails that isolate; if there are no such jails, the one that does not. */
 export const STRONGEST_JAILS: readonly Jail['name'][] = KERNEL_TIERS.length > 0 ? KERNEL_TIERS : JAILS;
 
-/** @param cache directory that keeps the compiled launcher */
+/** @param cache directory of the compiled launcher */
 export const chooseJail = (
   name: Jail['name'],
   cache: string,
   userIds: UserIds | undefined = createUserIds(),
 ): JailSource => jailFor(name, cache, userIds);
 
-/** A jail for tests, with what it needs in a directory of its own. */
+/** A jail for tests, with its files in a temporary directory. */
 export interface TestJail extends AsyncDisposable {
   jail: Jail;
   compiler: Compiler;
@@ -31,8 +31,8 @@ export interface TestJail extends AsyncDisposable {
 }
 
 /**
- * @param sources programs that run in the jail instead of the real ones
- * @param gatewayPort of what stands for the gateway on 127.0.0.1
+ * @param sources programs for the jail instead of the real ones
+ * @param gatewayPort port of the gateway's substitute on 127.0.0.1
  */
 export async function openJail(
   name: Jail['name'],

@@ -7,10 +7,10 @@ import { writeJailPrograms } from './jail/programs.ts';
 import { chooseJail } from './jail.fixture.ts';
 import { createPackagerClient, type PackagerClient, type PackagerClientOptions } from './packager-client.ts';
 
-/** The processes of a packager, without the rest of a platform. */
+/** The processes of a packager without a platform. */
 export interface TestClient extends AsyncDisposable {
   client: PackagerClient;
-  /** Holds a directory for each process. */
+  /** Parent of the directories of the processes. */
   work: string;
   /** Resolves and installs version 1.0.0 of this package. */
   settle(name: string): Promise<string | null>;

@@ -5,7 +5,7 @@ import { openClient } from './packager-client.fixture.ts';
 import { openRegistry } from './registry.fixture.ts';
 
 describe.each(JAILS)('the processes of a packager with jail %s', (jail) => {
-  test('a packument that fills the memory of a process fails its own installation, not the platform or others', async () => {
+  test('a packument that fills the memory of a process fails only its own installation', async () => {
     await using registry = await openRegistry();
     await using packager = await openClient(jail, registry.url, { heapMb: 160 });
     registry.publish('small', { '1.0.0': {} });
@@ -21,7 +21,7 @@ describe.each(JAILS)('the processes of a packager with jail %s', (jail) => {
     expect(await packager.settle('small')).toBe(before);
   });
 
-  test('an installation that does not end is ended at the deadline, and leaves no files behind', async () => {
+  test('an endless installation is killed at the deadline and leaves no files', async () => {
     await using registry = await openRegistry();
     await using packager = await openClient(jail, registry.url, { deadlineMs: 5_000 });
     registry.answer('/silent', () => {});

@@ -10,10 +10,10 @@ import { chooseJail } from './jail.fixture.ts';
 import type { Materialise } from './materialise.ts';
 import { openPackager } from './open-packager.ts';
 
-/** The packager of a platform, without its sandboxes. */
+/** The packager of a platform without sandboxes. */
 export interface TestPackager extends AsyncDisposable {
   dataDir: string;
-  /** Bundles code that imports these packages; gives the error as `status code: message`. */
+  /** Bundles code that imports these packages. @returns an error as `status code: message` */
   install(...specifiers: string[]): Promise<Bundle | string>;
   materialise: Materialise;
   /** Content of all installed files, by path below the set's node_modules. */

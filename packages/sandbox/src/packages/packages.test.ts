@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { openSandbox, type TestSandbox, TIERS, values } from '../sandbox.fixture.ts';
 
-/** Packages come from the registry of npm, as they do for users. */
+/** Uses packages of the npm registry. */
 describe.each(TIERS)('packages in tier %s', (tier) => {
   let sandbox: TestSandbox;
   beforeAll(async () => {
@@ -11,7 +11,7 @@ describe.each(TIERS)('packages in tier %s', (tier) => {
     await sandbox[Symbol.asyncDispose]();
   });
 
-  test('are there in the versions asked for, side by side, by import and by require', async () => {
+  test('are available in the requested versions, several per package, by import and require', async () => {
     const modern = await sandbox.runModule(
       `import old from 'ms@2.0.0'; import ms from 'ms'; import pick from 'lodash@4.17.20/pick.js';
        import { createRequire } from 'node:module';
@@ -28,7 +28,7 @@ describe.each(TIERS)('packages in tier %s', (tier) => {
   });
 
   if (tier !== 'none') {
-    test('with native addons work: what they are linked with is there', async () => {
+    test('with native addons find their shared libraries', async () => {
       const outcome = await sandbox.runModule(
         `import { crc32 } from '@node-rs/crc32@1.10.6'; import sharp from 'sharp@0.34.5';
          export default { name: 'x', async run() {
@@ -42,7 +42,7 @@ describe.each(TIERS)('packages in tier %s', (tier) => {
     });
   }
 
-  test('of other sources cannot be found', async () => {
+  test('of other sources are not visible', async () => {
     const outcome = await sandbox.runModule(
       `import fs from 'node:fs'; import path from 'node:path'; import ms from 'ms@2.0.0';
        import { createRequire } from 'node:module';
@@ -54,13 +54,13 @@ describe.each(TIERS)('packages in tier %s', (tier) => {
     );
     const [[used, listed, written]] = values(outcome) as [unknown[]];
     expect(used).toBe(1000);
-    // In tier launcher the packages are in the slot, below the root of the sandbox.
+    // In tier launcher the packages are in the slot, which is the root of the sandbox.
     if (tier === 'launcher') expect(listed).not.toContain('packages');
     else expect(String(listed)).toMatch(/EACCES|ERR_ACCESS_DENIED/);
     expect(String(written)).toMatch(/EACCES|EROFS|ERR_ACCESS_DENIED/);
   });
 
-  test('are installed again as the bundle says', async () => {
+  test('are reinstalled from the lockfile of the bundle', async () => {
     const { id, bundle } = await sandbox.packager.bundle(
       { code: `import ms from 'ms@^2.0.0'; export default { name: 'x', run() { this.$emit(ms('1s')) } }` },
       { ownerId: 'u_test' },
@@ -106,7 +106,7 @@ describe('packages that cannot be installed', () => {
     ],
     ['an unknown version', 'ms@99.0.0', 'ms@99.0.0'],
     ['an unknown tag', 'ms@no-such-tag', 'ms@no-such-tag'],
-  ])('by %s are named', async (_why, specifier, named) => {
+  ])('because of %s are named', async (_why, specifier, named) => {
     await expect(
       sandbox.packager.bundle(
         { code: `import x from '${specifier}'; export default { name: 'x', x }` },
@@ -119,7 +119,7 @@ describe('packages that cannot be installed', () => {
     });
   });
 
-  test('because the registry does not answer are not the fault of the code', async () => {
+  test('because the registry does not answer give a 503', async () => {
     await using cut = await openSandbox('none', {
       packageEnvironment: {
         npm_config_registry: 'http://127.0.0.1:9/',

@@ -4,11 +4,11 @@ import { expect, test } from '@jest/globals';
 import { tempDir } from '@wellspring/testing/temp-dir';
 import { receiveTree } from './receive-tree.ts';
 
-test('directories count as files do', async () => {
+test('directories count like files', async () => {
   await using directory = await tempDir();
   const tree = receiveTree(directory.path, 10);
   const receive = (path: string) => tree.header({ type: 'file', path, size: 0 });
-  // Four directories and two files; then one of each.
+  // Four directories and two files, then one of each.
   receive('a/b/c/d/file');
   receive('a/b/c/d/other');
   receive('e/file');
@@ -19,7 +19,7 @@ test('directories count as files do', async () => {
   expect(readdirSync(directory.path).sort()).toEqual(['a', 'e', 'f', 'file']);
 });
 
-test('a path leads nowhere but below the directory', async () => {
+test('a path cannot leave the directory', async () => {
   await using directory = await tempDir();
   const tree = receiveTree(join(directory.path));
   for (const path of ['../x', '/x', 'a/../../x', 'a//x', './x', 'x\0', `${'a/'.repeat(64)}x`])

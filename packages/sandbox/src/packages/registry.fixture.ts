@@ -4,13 +4,13 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { type TarEntry, tarball } from './tar.fixture.ts';
 
-/** A version of a package in the test's registry. */
+/** A version of a package in the registry of the test. */
 export interface TestVersion {
   /** Fields of the packument's version, and of package.json unless there is a `tarballManifest`. */
   manifest?: Record<string, unknown>;
-  /** package.json in the tarball, when it differs. */
+  /** package.json in the tarball, if it differs. */
   tarballManifest?: Record<string, unknown>;
-  /** Files beside package.json. Default: an index.js that exports the name and version. */
+  /** Other files. Default: an index.js that exports name and version. */
   files?: readonly TarEntry[];
   dist?: Record<string, unknown>;
   publishedAt?: string;
@@ -18,14 +18,14 @@ export interface TestVersion {
 
 export interface TestRegistry extends AsyncDisposable {
   url: string;
-  /** Paths that were requested. */
+  /** Requested paths. */
   requests: { path: string; authorization: string | undefined }[];
   publish(name: string, versions: Record<string, TestVersion>, more?: Record<string, unknown>): void;
-  /** Answers requests for this path in another way. */
+  /** Replaces the answer for this path. */
   answer(path: string, handler: (request: IncomingMessage, response: ServerResponse) => void): void;
 }
 
-/** A server that counts the requests it gets: none of the attacks may reach it. */
+/** A server that counts requests; no attack must reach it. */
 export interface Canary extends AsyncDisposable {
   host: string;
   requests: string[];

@@ -1,6 +1,6 @@
 import { gzipSync } from 'node:zlib';
 
-/** An entry of a tarball, as hostile as a test wants it. */
+/** An entry of a tarball. */
 export interface TarEntry {
   path: string;
   content?: string | Buffer;
@@ -24,7 +24,7 @@ function header({ path, type = '0', target = '' }: TarEntry, size: number): Buff
   block.write(target, 157, 100);
   block.write('ustar\0', 257);
   block.write('00', 263);
-  // Of /dev/null.
+  // Device number of /dev/null.
   block.write(octal(1, 8), 329);
   block.write(octal(3, 8), 337);
   block.write(
@@ -37,7 +37,7 @@ function header({ path, type = '0', target = '' }: TarEntry, size: number): Buff
   return block;
 }
 
-/** A tarball with these entries, in this order and with nothing checked. */
+/** A tarball with these entries, unchecked. */
 export function tarball(entries: readonly TarEntry[]): Buffer {
   const blocks = entries.flatMap((entry) => {
     const content = Buffer.from(entry.content ?? '');

@@ -6,7 +6,7 @@ import { openRegistry, type TestRegistry } from './registry.fixture.ts';
 const NOW = new Date().toISOString();
 
 describe.each(STRONGEST_JAILS)(
-  'a version that cannot be used gives way to the newest one that can, in jail %s,',
+  'an unusable version is replaced by the newest usable one, in jail %s,',
   (jail) => {
     let registry: TestRegistry;
     let packager: TestPackager;
@@ -27,7 +27,7 @@ describe.each(STRONGEST_JAILS)(
       return bundle.lockfile;
     };
 
-    test('when it is younger than the minimum release age', async () => {
+    test('if it is younger than the minimum release age', async () => {
       registry.publish('young', { '1.0.0': {}, '1.1.0': {}, '1.2.0': { publishedAt: NOW } });
       expect(await lockfileOf('young')).toContain('young@1.1.0');
       expect(await lockfileOf('young@^1.0.0')).toContain('young@1.1.0');
@@ -38,7 +38,7 @@ describe.each(STRONGEST_JAILS)(
       expect(await packager.install('young@1.2.0')).toMatch(/No version of young@1\.2\.0 can be used/);
     });
 
-    test('when its tarball is missing', async () => {
+    test('if its tarball is missing', async () => {
       registry.publish('incomplete', { '1.0.0': {}, '1.1.0': {}, '1.2.0': {} });
       for (const version of ['1.1.0', '1.2.0'])
         registry.answer(`/incomplete/-/incomplete-${version}.tgz`, (_, response) => {
@@ -50,7 +50,7 @@ describe.each(STRONGEST_JAILS)(
       );
     });
 
-    test('when a dependency does not exist, also below other packages', async () => {
+    test('if a direct or indirect dependency does not exist', async () => {
       registry.publish('broken', {
         '1.0.0': {},
         '1.1.0': { manifest: { dependencies: { 'does-not-exist': '1' } } },
@@ -66,7 +66,7 @@ describe.each(STRONGEST_JAILS)(
       );
     });
 
-    test('and where nothing else is wrong, the default age does not keep a young package out', async () => {
+    test('but young versions are used if only the default age excludes them', async () => {
       await using plain = await openTestPackager(jail, { npm_config_registry: registry.url });
       expect(await plain.install('young')).toMatchObject({
         lockfile: expect.stringContaining('young@1.1.0'),
@@ -76,7 +76,7 @@ describe.each(STRONGEST_JAILS)(
       });
     });
 
-    test('while names and versions that do not exist are named', async () => {
+    test('and missing names and versions are reported', async () => {
       expect(await packager.install('nobody-published-this')).toBe(
         '400 invalid_component: The package nobody-published-this was not found in the npm registry.',
       );
@@ -85,7 +85,7 @@ describe.each(STRONGEST_JAILS)(
       );
     });
 
-    test('import attributes in the syntax that Node.js refuses are rewritten, text that looks like them is not', async () => {
+    test('import attributes in obsolete syntax are rewritten, similar text is not', async () => {
       const old = `import data from './data.json' assert { type: 'json' };\nexport default data;\n`;
       const text = `export default "import x from './x.json' assert { type: 'json' }";\n`;
       registry.publish('attributes', {

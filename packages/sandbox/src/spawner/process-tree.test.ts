@@ -14,7 +14,7 @@ const ARGS = [
 ];
 
 (TIERS.includes('bubblewrap') ? test : test.skip)(
-  'a bubblewrap that is killed at any moment of its start leaves no process and closes its pipes',
+  'a bubblewrap that is killed at any time during its start leaves no process and closes its pipes',
   async () => {
     for (let start = 0; start < 100; start += 1) {
       const child = spawn('bwrap', ARGS, { detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
@@ -29,7 +29,7 @@ const ARGS = [
   },
 );
 
-test('a process is killed with its children and their children', async () => {
+test('a process is killed with its descendants', async () => {
   const child = spawn('sh', ['-c', 'sh -c "sleep 1000 & wait" & wait'], { stdio: 'ignore' });
   await eventually(() => descendants(child.pid!).length === 2);
   const tree = descendants(child.pid!);

@@ -41,20 +41,20 @@ const spawners = () =>
 const readAll = ({ stdout, stderr, frames }: SpawnedProcess) =>
   Promise.all([stdout, stderr, frames].map(text));
 
-/** Whatever it writes. */
+/** All data of a stream. */
 const ended = (started: SpawnedProcess) => {
   for (const stream of [started.stdout, started.stderr, started.frames]) stream.resume();
   return started.ended;
 };
 
-test('a process writes to three streams, from its first byte on, and its exit code is reported', async () => {
+test('all bytes of the three streams arrive, and the exit code is reported', async () => {
   const bytes = 'head -c 50000 /dev/zero | tr "\\0" x';
   const started = await spawner.spawn(shell(`${bytes}; ${bytes} >&2; ${bytes} >&3; exit 3`));
   expect(await readAll(started)).toEqual(Array(3).fill('x'.repeat(50_000)));
   expect(await started.ended).toMatchObject({ exitCode: 3, signal: null });
 });
 
-test('many processes start at the same time, each with its own streams', async () => {
+test('many processes start concurrently, each with its own streams', async () => {
   const starts = Array.from({ length: 20 }, async (_, number) => {
     const started = await spawner.spawn(shell(`echo ${number}; echo e${number} >&2; echo f${number} >&3`));
     return readAll(started);
@@ -80,7 +80,7 @@ test.each([
   await expect(spawner.spawn(shell('true', options))).rejects.toThrow(message);
 });
 
-test('a process is killed by the method of its command', async () => {
+test('a process is killed with the method of its command', async () => {
   const term = await spawner.spawn(shell('exec sleep 1000', { killMethod: 'SIGTERM' }));
   term.kill();
   expect(await ended(term)).toMatchObject({ signal: 'SIGTERM' });
@@ -116,7 +116,7 @@ test('a connection without the token is refused', async () => {
   expect(await readAll(started)).toEqual(['', '', 'mine\n']);
 });
 
-test('closing at any moment of a start leaves no process', async () => {
+test('closing at any time during a start leaves no process', async () => {
   for (let round = 0; round < 10; round += 1) {
     const one = createSpawner({
       program: `${directory.path}/spawner.mjs`,

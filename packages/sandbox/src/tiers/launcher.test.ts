@@ -49,7 +49,7 @@ onLauncher('the temporary directory of tier launcher', () => {
   ] as const;
 
   test.each(fill)(
-    'holds no more than %s',
+    'is limited to %s',
     async (_name, body) => {
       await using sandbox = await openSandbox('launcher');
       const outcome = await sandbox.run(body, { timeoutMs: 50_000 });
@@ -62,7 +62,7 @@ onLauncher('the temporary directory of tier launcher', () => {
     60_000,
   );
 
-  test('takes less than that, in files that come and go', async () => {
+  test('accepts less than the limit, in files that are created and removed', async () => {
     await using sandbox = await openSandbox('launcher');
     const outcome = await sandbox.run(`
       for (let i = 0; i < 3000; i++) fs.writeFileSync(os.tmpdir() + '/' + i, 'x');
@@ -72,7 +72,7 @@ onLauncher('the temporary directory of tier launcher', () => {
     expect(values(outcome)).toEqual([3000]);
   });
 
-  test('can be written by one call and read by the next one', async () => {
+  test('keeps files from one call to the next', async () => {
     await using sandbox = await openSandbox('launcher');
     const code = (body: string) => `const n = fs.existsSync(os.tmpdir() + '/x'); ${body} return n`;
     const body = code(`fs.writeFileSync(os.tmpdir() + '/x', 'x');`);
@@ -102,7 +102,7 @@ async function prepareUser() {
 }
 
 testWithCapabilities(
-  'a platform that is not root uses the launcher by its file capabilities: it signals and cleans up what it may not touch itself',
+  'a platform that is not root signals and cleans up by means of the launcher with file capabilities',
   async () => {
     const { data, temporary, options } = await prepareUser();
     platform = await startPlatform('launcher', data, options);
@@ -113,7 +113,7 @@ testWithCapabilities(
       expect(new Set(uidsOf(pid)).size).toBe(1);
       expect(uidsOf(pid)[0]).toBeGreaterThan(60_000);
     }
-    // What the platform sends to the launcher, which it may signal, reaches the code, which it may not.
+    // The platform may signal the launcher but not the code; the launcher forwards the signal.
     const codePid = sandboxed.find((pid) => state(pid) === 'R')!;
     const launcherPid = below.find((pid) => childrenOf(pid)?.includes(codePid))!;
     const asPlatform = (signal: string, pid: number) =>
@@ -140,14 +140,14 @@ testWithCapabilities(
 );
 
 testWithCapabilities(
-  'a platform that is not root starts again when launchers were killed and files of other users are left',
+  'a platform that is not root restarts after launchers were killed and left files of other users',
   async () => {
     const { data, launcher, temporary, options } = await prepareUser();
     platform = await startPlatform('launcher', data, options);
     const below = descendants(platform.pid!);
     const launchers = below.filter((pid) => childrenOf(pid)?.some(isSandboxed));
     expect(launchers.length).toBeGreaterThanOrEqual(2);
-    // The root of a jail of the packager, whose launcher was killed, too.
+    // Root of a jail of the packager whose launcher was also killed.
     const [work] = readdirSync(join(temporary, readdirSync(temporary)[0]!, 'shared/packager'), {
       withFileTypes: true,
     }).filter((entry) => entry.isDirectory());
@@ -157,7 +157,7 @@ testWithCapabilities(
     await chmod(join(jail, 'tmp'), 0o777);
     await chown(join(jail, 'tmp/project'), 2_000_000_123, 2_000_000_123);
     await chmod(join(jail, 'tmp/project'), 0o700);
-    // Stopped ones cannot clean up when the platform ends.
+    // Stopped launchers cannot clean up when the platform ends.
     for (const pid of launchers) process.kill(pid, 'SIGSTOP');
     platform.kill('SIGKILL');
     for (const pid of launchers) process.kill(pid, 'SIGKILL');
@@ -169,7 +169,7 @@ testWithCapabilities(
     const asUser = ['--reuid', String(USER), '--regid', String(USER), '--clear-groups'];
     expect(() => execFileSync('/usr/bin/setpriv', [...asUser, 'rm', join(left[0]!, 'tmp/a/b/c')])).toThrow();
 
-    // Without a launcher that may remove them, in another directory.
+    // Without a launcher that may remove the files, another directory is used.
     execFileSync(SETCAP!, ['-r', launcher]);
     platform = await startPlatform('none', data, options);
     expect(readdirSync(temporary).sort()).toEqual([base, expect.stringContaining(`${base}-`)]);

@@ -14,12 +14,12 @@ afterEach(async () => {
   await directory?.remove();
 });
 
-test.each(['bubblewrap', 'launcher'] as const)('this machine has %s, so that it is tested', (tier) => {
+test.each(['bubblewrap', 'launcher'] as const)('this machine supports %s', (tier) => {
   expect(TIERS).toContain(tier);
 });
 
 test.each(TIERS)(
-  'a platform that root installed where nobody else may enter runs code in tier %s, never as root',
+  'a platform in a directory that only root may enter runs code in tier %s, never as root',
   async (tier) => {
     directory = await tempDir();
     const node = join(directory.path, 'root', 'node');
@@ -29,7 +29,7 @@ test.each(TIERS)(
     platform = await startPlatform(tier, join(directory.path, 'data'), { node });
     expect(uidsOf(platform.pid!)).toEqual([0, 0, 0, 0]);
     const sandboxed = descendants(platform.pid!).filter(isSandboxed);
-    // The one that runs and those of the pool: each has a user of its own.
+    // The running process and those of the pool: each has a different user.
     expect(sandboxed.length).toBeGreaterThanOrEqual(2);
     const users = sandboxed.map((pid) => new Set(uidsOf(pid)));
     for (const ids of users) expect([...ids]).toEqual([expect.any(Number)]);

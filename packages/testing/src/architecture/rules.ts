@@ -185,7 +185,7 @@ export const globals: Rule = ({ files }) =>
       }),
     );
 
-export const MAX_LINES = 400;
+export const MAX_LINES = 300;
 export const MAX_MEDIAN_LINES = 120;
 
 const linesOf = ({ text }: SourceFile) => text.trimEnd().split('\n').length;

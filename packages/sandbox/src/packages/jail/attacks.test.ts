@@ -15,8 +15,8 @@ import { JAILED } from './binaries.ts';
 import type { JailProgram } from './jail.ts';
 
 /**
- * What a package manager or a compiler that a package has taken over tries, in its own process and in one that it
- * starts. Gives an error code, or what it got.
+ * Attempts of a package manager or compiler that a package has taken over, in its own process and in one that it
+ * starts. Outcomes are error codes or results.
  */
 const ATTACK = `
 import fs from 'node:fs'; import net from 'node:net'; import dgram from 'node:dgram';
@@ -53,7 +53,7 @@ if (process.argv[2] !== 'child' && process.argv[1]) {
 process.stdout.write(JSON.stringify(answer) + '\\n');
 `;
 
-/** Another jail that runs at the same time, and has a file of its own. */
+/** Another jail that runs at the same time and has its own file. */
 const VICTIM = `
 import fs from 'node:fs';
 fs.writeFileSync('mine', 'of the other jail');
@@ -77,7 +77,7 @@ describe.each(JAILS.filter((name) => name !== 'none'))('a program that was taken
       await using victims = await openJail(name, { [key]: VICTIM }, gatewayPort);
       await using opened = await openJail(name, { [key]: ATTACK }, gatewayPort);
       await using cleanup = new AsyncDisposableStack();
-      // Nothing but the jail keeps it from these: every user may read the files and connect to the sockets.
+      // Only the jail prevents access: every user may read the files and connect to the sockets.
       const data = join(directory.path, 'data');
       mkdirSync(data);
       writeFileSync(join(data, 'secret.key'), 'the key');
@@ -104,12 +104,12 @@ describe.each(JAILS.filter((name) => name !== 'none'))('a program that was taken
       const otherPids = [other.child.pid!, ...descendants(other.child.pid!)];
       const attacker = opened.jail.spawn(kind);
       cleanup.defer(() => attacker.end());
-      // Until then, its process may still be that of the launcher.
+      // Before that, its process may still execute the launcher.
       const own = await eventually(() => {
         const programs = descendants(attacker.child.pid!).filter(isProgram);
         return programs.length > 0 && programs;
       });
-      // Not as root, whatever the jail calls its user.
+      // The user on the host is not root, regardless of the user in the jail.
       for (const pid of own) expect(uidsOf(pid)).not.toContain(0);
       if (name === 'launcher') {
         const users = (pids: number[]) => new Set(pids.map((pid) => uidsOf(pid)[1]));
@@ -135,7 +135,7 @@ describe.each(JAILS.filter((name) => name !== 'none'))('a program that was taken
         expect(refused(answer.files!, /^ENOENT$/)).toBe(true);
         expect(answer).toMatchObject({ directory: 'ENOENT', written: 'ENOENT', groups: false });
         expect(answer.tcp).toMatch(/^(EAFNOSUPPORT|EACCES|ECONNREFUSED|ENETUNREACH)$/);
-        // The loopback of bubblewrap's jail takes datagrams for nobody.
+        // The loopback of bubblewrap's jail accepts datagrams without a receiver.
         if (name === 'launcher') expect(answer.udp).toBe('EAFNOSUPPORT');
         expect([answer.unix, answer.abstract]).toEqual([
           'ENOENT',
@@ -149,7 +149,7 @@ describe.each(JAILS.filter((name) => name !== 'none'))('a program that was taken
       }
       expect(datagrams).toEqual([]);
 
-      // Positive control: outside of the jail, the same program gets all of it.
+      // Positive control: outside of the jail, all attempts of the program succeed.
       const program = join(directory.path, 'attack.mjs');
       writeFileSync(program, ATTACK);
       const outside = spawn(process.execPath, [program], { stdio: ['pipe', 'pipe', 'inherit'] });

@@ -7,7 +7,7 @@ import { JAILS, openJail } from '../jail.fixture.ts';
 import { jsonLines } from '../jailed/lines.ts';
 import { openCanary } from '../registry.fixture.ts';
 
-/** Tells what a program in the jail sees. Its arguments come by stdin, as those of the real programs do. */
+/** Reports what a program in the jail sees. Its arguments arrive on stdin, like those of the real programs. */
 const PROBE = `
 import fs from 'node:fs'; import net from 'node:net'; import os from 'node:os';
 import { spawnSync } from 'node:child_process';
@@ -33,7 +33,7 @@ process.stdout.write(JSON.stringify({
 process.exit(0);
 `;
 
-/** What the kinds of jails differ in: namespaces hide what Landlock and seccomp refuse. */
+/** Differences of the jails: namespaces hide what Landlock and seccomp refuse. */
 const SEEN = {
   bubblewrap: {
     view: { writable: 'EROFS', parent: 'ESRCH', interfaces: 'lo', connected: 'ECONNREFUSED' },
@@ -46,7 +46,7 @@ const SEEN = {
 };
 
 describe.each(JAILS.filter((name) => name !== 'none'))('the jail %s', (name) => {
-  test('shows nothing of the host, and has no network', async () => {
+  test('reveals nothing about the host, and has no network', async () => {
     await using directory = await tempDir();
     await using canary = await openCanary();
     await using opened = await openJail(name, { compileNative: PROBE });
@@ -68,11 +68,11 @@ describe.each(JAILS.filter((name) => name !== 'none'))('the jail %s', (name) => 
     });
     const { root, uid } = value as { root: string; uid: number };
     expect(root).toMatch(SEEN[name].root);
-    // Of bubblewrap: nobody; of the launcher: one of its own.
+    // bubblewrap: nobody; launcher: a separate user.
     expect(name === 'bubblewrap' ? uid === 65534 : uid > 60_000).toBe(true);
     expect(canary.requests).toEqual([]);
 
-    // Positive control: outside of the jail, the same program finds what it looks for.
+    // Positive control: outside of the jail, the same program finds everything.
     const outside = execFileSync(process.execPath, ['--input-type=module', '-e', PROBE], { input: request });
     expect(JSON.parse(outside.toString())).toMatchObject({
       secret: 'the key',

@@ -8,7 +8,7 @@ import { JAILS, openJail } from '../jail.fixture.ts';
 import { jsonLines } from '../jailed/lines.ts';
 import { openCanary } from '../registry.fixture.ts';
 
-/** Runs these statements in place of the program that starts the package manager. */
+/** Runs these statements instead of the program that starts the package manager. */
 const program = (body: string) => `
 import fs from 'node:fs'; import net from 'node:net'; import dgram from 'node:dgram';
 import { spawn } from 'node:child_process';
@@ -34,13 +34,13 @@ process.exit(0);`);
 const LEAVE_BEHIND = program(`
 const endless = ['-e', 'for (;;);'];
 const child = spawn(process.execPath, endless, { stdio });
-// Asks for a group of processes of its own.
+// Tries to create a process group.
 const detached = spawn(process.execPath, endless, { stdio, detached: true });
 answer({ uid: process.getuid(), started: await Promise.all([child, detached].map((one) => one.pid > 0)) });
 process.exit(0);`);
 
 const FILL = program(`
-// By a process that the program has started, into a file without a name.
+// Written by a child process to a deleted file.
 const child = spawn(process.execPath, ['-e', \`
   const fs = require('node:fs'); const much = Buffer.alloc(64e6, 1);
   for (let n = 0; n < 12; n++) { const fd = fs.openSync('/tmp/x', 'w'); fs.unlinkSync('/tmp/x'); fs.writeSync(fd, much); }
@@ -68,7 +68,7 @@ const usesUser = (uid: number) =>
       return { ...jailed, [Symbol.asyncDispose]: () => opened[Symbol.asyncDispose]() };
     }
 
-    test('reaches the port of the gateway, and nothing else of the network', async () => {
+    test('reaches only the port of the gateway', async () => {
       await using gateway = await openCanary();
       await using other = await openCanary();
       const port = ({ host }: { host: string }) => Number(host.split(':')[1]);
@@ -87,7 +87,7 @@ const usesUser = (uid: number) =>
       expect(await (await fetch(`http://${other.host}/`)).text()).toBe('canary');
     });
 
-    test('starts nothing for a process that has ended', async () => {
+    test('refuses to start for a process that has ended', async () => {
       await using cache = await tempDir();
       const launcher = provideLauncher(cache.path);
       const run = (parent: number) =>
@@ -111,7 +111,7 @@ const usesUser = (uid: number) =>
       expect(run(process.pid)).toContain('not a seccomp filter');
     });
 
-    test('leaves no process behind when its program ends', async () => {
+    test('leaves no process after the end of its program', async () => {
       await using jail = await start(LEAVE_BEHIND);
       jail.child.stdin.end('{}');
       const { value } = await jsonLines(jail.child.stdout).next();
@@ -121,7 +121,7 @@ const usesUser = (uid: number) =>
       await jail.end();
     });
 
-    test('is ended when its processes hold more than its directory may hold', async () => {
+    test('is killed if files of its processes exceed the limit of its directory', async () => {
       await using jail = await start(FILL);
       jail.child.stdin.end('{}');
       await eventually(() => jail.child.exitCode !== null, { ms: 30_000 });

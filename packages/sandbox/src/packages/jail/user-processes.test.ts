@@ -12,7 +12,7 @@ const commandOf = (pid: number): string => readFileSync(`/proc/${pid}/cmdline`, 
 const having = (part: string): number[] => running().filter((pid) => commandOf(pid).includes(part));
 const isSandboxUser = (uid: number) => uid > 60_000 && uid !== 65_534;
 
-/** Remembers which ids were given, and which of them had a process when they were released. */
+/** Records allocated ids, and which of them had a process when they were released. */
 function recordUserIds() {
   const ids = createUserIds()!;
   const given: number[] = [];
@@ -38,12 +38,12 @@ function recordUserIds() {
     ['the processes of the packager', false],
     ['these, and their launchers,', true],
   ] as const)(
-    'belong to one program of one process, and are free again when %s were killed and no process has them',
+    'belong to one program, and are released after %s were killed and no process has them',
     async (_, killsLaunchers) => {
       await using registry = await openRegistry();
       const { userIds, given, released, inUse } = recordUserIds();
       await using packager = await openClient('launcher', registry.url, { userIds });
-      // Two package managers wait for an answer.
+      // Two package managers wait for answers of the registry.
       registry.answer('/silent', () => {});
       const failures = [packager.settle('silent'), packager.settle('silent')].map((settled) =>
         settled.catch((error: Error) => error.message),
@@ -57,7 +57,7 @@ function recordUserIds() {
       // Each process of the packager has a block of the same size.
       const block = given.length / 2;
       expect(users.map((uid) => Math.floor(given.indexOf(uid) / block)).sort()).toEqual([0, 1]);
-      // No user has processes of two jails: pnpm, the program that started it, and the launcher.
+      // Each user has only processes of one jail: pnpm, the program that started it, and the launcher.
       for (const uid of users) expect(running().filter((pid) => uidsOf(pid)[0] === uid)).toHaveLength(3);
 
       const left = running().filter((pid) => isSandboxUser(uidsOf(pid)[0]!));

@@ -6,7 +6,7 @@ import { holdsMoreThan, watchUsage } from './watch-usage.ts';
 
 const MUCH = { bytes: 1e9, inodes: 1e6 };
 
-test('files, directories and bytes at any depth are counted, and a file with two names once', async () => {
+test('files, directories and bytes at any depth are counted, the size of a file with two names once', async () => {
   await using directory = await tempDir();
   const below = (...path: string[]) => join(directory.path, ...path);
   mkdirSync(below('a/b/c'), { recursive: true });
@@ -19,7 +19,7 @@ test('files, directories and bytes at any depth are counted, and a file with two
   expect(await holdsMoreThan(directory.path, { ...MUCH, inodes: 4 })).toBe(true);
 });
 
-test('a tree that is too deep to look into is too large, one that was removed is not', async () => {
+test('a tree that is too deep to read counts as too large, a removed one does not', async () => {
   await using directory = await tempDir();
   const before = process.cwd();
   try {
@@ -36,7 +36,7 @@ test('a tree that is too deep to look into is too large, one that was removed is
   expect(await holdsMoreThan(directory.path, MUCH)).toBe(false);
 });
 
-test('a directory is watched until it holds too much, or until the end', async () => {
+test('a directory is watched until it exceeds the limits or watching is stopped', async () => {
   await using directory = await tempDir();
   const stop = new AbortController();
   const [small, large] = [1, 2].map((inodes) => watchUsage(directory.path, { ...MUCH, inodes }, stop.signal));

@@ -31,7 +31,7 @@ function exclude(packuments: readonly Packument[], missing: Dependencies = {}, m
   return excludeBroken(known, max);
 }
 
-test('versions that depend on what does not exist are excluded, with those that depend on them', () => {
+test('versions with missing dependencies are excluded, transitively', () => {
   const app = packumentOf('app', { '1.0.0': { left: '^1.0.0' }, '1.1.0': { left: '^2.0.0' } });
   const left = packumentOf(
     'left',
@@ -49,7 +49,7 @@ test('versions that depend on what does not exist are excluded, with those that 
   expect(exclude([app, left, right], { gone: 'was not found' })).toBe(0);
 });
 
-test('versions that depend on each other in a circle, or on packages that nobody has asked for, stay', () => {
+test('versions with circular dependencies or dependencies on unrequested packages stay', () => {
   const circle = packumentOf('circle', { '1.0.0': { circle: '2' }, '2.0.0': { circle: '1', unknown: '*' } });
   expect(exclude([circle])).toBe(0);
 });
@@ -65,7 +65,7 @@ const chain = (length: number, rangeOf: (next: number) => string) =>
     ),
   );
 
-test('each of 20,000 versions that depends on the next one is looked at once', () => {
+test('a chain of 20,000 dependent versions is checked in linear time', () => {
   expect(exclude([chain(20_000, (n) => `1.0.${n}`)], { gone: 'was not found' })).toBe(20_000);
 });
 
@@ -74,6 +74,6 @@ test('ranges beyond the limit of comparisons count as fulfilled', () => {
   const missing = { gone: 'was not found' };
   expect(exclude([chain(100, rangeOf)], missing)).toBe(100);
   expect(exclude([chain(100, rangeOf)], missing, 1000)).toBeLessThan(100);
-  // 20,000 ranges that each have to be compared with 20,000 versions.
+  // 20,000 ranges, each compared with 20,000 versions.
   expect(exclude([chain(20_000, rangeOf)], missing)).toBeLessThan(20_000);
 });

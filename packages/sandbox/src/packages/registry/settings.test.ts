@@ -6,7 +6,7 @@ import { readRegistrySettings } from './settings.ts';
 
 const none = { npm_config_userconfig: '/dev/null', npm_config_globalconfig: '/dev/null' };
 
-test('registries, scopes and credentials come from .npmrc, with variables of the environment', async () => {
+test('registries, scopes and credentials are read from .npmrc, with environment variables', async () => {
   await using home = await tempDir();
   writeFileSync(
     join(home.path, '.npmrc'),
@@ -44,7 +44,7 @@ test('credentials are not sent to another host or another path', () => {
   expect(settings.authorizationFor('https://packages.example.com.evil.example/acme/x')).toBeUndefined();
 });
 
-test('variables win over files, those of pnpm over those of npm', () => {
+test('variables override files, and variables of pnpm override those of npm', () => {
   const settings = readRegistrySettings({
     ...none,
     npm_config_registry: 'https://a.example.com',

@@ -1,0 +1,139 @@
+import { ALL, type AttackRow, KERNEL, TESTS } from './row.ts';
+
+const EGRESS = `${TESTS}/egress`;
+const FRAMES = `${TESTS}/hostile-frames.test.ts`;
+const PACKAGES = `${TESTS}/packages`;
+const RESOURCES = `${TESTS}/resources.test.ts`;
+
+/** Attacks on the interfaces of the platform: network, frames, packages, responses. */
+export const INTERFACE_ROWS: readonly AttackRow[] = [
+  {
+    id: '10a',
+    attempt:
+      'Go around the socket layer: patched prototypes and accessors, handles of net, dgram and dns, internal bindings',
+    expected: 'No connection; a listener on loopback hears nothing',
+    tiers: KERNEL,
+    shownBy: [`${EGRESS}/bypass.test.ts`],
+  },
+  {
+    id: '11',
+    attempt: 'Connect to metadata services, private, loopback and link-local addresses',
+    expected: 'EACCES, with the name of the setting',
+    tiers: ALL,
+    shownBy: [`${EGRESS}/addresses.test.ts`],
+  },
+  {
+    id: '12',
+    attempt:
+      'The same in other notations: 127.1, 2130706433, 0x7f.1, [::ffff:7f00:1], [64:ff9b::a9fe:a9fe], 0.0.0.0',
+    expected: 'EACCES',
+    tiers: ALL,
+    shownBy: [`${EGRESS}/addresses.test.ts`, `${EGRESS}/policy.test.ts`],
+  },
+  {
+    id: '13',
+    attempt: 'Names that resolve to another address the second time, or to public and private addresses',
+    expected: 'Only a checked address is dialled',
+    tiers: ALL,
+    shownBy: [`${EGRESS}/relay.test.ts`],
+  },
+  {
+    id: '14',
+    attempt:
+      "The platform's own listeners, names, broker and databases, also where an allow-list covers them",
+    expected: 'EACCES',
+    tiers: ALL,
+    shownBy: [`${EGRESS}/addresses.test.ts`, `${EGRESS}/policy.test.ts`],
+  },
+  {
+    id: '17',
+    attempt: 'Ten thousand connections, slow preambles, unlimited bytes, mail servers',
+    expected: 'An error that names the limit; other sandboxes keep their network',
+    tiers: ALL,
+    shownBy: ['relay-limits', 'hostile-sandbox', 'relay-process'].map((name) => `${EGRESS}/${name}.test.ts`),
+  },
+  {
+    id: '22',
+    attempt: 'Go on after the end of its run: timers, endless loops, emits, frames, memory',
+    expected: 'Stopped; late frames are dropped, too many of them end the process',
+    tiers: ALL,
+    shownBy: [RESOURCES, `${TESTS}/after-its-end.test.ts`],
+  },
+  {
+    id: '23',
+    attempt: 'Frames that are huge, incomplete, deeply nested or garbage; very many emits and log lines',
+    expected: 'The process is killed at the limit; the event loop of the platform goes on',
+    tiers: ALL,
+    shownBy: [FRAMES, `${TESTS}/frame-channel.test.ts`, `${TESTS}/frame-reader.test.ts`],
+  },
+  {
+    id: '24',
+    attempt: 'Forge frames: ends, sources of others, second responses, processor time',
+    expected: 'Nothing is gained: identity comes from the channel, figures from the kernel',
+    tiers: ALL,
+    shownBy: [FRAMES, RESOURCES],
+  },
+  {
+    id: '25',
+    attempt: 'Patched globals, getters and cycles in events, __proto__ keys',
+    expected: 'An error of its own run',
+    tiers: ALL,
+    shownBy: [`${TESTS}/sandbox.test.ts`, `${TESTS}/frame-schema.test.ts`],
+  },
+  {
+    id: '28',
+    attempt:
+      'Packages: file:, link:, git: and http: dependencies at any depth, foreign tarballs, scripts, settings',
+    expected: 'A 400 that names package and dependency; nothing is fetched, linked or run',
+    tiers: ALL,
+    shownBy: [`${PACKAGES}/foreign-dependencies.test.ts`, `${PACKAGES}/hostile-packages.test.ts`],
+  },
+  {
+    id: '28a',
+    attempt: 'Read files of the host while its code is compiled; code that no compiler can take',
+    expected: 'Refused; other owners compile on',
+    tiers: ALL,
+    shownBy: [`${PACKAGES}/compile-hostile.test.ts`, `${PACKAGES}/fairness.test.ts`],
+  },
+  {
+    id: '28b',
+    attempt:
+      'Take over the package manager or the compiler: read files of the platform or of other jails, connect to others than the gateway, signal processes, become root, leave processes behind, fill the disk',
+    expected: 'ENOENT, EACCES, EPERM or EAFNOSUPPORT; its user id is used again when no process has it',
+    tiers: KERNEL,
+    shownBy: [
+      `${PACKAGES}/jail/attacks.test.ts`,
+      `${PACKAGES}/jail/launcher.test.ts`,
+      `${PACKAGES}/jail/user-processes.test.ts`,
+    ],
+  },
+  {
+    id: '33',
+    attempt: 'Print or throw secret props; learn paths of the host from stacks',
+    expected: 'Masked; only paths of the sandbox',
+    tiers: ALL,
+    shownBy: ['services/runner/src/secrets.test.ts', `${TESTS}/sandbox.test.ts`],
+  },
+  {
+    id: '34',
+    attempt: 'Hold every run permit, hook, compiler or process start with runs that never end',
+    expected: 'Only the owner at its limit waits',
+    tiers: ALL,
+    shownBy: ['services/runner/src/run-permits.test.ts', `${TESTS}/pool.test.ts`],
+  },
+  {
+    id: '35',
+    attempt:
+      'Set headers for the origin of the API: cookies, HSTS, Clear-Site-Data, Alt-Svc, scripts in HTML',
+    expected: 'Dropped, with a warning in $logs; HTML is sandboxed',
+    tiers: ALL,
+    shownBy: ['services/runner/src/responses.test.ts', 'services/gateway/src/ingest.test.ts'],
+  },
+  {
+    id: '36',
+    attempt: 'Run as root of the host when the platform does',
+    expected: 'A user id of its own, or a refusal to start',
+    tiers: ALL,
+    shownBy: [`${TESTS}/tiers/users.test.ts`],
+  },
+];

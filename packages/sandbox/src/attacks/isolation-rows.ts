@@ -1,0 +1,205 @@
+import { ALL, type AttackRow, KERNEL, TESTS } from './row.ts';
+
+const JAVASCRIPT = `${TESTS}/attacks/javascript.test.ts`;
+const EXHAUSTION = `${TESTS}/attacks/exhaustion.test.ts`;
+const NATIVE = `${TESTS}/attacks/native.test.ts`;
+const RESOURCES = `${TESTS}/resources.test.ts`;
+
+/** Attacks on the isolation of the process. */
+export const ISOLATION_ROWS: readonly AttackRow[] = [
+  {
+    id: '1',
+    attempt: 'Read the environment, /proc/1/environ, /proc/self/environ, files of other processes in /proc',
+    expected: 'Seven harmless variables; ENOENT or EACCES',
+    tiers: ALL,
+    shownBy: [JAVASCRIPT],
+    atStart: true,
+  },
+  {
+    id: '2',
+    attempt:
+      'Read files of the host: /etc/shadow, /root, the data directory, the directories of other sandboxes',
+    expected: 'ENOENT or EACCES',
+    tiers: ALL,
+    shownBy: [JAVASCRIPT],
+    atStart: true,
+  },
+  {
+    id: '3',
+    attempt: 'Learn of files of the host: stat, ../../.., symbolic links in the temporary directory',
+    expected: 'ENOENT',
+    tiers: KERNEL,
+    shownBy: [JAVASCRIPT],
+    atStart: true,
+  },
+  {
+    id: '4',
+    attempt:
+      'Write its own code, the program of the children, the Node.js binary, the directory of its socket',
+    expected: 'EROFS, EACCES or EPERM',
+    tiers: ALL,
+    shownBy: [JAVASCRIPT],
+    atStart: true,
+  },
+  {
+    id: '5',
+    attempt: 'Start a process: spawn, exec, fork, cluster',
+    expected: 'An error; no process',
+    tiers: ALL,
+    shownBy: [JAVASCRIPT],
+    atStart: true,
+  },
+  {
+    id: '6',
+    attempt: 'Replace itself by another Node.js without its flags: process.execve',
+    expected: 'It stays in the sandbox; the call fails',
+    tiers: KERNEL,
+    shownBy: [JAVASCRIPT],
+  },
+  {
+    id: '7',
+    attempt: 'Native: unshare, setns, mount, pivot_root, chroot, open_by_handle_at, fsopen, move_mount',
+    expected: 'EPERM',
+    tiers: KERNEL,
+    shownBy: [NATIVE],
+    atStart: true,
+  },
+  {
+    id: '8',
+    attempt: 'Native: ptrace, process_vm_readv, pidfd_open, signals to processes of the host',
+    expected: 'EPERM or ESRCH',
+    tiers: KERNEL,
+    shownBy: [NATIVE],
+    atStart: true,
+  },
+  {
+    id: '9',
+    attempt:
+      'Native: bpf, perf_event_open, userfaultfd, io_uring, keyrings, kernel modules, kexec, personality, memfd_create',
+    expected: 'EPERM',
+    tiers: KERNEL,
+    shownBy: [NATIVE],
+  },
+  {
+    id: '9a',
+    attempt: 'Native: sockets of the families ALG, VSOCK, PACKET, NETLINK',
+    expected: 'EAFNOSUPPORT',
+    tiers: KERNEL,
+    shownBy: [NATIVE],
+  },
+  {
+    id: '9b',
+    attempt: 'Native: raw fork, vfork, clone, clone3, execveat',
+    expected: 'EPERM or ENOSYS',
+    tiers: KERNEL,
+    shownBy: [NATIVE],
+  },
+  {
+    id: '9c',
+    attempt:
+      'Native: raise its own limits, priority or capabilities, outlive the platform (prctl), type into a terminal',
+    expected: 'EPERM',
+    tiers: KERNEL,
+    shownBy: [NATIVE],
+  },
+  {
+    id: '10',
+    attempt: 'Native: TCP and UDP sockets, of IPv4 and IPv6, to anything, loopback too',
+    expected: 'EAFNOSUPPORT',
+    tiers: KERNEL,
+    shownBy: [NATIVE],
+    atStart: true,
+  },
+  {
+    id: '15',
+    attempt: 'Connect to unix sockets of the host, by a path that everybody may write or by an abstract name',
+    expected: 'ENOENT, EPERM or ECONNREFUSED',
+    tiers: KERNEL,
+    shownBy: [NATIVE],
+  },
+  {
+    id: '16',
+    attempt: 'Change, remove or replace the socket of its own network relay',
+    expected: 'EROFS, EACCES or EPERM',
+    tiers: KERNEL,
+    shownBy: [NATIVE],
+  },
+  {
+    id: '18',
+    attempt: 'Never end: for (;;), a slow regular expression, Atomics.wait, a promise that never settles',
+    expected: 'Killed at the deadline; the next call works',
+    tiers: ALL,
+    shownBy: [EXHAUSTION],
+  },
+  {
+    id: '19',
+    attempt: 'Take memory: heap, buffers, shared buffers, WebAssembly, strings',
+    expected: 'Only its own process ends or gets a RangeError',
+    tiers: ALL,
+    shownBy: [EXHAUSTION],
+  },
+  {
+    id: '20',
+    attempt: 'Open descriptors or start threads without end',
+    expected: 'EMFILE; no thread beyond the limit starts',
+    tiers: KERNEL,
+    shownBy: [EXHAUSTION],
+  },
+  {
+    id: '21',
+    attempt: 'Fill the temporary directory with bytes or files, also with deleted or unreadable ones',
+    expected: 'ENOSPC, or the process is killed',
+    tiers: KERNEL,
+    shownBy: [RESOURCES, `${TESTS}/tiers/launcher.test.ts`],
+  },
+  {
+    id: '21a',
+    attempt:
+      'Native: hide memory, open files or signals from the figures of the kernel (shared mappings, descriptor tables, F_SETSIG)',
+    expected: 'EPERM',
+    tiers: KERNEL,
+    shownBy: [`${TESTS}/attacks/hidden-resources.test.ts`],
+  },
+  {
+    id: '26',
+    attempt: 'End itself: exit, abort, closing its descriptors, an uncaught error',
+    expected: 'One call fails; the next one has a new process',
+    tiers: ALL,
+    shownBy: [EXHAUSTION],
+  },
+  {
+    id: '26a',
+    attempt: 'Stop itself: SIGSTOP or SIGTSTP, from a thread, or native to one thread',
+    expected: 'Killed at the deadline, or EPERM; the next call works',
+    tiers: ALL,
+    shownBy: [`${TESTS}/attacks/stopped.test.ts`],
+  },
+  {
+    id: '27',
+    attempt: 'Leave globals or files for another source',
+    expected: 'The other one finds nothing',
+    tiers: ALL,
+    shownBy: [JAVASCRIPT],
+  },
+  {
+    id: '30',
+    attempt: 'Open the inspector, by inspector.open or SIGUSR1',
+    expected: 'Nothing listens',
+    tiers: ALL,
+    shownBy: [JAVASCRIPT],
+  },
+  {
+    id: '31',
+    attempt: 'Go on when the platform was killed',
+    expected: 'The kernel ends it',
+    tiers: ALL,
+    shownBy: [`${TESTS}/orphans.test.ts`],
+  },
+  {
+    id: '32',
+    attempt: 'Share memory or messages with others: System V, POSIX queues, /dev/shm',
+    expected: 'EPERM or ENOENT',
+    tiers: KERNEL,
+    shownBy: [NATIVE],
+  },
+];
