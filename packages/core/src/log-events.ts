@@ -1,6 +1,8 @@
 /** Every event that is logged, with its meaning: what operators may rely on. docs/operations.md lists them. */
 export const LOG_EVENTS = {
   'call.failed': 'A call of one service to another threw an unexpected error.',
+  'config.unknown_variable':
+    'A variable begins with WELLSPRING_ and is not one of the platform; it is ignored.',
   'data_directory.foreign_owner': 'The data directory belongs to another user.',
   'delivery.attempt_failed':
     'The result of an attempt could not be stored; the delivery is attempted once more.',

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { SERVICES } from '@wellspring/contract/endpoint';
-import { ConfigError, configTable, printConfig, readConfig } from './config.ts';
+import { ConfigError, configTable, printConfig, readConfig, unknownVariables } from './config.ts';
 
 const read = (env: Record<string, string> = {}, services: string[] = []) =>
   readConfig({ env, services, isTerminal: false });
@@ -177,4 +177,13 @@ test('the printed configuration names every variable and shows no secret', () =>
   expect(text.split('\n').map((line) => line.split('=')[0])).toEqual(configTable.map(({ name }) => name));
   expect(text).toContain('WELLSPRING_PORT=3000');
   expect(text).not.toContain('a-very-secret-key');
+});
+
+test('unknown variables are named with the nearest known one', () => {
+  expect(
+    unknownVariables({ WELLSPRING_PORT: '1', PATH: '/', WELLSPRING_ADMIN_PROT: '2', WELLSPRING_XYZ: '' }),
+  ).toEqual([
+    'WELLSPRING_ADMIN_PROT is not a variable of Wellspring; did you mean WELLSPRING_ADMIN_PORT?',
+    'WELLSPRING_XYZ is not a variable of Wellspring.',
+  ]);
 });

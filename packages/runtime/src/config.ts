@@ -1,5 +1,6 @@
 import { isIP } from 'node:net';
 import { SERVICES, type ServiceName } from '@wellspring/contract/endpoint';
+import { nearest } from '@wellspring/core/nearest';
 import { VARIABLES, type Variable } from './config-variables.ts';
 
 /** The configuration, checked and complete. See the table in the README, which is generated from this module. */
@@ -104,6 +105,17 @@ export function readConfig({
     allowNetworks: values.allowNetworks ?? (values.mongodbUrl === null ? LOOPBACK : []),
     logFormat: values.logFormat ?? (isTerminal ? 'pretty' : 'json'),
   };
+}
+
+/** Variables named like those of the platform that it does not have, each with what it probably should be. */
+export function unknownVariables(env: Record<string, string | undefined> = process.env): string[] {
+  const names = Object.values(VARIABLES).map(({ name }) => name);
+  return Object.keys(env)
+    .filter((name) => name.startsWith('WELLSPRING_') && !names.includes(name))
+    .map((name) => {
+      const meant = nearest(name, names);
+      return `${name} is not a variable of Wellspring${meant ? `; did you mean ${meant}?` : '.'}`;
+    });
 }
 
 /** Checks combinations of values. */

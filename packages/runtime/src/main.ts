@@ -1,4 +1,4 @@
-import { type Config, ConfigError, printConfig, readConfig } from './config.ts';
+import { type Config, ConfigError, printConfig, readConfig, unknownVariables } from './config.ts';
 import { setPrivateUmask } from './data-directory.ts';
 import { createLog } from './log.ts';
 import { type Factories, type Running, runServices } from './run.ts';
@@ -26,9 +26,15 @@ export async function main(
     throw error;
   }
   if (flags.includes('--print-config')) return say(printConfig(config));
-  if (flags.includes('--check-config')) return say('The configuration is valid.');
+  const unknownOnes = unknownVariables();
+  if (flags.includes('--check-config')) {
+    return unknownOnes.length > 0
+      ? fail(new ConfigError(unknownOnes).message)
+      : say('The configuration is valid.');
+  }
 
   const log = createLog(config);
+  for (const warning of unknownOnes) log.warn({ warning }, 'config.unknown_variable');
   // A closed output must not end the platform.
   process.stdout.on('error', () => {});
   process.stderr.on('error', () => {});

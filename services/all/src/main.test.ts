@@ -55,6 +55,12 @@ test('the configuration can be checked and printed, without its secrets', async 
     stdout: 'The configuration is valid.\n',
     stderr: '',
   });
+  expect(await run(['--check-config'], { WELLSPRING_PROT: '1' })).toEqual({
+    code: 1,
+    stdout: '',
+    stderr:
+      'The configuration is not valid:\n  WELLSPRING_PROT is not a variable of Wellspring; did you mean WELLSPRING_PORT?\n',
+  });
   const { code, stdout } = await run(['--print-config']);
   expect(code).toBe(0);
   expect(stdout).toContain(`WELLSPRING_PORT=${env.WELLSPRING_PORT}\n`);

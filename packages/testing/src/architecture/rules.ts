@@ -120,6 +120,7 @@ export const IMPORTERS: Record<string, string> = {
   ajv: 'packages/contract/src/validate.ts',
   typebox: 'packages/contract/src/',
   croner: 'packages/core/src/schedule.ts',
+  leven: 'packages/core/src/nearest.ts',
   'lru-cache': 'packages/core/src/lru.ts',
   'node-cron': 'packages/runtime/src/housekeeping.ts',
   got: 'services/components/src/fetch-code.ts',
