@@ -41,8 +41,8 @@ const problem = (
 
 export const invalidParameter = (param: string | undefined, message: string) =>
   problem(400, 'invalid_parameter', message, param);
-export const missingParameter = (param: string) =>
-  problem(400, 'missing_parameter', `The parameter ${param} is required.`, param);
+export const missingParameter = (param: string, message = `The parameter ${param} is required.`) =>
+  problem(400, 'missing_parameter', message, param);
 export const malformedBody = (message: string) => problem(400, 'malformed_body', message);
 export const invalidComponent = (message: string, param?: string) =>
   problem(400, 'invalid_component', message, param);

@@ -54,12 +54,17 @@ export function documentRoutes(): Route[] {
   ];
 }
 
-/** Serves the documentation page below `/docs`. Returns false for other requests. */
+/** A browser, not a client of the API. */
+const wantsHtml = (req: IncomingMessage) => req.headers.accept?.includes('text/html') === true;
+
+/** Serves the documentation page below `/docs`, to which browsers come from `/`. Returns false for other requests. */
 export function createDocsPage(): (req: IncomingMessage, res: ServerResponse) => boolean {
   const assets = dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'));
 
   async function serve(path: string, res: ServerResponse): Promise<void> {
-    if (path === '/docs' || path === '/docs/') {
+    if (path === '/') {
+      res.writeHead(302, { ...HEADERS, location: '/docs' }).end();
+    } else if (path === '/docs' || path === '/docs/') {
       res.writeHead(200, { ...HEADERS, 'content-type': 'text/html; charset=utf-8' }).end(PAGE);
     } else if (path === '/docs/start.js') {
       res.writeHead(200, { ...HEADERS, 'content-type': 'text/javascript' }).end(START);
@@ -84,8 +89,8 @@ export function createDocsPage(): (req: IncomingMessage, res: ServerResponse) =>
 
   return (req, res) => {
     const path = (req.url ?? '/').split('?', 1)[0]!;
-    if ((path !== '/docs' && !path.startsWith('/docs/')) || (req.method !== 'GET' && req.method !== 'HEAD'))
-      return false;
+    const isPage = path === '/docs' || path.startsWith('/docs/') || (path === '/' && wantsHtml(req));
+    if (!isPage || (req.method !== 'GET' && req.method !== 'HEAD')) return false;
     serve(path, res).catch(() => (res.headersSent ? res.destroy() : res.writeHead(500).end()));
     return true;
   };

@@ -165,6 +165,12 @@ describe('documents', () => {
     expect(operations.sort()).toEqual(declared.map(({ operationId }) => operationId).sort());
   });
 
+  test('are where a browser is led from the root', async () => {
+    const page = await platform.call('GET', '/', { headers: { accept: 'text/html,*/*' } });
+    expect([page.status, page.headers.location]).toEqual([302, '/docs']);
+    expect((await platform.call('GET', '/')).status).toBe(404);
+  });
+
   test('are shown on a page that loads nothing from elsewhere', async () => {
     const page = await platform.call('GET', '/docs');
     expect([page.status, page.headers['content-type']]).toEqual([200, 'text/html; charset=utf-8']);

@@ -11,11 +11,14 @@ import { checkConcurrency, namesComponent, newDeployment, resolveComponent } fro
 import { runHook } from './hooks.ts';
 import { checkName, withFreeSlug } from './name.ts';
 
+const NO_COMPONENT =
+  'One of component_id, component_code, component_url and key (of a published component) is required.';
+
 /** Deploys a component: the source runs, hidden, before its hooks do; a hook that throws undoes the creation. */
 export const createSourceRoute = ({ deps, interfaces, present, removeSource, oneAtATime }: SourcesContext) =>
   route(createSource, async ({ input, principal }) => {
     const { owner_id, user_id } = ownerFor(principal, input.org_id);
-    if (!namesComponent(input)) throw missingParameter('component_id');
+    if (!namesComponent(input)) throw missingParameter('component_id', NO_COMPONENT);
     const name = input.name == null ? undefined : checkName(input.name);
     const component = await resolveComponent(deps, principal, owner_id, input);
     const { definition } = component;

@@ -77,6 +77,14 @@ describe('creating a source', () => {
   });
 });
 
+test('a source without a component is refused with the four ways to name one', async () => {
+  await expect(bed.invoke('createSource', {}, {})).rejects.toMatchObject({
+    status: 400,
+    param: 'component_id',
+    message: expect.stringMatching(/component_id, component_code, component_url and key/),
+  });
+});
+
 test('a deleted source takes everything along, but not what belongs to others', async () => {
   const [made, kept] = [
     await create({ component_code: code({ props: [HTTP, TIMER] }) }),
