@@ -1,5 +1,5 @@
 /*
- * Node-API addon for the attack suite: makes any system call, bypassing Node.js. Functions of Node-API are declared here,
+ * Node-API addon for the attack suite: makes any system call, bypassing Node.js. Declares the functions of Node-API,
  * so that only a C compiler is needed.
  */
 #define _GNU_SOURCE

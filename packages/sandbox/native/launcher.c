@@ -1,6 +1,6 @@
 /*
- * Starts a program in a sandbox of chroot, a separate user id, Landlock and seccomp. It needs no namespaces, so it works
- * in unprivileged containers. It needs root, or the file capabilities sys_chroot, setuid and setgid.
+ * Starts a program in a sandbox of chroot, a separate user id, Landlock and seccomp. It needs no namespaces, so it
+ * works in unprivileged containers. It needs root, or the file capabilities sys_chroot, setuid and setgid.
  *
  *   launcher check
  *     Prints "landlock <ABI> capable <0|1>".
@@ -19,8 +19,8 @@
  *
  * The launcher remains as parent of the program, outside of the sandbox: it limits the size of /tmp, forwards SIGTERM
  * (as SIGKILL), SIGTSTP (as SIGSTOP) and SIGCONT, empties /tmp after the end of the program, and exits with the status
- * of the program, or with 122 if /tmp exceeded its limit. Launcher and program are killed when their parent ends. The
- * caller signals the launcher, since without root it must not signal the program, which has another user.
+ * of the program, or with 122 if /tmp exceeded its limit. Each ends when its parent ends. The caller signals the
+ * launcher, since without root it must not signal the program, which has another user.
  */
 #define _GNU_SOURCE
 #include <dirent.h>

@@ -251,11 +251,11 @@ export function createChild({ started, tier, slot, clock, turns, parser }: Child
     call(frame, host, { timeoutMs, signal }, done) {
       if (!usable) return done(undefined);
       const abort = () => {
-        made.aborted = true;
+        queued.aborted = true;
         // A waiting call is aborted when it would begin, so that calls before it are not affected.
-        if (calls[0] === made) kill('aborted', ABORTED);
+        if (calls[0] === queued) kill('aborted', ABORTED);
       };
-      const made: Call = {
+      const queued: Call = {
         host,
         timeoutMs,
         isDefine: frame.call.kind === 'define',
@@ -268,7 +268,7 @@ export function createChild({ started, tier, slot, clock, turns, parser }: Child
         },
       };
       signal?.addEventListener('abort', abort, { once: true });
-      calls.push(made);
+      calls.push(queued);
       if (calls.length === 1) begin();
       if (!usable) return;
       if (frozen) {

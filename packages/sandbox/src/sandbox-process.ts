@@ -25,11 +25,11 @@ export interface SandboxProcess {
   bytes: number;
 }
 
-/** A process is replaced after so many calls, which bounds memory leaks. */
+/** A process is replaced after this number of calls, which bounds memory leaks. */
 const MAX_CALLS = 100_000;
 
 /** Whether the process can execute the task. */
-export const suits = (proc: SandboxProcess, { bundleId }: Task): boolean =>
+export const canExecute = (proc: SandboxProcess, { bundleId }: Task): boolean =>
   proc.child.usable && !proc.retired && proc.bundleId === bundleId && proc.calls < MAX_CALLS;
 
 /** Whether `$service.db` was changed by another process. */

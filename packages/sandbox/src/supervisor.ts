@@ -1,5 +1,5 @@
 import type { Executor, Host, Result, Task } from './port.ts';
-import { isOutdated, type SandboxProcess, suits } from './sandbox-process.ts';
+import { canExecute, isOutdated, type SandboxProcess } from './sandbox-process.ts';
 import { createSandboxProcesses, type SandboxProcessesOptions } from './sandbox-processes.ts';
 
 interface Call {
@@ -41,10 +41,10 @@ export function createSupervisor(options: SandboxProcessesOptions): Executor {
   function processFor(key: string, { task }: Call): SandboxProcess | Promise<SandboxProcess | undefined> {
     const proc = processes.get(key);
     if (!proc) return processes.start(task);
-    const fits = suits(proc, task);
+    const isSuitable = canExecute(proc, task);
     // Sending `$service.db` during other calls would undo their changes.
-    if (fits && (proc.busy === 0 || !isOutdated(proc, task))) return proc;
-    if (fits || (proc.busy > 0 && proc.child.usable)) {
+    if (isSuitable && (proc.busy === 0 || !isOutdated(proc, task))) return proc;
+    if (isSuitable || (proc.busy > 0 && proc.child.usable)) {
       return new Promise((resolve) => proc.whenIdle.push(() => resolve(undefined)));
     }
     return processes.start(task);

@@ -10,8 +10,8 @@ export const INTERFACE_ROWS: readonly AttackRow[] = [
   {
     id: '10a',
     attempt:
-      'Go around the socket layer: patched prototypes and accessors, handles of net, dgram and dns, internal bindings',
-    expected: 'No connection; a listener on loopback hears nothing',
+      'Bypass the socket layer: patched prototypes and accessors, handles of net, dgram and dns, internal bindings',
+    expected: 'No connection; a listener on loopback gets no connection',
     tiers: KERNEL,
     shownBy: [`${EGRESS}/bypass.test.ts`],
   },
@@ -39,8 +39,7 @@ export const INTERFACE_ROWS: readonly AttackRow[] = [
   },
   {
     id: '14',
-    attempt:
-      "The platform's own listeners, names, broker and databases, also where an allow-list covers them",
+    attempt: "The platform's own listeners, names, broker and databases, also if an allow-list contains them",
     expected: 'EACCES',
     tiers: ALL,
     shownBy: [`${EGRESS}/addresses.test.ts`, `${EGRESS}/policy.test.ts`],
@@ -54,22 +53,22 @@ export const INTERFACE_ROWS: readonly AttackRow[] = [
   },
   {
     id: '22',
-    attempt: 'Go on after the end of its run: timers, endless loops, emits, frames, memory',
-    expected: 'Stopped; late frames are dropped, too many of them end the process',
+    attempt: 'Continue after its run: timers, endless loops, emits, frames, memory',
+    expected: 'Stopped; late frames are dropped, too many of them kill the process',
     tiers: ALL,
     shownBy: [RESOURCES, `${TESTS}/after-its-end.test.ts`],
   },
   {
     id: '23',
     attempt: 'Frames that are huge, incomplete, deeply nested or garbage; very many emits and log lines',
-    expected: 'The process is killed at the limit; the event loop of the platform goes on',
+    expected: 'The process is killed at the limit; the event loop of the platform is not blocked',
     tiers: ALL,
     shownBy: [FRAMES, `${TESTS}/frame-channel.test.ts`, `${TESTS}/frame-reader.test.ts`],
   },
   {
     id: '24',
     attempt: 'Forge frames: ends, sources of others, second responses, processor time',
-    expected: 'Nothing is gained: identity comes from the channel, figures from the kernel',
+    expected: 'No effect: identity comes from the channel, figures from the kernel',
     tiers: ALL,
     shownBy: [FRAMES, RESOURCES],
   },
@@ -90,16 +89,17 @@ export const INTERFACE_ROWS: readonly AttackRow[] = [
   },
   {
     id: '28a',
-    attempt: 'Read files of the host while its code is compiled; code that no compiler can take',
-    expected: 'Refused; other owners compile on',
+    attempt: 'Read files of the host while its code is compiled; code that exceeds any compiler',
+    expected: 'Refused; compilations of other owners continue',
     tiers: ALL,
     shownBy: [`${PACKAGES}/compile-hostile.test.ts`, `${PACKAGES}/fairness.test.ts`],
   },
   {
     id: '28b',
     attempt:
-      'Take over the package manager or the compiler: read files of the platform or of other jails, connect to others than the gateway, signal processes, become root, leave processes behind, fill the disk',
-    expected: 'ENOENT, EACCES, EPERM or EAFNOSUPPORT; its user id is used again when no process has it',
+      'Take over the package manager or the compiler: read files of the platform or of other jails, connect to other servers than the gateway, signal processes, become root, leave processes behind, fill the disk',
+    expected:
+      'ENOENT, EACCES, EPERM or EAFNOSUPPORT; its user id is reused after all of its processes have ended',
     tiers: KERNEL,
     shownBy: [
       `${PACKAGES}/jail/attacks.test.ts`,
@@ -132,7 +132,7 @@ export const INTERFACE_ROWS: readonly AttackRow[] = [
   {
     id: '36',
     attempt: 'Run as root of the host when the platform does',
-    expected: 'A user id of its own, or a refusal to start',
+    expected: 'A separate user id, or refusal to start',
     tiers: ALL,
     shownBy: [`${TESTS}/tiers/users.test.ts`],
   },

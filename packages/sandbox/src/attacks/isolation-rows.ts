@@ -26,7 +26,7 @@ export const ISOLATION_ROWS: readonly AttackRow[] = [
   },
   {
     id: '3',
-    attempt: 'Learn of files of the host: stat, ../../.., symbolic links in the temporary directory',
+    attempt: 'Detect files of the host: stat, ../../.., symbolic links in the temporary directory',
     expected: 'ENOENT',
     tiers: KERNEL,
     shownBy: [JAVASCRIPT],
@@ -51,7 +51,7 @@ export const ISOLATION_ROWS: readonly AttackRow[] = [
   },
   {
     id: '6',
-    attempt: 'Replace itself by another Node.js without its flags: process.execve',
+    attempt: 'Replace itself with another Node.js without its flags: process.execve',
     expected: 'It stays in the sandbox; the call fails',
     tiers: KERNEL,
     shownBy: [JAVASCRIPT],
@@ -104,7 +104,7 @@ export const ISOLATION_ROWS: readonly AttackRow[] = [
   },
   {
     id: '10',
-    attempt: 'Native: TCP and UDP sockets, of IPv4 and IPv6, to anything, loopback too',
+    attempt: 'Native: TCP and UDP sockets, of IPv4 and IPv6, to any address, including loopback',
     expected: 'EAFNOSUPPORT',
     tiers: KERNEL,
     shownBy: [NATIVE],
@@ -112,7 +112,8 @@ export const ISOLATION_ROWS: readonly AttackRow[] = [
   },
   {
     id: '15',
-    attempt: 'Connect to unix sockets of the host, by a path that everybody may write or by an abstract name',
+    attempt:
+      'Connect to unix sockets of the host, by a path that every user may write to, or by an abstract name',
     expected: 'ENOENT, EPERM or ECONNREFUSED',
     tiers: KERNEL,
     shownBy: [NATIVE],
@@ -140,7 +141,7 @@ export const ISOLATION_ROWS: readonly AttackRow[] = [
   },
   {
     id: '20',
-    attempt: 'Open descriptors or start threads without end',
+    attempt: 'Open descriptors or start threads without limit',
     expected: 'EMFILE; no thread beyond the limit starts',
     tiers: KERNEL,
     shownBy: [EXHAUSTION],
@@ -177,7 +178,7 @@ export const ISOLATION_ROWS: readonly AttackRow[] = [
   {
     id: '27',
     attempt: 'Leave globals or files for another source',
-    expected: 'The other one finds nothing',
+    expected: 'Not visible to the other source',
     tiers: ALL,
     shownBy: [JAVASCRIPT],
   },
@@ -190,8 +191,8 @@ export const ISOLATION_ROWS: readonly AttackRow[] = [
   },
   {
     id: '31',
-    attempt: 'Go on when the platform was killed',
-    expected: 'The kernel ends it',
+    attempt: 'Continue after the platform was killed',
+    expected: 'Killed by the kernel',
     tiers: ALL,
     shownBy: [`${TESTS}/orphans.test.ts`],
   },

@@ -134,30 +134,30 @@ export function startEgress({ node, program, config, log, metrics }: EgressOptio
       stdio: ['pipe', 'pipe', 'pipe'],
     });
     relay = child;
-    let lastWords = '';
+    let stderr = '';
     child.stdin.on('error', () => {});
     child.stdout.on(
       'data',
       createLineReader(MAX_REPORT_BYTES, (line) => receive(JSON.parse(line) as Report)),
     );
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
-      lastWords = (lastWords + text).slice(-2048);
+      stderr = (stderr + text).slice(-2048);
     });
     ended = new Promise((resolve) => {
-      let isOver = false;
-      const over = (error?: NodeJS.ErrnoException) => {
-        if (isOver) return;
-        isOver = true;
+      let hasEnded = false;
+      const onEnd = (error?: NodeJS.ErrnoException) => {
+        if (hasEnded) return;
+        hasEnded = true;
         if (relay === child) relay = undefined;
         resolve();
         if (disposed) return;
         if (error && user) stayPlatformUser(error);
         failures = performance.now() - startedAt > STABLE_MS ? 1 : failures + 1;
-        log.error({ error: error?.message ?? lastWords.trim() }, 'egress.relay_ended');
+        log.error({ error: error?.message ?? stderr.trim() }, 'egress.relay_ended');
         timer = setTimeout(start, backoff(failures, RESTART_BACKOFF));
       };
-      child.once('error', over);
-      child.once('close', () => over());
+      child.once('error', onEnd);
+      child.once('close', () => onEnd());
     });
     send(config);
     for (const [id, list] of networks) send({ type: 'owner', owner: id, networks: list });

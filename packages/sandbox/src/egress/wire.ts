@@ -50,12 +50,12 @@ export function encodePreamble({ operation, channel, id, port, host }: Preamble)
 export function decodePreamble(bytes: Buffer): { preamble: Preamble; length: number } | undefined {
   const operation = bytes[0] as Operation | undefined;
   if (operation === undefined) return undefined;
-  if (operation > OPERATION.warm) throw new RangeError('the operation is unknown');
+  if (operation > OPERATION.warm) throw new RangeError('Unknown operation');
   if (bytes.length < HEAD_BYTES) return undefined;
   const length = HEAD_BYTES + bytes[11]!;
   if (bytes.length < length) return undefined;
   const host = bytes.toString('latin1', HEAD_BYTES, length);
-  if (!/^[\x21-\x7e]*$/.test(host)) throw new RangeError('the host has characters that no host has');
+  if (!/^[\x21-\x7e]*$/.test(host)) throw new RangeError('Invalid characters in the host');
   return {
     preamble: {
       operation,
@@ -120,6 +120,6 @@ export function createLineReader(maxBytes: number, onLine: (line: string) => voi
       from = end + 1;
     }
     rest = rest.subarray(from);
-    if (rest.length > maxBytes) throw new RangeError(`a line is longer than ${maxBytes} bytes`);
+    if (rest.length > maxBytes) throw new RangeError(`A line is longer than ${maxBytes} bytes`);
   };
 }

@@ -167,7 +167,7 @@ function restrictProcess(): void {
 const OWN_FRAME = /\n\s+at [^\n]*(?:child\.mjs|node:internal\/process)[^\n]*/g;
 
 /** Replaces paths in the stack with the path that the author knows. */
-const shown = (error: unknown) => {
+const describeError = (error: unknown) => {
   const thrown = program.toThrown(error);
   const stack = thrown.stack.replace(OWN_FRAME, '');
   return { ...thrown, stack: directory === '' ? stack : stack.replaceAll(directory, '/app') };
@@ -207,7 +207,7 @@ async function answer({ load: code, instance, db, call }: CallFrame): Promise<vo
   } catch (error) {
     sendJson(FRAME.end, {
       ok: false,
-      error: shown(error),
+      error: describeError(error),
       reason: loaded ? 'thrown' : 'load',
     });
   }
@@ -240,7 +240,7 @@ function readCalls(chunk: Buffer): void {
 
 // Uncaught errors of the code's promises and timers are reported; the process is not used for further calls.
 const reportUncaught = (error: unknown) => {
-  sendJson(FRAME.fault, shown(error));
+  sendJson(FRAME.fault, describeError(error));
   sendJson(FRAME.spoiled, {});
 };
 process.on('unhandledRejection', reportUncaught);

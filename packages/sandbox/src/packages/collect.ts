@@ -71,8 +71,8 @@ export async function collect({ bundles, packages, now, limits }: CollectOptions
     for (const { path, usedAt, bytes } of items) {
       const age = now - usedAt;
       // `.part`: left by an interrupted installation; none takes as long as the protected time.
-      const goes = age > protectedMs && (age > unusedMs || total > maxBytes || path.endsWith('.part'));
-      if (!goes) continue;
+      const isRemovable = age > protectedMs && (age > unusedMs || total > maxBytes || path.endsWith('.part'));
+      if (!isRemovable) continue;
       await rm(path, { recursive: true, force: true });
       total -= bytes;
       removed += 1;

@@ -86,7 +86,7 @@ export function createCompiler(jail: Jail): Compiler {
       const answer = await ask(running, code);
       if (answer === undefined || jail.singleUse) await end(running);
       else keepIdle(running);
-      return checked(answer);
+      return validate(answer);
     },
     async close() {
       await Promise.all([...all].map((jailed) => jailed.end()));
@@ -95,7 +95,7 @@ export function createCompiler(jail: Jail): Compiler {
 }
 
 /** Validates the answer, since hostile code may have taken over the compiler. */
-function checked(answer: unknown): Compiled {
+function validate(answer: unknown): Compiled {
   const { refused, format, code, packages } = (answer ?? {}) as Record<string, unknown>;
   if (typeof refused === 'string') throw invalidComponent(refused.slice(0, 2000));
   const isPackage = ([alias, value]: [string, unknown]) => {

@@ -37,7 +37,7 @@ function referenceOf(alias: string, reference: unknown): string | undefined {
   return target && `${target.name}@${target.version}`;
 }
 
-const shown = (value: unknown) => JSON.stringify(value)?.slice(0, 200) ?? 'nothing';
+const quote = (value: unknown) => JSON.stringify(value)?.slice(0, 200) ?? 'nothing';
 
 const refuse = (who: string, what: string) =>
   invalidComponent(`${who} depends on ${what}; only packages of the registry can be used.`);
@@ -71,15 +71,15 @@ export function verifyLockfile(text: string, packages: Bundle['packages']): Veri
   for (const [id, entry] of entriesOf(lock.packages)) {
     const split = splitId(id);
     const resolution = isRecord(entry) ? entry.resolution : undefined;
-    if (!split) throw refuse('A package', shown(id));
+    if (!split) throw refuse('A package', quote(id));
     if (
       !isRecord(resolution) ||
       typeof resolution.integrity !== 'string' ||
       !INTEGRITY.test(resolution.integrity)
     )
-      throw refuse('A package', `${id}, which resolves to ${shown(resolution)}`);
+      throw refuse('A package', `${id}, which resolves to ${quote(resolution)}`);
     const others = Object.keys(resolution).filter((key) => key !== 'integrity');
-    if (others.length > 0) throw refuse('A package', `${id}, which resolves to ${shown(resolution)}`);
+    if (others.length > 0) throw refuse('A package', `${id}, which resolves to ${quote(resolution)}`);
     tarballs.set(`${split.name}@${split.version}`, resolution.integrity);
     verified[id] = { ...(entry as object), resolution: { integrity: resolution.integrity } };
   }
@@ -87,12 +87,12 @@ export function verifyLockfile(text: string, packages: Bundle['packages']): Veri
   const checkAll = (who: string, lists: unknown[]) => {
     for (const [alias, reference] of lists.flatMap(entriesOf)) {
       const target = referenceOf(alias, reference);
-      if (target === undefined || !tarballs.has(target)) throw refuse(who, `${alias}@${shown(reference)}`);
+      if (target === undefined || !tarballs.has(target)) throw refuse(who, `${alias}@${quote(reference)}`);
     }
   };
   for (const [id, entry] of entriesOf(lock.snapshots)) {
     const split = splitId(id);
-    if (!split || !tarballs.has(`${split.name}@${split.version}`)) throw refuse('A package', shown(id));
+    if (!split || !tarballs.has(`${split.name}@${split.version}`)) throw refuse('A package', quote(id));
     const { dependencies, optionalDependencies } = isRecord(entry) ? entry : {};
     checkAll(`The package ${split.name}@${split.version}`, [dependencies, optionalDependencies]);
   }
@@ -106,9 +106,9 @@ export function verifyLockfile(text: string, packages: Bundle['packages']): Veri
     throw damaged('it locks other dependencies');
   for (const [alias, root] of roots) {
     const { specifier, version } = isRecord(root) ? root : {};
-    if (!Object.hasOwn(packages, alias)) throw damaged(`it locks ${shown(alias)}, which is not imported`);
+    if (!Object.hasOwn(packages, alias)) throw damaged(`it locks ${quote(alias)}, which is not imported`);
     if (typeof specifier !== 'string' || !isRegistrySpecifier(specifier))
-      throw refuse('The component', `${alias}@${shown(specifier)}`);
+      throw refuse('The component', `${alias}@${quote(specifier)}`);
     checkAll('The component', [{ [alias]: version }]);
   }
   for (const alias of Object.keys(packages))

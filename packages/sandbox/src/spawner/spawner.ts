@@ -125,7 +125,7 @@ export function createSpawner({ program, directory, log }: SpawnerOptions): Spaw
     });
     child.on('message', receive);
     ended = new Promise((resolve) => {
-      const over = (error?: Error) => {
+      const onEnd = (error?: Error) => {
         if (running === child) {
           running = undefined;
           const message = error?.message ?? (stderr.trim() || ENDED);
@@ -136,8 +136,8 @@ export function createSpawner({ program, directory, log }: SpawnerOptions): Spaw
         }
         resolve();
       };
-      child.once('error', over);
-      child.once('exit', () => over());
+      child.once('error', onEnd);
+      child.once('exit', () => onEnd());
     });
     return child;
   }

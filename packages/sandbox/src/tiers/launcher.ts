@@ -78,7 +78,7 @@ export function createLauncherTier({ programs, directory, readable, heapMb, cach
   const command = [ROOT.node, ...nodeFlags(heapMb), ...ROOT_COMMAND];
 
   /** Prepares the slot as root directory of a sandbox. */
-  function furnish({ path, tmp, uid }: Slot): void {
+  function prepareRoot({ path, tmp, uid }: Slot): void {
     chmodSync(path, 0o755);
     for (const name of directories) {
       mkdirSync(join(path, name), { recursive: true });
@@ -103,7 +103,7 @@ export function createLauncherTier({ programs, directory, readable, heapMb, cach
       if (slot.uid === undefined) {
         throw new TierUnavailable('The launcher needs user ids that this user namespace does not map.');
       }
-      furnish(slot);
+      prepareRoot(slot);
       const options = [`root=${slot.path}`, `uid=${slot.uid}`, ...constant];
       return {
         file: launcher,

@@ -58,7 +58,7 @@ export function createChannel(path: string): Channel {
       listeners.get(answer.id)?.(answer);
     });
 
-  function lost(): void {
+  function onLost(): void {
     socket = undefined;
     opening = undefined;
     for (const [id, listener] of [...listeners]) {
@@ -68,18 +68,18 @@ export function createChannel(path: string): Channel {
 
   const attempt = (): Promise<net.Socket> =>
     new Promise((resolve, reject) => {
-      const made = new net.Socket();
-      made.once('error', reject);
-      (connect as Connect).call(made, { path });
-      made.once('connect', () => {
-        made.off('error', reject);
-        made.on('error', () => {});
-        for (const name of ['end', 'close']) made.on(name, () => socket === made && lost());
-        made.on('data', read());
-        made.write(
+      const opened = new net.Socket();
+      opened.once('error', reject);
+      (connect as Connect).call(opened, { path });
+      opened.once('connect', () => {
+        opened.off('error', reject);
+        opened.on('error', () => {});
+        for (const name of ['end', 'close']) opened.on(name, () => socket === opened && onLost());
+        opened.on('data', read());
+        opened.write(
           encodePreamble({ operation: OPERATION.control, channel: threadId, id: 0, port: 0, host: '' }),
         );
-        resolve(made);
+        resolve(opened);
       });
     });
 

@@ -74,7 +74,7 @@ export function createLauncherJail(
     ...[JAILED.node, ...loaders].map((path) => `exec=${path}`),
   ];
 
-  function furnish(root: string, program: string, uid: number): void {
+  function prepareRoot(root: string, program: string, uid: number): void {
     for (const path of ['', ...directories, WORK]) {
       mkdirSync(join(root, path), { recursive: true });
       chmodSync(join(root, path), 0o755);
@@ -97,7 +97,7 @@ export function createLauncherJail(
       if (uid === undefined) throw new Error('All user ids for the jail of the packager are in use.');
       const root = join(directory, randomBytes(12).toString('hex'));
       const kind = kinds[program];
-      furnish(root, kind.program, uid);
+      prepareRoot(root, kind.program, uid);
       const [file, args] = withLimits(program, [
         launcher,
         'run',

@@ -31,5 +31,5 @@ export async function endProcessesOf(ids: readonly number[], launcher: string): 
   if (await haveEnded(OWN_END_CHECKS)) return;
   for (const id of running()) await run(launcher, ['end', `uid=${id}`], { env: {} });
   if (!(await haveEnded(KILLED_CHECKS)))
-    throw new Error(`processes of the users ${running().join(', ')} do not end`);
+    throw new Error(`Processes of the users ${running().join(', ')} do not end`);
 }

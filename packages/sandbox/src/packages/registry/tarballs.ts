@@ -24,7 +24,7 @@ function strongest(integrity: string): { algorithm: string; digest: string } {
 }
 
 export function createTarballs(directory: string): Tarballs {
-  const underWay = new Map<string, Promise<void>>();
+  const inProgress = new Map<string, Promise<void>>();
 
   async function store(path: string, integrity: string, fetch: () => Promise<Readable>): Promise<void> {
     const { algorithm, digest } = strongest(integrity);
@@ -59,10 +59,10 @@ export function createTarballs(directory: string): Tarballs {
       const { algorithm, digest } = strongest(integrity);
       const path = join(directory, `${algorithm}-${Buffer.from(digest, 'base64').toString('hex')}.tgz`);
       if (!existsSync(path)) {
-        let storing = underWay.get(path);
+        let storing = inProgress.get(path);
         if (!storing) {
-          storing = store(path, integrity, fetch).finally(() => underWay.delete(path));
-          underWay.set(path, storing);
+          storing = store(path, integrity, fetch).finally(() => inProgress.delete(path));
+          inProgress.set(path, storing);
         }
         await storing;
       }
