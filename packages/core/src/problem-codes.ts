@@ -19,6 +19,7 @@ export const PROBLEM_CODES = {
   webhook_inactive: 'The webhook is inactive; enable it first.',
   payload_too_large: 'The body is larger than allowed.',
   unsupported_media_type: 'The body must be JSON, with `content-type: application/json`.',
+  quota_exceeded: 'A daily quota of the owner is used up; `Retry-After` tells when it is renewed.',
   too_many_requests: 'The rate limit is exceeded; `Retry-After` tells when to repeat the call.',
   unavailable: 'A server behind the platform is away; repeat the call after `Retry-After`.',
   internal_error: 'An unexpected failure; the log has the details under the `request_id`.',

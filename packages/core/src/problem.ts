@@ -66,5 +66,7 @@ export const tooManyRequests = (retryAfterSeconds: number) =>
   problem(429, 'too_many_requests', 'Too many requests; try again later.', undefined, {
     'retry-after': String(Math.max(1, Math.ceil(retryAfterSeconds))),
   });
+export const quotaExceeded = (message: string, retryAfterSeconds: number) =>
+  problem(429, 'quota_exceeded', message, undefined, { 'retry-after': String(Math.ceil(retryAfterSeconds)) });
 export const unavailable = (message = 'The service is not available at the moment.') =>
   problem(503, 'unavailable', message, undefined, { 'retry-after': '1' });

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { PLATFORM_VERSION } from '@wellspring/contract/limits';
+import { errorRecordJob } from '@wellspring/contract/error-record';
 import type { RecordJob } from '@wellspring/contract/messages';
 import type { Clock } from '@wellspring/core/clock';
 import { isGlob } from '@wellspring/core/glob';
@@ -103,35 +103,12 @@ export function createWebhookHealth({ store, queue, pubsub, clock, log }: Disabl
 /** The record on `$errors` of an emitter whose webhook was disabled. */
 function recordOf(webhook: WebhookRow, since: number, source: SourceRow, now: number): RecordJob {
   const id = createHash('sha256').update(`${webhook.id}/${since}/${source.id}`).digest('hex').slice(0, 32);
-  const ts = new Date(now).toISOString();
-  const record = {
-    original_event: null,
-    original_context: {
-      id: `run_${id}`,
-      ts,
-      workflow_id: null,
-      source_id: source.id,
-      deployment_id: source.deployment_id,
-      source_type: 'WEBHOOK',
-      verified: false,
-      owner_id: source.owner_id,
-      platform_version: PLATFORM_VERSION,
-    },
-    error: {
-      code: 'WebhookDisabled',
-      msg: `The webhook ${webhook.id} was disabled: since ${new Date(since).toISOString()} every delivery failed.`,
-      stack: '',
-      ts,
-      cellId: null,
-    },
-  };
-  return {
-    v: 1,
-    type: 'record',
+  return errorRecordJob({
     run_id: `run_${id}`,
-    source_id: source.id,
-    channel: '$errors',
-    payload: JSON.stringify(record),
-    hop: 0,
-  };
+    source,
+    source_type: 'WEBHOOK',
+    code: 'WebhookDisabled',
+    msg: `The webhook ${webhook.id} was disabled: since ${new Date(since).toISOString()} every delivery failed.`,
+    now,
+  });
 }

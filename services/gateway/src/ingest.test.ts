@@ -101,6 +101,16 @@ describe('a call', () => {
     `/e/e${'x'.repeat(4000)}`,
   ])('to %s is 404', async (path) => expect((await platform.call('POST', path)).status).toBe(404));
 
+  test('to an endpoint whose owner is over quota is 429 with the time to wait, and runs nothing', async () => {
+    const { id } = await platform.user();
+    await platform.admin('PUT', `/users/${id}`, { body: { quotas: { daily_invocations_quota: 0 } } });
+    const endpoint = await platform.endpoint({ owner_id: id });
+    const { status, text, headers } = await platform.call('POST', `/e/${endpoint.id}`);
+    expect([status, text]).toEqual([429, 'The daily quota of 0 invocations is used up.']);
+    expect(Number(headers['retry-after'])).toBeGreaterThan(0);
+    expect(jobs).toEqual([]);
+  });
+
   test('to an inactive endpoint is 404 and runs nothing', async () => {
     const { id } = await platform.endpoint({ active: false });
     for (const method of ['POST', 'OPTIONS'])

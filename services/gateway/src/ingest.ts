@@ -9,6 +9,7 @@ import { Problem } from '@wellspring/core/problem';
 import { Unavailable } from '@wellspring/core/unavailable';
 import { BodyTooLarge, readBody } from '@wellspring/http/read-body';
 import type { Deps } from '@wellspring/runtime/deps';
+import { createQuotas } from '@wellspring/runtime/quotas';
 import { endpoints } from '@wellspring/store/collections/sources';
 import { createClientIp } from './client-ip.ts';
 import { parseMultipart } from './multipart.ts';
@@ -35,6 +36,7 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
   const { store, queue, call, clock, log, config, metrics } = deps;
   const rows = store.collection(endpoints);
   const clientIp = createClientIp(config.trustProxy);
+  const quotas = createQuotas(deps);
   const limit = createRateLimit('endpoint', config.endpointRate, deps.buckets);
   const accepted = metrics.counter('wellspring_endpoint_calls_total', 'Calls of source endpoints by status', [
     'status',
@@ -93,6 +95,7 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
       );
     }
     await limit(key);
+    await quotas.check({ id: endpoint.source_id, owner_id: endpoint.owner_id }, 'HTTP');
     const body = await readBody(req, LIMITS.endpointBody);
     const complete = performance.now();
     const request = await toRecord(req, key, rest, body);

@@ -3,7 +3,7 @@ import type { Principal } from '@wellspring/contract/principal';
 import { notFound } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
 import type { Deps } from '@wellspring/runtime/deps';
-import { apiKeys, orgs, type UserRow, usage, users } from '@wellspring/store/collections/users';
+import { apiKeys, orgs, type UserRow, usage, usageDay, users } from '@wellspring/store/collections/users';
 import { issueApiKey, revokeApiKey } from './api-keys.ts';
 
 /** Shown as the quota of an account without one. */
@@ -17,10 +17,9 @@ const ownId = (principal: Principal): string => {
 /** `/users/me` and the caller's own keys. */
 export function userRoutes(deps: Pick<Deps, 'store' | 'clock' | 'pubsub'>): Route[] {
   const { store, clock } = deps;
-  const dayOf = (ms: number) => new Date(ms).toISOString().slice(0, 10);
 
   async function free(user: UserRow) {
-    const used = await store.collection(usage).get(`${user.id}/${dayOf(clock.now())}`);
+    const used = await store.collection(usage).get(`${user.id}/${usageDay(clock.now())}`);
     return {
       daily_compute_time_quota: user.daily_compute_time_quota ?? UNLIMITED,
       daily_compute_time_used: used?.compute_ms ?? 0,
@@ -35,7 +34,7 @@ export function userRoutes(deps: Pick<Deps, 'store' | 'clock' | 'pubsub'>): Rout
     const start = Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), 1);
     const end = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1);
     const days = Array.from({ length: Math.round((end - start) / 86_400_000) }, (_, day) =>
-      dayOf(start + day * 86_400_000),
+      usageDay(start + day * 86_400_000),
     );
     const rows = await store
       .collection(usage)

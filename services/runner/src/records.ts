@@ -73,13 +73,13 @@ export const droppedHeaders = (
   ),
 });
 
-/** Warns about a tick that fell due during the previous run and was skipped. */
-export const skippedTick = (run: RunContext, trigger: Trigger, ts: number): LogRecord => ({
+/** Warns about a tick that was skipped, with the reason: a sentence. */
+export const skippedTick = (run: RunContext, trigger: Trigger, reason: string, ts: number): LogRecord => ({
   ts,
   k: 'log',
   level: 'warn',
   execution_id: run.run_id,
-  msg: `The tick of ${new Date(trigger.kind === 'timer' ? trigger.due_at : ts).toISOString()} was skipped: the previous run had not ended.`,
+  msg: `The tick of ${new Date(trigger.kind === 'timer' ? trigger.due_at : ts).toISOString()} was skipped. ${reason}`,
 });
 
 /** A record of `$errors`: the trigger, where it ran and what was thrown. JSON text. */

@@ -1,4 +1,5 @@
 import type { Deps } from '@wellspring/runtime/deps';
+import { createQuotas } from '@wellspring/runtime/quotas';
 import type { Service } from '@wellspring/runtime/service';
 import type { Executor, Packager } from '@wellspring/sandbox/port';
 import { createCatalog } from './catalog.ts';
@@ -46,6 +47,7 @@ export function createRunnerService(deps: RunnerDeps): Service {
   const networks = createOwnerNetworks(deps, executor);
   const relay = createOutboxRelay(deps);
   const meter = createUsageMeter(deps);
+  const quotas = createQuotas(deps);
   const observe = (result: string, duration: number) => {
     runs.inc({ result });
     seconds.observe(duration);
@@ -54,7 +56,11 @@ export function createRunnerService(deps: RunnerDeps): Service {
     name: 'runner',
     workers: [
       prepareWorker(deps, { ...deps, networks, costs, meter }),
-      ...runsWorkers({ ...deps, relay, meter, costs, networks, observe }, createCatalog(deps), permits),
+      ...runsWorkers(
+        { ...deps, relay, meter, costs, networks, quotas, observe },
+        createCatalog(deps),
+        permits,
+      ),
       outboxSweep(deps, relay, deps.config.mode === 'embedded'),
       meter.worker,
       networks.worker,

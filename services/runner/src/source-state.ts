@@ -4,6 +4,7 @@ import { ownHostOf } from '@wellspring/contract/endpoint-url';
 import type { HttpReply, RecordJob, RunJob } from '@wellspring/contract/messages';
 import { newId } from '@wellspring/core/ids';
 import type { Deps } from '@wellspring/runtime/deps';
+import type { Quotas } from '@wellspring/runtime/quotas';
 import type { Executor, Result, Task } from '@wellspring/sandbox/port';
 import type { Deployed } from './catalog.ts';
 import type { Outcome } from './commit.ts';
@@ -26,6 +27,7 @@ export interface SourceStateDeps extends Pick<Deps, 'store' | 'call' | 'clock' |
   meter: UsageMeter;
   costs: Pick<OwnerCosts, 'charge'>;
   networks: Pick<OwnerNetworks, 'of'>;
+  quotas: Pick<Quotas, 'exceeded' | 'record'>;
   /** Called for each run: result and seconds. */
   observe(result: string, seconds: number): void;
 }
@@ -82,7 +84,7 @@ const costOf = (outcome: Outcome, result: Result) => ({
 });
 
 export function createSourceState(sourceId: string, deps: SourceStateDeps): SourceState {
-  const { executor, clock, call, relay, meter, costs, networks, log } = deps;
+  const { executor, clock, call, relay, meter, costs, networks, quotas, log } = deps;
   const { load, join, commit, forget, isForgotten } = createStateCommits(sourceId, deps);
   let active = 0;
 
@@ -136,6 +138,15 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
     if (left) await relay.publishRedelivered(left);
   };
 
+  /** Why a tick is skipped: a sentence; undefined for runs that are executed. */
+  async function skipReason(job: RunJob, deployed: Deployed, live: Live): Promise<string | undefined> {
+    if (job.trigger.kind !== 'timer') return undefined;
+    if (isOvertaken(job, deployed, live, clock.now())) return 'The previous run had not ended.';
+    const reason = await quotas.exceeded(deployed.source.owner_id);
+    if (reason !== undefined) await quotas.record(sourceId, 'TIMER', reason);
+    return reason;
+  }
+
   /** Executes a run; starts its commit once the previous run has executed. */
   async function start(
     live: Live,
@@ -164,8 +175,9 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
       event: () => triggerEvent(trigger),
       durationMs: 0,
     };
-    if (isOvertaken(job, deployed, live, clock.now())) {
-      const outcome = { emits: [], errors: [], logs: [skippedTick(run, trigger, clock.now())] };
+    const skipped = await skipReason(job, deployed, live);
+    if (skipped !== undefined) {
+      const outcome = { emits: [], errors: [], logs: [skippedTick(run, trigger, skipped, clock.now())] };
       await before;
       return { committed: commitRun(live, run, outcome, [], options) };
     }

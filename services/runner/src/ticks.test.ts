@@ -1,5 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import { systemClock } from '@wellspring/core/clock';
+import { users } from '@wellspring/store/collections/users';
+import { eventually } from '@wellspring/testing/eventually';
+import { OWNER } from '@wellspring/testing/rows';
 import { usePlatform } from './platform.fixture.ts';
 
 const t = usePlatform();
@@ -27,6 +30,19 @@ describe('ticks', () => {
     expect((await t.logs(id)).filter(({ level }) => level === 'warn')).toEqual([
       expect.objectContaining({ k: 'log', msg: expect.stringMatching(/was skipped/) }),
     ]);
+  });
+
+  test('over the quota of the owner are skipped, with one record in $errors', async () => {
+    const id = await t.deploy(TIMED);
+    const row = { id: OWNER, username: 'a', email: '', plan: 'free' as const, created_at: 0, updated_at: 0 };
+    const quota = { daily_invocations_quota: 0, daily_compute_time_quota: null };
+    await t.store.collection(users).insert({ ...row, ...quota });
+    await t.trigger(id, tick(systemClock.now()));
+    await t.trigger(id, tick(systemClock.now() + 1));
+    await t.quiet();
+    expect(await t.events(id)).toEqual([]);
+    expect((await t.logs(id)).filter(({ level }) => level === 'warn')).toHaveLength(2);
+    await eventually(async () => (await t.events(id, '$errors')).length === 1);
   });
 
   test('delayed by downtime are not skipped because of a finished run', async () => {

@@ -1,6 +1,6 @@
 import type { Deps } from '@wellspring/runtime/deps';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
-import { usage } from '@wellspring/store/collections/users';
+import { usage, usageDay } from '@wellspring/store/collections/users';
 
 export interface UsageMeter {
   /** A run of a source: an invocation and its processor time. */
@@ -37,7 +37,7 @@ export function createUsageMeter({ store, clock, log }: Pick<Deps, 'store' | 'cl
   }
 
   async function flush(): Promise<void> {
-    const day = new Date(clock.now()).toISOString().slice(0, 10);
+    const day = usageDay(clock.now());
     const due = sums;
     sums = new Map();
     for (const [ownerId, by] of due) {

@@ -1,4 +1,5 @@
 import type { Deps } from '@wellspring/runtime/deps';
+import type { Quotas } from '@wellspring/runtime/quotas';
 import type { Interfaces } from './interfaces.ts';
 import type { KeyedQueue } from './one-at-a-time.ts';
 import type { Present } from './present.ts';
@@ -16,4 +17,5 @@ export interface SourcesContext {
   removeSource(sourceId: string): Promise<void>;
   /** Serializes operations that change a source. */
   oneAtATime: KeyedQueue;
+  quotas: Pick<Quotas, 'check'>;
 }

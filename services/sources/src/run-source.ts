@@ -8,10 +8,11 @@ import type { SourcesContext } from './context.ts';
 import { findSource } from './find-source.ts';
 
 /** Runs a source once by hand, with the given event or one in the format of its interface. */
-export const runSourceRoute = ({ deps }: SourcesContext) =>
+export const runSourceRoute = ({ deps, quotas }: SourcesContext) =>
   route(runSource, async ({ params, input, principal, requestId }) => {
     const source = await findSource(deps, principal, params.id);
     if (!source.active) throw conflict('source_inactive', 'The source is inactive; enable it to run it.');
+    await quotas.check(source, 'MANUAL');
     const deployment = await deps.store.collection(deployments).get(source.deployment_id);
     const event = input.event === undefined ? defaultEvent(deployment, deps.clock.now()) : input.event;
     const job: RunJob = {

@@ -1,3 +1,4 @@
+import { createQuotas } from '@wellspring/runtime/quotas';
 import type { Service } from '@wellspring/runtime/service';
 import type { SourcesContext, SourcesDeps } from './context.ts';
 import { createSourceRoute } from './create-source.ts';
@@ -20,6 +21,7 @@ export function createSourcesService(deps: SourcesDeps): Service {
     present: createPresenter(deps, interfaces),
     removeSource: createRemoveSource(deps),
     oneAtATime: createKeyedQueue(),
+    quotas: createQuotas(deps),
   };
   return {
     name: 'sources',

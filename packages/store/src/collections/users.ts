@@ -53,9 +53,12 @@ export const members: CollectionDefinition<MemberRow> = {
   indexes: [{ fields: ['user_id'] }, { fields: ['org_id'] }],
 };
 
+/** The day of a usage row: `yyyy-mm-dd` in UTC. @param ms epoch ms */
+export const usageDay = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
+
 /** Usage of one account on one day (UTC). */
 export interface UsageRow {
-  /** `<user_id>/<yyyy-mm-dd>` */
+  /** `<user_id>/<day>`; a row `<source_id>/<day>` marks that an exceeded quota was put on `$errors` of the source. */
   id: string;
   day: string;
   invocations: number;
