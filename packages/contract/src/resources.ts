@@ -81,6 +81,13 @@ export const Subscription = Type.Object({
   created_at: seconds('Created'),
 });
 
+export const AutoSubscription = Type.Object({
+  id: Type.String({ description: 'as_…' }),
+  event_name: Type.Union([Type.Literal('$errors'), Type.Literal('$logs')]),
+  listener_id: Type.String(),
+  created_at: seconds('Created'),
+});
+
 export const Webhook = Type.Object({
   id: Type.String({ description: 'wh_…' }),
   user_id: Type.String(),

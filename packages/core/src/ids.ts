@@ -7,6 +7,7 @@ export type IdPrefix =
   | 'd' // deployment: an immutable pairing of code, packages and prop values
   | 'wh' // webhook
   | 'sub' // subscription
+  | 'as' // auto-subscription
   | 'dlv' // delivery
   | 'run' // run of a source
   | 'u' // user

@@ -5,6 +5,7 @@ import { missingParameter, notFound } from '@wellspring/core/problem';
 import { slugOf } from '@wellspring/core/slug';
 import { route } from '@wellspring/http/bind';
 import { ownerFor } from '@wellspring/http/principal';
+import { autoSubscribe } from '@wellspring/store/collections/auto-subscribe';
 import { deployments, type SourceRow, sources } from '@wellspring/store/collections/sources';
 import type { SourcesContext } from './context.ts';
 import { checkConcurrency, namesComponent, newDeployment, resolveComponent } from './deployment.ts';
@@ -54,6 +55,7 @@ export const createSourceRoute = ({ deps, interfaces, present, removeSource, one
       try {
         await deps.store.collection(deployments).insert(deployment);
         await interfaces.restore(source);
+        await autoSubscribe(deps.store, source, source.created_at);
         await runHook(deps, id, deployment.id, 'deploy');
         await runHook(deps, id, deployment.id, 'activate');
       } catch (error) {

@@ -2,8 +2,8 @@ import { describe, expect, test } from '@jest/globals';
 import { components } from '@wellspring/store/collections/components';
 import { deleteSourceRows } from '@wellspring/store/collections/delete-source';
 import { sources } from '@wellspring/store/collections/sources';
-import { subscriptions } from '@wellspring/store/collections/subscriptions';
-import { subscriptionRow } from '@wellspring/testing/rows';
+import { autoSubscriptions, subscriptions } from '@wellspring/store/collections/subscriptions';
+import { OWNER, subscriptionRow } from '@wellspring/testing/rows';
 import { BOB, seal, user } from '@wellspring/testing/service-harness';
 import { code, HTTP, TIMER } from './platform.fixture.ts';
 import { bed, create, leftovers, read, type Shown, update } from './sources.fixture.ts';
@@ -75,6 +75,21 @@ describe('creating a source', () => {
     const [kept] = (await bed.rowsOf(made.id)).deployments;
     expect(seal.open(String(kept!.configured_props.token), made.id)).toBe('hush hush');
   });
+});
+
+test('auto-subscriptions apply to a new source before its deploy hook', async () => {
+  await bed.store.collection(autoSubscriptions).insert({
+    ...{ id: 'as_0000000001', owner_id: OWNER, user_id: OWNER, listener_id: 'wh_0000000001' },
+    ...{ event_name: '$errors', created_at: 0 },
+  });
+  const rows = bed.store.collection(subscriptions);
+  let before: number | undefined;
+  bed.onHook(async (hook) => {
+    if (hook === 'deploy') before = await rows.count();
+  });
+  const { id } = await create();
+  expect(before).toBe(1);
+  expect(await rows.list()).toMatchObject([{ emitter_id: id, event_name: '$errors', owner_id: OWNER }]);
 });
 
 test('a source without a component is refused with the four ways to name one', async () => {

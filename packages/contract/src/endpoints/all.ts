@@ -1,4 +1,5 @@
 import type { Endpoint } from '../endpoint.ts';
+import * as autoSubscriptions from './auto-subscriptions.ts';
 import * as components from './components.ts';
 import * as documents from './documents.ts';
 import * as events from './events.ts';
@@ -14,6 +15,7 @@ export const endpoints = {
   ...sources,
   ...events,
   ...subscriptions,
+  ...autoSubscriptions,
   ...webhooks,
   ...users,
   ...operator,

@@ -50,7 +50,13 @@ async function fill(store: Opened, id: string, count: number): Promise<void> {
     { id: `sub_${id}1`, owner_id: 'o', emitter_id: id, listener_id: 'wh_1', event_name: '' },
     { id: `sub_${id}2`, owner_id: 'o', emitter_id: 'dc_other', listener_id: id, event_name: '' },
   );
-  await insert(autoSubscriptions, { id: `as_${id}`, owner_id: 'o', listener_id: id, event_name: '$errors' });
+  await insert(autoSubscriptions, {
+    id: `as_${id}`,
+    owner_id: 'o',
+    user_id: 'u',
+    listener_id: id,
+    event_name: '$errors',
+  });
   const numbers = Array.from({ length: count }, (_, i) => String(i).padStart(8, '0'));
   for (const stream of ['events', '$errors', '$in'] satisfies EventStream[]) {
     const partition = `${id}/${stream}`;

@@ -26,6 +26,8 @@ export const subscriptions: CollectionDefinition<SubscriptionRow> = {
 export interface AutoSubscriptionRow {
   id: string;
   owner_id: string;
+  /** Id of its creator; see SubscriptionRow. */
+  user_id: string;
   listener_id: string;
   event_name: '$errors' | '$logs';
   created_at: number;

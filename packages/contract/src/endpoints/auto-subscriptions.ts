@@ -1,0 +1,58 @@
+import Type from 'typebox';
+import { defineEndpoint } from '../endpoint.ts';
+import { AutoSubscription, Nothing } from '../resources.ts';
+import { common } from './parameters.ts';
+
+const service = 'subscriptions';
+const pair = { event_name: Type.String({ description: '$errors or $logs' }), listener_id: Type.String() };
+
+export const createAutoSubscription = defineEndpoint({
+  service,
+  operationId: 'createAutoSubscription',
+  method: 'POST',
+  path: '/auto_subscriptions',
+  summary: 'Subscribe a listener to $errors or $logs of every source created later',
+  input: Type.Object({ ...pair, ...common }),
+  query: ['event_name', 'listener_id'],
+  output: AutoSubscription,
+  envelope: 'single',
+  problems: [403, 404],
+});
+
+export const listAutoSubscriptions = defineEndpoint({
+  service,
+  operationId: 'listAutoSubscriptions',
+  method: 'GET',
+  path: '/auto_subscriptions',
+  summary: 'List auto-subscriptions',
+  input: Type.Object(common),
+  output: AutoSubscription,
+  envelope: 'list',
+  problems: [403],
+});
+
+export const deleteAutoSubscription = defineEndpoint({
+  service,
+  operationId: 'deleteAutoSubscription',
+  method: 'DELETE',
+  path: '/auto_subscriptions',
+  summary: 'Remove an auto-subscription by channel and listener; subscriptions made by it stay',
+  input: Type.Object({ ...pair, ...common }),
+  output: Nothing,
+  envelope: 'none',
+  status: 204,
+  problems: [403, 404],
+});
+
+export const deleteAutoSubscriptionById = defineEndpoint({
+  service,
+  operationId: 'deleteAutoSubscriptionById',
+  method: 'DELETE',
+  path: '/auto_subscriptions/{id}',
+  summary: 'Remove an auto-subscription by its id; subscriptions made by it stay',
+  input: Type.Object(common),
+  output: Nothing,
+  envelope: 'none',
+  status: 204,
+  problems: [404],
+});

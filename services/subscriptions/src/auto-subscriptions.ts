@@ -1,0 +1,70 @@
+import {
+  createAutoSubscription,
+  deleteAutoSubscription,
+  deleteAutoSubscriptionById,
+  listAutoSubscriptions,
+} from '@wellspring/contract/endpoints/auto-subscriptions';
+import { newId } from '@wellspring/core/ids';
+import { invalidParameter, notFound } from '@wellspring/core/problem';
+import { type Route, route } from '@wellspring/http/bind';
+import { canRead, ownerFor } from '@wellspring/http/principal';
+import type { Deps } from '@wellspring/runtime/deps';
+import { type AutoSubscriptionRow, autoSubscriptions } from '@wellspring/store/collections/subscriptions';
+import { insertNew } from '@wellspring/store/insert-new';
+import { ConflictError } from '@wellspring/store/port';
+import { checkListener, notEmpty } from './ends.ts';
+
+const present = ({ id, event_name, listener_id, created_at }: AutoSubscriptionRow) => ({
+  ...{ id, event_name, listener_id, created_at },
+});
+
+/** @throws Problem 400 for another channel */
+function checkChannel(name: string): '$errors' | '$logs' {
+  if (name === '$errors' || name === '$logs') return name;
+  throw invalidParameter('event_name', 'event_name of an auto-subscription must be $errors or $logs.');
+}
+
+/** Routes of auto-subscriptions. The creation of a source makes subscriptions of them; see `autoSubscribe` of the store. */
+export function autoSubscriptionRoutes({ store, clock }: Pick<Deps, 'store' | 'clock'>): Route[] {
+  const rows = store.collection(autoSubscriptions);
+
+  return [
+    route(createAutoSubscription, async ({ principal, input }) => {
+      const { owner_id, user_id } = ownerFor(principal, input.org_id);
+      const event_name = checkChannel(input.event_name);
+      const listener_id = notEmpty('listener_id', input.listener_id);
+      await checkListener(store, principal, listener_id);
+      for (;;) {
+        const existing = await rows.find({ owner_id, listener_id, event_name });
+        if (existing) return present(existing);
+        try {
+          const created_at = Math.floor(clock.now() / 1000);
+          const make = () => ({ id: newId('as'), owner_id, user_id, listener_id, event_name, created_at });
+          return present(await insertNew(rows, make));
+        } catch (error) {
+          // Another request has created it: find it.
+          if (!(error instanceof ConflictError)) throw error;
+        }
+      }
+    }),
+
+    route(listAutoSubscriptions, async ({ principal, input }) => {
+      const { owner_id } = ownerFor(principal, input.org_id);
+      return (await rows.list({ where: { owner_id } })).map(present);
+    }),
+
+    route(deleteAutoSubscription, async ({ principal, input }) => {
+      const { owner_id } = ownerFor(principal, input.org_id);
+      const { listener_id } = input;
+      const row = await rows.find({ owner_id, listener_id, event_name: checkChannel(input.event_name) });
+      if (!row || !(await rows.remove(row.id))) throw notFound('auto-subscription');
+    }),
+
+    route(deleteAutoSubscriptionById, async ({ principal, params }) => {
+      const row = await rows.get(params.id);
+      if (!row || !canRead(principal, row.owner_id) || !(await rows.remove(row.id))) {
+        throw notFound('auto-subscription', params.id);
+      }
+    }),
+  ];
+}
