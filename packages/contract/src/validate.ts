@@ -63,6 +63,16 @@ export function validateInput(
   return input;
 }
 
+/** Names in the query and the body that the endpoint does not have. They are ignored. */
+export function unknownFields(
+  schema: TObject,
+  query: Record<string, unknown>,
+  body: Record<string, unknown>,
+): string[] {
+  const names = new Set([...Object.keys(query), ...Object.keys(body)]);
+  return [...names].filter((name) => !Object.hasOwn(schema.properties, name));
+}
+
 const KINDS: Record<string, string> = {
   string: 'a text',
   integer: 'an integer',

@@ -3,7 +3,7 @@ import { parse as parseQuery } from 'node:querystring';
 import type { Endpoint, InputOf, OutputOf, ParamsOf } from '@wellspring/contract/endpoint';
 import { LIMITS } from '@wellspring/contract/limits';
 import type { Principal } from '@wellspring/contract/principal';
-import { validateInput } from '@wellspring/contract/validate';
+import { unknownFields, validateInput } from '@wellspring/contract/validate';
 import { encodeCursor } from '@wellspring/core/cursor';
 import { isId, newId } from '@wellspring/core/ids';
 import type { Log } from '@wellspring/core/log';
@@ -66,6 +66,9 @@ export interface RouterOptions {
 }
 
 const PREFIX = { public: '/v1', operator: '/admin/v1' } as const;
+
+const MAX_IGNORED = 10;
+const MAX_IGNORED_CHARS = 64;
 
 /** Principal of an endpoint that needs no key. */
 const NOBODY: Principal = { kind: 'user', user_id: '', key_id: '', org_ids: [] };
@@ -134,7 +137,7 @@ async function serve({ endpoint, handle }: Route, req: Request, res: Response, o
     // A path that the gateway parsed differently must not turn a user into an operator.
     if (endpoint.listener === 'operator' && principal?.kind !== 'operator') throw notFound('endpoint here');
     if (principal?.kind === 'user') user = principal.user_id;
-    const input = await readInput(endpoint, req);
+    const input = await readInput(endpoint, req, res);
     const answer = await handle({
       params: req.params as never,
       input: input as never,
@@ -150,13 +153,22 @@ async function serve({ endpoint, handle }: Route, req: Request, res: Response, o
   }
 }
 
-async function readInput(endpoint: Endpoint, req: Request): Promise<Selection> {
+async function readInput(endpoint: Endpoint, req: Request, res: Response): Promise<Selection> {
   const mark = req.url.indexOf('?');
   const query = mark < 0 ? {} : parseQuery(req.url.slice(mark + 1));
   const hasBody = endpoint.method !== 'GET';
   const body = hasBody ? await readJsonObject(req, endpoint.bodyLimit ?? LIMITS.apiBody) : {};
+  const ignored = unknownFields(endpoint.input, query, body);
+  if (ignored.length > 0) res.setHeader('x-wellspring-ignored', ignoredHeader(ignored));
   return validateInput(endpoint.input, query, body) as Selection;
 }
+
+/** Names of ignored fields: of hostile clients, they may be many, long, and no header. */
+const ignoredHeader = (names: readonly string[]) =>
+  names
+    .slice(0, MAX_IGNORED)
+    .map((name) => encodeURIComponent(name.slice(0, MAX_IGNORED_CHARS).toWellFormed()))
+    .join(', ');
 
 function send({ envelope, status }: Endpoint, answer: unknown, selection: Selection, res: Response): void {
   // The handler has written the response.

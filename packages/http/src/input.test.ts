@@ -12,6 +12,18 @@ describe('input', () => {
     expect((await post('{"limit":"7"}')).json).toMatchObject({ code: 'invalid_parameter', param: 'limit' });
   });
 
+  test('that the endpoint does not have is named in a header, also if it is hostile', async () => {
+    const ignored = async (path: string, body: object) =>
+      (await post(JSON.stringify(body), JSON_TYPE, path)).headers['x-wellspring-ignored'];
+    expect(await ignored('/v1/things?nmae=x&limit=1', { activ: true, name: 'x' })).toBe('nmae, activ');
+    expect(await ignored('/v1/things?name=x', { limit: 1 })).toBeUndefined();
+    expect(await ignored('/v1/things', { 'a\r\nset-cookie: b': 1, '\ud800': 2, ü: 3, __proto__x: 4 })).toBe(
+      'a%0D%0Aset-cookie%3A%20b, %EF%BF%BD, %C3%BC, __proto__x',
+    );
+    const many = Object.fromEntries(Array.from({ length: 1000 }, (_, n) => [`${n}${'ü'.repeat(1000)}`, n]));
+    expect((await ignored('/v1/things', many))!.length).toBeLessThan(8000);
+  });
+
   test.each([
     ['malformed JSON', '{"a":}'],
     ['two values', '{}{}'],

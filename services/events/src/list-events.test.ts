@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { insertEvents, insertLogs, newEmitter, range, store, walk } from './channel.fixture.ts';
 import { type Channel, channelOf } from './channel.ts';
-import { pageOf } from './list-events.ts';
+import { findEvent, pageOf } from './list-events.ts';
 
 const shown = async (channel: Channel, input: Parameters<typeof pageOf>[1] = {}) =>
   (await pageOf(channel, input)).data.map(({ event }) => event);
@@ -33,6 +33,16 @@ describe.each(['events', '$logs'])('a list of %s', (kind) => {
       range(30, 130).reverse(),
     );
     expect((await pageOf(long, {})).total_count).toBe(100);
+  });
+
+  test('each event is found by its id, whole and beyond the newest hundred', async () => {
+    const channel = await make(130);
+    const keys = (await channel.newer('', 130)).map(({ id }) => id);
+    expect(keys).toHaveLength(130);
+    for (const [number, id] of keys.entries()) expect((await findEvent(channel, id)).event).toEqual(number);
+    for (const id of [`${keys[0]}9`, '1-0', 'x', '', '999999999999999-0']) {
+      await expect(findEvent(channel, id)).rejects.toMatchObject({ status: 404 });
+    }
   });
 
   test('pages of any size cover exactly the newest hundred', async () => {

@@ -1,8 +1,13 @@
-import { listSourceErrors, listSourceEvents, listSourceLogs } from '@wellspring/contract/endpoints/events';
+import {
+  getSourceEvent,
+  listSourceErrors,
+  listSourceEvents,
+  listSourceLogs,
+} from '@wellspring/contract/endpoints/events';
 import { LIMITS } from '@wellspring/contract/limits';
 import { decodeCursor } from '@wellspring/core/cursor';
 import { eventSortKey, parseEventId } from '@wellspring/core/event-id';
-import { invalidParameter } from '@wellspring/core/problem';
+import { invalidParameter, notFound } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
 import type { Deps } from '@wellspring/runtime/deps';
 import { readableSource } from './access.ts';
@@ -44,13 +49,25 @@ export async function pageOf(channel: Channel, input: ListInput) {
   };
 }
 
+async function eventAt(channel: Channel, key: string): Promise<EventRecord | undefined> {
+  const [newest] = await channel.older(`${key}~`, 1);
+  return newest?.sortKey === key ? newest : undefined;
+}
+
+/** One event by its id, also beyond the newest 100. @throws Problem 404 */
+export async function findEvent(channel: Channel, eventId: string) {
+  const id = parseEventId(eventId);
+  const record = id && (await eventAt(channel, eventSortKey(id)));
+  if (!record) throw notFound('event', eventId);
+  return summaryOf(record, true);
+}
+
 /** Events older than the cursor, among the newest 100. */
 async function pageAfter(channel: Channel, key: string | undefined, limit: number): Promise<EventRecord[]> {
   let wanted = limit;
   if (key !== undefined) {
-    const [at] = await channel.older(`${key}~`, 1);
     const newer = await channel.countNewer(key, LIMITS.retrievable);
-    wanted = Math.min(limit, LIMITS.retrievable - newer - (at?.sortKey === key ? 1 : 0));
+    wanted = Math.min(limit, LIMITS.retrievable - newer - ((await eventAt(channel, key)) ? 1 : 0));
   }
   const records: EventRecord[] = [];
   for (let bound = key, bytes = 0; records.length < wanted && bytes < MAX_PAGE_BYTES; ) {
@@ -72,12 +89,16 @@ async function pageBefore(channel: Channel, key: string, limit: number): Promise
   return (await channel.newer(key, limit)).reverse();
 }
 
-/** Lists of the events, errors and logs of a source. */
+/** Lists of the events, errors and logs of a source, and single events. */
 export function listRoutes({ store }: Pick<Deps, 'store'>): Route[] {
   return [
     route(listSourceEvents, async ({ principal, params, input }) => {
       await readableSource(store, principal, params.id);
       return pageOf(channelOf(store, params.id, input.event_name), input);
+    }),
+    route(getSourceEvent, async ({ principal, params, input }) => {
+      await readableSource(store, principal, params.id);
+      return findEvent(channelOf(store, params.id, input.event_name), params.event_id);
     }),
     route(listSourceErrors, async ({ principal, params, input }) => {
       await readableSource(store, principal, params.id);

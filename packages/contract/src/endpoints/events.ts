@@ -37,6 +37,18 @@ export const listSourceLogs = defineEndpoint({
   input: Type.Object(listInput),
 });
 
+export const getSourceEvent = defineEndpoint({
+  service,
+  operationId: 'getSourceEvent',
+  method: 'GET',
+  path: '/sources/{id}/events/{event_id}',
+  summary: 'Read one event of a source, whole. Without event_name: of the default and all named channels',
+  input: Type.Object({ event_name: eventName, ...common }),
+  output: EventSummary,
+  envelope: 'single',
+  problems: [404],
+});
+
 export const deleteSourceEvents = defineEndpoint({
   service,
   operationId: 'deleteSourceEvents',
