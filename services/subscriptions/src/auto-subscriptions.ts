@@ -10,8 +10,7 @@ import { type Route, route } from '@wellspring/http/bind';
 import { canRead, ownerFor } from '@wellspring/http/principal';
 import type { Deps } from '@wellspring/runtime/deps';
 import { type AutoSubscriptionRow, autoSubscriptions } from '@wellspring/store/collections/subscriptions';
-import { insertNew } from '@wellspring/store/insert-new';
-import { ConflictError } from '@wellspring/store/port';
+import { findOrInsert } from '@wellspring/store/insert-new';
 import { checkListener, notEmpty } from './ends.ts';
 
 const present = ({ id, event_name, listener_id, created_at }: AutoSubscriptionRow) => ({
@@ -34,18 +33,11 @@ export function autoSubscriptionRoutes({ store, clock }: Pick<Deps, 'store' | 'c
       const event_name = checkChannel(input.event_name);
       const listener_id = notEmpty('listener_id', input.listener_id);
       await checkListener(store, principal, listener_id);
-      for (;;) {
-        const existing = await rows.find({ owner_id, listener_id, event_name });
-        if (existing) return present(existing);
-        try {
-          const created_at = Math.floor(clock.now() / 1000);
-          const make = () => ({ id: newId('as'), owner_id, user_id, listener_id, event_name, created_at });
-          return present(await insertNew(rows, make));
-        } catch (error) {
-          // Another request has created it: find it.
-          if (!(error instanceof ConflictError)) throw error;
-        }
-      }
+      const ends = { owner_id, listener_id, event_name };
+      const created_at = Math.floor(clock.now() / 1000);
+      return present(
+        await findOrInsert(rows, ends, () => ({ id: newId('as'), user_id, ...ends, created_at })),
+      );
     }),
 
     route(listAutoSubscriptions, async ({ principal, input }) => {

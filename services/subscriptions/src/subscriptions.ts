@@ -12,8 +12,8 @@ import { type Route, route } from '@wellspring/http/bind';
 import { canRead, ownerFor } from '@wellspring/http/principal';
 import type { Deps } from '@wellspring/runtime/deps';
 import { type SubscriptionRow, subscriptions } from '@wellspring/store/collections/subscriptions';
-import { insertNew } from '@wellspring/store/insert-new';
-import { ConflictError, type Store } from '@wellspring/store/port';
+import { findOrInsert } from '@wellspring/store/insert-new';
+import type { Store } from '@wellspring/store/port';
 import { checkEmitter, checkEventName, checkListener, notEmpty } from './ends.ts';
 
 const present = (row: SubscriptionRow) => ({
@@ -27,28 +27,13 @@ const present = (row: SubscriptionRow) => ({
 type Triple = Pick<SubscriptionRow, 'owner_id' | 'emitter_id' | 'listener_id' | 'event_name'>;
 
 /** Finds or creates the owner's subscription of this triple. */
-async function subscribe(
-  store: Store,
-  triple: Triple,
-  userId: string,
-  now: number,
-): Promise<SubscriptionRow> {
-  const rows = store.collection(subscriptions);
-  for (;;) {
-    const existing = await rows.find(triple);
-    if (existing) return existing;
-    try {
-      return await insertNew(rows, () => ({
-        id: newId('sub'),
-        ...triple,
-        user_id: userId,
-        created_at: Math.floor(now / 1000),
-      }));
-    } catch (error) {
-      // Another request has created it: find it.
-      if (!(error instanceof ConflictError)) throw error;
-    }
-  }
+function subscribe(store: Store, triple: Triple, userId: string, now: number): Promise<SubscriptionRow> {
+  return findOrInsert(store.collection(subscriptions), triple, () => ({
+    id: newId('sub'),
+    ...triple,
+    user_id: userId,
+    created_at: Math.floor(now / 1000),
+  }));
 }
 
 /** Routes of subscriptions. The delivery service reads the rows for every event. */

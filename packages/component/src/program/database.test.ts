@@ -38,7 +38,7 @@ describe('$service.db', () => {
     expect(said.sets).toEqual([]);
   });
 
-  test('the map that the platform sends replaces what was there', async () => {
+  test('a map sent by the platform replaces the previous map', async () => {
     await run((self) => self.$emit([self.db.get('a'), self.db.get('b')]), { db: { a: '1' } });
     program.syncDb({ b: '2' });
     await program.run(value({}), false);

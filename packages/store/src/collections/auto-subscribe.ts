@@ -1,6 +1,6 @@
 import { newId } from '@wellspring/core/ids';
-import { insertNew } from '../insert-new.ts';
-import { ConflictError, type Store } from '../port.ts';
+import { findOrInsert } from '../insert-new.ts';
+import type { Store } from '../port.ts';
 import { autoSubscriptions, subscriptions } from './subscriptions.ts';
 
 /**
@@ -16,12 +16,7 @@ export async function autoSubscribe(
   const { id: emitter_id, owner_id } = emitter;
   for (const auto of await store.collection(autoSubscriptions).list({ where: { owner_id } })) {
     const { listener_id, event_name, user_id } = auto;
-    const ends = { owner_id, user_id, emitter_id, listener_id, event_name };
-    try {
-      await insertNew(rows, () => ({ id: newId('sub'), ...ends, created_at: now }));
-    } catch (error) {
-      // It exists already.
-      if (!(error instanceof ConflictError)) throw error;
-    }
+    const ends = { owner_id, emitter_id, listener_id, event_name };
+    await findOrInsert(rows, ends, () => ({ id: newId('sub'), user_id, ...ends, created_at: now }));
   }
 }
