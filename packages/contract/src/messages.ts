@@ -91,6 +91,8 @@ export interface EmittedMessage {
   /** Hops of the run that emitted; its listeners run with one more. */
   hop: number;
   events: EmittedEvent[];
+  /** Absent: none. */
+  sends?: Send[];
   /** It may have been published before. */
   redelivered?: true;
 }
@@ -103,6 +105,20 @@ export interface EmittedEvent {
   /** JSON text, as serialised at emit. */
   payload: string;
   trace_id: string;
+}
+
+/** A call of `$.send.http`, `.email` or `.s3`: the delivery service makes the request after the commit of the run. */
+export interface Send {
+  /** `<run_id>/<n>`, n from 0 within the run: equal for a repetition. */
+  id: string;
+  kind: 'http' | 'email' | 's3';
+  /** JSON text of the argument, as user code gave it: neither checked nor limited to known fields. */
+  request: string;
+  /** For the record on `$errors` if it fails. */
+  run_id: string;
+  deployment_id: string;
+  /** `c_` id of the step. */
+  cell_id: string;
 }
 
 /** Maximum number of hops; a further emit is refused with a record on `$errors`. */

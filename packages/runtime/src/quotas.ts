@@ -67,7 +67,7 @@ export function createQuotas({ store, queue, clock }: Pick<Deps, 'store' | 'queu
     const hash = createHash('sha256').update(`quota/${id}`).digest('hex').slice(0, 32);
     const job = errorRecordJob({
       run_id: `run_${hash}`,
-      source,
+      emitter: source,
       source_type: stop,
       code: 'QuotaExceeded',
       msg: `${reason} It is renewed at 00:00 UTC; until then this source does not run.`,

@@ -105,7 +105,7 @@ function recordOf(webhook: WebhookRow, since: number, source: SourceRow, now: nu
   const id = createHash('sha256').update(`${webhook.id}/${since}/${source.id}`).digest('hex').slice(0, 32);
   return errorRecordJob({
     run_id: `run_${id}`,
-    source,
+    emitter: source,
     source_type: 'WEBHOOK',
     code: 'WebhookDisabled',
     msg: `The webhook ${webhook.id} was disabled: since ${new Date(since).toISOString()} every delivery failed.`,

@@ -1,4 +1,4 @@
-import type { EmittedEvent, EmittedMessage } from '@wellspring/contract/messages';
+import type { EmittedEvent, EmittedMessage, Send } from '@wellspring/contract/messages';
 import { eventIdOfSortKey, parseEventId } from '@wellspring/core/event-id';
 import type { EventRow, LogRow } from '@wellspring/store/collections/events';
 import type { OutboxRow } from '@wellspring/store/collections/outbox';
@@ -14,6 +14,7 @@ export interface Part {
   events: readonly EventRow[];
   logs: LogRow | undefined;
   emitted: readonly Omit<EmittedEvent, 'trace_id'>[];
+  sends?: readonly Send[];
 }
 
 /** Runs of one source that ended in the same turn, written as one atomic commit: one state, one outbox row, one message. */
@@ -40,6 +41,7 @@ export function createCommitGroup(emitterId: string, ownerId: string): CommitGro
   const events: EventRow[] = [];
   const logs: LogRow[] = [];
   const emitted: EmittedEvent[] = [];
+  const sends: Send[] = [];
   let first: Part | undefined;
   let parts = 0;
   let bytes = 0;
@@ -62,6 +64,10 @@ export function createCommitGroup(emitterId: string, ownerId: string): CommitGro
         emitted.push({ ...event, trace_id: part.trace_id });
         bytes += event.payload.length;
       }
+      for (const send of part.sends ?? []) {
+        sends.push(send);
+        bytes += send.request.length;
+      }
     },
     close(state, ifVersion, now) {
       const message: EmittedMessage = {
@@ -72,8 +78,9 @@ export function createCommitGroup(emitterId: string, ownerId: string): CommitGro
         owner_id: ownerId,
         hop: first!.hop,
         events: emitted,
+        ...(sends.length > 0 && { sends }),
       };
-      const outbox = emitted.length > 0 ? outboxRow(message, now) : undefined;
+      const outbox = emitted.length > 0 || sends.length > 0 ? outboxRow(message, now) : undefined;
       return { commit: { state, ifVersion, events, logs, outbox }, outbox };
     },
     settle(durable, sent) {
