@@ -37,6 +37,8 @@ export interface Endpoint<I extends TObject = TObject, O extends TSchema = TSche
   /** False only for documents that need no key. */
   authenticated: boolean;
   summary: string;
+  /** Effects, limits and defaults, as sentences. */
+  description: string;
   /**
    * All parameters outside the path. GET reads them from the query, other methods from the query or else the JSON body.
    * Values from the query are converted to the declared type, values of a body are not.
@@ -44,12 +46,16 @@ export interface Endpoint<I extends TObject = TObject, O extends TSchema = TSche
   input: I;
   /** Further names of `input` that are documented as query parameters of a POST or PUT. */
   query?: readonly string[];
+  /** Exactly one of these fields of the body is given and not null. The handler checks it. */
+  exactlyOne?: readonly string[];
+  /** Example of a body, for the OpenAPI document. */
+  example?: Record<string, unknown>;
   /** Schema of one resource. */
   output: O;
   envelope: Envelope;
   /** Status of a success. */
   status: 200 | 202 | 204;
-  /** Further error statuses; 400 (with input), 401, 429 and 500 are implied. */
+  /** Further error statuses, besides those that all endpoints of its kind share (see openapi/responses.ts). */
   problems: readonly number[];
   /** Largest body in bytes; default 6 MB. */
   bodyLimit?: number;

@@ -96,8 +96,15 @@ function problemOf(errors: ErrorObject[] | null | undefined): Error {
       const kinds = [params.type].flat().map((type) => KINDS[String(type)] ?? String(type));
       return invalidParameter(path, `${path} must be ${kinds.join(' or ')}.`);
     }
-    case 'const':
+    case 'minLength':
+      if (params.limit === 1) return missingParameter(path);
+      return invalidParameter(path, `${path} must have at least ${params.limit} characters.`);
     case 'enum':
+      return invalidParameter(
+        path,
+        `${path} must be one of ${(params.allowedValues as unknown[]).join(', ')}.`,
+      );
+    case 'const':
     case 'anyOf':
       return invalidParameter(path, `${path} has a value that is not allowed.`);
     default:

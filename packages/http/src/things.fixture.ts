@@ -15,7 +15,13 @@ const input = Type.Object({
   extra: Type.Optional(Type.Unknown()),
   ...fields,
 });
-const base = { service: 'sources', summary: 'For this test', input, output: Thing } as const;
+const base = {
+  service: 'sources',
+  summary: 'For this test',
+  description: 'For this test.',
+  input,
+  output: Thing,
+} as const;
 export const getThing = defineEndpoint({
   ...base,
   operationId: 'getThing',

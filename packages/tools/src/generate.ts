@@ -7,7 +7,7 @@ import { configTable } from '@wellspring/runtime/config';
 import { ATTACKS } from '@wellspring/sandbox/attacks/rows';
 
 /**
- * Generates the OpenAPI document, the configuration table of the README, the attack table of docs/security.md, and the
+ * Generates the OpenAPI documents, the configuration table of the README, the attack table of docs/security.md, and the
  * tables of docs/errors.md. With `--check` it writes nothing, names outdated files and exits with 1.
  */
 
@@ -49,6 +49,9 @@ export function attacksMarkdown(): string {
   ].join('\n');
 }
 
+const documentText = (listener: 'public' | 'operator'): string =>
+  `${JSON.stringify(openApiDocument(listener), null, 2)}\n`;
+
 const meaningsMarkdown = (heading: string, meanings: Record<string, string>): string =>
   [
     `| ${heading} | Meaning |`,
@@ -58,7 +61,8 @@ const meaningsMarkdown = (heading: string, meanings: Record<string, string>): st
 
 /** Path of each generated file, and a function from its present to its new content. */
 const GENERATED: [path: string, make: (present: string) => string][] = [
-  ['packages/contract/golden/openapi.json', () => `${JSON.stringify(openApiDocument(), null, 2)}\n`],
+  ['packages/contract/golden/openapi.json', () => documentText('public')],
+  ['packages/contract/golden/operator-openapi.json', () => documentText('operator')],
   ['README.md', (present) => replaceBetween(present, ...CONFIG, configMarkdown())],
   ['docs/security.md', (present) => replaceBetween(present, ...ATTACK_TABLE, attacksMarkdown())],
   [

@@ -2,7 +2,7 @@ import {
   operatorListRegistry,
   operatorPublish,
   operatorUnpublish,
-} from '@wellspring/contract/endpoints/operator';
+} from '@wellspring/contract/endpoints/registry';
 import { conflict, invalidComponent, notFound } from '@wellspring/core/problem';
 import { isSemver } from '@wellspring/core/versions';
 import { type Route, route } from '@wellspring/http/bind';

@@ -3,7 +3,7 @@ import { stat } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
-import { getOpenApi } from '@wellspring/contract/endpoints/documents';
+import { getOpenApi, operatorGetOpenApi } from '@wellspring/contract/endpoints/documents';
 import { openApiDocument } from '@wellspring/contract/openapi';
 import { type Route, route } from '@wellspring/http/bind';
 
@@ -40,18 +40,18 @@ const HEADERS = {
   'referrer-policy': 'no-referrer',
 };
 
-/** The OpenAPI document. */
+/** The OpenAPI documents of the two listeners. */
 export function documentRoutes(): Route[] {
-  const document = JSON.stringify(openApiDocument());
-  return [
-    route(getOpenApi, async ({ res }) => {
+  return [getOpenApi, operatorGetOpenApi].map((endpoint) => {
+    const document = JSON.stringify(openApiDocument(endpoint.listener));
+    return route(endpoint, async ({ res }) => {
       res.writeHead(200, {
         'content-type': 'application/json; charset=utf-8',
         'access-control-allow-origin': '*',
       });
       res.end(document);
-    }),
-  ];
+    });
+  });
 }
 
 /** A browser, not a client of the API. */

@@ -5,23 +5,17 @@ import {
   listAutoSubscriptions,
 } from '@wellspring/contract/endpoints/auto-subscriptions';
 import { newId } from '@wellspring/core/ids';
-import { invalidParameter, notFound } from '@wellspring/core/problem';
+import { notFound } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
 import { canRead, ownerFor } from '@wellspring/http/principal';
 import type { Deps } from '@wellspring/runtime/deps';
 import { type AutoSubscriptionRow, autoSubscriptions } from '@wellspring/store/collections/subscriptions';
 import { findOrInsert } from '@wellspring/store/insert-new';
-import { checkListener, notEmpty } from './ends.ts';
+import { checkListener } from './ends.ts';
 
 const present = ({ id, event_name, listener_id, created_at }: AutoSubscriptionRow) => ({
   ...{ id, event_name, listener_id, created_at },
 });
-
-/** @throws Problem 400 for another channel */
-function checkChannel(name: string): '$errors' | '$logs' {
-  if (name === '$errors' || name === '$logs') return name;
-  throw invalidParameter('event_name', 'event_name of an auto-subscription must be $errors or $logs.');
-}
 
 /** Routes of auto-subscriptions. The creation of a source makes subscriptions of them; see `autoSubscribe` of the store. */
 export function autoSubscriptionRoutes({ store, clock }: Pick<Deps, 'store' | 'clock'>): Route[] {
@@ -30,8 +24,7 @@ export function autoSubscriptionRoutes({ store, clock }: Pick<Deps, 'store' | 'c
   return [
     route(createAutoSubscription, async ({ principal, input }) => {
       const { owner_id, user_id } = ownerFor(principal, input.org_id);
-      const event_name = checkChannel(input.event_name);
-      const listener_id = notEmpty('listener_id', input.listener_id);
+      const { event_name, listener_id } = input;
       await checkListener(store, principal, listener_id);
       const ends = { owner_id, listener_id, event_name };
       const created_at = Math.floor(clock.now() / 1000);
@@ -48,7 +41,7 @@ export function autoSubscriptionRoutes({ store, clock }: Pick<Deps, 'store' | 'c
     route(deleteAutoSubscription, async ({ principal, input }) => {
       const { owner_id } = ownerFor(principal, input.org_id);
       const { listener_id } = input;
-      const row = await rows.find({ owner_id, listener_id, event_name: checkChannel(input.event_name) });
+      const row = await rows.find({ owner_id, listener_id, event_name: input.event_name });
       if (!row || !(await rows.remove(row.id))) throw notFound('auto-subscription');
     }),
 

@@ -2,7 +2,7 @@ import { LIMITS } from '@wellspring/contract/limits';
 import type { Principal } from '@wellspring/contract/principal';
 import { isGlob } from '@wellspring/core/glob';
 import { isId } from '@wellspring/core/ids';
-import { invalidParameter, missingParameter, notFound } from '@wellspring/core/problem';
+import { invalidParameter, notFound } from '@wellspring/core/problem';
 import { canRead } from '@wellspring/http/principal';
 import { sources } from '@wellspring/store/collections/sources';
 import { webhooks } from '@wellspring/store/collections/webhooks';
@@ -61,10 +61,4 @@ export function checkEventName(name: string | undefined): string {
     throw invalidParameter('event_name', `event_name has more than ${LIMITS.eventName} bytes.`);
   }
   return name;
-}
-
-/** @throws Problem 400 for an empty parameter */
-export function notEmpty(param: string, value: string): string {
-  if (value === '') throw missingParameter(param);
-  return value;
 }

@@ -14,7 +14,7 @@ import type { Deps } from '@wellspring/runtime/deps';
 import { type SubscriptionRow, subscriptions } from '@wellspring/store/collections/subscriptions';
 import { findOrInsert } from '@wellspring/store/insert-new';
 import type { Store } from '@wellspring/store/port';
-import { checkEmitter, checkEventName, checkListener, notEmpty } from './ends.ts';
+import { checkEmitter, checkEventName, checkListener } from './ends.ts';
 
 const present = (row: SubscriptionRow) => ({
   id: row.id,
@@ -45,8 +45,8 @@ export function subscriptionRoutes({ store, clock }: Pick<Deps, 'store' | 'clock
       const { owner_id, user_id } = ownerFor(principal, input.org_id);
       const triple = {
         owner_id,
-        emitter_id: notEmpty('emitter_id', input.emitter_id),
-        listener_id: notEmpty('listener_id', input.listener_id),
+        emitter_id: input.emitter_id,
+        listener_id: input.listener_id,
         event_name: checkEventName(input.event_name),
       };
       await checkEmitter(store, principal, triple.emitter_id);

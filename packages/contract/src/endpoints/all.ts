@@ -4,6 +4,7 @@ import * as components from './components.ts';
 import * as documents from './documents.ts';
 import * as events from './events.ts';
 import * as operator from './operator.ts';
+import * as registry from './registry.ts';
 import * as sources from './sources.ts';
 import * as subscriptions from './subscriptions.ts';
 import * as users from './users.ts';
@@ -19,5 +20,6 @@ export const endpoints = {
   ...webhooks,
   ...users,
   ...operator,
+  ...registry,
   ...documents,
 } satisfies Record<string, Endpoint>;

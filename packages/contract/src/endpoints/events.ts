@@ -18,6 +18,8 @@ export const listSourceEvents = defineEndpoint({
   operationId: 'listSourceEvents',
   path: '/sources/{id}/event_summaries',
   summary: 'List the newest events of a source, newest first, at most 100',
+  description:
+    'Reaches the newest 100 events of the shown channels. Without event_name: the default and all named channels. Events over 1 KB are cut unless expand=event is given.',
   input: Type.Object({ ...listInput, event_name: eventName }),
 });
 
@@ -26,6 +28,7 @@ export const listSourceErrors = defineEndpoint({
   operationId: 'listSourceErrors',
   path: '/sources/{id}/$errors/event_summaries',
   summary: 'List the newest errors of a source',
+  description: 'A record has the event that the run got, its context and the error.',
   input: Type.Object(listInput),
 });
 
@@ -34,6 +37,7 @@ export const listSourceLogs = defineEndpoint({
   operationId: 'listSourceLogs',
   path: '/sources/{id}/$logs/event_summaries',
   summary: 'List the newest log records of a source',
+  description: 'Lines of console and the start and end of each run.',
   input: Type.Object(listInput),
 });
 
@@ -43,6 +47,7 @@ export const getSourceEvent = defineEndpoint({
   method: 'GET',
   path: '/sources/{id}/events/{event_id}',
   summary: 'Read one event of a source, whole. Without event_name: of the default and all named channels',
+  description: 'The event is never cut, however large it is.',
   input: Type.Object({ event_name: eventName, ...common }),
   output: EventSummary,
   envelope: 'single',
@@ -55,6 +60,8 @@ export const deleteSourceEvents = defineEndpoint({
   method: 'DELETE',
   path: '/sources/{id}/events',
   summary: 'Delete events of a source: all, from an id on, up to an id, or a range with both ends',
+  description:
+    'Deletes events of the default and named channels, or of one channel. It reaches all retained events and happens within a second or so. Errors and logs stay unless event_name names their channel.',
   input: Type.Object({
     start_id: Type.Optional(Type.String()),
     end_id: Type.Optional(Type.String()),
@@ -74,6 +81,8 @@ export const streamSource = defineEndpoint({
   path: '/sources/{id}/sse',
   unversioned: true,
   summary: 'Follow the events of a source as server-sent events; Last-Event-ID resumes without a gap',
+  description:
+    'Sends every new event as a frame with id and data, where data is an event as in the list, never cut. A comment is sent every 15 seconds.',
   input: Type.Object({
     last_event_id: Type.Optional(Type.String({ description: 'As the header Last-Event-ID' })),
     event_name: eventName,

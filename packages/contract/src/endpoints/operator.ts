@@ -1,17 +1,6 @@
 import Type from 'typebox';
 import { defineEndpoint } from '../endpoint.ts';
-import {
-  ApiKeyWithText,
-  Component,
-  DeadLetter,
-  Nothing,
-  Org,
-  Plan,
-  Quotas,
-  RegistryVersion,
-  User,
-  UserWithKey,
-} from '../resources.ts';
+import { ApiKeyWithText, DeadLetter, Nothing, Org, Plan, Quotas, User, UserWithKey } from '../resources.ts';
 import { fields, paging } from './parameters.ts';
 
 const operator = { listener: 'operator' } as const;
@@ -32,6 +21,13 @@ export const operatorCreateUser = defineEndpoint({
   method: 'POST',
   path: '/users',
   summary: 'Create a user with an API key, which is shown only here',
+  description: 'Quotas are daily and unlimited unless given.',
+  example: {
+    username: 'ada',
+    email: 'ada@example.com',
+    plan: 'free',
+    quotas: { daily_invocations_quota: 100000 },
+  },
   input: Type.Object({
     username: name('Unique'),
     email: name('Address'),
@@ -50,6 +46,7 @@ export const operatorListUsers = defineEndpoint({
   method: 'GET',
   path: '/users',
   summary: 'List users, newest first',
+  description: 'Cursors of page_info lead to the pages after and before.',
   input: page,
   output: User,
   envelope: 'page',
@@ -61,6 +58,7 @@ export const operatorGetUser = defineEndpoint({
   method: 'GET',
   path: '/users/{id}',
   summary: 'Get a user',
+  description: 'The use of quotas is shown to the user only, by GET /users/me.',
   input: bare,
   output: User,
   envelope: 'single',
@@ -73,6 +71,8 @@ export const operatorUpdateUser = defineEndpoint({
   method: 'PUT',
   path: '/users/{id}',
   summary: 'Change email, plan or quotas of a user; null removes a quota',
+  description: 'Omitted fields keep their values. Quotas apply from the next run.',
+  example: { plan: 'paid', quotas: { daily_invocations_quota: null } },
   input: Type.Object({
     email: Type.Optional(name('Address')),
     plan: Type.Optional(Plan),
@@ -91,6 +91,8 @@ export const operatorDeleteUser = defineEndpoint({
   method: 'DELETE',
   path: '/users/{id}',
   summary: 'Delete a user with everything that is theirs',
+  description:
+    'Sources, components, webhooks, subscriptions, events and keys go with the user. It cannot be undone.',
   input: bare,
   problems: [404],
 });
@@ -101,6 +103,7 @@ export const operatorCreateApiKey = defineEndpoint({
   method: 'POST',
   path: '/users/{id}/api_keys',
   summary: 'Make a further API key for a user',
+  description: 'Keep the text; it cannot be shown again.',
   input: bare,
   output: ApiKeyWithText,
   envelope: 'single',
@@ -114,6 +117,7 @@ export const operatorDeleteApiKey = defineEndpoint({
   method: 'DELETE',
   path: '/users/{id}/api_keys/{key_id}',
   summary: 'Revoke an API key of a user',
+  description: 'It is refused within two seconds, and its open streams end within twenty.',
   input: bare,
   problems: [404],
 });
@@ -124,6 +128,8 @@ export const operatorCreateOrg = defineEndpoint({
   method: 'POST',
   path: '/orgs',
   summary: 'Create an organization',
+  description: 'It has no members yet: add them by PUT /orgs/{id}/members/{user_id}.',
+  example: { orgname: 'acme', name: 'Acme', email: 'ops@example.com' },
   input: Type.Object({
     orgname: name('Unique'),
     name: name('For people'),
@@ -142,6 +148,7 @@ export const operatorListOrgs = defineEndpoint({
   method: 'GET',
   path: '/orgs',
   summary: 'List organizations, newest first',
+  description: 'Cursors of page_info lead to the pages after and before.',
   input: page,
   output: Org,
   envelope: 'page',
@@ -153,6 +160,7 @@ export const operatorGetOrg = defineEndpoint({
   method: 'GET',
   path: '/orgs/{id}',
   summary: 'Get an organization',
+  description: 'Shows the organization without its members.',
   input: bare,
   output: Org,
   envelope: 'single',
@@ -165,6 +173,8 @@ export const operatorUpdateOrg = defineEndpoint({
   method: 'PUT',
   path: '/orgs/{id}',
   summary: 'Change an organization',
+  description: 'Omitted fields keep their values.',
+  example: { code_allow_networks: ['10.1.0.0/16'] },
   input: Type.Object({
     orgname: Type.Optional(name('Unique')),
     name: Type.Optional(name('For people')),
@@ -184,6 +194,8 @@ export const operatorDeleteOrg = defineEndpoint({
   method: 'DELETE',
   path: '/orgs/{id}',
   summary: 'Delete an organization with everything that is its',
+  description:
+    'Sources, components, webhooks, subscriptions and events go with it; its members stay as users. It cannot be undone.',
   input: bare,
   problems: [404],
 });
@@ -195,6 +207,7 @@ export const operatorPutMember = defineEndpoint({
   method: 'PUT',
   path: '/orgs/{id}/members/{user_id}',
   summary: 'Make a user a member of an organization',
+  description: 'A member acts in the organization with org_id. A second call changes nothing.',
   input: bare,
   problems: [404],
 });
@@ -206,42 +219,7 @@ export const operatorDeleteMember = defineEndpoint({
   method: 'DELETE',
   path: '/orgs/{id}/members/{user_id}',
   summary: 'End a membership',
-  input: bare,
-  problems: [404],
-});
-
-const components = { ...operator, service: 'components' } as const;
-
-export const operatorPublish = defineEndpoint({
-  ...components,
-  operationId: 'operatorPublish',
-  method: 'PUT',
-  path: '/registry',
-  summary: 'Publish a component for everybody under its own key and semantic version',
-  input: Type.Object({ component_code: Type.String({ minLength: 1 }), ...fields }),
-  output: Component,
-  envelope: 'single',
-  problems: [409],
-});
-
-export const operatorListRegistry = defineEndpoint({
-  ...components,
-  operationId: 'operatorListRegistry',
-  method: 'GET',
-  path: '/registry',
-  summary: 'List the published versions',
-  input: bare,
-  output: RegistryVersion,
-  envelope: 'list',
-});
-
-export const operatorUnpublish = defineEndpoint({
-  ...components,
-  ...none,
-  operationId: 'operatorUnpublish',
-  method: 'DELETE',
-  path: '/registry/{key}/{version}',
-  summary: 'Take a version out of the registry; sources deployed from it stay',
+  description: 'Subscriptions of the user that need the membership end with it.',
   input: bare,
   problems: [404],
 });
@@ -252,6 +230,7 @@ export const operatorListDeadLetters = defineEndpoint({
   method: 'GET',
   path: '/dead_letters',
   summary: 'List jobs that the platform could not do, newest first',
+  description: 'A job becomes a dead letter when it has failed repeatedly for a fault of the platform.',
   input: Type.Object({ limit: paging.limit, after: paging.after, ...fields }),
   output: DeadLetter,
   envelope: 'list',
@@ -263,6 +242,7 @@ export const operatorRedriveDeadLetter = defineEndpoint({
   method: 'POST',
   path: '/dead_letters/{id}/redrive',
   summary: 'Retry a dead job',
+  description: 'The job goes back to its queue, with a new count of attempts.',
   input: bare,
   output: Nothing,
   envelope: 'null',
@@ -277,6 +257,7 @@ export const operatorDropDeadLetter = defineEndpoint({
   method: 'DELETE',
   path: '/dead_letters/{id}',
   summary: 'Drop a dead job',
+  description: 'The job is lost. It cannot be undone.',
   input: bare,
   problems: [404],
 });

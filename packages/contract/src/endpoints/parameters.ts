@@ -22,3 +22,7 @@ export const paging = {
 };
 
 export const eventName = Type.Optional(Type.String({ description: 'Channel; empty: the default one' }));
+
+/** Code of a component, for examples of the OpenAPI documents. */
+export const EXAMPLE_CODE =
+  "export default { name: 'Orders', version: '1.0.0', props: { timer: '$.interface.timer' }, run() { this.$emit({ order: 1001 }); } };";

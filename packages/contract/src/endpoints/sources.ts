@@ -1,7 +1,7 @@
 import Type from 'typebox';
 import { defineEndpoint } from '../endpoint.ts';
 import { Nothing, RunStarted, Source } from '../resources.ts';
-import { common, paging } from './parameters.ts';
+import { common, EXAMPLE_CODE, paging } from './parameters.ts';
 
 const service = 'sources';
 const one = { service, output: Source, envelope: 'single' } as const;
@@ -45,6 +45,8 @@ export const listMySources = defineEndpoint({
   method: 'GET',
   path: '/users/me/sources',
   summary: 'List your sources, newest first',
+  description:
+    'Cursors of page_info lead to the pages after and before. Sources of your organizations are listed under the organization.',
   input: Type.Object({ ...paging, ...common }),
   output: Source,
   envelope: 'page',
@@ -56,6 +58,7 @@ export const listOrgSources = defineEndpoint({
   method: 'GET',
   path: '/orgs/{org_id}/sources',
   summary: 'List the sources of an organization, newest first',
+  description: 'For members of the organization. Cursors of page_info lead to the pages after and before.',
   input: Type.Object({ ...paging, ...common }),
   output: Source,
   envelope: 'page',
@@ -68,6 +71,14 @@ export const createSource = defineEndpoint({
   method: 'POST',
   path: '/sources',
   summary: 'Deploy a component: runs its deploy and activate hooks',
+  description:
+    'Give exactly one of component_id, component_code, key and component_url. The source is active when its deploy and activate hooks have returned; if one throws, nothing is kept and the answer is a 400 with its message.',
+  exactlyOne: ['component_id', 'component_code', 'key', 'component_url'],
+  example: {
+    component_code: EXAMPLE_CODE,
+    configured_props: { timer: { interval_seconds: 60 } },
+    name: 'Orders',
+  },
   input: Type.Object({ ...identifiers, ...configured, ...common }),
   problems: [403, 404, 409, 413, 415],
 });
@@ -78,6 +89,7 @@ export const getSource = defineEndpoint({
   method: 'GET',
   path: '/sources/{id}',
   summary: 'Get a source',
+  description: 'Secret props are shown as ********.',
   input: Type.Object(common),
   problems: [404],
 });
@@ -88,6 +100,9 @@ export const updateSource = defineEndpoint({
   method: 'PUT',
   path: '/sources/{id}',
   summary: 'Change code, props, name or state of a source; active is true unless given',
+  description:
+    'Without an identifier the code stays. A secret prop sent as ******** keeps its value. State, events and endpoints stay. If a hook of the new code throws, the source is as it was.',
+  example: { configured_props: { timer: { cron: '0 * * * *' } }, active: true },
   input: Type.Object({
     ...identifiers,
     ...configured,
@@ -105,6 +120,7 @@ export const deleteSource = defineEndpoint({
   method: 'DELETE',
   path: '/sources/{id}',
   summary: 'Delete a source with its events, logs, store, subscriptions and endpoints',
+  description: 'Runs its deactivate hook first. The running run ends, waiting runs are dropped.',
   input: Type.Object({ ...ignoreHookErrors, ...common }),
   output: Nothing,
   envelope: 'none',
@@ -118,6 +134,8 @@ export const runSource = defineEndpoint({
   method: 'POST',
   path: '/sources/{id}/run',
   summary: 'Run a source once by hand',
+  description: 'Queues a run with the given event, after the runs that wait already.',
+  example: { event: { order: 1001 } },
   input: Type.Object({ event: Type.Optional(Type.Unknown({ description: 'What run gets' })), ...common }),
   output: RunStarted,
   envelope: 'single',

@@ -4,7 +4,11 @@ import { Nothing, Subscription } from '../resources.ts';
 import { common, eventName } from './parameters.ts';
 
 const service = 'subscriptions';
-const triple = { emitter_id: Type.String(), listener_id: Type.String(), event_name: eventName };
+const triple = {
+  emitter_id: Type.String({ minLength: 1, description: 'dc_…, p_…, dc_*, p_*, or an owner: u_…, o_…' }),
+  listener_id: Type.String({ minLength: 1, description: 'wh_…, dc_… or p_…' }),
+  event_name: eventName,
+};
 const query = ['emitter_id', 'listener_id', 'event_name'] as const;
 
 export const createSubscription = defineEndpoint({
@@ -14,6 +18,8 @@ export const createSubscription = defineEndpoint({
   path: '/subscriptions',
   summary:
     'Subscribe a webhook or source to a channel of an emitter; the same triple gives the same subscription',
+  description:
+    'Every event of the channel is sent to the listener from now on. An emitter may be a source or workflow, a glob of ids, a user or an organization.',
   input: Type.Object({ ...triple, ...common }),
   query,
   output: Subscription,
@@ -27,6 +33,8 @@ export const deleteSubscription = defineEndpoint({
   method: 'DELETE',
   path: '/subscriptions',
   summary: 'Remove a subscription by its triple',
+  description:
+    'Without event_name: the subscription to the default channel. Deliveries under way are completed.',
   input: Type.Object({ ...triple, ...common }),
   output: Nothing,
   envelope: 'none',
@@ -40,6 +48,7 @@ export const deleteSubscriptionById = defineEndpoint({
   method: 'DELETE',
   path: '/subscriptions/{id}',
   summary: 'Remove a subscription by its id',
+  description: 'Deliveries under way are completed.',
   input: Type.Object(common),
   output: Nothing,
   envelope: 'none',
@@ -54,6 +63,7 @@ export const findSubscriptions = defineEndpoint({
   operationId: 'findSubscriptions',
   path: '/subscriptions',
   summary: 'Find subscriptions by emitter, listener and channel',
+  description: 'Without filters: all of yours, or with org_id those of the organization.',
   input: Type.Object({
     emitter_id: Type.Optional(Type.String()),
     listener_id: Type.Optional(Type.String()),
@@ -68,6 +78,7 @@ export const listMySubscriptions = defineEndpoint({
   operationId: 'listMySubscriptions',
   path: '/users/me/subscriptions',
   summary: 'List your subscriptions',
+  description: 'Those of your organizations are listed under the organization.',
   input: Type.Object(common),
 });
 
@@ -76,6 +87,7 @@ export const listOrgSubscriptions = defineEndpoint({
   operationId: 'listOrgSubscriptions',
   path: '/orgs/{org_id}/subscriptions',
   summary: 'List the subscriptions of an organization',
+  description: 'For members of the organization.',
   input: Type.Object(common),
   problems: [404],
 });

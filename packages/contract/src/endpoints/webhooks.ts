@@ -12,6 +12,8 @@ export const createWebhook = defineEndpoint({
   method: 'POST',
   path: '/webhooks',
   summary: 'Create a webhook; its secret is shown only here',
+  description:
+    'The URL must be reachable over http or https; addresses of private networks are refused when a delivery connects, unless the operator allows them. Deliveries are signed with the secret (Standard Webhooks).',
   input: Type.Object({
     url: Type.String({ description: 'http or https' }),
     name: nullableText,
@@ -30,6 +32,7 @@ export const getWebhook = defineEndpoint({
   method: 'GET',
   path: '/webhooks/{id}',
   summary: 'Get a webhook',
+  description: 'The secret is not shown.',
   input: Type.Object(common),
   output: Webhook,
   envelope: 'single',
@@ -42,6 +45,8 @@ export const updateWebhook = defineEndpoint({
   method: 'PUT',
   path: '/webhooks/{id}',
   summary: 'Change a webhook; omitted fields keep their values',
+  description: 'With active: true, a webhook is enabled again that was disabled after failures or by a 410.',
+  example: { active: true },
   input: Type.Object({
     url: Type.Optional(Type.String()),
     name: nullableText,
@@ -60,6 +65,7 @@ export const deleteWebhook = defineEndpoint({
   method: 'DELETE',
   path: '/webhooks/{id}',
   summary: 'Delete a webhook with its subscriptions and deliveries',
+  description: 'Waiting deliveries are dropped.',
   input: Type.Object(common),
   output: Nothing,
   envelope: 'none',
@@ -74,6 +80,7 @@ export const listMyWebhooks = defineEndpoint({
   operationId: 'listMyWebhooks',
   path: '/users/me/webhooks',
   summary: 'List your webhooks, newest first',
+  description: 'Those of your organizations are listed under the organization.',
   input: Type.Object({ ...paging, ...common }),
 });
 
@@ -82,6 +89,7 @@ export const listOrgWebhooks = defineEndpoint({
   operationId: 'listOrgWebhooks',
   path: '/orgs/{org_id}/webhooks',
   summary: 'List the webhooks of an organization, newest first',
+  description: 'For members of the organization.',
   input: Type.Object({ ...paging, ...common }),
   problems: [404],
 });
@@ -92,6 +100,7 @@ export const rotateWebhookSecret = defineEndpoint({
   method: 'POST',
   path: '/webhooks/{id}/rotate_secret',
   summary: 'Give a webhook a new secret; the old one signs too for 24 hours',
+  description: 'The new secret is shown only here. For 24 hours deliveries carry signatures of both.',
   input: Type.Object(common),
   output: WebhookWithSecret,
   envelope: 'single',
@@ -104,6 +113,7 @@ export const testWebhook = defineEndpoint({
   method: 'POST',
   path: '/webhooks/{id}/test',
   summary: 'Send a signed test delivery',
+  description: 'Sends {"test":true} once, with all headers and without an event id.',
   input: Type.Object(common),
   output: Delivery,
   envelope: 'single',
@@ -117,6 +127,8 @@ export const listWebhookDeliveries = defineEndpoint({
   method: 'GET',
   path: '/webhooks/{id}/deliveries',
   summary: 'List the deliveries of a webhook, newest first',
+  description:
+    'One delivery for each event of each subscribed emitter, with its state and number of attempts.',
   input: Type.Object({ ...paging, ...common }),
   output: Delivery,
   envelope: 'page',
@@ -129,6 +141,7 @@ export const recoverWebhook = defineEndpoint({
   method: 'POST',
   path: '/webhooks/{id}/recover',
   summary: 'Resend all failed deliveries since a time',
+  description: 'Deliveries that failed for good since then start again with a full schedule of retries.',
   input: Type.Object({
     since: Type.Union([Type.String(), Type.Integer()], { description: 'ISO 8601, or epoch seconds' }),
     ...common,
@@ -146,6 +159,7 @@ export const resendDelivery = defineEndpoint({
   method: 'POST',
   path: '/deliveries/{id}/resend',
   summary: 'Resend a delivery with the same webhook-id',
+  description: 'The event is sent again at once, also if it was delivered. The attempts count on.',
   input: Type.Object(common),
   output: Delivery,
   envelope: 'single',
