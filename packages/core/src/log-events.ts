@@ -27,6 +27,7 @@ export const LOG_EVENTS = {
   'mongodb.up': 'The connection to MongoDB works.',
   'networks.refresh_failed':
     'The allow-list of an organization could not be read; the last known one is used.',
+  'send.failed': 'A request of a workflow failed for a reason inside the platform.',
   'outbox.remove_failed': 'Published outbox rows could not be removed yet.',
   'outbox.swept': 'Runs that a crashed process had committed were published.',
   'ownership.release_failed': 'Partitions could not be handed over; they expire instead.',

@@ -33,7 +33,8 @@ export interface EgressOptions {
 }
 
 const KEEP_ALIVE_MS = 10_000;
-const refuse = (host: string) => new AddressRefused(`${host} is not a public address`);
+const refuse = (host: string) =>
+  new AddressRefused(`${host} is not a public address, and WELLSPRING_ALLOW_NETWORKS does not list it`);
 
 export function createEgress({ allowNetworks, connections = 64, connectMs = 10_000 }: EgressOptions): Egress {
   const isReachable = createAddressGuard(allowNetworks);

@@ -1,5 +1,22 @@
-import { SERVICES, type ServiceName } from '@wellspring/contract/endpoint';
-import { cidrList } from '@wellspring/core/addresses';
+import type { ServiceName } from '@wellspring/contract/endpoint';
+import {
+  asOrigin,
+  bucketUrl,
+  domain,
+  given,
+  integer,
+  key,
+  listOf,
+  mailUrl,
+  networks,
+  objectStoreUrl,
+  oneOf,
+  origin,
+  rootKeys,
+  serviceNames,
+  text,
+  url,
+} from './setting-parsers.ts';
 
 /** Every environment variable of the platform: name, default, meaning and parser. */
 
@@ -21,105 +38,6 @@ const variable = <T>(
   parse: Variable<T>['parse'],
   secret = false,
 ): Variable<T> => ({ name: `WELLSPRING_${name}`, fallback, meaning, parse, secret });
-
-/** An empty variable counts as unset. */
-const given = <T, F>(parse: (text: string) => T, fallback: F) => {
-  return (text: string | undefined): T | F => (text === undefined || text === '' ? fallback : parse(text));
-};
-
-const text = <F>(fallback: F) => given((value) => value, fallback);
-
-const integer = <F>(fallback: F, least: number, most: number = Number.MAX_SAFE_INTEGER) =>
-  given((value) => {
-    const number = /^\d{1,15}$/.test(value) ? Number(value) : Number.NaN;
-    if (!(number >= least && number <= most)) {
-      const range = most === Number.MAX_SAFE_INTEGER ? `of at least ${least}` : `from ${least} to ${most}`;
-      throw new Error(`has to be an integer ${range}`);
-    }
-    return number;
-  }, fallback);
-
-const oneOf = <const V extends string, F>(values: readonly V[], fallback: F) =>
-  given((value) => {
-    const found = values.find((one) => one === value);
-    if (found === undefined) throw new Error(`has to be one of ${values.join(', ')}`);
-    return found;
-  }, fallback);
-
-const listOf = (value: string) =>
-  value
-    .split(',')
-    .map((item) => item.trim())
-    .filter((item) => item !== '');
-
-/** An empty text is a value here: no networks. */
-const networks = <F>(fallback: F) => {
-  return (value: string | undefined): readonly string[] | F => {
-    if (value === undefined) return fallback;
-    const cidrs = listOf(value);
-    cidrList(cidrs);
-    return cidrs;
-  };
-};
-
-/** `mongodb://user:password@one,two,three/database?…` with the first host only. */
-const withOneHost = (value: string) =>
-  value.replace(/^((?:mongodb|amqps?):\/\/(?:[^@/?]*@)?[^,@/?]+)(?:,[^,@/?]+)+/, '$1');
-
-const url = (protocols: readonly string[]) =>
-  given((value) => {
-    const one = withOneHost(value);
-    const { protocol } = URL.canParse(one) ? new URL(one) : { protocol: '' };
-    if (!protocols.includes(protocol)) throw new Error(`has to be a URL that starts with ${protocols[0]}//`);
-    return value;
-  }, null);
-
-const bucketUrl = given((value) => {
-  const parsed = URL.canParse(value) ? new URL(value) : undefined;
-  const { protocol = '', username = '', password = '', pathname = '/' } = parsed ?? {};
-  if (!/^https?:$/.test(protocol) || username === '' || password === '' || pathname === '/') {
-    throw new Error('has to be the URL of a bucket such as https://key:secret@s3.example.com/bucket');
-  }
-  return value;
-}, null);
-
-const asOrigin = (value: string) => {
-  const parsed = URL.canParse(value) ? new URL(value) : undefined;
-  if (!parsed || !/^https?:$/.test(parsed.protocol) || parsed.pathname !== '/' || parsed.search !== '') {
-    throw new Error('has to be an origin such as https://events.example.com');
-  }
-  return parsed.origin;
-};
-const origin = given(asOrigin, null);
-
-const key = given((value) => {
-  if (!/^[A-Za-z0-9._~+/-]{16,256}$/.test(value)) {
-    throw new Error('has to have 16 to 256 characters out of A-Z a-z 0-9 . _ ~ + / -');
-  }
-  return value;
-}, null);
-
-const rootKeys = given((value) => {
-  const keys = listOf(value);
-  if (keys.length === 0 || keys.some((one) => one.length < 32)) {
-    throw new Error('has to be one or more keys of at least 32 characters, separated by commas');
-  }
-  return keys;
-}, null);
-
-const domain = given((value) => {
-  if (!/^[a-z0-9.-]+(:\d+)?$/i.test(value)) throw new Error('has to be a domain such as hooks.example.com');
-  return value.toLowerCase();
-}, null);
-
-const serviceNames = given((value) => {
-  const names = listOf(value);
-  const unknown = names.filter((name) => name !== 'all' && !SERVICES.includes(name as ServiceName));
-  if (unknown.length > 0) {
-    throw new Error(`names ${unknown.join(', ')}; the services are all, ${SERVICES.join(', ')}`);
-  }
-  return names.includes('all') ? SERVICES : SERVICES.filter((name) => names.includes(name));
-}, SERVICES);
 
 const serviceUrl = (name: ServiceName) =>
   variable(
@@ -174,6 +92,20 @@ export const VARIABLES = {
     'none: in MongoDB',
     'Bucket for files in the distributed mode: `https://key:secret@host/bucket/prefix?region=…`',
     bucketUrl,
+    true,
+  ),
+  smtpUrl: variable(
+    'SMTP_URL',
+    'none: it fails',
+    'Mail server and sender of `$.send.email`: `smtp://user:password@host:587?from=events@example.com`, or `smtps:`',
+    mailUrl,
+    true,
+  ),
+  sendS3Url: variable(
+    'SEND_S3_URL',
+    'none: it fails',
+    'Object store of `$.send.s3`: `https://key:secret@host?region=…` for every bucket of these credentials, or with `/bucket/prefix` for this one',
+    objectStoreUrl,
     true,
   ),
   services: variable(
@@ -256,6 +188,12 @@ export const VARIABLES = {
     integer(10_000, 100),
   ),
   retainDays: variable('RETAIN_DAYS', '7', 'Days that events are kept', integer(7, 1, 36_500)),
+  retainDeliveryDays: variable(
+    'RETAIN_DELIVERY_DAYS',
+    '30',
+    'Days that deliveries and their attempts are kept, at least 7: longer than the retries take',
+    integer(30, 7, 36_500),
+  ),
   componentsUrl: serviceUrl('components'),
   sourcesUrl: serviceUrl('sources'),
   subscriptionsUrl: serviceUrl('subscriptions'),

@@ -32,6 +32,8 @@ test('nothing set gives an embedded platform on loopback', () => {
     redisUrl: null,
     mongodbUrl: null,
     s3Url: null,
+    smtpUrl: null,
+    sendS3Url: null,
     secretKeys: null,
     allowNetworks: ['127.0.0.0/8', '::1/128'],
     codeAllowNetworks: [],
@@ -45,6 +47,7 @@ test('nothing set gives an embedded platform on loopback', () => {
     logFormat: 'json',
     retainEvents: 10_000,
     retainDays: 7,
+    retainDeliveryDays: 30,
     componentsUrl: ['http://components:3000'],
     sourcesUrl: ['http://sources:3000'],
     subscriptionsUrl: ['http://subscriptions:3000'],
@@ -90,6 +93,31 @@ test('all faults are reported together, each with the name of its variable', () 
   const faults = faultsOf(env);
   expect(faults.map((fault) => fault.split(' ')[0]).sort()).toEqual(Object.keys(env).sort());
   expect(faults.join('\n')).not.toContain('short');
+});
+
+test('where workflows send mail and files is checked, and not shown', () => {
+  const env = {
+    WELLSPRING_SMTP_URL: 'smtp://user:pass@mail.example:587?from=events@example.com',
+    WELLSPRING_SEND_S3_URL: 'https://key:hidden@s3.example',
+  };
+  const config = read(env);
+  expect([config.smtpUrl, config.sendS3Url]).toEqual(Object.values(env));
+  expect(printConfig(config)).not.toMatch(/user:pass|hidden/);
+  for (const bad of [
+    'mail.example',
+    'smtp://mail.example',
+    'https://mail.example?from=a@b',
+    'smtp://m?from=x',
+  ]) {
+    expect(faultsOf({ WELLSPRING_SMTP_URL: bad })).toEqual([
+      expect.stringMatching(/SMTP_URL has to be a URL/),
+    ]);
+  }
+  for (const bad of ['s3', 'https://s3.example/bucket', 'ftp://a:b@c/d']) {
+    expect(faultsOf({ WELLSPRING_SEND_S3_URL: bad })).toEqual([
+      expect.stringMatching(/SEND_S3_URL has to be a URL/),
+    ]);
+  }
 });
 
 describe('of the servers of the distributed mode', () => {

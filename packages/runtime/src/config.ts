@@ -23,6 +23,9 @@ export interface Config {
   redisUrl: string | null;
   mongodbUrl: string | null;
   s3Url: string | null;
+  /** Of `$.send.email` and `$.send.s3`; null: they fail. */
+  smtpUrl: string | null;
+  sendS3Url: string | null;
   /** Root keys, newest first; null: generated at the first start (embedded). */
   secretKeys: readonly string[] | null;
   /** CIDRs that webhooks and component URLs may reach beyond public addresses. */
@@ -42,6 +45,7 @@ export interface Config {
   logFormat: 'pretty' | 'json';
   retainEvents: number;
   retainDays: number;
+  retainDeliveryDays: number;
   /** Origins of services in other processes, for the gateway; several take turns. */
   componentsUrl: readonly string[];
   sourcesUrl: readonly string[];

@@ -11,9 +11,15 @@ type HousekeepingDeps = Pick<Deps, 'store' | 'blob' | 'clock' | 'log' | 'config'
 /** Removes expired rows, at the start and then every ten minutes. */
 export function housekeepingWorker({ store, blob, clock, log, config }: HousekeepingDeps): BackgroundWorker {
   async function clean(signal: AbortSignal): Promise<void> {
-    const { retainEvents, retainDays } = config;
+    const { retainEvents, retainDays, retainDeliveryDays } = config;
     try {
-      const pruned = await prune(store, { now: clock.now(), retainEvents, retainDays, signal });
+      const pruned = await prune(store, {
+        now: clock.now(),
+        retainEvents,
+        retainDays,
+        retainDeliveryDays,
+        signal,
+      });
       const blobs = await blob.prune(clock.now());
       log.debug({ ...pruned, blobs }, 'housekeeping.done');
     } catch (error) {

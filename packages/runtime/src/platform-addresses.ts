@@ -7,6 +7,8 @@ const DEFAULT_PORTS: Record<string, number> = {
   'redis:': 6379,
   'rediss:': 6379,
   'mongodb:': 27017,
+  'smtp:': 587,
+  'smtps:': 465,
   'http:': 80,
   'https:': 443,
 };
@@ -45,9 +47,9 @@ export function platformAddresses(config: Config): PlatformAddresses {
   for (const url of [config.amqpUrl, config.redisUrl, config.mongodbUrl]) {
     if (url !== null) endpoints.push(...endpointsOf(url));
   }
-  // Code may use an object store of a cloud with its own credentials.
-  if (config.s3Url !== null) {
-    endpoints.push(...endpointsOf(config.s3Url).map((one) => ({ ...one, onlyPrivate: true })));
+  // Code may use a public mail server or object store with its own credentials.
+  for (const url of [config.s3Url, config.sendS3Url, config.smtpUrl]) {
+    if (url !== null) endpoints.push(...endpointsOf(url).map((one) => ({ ...one, onlyPrivate: true })));
   }
   // Addresses of services in other processes.
   if (config.mode === 'distributed') {

@@ -34,7 +34,8 @@ const log = (emitter: string, n: number, at: number, count: number): LogRow => (
 
 const range = <T>(count: number, make: (n: number) => T): T[] =>
   Array.from({ length: count }, (_, n) => make(n));
-const run = (retainEvents: number) => prune(subject.store, { now: NOW, retainEvents, retainDays: 7 });
+const run = (retainEvents: number) =>
+  prune(subject.store, { now: NOW, retainEvents, retainDays: 7, retainDeliveryDays: 30 });
 
 test('keeps the newest events of each stream of each emitter', async () => {
   const rows = subject.store.collection(events);
@@ -128,6 +129,7 @@ test('an aborted signal stops it between two batches', async () => {
     now: NOW,
     retainEvents: 1,
     retainDays: 1,
+    retainDeliveryDays: 30,
     signal: AbortSignal.abort(),
   });
   expect(stopped.events).toBe(0);

@@ -7,7 +7,6 @@ import type { Collection, Row, Store, Where } from './port.ts';
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-const DELIVERY_DAYS = 30;
 const IDEMPOTENCY_HOURS = 24;
 const USAGE_DAYS = 90;
 /** Log records of an emitter that are retained, however old. */
@@ -22,6 +21,8 @@ export interface Retention {
   retainEvents: number;
   /** Days for which events and logs are retained. */
   retainDays: number;
+  /** Days for which deliveries are retained; longer than their retries take. */
+  retainDeliveryDays: number;
   /** Stops between two batches. */
   signal?: AbortSignal;
 }
@@ -36,7 +37,7 @@ export interface Pruned {
 
 /**
  * Removes old rows: events and logs beyond `retainEvents` and `retainDays`, except the newest hundred log records;
- * deliveries after 30 days; idempotency keys after 24 hours; usage after 90 days. Never the outbox. Idempotent, in small
+ * deliveries beyond `retainDeliveryDays`; idempotency keys after 24 hours; usage after 90 days. Never the outbox. Idempotent, in small
  * writes.
  */
 export async function prune(store: Store, retention: Retention): Promise<Pruned> {
@@ -46,7 +47,7 @@ export async function prune(store: Store, retention: Retention): Promise<Pruned>
     logs: await pruneLogs(store, retention),
     deliveries: await removeAll(
       store.collection(deliveries),
-      { created_at_ms: { lt: now - DELIVERY_DAYS * DAY_MS } },
+      { created_at_ms: { lt: now - retention.retainDeliveryDays * DAY_MS } },
       signal,
     ),
     idempotency_keys: await removeAll(

@@ -107,7 +107,7 @@ describe('attempts', () => {
     expect(rows.map((row) => row.log[0]!.error).sort()).toEqual([
       expect.stringContaining('not a public address'),
       expect.stringContaining('ECONNREFUSED'),
-      expect.stringMatching(/^E[A-Z_]+: getaddrinfo/),
+      expect.stringMatching(/^getaddrinfo E[A-Z_]+ /),
     ]);
   });
 

@@ -12,6 +12,7 @@ import type { Permits } from './permits.ts';
 import type { Post } from './post.ts';
 import type { RecentWebhooks } from './recent-webhooks.ts';
 import { headersOf } from './request.ts';
+import type { Sender } from './sends/sends.ts';
 
 export interface AttemptsDeps {
   store: Store;
@@ -22,6 +23,8 @@ export interface AttemptsDeps {
   post: Post;
   keys: SigningKeys;
   health: WebhookHealth;
+  /** Of rows that are requests of workflows. */
+  sender: Sender;
   recent: RecentWebhooks;
   /** Called when parked deliveries may start. */
   wake: () => void;
@@ -120,7 +123,7 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
     // Left to expire, so that another claim takes the delivery.
     if (lease - startedAt < LEASE_MARGIN_MS) return undefined;
     const headers = headersOf(row, deps.keys(webhook, startedAt), startedAt);
-    return { webhook, startedAt, reply: await deps.post(webhook.url, headers, row.payload) };
+    return { webhook, startedAt, reply: await deps.post({ url: webhook.url, headers, body: row.payload }) };
   }
 
   /** Writes the outcome. */
@@ -154,6 +157,13 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
     else log.info(fields, 'delivery.attempted');
   }
 
+  /** Makes the request of a workflow and writes its outcome. */
+  async function makeSend({ row, lease }: Held): Promise<void> {
+    const now = clock.now();
+    if (lease - now < LEASE_MARGIN_MS) return;
+    await rows.patch(row.id, await deps.sender(row, now), { due_at: lease });
+  }
+
   async function attempt(held: Held): Promise<void> {
     const { webhook_id } = held.row;
     let taken = true;
@@ -162,6 +172,7 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
       taken = false;
     };
     try {
+      if (held.row.send) return await makeSend(held);
       const sent = await send(held);
       if (!sent) return;
       const count = unwritten.get(webhook_id) ?? 0;

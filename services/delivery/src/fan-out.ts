@@ -11,6 +11,7 @@ import { LEASE_MS } from './lease.ts';
 import { listenersOf } from './match.ts';
 import { readMessage } from './read-message.ts';
 import type { RecentWebhooks } from './recent-webhooks.ts';
+import { sendRow } from './sends/sends.ts';
 
 export interface FanOutDeps {
   attempts: Pick<Attempts, 'accept' | 'room' | 'parked'>;
@@ -39,7 +40,7 @@ const runIdOf = (
     .slice(0, 32)}-${n}`;
 
 /**
- * Handles the queue `emitted`: stores a delivery per event and webhook, and queues a run per event and listening source.
+ * Handles the queue `emitted`: stores a delivery per event and webhook, and per request of a workflow, and queues a run per event and listening source.
  * Idempotent. This process makes the first attempts, under the lease written with the rows; rows that exceed the
  * per-webhook queue are written as parked.
  */
@@ -80,7 +81,6 @@ export function createFanOut({ store, queue, clock, log, attempts, recent }: Fan
     }));
     const { emitter_id, owner_id } = messages[0]!;
     const names = [...new Set(messages.flatMap(({ events }) => events.map(({ name }) => name)))];
-    if (names.length === 0) return;
     const now = clock.now();
     const listeners = await listenersOf(store, { id: emitter_id, owner_id }, names);
     for (const { webhooks } of listeners.values()) for (const one of webhooks) recent.put(one, now);
@@ -89,6 +89,7 @@ export function createFanOut({ store, queue, clock, log, attempts, recent }: Fan
     const runs: JobInput[] = [];
     for (const message of messages) {
       const numbers = new Map<string, number>();
+      for (const send of message.sends ?? []) rows.push(sendRow(message, send, now, now + LEASE_MS));
       for (const event of message.events) {
         const { webhooks, sourceIds } = listeners.get(event.name)!;
         const n = numbers.get(event.name) ?? 0;

@@ -44,7 +44,7 @@ export async function listenersOf(
   emitter: { id: string; owner_id: string },
   names: readonly string[],
 ): Promise<Map<string, Listeners>> {
-  const found = await subscriptionsOf(store, emitter, names);
+  const found = names.length === 0 ? [] : await subscriptionsOf(store, emitter, names);
   const listeners = new Map<string, Listeners>(names.map((name) => [name, { webhooks: [], sourceIds: [] }]));
   if (found.length === 0) return listeners;
 

@@ -7,6 +7,9 @@ export interface Reply {
   status: number | null;
   error: string | null;
   retryAfter?: string | undefined;
+  /** First part of the response; absent without an answer. */
+  headers?: Record<string, string>;
+  body?: string;
   durationMs: number;
 }
 
@@ -40,6 +43,8 @@ export function outcomeOf(
     duration_ms: Math.round(reply.durationMs),
     status: reply.status,
     error: reply.error,
+    ...(reply.headers && { headers: reply.headers }),
+    ...(reply.body && { body: reply.body }),
   };
   const log = [...row.log, attempt].slice(-MAX_LOGGED_ATTEMPTS);
   if (reply.status !== null && reply.status >= 200 && reply.status < 300) {

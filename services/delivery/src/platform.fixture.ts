@@ -1,5 +1,5 @@
 import { afterEach } from '@jest/globals';
-import type { EmittedEvent, EmittedMessage, RecordJob, RunJob } from '@wellspring/contract/messages';
+import type { EmittedEvent, EmittedMessage, RecordJob, RunJob, Send } from '@wellspring/contract/messages';
 import { type Clock, systemClock } from '@wellspring/core/clock';
 import { newId } from '@wellspring/core/ids';
 import { newWebhookSecret } from '@wellspring/core/webhook-signature';
@@ -55,7 +55,7 @@ export type Respond = (request: Received, n: number) => number | 'hang' | Answer
 
 export interface Platform extends Harness<ReturnType<typeof movableClock>> {
   /** Starts the service. */
-  start(mode?: Config['mode']): void;
+  start(config?: Partial<Config>): void;
   /** Reopens the database file and starts the service; the receivers stay. */
   restart(): Promise<void>;
   /** Starts an HTTP receiver. */
@@ -73,7 +73,7 @@ export interface Platform extends Harness<ReturnType<typeof movableClock>> {
   emit(
     emitterId: string,
     events: EmittedEvent[],
-    more?: { owner_id?: string; hop?: number; run_id?: string; redelivered?: true },
+    more?: { owner_id?: string; hop?: number; run_id?: string; redelivered?: true; sends?: Send[] },
   ): Promise<void>;
   /** Jobs of the queue `runs`, once there are `count`. */
   runs(count: number): Promise<(RunJob | RecordJob)[]>;
@@ -112,8 +112,14 @@ export function usePlatform(): Platform {
   });
   const t = useHarness(movableClock) as Platform;
 
-  t.start = (mode = 'embedded') => {
-    const config = { allowNetworks: ['127.0.0.0/8'], mode } as unknown as Config;
+  t.start = (fields = {}) => {
+    const config = {
+      allowNetworks: ['127.0.0.0/8'],
+      mode: 'embedded',
+      smtpUrl: null,
+      sendS3Url: null,
+      ...fields,
+    } as Config;
     t.run(createDeliveryService({ ...t, config }));
   };
   t.restart = async () => {
@@ -151,7 +157,11 @@ export function usePlatform(): Platform {
     t.store
       .collection(subscriptions)
       .insert(subscriptionRow({ emitter_id, listener_id, event_name, owner_id, user_id }));
-  t.emit = (emitter_id, list, { owner_id = OWNER, hop = 0, run_id = newId('run'), redelivered } = {}) => {
+  t.emit = (
+    emitter_id,
+    list,
+    { owner_id = OWNER, hop = 0, run_id = newId('run'), redelivered, sends } = {},
+  ) => {
     const message: EmittedMessage = {
       v: 1,
       type: 'emitted',
@@ -160,6 +170,7 @@ export function usePlatform(): Platform {
       owner_id,
       hop,
       events: list,
+      ...(sends && { sends }),
       ...(redelivered && { redelivered }),
     };
     return t.queue.publish('emitted', { key: emitter_id, payload: JSON.stringify(message) });

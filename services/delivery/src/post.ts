@@ -1,15 +1,26 @@
 import type { Egress } from '@wellspring/http/egress';
 import type { Reply } from './outcome.ts';
 
+export interface Request {
+  /** Default POST. */
+  method?: string;
+  url: string;
+  headers: Record<string, string | string[]>;
+  body: string | Uint8Array | null;
+}
+
 /** Sends one request. Never rejects: an error is part of the reply. */
-export type Post = (url: string, headers: Record<string, string>, body: string) => Promise<Reply>;
+export type Post = (request: Request) => Promise<Reply>;
 
 /** A longer response body is not read to its end, which closes the connection. */
 const MAX_READ_BYTES = 64 * 1024;
+/** Kept of a response in the log of attempts. */
+const KEPT_BODY_BYTES = 4 * 1024;
+const KEPT_HEADER_BYTES = 4 * 1024;
 
-/** POSTs follow no redirect and end within `timeoutMs`. */
+/** A request follows no redirect and ends within `timeoutMs`. */
 export function createPost(agent: Egress['agent'], timeoutMs: number): Post {
-  return async (url, headers, body) => {
+  return async ({ method = 'POST', url, headers, body }) => {
     const startedAt = performance.now();
     const timeout = new AbortController();
     const timer = setTimeout(() => timeout.abort(), timeoutMs);
@@ -18,18 +29,18 @@ export function createPost(agent: Egress['agent'], timeoutMs: number): Post {
       const answer = await agent.request({
         origin,
         path: pathname + search,
-        method: 'POST',
+        method,
         headers: username || password ? { ...headers, authorization: basic(username, password) } : headers,
         body,
         signal: timeout.signal,
       });
       const retryAfter = answer.headers['retry-after'];
-      // The status decides, even if the body breaks off or is slow.
-      await answer.body.dump({ limit: MAX_READ_BYTES, signal: timeout.signal }).catch(() => {});
       return {
         status: answer.statusCode,
         error: null,
         retryAfter: Array.isArray(retryAfter) ? retryAfter[0] : retryAfter,
+        headers: keptHeaders(answer.headers),
+        body: await beginning(answer.body),
         durationMs: performance.now() - startedAt,
       };
     } catch (error) {
@@ -44,12 +55,41 @@ export function createPost(agent: Egress['agent'], timeoutMs: number): Post {
   };
 }
 
-const basic = (username: string, password: string) =>
+/** The first bytes of a body as text. The status decides, even if the body breaks off or is slow. */
+async function beginning(body: AsyncIterable<Buffer>): Promise<string> {
+  const kept: Buffer[] = [];
+  let read = 0;
+  try {
+    for await (const chunk of body) {
+      if (read < KEPT_BODY_BYTES) kept.push(chunk.subarray(0, KEPT_BODY_BYTES - read));
+      read += chunk.length;
+      if (read > MAX_READ_BYTES) break;
+    }
+  } catch {}
+  if (kept.length === 0) return '';
+  // A character that the limit cuts is left out.
+  return new TextDecoder().decode(Buffer.concat(kept), { stream: read > KEPT_BODY_BYTES });
+}
+
+function keptHeaders(headers: Record<string, string | string[] | undefined>): Record<string, string> {
+  const kept: Record<string, string> = {};
+  let bytes = 0;
+  for (const [name, value = ''] of Object.entries(headers)) {
+    const text = Array.isArray(value) ? value.join(', ') : value;
+    bytes += name.length + text.length;
+    if (bytes > KEPT_HEADER_BYTES) break;
+    kept[name] = text;
+  }
+  return kept;
+}
+
+export const basic = (username: string, password: string) =>
   `Basic ${Buffer.from(`${decodeURIComponent(username)}:${decodeURIComponent(password)}`).toString('base64')}`;
 
-/** Error text for the owner of the webhook: code and message, without internal addresses. */
-function reasonOf(error: unknown): string {
-  const { code, message } = (error ?? {}) as { code?: unknown; message?: unknown };
-  const text = typeof code === 'string' ? `${code}: ${String(message)}` : String(message ?? error);
-  return text.slice(0, 300);
+/** Error text for the owner of the webhook, such as "connect ECONNREFUSED 127.0.0.1:4000". */
+export function reasonOf(error: unknown): string {
+  const { errors, message } = (error ?? {}) as { errors?: unknown[]; message?: unknown };
+  // A name with several addresses: one error for each.
+  if (Array.isArray(errors) && errors.length > 0) return reasonOf(errors[0]);
+  return String(message || error).slice(0, 300);
 }

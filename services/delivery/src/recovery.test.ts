@@ -76,7 +76,7 @@ describe('crashes', () => {
 
   test('of another process: its deliveries are delivered after the lease, not before', async () => {
     const { sink } = await pendingRow({ due_at: t.clock.now() + 60_000 });
-    t.start('distributed');
+    t.start({ mode: 'distributed' });
     t.pubsub.publish(DELIVERIES_DUE);
     t.clock.advance(55_000);
     expect(sink.requests).toHaveLength(0);

@@ -2,7 +2,7 @@ import { PLATFORM_VERSION } from '@wellspring/contract/limits';
 import { signatures } from '@wellspring/core/webhook-signature';
 import type { DeliveryRow } from '@wellspring/store/collections/webhooks';
 
-const AGENT = `Wellspring/${PLATFORM_VERSION}`;
+export const AGENT = `Wellspring/${PLATFORM_VERSION}`;
 
 /** Like `encodeURIComponent`; lone surrogates become U+FFFD. */
 const percentEncode = (text: string) => encodeURIComponent(text.toWellFormed());

@@ -1,3 +1,4 @@
+import { createObjectWriter } from '@wellspring/blob/object-writer';
 import { createEgress } from '@wellspring/http/egress';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { Service } from '@wellspring/runtime/service';
@@ -10,6 +11,10 @@ import { ATTEMPT_TIMEOUT_MS } from './lease.ts';
 import { createPermits } from './permits.ts';
 import { createPost } from './post.ts';
 import { createRecentWebhooks } from './recent-webhooks.ts';
+import { createEmailSend } from './sends/email.ts';
+import { createHttpSend } from './sends/http.ts';
+import { createS3Send } from './sends/s3.ts';
+import { createSender } from './sends/sends.ts';
 
 const LIMITS = {
   perWebhook: 8,
@@ -29,7 +34,7 @@ type DeliveryDeps = Pick<
 
 /**
  * Delivers every committed event to its listeners at least once: runs for sources, signed requests for webhooks. A crash
- * repeats each attempt in progress at most once.
+ * repeats each attempt in progress at most once. Also makes the requests of workflows (`$.send`), without retries.
  */
 export function createDeliveryService(deps: DeliveryDeps): Service {
   const egress = createEgress({
@@ -38,11 +43,19 @@ export function createDeliveryService(deps: DeliveryDeps): Service {
   });
   const permits = createPermits<Held>(LIMITS);
   const recent = createRecentWebhooks(deps);
+  const post = createPost(egress.agent, ATTEMPT_TIMEOUT_MS);
+  const { smtpUrl, sendS3Url } = deps.config;
+  const objects = sendS3Url === null ? undefined : createObjectWriter(sendS3Url);
   const attempts: Attempts = createAttempts({
     ...deps,
     permits,
     recent,
-    post: createPost(egress.agent, ATTEMPT_TIMEOUT_MS),
+    post,
+    sender: createSender(deps, {
+      http: createHttpSend(post, egress.checkUrl),
+      email: createEmailSend(deps.store, smtpUrl, ATTEMPT_TIMEOUT_MS),
+      s3: createS3Send(objects, ATTEMPT_TIMEOUT_MS),
+    }),
     keys: createSigningKeys(deps.seal),
     health: createWebhookHealth(deps),
     wake: () => claims.wake(),
@@ -69,6 +82,9 @@ export function createDeliveryService(deps: DeliveryDeps): Service {
       },
       { name: 'claims', run: (signal) => claims.run(signal) },
     ],
-    dispose: () => egress.close(),
+    async dispose() {
+      objects?.close();
+      await egress.close();
+    },
   };
 }

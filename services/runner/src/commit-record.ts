@@ -1,4 +1,4 @@
-import type { RecordJob } from '@wellspring/contract/messages';
+import { MAX_HOPS, type RecordJob } from '@wellspring/contract/messages';
 import { type EmitterStateRow, MAX_COMMITTED_RUNS } from '@wellspring/store/collections/states';
 import { eventRow } from './commit.ts';
 import type { Part } from './commit-group.ts';
@@ -19,7 +19,8 @@ export function prepareRecord(
     last_ids: lastIds,
     committed: withCommitted(before.committed, run_id, MAX_COMMITTED_RUNS),
   };
-  const emitted = [{ event_id: sortKey.eventId, name: channel, payload }];
+  // A request that fails because of its own failure record would do so without end.
+  const emitted = hop > MAX_HOPS ? [] : [{ event_id: sortKey.eventId, name: channel, payload }];
   const part = { run_id, trace_id: run_id, hop, emitted };
   if (channel === '$errors') {
     const event = eventRow(run, '$errors', '$errors', sortKey.text, now, { payload });

@@ -4,12 +4,12 @@ import {
   HeadBucketCommand,
   ListObjectsV2Command,
   PutObjectCommand,
-  S3Client,
 } from '@aws-sdk/client-s3';
 import type { Clock } from '@wellspring/core/clock';
 import { newSecret } from '@wellspring/core/ids';
 import { Unavailable } from '@wellspring/core/unavailable';
 import type { Blob } from '../port.ts';
+import { openS3 } from './client.ts';
 
 export interface S3Target {
   /** URL of an existing bucket: `https://key:secret@host[:port]/bucket[/prefix][?region=…]`. */
@@ -21,14 +21,11 @@ export interface S3Target {
 const ID = /^[a-z2-7]{32}$/;
 /** Name of an object below the prefix: `<id>/<expiry>`, so that listings contain the expiry. */
 const NAME = /^([a-z2-7]{32})\/(\d+)$/;
-const REGION = 'us-east-1';
-const CONNECT_TIMEOUT_MS = 2_000;
-const REQUEST_TIMEOUT_MS = 10_000;
 const PING_TIMEOUT_MS = 2_000;
 
 /** Blobs as objects of an S3-compatible store. */
 export function createS3Blob({ url, clock }: S3Target): Blob {
-  const { client, bucket, prefix } = open(url);
+  const { client, bucket, prefix } = openS3(url);
   const at = (name: string) => ({ Bucket: bucket, Key: prefix + name });
   const nameOf = (id: string, until: number) => `${id}/${until}`;
 
@@ -117,29 +114,6 @@ export function createS3Blob({ url, clock }: S3Target): Blob {
       client.destroy();
     },
   };
-}
-
-function open(url: string) {
-  const { protocol, host, pathname, username, password, searchParams } = new URL(url);
-  const [bucket = '', ...folders] = pathname.split('/').filter(Boolean).map(decodeURIComponent);
-  const client = new S3Client({
-    endpoint: `${protocol}//${host}`,
-    region: searchParams.get('region') ?? REGION,
-    forcePathStyle: true,
-    credentials: {
-      accessKeyId: decodeURIComponent(username),
-      secretAccessKey: decodeURIComponent(password),
-    },
-    // Not every compatible store supports the newer checksums.
-    requestChecksumCalculation: 'WHEN_REQUIRED',
-    responseChecksumValidation: 'WHEN_REQUIRED',
-    requestHandler: {
-      connectionTimeout: CONNECT_TIMEOUT_MS,
-      requestTimeout: REQUEST_TIMEOUT_MS,
-      throwOnRequestTimeout: true,
-    },
-  });
-  return { client, bucket, prefix: folders.map((folder) => `${folder}/`).join('') };
 }
 
 interface Refusal {

@@ -134,7 +134,8 @@ export const IMPORTERS: Record<string, string> = {
   amqplib: 'packages/amqp/src/',
   ioredis: 'packages/redis/src/',
   mongodb: 'packages/mongodb/src/',
-  '@aws-sdk/client-s3': 'packages/blob/src/s3/blob.ts',
+  '@aws-sdk/client-s3': 'packages/blob/src/s3/',
+  nodemailer: 'services/delivery/src/sends/email.ts',
   'node:sqlite': 'packages/sqlite/src/',
   'node:child_process': 'packages/sandbox/src/',
 };

@@ -1,0 +1,129 @@
+import { SERVICES, type ServiceName } from '@wellspring/contract/endpoint';
+import { cidrList } from '@wellspring/core/addresses';
+
+/** Parsers of settings: the value of a text, or the fallback. Each throws an Error that completes `<NAME> …`. */
+
+/** An empty variable counts as unset. */
+export const given = <T, F>(parse: (text: string) => T, fallback: F) => {
+  return (text: string | undefined): T | F => (text === undefined || text === '' ? fallback : parse(text));
+};
+
+export const text = <F>(fallback: F) => given((value) => value, fallback);
+
+export const integer = <F>(fallback: F, least: number, most: number = Number.MAX_SAFE_INTEGER) =>
+  given((value) => {
+    const number = /^\d{1,15}$/.test(value) ? Number(value) : Number.NaN;
+    if (!(number >= least && number <= most)) {
+      const range = most === Number.MAX_SAFE_INTEGER ? `of at least ${least}` : `from ${least} to ${most}`;
+      throw new Error(`has to be an integer ${range}`);
+    }
+    return number;
+  }, fallback);
+
+export const oneOf = <const V extends string, F>(values: readonly V[], fallback: F) =>
+  given((value) => {
+    const found = values.find((one) => one === value);
+    if (found === undefined) throw new Error(`has to be one of ${values.join(', ')}`);
+    return found;
+  }, fallback);
+
+export const listOf = (value: string) =>
+  value
+    .split(',')
+    .map((item) => item.trim())
+    .filter((item) => item !== '');
+
+/** An empty text is a value here: no networks. */
+export const networks = <F>(fallback: F) => {
+  return (value: string | undefined): readonly string[] | F => {
+    if (value === undefined) return fallback;
+    const cidrs = listOf(value);
+    cidrList(cidrs);
+    return cidrs;
+  };
+};
+
+/** `mongodb://user:password@one,two,three/database?…` with the first host only. */
+const withOneHost = (value: string) =>
+  value.replace(/^((?:mongodb|amqps?):\/\/(?:[^@/?]*@)?[^,@/?]+)(?:,[^,@/?]+)+/, '$1');
+
+export const url = (protocols: readonly string[]) =>
+  given((value) => {
+    const one = withOneHost(value);
+    const { protocol } = URL.canParse(one) ? new URL(one) : { protocol: '' };
+    if (!protocols.includes(protocol)) throw new Error(`has to be a URL that starts with ${protocols[0]}//`);
+    return value;
+  }, null);
+
+export const bucketUrl = given((value) => {
+  const parsed = URL.canParse(value) ? new URL(value) : undefined;
+  const { protocol = '', username = '', password = '', pathname = '/' } = parsed ?? {};
+  if (!/^https?:$/.test(protocol) || username === '' || password === '' || pathname === '/') {
+    throw new Error('has to be the URL of a bucket such as https://key:secret@s3.example.com/bucket');
+  }
+  return value;
+}, null);
+
+export const asOrigin = (value: string) => {
+  const parsed = URL.canParse(value) ? new URL(value) : undefined;
+  if (!parsed || !/^https?:$/.test(parsed.protocol) || parsed.pathname !== '/' || parsed.search !== '') {
+    throw new Error('has to be an origin such as https://events.example.com');
+  }
+  return parsed.origin;
+};
+export const origin = given(asOrigin, null);
+
+export const key = given((value) => {
+  if (!/^[A-Za-z0-9._~+/-]{16,256}$/.test(value)) {
+    throw new Error('has to have 16 to 256 characters out of A-Z a-z 0-9 . _ ~ + / -');
+  }
+  return value;
+}, null);
+
+export const rootKeys = given((value) => {
+  const keys = listOf(value);
+  if (keys.length === 0 || keys.some((one) => one.length < 32)) {
+    throw new Error('has to be one or more keys of at least 32 characters, separated by commas');
+  }
+  return keys;
+}, null);
+
+export const domain = given((value) => {
+  if (!/^[a-z0-9.-]+(:\d+)?$/i.test(value)) throw new Error('has to be a domain such as hooks.example.com');
+  return value.toLowerCase();
+}, null);
+
+export const serviceNames = given((value) => {
+  const names = listOf(value);
+  const unknown = names.filter((name) => name !== 'all' && !SERVICES.includes(name as ServiceName));
+  if (unknown.length > 0) {
+    throw new Error(`names ${unknown.join(', ')}; the services are all, ${SERVICES.join(', ')}`);
+  }
+  return names.includes('all') ? SERVICES : SERVICES.filter((name) => names.includes(name));
+}, SERVICES);
+
+/** The sender is part of the URL. */
+export const mailUrl = given((value) => {
+  const parsed = URL.canParse(value) ? new URL(value) : undefined;
+  const from = parsed?.searchParams.get('from') ?? '';
+  if (
+    !parsed ||
+    !/^smtps?:$/.test(parsed.protocol) ||
+    parsed.hostname === '' ||
+    !/^[^\s@<>]+@[^\s@<>]+$/.test(from)
+  ) {
+    throw new Error(
+      'has to be a URL with a sender such as smtp://user:password@mail.example.com:587?from=events@example.com',
+    );
+  }
+  return value;
+}, null);
+
+/** Like the URL of a bucket, but the bucket may be absent. */
+export const objectStoreUrl = given((value) => {
+  const { protocol, username, password } = URL.canParse(value) ? new URL(value) : new URL('none:');
+  if (!/^https?:$/.test(protocol) || username === '' || password === '') {
+    throw new Error('has to be a URL such as https://key:secret@s3.example.com/bucket, or without bucket');
+  }
+  return value;
+}, null);

@@ -1,0 +1,43 @@
+/** A request that cannot be made, with a sentence for the owner of the workflow. */
+export class SendError extends Error {
+  override readonly name = 'SendError';
+}
+
+/** One kind of request. Resolves when the receiver has accepted it. @throws Error with a message for the owner */
+export type SendOne = (request: Record<string, unknown>, context: SendContext) => Promise<void>;
+
+export interface SendContext {
+  /** Equal for a repetition. */
+  id: string;
+  /** Of the workflow. */
+  owner_id: string;
+  /** Epoch ms of the commit, equal for a repetition. */
+  at: number;
+}
+
+/** A text field; undefined if it is absent. @throws SendError for an object */
+export function textOf(request: Record<string, unknown>, call: string, field: string): string | undefined {
+  const value = request[field];
+  if (value === undefined || value === null) return undefined;
+  if (typeof value === 'object') throw new SendError(`${field} of ${call} has to be a text.`);
+  return String(value);
+}
+
+/** An object field; empty if it is absent. @throws SendError */
+export function objectOf(
+  request: Record<string, unknown>,
+  call: string,
+  field: string,
+): Record<string, unknown> {
+  const value = request[field] ?? {};
+  if (typeof value !== 'object' || Array.isArray(value)) {
+    throw new SendError(`${field} of ${call} has to be an object.`);
+  }
+  return value as Record<string, unknown>;
+}
+
+/** The bytes of a Buffer that travelled as JSON. */
+export function bytesOf(value: unknown): Uint8Array | undefined {
+  const { type, data } = (value ?? {}) as { type?: unknown; data?: unknown };
+  return type === 'Buffer' && Array.isArray(data) ? Uint8Array.from(data as number[]) : undefined;
+}

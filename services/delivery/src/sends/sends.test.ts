@@ -1,0 +1,279 @@
+import { randomUUID } from 'node:crypto';
+import { text } from 'node:stream/consumers';
+import { describe, expect, test } from '@jest/globals';
+import type { EmittedMessage, RecordJob, Send } from '@wellspring/contract/messages';
+import { newId } from '@wellspring/core/ids';
+import { users } from '@wellspring/store/collections/users';
+import { deliveries } from '@wellspring/store/collections/webhooks';
+import { OWNER } from '@wellspring/testing/rows';
+import { withServers } from '@wellspring/testing/servers/servers';
+import { SMTPServer } from 'smtp-server';
+import { usePlatform } from '../platform.fixture.ts';
+import { sendRow } from './sends.ts';
+
+const t = usePlatform();
+
+let numbers = 0;
+const send = (kind: Send['kind'], request: unknown): Send => ({
+  id: `run_1/${numbers++}`,
+  kind,
+  request: JSON.stringify(request),
+  run_id: 'run_1',
+  deployment_id: 'd_1',
+  cell_id: 'c_1',
+});
+
+const WORKFLOW = 'p_0000000001';
+const emit = (...sends: Send[]) => t.emit(WORKFLOW, [], { sends, hop: 2 });
+
+/** Waits for the record of a failure. */
+async function failure(): Promise<{ job: RecordJob; msg: string }> {
+  const [job] = (await t.runs(1)) as RecordJob[];
+  return { job: job!, msg: JSON.parse(job!.payload).error.msg };
+}
+
+describe('$.send.http', () => {
+  test('makes the request once, however often the commit is published', async () => {
+    const sink = await t.receive();
+    t.start();
+    const request = send('http', {
+      method: 'put',
+      url: `${sink.url}/hook?x=1`,
+      params: { y: [2, 'ä&'], none: null },
+      headers: { 'X-Custom': 'c', Host: 'elsewhere.example', 'Content-Length': '3' },
+      data: { a: [1, 'ü'] },
+      auth: { username: 'user', password: 'pä:ss' },
+    });
+    await emit(request);
+    await emit(request);
+    await t.untilStatus('delivered');
+    expect(sink.requests).toHaveLength(1);
+    const [{ method, path, headers, text: body }] = sink.requests as [(typeof sink.requests)[0]];
+    expect([method, path, body]).toEqual(['PUT', '/hook?x=1&y=2&y=%C3%A4%26', '{"a":[1,"ü"]}']);
+    expect(headers).toMatchObject({ 'x-custom': 'c', 'content-type': 'application/json' });
+    expect(headers.host).not.toBe('elsewhere.example');
+    expect(headers.authorization).toBe(`Basic ${Buffer.from('user:pä:ss').toString('base64')}`);
+    const [row] = await t.deliveries();
+    expect(row).toMatchObject({ status: 'delivered', attempts: 1, due_at: null, payload: '' });
+  });
+
+  test.each([
+    ['a text', { data: 'plain' }, 'POST', 'text/plain; charset=utf-8', 'plain'],
+    ['a Buffer', { data: Buffer.from('bytes') }, 'POST', 'application/octet-stream', 'bytes'],
+    ['body instead of data', { body: 7 }, 'POST', 'application/json', '7'],
+    ['nothing', {}, 'GET', undefined, ''],
+    [
+      'a form',
+      { data: { a: 'b c' }, headers: { 'content-type': 'application/x-www-form-urlencoded' } },
+      'POST',
+      'application/x-www-form-urlencoded',
+      'a=b+c',
+    ],
+  ])('sends %s', async (_, request, method, type, body) => {
+    const sink = await t.receive();
+    t.start();
+    await emit(send('http', { url: sink.url, ...request }));
+    const [received] = await sink.received(1);
+    expect([received!.method, received!.headers['content-type'], received!.text]).toEqual([
+      method,
+      type,
+      body,
+    ]);
+  });
+
+  test('a failure is not retried, and is a record on $errors of the workflow', async () => {
+    const sink = await t.receive(() => ({ status: 302, headers: { location: 'http://127.0.0.1:1/' } }));
+    t.start();
+    await emit(send('http', { url: `${sink.url}/secret-path`, data: 1 }));
+    const { job, msg } = await failure();
+    expect(job).toMatchObject({ type: 'record', source_id: WORKFLOW, channel: '$errors', hop: 3 });
+    expect(msg).toBe(`$.send.http failed: POST to ${new URL(sink.url).host}: status 302.`);
+    expect(JSON.parse(job.payload)).toMatchObject({
+      original_context: { id: 'run_1', workflow_id: WORKFLOW, source_id: null, deployment_id: 'd_1' },
+      error: { code: 'SendError', cellId: 'c_1' },
+    });
+    await t.untilStatus('failed');
+    t.clock.advance(3_600_000);
+    expect(sink.requests).toHaveLength(1);
+  });
+
+  test.each([
+    ['a private address', { url: 'http://169.254.169.254/latest' }, /not a public address/],
+    ['a name of a private address', { url: 'http://[::ffff:10.0.0.1]/' }, /not a public address/],
+    ['another scheme', { url: 'file:///etc/passwd' }, /neither http nor https/],
+    ['no URL', { url: 'no url' }, /needs a valid url/],
+    ['another method', { url: 'http://example.com', method: 'CONNECT' }, /no method CONNECT/],
+    ['headers that are no object', { url: 'http://example.com', headers: 'x' }, /headers of \$\.send\.http/],
+    ['no argument', null, /needs a valid url/],
+  ])('%s is refused', async (_, request, expected) => {
+    t.start();
+    await emit(send('http', request));
+    expect((await failure()).msg).toMatch(expected);
+  });
+
+  test('a receiver that does not answer holds up no other workflow', async () => {
+    const [slow, quick] = [await t.receive(() => 'hang'), await t.receive()];
+    t.start();
+    await emit(...Array.from({ length: 50 }, () => send('http', { url: slow.url })));
+    await slow.received(8);
+    await t.emit('p_0000000002', [], { sends: [send('http', { url: quick.url })] });
+    await quick.received(1);
+    expect(slow.requests).toHaveLength(8);
+  });
+
+  test('a request that a crash interrupted is repeated', async () => {
+    const sink = await t.receive();
+    const message = { emitter_id: WORKFLOW, owner_id: OWNER, hop: 0 } as EmittedMessage;
+    const now = t.clock.now();
+    // As the crashed process left it.
+    const row = sendRow(message, send('http', { url: sink.url }), now, now + 55_000);
+    await t.store.collection(deliveries).insert(row);
+    t.start();
+    await t.untilStatus('delivered');
+    expect(sink.requests).toHaveLength(1);
+  });
+});
+
+describe('$.send.email', () => {
+  interface Mail {
+    from: string;
+    to: string[];
+    text: string;
+  }
+
+  /** A mail server that keeps what it receives. */
+  async function mailServer(refuse?: string) {
+    const mails: Mail[] = [];
+    const server = new SMTPServer({
+      authOptional: true,
+      disabledCommands: ['STARTTLS'],
+      onRcptTo: (_, __, done) => done(refuse === undefined ? null : new Error(refuse)),
+      onData(stream, { envelope }, done) {
+        text(stream).then((body) => {
+          const from = envelope.mailFrom === false ? '' : envelope.mailFrom.address;
+          mails.push({ from, to: envelope.rcptTo.map(({ address }) => address), text: body });
+          done();
+        }, done);
+      },
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.server.address() as { port: number };
+    return {
+      url: `smtp://127.0.0.1:${port}?from=events@wellspring.example`,
+      mails,
+      [Symbol.asyncDispose]: () => new Promise<void>((resolve) => server.close(() => resolve())),
+    };
+  }
+
+  const account = (fields = {}) =>
+    t.store.collection(users).insert({
+      id: OWNER,
+      username: 'alice',
+      email: 'alice@example.com',
+      plan: 'free',
+      daily_invocations_quota: null,
+      daily_compute_time_quota: null,
+      created_at: 0,
+      updated_at: 0,
+      ...fields,
+    });
+
+  test('mails the owner of the workflow, and nobody else', async () => {
+    await using server = await mailServer();
+    await account();
+    t.start({ smtpUrl: server.url });
+    const subject = 'Größe\r\nBcc: mallory@example.com';
+    await emit(
+      send('email', {
+        subject,
+        text: 'hello',
+        html: '<b>hello</b>',
+        to: 'mallory@example.com',
+        attachments: [{ path: '/etc/passwd' }],
+      }),
+    );
+    await t.untilStatus('delivered');
+    const [mail] = server.mails;
+    expect(mail).toMatchObject({ from: 'events@wellspring.example', to: ['alice@example.com'] });
+    expect(mail!.text).toContain('<b>hello</b>');
+    expect(mail!.text).toMatch(/^Message-ID: <[0-9a-f]{32}@wellspring\.example>/im);
+    expect(mail!.text).not.toMatch(/^Bcc|root:|filename/im);
+  });
+
+  test('that is refused or not configured is a record on $errors', async () => {
+    await using server = await mailServer('No such user');
+    await account();
+    t.start({ smtpUrl: server.url });
+    await emit(send('email', { text: 'x' }));
+    expect((await failure()).msg).toMatch(/\$\.send\.email failed: .*No such user/);
+    await emit(send('email', { subject: 'only' }));
+    expect((await failure()).msg).toMatch(/needs text or html/);
+    await t.reopen();
+    t.start();
+    await emit(send('email', { text: 'x' }));
+    expect((await failure()).msg).toMatch(/not configured.*WELLSPRING_SMTP_URL/);
+  });
+});
+
+test('$.send.s3 that is not configured is a record on $errors', async () => {
+  t.start();
+  await emit(send('s3', { bucket: 'b', payload: 1 }));
+  expect((await failure()).msg).toMatch(/not configured.*WELLSPRING_SEND_S3_URL/);
+});
+
+await withServers(['s3'], ({ s3 }) => {
+  describe('$.send.s3', () => {
+    const { origin, username, password } = new URL(s3);
+    const newBucket = async () => {
+      const name = `test-${randomUUID()}`;
+      await fetch(`${origin}/${name}`, { method: 'PUT' });
+      return name;
+    };
+    const store = (path = '') => Object.assign(new URL(`${origin}${path}`), { username, password }).href;
+    const listing = async (bucket: string) => (await fetch(`${origin}/${bucket}`)).text();
+    const keys = async (bucket: string) =>
+      [...(await listing(bucket)).matchAll(/<Key>(.*?)<\/Key>/g)].map(([, key]) => key!);
+
+    test('writes objects below the prefix, each under a name of its own', async () => {
+      const bucket = await newBucket();
+      t.start({ sendS3Url: store() });
+      await emit(
+        send('s3', { bucket, prefix: 'p/', payload: { a: 'ü' } }),
+        send('s3', { bucket, prefix: 'p/', payload: 'text' }),
+      );
+      await t.untilStatus('delivered', 2);
+      const sizes = [...(await listing(bucket)).matchAll(/<Size>(\d+)/g)].map(([, size]) => Number(size));
+      const found = (await keys(bucket)).sort((a, b) => (a.slice(-4) < b.slice(-4) ? -1 : 1));
+      expect(found).toEqual([
+        expect.stringMatching(/^p\/\d{4}\/\d\d\/\d\d\/\d\d\/[0-9a-f]{32}\.txt$/),
+        expect.stringMatching(/^p\/\d{4}\/\d\d\/\d\d\/\d\d\/[0-9a-f]{32}\.json$/),
+      ]);
+      expect(sizes).toContain(Buffer.byteLength('{"a":"ü"}'));
+    });
+
+    test('writes only to the configured bucket, if there is one', async () => {
+      const [own, other] = [await newBucket(), await newBucket()];
+      t.start({ sendS3Url: store(`/${own}/folder`) });
+      await emit(send('s3', { bucket: other, payload: 1 }));
+      expect((await failure()).msg).toContain('not the one that the platform is configured for');
+      await emit(send('s3', { payload: 1 }), send('s3', { bucket: own, payload: 2 }));
+      await t.untilStatus('delivered', 2);
+      expect((await keys(own)).every((key) => key.startsWith('folder/2'))).toBe(true);
+      expect(await keys(other)).toEqual([]);
+    });
+
+    test.each([
+      [
+        'a missing bucket',
+        { bucket: `missing-${newId('wh').toLowerCase().replace('_', '-')}`, payload: 1 },
+        /bucket/,
+      ],
+      ['no payload', { bucket: 'bucket' }, /needs a payload/],
+      ['a bucket that leads elsewhere', { bucket: '../x', payload: 1 }, /not the name of a bucket/],
+    ])('%s is a record on $errors', async (_, request, expected) => {
+      t.start({ sendS3Url: store() });
+      await emit(send('s3', request));
+      expect((await failure()).msg).toMatch(expected);
+    });
+  });
+});
