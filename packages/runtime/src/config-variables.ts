@@ -163,6 +163,12 @@ export const VARIABLES = {
     'Requests per second and source endpoint, bursts twice that; 0: off',
     integer(0, 0),
   ),
+  corsOrigins: variable(
+    'CORS_ORIGINS',
+    'none',
+    'Origins, separated by commas, whose pages may call the API with a key; `*`: all',
+    given((value) => listOf(value).map((one) => (one === '*' ? one : asOrigin(one))), []),
+  ),
   trustProxy: variable(
     'TRUST_PROXY',
     'none',

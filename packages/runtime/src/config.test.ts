@@ -42,6 +42,7 @@ test('nothing set gives an embedded platform on loopback', () => {
     minIntervalSeconds: 15,
     apiRate: 100,
     endpointRate: 0,
+    corsOrigins: [],
     trustProxy: [],
     logLevel: 'info',
     logFormat: 'json',

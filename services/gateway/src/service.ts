@@ -3,6 +3,7 @@ import { endpoints } from '@wellspring/contract/endpoints/all';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { Service } from '@wellspring/runtime/service';
 import { createBlobs } from './blobs.ts';
+import { createCors } from './cors.ts';
 import { createDocsPage, documentRoutes } from './documents.ts';
 import { createIngest } from './ingest.ts';
 import { deadLetterRoutes } from './operator/dead-letters.ts';
@@ -25,6 +26,7 @@ export function createGatewayService(deps: Deps, listenerOf: ServiceListener): G
   const ingest = createIngest(deps);
   const blobs = createBlobs(deps);
   const docs = createDocsPage();
+  const cors = createCors(deps.config.corsOrigins);
   const publicApi = createPublicApi(deps, declared, listenerOf);
   return {
     name: 'gateway',
@@ -36,7 +38,8 @@ export function createGatewayService(deps: Deps, listenerOf: ServiceListener): G
       ...documentRoutes(),
     ],
     publicListener(req, res) {
-      if (!ingest(req, res) && !docs(req, res) && !blobs(req, res)) publicApi(req, res);
+      if (ingest(req, res) || docs(req, res) || blobs(req, res) || cors(req, res)) return;
+      publicApi(req, res);
     },
     operatorListener: createOperatorApi(deps, declared, listenerOf),
   };

@@ -119,6 +119,7 @@ export const IMPORTERS: Record<string, string> = {
   undici: 'packages/http/src/egress.ts',
   ajv: 'packages/contract/src/validate.ts',
   typebox: 'packages/contract/src/',
+  cors: 'services/gateway/src/cors.ts',
   croner: 'packages/core/src/schedule.ts',
   leven: 'packages/core/src/nearest.ts',
   'lru-cache': 'packages/core/src/lru.ts',
