@@ -57,4 +57,4 @@ export const KEYED_CALLS: ReadonlySet<string> = new Set([CALLS.hook, CALLS.forge
 /** A hook may take 300 s; the caller waits slightly longer. */
 export const HOOK_DEADLINE_MS = 310_000;
 /** Compiling and installing packages. */
-export const PREPARE_DEADLINE_MS = 120_000;
+export const PREPARE_DEADLINE_MS = 300_000;

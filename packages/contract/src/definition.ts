@@ -17,9 +17,14 @@ export interface Bundle {
 /** Code as given, before bundling. */
 export interface ComponentCode {
   code: string;
-  /** Modules below the same origin, by absolute URL, when the code came from `url`. */
-  modules?: Record<string, string>;
+  /** URL of the code, against which its relative imports are resolved. */
   url?: string;
+  /** The modules that it imports by relative specifiers, by absolute URL. */
+  modules?: Record<string, string>;
+  /** URLs of modules by the specifier under which code and modules import them, which names no package then. */
+  imports?: Record<string, string>;
+  /** Ranges of packages that are imported without one; absent: the newest version. */
+  dependencies?: Record<string, string>;
 }
 
 export interface PropDescriptor {

@@ -189,6 +189,7 @@ export const RegistryVersion = Type.Object({
   key: Type.String(),
   version: Type.String(),
   component_id: Type.String(),
+  content_hash: Type.String({ description: 'SHA-256 of the code and its modules, hex' }),
   created_at: seconds('Published'),
 });
 

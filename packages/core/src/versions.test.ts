@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { isSemver, newestUpTo, newestVersion } from './versions.ts';
+import { isSemver, newestOf, newestUpTo } from './versions.ts';
 
 test.each([
   '0.0.0',
@@ -60,9 +60,31 @@ test('versions are ordered by precedence', () => {
 });
 
 test('the newest is the highest release, and a prerelease only when there is nothing else', () => {
-  const newest = (...versions: string[]) => newestVersion(versions.map((version) => ({ version })))?.version;
+  const newest = (...versions: string[]) => newestOf(versions.map((version) => ({ version })))?.version;
   expect(newest('0.0.2', '0.0.10', '0.0.9')).toBe('0.0.10');
   expect(newest('1.0.0', '2.0.0-beta.1')).toBe('1.0.0');
   expect(newest('2.0.0-beta.2', '2.0.0-beta.10')).toBe('2.0.0-beta.10');
   expect(newest()).toBeUndefined();
+  expect(newest('no-version')).toBeUndefined();
+});
+
+test.each([
+  ['1', '1.2.0'],
+  ['^1.0.0', '1.2.0'],
+  ['~1.1.0', '1.1.9'],
+  ['1.1.x', '1.1.9'],
+  ['>=1.1 <1.2', '1.1.9'],
+  ['*', '2.0.0'],
+  ['^3.0.0-beta.1', '3.0.0-beta.1'],
+  ['^4', undefined],
+  ['', undefined],
+  ['latest', undefined],
+])('the newest version in the range %j is %s', (range, expected) => {
+  const versions = ['1.0.0', '1.2.0', '1.1.9', '2.0.0', '3.0.0-beta.1', 'none'];
+  expect(
+    newestOf(
+      versions.map((version) => ({ version })),
+      range,
+    )?.version,
+  ).toBe(expected);
 });

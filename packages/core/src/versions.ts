@@ -21,10 +21,19 @@ export const versionsInRange = (versions: Iterable<string>, range: string): stri
     .filter((version) => semver.satisfies(version, range, { loose: true }))
     .sort((a, b) => semver.rcompare(a, b, true));
 
-/** The version used when none is named: the highest release, or else the highest prerelease. */
-export function newestVersion<T extends { version: string }>(rows: readonly T[]): T | undefined {
-  const releases = rows.filter(({ version }) => semver.prerelease(version) === null);
-  return (releases.length > 0 ? releases : rows).toSorted((a, b) => semver.rcompare(a.version, b.version))[0];
+/** Orders semantic versions, the newest first. */
+export const byVersion = (a: string, b: string): number => semver.rcompare(a, b);
+
+/**
+ * The newest row whose version is in a range; without a range, the highest release, or else the highest prerelease.
+ * Versions that are not semantic are in no range.
+ */
+export function newestOf<T extends { version: string }>(rows: readonly T[], range?: string): T | undefined {
+  const candidates = rows.filter(({ version }) =>
+    range === undefined ? isSemver(version) : range.trim() !== '' && semver.satisfies(version, range),
+  );
+  const releases = candidates.filter(({ version }) => semver.prerelease(version) === null);
+  return (releases.length > 0 ? releases : candidates).toSorted((a, b) => byVersion(a.version, b.version))[0];
 }
 
 /** @returns a function that gives the test of a range. Each version is parsed once. */

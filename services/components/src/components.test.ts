@@ -1,86 +1,9 @@
 import { createHash } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { CALLS, type PrepareCall, type ResolveCall } from '@wellspring/contract/calls';
-import type { Principal } from '@wellspring/contract/principal';
-import { systemClock } from '@wellspring/core/clock';
-import { invalidComponent } from '@wellspring/core/problem';
-import type { Config } from '@wellspring/runtime/config';
 import { bundles, components } from '@wellspring/store/collections/components';
 import { startHttpServer } from '@wellspring/testing/http';
-import { ALICE, BOB, invoke, openPorts, runService, user } from '@wellspring/testing/service-harness';
-import { createComponentsService } from './service.ts';
-
-interface Shown {
-  id: string;
-  code: string;
-  code_hash: string;
-  version: string;
-  component_url: string | null;
-}
-
-const OPERATOR: Principal = { kind: 'operator' };
-
-const refusal = (status: number, param?: string) => (param ? { status, param } : { status });
-const keyed = (key: string | null, version = '', name = 'Keyed') => JSON.stringify({ name, key, version });
-
-/** The service on real adapters. What the runner compiles is the JSON text of a definition. */
-function createBed() {
-  const ports = openPorts();
-  const { store, call } = ports;
-  const config = { allowNetworks: ['127.0.0.0/8'] } as unknown as Config;
-  const service = createComponentsService({ store, call, clock: systemClock, config });
-  const stop = new AbortController();
-  const evaluated: string[] = [];
-  call.serve(
-    CALLS.prepare,
-    async (source: PrepareCall['message']): Promise<PrepareCall['answer']> => {
-      evaluated.push(source.code);
-      await new Promise<void>((done) => void setImmediate(done));
-      if (!source.code.startsWith('{')) throw invalidComponent('Unexpected token');
-      const given = JSON.parse(source.code.split('\n')[0]!);
-      const bundle_id = createHash('sha256').update(JSON.stringify(source)).digest('hex');
-      return {
-        bundle_id,
-        bundle: { format: 'esm', code: source.code, packages: {}, lockfile: null },
-        definition: {
-          type: 'source',
-          description: null,
-          props: [],
-          hooks: [],
-          dedupe: null,
-          has_run: true,
-          additional_props: false,
-          ...given,
-        },
-      };
-    },
-    stop.signal,
-  );
-  const stopService = runService(service);
-  return {
-    store,
-    evaluated,
-    invoke: <T = Shown>(
-      operationId: string,
-      params: Record<string, string>,
-      input: Record<string, unknown>,
-      principal: Principal = ALICE,
-    ) => invoke<T>(service, operationId, params, input, principal),
-    resolve: async (message: Partial<ResolveCall['message']>) =>
-      (
-        (await call.request(
-          CALLS.resolve,
-          { owner_id: 'u_0000000001', reader_ids: ['u_0000000001', 'o_0000000001'], ...message },
-          { deadlineMs: 5000 },
-        )) as ResolveCall['answer']
-      ).component_id,
-    async close() {
-      stop.abort();
-      await stopService();
-      await ports.close();
-    },
-  };
-}
+import { ALICE, BOB, user } from '@wellspring/testing/service-harness';
+import { createBed, keyed, refusal } from './bed.fixture.ts';
 
 let bed: ReturnType<typeof createBed>;
 beforeEach(() => {
@@ -92,7 +15,6 @@ const post = (component_code: string, principal = ALICE, more: Record<string, un
   bed.invoke('createComponent', {}, { component_code, ...more }, principal);
 const get = (id: string, input: Record<string, unknown> = {}, principal = ALICE) =>
   bed.invoke('getComponent', { id }, input, principal);
-const publish = (component_code: string) => bed.invoke('operatorPublish', {}, { component_code }, OPERATOR);
 
 describe('saving', () => {
   test('the same code is the same component of its owner, and is evaluated once for everybody', async () => {
@@ -225,57 +147,4 @@ describe('resolving', () => {
         await expect(bed.resolve({ [param]: value })).rejects.toMatchObject(refusal(400, param));
     },
   );
-});
-
-describe('the registry', () => {
-  const registry = (key: string) => bed.invoke('getRegistryComponent', { key }, {});
-
-  test('gives the newest version, or the one that is named, to everybody', async () => {
-    for (const version of ['0.0.2', '0.0.10', '0.0.9', '0.1.0-beta.1'])
-      await publish(keyed('app-new', version));
-    expect((await registry('app-new')).version).toBe('0.0.10');
-    expect((await registry('app-new@0.0.9')).version).toBe('0.0.9');
-    expect((await get('app-new', {}, BOB)).version).toBe('0.0.10');
-    const { id } = await registry('app-new@0.1.0-beta.1');
-    expect(await bed.resolve({ key: 'app-new@0.1.0-beta.1', owner_id: 'u_0000000002' })).toBe(id);
-    expect(await bed.resolve({ component_id: id, reader_ids: ['u_0000000002'] })).toBe(id);
-    await expect(registry('app-none')).rejects.toMatchObject(refusal(404));
-  });
-
-  test('comes after what one posted oneself', async () => {
-    await publish(keyed('app-own', '9.0.0'));
-    const own = await post(keyed('app-own', '0.0.1', 'Own'));
-    expect(await bed.resolve({ key: 'app-own' })).toBe(own.id);
-    expect((await get('app-own', {}, BOB)).version).toBe('9.0.0');
-    // A version that only the registry has is still there.
-    expect((await get('app-own@9.0.0')).version).toBe('9.0.0');
-  });
-
-  test('takes a version once, with a key and by the rules', async () => {
-    await publish(keyed('app-x', '1.0.0'));
-    await expect(publish(keyed('app-x', '1.0.0'))).rejects.toMatchObject(refusal(409));
-    await expect(publish(keyed('app-x', '1.0.0', 'Other'))).rejects.toMatchObject(refusal(409));
-    for (const version of ['latest', '1', '1.0', ''])
-      await expect(publish(keyed('app-x', version))).rejects.toMatchObject(refusal(400, 'component_code'));
-    await expect(publish(keyed(null, '1.0.0'))).rejects.toMatchObject(refusal(400, 'component_code'));
-    const racing = Array.from({ length: 5 }, (_, i) => publish(keyed('app-x', '2.0.0', `Racer ${i}`)));
-    const results = await Promise.allSettled(racing);
-    expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
-  });
-
-  test('unpublished versions are gone from the registry; sources that run them keep them', async () => {
-    const { id } = await publish(keyed('app-gone', '1.0.0'));
-    await publish(keyed('app-gone', '0.9.0'));
-    const list = () =>
-      bed.invoke<{ key: string; version: string }[]>('operatorListRegistry', {}, {}, OPERATOR);
-    expect((await list()).map(({ version }) => version).sort()).toEqual(['0.9.0', '1.0.0']);
-    const unpublish = () =>
-      bed.invoke('operatorUnpublish', { key: 'app-gone', version: '1.0.0' }, {}, OPERATOR);
-    await unpublish();
-    await expect(unpublish()).rejects.toMatchObject(refusal(404));
-    expect((await registry('app-gone')).version).toBe('0.9.0');
-    for (const gone of [{ key: 'app-gone@1.0.0' }, { component_id: id }])
-      await expect(bed.resolve(gone)).rejects.toMatchObject(refusal(404));
-    expect(await bed.store.collection(components).get(id)).toBeDefined();
-  });
 });

@@ -74,6 +74,21 @@ test('imports of a redirected component are relative to where it was found', asy
   expect([url, Object.keys(modules ?? {})]).toEqual([`${origin}/v2/main.mjs`, [`${origin}/v2/words.mjs`]]);
 });
 
+test('a missing extension is guessed, that of the importer first, and a directory has an index', async () => {
+  const files = {
+    '/c/new.ts': 'import app from "./a.app"; import common from "./common"; import { T } from "./types";',
+    '/c/a.app.ts': 'import { words } from "./words.mjs"; import data from "./data.json"',
+    '/c/common/index.mjs': '',
+    '/c/words.mts': '',
+    '/c/data.json': '["import \\"./nothing.mjs\\""]',
+  };
+  const { origin } = await serve(files);
+  const { modules } = await fetchCode(`${origin}/c/new.ts`);
+  expect(Object.keys(modules ?? {}).sort()).toEqual(
+    ['/c/a.app.ts', '/c/common/index.mjs', '/c/data.json', '/c/words.mts'].map((path) => origin + path),
+  );
+});
+
 test('a module that is not there is named', async () => {
   const { origin } = await serve({ '/a.mjs': 'import "./missing.mjs"' });
   await expect(fetchCode(`${origin}/a.mjs`)).rejects.toMatchObject(refusal(/missing\.mjs answered 404/));

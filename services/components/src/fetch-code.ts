@@ -1,24 +1,28 @@
 import { Agent as HttpAgent } from 'node:http';
 import { Agent as HttpsAgent } from 'node:https';
+import { relativeImports } from '@wellspring/component/modules/imports';
+import { candidatesOf, isJson, isTypeScript } from '@wellspring/component/modules/resolve';
 import type { ComponentCode } from '@wellspring/contract/definition';
 import { LIMITS } from '@wellspring/contract/limits';
 import { invalidParameter, Problem } from '@wellspring/core/problem';
 import type { Egress } from '@wellspring/http/egress';
 import got from 'got';
-import { relativeImports } from './relative-imports.ts';
 
 /** Guard against private addresses. */
 export type EgressGuard = Pick<Egress, 'checkUrl' | 'lookup'>;
 
 /**
- * Fetches a component from its URL, with the modules that it imports by relative specifiers, directly or indirectly. A
- * specifier is used literally: no extension is guessed. A GitHub page (`/blob/`) is replaced with its raw file.
+ * Fetches a component from its URL, with the modules that it imports by relative specifiers, directly or indirectly. An
+ * extension that is missing is guessed, as is the index of a directory. A GitHub page (`/blob/`) is replaced with its
+ * raw file.
  * @throws Problem 400 `component_url`: a bad or refused address, no answer, no 2xx, too many files or bytes, not UTF-8
  */
 export type FetchCode = (address: string) => Promise<ComponentCode & { url: string }>;
 
 const PARAM = 'component_url';
 const MAX_MODULES = 200;
+/** Requests, which are more than modules if extensions are missing. */
+const MAX_REQUESTS = 1000;
 const MAX_BYTES = LIMITS.apiBody;
 const MAX_REDIRECTS = 5;
 const TOTAL_TIMEOUT_MS = 20_000;
@@ -38,13 +42,15 @@ export function createFetchCode({ checkUrl, lookup }: EgressGuard): FetchCode {
     }
   }
 
+  /** @returns undefined: 404 */
   async function read(
     url: string,
     what: string,
-    budget: { bytes: number },
-    signal: AbortSignal,
-  ): Promise<{ url: string; text: string }> {
+    { budget, signal }: Limits,
+  ): Promise<{ url: string; text: string } | undefined> {
     check(url, what);
+    budget.requests -= 1;
+    if (budget.requests < 0) throw refuse(`The component needs more than ${MAX_REQUESTS} requests.`);
     const stream = got.stream(url, {
       agent,
       dnsLookup: lookup,
@@ -67,27 +73,55 @@ export function createFetchCode({ checkUrl, lookup }: EgressGuard): FetchCode {
         chunks.push(chunk);
       }
     } catch (error) {
+      if (isNotFound(error)) return undefined;
       throw asProblem(error, what, signal);
     }
     return { url: final, text: decode(Buffer.concat(chunks), what) };
   }
 
+  /** Reads modules, each URL once. */
+  function createModules(limits: Limits) {
+    const requested = new Map<string, Promise<string | undefined>>();
+    const readOnce = (url: string) => {
+      let text = requested.get(url);
+      if (!text) {
+        text = read(url, `The module ${url}`, limits).then((found) => found?.text);
+        requested.set(url, text);
+      }
+      return text;
+    };
+    /** The first URL at which there is something. */
+    return async ({ specifier, importer }: Import): Promise<{ url: string; text: string } | undefined> => {
+      for (const url of candidatesOf(specifier, importer)) {
+        const text = await readOnce(url);
+        if (text !== undefined) return { url, text };
+      }
+      // TypeScript: types alone may be imported from it, which the compiler leaves out.
+      if (isTypeScript(importer)) return undefined;
+      throw refuse(`The module ${new URL(specifier, importer).href} answered 404.`);
+    };
+  }
+
   return async (address) => {
-    const entryUrl = rawAddress(address);
-    const signal = AbortSignal.timeout(TOTAL_TIMEOUT_MS);
-    const budget = { bytes: MAX_BYTES };
-    const entry = await read(entryUrl, 'The address', budget, signal);
+    const limits = {
+      signal: AbortSignal.timeout(TOTAL_TIMEOUT_MS),
+      budget: { bytes: MAX_BYTES, requests: MAX_REQUESTS },
+    };
+    const entry = await read(rawAddress(address), 'The address', limits);
+    if (!entry) throw refuse('The address answered 404.');
+    const readModule = createModules(limits);
     const modules: Record<string, string> = {};
     // The entry's imports resolve against the URL after redirects; modules keep the URL that their importers know.
-    let waiting = importsOf(entry.text, entry.url);
+    const waiting = importsOf(entry.text, entry.url);
     while (waiting.length > 0) {
-      const batch = waiting.splice(0, CONCURRENCY);
-      if (Object.keys(modules).length + batch.length > MAX_MODULES)
-        throw refuse(`The component imports more than ${MAX_MODULES} modules.`);
-      const texts = await Promise.all(batch.map((url) => read(url, `The module ${url}`, budget, signal)));
-      for (const [i, url] of batch.entries()) modules[url] = texts[i]!.text;
-      const next = batch.flatMap((url) => importsOf(modules[url]!, url));
-      waiting = [...new Set([...waiting, ...next])].filter((url) => !Object.hasOwn(modules, url));
+      const found = await Promise.all(waiting.splice(0, CONCURRENCY).map(readModule));
+      for (const module of found) {
+        if (!module || Object.hasOwn(modules, module.url)) continue;
+        modules[module.url] = module.text;
+        if (Object.keys(modules).length > MAX_MODULES)
+          throw refuse(`The component imports more than ${MAX_MODULES} modules.`);
+        waiting.push(...importsOf(module.text, module.url));
+      }
     }
     return {
       url: entry.url,
@@ -97,9 +131,21 @@ export function createFetchCode({ checkUrl, lookup }: EgressGuard): FetchCode {
   };
 }
 
-const importsOf = (code: string, base: string): string[] => [
-  ...new Set(relativeImports(code).map((specifier) => new URL(specifier, base).href)),
-];
+interface Limits {
+  budget: { bytes: number; requests: number };
+  signal: AbortSignal;
+}
+
+interface Import {
+  specifier: string;
+  importer: string;
+}
+
+const isNotFound = (error: unknown) =>
+  (error as { response?: { statusCode?: number } }).response?.statusCode === 404;
+
+const importsOf = (code: string, importer: string): Import[] =>
+  isJson(importer) ? [] : relativeImports(code).map((specifier) => ({ specifier, importer }));
 
 /** The URL to fetch: the raw file of a GitHub page, any other unchanged. */
 export function rawAddress(address: string): string {

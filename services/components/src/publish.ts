@@ -4,11 +4,12 @@ import {
   operatorUnpublish,
 } from '@wellspring/contract/endpoints/registry';
 import { conflict, invalidComponent, notFound } from '@wellspring/core/problem';
-import { isSemver } from '@wellspring/core/versions';
+import { byVersion, isSemver } from '@wellspring/core/versions';
 import { type Route, route } from '@wellspring/http/bind';
 import { registry } from '@wellspring/store/collections/components';
 import { ConflictError } from '@wellspring/store/port';
 import type { ComponentsContext } from './context.ts';
+import { codeOfFolder } from './folder-code.ts';
 import { presentComponent } from './present.ts';
 import { REGISTRY } from './registry.ts';
 
@@ -17,7 +18,7 @@ export function registryRoutes({ deps, library }: ComponentsContext): Route[] {
   const rows = deps.store.collection(registry);
   return [
     route(operatorPublish, async ({ input }) => {
-      const prepared = await library.prepare({ code: input.component_code }, REGISTRY);
+      const prepared = await library.prepare(codeOfFolder(input), REGISTRY);
       const { key, version } = prepared.definition;
       if (key === null) throw invalidComponent('A component of the registry needs a key.', 'component_code');
       if (!isSemver(version))
@@ -28,19 +29,23 @@ export function registryRoutes({ deps, library }: ComponentsContext): Route[] {
       const component = await library.save(REGISTRY, prepared, null);
       const created_at = Math.floor(deps.clock.now() / 1000);
       try {
-        await rows.insert({ id, key, version, component_id: component.id, created_at });
+        const { id: component_id, content_hash } = component;
+        await rows.insert({ id, key, version, component_id, content_hash, created_at });
       } catch (error) {
         throw error instanceof ConflictError ? taken() : error;
       }
       return presentComponent(component);
     }),
     route(operatorListRegistry, async () =>
-      (await rows.list()).map(({ key, version, component_id, created_at }) => ({
-        key,
-        version,
-        component_id,
-        created_at,
-      })),
+      (await rows.list())
+        .sort((a, b) => (a.key === b.key ? byVersion(a.version, b.version) : a.key < b.key ? -1 : 1))
+        .map(({ key, version, component_id, content_hash, created_at }) => ({
+          key,
+          version,
+          component_id,
+          content_hash,
+          created_at,
+        })),
     ),
     // The component itself is kept: sources may run it.
     route(operatorUnpublish, async ({ params: { key, version } }) => {

@@ -1,4 +1,4 @@
-import { newestVersion } from '@wellspring/core/versions';
+import { isSemver, newestOf } from '@wellspring/core/versions';
 import type { Deps } from '@wellspring/runtime/deps';
 import { type ComponentRow, components, registry } from '@wellspring/store/collections/components';
 
@@ -11,7 +11,7 @@ export function splitKey(text: string): { key: string; version: string | undefin
   return at < 0 ? { key: text, version: undefined } : { key: text.slice(0, at), version: text.slice(at + 1) };
 }
 
-/** The published component of a key, or of `key@version`. */
+/** The published component of a key, of `key@version` or of the newest version in `key@range`. */
 export async function findInRegistry(
   { store }: Pick<Deps, 'store'>,
   text: string,
@@ -19,7 +19,9 @@ export async function findInRegistry(
   const rows = store.collection(registry);
   const { key, version } = splitKey(text);
   const row =
-    version === undefined ? newestVersion(await rows.list({ where: { key } })) : await rows.get(text);
+    version !== undefined && isSemver(version)
+      ? await rows.get(text)
+      : newestOf(await rows.list({ where: { key } }), version);
   return row && store.collection(components).get(row.component_id);
 }
 

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { contentHash } from '@wellspring/component/modules/content-hash';
 import { CALLS, PREPARE_DEADLINE_MS, type PrepareCall } from '@wellspring/contract/calls';
 import type { ComponentCode } from '@wellspring/contract/definition';
 import { newId } from '@wellspring/core/ids';
@@ -57,7 +58,7 @@ export function createLibrary({ store, call, clock }: Pick<Deps, 'store' | 'call
 
   return {
     async prepare(source, ownerId) {
-      const content_hash = hashOf(source);
+      const content_hash = contentHash(source);
       const known = await componentRows.find({ content_hash });
       if (known) return { source, content_hash, bundle_id: known.bundle_id, definition: known.definition };
       let preparing = inProgress.get(content_hash);
@@ -103,10 +104,3 @@ export function createLibrary({ store, call, clock }: Pick<Deps, 'store' | 'call
 }
 
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex');
-
-/** Hash of the code, and of the texts and URLs of its modules. */
-function hashOf({ code, modules, url }: ComponentCode): string {
-  if (!modules) return sha256(code);
-  const sorted = Object.entries(modules).sort(([a], [b]) => (a < b ? -1 : 1));
-  return sha256(JSON.stringify([code, url ?? '', sorted]));
-}

@@ -10,7 +10,7 @@ import type { OwnerNetworks } from './owner-networks.ts';
 import type { UsageMeter } from './usage.ts';
 
 /** Time to evaluate the top level of a module and read its definition. */
-const DEFINE_TIMEOUT_MS = 10_000;
+const DEFINE_TIMEOUT_MS = 60_000;
 /** Definitions read at a time, shared fairly between owners. */
 const MAX_DEFINITIONS = 16;
 

@@ -29,7 +29,7 @@ export const getComponent = defineEndpoint({
   operationId: 'getComponent',
   method: 'GET',
   path: '/components/{id}',
-  summary: 'Get a component by its id, its key or key@version',
+  summary: 'Get a component by its id, its key, key@version or key@range',
   description: 'An id finds components of your own and of the registry; a key finds your own first.',
   input: Type.Object(common),
   problems: [404],
@@ -40,7 +40,8 @@ export const getRegistryComponent = defineEndpoint({
   operationId: 'getRegistryComponent',
   method: 'GET',
   path: '/components/registry/{key}',
-  summary: 'Get the newest version of a component of the registry, or the one named by key@version',
+  summary:
+    'Get the newest version of a component of the registry, the one of key@version, or the newest in key@range',
   description: 'The registry is shared by everybody; the operator publishes to it.',
   input: Type.Object(common),
   problems: [404],

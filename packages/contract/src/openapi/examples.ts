@@ -114,6 +114,7 @@ export const EXAMPLES: { [Name in keyof Resources]: Static<Resources[Name]> } = 
     key: 'orders',
     version: '1.0.0',
     component_id: 'sc_XyZ987abcD',
+    content_hash: '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08',
     created_at: 1606243394,
   },
   DeadLetter: {

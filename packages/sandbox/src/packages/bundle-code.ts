@@ -1,3 +1,4 @@
+import { isJson, isTypeScript, resolveModule } from '@wellspring/component/modules/resolve';
 import type { ComponentCode } from '@wellspring/contract/definition';
 import type { BuildOptions, BuildResult, Loader, Message, Plugin } from 'esbuild';
 import { aliasOf, parseSpecifier } from './specifier.ts';
@@ -19,7 +20,7 @@ export { identity as defineSource, identity as defineAction, identity as defineA
  * others.
  */
 function resolver(
-  { modules = {}, url }: ComponentCode,
+  { modules = {}, url, imports = {}, dependencies = {} }: ComponentCode,
   packages: Compiled['packages'],
   loader: Loader,
 ): Plugin {
@@ -28,18 +29,20 @@ function resolver(
     setup({ onResolve, onLoad }) {
       onResolve({ filter: /.*/ }, ({ path, importer, kind }) => {
         if (kind === 'entry-point') return undefined;
+        if (Object.hasOwn(imports, path)) return { path: imports[path]!, namespace: 'module' };
         const specifier = parseSpecifier(path);
         if (specifier.kind === 'builtin') return { path: specifier.name, external: true };
         if (specifier.kind === 'refused')
           return { errors: [{ text: `${path} cannot be imported: ${specifier.why}.` }] };
         if (specifier.kind === 'relative') {
           const from = URL.canParse(importer) ? importer : url;
-          const target = from === undefined ? undefined : new URL(path, from).href;
-          if (target !== undefined && Object.hasOwn(modules, target))
-            return { path: target, namespace: 'module' };
+          const has = (module: string) => Object.hasOwn(modules, module);
+          const target = from === undefined ? undefined : resolveModule(path, from, has);
+          if (target !== undefined) return { path: target, namespace: 'module' };
           return { errors: [{ text: `${path} cannot be imported: there is no such module.` }] };
         }
-        const { name, range, subpath } = specifier;
+        const { name, subpath } = specifier;
+        const range = specifier.range ?? (Object.hasOwn(dependencies, name) ? dependencies[name] : undefined);
         if (name === '@pipedream/types') return { path: name, namespace: 'shim' };
         const alias = aliasOf(name, range);
         packages[alias] = { name, version: range ?? 'latest' };
@@ -47,7 +50,7 @@ function resolver(
       });
       onLoad({ filter: /.*/, namespace: 'module' }, ({ path }) => ({
         contents: modules[path] ?? '',
-        loader: path.endsWith('.json') ? 'json' : loader,
+        loader: isJson(path) ? 'json' : isTypeScript(path) ? 'ts' : loader,
       }));
       onLoad({ filter: /.*/, namespace: 'shim' }, () => ({ contents: TYPES_SHIM, loader: 'js' }));
     },
@@ -101,6 +104,8 @@ export function createBundleCode(build: Build) {
     return { format: 'cjs', code: second.text, packages: { ...second.packages } };
   }
   return async (code: ComponentCode): Promise<Compiled | { refused: string }> => {
+    if (code.url !== undefined && isTypeScript(code.url))
+      return bundle(code, 'ts').catch((error) => ({ refused: sentence(messagesOf(error)[0]) }));
     try {
       return await bundle(code, 'js');
     } catch (error) {

@@ -116,6 +116,41 @@ describe.each(STRONGEST_JAILS)('compilation in jail %s', (name) => {
       );
     });
 
+    test('without extension, of a directory and with the extension of the compiled file find their module', async () => {
+      const modules = {
+        'folder:///app/app.app.ts': `import base from '../common'; const app: { base: object } = { base }; export default app;`,
+        'folder:///common/index.mjs': `import app from '../app/app.app.js'; export default { get app() { return app }, mark: 'index' };`,
+        'folder:///app/words.mts': `export const words: string[] = ['typed'];`,
+        'folder:///app/data.json': '{"from": "json"}',
+      };
+      const url = 'folder:///app/sources/new/new.ts';
+      const { code } = await compile({
+        code: `import app from '../../app.app'; import { words } from '../../words.mjs';
+               import data from '../../data.json' assert { type: 'json' };
+               import type { Gone } from './types';
+               import { AlsoGone } from './more-types';
+               export default { name: 'x', app, words, data } as AlsoGone & Gone;`,
+        modules: { ...modules, 'folder:///app/app.app.js': modules['folder:///app/app.app.ts'] },
+        url,
+      });
+      for (const mark of ['index', 'typed', 'json']) expect(code).toContain(mark);
+    });
+
+    test('of a module by a bare specifier, and the range of a package that has none, are given beside the code', async () => {
+      const { code, packages } = await compile({
+        code: `import aws from '@pipedream/aws'; import axios from 'axios'; import ms from 'ms@2'; export default { aws, axios, ms }`,
+        url: 'folder:///b/b.mjs',
+        modules: { 'folder:///a/aws.app.mjs': `export default 'the app aws'` },
+        imports: { '@pipedream/aws': 'folder:///a/aws.app.mjs' },
+        dependencies: { axios: '^0.27.0', ms: '1' },
+      });
+      expect(code).toContain('the app aws');
+      expect(Object.values(packages)).toEqual([
+        { name: 'axios', version: '^0.27.0' },
+        { name: 'ms', version: '2' },
+      ]);
+    });
+
     test('of @pipedream/types do not need a package', async () => {
       const { packages, code } = await compile({
         code: `import { defineSource } from '@pipedream/types'; export default defineSource({ name: 'x' })`,

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, rename, rm, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Bundle } from '@wellspring/contract/definition';
+import { createLru } from '@wellspring/core/lru';
 import { invalidComponent, type Problem, unavailable } from '@wellspring/core/problem';
 import { InstallFailed, runInstaller } from './installer.ts';
 import type { Jail } from './jail/jail.ts';
@@ -15,7 +16,8 @@ type Locked = Pick<Bundle, 'packages' | 'lockfile'>;
 /** npm packages of components: one directory below `sets/` per set of packages. */
 export interface PackageStore {
   /**
-   * Resolves versions and installs them. A version that cannot be installed is excluded, and resolution repeated.
+   * Resolves versions and installs them. A version that cannot be installed is excluded, and resolution repeated. Equal
+   * packages resolve to the same versions for five minutes: components published in bulk share resolutions.
    * @returns the lockfile; null: no packages
    * @throws Problem 400 that names the unusable package; 503 if the registry does not answer
    */
@@ -35,6 +37,14 @@ export interface PackageStore {
 const MAX_ATTEMPTS = 12;
 /** Time limit of all resolutions together. An installation that has begun is completed. */
 const SETTLE_MS = 60_000;
+/** Time for which a resolution is reused; registries tell clients to keep packuments as long. */
+const REUSE_MS = 5 * 60_000;
+const MAX_REUSED = 500;
+
+interface Resolution {
+  lockfile: Promise<string>;
+  at: number;
+}
 
 export interface PackageStoreOptions {
   /** Parent of `sets/` and `tarballs/`. */
@@ -47,6 +57,8 @@ export interface PackageStoreOptions {
 export function createPackageStore({ directory, jail, gateway, now }: PackageStoreOptions): PackageStore {
   const sets = join(directory, 'sets');
   const installing = new Map<string, Promise<string>>();
+  /** By set of packages. Only successful and current resolutions. */
+  const resolutions = createLru<Resolution>(MAX_REUSED);
   const stop = new AbortController();
 
   const keyOf = ({ packages, lockfile }: Locked) =>
@@ -160,33 +172,55 @@ export function createPackageStore({ directory, jail, gateway, now }: PackageSto
     return invalidComponent(`The packages ${names.join(', ')} could not be installed: ${failure.reason}`);
   }
 
+  async function resolveAndInstall(packages: Bundle['packages']): Promise<string> {
+    const first = gateway.open({});
+    const { session } = first;
+    first.close();
+    const tooLate = AbortSignal.timeout(SETTLE_MS);
+    const signal = AbortSignal.any([stop.signal, tooLate]);
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        const lockfile = await resolve(packages, session, signal);
+        const verified = verify(lockfile, packages, session);
+        await installOnce({ packages, lockfile }, verified, session);
+        return lockfile;
+      } catch (error) {
+        if (!(error instanceof InstallFailed)) throw error;
+        if (session.unreachable) throw unreachable();
+        if (attempt >= MAX_ATTEMPTS || signal.aborted || !session.mayResolveOtherwise())
+          throw explain(packages, session, error);
+      }
+    }
+  }
+
+  /** Concurrent calls share one resolution. */
+  function lockfileOf(packages: Bundle['packages']): Promise<string> {
+    const key = JSON.stringify(Object.entries(packages).sort());
+    const known = resolutions.get(key);
+    if (known && now() - known.at < REUSE_MS) return known.lockfile;
+    const resolution = { lockfile: resolveAndInstall(packages), at: now() };
+    resolutions.set(key, resolution);
+    resolution.lockfile.catch(() => {
+      if (resolutions.get(key) === resolution) resolutions.delete(key);
+    });
+    return resolution.lockfile;
+  }
+
+  async function provide(bundle: Locked): Promise<string> {
+    if (bundle.lockfile === null) throw new Error('The bundle has packages, but no lockfile');
+    return (await find(bundle)) ?? installOnce(bundle, verifyLockfile(bundle.lockfile, bundle.packages));
+  }
+
   return {
     async settle(packages) {
       if (Object.keys(packages).length === 0) return null;
-      const first = gateway.open({});
-      const { session } = first;
-      first.close();
-      const tooLate = AbortSignal.timeout(SETTLE_MS);
-      const signal = AbortSignal.any([stop.signal, tooLate]);
-      for (let attempt = 1; ; attempt += 1) {
-        try {
-          const lockfile = await resolve(packages, session, signal);
-          const verified = verify(lockfile, packages, session);
-          await installOnce({ packages, lockfile }, verified, session);
-          return lockfile;
-        } catch (error) {
-          if (!(error instanceof InstallFailed)) throw error;
-          if (session.unreachable) throw unreachable();
-          if (attempt >= MAX_ATTEMPTS || signal.aborted || !session.mayResolveOtherwise())
-            throw explain(packages, session, error);
-        }
-      }
+      const lockfile = await lockfileOf(packages);
+      // The set of an earlier resolution may have been removed.
+      await provide({ packages, lockfile });
+      return lockfile;
     },
     find,
-    async provide(bundle) {
-      if (bundle.lockfile === null) throw new Error('The bundle has packages, but no lockfile');
-      return (await find(bundle)) ?? installOnce(bundle, verifyLockfile(bundle.lockfile, bundle.packages));
-    },
+    provide,
     async close() {
       stop.abort();
       await Promise.allSettled(installing.values());

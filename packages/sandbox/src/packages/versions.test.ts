@@ -85,6 +85,18 @@ describe.each(STRONGEST_JAILS)(
       );
     });
 
+    test('equal packages are resolved once for components that are published one after the other', async () => {
+      registry.publish('shared', { '1.0.0': {} });
+      const requests = () => registry.requests.filter(({ path }) => path === '/shared').length;
+      const [first, second] = await Promise.all([lockfileOf('shared'), lockfileOf('shared')]);
+      const before = requests();
+      expect(await lockfileOf('shared')).toBe(first);
+      expect(second).toBe(first);
+      expect(requests()).toBe(before);
+      expect(await lockfileOf('shared@^1.0.0')).toContain('shared@1.0.0');
+      expect(requests()).toBeGreaterThan(before);
+    });
+
     test('import attributes in obsolete syntax are rewritten, similar text is not', async () => {
       const old = `import data from './data.json' assert { type: 'json' };\nexport default data;\n`;
       const text = `export default "import x from './x.json' assert { type: 'json' }";\n`;

@@ -46,6 +46,8 @@ export interface RegistryRow {
   key: string;
   version: string;
   component_id: string;
+  /** Of the component: tells what is published already. */
+  content_hash: string;
   created_at: number;
 }
 export const registry: CollectionDefinition<RegistryRow> = {

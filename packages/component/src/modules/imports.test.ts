@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { relativeImports } from './relative-imports.ts';
+import { relativeImports } from './imports.ts';
 
 describe('relativeImports', () => {
   test.each([

@@ -14,12 +14,17 @@ const BEFORE_EXPRESSION = new Set([
   'yield',
 ]);
 
+export const isRelative = (specifier: string): boolean => /^\.\.?(\/|$)/.test(specifier);
+
+/** The relative ones of `importedSpecifiers`. */
+export const relativeImports = (code: string): string[] => importedSpecifiers(code).filter(isRelative);
+
 /**
- * The relative specifiers that a module of any dialect (ESM, CommonJS, TypeScript) imports, each once, in their
- * order: `import … from`, `export … from`, `import()` and `require()` with a literal. Comments, other strings and
- * imports of types alone do not count. Never throws, and takes time linear in the length of the code.
+ * The specifiers that a module of any dialect (ESM, CommonJS, TypeScript) imports, each once, in their order:
+ * `import … from`, `export … from`, `import()` and `require()` with a literal. Comments, other strings and imports of
+ * types alone do not count. Never throws, and takes time linear in the length of the code.
  */
-export function relativeImports(code: string): string[] {
+export function importedSpecifiers(code: string): string[] {
   const found = new Set<string>();
   // The previous tokens: enough to recognize `from "x"` and `require("x")`.
   let last = '';
@@ -50,7 +55,7 @@ export function relativeImports(code: string): string[] {
         (last === '(' &&
           (beforeLast === 'import' || beforeLast === 'require') &&
           /^\s*[),]/.test(code.slice(end, end + 100)));
-      if (imported && /^\.\.?\//.test(text) && !text.includes('${')) found.add(text);
+      if (imported && text !== '' && !text.includes('${')) found.add(text);
       push('""');
       at = end;
     } else if (char === '/' && beginsExpression(last)) {

@@ -1,0 +1,84 @@
+import { createHash } from 'node:crypto';
+import { CALLS, type PrepareCall, type ResolveCall } from '@wellspring/contract/calls';
+import type { Principal } from '@wellspring/contract/principal';
+import { systemClock } from '@wellspring/core/clock';
+import { invalidComponent } from '@wellspring/core/problem';
+import type { Config } from '@wellspring/runtime/config';
+import { ALICE, invoke, openPorts, runService } from '@wellspring/testing/service-harness';
+import { createComponentsService } from './service.ts';
+
+export interface Shown {
+  id: string;
+  code: string;
+  code_hash: string;
+  version: string;
+  component_url: string | null;
+}
+
+export const OPERATOR: Principal = { kind: 'operator' };
+
+export const refusal = (status: number, param?: string) => (param ? { status, param } : { status });
+export const keyed = (key: string | null, version = '', name = 'Keyed') =>
+  JSON.stringify({ name, key, version });
+
+/** The service on real adapters. What the runner compiles is the JSON text of a definition. */
+export function createBed() {
+  const ports = openPorts();
+  const { store, call } = ports;
+  const config = { allowNetworks: ['127.0.0.0/8'] } as unknown as Config;
+  const service = createComponentsService({ store, call, clock: systemClock, config });
+  const stop = new AbortController();
+  const evaluated: string[] = [];
+  const prepared: PrepareCall['message'][] = [];
+  call.serve(
+    CALLS.prepare,
+    async (source: PrepareCall['message']): Promise<PrepareCall['answer']> => {
+      evaluated.push(source.code);
+      prepared.push(source);
+      await new Promise<void>((done) => void setImmediate(done));
+      if (!source.code.startsWith('{')) throw invalidComponent('Unexpected token');
+      const given = JSON.parse(source.code.split('\n')[0]!);
+      const bundle_id = createHash('sha256').update(JSON.stringify(source)).digest('hex');
+      return {
+        bundle_id,
+        bundle: { format: 'esm', code: source.code, packages: {}, lockfile: null },
+        definition: {
+          type: 'source',
+          description: null,
+          props: [],
+          hooks: [],
+          dedupe: null,
+          has_run: true,
+          additional_props: false,
+          ...given,
+        },
+      };
+    },
+    stop.signal,
+  );
+  const stopService = runService(service);
+  return {
+    store,
+    evaluated,
+    prepared,
+    invoke: <T = Shown>(
+      operationId: string,
+      params: Record<string, string>,
+      input: Record<string, unknown>,
+      principal: Principal = ALICE,
+    ) => invoke<T>(service, operationId, params, input, principal),
+    resolve: async (message: Partial<ResolveCall['message']>) =>
+      (
+        (await call.request(
+          CALLS.resolve,
+          { owner_id: 'u_0000000001', reader_ids: ['u_0000000001', 'o_0000000001'], ...message },
+          { deadlineMs: 5000 },
+        )) as ResolveCall['answer']
+      ).component_id,
+    async close() {
+      stop.abort();
+      await stopService();
+      await ports.close();
+    },
+  };
+}
