@@ -20,6 +20,9 @@ export const LIMITS = {
   /** Within a run. */
   emits: 10_000,
   runBytes: 16 * 1024 * 1024,
+  /** Of a workflow; and of what they export and the trigger event, together, as JSON. */
+  steps: 100,
+  stepData: 6 * 1024 * 1024,
 } as const;
 
 export const PLATFORM_VERSION = '0.1.0';

@@ -88,6 +88,21 @@ export const AutoSubscription = Type.Object({
   created_at: seconds('Created'),
 });
 
+export const Workflow = Type.Object({
+  id: Type.String({ description: 'p_…' }),
+  owner_id: Type.String({ description: 'The user or organization it belongs to' }),
+  name: Type.String(),
+  definition: Type.Record(Type.String(), Type.Unknown(), {
+    description: 'As given; values of secret props are shown as ********, which an update keeps',
+  }),
+  deployment_id: Type.String({ description: 'd_…: one per definition' }),
+  trigger: Type.Object({
+    source_id: Type.String({ description: 'The source that triggers it' }),
+    endpoint_url: nullable(Type.String({ description: 'Endpoint of that source, if it has one' })),
+  }),
+  ...dates,
+});
+
 export const Webhook = Type.Object({
   id: Type.String({ description: 'wh_…' }),
   user_id: Type.String(),

@@ -5,11 +5,13 @@ export type IdPrefix =
   | 'sc' // saved component
   | 'dc' // deployed component (source)
   | 'd' // deployment: an immutable pairing of code, packages and prop values
+  | 'p' // workflow
+  | 'c' // cell: a step of a deployed workflow
   | 'wh' // webhook
   | 'sub' // subscription
   | 'as' // auto-subscription
   | 'dlv' // delivery
-  | 'run' // run of a source
+  | 'run' // run of a source or workflow
   | 'u' // user
   | 'o' // organization
   | 'key' // API key

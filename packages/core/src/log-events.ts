@@ -75,6 +75,8 @@ export const LOG_EVENTS = {
   'usage.write_failed': 'Usage could not be stored yet; it is added to the next write.',
   'webhook.disabled': 'A webhook failed for five days and was disabled.',
   'webhook.gone': 'A webhook answered 410 and was disabled.',
+  'workflow.recovery_failed': 'An interrupted change of a workflow could not be completed yet.',
+  'workflow.transition_recovered': 'A change of a workflow that a crash had interrupted was completed.',
   'worker.failed': 'A background worker threw and is restarted after a backoff.',
 } as const;
 

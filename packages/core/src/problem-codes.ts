@@ -16,6 +16,7 @@ export const PROBLEM_CODES = {
   username_taken: 'Another user has this name.',
   source_inactive: 'The source is inactive; enable it first.',
   source_busy: 'Another change of the source is in progress; repeat the call.',
+  workflow_busy: 'Another change of the workflow is in progress; repeat the call.',
   webhook_inactive: 'The webhook is inactive; enable it first.',
   payload_too_large: 'The body is larger than allowed.',
   unsupported_media_type: 'The body must be JSON, with `content-type: application/json`.',

@@ -20,6 +20,7 @@ export function sourceRow(fields: Partial<SourceRow> = {}): SourceRow {
     name_slug: id,
     active: true,
     concurrency: 1,
+    reply_by: null,
     status: 'live',
     transition: null,
     created_at: 0,

@@ -6,7 +6,7 @@ import { isGlob } from '@wellspring/core/glob';
 import type { Log } from '@wellspring/core/log';
 import { changedTopic, type PubSub } from '@wellspring/pubsub/port';
 import type { Queue } from '@wellspring/queue/port';
-import { type SourceRow, sources } from '@wellspring/store/collections/sources';
+import { type Emitter, emittersOfOwner, findEmitter } from '@wellspring/store/collections/emitters';
 import { createReach } from '@wellspring/store/collections/subscription-reach';
 import { type SubscriptionRow, subscriptions } from '@wellspring/store/collections/subscriptions';
 import { type WebhookRow, webhooks } from '@wellspring/store/collections/webhooks';
@@ -50,11 +50,11 @@ export function createWebhookHealth({ store, queue, pubsub, clock, log }: Disabl
 
   async function notifyEmitters(webhook: WebhookRow, since: number): Promise<void> {
     const listening = await store.collection(subscriptions).list({ where: { listener_id: webhook.id } });
-    const notified = new Map<string, SourceRow>();
+    const notified = new Map<string, Emitter>();
     for (const subscription of listening) {
-      for (const source of await emittersOf(subscription)) notified.set(source.id, source);
+      for (const emitter of await emittersOf(subscription)) notified.set(emitter.id, emitter);
     }
-    const jobs = [...notified.values()].map((source) => recordOf(webhook, since, source, clock.now()));
+    const jobs = [...notified.values()].map((emitter) => recordOf(webhook, since, emitter, clock.now()));
     if (jobs.length > 0) {
       await queue.publishMany(
         'runs',
@@ -63,18 +63,16 @@ export function createWebhookHealth({ store, queue, pubsub, clock, log }: Disabl
     }
   }
 
-  async function emittersOf(subscription: SubscriptionRow): Promise<SourceRow[]> {
+  async function emittersOf(subscription: SubscriptionRow): Promise<Emitter[]> {
     const { emitter_id, owner_id } = subscription;
     const reaches = createReach(store);
-    const rows = store.collection(sources);
-    if (emitter_id.startsWith('dc_') && !isGlob(emitter_id)) {
-      const source = await rows.get(emitter_id);
-      return source && (await reaches(subscription, source.owner_id)) ? [source] : [];
+    if (/^(?:dc|p)_/.test(emitter_id) && !isGlob(emitter_id)) {
+      const emitter = await findEmitter(store, emitter_id);
+      return emitter && (await reaches(subscription, emitter.owner_id)) ? [emitter] : [];
     }
-    if (emitter_id.startsWith('p_')) return [];
-    const owner = emitter_id === 'dc_*' ? owner_id : emitter_id;
+    const owner = isGlob(emitter_id) ? owner_id : emitter_id;
     if (!(await reaches(subscription, owner))) return [];
-    return rows.list({ where: { owner_id: owner } });
+    return emittersOfOwner(store, owner, isGlob(emitter_id) ? emitter_id : undefined);
   }
 
   return {
@@ -101,11 +99,11 @@ export function createWebhookHealth({ store, queue, pubsub, clock, log }: Disabl
 }
 
 /** The record on `$errors` of an emitter whose webhook was disabled. */
-function recordOf(webhook: WebhookRow, since: number, source: SourceRow, now: number): RecordJob {
-  const id = createHash('sha256').update(`${webhook.id}/${since}/${source.id}`).digest('hex').slice(0, 32);
+function recordOf(webhook: WebhookRow, since: number, emitter: Emitter, now: number): RecordJob {
+  const id = createHash('sha256').update(`${webhook.id}/${since}/${emitter.id}`).digest('hex').slice(0, 32);
   return errorRecordJob({
     run_id: `run_${id}`,
-    emitter: source,
+    emitter,
     source_type: 'WEBHOOK',
     code: 'WebhookDisabled',
     msg: `The webhook ${webhook.id} was disabled: since ${new Date(since).toISOString()} every delivery failed.`,

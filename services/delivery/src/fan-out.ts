@@ -40,7 +40,8 @@ const runIdOf = (
     .slice(0, 32)}-${n}`;
 
 /**
- * Handles the queue `emitted`: stores a delivery per event and webhook, and per request of a workflow, and queues a run per event and listening source.
+ * Handles the queue `emitted`: stores a delivery per event and webhook, and per request of a workflow, and queues a run
+ * per event and listening source or workflow.
  * Idempotent. This process makes the first attempts, under the lease written with the rows; rows that exceed the
  * per-webhook queue are written as parked.
  */
@@ -91,7 +92,7 @@ export function createFanOut({ store, queue, clock, log, attempts, recent }: Fan
       const numbers = new Map<string, number>();
       for (const send of message.sends ?? []) rows.push(sendRow(message, send, now, now + LEASE_MS));
       for (const event of message.events) {
-        const { webhooks, sourceIds } = listeners.get(event.name)!;
+        const { webhooks, runs: listening } = listeners.get(event.name)!;
         const n = numbers.get(event.name) ?? 0;
         numbers.set(event.name, n + 1);
         for (const webhook of webhooks) {
@@ -115,7 +116,7 @@ export function createFanOut({ store, queue, clock, log, attempts, recent }: Fan
             payload: event.payload,
           });
         }
-        for (const sourceId of sourceIds) runs.push(runJob(message, event, n, sourceId, now));
+        for (const id of listening) runs.push(runJob(message, event, n, id, now));
       }
     }
     // In one turn, hence one transaction where the store supports it.

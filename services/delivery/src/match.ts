@@ -1,14 +1,15 @@
 import { emitterPatterns, isGlob } from '@wellspring/core/glob';
-import { sources } from '@wellspring/store/collections/sources';
+import { type Emitter, findEmitter } from '@wellspring/store/collections/emitters';
 import { createReach } from '@wellspring/store/collections/subscription-reach';
 import { type SubscriptionRow, subscriptions } from '@wellspring/store/collections/subscriptions';
 import { type WebhookRow, webhooks } from '@wellspring/store/collections/webhooks';
-import type { Collection, Row, Store } from '@wellspring/store/port';
+import type { Store } from '@wellspring/store/port';
 
 /** Listeners of one channel of an emitter, without duplicates. */
 export interface Listeners {
   webhooks: WebhookRow[];
-  sourceIds: string[];
+  /** Sources and workflows, which run. */
+  runs: string[];
 }
 
 /** Subscriptions of an emitter on these channels, by id or by pattern. */
@@ -45,19 +46,17 @@ export async function listenersOf(
   names: readonly string[],
 ): Promise<Map<string, Listeners>> {
   const found = names.length === 0 ? [] : await subscriptionsOf(store, emitter, names);
-  const listeners = new Map<string, Listeners>(names.map((name) => [name, { webhooks: [], sourceIds: [] }]));
+  const listeners = new Map<string, Listeners>(names.map((name) => [name, { webhooks: [], runs: [] }]));
   if (found.length === 0) return listeners;
 
   const reaches = createReach(store);
   const ids = [...new Set(found.map((one) => one.listener_id))];
-  const [webhookRows, sourceRows] = await Promise.all([
-    rowsById(
-      store.collection(webhooks),
-      ids.filter((id) => id.startsWith('wh_')),
-    ),
-    rowsById(
-      store.collection(sources),
-      ids.filter((id) => id.startsWith('dc_')),
+  const isWebhook = (id: string) => id.startsWith('wh_');
+  const [webhookRows, runningRows] = await Promise.all([
+    rowsById<WebhookRow>(ids.filter(isWebhook), (id) => store.collection(webhooks).get(id)),
+    rowsById<Emitter>(
+      ids.filter((id) => !isWebhook(id)),
+      (id) => findEmitter(store, id),
     ),
   ]);
 
@@ -66,19 +65,19 @@ export async function listenersOf(
     const { listener_id, event_name } = subscription;
     const key = `${listener_id} ${event_name}`;
     const webhook = webhookRows.get(listener_id);
-    const listener = webhook ?? sourceRows.get(listener_id);
+    const listener = webhook ?? runningRows.get(listener_id);
     if (seen.has(key) || !listener?.active) continue;
     if (!(await reaches(subscription, emitter.owner_id))) continue;
     if (!(await reaches(subscription, listener.owner_id))) continue;
     seen.add(key);
     const channel = listeners.get(event_name)!;
     if (webhook) channel.webhooks.push(webhook);
-    else channel.sourceIds.push(listener_id);
+    else channel.runs.push(listener_id);
   }
   return listeners;
 }
 
-async function rowsById<T extends Row>(collection: Collection<T>, ids: readonly string[]) {
-  const rows = await Promise.all(ids.map((id) => collection.get(id)));
-  return new Map(rows.flatMap((row) => (row ? [[row.id, row] as const] : [])));
+async function rowsById<T>(ids: readonly string[], get: (id: string) => Promise<T | undefined>) {
+  const rows = await Promise.all(ids.map(async (id) => [id, await get(id)] as const));
+  return new Map(rows.flatMap(([id, row]) => (row ? [[id, row] as const] : [])));
 }

@@ -1,24 +1,35 @@
 import type { Principal } from '@wellspring/contract/principal';
 import { notFound } from '@wellspring/core/problem';
 import { canRead } from '@wellspring/http/principal';
-import { type SourceRow, sources } from '@wellspring/store/collections/sources';
+import { findEmitter, isWorkflowId } from '@wellspring/store/collections/emitters';
 import { apiKeys, members } from '@wellspring/store/collections/users';
 import type { Store } from '@wellspring/store/port';
 
-/** The source, if the principal may read it. @throws Problem 404, also for other tenants' sources */
-export async function readableSource(store: Store, principal: Principal, id: string): Promise<SourceRow> {
-  const row = await store.collection(sources).get(id);
-  if (!row || !canRead(principal, row.owner_id)) throw notFound('source', id);
-  return row;
+/** @throws Problem 404 unless it is a source that the principal may read */
+export const assertReadableSource = (store: Store, principal: Principal, id: string): Promise<void> =>
+  assertReadable(store, principal, id, 'source');
+
+/** @throws Problem 404 unless it is a workflow that the principal may read */
+export const assertReadableWorkflow = (store: Store, principal: Principal, id: string): Promise<void> =>
+  assertReadable(store, principal, id, 'workflow');
+
+async function assertReadable(
+  store: Store,
+  principal: Principal,
+  id: string,
+  kind: 'source' | 'workflow',
+): Promise<void> {
+  const emitter = isWorkflowId(id) === (kind === 'workflow') ? await findEmitter(store, id) : undefined;
+  if (!emitter || !canRead(principal, emitter.owner_id)) throw notFound(kind, id);
 }
 
-/** Whether a stream may continue: source and key exist, and the user has access. Read from the store. */
-export async function stillReadable(store: Store, principal: Principal, sourceId: string): Promise<boolean> {
-  const source = await store.collection(sources).get(sourceId);
-  if (!source) return false;
+/** Whether a stream may continue: emitter and key exist, and the user has access. Read from the store. */
+export async function stillReadable(store: Store, principal: Principal, emitterId: string): Promise<boolean> {
+  const emitter = await findEmitter(store, emitterId);
+  if (!emitter) return false;
   if (principal.kind === 'operator') return true;
   const { user_id, key_id } = principal;
   if (!(await store.collection(apiKeys).get(key_id))) return false;
-  if (source.owner_id === user_id) return true;
-  return (await store.collection(members).get(`${source.owner_id}/${user_id}`)) !== undefined;
+  if (emitter.owner_id === user_id) return true;
+  return (await store.collection(members).get(`${emitter.owner_id}/${user_id}`)) !== undefined;
 }

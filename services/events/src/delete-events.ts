@@ -3,7 +3,7 @@ import { eventSortKey, parseEventId } from '@wellspring/core/event-id';
 import { invalidParameter } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
 import type { Deps } from '@wellspring/runtime/deps';
-import { readableSource } from './access.ts';
+import { assertReadableSource } from './access.ts';
 import { deleteRange } from './delete-range.ts';
 
 function keyOf(param: 'start_id' | 'end_id', text: string | undefined): string | undefined {
@@ -19,7 +19,7 @@ export function deleteRoutes({ store }: Pick<Deps, 'store'>): Route[] {
     route(deleteSourceEvents, async ({ principal, params, input }) => {
       const start = keyOf('start_id', input.start_id);
       const end = keyOf('end_id', input.end_id);
-      await readableSource(store, principal, params.id);
+      await assertReadableSource(store, principal, params.id);
       await deleteRange(store, params.id, input.event_name, start, end);
     }),
   ];

@@ -10,7 +10,7 @@ import { eventSortKey, parseEventId } from '@wellspring/core/event-id';
 import { invalidParameter, notFound } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
 import type { Deps } from '@wellspring/runtime/deps';
-import { readableSource } from './access.ts';
+import { assertReadableSource } from './access.ts';
 import { type Channel, channelOf } from './channel.ts';
 import { type EventRecord, summaryOf } from './record.ts';
 
@@ -93,19 +93,19 @@ async function pageBefore(channel: Channel, key: string, limit: number): Promise
 export function listRoutes({ store }: Pick<Deps, 'store'>): Route[] {
   return [
     route(listSourceEvents, async ({ principal, params, input }) => {
-      await readableSource(store, principal, params.id);
+      await assertReadableSource(store, principal, params.id);
       return pageOf(channelOf(store, params.id, input.event_name), input);
     }),
     route(getSourceEvent, async ({ principal, params, input }) => {
-      await readableSource(store, principal, params.id);
+      await assertReadableSource(store, principal, params.id);
       return findEvent(channelOf(store, params.id, input.event_name), params.event_id);
     }),
     route(listSourceErrors, async ({ principal, params, input }) => {
-      await readableSource(store, principal, params.id);
+      await assertReadableSource(store, principal, params.id);
       return pageOf(channelOf(store, params.id, '$errors'), input);
     }),
     route(listSourceLogs, async ({ principal, params, input }) => {
-      await readableSource(store, principal, params.id);
+      await assertReadableSource(store, principal, params.id);
       return pageOf(channelOf(store, params.id, '$logs'), input);
     }),
   ];

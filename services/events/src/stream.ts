@@ -3,7 +3,7 @@ import { type Route, route } from '@wellspring/http/bind';
 import { openStream } from '@wellspring/http/sse';
 import { changedTopic, eventsTopic } from '@wellspring/pubsub/port';
 import type { Deps } from '@wellspring/runtime/deps';
-import { readableSource, stillReadable } from './access.ts';
+import { assertReadableSource, stillReadable } from './access.ts';
 import { channelOf } from './channel.ts';
 import { follow, HANDSHAKE, type Wake } from './follow.ts';
 import type { SharedReads } from './frames.ts';
@@ -25,7 +25,7 @@ export function streamRoute(deps: StreamDeps, reads: SharedReads, draining: Abor
 
   return route(streamSource, async ({ principal, params, input, signal, req, res }) => {
     const { id } = params;
-    await readableSource(store, principal, id);
+    await assertReadableSource(store, principal, id);
     const channel = channelOf(store, id, input.event_name);
     const lastEventId = req.get('last-event-id') ?? input.last_event_id;
     const topics: [string, Parameters<Wake>[0]][] = [

@@ -99,6 +99,7 @@ export async function startGateway({ config = {}, others = {} }: StartOptions = 
         active: true,
         custom_response: false,
         concurrency: 1,
+        reply_by: null,
         ...row,
       };
       await deps.store.collection(endpoints).insert(complete);

@@ -186,6 +186,7 @@ export function usePlatform({ permits }: { permits?: PermitCounts } = {}): Platf
         active: true,
         custom_response: customResponse,
         concurrency: 1,
+        reply_by: null,
       });
     }
     await t.store.collection(sources).insert(sourceRow({ id, deployment_id: deployed.id, ...fields }));

@@ -2,7 +2,7 @@ import { createFairPermits } from '@wellspring/core/fair-permits';
 import { createLru } from '@wellspring/core/lru';
 import { parseOrderingKey } from '@wellspring/core/ordering-key';
 import type { Deps } from '@wellspring/runtime/deps';
-import { sources } from '@wellspring/store/collections/sources';
+import { findEmitter } from '@wellspring/store/collections/emitters';
 
 export interface PermitCounts {
   /** Batches of runs in progress in one runner, one per ordering key. */
@@ -32,12 +32,11 @@ export interface RunPermits {
 export function createRunPermits({ store }: Pick<Deps, 'store'>, counts: PermitCounts): RunPermits {
   const runs = createFairPermits({ total: counts.runs });
   const hooks = createFairPermits({ total: counts.hooks });
-  const rows = store.collection(sources);
   const owners = createLru<string>(MAX_OWNERS);
 
   async function ownerOf(sourceId: string): Promise<string> {
-    // A source never changes its owner.
-    const known = owners.get(sourceId) ?? (await rows.get(sourceId))?.owner_id;
+    // Sources and workflows never change their owner.
+    const known = owners.get(sourceId) ?? (await findEmitter(store, sourceId))?.owner_id;
     if (known === undefined) return DELETED;
     owners.set(sourceId, known);
     return known;

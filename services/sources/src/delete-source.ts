@@ -2,7 +2,7 @@ import { CALLS } from '@wellspring/contract/calls';
 import { deleteSource } from '@wellspring/contract/endpoints/sources';
 import { route } from '@wellspring/http/bind';
 import { changedTopic } from '@wellspring/pubsub/port';
-import { deleteSourceRows } from '@wellspring/store/collections/delete-source';
+import type { Store } from '@wellspring/store/port';
 import type { SourcesContext } from './context.ts';
 import { findSource } from './find-source.ts';
 import { runDeactivate } from './hooks.ts';
@@ -19,18 +19,21 @@ export const deleteSourceRoute = ({ deps, removeSource, oneAtATime }: SourcesCon
 
 const FORGET_TIMEOUT_MS = 5000;
 
-/** Removes a source with its rows, its waiting jobs and its processes. */
-export const createRemoveSource =
-  ({ store, queue, call, pubsub, log }: SourcesContext['deps']) =>
-  async (sourceId: string): Promise<void> => {
-    await deleteSourceRows(store, sourceId);
-    await queue.purgeKey('runs', sourceId);
-    pubsub.publish(changedTopic(sourceId));
+/**
+ * Removes a source or workflow with its rows, its waiting jobs and its processes.
+ * @param deleteRows removes its rows; called again for what a run in progress has committed meanwhile
+ */
+export const createRemoveEmitter =
+  (
+    { store, queue, call, pubsub, log }: SourcesContext['deps'],
+    deleteRows: (store: Store, id: string) => Promise<void>,
+  ) =>
+  async (id: string): Promise<void> => {
+    await deleteRows(store, id);
+    await queue.purgeKey('runs', id);
+    pubsub.publish(changedTopic(id));
     await call
-      .request(CALLS.forget, { source_id: sourceId }, { key: sourceId, deadlineMs: FORGET_TIMEOUT_MS })
-      .catch((error: unknown) =>
-        log.warn({ source_id: sourceId, error: String(error) }, 'source.forget_failed'),
-      );
-    // A run in progress may have committed meanwhile.
-    await deleteSourceRows(store, sourceId);
+      .request(CALLS.forget, { source_id: id }, { key: id, deadlineMs: FORGET_TIMEOUT_MS })
+      .catch((error: unknown) => log.warn({ source_id: id, error: String(error) }, 'source.forget_failed'));
+    await deleteRows(store, id);
   };

@@ -21,14 +21,22 @@ export const namesComponent = (input: Identifiers): boolean =>
 
 export type DeployDeps = Pick<Deps, 'store' | 'call' | 'seal' | 'config' | 'clock'>;
 
-/** The component with these identifiers. @throws Problem 400, 404 */
+/** The owners whose components a caller may use by id. */
+export const readersFor = (principal: Principal, ownerId: string): string[] =>
+  principal.kind === 'user' ? [principal.user_id, ...principal.org_ids] : [ownerId];
+
+/**
+ * The component with these identifiers.
+ * @param reader_ids owners whose components may be used by id
+ * @throws Problem 400, 404
+ */
 export async function resolveComponent(
-  { call, store }: DeployDeps,
-  principal: Principal,
+  { call, store }: Pick<DeployDeps, 'call' | 'store'>,
+  reader_ids: string[],
   ownerId: string,
   { component_id, component_code, key, component_url }: Identifiers,
+  type: 'source' | 'action',
 ): Promise<ComponentRow> {
-  const reader_ids = principal.kind === 'user' ? [principal.user_id, ...principal.org_ids] : [ownerId];
   const message: ResolveCall['message'] = {
     owner_id: ownerId,
     reader_ids,
@@ -42,9 +50,12 @@ export async function resolveComponent(
   })) as ResolveCall['answer'];
   const component = await store.collection(components).get(answer.component_id);
   if (!component) throw notFound('component', answer.component_id);
-  if (component.definition.type !== 'source') {
+  const given = component.definition.type;
+  if (given !== type) {
     throw invalidComponent(
-      `The component is of type ${component.definition.type}; only a source can be deployed.`,
+      type === 'source'
+        ? `The component is of type ${given}; only a source can be deployed.`
+        : `The component is of type ${given}; a step has to be an action.`,
     );
   }
   return component;

@@ -47,6 +47,7 @@ export function createInterfaces({
           active: source.active,
           custom_response,
           concurrency: source.concurrency,
+          reply_by: source.reply_by,
         });
       } else if (removeStale) {
         await endpointRows.remove(row.id);
@@ -64,6 +65,7 @@ export function createInterfaces({
       active: source.active,
       custom_response: customResponse === true,
       concurrency: source.concurrency,
+      reply_by: source.reply_by,
     });
 
   async function syncTimers(

@@ -47,7 +47,8 @@ function dyingStore(store: Store, writesLeft: () => number, wrote: () => void): 
 }
 
 /**
- * The sources service on real embedded adapters. Code is the JSON text of a definition, and what the hooks of the
+ * The sources service on real embedded adapters. Code is the JSON text of a definition (other code, that of the HTTP
+ * trigger of a workflow, defines an HTTP interface), and what the hooks of the
  * runner do is up to the test: these tests check the calls to it, and how its answers are used.
  */
 export function createTestbed() {
@@ -95,7 +96,7 @@ export function createTestbed() {
       dedupe: null,
       has_run: true,
       additional_props: false,
-      ...(JSON.parse(code) as Partial<Definition>),
+      ...(code.startsWith('{') ? (JSON.parse(code) as Partial<Definition>) : { props: [HTTP] }),
     };
     const content_hash = createHash('sha256').update(code).digest('hex');
     const rows = store.collection(components);
@@ -164,17 +165,18 @@ export function createTestbed() {
       service = createService(store);
       await this.recover();
     },
-    /** The recovery, once. */
+    /** The recoveries, once. */
     async recover() {
-      const worker = service.workers!.find(({ name }) => name === 'sources.recover-transitions')!;
-      const once = new AbortController();
-      const looked = new Promise<void>((done) => {
-        onSleep = done;
-      });
-      const over = worker.run(once.signal);
-      await Promise.race([looked, over]);
-      once.abort();
-      await over;
+      for (const worker of service.workers!.filter(({ name }) => name.startsWith('sources.recover-'))) {
+        const once = new AbortController();
+        const looked = new Promise<void>((done) => {
+          onSleep = done;
+        });
+        const over = worker.run(once.signal);
+        await Promise.race([looked, over]);
+        once.abort();
+        await over;
+      }
     },
     /** Everything stored of a source. */
     async rowsOf(sourceId: string) {

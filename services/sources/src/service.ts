@@ -1,8 +1,9 @@
 import { createQuotas } from '@wellspring/runtime/quotas';
 import type { Service } from '@wellspring/runtime/service';
+import { deleteSourceRows } from '@wellspring/store/collections/delete-source';
 import type { SourcesContext, SourcesDeps } from './context.ts';
 import { createSourceRoute } from './create-source.ts';
-import { createRemoveSource, deleteSourceRoute } from './delete-source.ts';
+import { createRemoveEmitter, deleteSourceRoute } from './delete-source.ts';
 import { createInterfaces } from './interfaces.ts';
 import { createKeyedQueue } from './one-at-a-time.ts';
 import { createPresenter } from './present.ts';
@@ -11,18 +12,22 @@ import { recoverTransitionsWorker } from './recover-transitions.ts';
 import { runSourceRoute } from './run-source.ts';
 import { schedulerWorker } from './scheduler.ts';
 import { updateSourceRoute } from './update-source.ts';
+import { recoverWorkflowsWorker } from './workflows/recover.ts';
+import { workflowRoutes } from './workflows/routes.ts';
+import { createWorkflows } from './workflows/workflows.ts';
 
-/** Sources: deployment, hooks, and timers. */
+/** Sources: deployment, hooks, and timers; and workflows, which make sources for their triggers. */
 export function createSourcesService(deps: SourcesDeps): Service {
   const interfaces = createInterfaces(deps);
   const context: SourcesContext = {
     deps,
     interfaces,
     present: createPresenter(deps, interfaces),
-    removeSource: createRemoveSource(deps),
+    removeSource: createRemoveEmitter(deps, deleteSourceRows),
     oneAtATime: createKeyedQueue(),
     quotas: createQuotas(deps),
   };
+  const workflows = createWorkflows(context);
   return {
     name: 'sources',
     routes: [
@@ -31,7 +36,12 @@ export function createSourcesService(deps: SourcesDeps): Service {
       deleteSourceRoute(context),
       runSourceRoute(context),
       ...readSourceRoutes(context),
+      ...workflowRoutes(context, workflows),
     ],
-    workers: [schedulerWorker(deps), recoverTransitionsWorker(context)],
+    workers: [
+      schedulerWorker(deps),
+      recoverTransitionsWorker(context),
+      recoverWorkflowsWorker(context, workflows),
+    ],
   };
 }

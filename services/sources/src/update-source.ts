@@ -10,6 +10,7 @@ import {
   namesComponent,
   newDeployment,
   openValues,
+  readersFor,
   resolveComponent,
 } from './deployment.ts';
 import { findSource } from './find-source.ts';
@@ -30,7 +31,13 @@ export const updateSourceRoute = (context: SourcesContext) => {
       const newCode = namesComponent(input);
       // Code becomes a component of the source's owner, among whose components keys are looked up.
       const component = newCode
-        ? await resolveComponent(deps, principal, source.owner_id, input)
+        ? await resolveComponent(
+            deps,
+            readersFor(principal, source.owner_id),
+            source.owner_id,
+            input,
+            'source',
+          )
         : await deps.store.collection(components).get(source.component_id);
       if (!component) throw notFound('component', source.component_id);
       const concurrency = checkConcurrency(input.concurrency ?? source.concurrency, component.definition);

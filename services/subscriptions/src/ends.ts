@@ -4,12 +4,13 @@ import { isGlob } from '@wellspring/core/glob';
 import { isId } from '@wellspring/core/ids';
 import { invalidParameter, notFound } from '@wellspring/core/problem';
 import { canRead } from '@wellspring/http/principal';
-import { sources } from '@wellspring/store/collections/sources';
+import { findEmitter } from '@wellspring/store/collections/emitters';
 import { webhooks } from '@wellspring/store/collections/webhooks';
 import type { Store } from '@wellspring/store/port';
 
 /**
- * Checks that the principal may listen to this emitter: a source, an owner (the user or an organization), or a glob,
+ * Checks that the principal may listen to this emitter: a source, a workflow, an owner (the user or an
+ * organization), or a glob,
  * which matches only what the subscriber may read.
  * @throws Problem 400 for a malformed glob or another kind of id, 404 for unknown emitters and those of other tenants
  */
@@ -28,11 +29,11 @@ export async function checkEmitter(store: Store, principal: Principal, id: strin
       'emitter_id must be the id of a source, workflow, user or organization, or a pattern.',
     );
   }
-  if (!(await mayUseSource(store, principal, id))) throw notFound('emitter', id);
+  if (!(await mayUse(store, principal, id))) throw notFound('emitter', id);
 }
 
 /**
- * Checks that the principal may send to this listener: a source or a webhook.
+ * Checks that the principal may send to this listener: a source, a workflow or a webhook.
  * @throws Problem 400 for another kind of id, 404 for unknown listeners and those of other tenants
  */
 export async function checkListener(store: Store, principal: Principal, id: string): Promise<void> {
@@ -44,14 +45,14 @@ export async function checkListener(store: Store, principal: Principal, id: stri
   if (!/^(?:dc|p)_[^*]*$/.test(id)) {
     throw invalidParameter('listener_id', 'listener_id must be the id of a source, workflow or webhook.');
   }
-  if (!(await mayUseSource(store, principal, id))) throw notFound('listener', id);
+  if (!(await mayUse(store, principal, id))) throw notFound('listener', id);
 }
 
-async function mayUseSource(store: Store, principal: Principal, id: string): Promise<boolean> {
-  if (!isId('dc', id)) return false;
+async function mayUse(store: Store, principal: Principal, id: string): Promise<boolean> {
+  if (!isId('dc', id) && !isId('p', id)) return false;
   // A source that is still deploying counts: its code may subscribe it.
-  const source = await store.collection(sources).get(id);
-  return source !== undefined && canRead(principal, source.owner_id);
+  const emitter = await findEmitter(store, id);
+  return emitter !== undefined && canRead(principal, emitter.owner_id);
 }
 
 /** The channel, '' by default. @throws Problem 400 for more than 256 bytes */

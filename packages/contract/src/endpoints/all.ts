@@ -9,6 +9,7 @@ import * as sources from './sources.ts';
 import * as subscriptions from './subscriptions.ts';
 import * as users from './users.ts';
 import * as webhooks from './webhooks.ts';
+import * as workflows from './workflows.ts';
 
 /** Every endpoint of the platform by its operation id. */
 export const endpoints = {
@@ -19,6 +20,7 @@ export const endpoints = {
   ...autoSubscriptions,
   ...webhooks,
   ...users,
+  ...workflows,
   ...operator,
   ...registry,
   ...documents,

@@ -8,6 +8,7 @@ import { states } from './states.ts';
 import { autoSubscriptions, subscriptions } from './subscriptions.ts';
 import { apiKeys, members, orgs, usage, users } from './users.ts';
 import { deliveries, webhooks } from './webhooks.ts';
+import { workflowDeployments, workflows } from './workflows.ts';
 
 /** Every collection of the platform. */
 export const collections = [
@@ -24,6 +25,8 @@ export const collections = [
   deployments,
   endpoints,
   timers,
+  workflows,
+  workflowDeployments,
   webhooks,
   subscriptions,
   autoSubscriptions,

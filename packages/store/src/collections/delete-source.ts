@@ -8,8 +8,8 @@ import { autoSubscriptions, subscriptions } from './subscriptions.ts';
 /** Rows per removal, so that a source with many events blocks no other work. */
 const BATCH_SIZE = 500;
 
-/** Owner of a source that is being deleted: hides it and frees its slug. */
-const DELETED_OWNER = 'deleted';
+/** Owner of what is being deleted: hides it, and frees the slug of a source. */
+export const DELETED_OWNER = 'deleted';
 
 /**
  * Removes a source and all its rows. The first write hides and stops it; its row is removed last, with status `deleting`,
@@ -37,7 +37,7 @@ export async function deleteSourceRows(store: Store, sourceId: string): Promise<
 
 /** Removes the events, logs and state of an emitter. */
 export async function removeEmitterRows(store: Store, emitterId: string): Promise<void> {
-  for (const stream of ['events', '$errors', '$in']) {
+  for (const stream of ['events', '$errors', '$in', '$sse']) {
     while (
       (await store.collection(events).removeWhere({ partition: `${emitterId}/${stream}` }, BATCH_SIZE)) ===
       BATCH_SIZE

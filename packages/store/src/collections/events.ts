@@ -2,9 +2,9 @@ import type { CollectionDefinition } from '../collection-definition.ts';
 
 /**
  * Each stream of an emitter numbers its own ids. `events` holds the default and the named channels, `$in` delayed events
- * that are not due. The stream `$logs` has rows of its own, see LogRow.
+ * that are not due, `$sse` what workflows send to their own stream; it takes its ids from `events`. The stream `$logs` has rows of its own, see LogRow.
  */
-export type EventStream = 'events' | '$errors' | '$in';
+export type EventStream = 'events' | '$errors' | '$in' | '$sse';
 
 export interface EventRow {
   /** `<emitter_id>/<stream>/<sort key of the event id>` */

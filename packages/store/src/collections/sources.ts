@@ -25,6 +25,8 @@ export interface SourceRow {
   active: boolean;
   /** Concurrent runs, 1 to 10; above 1 without order. */
   concurrency: number;
+  /** The workflow behind it that answers its HTTP calls; null: the run of the source answers. */
+  reply_by: string | null;
   /** `deploying`: runs, but hidden until its creation is answered. `updating`: hooks in progress. `deleting`: has no owner. */
   status: 'deploying' | 'updating' | 'live' | 'deleting';
   /** While deploying or updating; null when live. */
@@ -68,6 +70,8 @@ export interface EndpointRow {
   prop: string;
   active: boolean;
   custom_response: boolean;
+  /** Of the source. */
+  reply_by: string | null;
   /** Of the source: calls are spread over this number of shards. */
   concurrency: number;
 }

@@ -1,5 +1,5 @@
 import type { Store } from '../port.ts';
-import { sources } from './sources.ts';
+import { findEmitter } from './emitters.ts';
 import { type SubscriptionRow, subscriptions } from './subscriptions.ts';
 import { members } from './users.ts';
 import { webhooks } from './webhooks.ts';
@@ -51,6 +51,6 @@ async function endOwner(store: Store, id: string, ownerOfGlob: string): Promise<
   if (id.startsWith('u_') || id.startsWith('o_')) return id;
   const row: { owner_id: string } | undefined = id.startsWith('wh_')
     ? await store.collection(webhooks).get(id)
-    : await store.collection(sources).get(id);
+    : await findEmitter(store, id);
   return row?.owner_id;
 }

@@ -1,0 +1,21 @@
+import type { Store } from '../port.ts';
+import { DELETED_OWNER, removeEmitterRows } from './delete-source.ts';
+import { deployments } from './sources.ts';
+import { autoSubscriptions, subscriptions } from './subscriptions.ts';
+import { workflowDeployments, workflows } from './workflows.ts';
+
+/**
+ * Removes a workflow and all its rows, but not the source that it made. The first write hides and stops it; its row is
+ * removed last, with status `deleting`, so that an interrupted deletion is found and repeated.
+ */
+export async function deleteWorkflowRows(store: Store, workflowId: string): Promise<void> {
+  const rows = store.collection(workflows);
+  await rows.patch(workflowId, { status: 'deleting', transition: null, owner_id: DELETED_OWNER });
+  await store.collection(subscriptions).removeWhere({ emitter_id: workflowId });
+  await store.collection(subscriptions).removeWhere({ listener_id: workflowId });
+  await store.collection(autoSubscriptions).removeWhere({ listener_id: workflowId });
+  await removeEmitterRows(store, workflowId);
+  await store.collection(deployments).removeWhere({ source_id: workflowId });
+  await store.collection(workflowDeployments).removeWhere({ workflow_id: workflowId });
+  await rows.remove(workflowId);
+}

@@ -1,0 +1,81 @@
+import { HOOK_DEADLINE_MS } from '@wellspring/contract/calls';
+import { newId } from '@wellspring/core/ids';
+import { notFound } from '@wellspring/core/problem';
+import { slugOf } from '@wellspring/core/slug';
+import { autoSubscribe } from '@wellspring/store/collections/auto-subscribe';
+import type { ComponentRow } from '@wellspring/store/collections/components';
+import { deployments, type SourceRow, sources } from '@wellspring/store/collections/sources';
+import type { SourcesContext } from './context.ts';
+import { newDeployment } from './deployment.ts';
+import { runHook } from './hooks.ts';
+import { withFreeSlug } from './name.ts';
+
+export interface SourceToDeploy {
+  /** Default: a new one. */
+  id?: string;
+  owner_id: string;
+  /** Its creator. */
+  user_id: string;
+  /** Default: the slug of the component's name. */
+  name?: string | undefined;
+  component: ComponentRow;
+  configured_props: Record<string, unknown>;
+  concurrency?: number;
+  /** The workflow that answers its HTTP calls. */
+  reply_by?: string;
+}
+
+/**
+ * Deploys a component: the source runs, hidden, before its hooks do; a hook that throws undoes the creation.
+ * @throws Problem 400
+ */
+export async function deploySource(
+  { deps, interfaces, removeSource, oneAtATime }: SourcesContext,
+  wanted: SourceToDeploy,
+): Promise<SourceRow> {
+  const { id = newId('dc'), owner_id, user_id, name, component, concurrency = 1 } = wanted;
+  const { definition } = component;
+  const rows = deps.store.collection(sources);
+  const deployment = newDeployment(deps, id, component, wanted.configured_props);
+
+  const write = async (name_slug: string): Promise<SourceRow> => {
+    const now = deps.clock.now();
+    const seconds = Math.floor(now / 1000);
+    const row: SourceRow = {
+      id,
+      owner_id,
+      user_id,
+      component_id: component.id,
+      deployment_id: deployment.id,
+      name: name ?? slugOf(definition.name),
+      name_slug,
+      active: true,
+      concurrency,
+      reply_by: wanted.reply_by ?? null,
+      status: 'deploying',
+      transition: { until: now + 2 * HOOK_DEADLINE_MS, revert: null },
+      created_at: seconds,
+      updated_at: seconds,
+    };
+    await rows.insert(row);
+    return row;
+  };
+
+  return oneAtATime(id, async () => {
+    const source = await withFreeSlug(rows, owner_id, name ?? definition.name, write);
+    try {
+      await deps.store.collection(deployments).insert(deployment);
+      await interfaces.restore(source);
+      await autoSubscribe(deps.store, source, source.created_at);
+      await runHook(deps, id, deployment.id, 'deploy');
+      await runHook(deps, id, deployment.id, 'activate');
+    } catch (error) {
+      await removeSource(id);
+      throw error;
+    }
+    // Its organization may have been deleted meanwhile, and the source with it.
+    if (!(await rows.patch(id, { status: 'live', transition: null }, { status: 'deploying' })))
+      throw notFound('source', id);
+    return source;
+  });
+}

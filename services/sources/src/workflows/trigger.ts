@@ -1,0 +1,102 @@
+import { isDeepStrictEqual } from 'node:util';
+import { MASK } from '@wellspring/component/values';
+import type { PropDescriptor } from '@wellspring/contract/definition';
+import { Problem } from '@wellspring/core/problem';
+import type { ComponentRow } from '@wellspring/store/collections/components';
+import { deployments, sources } from '@wellspring/store/collections/sources';
+import type { WorkflowRow } from '@wellspring/store/collections/workflows';
+import type { SourcesContext } from '../context.ts';
+import { deploySource } from '../deploy-source.ts';
+import { openValues, resolveComponent } from '../deployment.ts';
+import { within } from './deploy-steps.ts';
+import type { TriggerDefinition, WorkflowDefinition } from './read-definition.ts';
+
+const PARAM = 'definition.trigger';
+
+/** It emits the request as it is; the workflow behind it answers. */
+const HTTP_TRIGGER = `export default {
+  name: "HTTP trigger",
+  version: "1.0.0",
+  type: "source",
+  props: { http: { type: "$.interface.http", customResponse: true } },
+};
+`;
+
+/** A checked trigger: the source that exists, or the component of the one that will be made. */
+export type Trigger = { source_id: string } | { component: ComponentRow; props: Record<string, unknown> };
+
+/** @throws Problem 400, 404 that names the field of the trigger */
+export async function checkTrigger(
+  { deps }: SourcesContext,
+  workflow: { owner_id: string; readers: string[] },
+  trigger: TriggerDefinition,
+): Promise<Trigger> {
+  const { owner_id, readers } = workflow;
+  if (trigger.kind === 'source') {
+    const { source_id } = trigger;
+    const source = await deps.store.collection(sources).get(source_id);
+    if (!source || source.status === 'deploying' || !readers.includes(source.owner_id)) {
+      const message = `There is no source ${source_id}.`;
+      throw new Problem({ status: 404, code: 'not_found', message, param: `${PARAM}.source_id` });
+    }
+    return { source_id };
+  }
+  const { component, props } =
+    trigger.kind === 'http' ? { component: { component_code: HTTP_TRIGGER }, props: {} } : trigger.part;
+  return within(PARAM, async () => ({
+    component: await resolveComponent(deps, readers, owner_id, component, 'source'),
+    props,
+  }));
+}
+
+/** Makes the source of a trigger, under this id. */
+export async function makeSource(
+  context: SourcesContext,
+  workflow: { id: string; owner_id: string },
+  { name, trigger }: WorkflowDefinition,
+  id: string,
+  { component, props }: Extract<Trigger, { component: ComponentRow }>,
+): Promise<void> {
+  const { owner_id } = workflow;
+  await within(PARAM, () =>
+    deploySource(context, {
+      id,
+      owner_id,
+      user_id: owner_id,
+      component,
+      configured_props: props,
+      ...(trigger.kind === 'http' && { name, reply_by: workflow.id }),
+    }),
+  );
+}
+
+/**
+ * Whether the workflow's source fits the trigger of a new definition, so that it stays, with its endpoint.
+ * @param before the trigger of its present definition, as stored
+ */
+export async function isUnchanged(
+  { deps }: SourcesContext,
+  { source_id }: WorkflowRow,
+  before: unknown,
+  given: unknown,
+): Promise<boolean> {
+  const source = await deps.store.collection(sources).get(source_id);
+  const deployment = source && (await deps.store.collection(deployments).get(source.deployment_id));
+  if (!deployment) return false;
+  const { props } = deployment.definition;
+  if (!isDeepStrictEqual(withMasked(given, props), before)) return false;
+  const values = openValues(deps, deployment);
+  const own = propsOf(given);
+  return props.every(({ name, secret }) => !secret || [undefined, MASK, values[name]].includes(own[name]));
+}
+
+const propsOf = (part: unknown) => ((part ?? {}) as { props?: Record<string, unknown> }).props ?? {};
+
+/** A trigger or step of a definition, as stored and shown: the values of secret props are masked. */
+export function withMasked(part: unknown, descriptors: readonly PropDescriptor[]): unknown {
+  const { props, ...others } = part as { props?: Record<string, unknown> };
+  if (props === undefined) return part;
+  const secret = new Set(descriptors.filter((one) => one.secret).map(({ name }) => name));
+  const masked = Object.entries(props).map(([name, value]) => [name, secret.has(name) ? MASK : value]);
+  return { ...others, props: Object.fromEntries(masked) };
+}

@@ -1,0 +1,263 @@
+import { HOOK_DEADLINE_MS } from '@wellspring/contract/calls';
+import { newId } from '@wellspring/core/ids';
+import { conflict, notFound } from '@wellspring/core/problem';
+import { autoSubscribe } from '@wellspring/store/collections/auto-subscribe';
+import { deleteWorkflowRows } from '@wellspring/store/collections/delete-workflow';
+import { type DeploymentRow, deployments, sources } from '@wellspring/store/collections/sources';
+import { subscriptions } from '@wellspring/store/collections/subscriptions';
+import { members, orgs, users } from '@wellspring/store/collections/users';
+import {
+  type WorkflowDeploymentRow,
+  type WorkflowRow,
+  workflowDeployments,
+  workflows,
+} from '@wellspring/store/collections/workflows';
+import { findOrInsert } from '@wellspring/store/insert-new';
+import type { SourcesContext } from '../context.ts';
+import { createRemoveEmitter } from '../delete-source.ts';
+import { openValues } from '../deployment.ts';
+import { runDeactivate } from '../hooks.ts';
+import { newSteps } from './deploy-steps.ts';
+import { readDefinition, type WorkflowDefinition } from './read-definition.ts';
+import { checkTrigger, isUnchanged, makeSource, type Trigger, withMasked } from './trigger.ts';
+
+/** Operations on workflows. */
+export interface Workflows {
+  /** @throws Problem 400, 404 that names the field of the definition */
+  create(ownerId: string, definition: unknown): Promise<WorkflowRow>;
+  /** Deploys another definition; a failure changes nothing. @throws Problem 400, 404, 409 */
+  replace(id: string, definition: unknown): Promise<WorkflowRow>;
+  remove(id: string): Promise<void>;
+  /** The workflow, if its creation was answered. @throws Problem 404 */
+  find(id: string): Promise<WorkflowRow>;
+  /** Completes or undoes what a crash has interrupted. */
+  recover(row: WorkflowRow): Promise<void>;
+}
+
+interface Prepared {
+  definition: WorkflowDefinition;
+  /** Undefined: the present source stays. */
+  trigger: Trigger | undefined;
+  deployment: WorkflowDeploymentRow;
+  steps: DeploymentRow[];
+}
+
+export function createWorkflows(context: SourcesContext): Workflows {
+  const { deps, removeSource, oneAtATime } = context;
+  const { store, clock } = deps;
+  const rows = store.collection(workflows);
+  const deploymentRows = store.collection(workflowDeployments);
+  const stepRows = store.collection(deployments);
+  const subscriptionRows = store.collection(subscriptions);
+  const removeWorkflow = createRemoveEmitter(deps, deleteWorkflowRows);
+  const seconds = () => Math.floor(clock.now() / 1000);
+  const until = () => clock.now() + 3 * HOOK_DEADLINE_MS;
+
+  /** Owners whose sources and components a workflow of this owner may use. */
+  async function readersOf(ownerId: string): Promise<string[]> {
+    const found = ownerId.startsWith('o_')
+      ? await store.collection(orgs).get(ownerId)
+      : await store.collection(users).get(ownerId);
+    if (!found) throw notFound('user or organization', ownerId);
+    const memberships = await store.collection(members).list({ where: { user_id: ownerId } });
+    return [ownerId, ...memberships.map(({ org_id }) => org_id)];
+  }
+
+  /** All checks, before anything is written. */
+  async function prepare(
+    workflow: { id: string; owner_id: string },
+    given: unknown,
+    before?: WorkflowRow,
+  ): Promise<Prepared> {
+    const definition = readDefinition(given);
+    const readers = await readersOf(workflow.owner_id);
+    const present = before && (await deploymentRows.get(before.deployment_id));
+    const parts = given as { trigger: unknown; steps: unknown[] };
+    const stays =
+      before !== undefined &&
+      present !== undefined &&
+      (await isUnchanged(context, before, JSON.parse(present.definition).trigger, parts.trigger));
+    const trigger = stays
+      ? undefined
+      : await checkTrigger(context, { ...workflow, readers }, definition.trigger);
+    const { steps, rows: made } = await newSteps(
+      deps,
+      { ...workflow, readers },
+      definition,
+      await valuesOf(present),
+    );
+    const masked = {
+      ...parts,
+      trigger:
+        trigger === undefined
+          ? JSON.parse(present!.definition).trigger
+          : 'component' in trigger
+            ? withMasked(parts.trigger, trigger.component.definition.props)
+            : parts.trigger,
+      steps: parts.steps.map((step, index) => withMasked(step, made[index]!.definition.props)),
+    };
+    const deployment = {
+      id: newId('d'),
+      workflow_id: workflow.id,
+      definition: JSON.stringify(masked),
+      steps,
+      created_at: seconds(),
+    };
+    return { definition, trigger, deployment, steps: made };
+  }
+
+  /** Values of the present steps by their names, with secrets in clear. */
+  async function valuesOf(present: WorkflowDeploymentRow | undefined) {
+    const values = new Map<string, Record<string, unknown>>();
+    for (const { name, deployment_id } of present?.steps ?? []) {
+      const row = await stepRows.get(deployment_id);
+      if (row) values.set(name, openValues(deps, row));
+    }
+    return values;
+  }
+
+  async function write(deployment: WorkflowDeploymentRow, steps: readonly DeploymentRow[]): Promise<void> {
+    for (const step of steps) await stepRows.insert(step);
+    await deploymentRows.insert(deployment);
+  }
+
+  /** Ends a transition, also one of a crashed process. Idempotent. */
+  async function finish(id: string): Promise<WorkflowRow> {
+    const row = await rows.get(id);
+    if (!row || row.status === 'deleting') throw notFound('workflow', id);
+    const { owner_id, source_id, transition } = row;
+    const triple = { owner_id, emitter_id: source_id, listener_id: id, event_name: '' };
+    if (await store.collection(sources).get(source_id)) {
+      await findOrInsert(subscriptionRows, triple, () => ({
+        id: newId('sub'),
+        user_id: owner_id,
+        ...triple,
+        created_at: seconds(),
+      }));
+    }
+    const former = transition?.former ?? null;
+    if (former !== null && former !== source_id) {
+      await subscriptionRows.removeWhere({ owner_id, emitter_id: former, listener_id: id, event_name: '' });
+    }
+    for (const made of transition?.made ?? []) if (made !== source_id) await dropSource(made);
+    await dropDeployments(row);
+    if (
+      !(await rows.patch(
+        id,
+        { status: 'live', transition: null },
+        { status: { in: ['deploying', 'updating'] } },
+      ))
+    )
+      throw notFound('workflow', id);
+    return { ...row, status: 'live', transition: null };
+  }
+
+  /** Removes the source that a workflow made, after its deactivate hook. */
+  async function dropSource(sourceId: string): Promise<void> {
+    const source = await store.collection(sources).get(sourceId);
+    if (!source) return;
+    await oneAtATime(sourceId, async () => {
+      if (source.active && source.status === 'live')
+        await runDeactivate(deps, sourceId, source.deployment_id, true);
+      await removeSource(sourceId);
+    });
+  }
+
+  async function dropDeployments({ id, deployment_id }: WorkflowRow): Promise<void> {
+    const present = await deploymentRows.get(deployment_id);
+    const kept = new Set(present?.steps.map((step) => step.deployment_id));
+    for (const one of await stepRows.list({ where: { source_id: id } })) {
+      if (!kept.has(one.id)) await stepRows.remove(one.id);
+    }
+    for (const one of await deploymentRows.list({ where: { workflow_id: id } })) {
+      if (one.id !== deployment_id) await deploymentRows.remove(one.id);
+    }
+  }
+
+  async function discard(row: WorkflowRow): Promise<void> {
+    await rows.patch(row.id, { status: 'deleting' });
+    const made = new Set(row.transition?.made);
+    if (row.made_source) made.add(row.source_id);
+    for (const id of made) await dropSource(id);
+    await removeWorkflow(row.id);
+  }
+
+  async function find(id: string): Promise<WorkflowRow> {
+    const row = await rows.get(id);
+    if (!row || row.status === 'deploying' || row.status === 'deleting') throw notFound('workflow', id);
+    return row;
+  }
+
+  return {
+    async create(owner_id, given) {
+      const id = newId('p');
+      const { definition, trigger, deployment, steps } = await prepare({ id, owner_id }, given);
+      const made = 'component' in trigger! ? newId('dc') : undefined;
+      const row: WorkflowRow = {
+        id,
+        owner_id,
+        name: definition.name,
+        source_id: 'source_id' in trigger! ? trigger.source_id : made!,
+        made_source: made !== undefined,
+        deployment_id: deployment.id,
+        status: 'deploying',
+        transition: { until: until(), made: made === undefined ? [] : [made], former: null },
+        created_at: seconds(),
+        updated_at: seconds(),
+      };
+      return oneAtATime(id, async () => {
+        await rows.insert(row);
+        try {
+          await write(deployment, steps);
+          if ('component' in trigger!) await makeSource(context, row, definition, made!, trigger);
+          await autoSubscribe(store, row, row.created_at);
+          return await finish(id);
+        } catch (error) {
+          await discard(row);
+          throw error;
+        }
+      });
+    },
+
+    replace: (id, given) =>
+      oneAtATime(id, async () => {
+        const before = await find(id);
+        const { definition, trigger, deployment, steps } = await prepare(before, given, before);
+        const made = trigger && 'component' in trigger ? newId('dc') : undefined;
+        const source_id = trigger && 'source_id' in trigger ? trigger.source_id : (made ?? before.source_id);
+        const transition = {
+          until: until(),
+          made: [...(before.made_source ? [before.source_id] : []), ...(made === undefined ? [] : [made])],
+          former: before.source_id,
+        };
+        if (!(await rows.patch(id, { status: 'updating', transition }, { status: 'live' })))
+          throw conflict('workflow_busy', 'The workflow is being updated at the moment.');
+        try {
+          await write(deployment, steps);
+          if (trigger && 'component' in trigger)
+            await makeSource(context, before, definition, made!, trigger);
+          await rows.patch(
+            id,
+            {
+              name: definition.name,
+              source_id,
+              made_source: trigger === undefined ? before.made_source : made !== undefined,
+              deployment_id: deployment.id,
+              updated_at: seconds(),
+            },
+            { status: 'updating' },
+          );
+        } catch (error) {
+          await finish(id);
+          throw error;
+        }
+        return finish(id);
+      }),
+
+    remove: (id) => oneAtATime(id, async () => discard(await find(id))),
+
+    find,
+
+    recover: (row) => (row.status === 'updating' ? finish(row.id).then(() => {}) : discard(row)),
+  };
+}
