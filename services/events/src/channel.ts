@@ -26,6 +26,52 @@ export function channelOf(store: Store, emitterId: string, eventName: string | u
   return eventChannel(store, 'channel', `${emitterId}/events/${eventName}`);
 }
 
+/**
+ * The stream of a workflow: its events and what it sends by `$.send.sse`, which share one sequence of ids.
+ * @param eventName as of channelOf
+ */
+export function workflowStreamOf(store: Store, workflowId: string, eventName: string | undefined): Channel {
+  const emitted = channelOf(store, workflowId, eventName);
+  if (eventName?.startsWith('$')) return emitted;
+  const partition = `${workflowId}/$sse`;
+  const sent =
+    eventName === undefined
+      ? eventChannel(store, 'partition', partition)
+      : eventChannel(store, 'channel', `${partition}/${eventName}`);
+  const both = <T>(read: (channel: Channel) => Promise<T>) => Promise.all([read(emitted), read(sent)]);
+  const newestKey = async () => {
+    const keys = await both((channel) => channel.newestKey());
+    return keys
+      .filter((key) => key !== undefined)
+      .sort()
+      .at(-1);
+  };
+  const compare = (a: EventRecord, b: EventRecord) => (a.sortKey < b.sortKey ? -1 : 1);
+  return {
+    key: `stream:${emitted.key}`,
+    async older(before, limit) {
+      const found = await both((channel) => channel.older(before, limit));
+      return found.flat().sort(compare).reverse().slice(0, limit);
+    },
+    async newer(after, limit) {
+      // A commit between the two reads must not move the cursor past its events in the other partition.
+      const newest = (await newestKey()) ?? '';
+      if (newest <= after) return [];
+      const found = await both((channel) => channel.newer(after, limit));
+      return found
+        .flat()
+        .filter(({ sortKey }) => sortKey <= newest)
+        .sort(compare)
+        .slice(0, limit);
+    },
+    async countNewer(after, atMost) {
+      const [a, b] = await both((channel) => channel.countNewer(after, atMost));
+      return Math.min(a + b, atMost);
+    },
+    newestKey,
+  };
+}
+
 function eventChannel(store: Store, field: 'partition' | 'channel', value: string): Channel {
   const rows = store.collection(events);
   const where = { [field]: value };

@@ -3,6 +3,9 @@ import {
   listSourceErrors,
   listSourceEvents,
   listSourceLogs,
+  listWorkflowErrors,
+  listWorkflowEvents,
+  listWorkflowLogs,
 } from '@wellspring/contract/endpoints/events';
 import { LIMITS } from '@wellspring/contract/limits';
 import { decodeCursor } from '@wellspring/core/cursor';
@@ -10,7 +13,7 @@ import { eventSortKey, parseEventId } from '@wellspring/core/event-id';
 import { invalidParameter, notFound } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
 import type { Deps } from '@wellspring/runtime/deps';
-import { assertReadableSource } from './access.ts';
+import { assertReadableSource, assertReadableWorkflow } from './access.ts';
 import { type Channel, channelOf } from './channel.ts';
 import { type EventRecord, summaryOf } from './record.ts';
 
@@ -89,7 +92,7 @@ async function pageBefore(channel: Channel, key: string, limit: number): Promise
   return (await channel.newer(key, limit)).reverse();
 }
 
-/** Lists of the events, errors and logs of a source, and single events. */
+/** Lists of the events, errors and logs of sources and workflows, and single events. */
 export function listRoutes({ store }: Pick<Deps, 'store'>): Route[] {
   return [
     route(listSourceEvents, async ({ principal, params, input }) => {
@@ -106,6 +109,18 @@ export function listRoutes({ store }: Pick<Deps, 'store'>): Route[] {
     }),
     route(listSourceLogs, async ({ principal, params, input }) => {
       await assertReadableSource(store, principal, params.id);
+      return pageOf(channelOf(store, params.id, '$logs'), input);
+    }),
+    route(listWorkflowEvents, async ({ principal, params, input }) => {
+      await assertReadableWorkflow(store, principal, params.id);
+      return pageOf(channelOf(store, params.id, input.event_name), input);
+    }),
+    route(listWorkflowErrors, async ({ principal, params, input }) => {
+      await assertReadableWorkflow(store, principal, params.id);
+      return pageOf(channelOf(store, params.id, '$errors'), input);
+    }),
+    route(listWorkflowLogs, async ({ principal, params, input }) => {
+      await assertReadableWorkflow(store, principal, params.id);
       return pageOf(channelOf(store, params.id, '$logs'), input);
     }),
   ];

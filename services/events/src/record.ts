@@ -1,6 +1,7 @@
 import { LIMITS } from '@wellspring/contract/limits';
 import { eventIdOfSortKey, eventSortKey, parseEventId } from '@wellspring/core/event-id';
 import { truncateUtf8 } from '@wellspring/core/truncate';
+import { isWorkflowId } from '@wellspring/store/collections/emitters';
 import type { EventRow, LogRow } from '@wellspring/store/collections/events';
 
 /** One event of any stream, between the store and the API. */
@@ -18,6 +19,8 @@ export interface EventRecord {
   };
   /** JSON text. */
   payload: string;
+  /** Sent to the stream of a workflow by `$.send.sse`; `metadata.name` is its channel. */
+  sse?: true;
 }
 
 export const recordOfEvent = (row: EventRow): EventRecord => ({
@@ -32,8 +35,13 @@ export const recordOfEvent = (row: EventRow): EventRecord => ({
     summary: row.summary,
     ts: row.ts,
   },
-  payload: row.payload,
+  payload: payloadOf(row),
+  ...(row.stream === '$sse' && { sse: true }),
 });
+
+/** A workflow's emit has the emitted value as `raw_event`; its listeners get it bare. */
+const payloadOf = ({ emitter_id, stream, payload }: EventRow) =>
+  isWorkflowId(emitter_id) && stream === 'events' ? `{"raw_event":${payload}}` : payload;
 
 /** The records of a log row, oldest first, with consecutive ids. */
 export function recordsOfLog(row: LogRow): EventRecord[] {
@@ -69,8 +77,13 @@ export function summaryOf(record: EventRecord, expand: boolean) {
   };
 }
 
-/** An event in a stream: one frame with the emitted payload byte for byte. */
-export function frameOf({ id, indexedAtMs, metadata, payload }: EventRecord): string {
+/**
+ * An event in a stream: one frame with the emitted payload byte for byte. One of `$.send.sse` has its channel as event
+ * and only the payload as data.
+ */
+export function frameOf({ id, indexedAtMs, metadata, payload, sse }: EventRecord): string {
+  // The channel is one line; see the runner.
+  if (sse) return `id: ${id}\nevent: ${metadata.name}\ndata: ${payload}\n\n`;
   const data = `{"id":"${id}","indexed_at_ms":${indexedAtMs},"event":${payload},"metadata":${JSON.stringify(metadata)}}`;
   return `id: ${id}\ndata: ${data}\n\n`;
 }

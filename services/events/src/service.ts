@@ -4,7 +4,7 @@ import type { Service } from '@wellspring/runtime/service';
 import { deleteRoutes } from './delete-events.ts';
 import { createSharedReads } from './frames.ts';
 import { listRoutes } from './list-events.ts';
-import { streamRoute } from './stream.ts';
+import { streamRoutes } from './stream.ts';
 
 type EventsDeps = Pick<Deps, 'store' | 'pubsub' | 'clock' | 'metrics'>;
 
@@ -16,7 +16,7 @@ export function createEventsService(deps: EventsDeps): Service {
     routes: [
       ...listRoutes(deps),
       ...deleteRoutes(deps),
-      streamRoute(deps, createSharedReads(), draining.signal),
+      ...streamRoutes(deps, createSharedReads(), draining.signal),
     ],
     workers: [
       {

@@ -1,10 +1,10 @@
-import { streamSource } from '@wellspring/contract/endpoints/events';
-import { type Route, route } from '@wellspring/http/bind';
+import { streamSource, streamWorkflow } from '@wellspring/contract/endpoints/events';
+import { type RequestContext, type Route, route } from '@wellspring/http/bind';
 import { openStream } from '@wellspring/http/sse';
 import { changedTopic, eventsTopic } from '@wellspring/pubsub/port';
 import type { Deps } from '@wellspring/runtime/deps';
-import { assertReadableSource, stillReadable } from './access.ts';
-import { channelOf } from './channel.ts';
+import { assertReadableSource, assertReadableWorkflow, stillReadable } from './access.ts';
+import { type Channel, channelOf, workflowStreamOf } from './channel.ts';
 import { follow, HANDSHAKE, type Wake } from './follow.ts';
 import type { SharedReads } from './frames.ts';
 import { resumeAfter } from './resume.ts';
@@ -12,21 +12,23 @@ import { resumeAfter } from './resume.ts';
 /** Delay before a client reconnects. */
 const RETRY_DELAY_MS = 3_000;
 
+type StreamRequest = Omit<RequestContext<typeof streamSource>, 'params'>;
 type StreamDeps = Pick<Deps, 'store' | 'pubsub' | 'clock' | 'metrics'>;
 
 /**
- * Events of a source as server-sent events, without gap or duplicate across connections that resume by Last-Event-ID.
- * Ends when the source is deleted, the key is revoked, or `draining` aborts.
+ * Events of a source or workflow as server-sent events, without gap or duplicate across connections that resume by
+ * Last-Event-ID. A stream ends when its emitter is deleted, the key is revoked, or `draining` aborts.
  */
-export function streamRoute(deps: StreamDeps, reads: SharedReads, draining: AbortSignal): Route {
+export function streamRoutes(deps: StreamDeps, reads: SharedReads, draining: AbortSignal): Route[] {
   const { store, pubsub, clock } = deps;
   let open = 0;
   deps.metrics.gauge('wellspring_streams', 'Open event streams.', () => open);
 
-  return route(streamSource, async ({ principal, params, input, signal, req, res }) => {
-    const { id } = params;
-    await assertReadableSource(store, principal, id);
-    const channel = channelOf(store, id, input.event_name);
+  async function stream(
+    id: string,
+    channel: Channel,
+    { principal, input, signal, req, res }: StreamRequest,
+  ): Promise<void> {
     const lastEventId = req.get('last-event-id') ?? input.last_event_id;
     const topics: [string, Parameters<Wake>[0]][] = [
       [eventsTopic(id), 'events'],
@@ -58,5 +60,18 @@ export function streamRoute(deps: StreamDeps, reads: SharedReads, draining: Abor
       open -= 1;
       sink.end();
     }
-  });
+  }
+
+  return [
+    route(streamSource, async (request) => {
+      const { principal, params, input } = request;
+      await assertReadableSource(store, principal, params.id);
+      await stream(params.id, channelOf(store, params.id, input.event_name), request);
+    }),
+    route(streamWorkflow, async (request) => {
+      const { principal, params, input } = request;
+      await assertReadableWorkflow(store, principal, params.id);
+      await stream(params.id, workflowStreamOf(store, params.id, input.event_name), request);
+    }),
+  ];
 }

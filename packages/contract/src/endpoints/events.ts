@@ -92,3 +92,51 @@ export const streamSource = defineEndpoint({
   envelope: 'stream',
   problems: [404],
 });
+
+export const listWorkflowEvents = defineEndpoint({
+  ...list,
+  operationId: 'listWorkflowEvents',
+  path: '/workflows/{id}/event_summaries',
+  summary: 'List the newest events of a workflow, newest first, at most 100',
+  description:
+    'What its steps emitted by $.send.emit, as event.raw_event. Events over 1 KB are cut unless expand=event is given.',
+  input: Type.Object({ ...listInput, event_name: eventName }),
+});
+
+export const listWorkflowErrors = defineEndpoint({
+  ...list,
+  operationId: 'listWorkflowErrors',
+  path: '/workflows/{id}/$errors/event_summaries',
+  summary: 'List the newest errors of a workflow',
+  description:
+    'A record has the event that the run got, its context, and the error with the cell of its step.',
+  input: Type.Object(listInput),
+});
+
+export const listWorkflowLogs = defineEndpoint({
+  ...list,
+  operationId: 'listWorkflowLogs',
+  path: '/workflows/{id}/$logs/event_summaries',
+  summary: 'List the newest log records of a workflow',
+  description: 'Lines of console and the start and end of each run.',
+  input: Type.Object(listInput),
+});
+
+export const streamWorkflow = defineEndpoint({
+  service,
+  operationId: 'streamWorkflow',
+  method: 'GET',
+  path: '/workflows/{id}/sse',
+  unversioned: true,
+  summary: 'Follow the events of a workflow as server-sent events; Last-Event-ID resumes without a gap',
+  description:
+    'What its steps emit, as on the stream of a source, and what they send by $.send.sse: a frame whose event field is the channel and whose data is the payload.',
+  input: Type.Object({
+    last_event_id: Type.Optional(Type.String({ description: 'As the header Last-Event-ID' })),
+    event_name: eventName,
+    ...common,
+  }),
+  output: EventSummary,
+  envelope: 'stream',
+  problems: [404],
+});

@@ -81,6 +81,21 @@ export const EXAMPLES: { [Name in keyof Resources]: Static<Resources[Name]> } = 
     listener_id: webhook.id,
     created_at: 1606243394,
   },
+  Workflow: {
+    id: 'p_5Kd8sJw2Qx',
+    owner_id: user.id,
+    name: 'Greet',
+    definition: {
+      name: 'Greet',
+      trigger: { http: true },
+      steps: [
+        { name: 'greet', component: 'greet_by_mail', props: { to: '{{steps.trigger.event.body.email}}' } },
+      ],
+    },
+    deployment_id: 'd_7Yh4nBv1Lz',
+    trigger: { source_id: sourceId, endpoint_url: 'https://example.com/e/eab3kqpz7m2n4x6c8v0b1d5f' },
+    ...dates,
+  },
   Webhook: webhook,
   WebhookWithSecret: { ...webhook, secret },
   Delivery: {

@@ -5,7 +5,7 @@ import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import { orgs, users } from '@wellspring/store/collections/users';
 import { workflowDeployments, workflows } from '@wellspring/store/collections/workflows';
 import { OWNER, sourceRow } from '@wellspring/testing/rows';
-import { code, createTestbed, TIMER, type Testbed } from '../platform.fixture.ts';
+import { code, createTestbed, type Testbed, TIMER } from '../platform.fixture.ts';
 
 const OPERATOR: Principal = { kind: 'operator' };
 const ACTION = code({ type: 'action' });
@@ -75,7 +75,10 @@ test('sources of other tenants do not exist for a workflow', async () => {
   const refused = (id: string) =>
     create({ ...HTTP_WORKFLOW, trigger: { source_id: id } }).catch((error: unknown) => error);
   expect(await refused(foreign.id)).toMatchObject({ status: 404, param: 'definition.trigger.source_id' });
-  expect(await refused('dc_9999999999')).toMatchObject({ status: 404, param: 'definition.trigger.source_id' });
+  expect(await refused('dc_9999999999')).toMatchObject({
+    status: 404,
+    param: 'definition.trigger.source_id',
+  });
   await t.store.collection(orgs).insert({
     ...{ id: 'o_0000000009', orgname: 'x', name: 'x', email: '', created_at: 0, updated_at: 0 },
   });
@@ -108,9 +111,15 @@ describe('a wrong definition is refused with the field at fault, and nothing is 
     ['definition.steps[0].props.n', { ...HTTP_WORKFLOW, steps: [step('one', { n: 'x' }, secretly)] }],
     [
       'definition.steps[0].props.n',
-      { ...HTTP_WORKFLOW, steps: [step('one', { n: `{{steps.trigger.event}}${'x'.repeat(2 ** 16)}` }, secretly)] },
+      {
+        ...HTTP_WORKFLOW,
+        steps: [step('one', { n: `{{steps.trigger.event}}${'x'.repeat(2 ** 16)}` }, secretly)],
+      },
     ],
-    ['definition.steps[0].props.n', { ...HTTP_WORKFLOW, steps: [step('one', { n: '{{steps.two.x}}' }, secretly)] }],
+    [
+      'definition.steps[0].props.n',
+      { ...HTTP_WORKFLOW, steps: [step('one', { n: '{{steps.two.x}}' }, secretly)] },
+    ],
   ])('%s', async (param, definition) => {
     await expect(create(definition)).rejects.toMatchObject({ status: 400, param });
     expect(await counts()).toEqual([0, 0, 0, 0, 0]);
@@ -193,7 +202,10 @@ describe('a crash at any write leaves a whole workflow or none', () => {
       await t.restart();
       const whole = await counts();
       if (!died) break;
-      expect([[0, 0, 0, 0, 0], [1, 1, 1, 2, 1]]).toContainEqual(whole);
+      expect([
+        [0, 0, 0, 0, 0],
+        [1, 1, 1, 2, 1],
+      ]).toContainEqual(whole);
       for (const { id } of await t.store.collection(workflows).list()) await remove(id);
     }
   });
@@ -223,7 +235,10 @@ describe('a crash at any write leaves a whole workflow or none', () => {
       const died = t.dead;
       await t.restart();
       const left = await counts();
-      expect([[0, 0, 0, 0, 0], [1, 1, 1, 2, 1]]).toContainEqual(left);
+      expect([
+        [0, 0, 0, 0, 0],
+        [1, 1, 1, 2, 1],
+      ]).toContainEqual(left);
       if (left[0] === 1) await remove(id);
       if (!died) break;
     }
