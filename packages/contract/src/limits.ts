@@ -17,6 +17,9 @@ export const LIMITS = {
   retrievable: 100,
   /** Time for which an HTTP call waits for respond(). */
   replyMs: 30_000,
+  /** Delayed events that wait, per source; and the longest delay. */
+  delayed: 10_000,
+  delayMs: 366 * 24 * 3_600_000,
   /** Within a run. */
   emits: 10_000,
   runBytes: 16 * 1024 * 1024,

@@ -4,7 +4,7 @@
  */
 
 /** Queue `runs`, keyed by the id of the source: work for the runner that owns that source. */
-export type RunsMessage = RunJob | RecordJob;
+export type RunsMessage = RunJob | RecordJob | DueJob;
 
 export interface RunJob {
   v: 1;
@@ -39,6 +39,23 @@ export interface RecordJob {
   /** JSON text of the record. */
   payload: string;
   hop: number;
+}
+
+/** A delayed event is due: it becomes an ordinary one. */
+export interface DueJob {
+  v: 1;
+  type: 'due';
+  /** Derived from the delayed event. */
+  run_id: string;
+  source_id: string;
+  /** Sort key of the delayed event in the stream `$in`. */
+  sort_key: string;
+  /** Epoch ms. */
+  due_at: number;
+  hop: number;
+  trace_id: string;
+  /** It may have been published before. */
+  redelivered?: true;
 }
 
 export type Trigger =
@@ -93,6 +110,8 @@ export interface EmittedMessage {
   events: EmittedEvent[];
   /** Absent: none. */
   sends?: Send[];
+  /** Events that wait in the stream `$in` of the emitter. Absent: none. */
+  delayed?: DelayedEvent[];
   /** It may have been published before. */
   redelivered?: true;
 }
@@ -104,6 +123,15 @@ export interface EmittedEvent {
   name: string;
   /** JSON text, as serialised at emit. */
   payload: string;
+  trace_id: string;
+}
+
+/** An event with a `delivery_ts` in the future. */
+export interface DelayedEvent {
+  /** In the stream `$in`. */
+  sort_key: string;
+  /** Epoch ms. */
+  due_at: number;
   trace_id: string;
 }
 

@@ -27,6 +27,8 @@ export const LOG_EVENTS = {
   'mongodb.up': 'The connection to MongoDB works.',
   'networks.refresh_failed':
     'The allow-list of an organization could not be read; the last known one is used.',
+  'delayed.released': 'Delayed events were due.',
+  'delayed.release_failed': 'Delayed events that are due could not be released; it is tried again.',
   'send.failed': 'A request of a workflow failed for a reason inside the platform.',
   'outbox.remove_failed': 'Published outbox rows could not be removed yet.',
   'outbox.swept': 'Runs that a crashed process had committed were published.',

@@ -36,7 +36,8 @@ export interface Pruned {
 }
 
 /**
- * Removes old rows: events and logs beyond `retainEvents` and `retainDays`, except the newest hundred log records;
+ * Removes old rows: events and logs beyond `retainEvents` and `retainDays`, except the newest hundred log records and
+ * delayed events;
  * deliveries beyond `retainDeliveryDays`; idempotency keys after 24 hours; usage after 90 days. Never the outbox. Idempotent, in small
  * writes.
  */
@@ -99,6 +100,7 @@ async function pruneEvents(store: Store, { now, retainEvents, retainDays, signal
     const [next] = await rows.list({ where: { id: { gt: pastAll(partition) } }, order: 'asc', limit: 1 });
     if (!next) break;
     partition = next.partition;
+    if (next.stream === '$in') continue;
     removed += await removeBeyond(rows, { partition }, retainEvents, signal);
   }
   return removed;

@@ -7,6 +7,7 @@ import type { Handler, JobInput, Queue } from '@wellspring/queue/port';
 import { type DeliveryRow, deliveries } from '@wellspring/store/collections/webhooks';
 import type { Store } from '@wellspring/store/port';
 import type { Attempts } from './attempts.ts';
+import type { DelayedEvents } from './delayed.ts';
 import { LEASE_MS } from './lease.ts';
 import { listenersOf } from './match.ts';
 import { readMessage } from './read-message.ts';
@@ -16,6 +17,7 @@ import { sendRow } from './sends/sends.ts';
 export interface FanOutDeps {
   attempts: Pick<Attempts, 'accept' | 'room' | 'parked'>;
   recent: RecentWebhooks;
+  delayed: Pick<DelayedEvents, 'store'>;
   store: Store;
   queue: Queue;
   clock: Clock;
@@ -45,7 +47,7 @@ const runIdOf = (
  * Idempotent. This process makes the first attempts, under the lease written with the rows; rows that exceed the
  * per-webhook queue are written as parked.
  */
-export function createFanOut({ store, queue, clock, log, attempts, recent }: FanOutDeps): Handler {
+export function createFanOut({ store, queue, clock, log, attempts, recent, delayed }: FanOutDeps): Handler {
   const rowsOfDeliveries = store.collection(deliveries);
 
   async function insert(rows: DeliveryRow[]): Promise<void> {
@@ -120,7 +122,11 @@ export function createFanOut({ store, queue, clock, log, attempts, recent }: Fan
       }
     }
     // In one turn, hence one transaction where the store supports it.
-    await Promise.all([rows.length > 0 && insert(rows), runs.length > 0 && queue.publishMany('runs', runs)]);
+    await Promise.all([
+      rows.length > 0 && insert(rows),
+      runs.length > 0 && queue.publishMany('runs', runs),
+      delayed.store(messages),
+    ]);
     log.debug(
       { emitter_id, runs: messages.length, deliveries: rows.length, listening: runs.length },
       'event.fanned_out',

@@ -1,5 +1,11 @@
 import { afterEach } from '@jest/globals';
-import type { EmittedEvent, EmittedMessage, RecordJob, RunJob, Send } from '@wellspring/contract/messages';
+import type {
+  DelayedEvent,
+  EmittedEvent,
+  EmittedMessage,
+  RunsMessage,
+  Send,
+} from '@wellspring/contract/messages';
 import { type Clock, systemClock } from '@wellspring/core/clock';
 import { newId } from '@wellspring/core/ids';
 import { newWebhookSecret } from '@wellspring/core/webhook-signature';
@@ -73,10 +79,17 @@ export interface Platform extends Harness<ReturnType<typeof movableClock>> {
   emit(
     emitterId: string,
     events: EmittedEvent[],
-    more?: { owner_id?: string; hop?: number; run_id?: string; redelivered?: true; sends?: Send[] },
+    more?: {
+      owner_id?: string;
+      hop?: number;
+      run_id?: string;
+      redelivered?: true;
+      sends?: Send[];
+      delayed?: DelayedEvent[];
+    },
   ): Promise<void>;
   /** Jobs of the queue `runs`, once there are `count`. */
-  runs(count: number): Promise<(RunJob | RecordJob)[]>;
+  runs(count: number): Promise<RunsMessage[]>;
   deliveries(): Promise<DeliveryRow[]>;
   untilStatus(status: DeliveryRow['status'], count?: number): Promise<DeliveryRow[]>;
 }
@@ -116,6 +129,7 @@ export function usePlatform(): Platform {
     const config = {
       allowNetworks: ['127.0.0.0/8'],
       mode: 'embedded',
+      minIntervalSeconds: 15,
       smtpUrl: null,
       sendS3Url: null,
       ...fields,
@@ -160,7 +174,7 @@ export function usePlatform(): Platform {
   t.emit = (
     emitter_id,
     list,
-    { owner_id = OWNER, hop = 0, run_id = newId('run'), redelivered, sends } = {},
+    { owner_id = OWNER, hop = 0, run_id = newId('run'), redelivered, sends, delayed } = {},
   ) => {
     const message: EmittedMessage = {
       v: 1,
@@ -171,12 +185,13 @@ export function usePlatform(): Platform {
       hop,
       events: list,
       ...(sends && { sends }),
+      ...(delayed && { delayed }),
       ...(redelivered && { redelivered }),
     };
     return t.queue.publish('emitted', { key: emitter_id, payload: JSON.stringify(message) });
   };
   t.runs = async (count) => {
-    const jobs: (RunJob | RecordJob)[] = [];
+    const jobs: RunsMessage[] = [];
     const enough = new AbortController();
     await t.queue.consume(
       'runs',

@@ -4,6 +4,7 @@ import type { Deps } from '@wellspring/runtime/deps';
 import type { Service } from '@wellspring/runtime/service';
 import { type Attempts, createAttempts, type Held } from './attempts.ts';
 import { createClaimLoop } from './claim.ts';
+import { createDelayedEvents } from './delayed.ts';
 import { createWebhookHealth } from './disable.ts';
 import { createFanOut } from './fan-out.ts';
 import { createSigningKeys } from './keys.ts';
@@ -60,6 +61,7 @@ export function createDeliveryService(deps: DeliveryDeps): Service {
     health: createWebhookHealth(deps),
     wake: () => claims.wake(),
   });
+  const delayed = createDelayedEvents(deps);
   const claims = createClaimLoop({
     ...deps,
     permits,
@@ -72,7 +74,7 @@ export function createDeliveryService(deps: DeliveryDeps): Service {
       {
         name: 'fan-out',
         async run(signal) {
-          await deps.queue.consume('emitted', createFanOut({ ...deps, attempts, recent }), {
+          await deps.queue.consume('emitted', createFanOut({ ...deps, attempts, recent, delayed }), {
             concurrency: CONCURRENCY,
             batch: BATCH_SIZE,
             signal,
@@ -81,6 +83,7 @@ export function createDeliveryService(deps: DeliveryDeps): Service {
         },
       },
       { name: 'claims', run: (signal) => claims.run(signal) },
+      delayed.worker,
     ],
     async dispose() {
       objects?.close();

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { delayed } from '@wellspring/store/collections/delayed';
 import fc from 'fast-check';
 import { eventOf, insertEvents, insertLogs, newEmitter, range, store, walk } from './channel.fixture.ts';
 import { channelOf } from './channel.ts';
@@ -26,6 +27,21 @@ describe('deletion', () => {
     await deleteRange(store, id, undefined, undefined, undefined);
     expect(await left(id)).toEqual([]);
     expect(await left(id, '$errors')).toEqual([11]);
+  });
+
+  test('of delayed events removes their due times', async () => {
+    const id = newEmitter();
+    await insertEvents(id, [1, 2, 3], '', '$in');
+    const dueTimes = store.collection(delayed);
+    const dueTime = (sort_key: string) => ({
+      ...{ id: `${id}/$in/${sort_key}`, emitter_id: id, owner_id: 'u_1', sort_key },
+      ...{ due_at: 1, delivery_ts: 1, hop: 0, trace_id: '' },
+    });
+    await dueTimes.insertMany([1, 2, 3].map((n) => dueTime(keyOf(n))));
+    await deleteRange(store, id, '$in', keyOf(2), keyOf(2));
+    expect(await left(id, '$in')).toEqual([3, 1]);
+    const kept = await dueTimes.list({ where: { emitter_id: id }, order: 'asc' });
+    expect(kept.map(({ sort_key }) => sort_key)).toEqual([keyOf(1), keyOf(3)]);
   });
 
   test('of more events than one batch deletes them all', async () => {

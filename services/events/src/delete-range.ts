@@ -1,4 +1,5 @@
 import { eventIdOfSortKey, eventSortKey, parseEventId } from '@wellspring/core/event-id';
+import { delayed } from '@wellspring/store/collections/delayed';
 import { events, type LogRow, logs } from '@wellspring/store/collections/events';
 import type { Store } from '@wellspring/store/port';
 import { channelOf } from './channel.ts';
@@ -32,6 +33,9 @@ export async function deleteRange(
         : { channel: `${emitterId}/events/${eventName}` };
   const sort_key = { gte: range.start, lte: range.end };
   while ((await store.collection(events).removeWhere({ ...where, sort_key }, BATCH_SIZE)) === BATCH_SIZE);
+  if (eventName !== '$in') return;
+  const [gte, lte] = [range.start, range.end].map((key) => `${emitterId}/$in/${key}`) as [string, string];
+  while ((await store.collection(delayed).removeWhere({ id: { gte, lte } }, BATCH_SIZE)) === BATCH_SIZE);
 }
 
 /** The logs of a run without the range: up to two rows. */

@@ -1,4 +1,4 @@
-import type { EmittedEvent, EmittedMessage, Send } from '@wellspring/contract/messages';
+import type { DelayedEvent, EmittedEvent, EmittedMessage, Send } from '@wellspring/contract/messages';
 import { eventIdOfSortKey, parseEventId } from '@wellspring/core/event-id';
 import type { EventRow, LogRow } from '@wellspring/store/collections/events';
 import type { OutboxRow } from '@wellspring/store/collections/outbox';
@@ -15,6 +15,7 @@ export interface Part {
   logs: LogRow | undefined;
   emitted: readonly Omit<EmittedEvent, 'trace_id'>[];
   sends?: readonly Send[];
+  delayed?: readonly Omit<DelayedEvent, 'trace_id'>[];
 }
 
 /** Runs of one source that ended in the same turn, written as one atomic commit: one state, one outbox row, one message. */
@@ -42,6 +43,7 @@ export function createCommitGroup(emitterId: string, ownerId: string): CommitGro
   const logs: LogRow[] = [];
   const emitted: EmittedEvent[] = [];
   const sends: Send[] = [];
+  const delayed: DelayedEvent[] = [];
   let first: Part | undefined;
   let parts = 0;
   let bytes = 0;
@@ -68,6 +70,7 @@ export function createCommitGroup(emitterId: string, ownerId: string): CommitGro
         sends.push(send);
         bytes += send.request.length;
       }
+      for (const event of part.delayed ?? []) delayed.push({ ...event, trace_id: part.trace_id });
     },
     close(state, ifVersion, now) {
       const message: EmittedMessage = {
@@ -79,8 +82,10 @@ export function createCommitGroup(emitterId: string, ownerId: string): CommitGro
         hop: first!.hop,
         events: emitted,
         ...(sends.length > 0 && { sends }),
+        ...(delayed.length > 0 && { delayed }),
       };
-      const outbox = emitted.length > 0 || sends.length > 0 ? outboxRow(message, now) : undefined;
+      const isEmpty = emitted.length + sends.length + delayed.length === 0;
+      const outbox = isEmpty ? undefined : outboxRow(message, now);
       return { commit: { state, ifVersion, events, logs, outbox }, outbox };
     },
     settle(durable, sent) {

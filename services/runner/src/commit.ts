@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Emit, ThrownError } from '@wellspring/component/program/program-types';
 import type { DedupeStrategy } from '@wellspring/contract/definition';
-import { type EmittedEvent, MAX_HOPS } from '@wellspring/contract/messages';
+import { type DelayedEvent, type EmittedEvent, MAX_HOPS } from '@wellspring/contract/messages';
 import { dedupe } from '@wellspring/core/dedupe';
 import { eventIdOfSortKey, eventSortKey, parseEventId } from '@wellspring/core/event-id';
 import type { EventRow, EventStream, LogRow } from '@wellspring/store/collections/events';
@@ -42,6 +42,8 @@ export interface Prepared {
   logs: LogRow;
   /** Events for the fan-out. */
   emitted: Omit<EmittedEvent, 'trace_id'>[];
+  /** Events that wait on `$in`; among `events`, too. */
+  delayed: Omit<DelayedEvent, 'trace_id'>[];
   counts: { emitted: number; deduped: number };
 }
 
@@ -57,7 +59,9 @@ export function prepareCommit(input: CommitInput): Prepared {
   if (looping) errors.push(loopError);
   const sorted = looping ? [] : [...outcome.emits].sort((a, b) => (a.ts ?? a.at) - (b.ts ?? b.at));
   const { verdicts, caches } = dedupe(input.strategy, state.dedupe, sorted);
-  const kept = sorted.filter((_, index) => verdicts[index] === 'keep');
+  const isDelayed = (emit: Emit) => (emit.delivery_ts ?? 0) > now;
+  const all = sorted.filter((_, index) => verdicts[index] === 'keep');
+  const kept = all.filter((emit) => !isDelayed(emit));
   const deduped = verdicts.filter((verdict) => verdict === 'known').length;
 
   // One allocation for all events: there may be thousands.
@@ -66,6 +70,9 @@ export function prepareCommit(input: CommitInput): Prepared {
   const events = kept.map((emit, index) =>
     eventRow(run, 'events', emit.name, eventSortKey({ ms: first!.ms, n: first!.n + index }), now, emit),
   );
+  const waiting = all
+    .filter(isDelayed)
+    .map((emit) => eventRow(run, '$in', emit.name, allocate('$in', 1), emit.delivery_ts!, emit));
   const records = [...outcome.logs];
   for (const verdict of verdicts) if (verdict === 'no-id') records.push(missingId(run, now));
   let triggerEvent: unknown;
@@ -79,7 +86,7 @@ export function prepareCommit(input: CommitInput): Prepared {
     failureBytes += payload.length;
     return eventRow(run, '$errors', '$errors', allocate('$errors', 1), now, { payload });
   });
-  const counts = { emitted: kept.length, deduped };
+  const counts = { emitted: all.length, deduped };
   records.push({
     ts: now,
     k: 'end',
@@ -102,9 +109,10 @@ export function prepareCommit(input: CommitInput): Prepared {
       last_ids: allocate.lastIds(),
       committed: withCommitted(state.committed, run.run_id, MAX_COMMITTED_RUNS, input.shard),
     },
-    events: [...events, ...failures],
+    events: [...events, ...waiting, ...failures],
     logs,
     emitted,
+    delayed: waiting.map(({ sort_key, indexed_at_ms }) => ({ sort_key, due_at: indexed_at_ms })),
     counts,
   };
 }

@@ -108,6 +108,10 @@ export function runsWorkers(
           pending.push(batch.record(message, deployed));
           continue;
         }
+        if (message.type === 'due') {
+          pending.push(batch.due(message, deployed, withEvents.has(message.run_id)));
+          continue;
+        }
         if (!deployed.source.active) {
           refuse([message]);
           continue;
@@ -179,8 +183,8 @@ export function runsWorkers(
 
 function decode(job: Job): RunsMessage {
   const message = JSON.parse(job.payload) as RunsMessage;
-  if (message.v !== 1 || (message.type !== 'run' && message.type !== 'record')) {
+  if (message.v !== 1 || !['run', 'record', 'due'].includes(message.type)) {
     throw new PoisonJob(job.id, `Unknown message type on the queue runs: ${String(message.type)}.`);
   }
-  return job.redelivered && message.type === 'run' ? { ...message, redelivered: true } : message;
+  return job.redelivered && message.type !== 'record' ? { ...message, redelivered: true } : message;
 }

@@ -4,7 +4,9 @@ import type { HttpReply } from '@wellspring/contract/messages';
 import { allowedHeaders } from '@wellspring/contract/response-headers';
 import type { Clock } from '@wellspring/core/clock';
 import type { Executor, Host, Result, Task } from '@wellspring/sandbox/port';
+import type { Store } from '@wellspring/store/port';
 import type { Outcome } from './commit.ts';
+import { limitDelayed } from './delayed.ts';
 import { type DbSet, type Live, setDb } from './live-state.ts';
 import type { Mask } from './mask-secrets.ts';
 import { droppedHeaders, type LogRecord, logRecord, type RunContext } from './records.ts';
@@ -31,7 +33,7 @@ export interface ExecuteOptions {
  * `$service.db`, which concurrent hooks and runs see at once.
  */
 export async function executeRun(
-  { executor, clock }: { executor: Executor; clock: Clock },
+  { executor, clock, store }: { executor: Executor; clock: Clock; store: Store },
   { task, live, run, mask, ownHost }: ExecuteOptions,
   respond: (reply: HttpReply) => void,
 ): Promise<Execution> {
@@ -72,8 +74,10 @@ export async function executeRun(
     throw error;
   });
   const result = given.ok ? given : { ...given, error: maskError(given.error, mask) };
+  const limited = await limitDelayed(store, run.source_id, emits, clock.now());
+  errors.push(...limited.errors);
   if (!result.ok) errors.push(result.error);
-  return { outcome: { emits, errors, logs }, result, sets };
+  return { outcome: { emits: limited.emits, errors, logs }, result, sets };
 }
 
 const maskError = ({ name, message, stack }: ThrownError, mask: Mask): ThrownError => ({

@@ -1,4 +1,4 @@
-import type { RunJob, RunsMessage } from '@wellspring/contract/messages';
+import type { DueJob, RunJob, RunsMessage } from '@wellspring/contract/messages';
 import { eventSortKey, parseEventId } from '@wellspring/core/event-id';
 import { type EventRow, events } from '@wellspring/store/collections/events';
 import type { Store } from '@wellspring/store/port';
@@ -16,7 +16,9 @@ export async function runsWithEvents(
   sourceId: string,
   messages: readonly RunsMessage[],
 ): Promise<Set<string>> {
-  const redelivered = messages.filter((one): one is RunJob => one.type === 'run' && one.redelivered === true);
+  const redelivered = messages.filter(
+    (one): one is RunJob | DueJob => one.type !== 'record' && one.redelivered === true,
+  );
   const found = new Set<string>();
   if (redelivered.length === 0) return found;
   const ids = new Set(redelivered.map(({ run_id }) => run_id));
@@ -39,7 +41,9 @@ export async function runsWithEvents(
 }
 
 /** Earliest possible start, epoch ms. `accepted_at` may be that of the redelivery. */
-function earliest({ trigger, accepted_at }: RunJob): number {
+function earliest(job: RunJob | DueJob): number {
+  if (job.type === 'due') return job.due_at;
+  const { trigger, accepted_at } = job;
   if (trigger.kind === 'event') return parseEventId(trigger.event_id)?.ms ?? 0;
   return trigger.kind === 'timer' ? trigger.due_at : accepted_at;
 }

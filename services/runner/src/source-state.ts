@@ -1,14 +1,13 @@
 import type { ThrownError } from '@wellspring/component/program/program-types';
 import type { HookName } from '@wellspring/contract/definition';
 import { ownHostOf } from '@wellspring/contract/endpoint-url';
-import type { HttpReply, RecordJob, RunJob } from '@wellspring/contract/messages';
+import type { DueJob, HttpReply, RecordJob, RunJob } from '@wellspring/contract/messages';
 import { newId } from '@wellspring/core/ids';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { Quotas } from '@wellspring/runtime/quotas';
 import type { Executor, Result, Task } from '@wellspring/sandbox/port';
 import type { Deployed } from './catalog.ts';
 import type { Outcome } from './commit.ts';
-import { prepareRecord } from './commit-record.ts';
 import { isCommitted } from './committed.ts';
 import { executeRun } from './execute-run.ts';
 import { isOvertaken, runTrigger } from './job-trigger.ts';
@@ -16,6 +15,7 @@ import { type DbSet, type Live, setDb } from './live-state.ts';
 import type { OutboxRelay } from './outbox-relay.ts';
 import type { OwnerCosts } from './owner-costs.ts';
 import type { OwnerNetworks } from './owner-networks.ts';
+import { createPlatformJobs } from './platform-jobs.ts';
 import { type RunContext, SOURCE_TYPES, type SourceType, skippedTick, triggerEvent } from './records.ts';
 import { type CommitOptions, createStateCommits, Fenced } from './state-commits.ts';
 import type { UsageMeter } from './usage.ts';
@@ -56,6 +56,8 @@ export interface Batch {
   /** `executed` resolves when the next run may start, `done` when this one is committed and published. */
   run(job: RunJob, deployed: Deployed, options: RunOptions): { executed: Promise<void>; done: Promise<void> };
   record(job: RecordJob, deployed: Deployed): Promise<void>;
+  /** @param hasEvents see RunOptions */
+  due(job: DueJob, deployed: Deployed, hasEvents: boolean): Promise<void>;
   /** @throws Fenced after an earlier failure: no further job may start */
   assertIntact(): void;
 }
@@ -137,6 +139,8 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
     const left = await relay.pending(runId);
     if (left) await relay.publishRedelivered(left);
   };
+
+  const jobs = createPlatformJobs({ ...deps, join, republish, contextOf });
 
   /** Why a tick is skipped: a sentence; undefined for runs that are executed. */
   async function skipReason(job: RunJob, deployed: Deployed, live: Live): Promise<string | undefined> {
@@ -221,6 +225,12 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
       const fail = () => {
         broken = true;
       };
+      const guarded = (work: () => Promise<void>) => {
+        const done = working(work);
+        // Keeps a failure from counting as unhandled before it is awaited.
+        done.catch(fail);
+        return done;
+      };
       /** By run id: a duplicate in the batch shares the result of the first. */
       const started = new Map<string, { executed: Promise<void>; done: Promise<void> }>();
       return {
@@ -232,26 +242,15 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
           if (same) return same;
           const execution = start(live, job, deployed, options, last);
           last = execution;
-          const done = working(async () => {
+          const done = guarded(async () => {
             await (await execution).committed;
           });
-          // Keeps a failure of `done` from counting as unhandled before it is awaited.
-          done.catch(fail);
           const one = { executed: execution.then(() => {}, fail), done };
           started.set(job.run_id, one);
           return one;
         },
-        record(job, deployed) {
-          const done = working(async () => {
-            if (isCommitted(live.row.committed, job.run_id)) return republish(job.run_id);
-            const now = clock.now();
-            const run = contextOf(job.run_id, deployed, 'EMIT', now);
-            const { state, part } = prepareRecord(live.row, run, job, now);
-            await join(live, deployed.source.owner_id, state, part).published;
-          });
-          done.catch(fail);
-          return done;
-        },
+        record: (job, deployed) => guarded(() => jobs.record(live, job, deployed)),
+        due: (job, deployed, hasEvents) => guarded(() => jobs.due(live, job, deployed, hasEvents)),
       };
     },
 

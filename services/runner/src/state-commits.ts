@@ -104,7 +104,7 @@ export function createStateCommits(
   ): CommitGroup | undefined {
     const { run_id } = run;
     if (isCommitted(live.row.committed, run_id, shard)) return undefined;
-    const { state, events, logs, emitted } = prepareCommit({
+    const { state, events, logs, emitted, delayed } = prepareCommit({
       state: live.row,
       run,
       outcome,
@@ -117,7 +117,7 @@ export function createStateCommits(
       durationMs,
       now: clock.now(),
     });
-    const part = { run_id, trace_id: traceId, hop, events, logs, emitted };
+    const part = { run_id, trace_id: traceId, hop, events, logs, emitted, delayed };
     return join(live, deployed.source.owner_id, { ...state, db: commitSets(live, sets) }, part);
   }
 

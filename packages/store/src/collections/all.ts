@@ -1,5 +1,6 @@
 import type { CollectionDefinition, Row } from '../collection-definition.ts';
 import { bundles, components, publishedKeys, registry } from './components.ts';
+import { delayed } from './delayed.ts';
 import { events, logs } from './events.ts';
 import { idempotencyKeys } from './idempotency.ts';
 import { outbox } from './outbox.ts';
@@ -34,6 +35,7 @@ export const collections = [
   events,
   logs,
   outbox,
+  delayed,
   deliveries,
   idempotencyKeys,
 ] as unknown as readonly CollectionDefinition<Row>[];

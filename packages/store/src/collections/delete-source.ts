@@ -1,4 +1,5 @@
 import type { Store } from '../port.ts';
+import { delayed } from './delayed.ts';
 import { events, logs } from './events.ts';
 import { outbox } from './outbox.ts';
 import { deployments, endpoints, sources, timers } from './sources.ts';
@@ -35,7 +36,7 @@ export async function deleteSourceRows(store: Store, sourceId: string): Promise<
   await rows.remove(sourceId);
 }
 
-/** Removes the events, logs and state of an emitter. */
+/** Removes the events, delayed ones too, logs and state of an emitter. */
 export async function removeEmitterRows(store: Store, emitterId: string): Promise<void> {
   for (const stream of ['events', '$errors', '$in', '$sse']) {
     while (
@@ -44,6 +45,7 @@ export async function removeEmitterRows(store: Store, emitterId: string): Promis
     );
   }
   while ((await store.collection(logs).removeWhere({ emitter_id: emitterId }, BATCH_SIZE)) === BATCH_SIZE);
+  while ((await store.collection(delayed).removeWhere({ emitter_id: emitterId }, BATCH_SIZE)) === BATCH_SIZE);
   await store.collection(outbox).removeWhere({ emitter_id: emitterId });
   await store.collection(states).remove(emitterId);
 }

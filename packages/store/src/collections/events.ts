@@ -18,6 +18,7 @@ export interface EventRow {
   /** See core/event-id `eventSortKey`. */
   sort_key: string;
   run_id: string;
+  /** Of a delayed event: when it is due. */
   indexed_at_ms: number;
   /** Name of the channel; '' is the default one. */
   name: string;

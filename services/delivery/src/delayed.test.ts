@@ -1,0 +1,71 @@
+import { expect, test } from '@jest/globals';
+import type { DelayedEvent, DueJob } from '@wellspring/contract/messages';
+import { eventSortKey } from '@wellspring/core/event-id';
+import { type DelayedRow, delayed } from '@wellspring/store/collections/delayed';
+import { OWNER } from '@wellspring/testing/rows';
+import { until, usePlatform } from './platform.fixture.ts';
+
+const t = usePlatform();
+
+/** An event emitted now. */
+const inMs = (ms: number, n = 0): DelayedEvent => ({
+  sort_key: eventSortKey({ ms: t.clock.now(), n }),
+  due_at: t.clock.now() + ms,
+  trace_id: 'trace',
+});
+const rows = () => t.store.collection(delayed).list({ order: 'asc' });
+const rowOf = (emitter_id: string, owner_id: string, n: number): DelayedRow => {
+  const { sort_key, due_at, trace_id } = inMs(-1_000, n);
+  const id = `${emitter_id}/$in/${sort_key}`;
+  return { id, emitter_id, owner_id, sort_key, due_at, delivery_ts: due_at, hop: 0, trace_id };
+};
+
+test('a delayed event goes to the runner when due, not before, however often its commit is published', async () => {
+  const emitter = await t.source();
+  t.start();
+  const [soon, late] = [inMs(10_000), inMs(20_000, 1)];
+  for (let n = 0; n < 2; n++) await t.emit(emitter, [], { delayed: [late, soon], hop: 3 });
+  await until(
+    () => t.queue.depth('emitted'),
+    (depth) => depth === 0,
+  );
+  expect(await rows()).toHaveLength(2);
+  t.clock.advance(9_000);
+  expect(await t.queue.depth('runs')).toBe(0);
+  t.clock.advance(1_500);
+  const [job] = (await t.runs(1)) as DueJob[];
+  expect(job).toMatchObject({ type: 'due', source_id: emitter, sort_key: soon.sort_key, hop: 3 });
+  await until(rows, (left) => left.length === 1);
+  t.clock.advance(10_000);
+  const [next] = (await t.runs(1)) as DueJob[];
+  // Longer than the minimum interval of timers: a schedule, not a loop.
+  expect(next).toMatchObject({ sort_key: late.sort_key, hop: 0 });
+  expect(next!.run_id).not.toBe(job!.run_id);
+  await until(rows, (left) => left.length === 0);
+});
+
+test('a crash after the publish repeats the job under the same id', async () => {
+  const row = rowOf(await t.source(), OWNER, 0);
+  const claimed = { ...row, due_at: t.clock.now() + 50_000, delivery_ts: t.clock.now() - 9_000 };
+  await t.store.collection(delayed).insert(claimed);
+  t.start();
+  t.clock.advance(45_000);
+  expect(await t.queue.depth('runs')).toBe(0);
+  t.clock.advance(6_000);
+  const [first] = (await t.runs(1)) as DueJob[];
+  await t.store.collection(delayed).insertMany([row]);
+  t.clock.advance(3_000);
+  const [second] = (await t.runs(1)) as DueJob[];
+  expect(first!.redelivered).toBe(true);
+  expect(second!.run_id).toBe(first!.run_id);
+});
+
+test('the many due events of one owner do not hold up those of another', async () => {
+  const many = Array.from({ length: 3_000 }, (_, n) => rowOf('dc_0000000001', OWNER, n));
+  const later = { ...rowOf('dc_0000000002', 'u_0000000002', 0), due_at: t.clock.now() - 1 };
+  await t.store.collection(delayed).insertMany([...many, later]);
+  t.start();
+  const jobs = (await t.runs(3_001)) as DueJob[];
+  expect(jobs.findIndex(({ source_id }) => source_id === 'dc_0000000002')).toBeLessThan(1_000);
+  expect(new Set(jobs.map(({ run_id }) => run_id)).size).toBe(3_001);
+});

@@ -1,0 +1,134 @@
+import { createHash } from 'node:crypto';
+import type { DueJob, EmittedMessage } from '@wellspring/contract/messages';
+import { eventIdOfSortKey, parseEventId } from '@wellspring/core/event-id';
+import type { Deps } from '@wellspring/runtime/deps';
+import type { BackgroundWorker } from '@wellspring/runtime/service';
+import { type DelayedRow, delayed } from '@wellspring/store/collections/delayed';
+import type { Where } from '@wellspring/store/port';
+import { LEASE_MS } from './lease.ts';
+
+/** Events claimed in one turn. */
+const BATCH_SIZE = 200;
+/** When more are due: owners that get a turn in between, and events of each. */
+const OWNERS_PER_TURN = 20;
+const OWNER_BATCH_SIZE = 20;
+/** Polls for events that another process stored. */
+const MAX_SLEEP_MS = 2_000;
+const RETRY_DELAY_MS = 1_000;
+/** A job this late may have been published before. */
+const REDELIVERED_AFTER_MS = 5_000;
+
+/** Delayed events: stored with their due time, and handed to the runner of their emitter when due. */
+export interface DelayedEvents {
+  /** Stores the due times of a commit. Idempotent. */
+  store(messages: readonly EmittedMessage[]): Promise<void>;
+  worker: BackgroundWorker;
+}
+
+/**
+ * A claim is a lease, and the job has an id derived from the event: a crash before the row is removed publishes the job
+ * again, which the runner recognizes.
+ */
+export function createDelayedEvents({
+  store,
+  queue,
+  clock,
+  log,
+  config,
+}: Pick<Deps, 'store' | 'queue' | 'clock' | 'log' | 'config'>): DelayedEvents {
+  const rows = store.collection(delayed);
+  let ownersAfter = '';
+  let wake = () => {};
+  let woken = false;
+
+  /** Publishes the jobs of due rows; returns their number. */
+  async function release(where: Where<DelayedRow>, limit: number): Promise<number> {
+    const now = clock.now();
+    const due = await rows.claim(
+      { where: { ...where, due_at: { lte: now } }, orderBy: 'due_at', order: 'asc', limit },
+      { due_at: now + LEASE_MS },
+    );
+    if (due.length === 0) return 0;
+    await queue.publishMany(
+      'runs',
+      due.map((row) => ({ key: row.emitter_id, payload: JSON.stringify(jobOf(row, now)) })),
+    );
+    await rows.removeWhere({ id: { in: due.map(({ id }) => id) } });
+    return due.length;
+  }
+
+  /** Gives a few owners a turn, so that the many events of one do not hold up theirs. */
+  async function serveOwners(): Promise<void> {
+    for (let n = 0; n < OWNERS_PER_TURN; n++) {
+      const [next] = await rows.list({
+        where: { owner_id: { gt: ownersAfter } },
+        orderBy: 'owner_id',
+        order: 'asc',
+        limit: 1,
+      });
+      ownersAfter = next?.owner_id ?? '';
+      if (!next) return;
+      await release({ owner_id: next.owner_id }, OWNER_BATCH_SIZE);
+    }
+  }
+
+  async function sleep(signal: AbortSignal): Promise<void> {
+    const [next] = await rows.list({ orderBy: 'due_at', order: 'asc', limit: 1 });
+    const ms = Math.min(MAX_SLEEP_MS, Math.max(1, (next?.due_at ?? Number.MAX_SAFE_INTEGER) - clock.now()));
+    if (woken) return;
+    const ended = new AbortController();
+    wake = () => ended.abort();
+    await clock.sleep(ms, AbortSignal.any([signal, ended.signal]));
+    wake = () => {};
+  }
+
+  return {
+    async store(messages) {
+      const found = messages.flatMap((message) =>
+        (message.delayed ?? []).map(({ sort_key, due_at, trace_id }): DelayedRow => {
+          const { emitter_id, owner_id } = message;
+          const delayMs = due_at - parseEventId(eventIdOfSortKey(sort_key))!.ms;
+          // A loop this slow is a schedule.
+          const hop = delayMs >= config.minIntervalSeconds * 1000 ? 0 : message.hop;
+          const id = `${emitter_id}/$in/${sort_key}`;
+          return { id, emitter_id, owner_id, sort_key, due_at, delivery_ts: due_at, hop, trace_id };
+        }),
+      );
+      if (found.length === 0) return;
+      await rows.insertMany(found);
+      woken = true;
+      wake();
+    },
+    worker: {
+      name: 'delayed-events',
+      async run(signal) {
+        while (!signal.aborted) {
+          try {
+            woken = false;
+            const count = await release({}, BATCH_SIZE);
+            if (count === BATCH_SIZE) await serveOwners();
+            if (count > 0) log.debug({ count }, 'delayed.released');
+            else await sleep(signal);
+          } catch (error) {
+            log.error({ error: String(error) }, 'delayed.release_failed');
+            await clock.sleep(RETRY_DELAY_MS, signal);
+          }
+        }
+      },
+    },
+  };
+}
+
+function jobOf({ id, emitter_id, sort_key, delivery_ts, hop, trace_id }: DelayedRow, now: number): DueJob {
+  return {
+    v: 1,
+    type: 'due',
+    run_id: `run_${createHash('sha256').update(id).digest('hex').slice(0, 32)}`,
+    source_id: emitter_id,
+    sort_key,
+    due_at: delivery_ts,
+    hop,
+    trace_id,
+    ...(now - delivery_ts > REDELIVERED_AFTER_MS && { redelivered: true }),
+  };
+}

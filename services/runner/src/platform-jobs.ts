@@ -1,0 +1,69 @@
+import type { DueJob, RecordJob } from '@wellspring/contract/messages';
+import type { Deps } from '@wellspring/runtime/deps';
+import { type EventRow, events } from '@wellspring/store/collections/events';
+import { type EmitterStateRow, MAX_COMMITTED_RUNS } from '@wellspring/store/collections/states';
+import type { Deployed } from './catalog.ts';
+import { eventRow } from './commit.ts';
+import type { CommitGroup, Part } from './commit-group.ts';
+import { prepareRecord } from './commit-record.ts';
+import { isCommitted, withCommitted } from './committed.ts';
+import type { Live } from './live-state.ts';
+import { nextSortKey } from './next-sort-key.ts';
+import type { RunContext, SourceType } from './records.ts';
+
+export interface PlatformJobsDeps extends Pick<Deps, 'store' | 'clock'> {
+  join(live: Live, ownerId: string, state: EmitterStateRow, part: Part): CommitGroup;
+  republish(runId: string): Promise<void>;
+  contextOf(runId: string, deployed: Deployed, type: SourceType, acceptedAt: number): RunContext;
+}
+
+/** Jobs that run no code: records of other services, and delayed events that are due. */
+export function createPlatformJobs({ store, clock, join, republish, contextOf }: PlatformJobsDeps) {
+  const rows = store.collection(events);
+  return {
+    async record(live: Live, job: RecordJob, deployed: Deployed): Promise<void> {
+      if (isCommitted(live.row.committed, job.run_id)) return republish(job.run_id);
+      const now = clock.now();
+      const run = contextOf(job.run_id, deployed, 'EMIT', now);
+      const { state, part } = prepareRecord(live.row, run, job, now);
+      await join(live, deployed.source.owner_id, state, part).published;
+    },
+
+    /** The delayed event is removed after the commit; a crash in between repeats only the removal. */
+    async due(live: Live, job: DueJob, deployed: Deployed, hasEvents: boolean): Promise<void> {
+      const waiting = await rows.get(`${job.source_id}/$in/${job.sort_key}`);
+      if (hasEvents || isCommitted(live.row.committed, job.run_id)) {
+        await republish(job.run_id);
+      } else if (waiting) {
+        const now = clock.now();
+        const run = contextOf(job.run_id, deployed, 'EMIT', now);
+        const { state, part } = prepareDue(live.row, run, job, waiting, now);
+        await join(live, deployed.source.owner_id, state, part).published;
+      }
+      if (waiting) await rows.remove(waiting.id);
+    },
+  };
+}
+
+/** The commit that makes a delayed event an ordinary one. */
+function prepareDue(
+  before: EmitterStateRow,
+  run: RunContext,
+  { run_id, hop, trace_id }: DueJob,
+  waiting: EventRow,
+  now: number,
+): { state: EmitterStateRow; part: Part } {
+  const { name, payload, emit_id, meta_id, summary, ts } = waiting;
+  const { sortKey, lastIds } = nextSortKey(before.last_ids, 'events', now);
+  const state = {
+    ...before,
+    last_ids: lastIds,
+    committed: withCommitted(before.committed, run_id, MAX_COMMITTED_RUNS),
+  };
+  const event = {
+    ...eventRow(run, 'events', name, sortKey.text, now, { payload, summary, ts, id: meta_id }),
+    emit_id,
+  };
+  const emitted = [{ event_id: sortKey.eventId, name, payload }];
+  return { state, part: { run_id, trace_id, hop, events: [event], logs: undefined, emitted } };
+}
