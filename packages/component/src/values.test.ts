@@ -66,7 +66,9 @@ describe('values are converted to the type of the prop', () => {
     ['$.interface.timer', 60],
     ['$.interface.timer', { intervalSeconds: 14 }],
     ['$.interface.timer', { cron: '* * * * * *' }],
-    ['app', { authProvisionId: 'apn_0000000000' }],
+    ['app', 'apn_0000000000'],
+    ['app', { authProvisionId: 7 }],
+    ['http_request', 'GET'],
   ])('%s: %p is a 400 that names the prop', (type, given) => {
     expect(refusal(prop(type), given)).toMatchObject({ status: 400, param: 'configured_props.p' });
   });
@@ -130,8 +132,48 @@ describe('absent values', () => {
     expect(validateValues(props, given, { minIntervalSeconds: 15 })).toEqual({});
   });
 
-  test('an app without account deploys', () => {
+  test('an app without account deploys; of an account, the id is kept', () => {
     expect(validate(prop('app', { app: 'rss' }), {})).toEqual({});
+    const value = { authProvisionId: 'apn_0000000000', other: 1 };
+    expect(validate(prop('app', { app: 'rss' }), { p: value })).toEqual({
+      p: { authProvisionId: 'apn_0000000000' },
+    });
+  });
+
+  test('values with labels are kept, one by one and in lists', () => {
+    const one = { __lv: { label: 'L', value: 'v' } };
+    for (const given of [one, [one], { __lv: [{ label: 'L', value: 'v' }] }])
+      expect(validate(prop('string[]', { withLabel: true }), { p: given })).toEqual({ p: given });
+  });
+});
+
+describe('a value that is missing', () => {
+  const missing = (type: string, more: object = {}) => refusal(prop(type, more), undefined);
+
+  test('is asked for by name; an unknown type is told', () => {
+    expect(missing('string[]').message).toBe('The parameter configured_props.p is required.');
+    expect(missing('$.discord.channel[]').message).toBe('The parameter configured_props.p is required.');
+    expect(missing('strng')).toMatchObject({
+      param: 'configured_props.p',
+      message: 'The parameter configured_props.p is required. Its type "strng" is unknown.',
+    });
+    expect(missing('$.interface.smoke').message).toContain('Its type "$.interface.smoke" is unknown.');
+  });
+
+  test('is not needed by props that are not shown, data stores and directories', () => {
+    for (const one of [
+      prop('string', { hidden: true }),
+      prop('string', { disabled: true }),
+      prop('data_store'),
+      prop('dir'),
+    ])
+      expect(validate(one, {})).toEqual({});
+  });
+
+  test('is not needed while the component is configured', () => {
+    const options = { minIntervalSeconds: 15, partial: true };
+    expect(validateValues([prop('string')], {}, options)).toEqual({});
+    expect(() => validateValues([prop('integer')], { p: 'x' }, options)).toThrow('must be an integer');
   });
 });
 

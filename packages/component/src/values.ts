@@ -11,10 +11,27 @@ const DEFAULT_TIMER = { intervalSeconds: 3600 };
 /** Interfaces and displays that take no value. */
 const VALUELESS = new Set(['$.interface.http', '$.interface.apphook', '$.service.db', 'alert']);
 
+/** Types that have something to work with when no value is given. */
+const NEEDS_NO_VALUE = new Set(['data_store', 'dir']);
+
+/** All types, without []; resources of an app, as in `$.discord.channel`, are known by their form. */
+const TYPES = new Set([
+  ...['string', 'integer', 'boolean', 'object', 'any', 'app', 'http_request', 'sql'],
+  ...['$.interface.timer', ...VALUELESS, ...NEEDS_NO_VALUE],
+]);
+const APP_RESOURCE = /^\$\.(?!interface\.|service\.)\w+\.\w+$/;
+
+const isKnown = (type: string) => {
+  const one = type.endsWith('[]') ? type.slice(0, -2) : type;
+  return TYPES.has(one) || APP_RESOURCE.test(one);
+};
+
 export interface ValidateOptions {
   /** Values before an update, with secrets in clear; the given values are merged into them by name. */
   previous?: Record<string, unknown>;
   minIntervalSeconds: number;
+  /** Required values may be missing: the component is being configured. */
+  partial?: boolean;
 }
 
 type Values = Record<string, unknown>;
@@ -52,24 +69,35 @@ function chosen(prop: PropDescriptor, given: Values, previous: Values | undefine
 function validateValue(
   prop: PropDescriptor,
   chosenValue: unknown,
-  { minIntervalSeconds }: ValidateOptions,
+  { minIntervalSeconds, partial }: ValidateOptions,
 ): unknown {
   const param = `configured_props.${prop.name}`;
   const value = chosenValue ?? prop.static ?? prop.default ?? undefined;
   if (prop.type === '$.interface.timer') return timer(value ?? DEFAULT_TIMER, param, minIntervalSeconds);
-  if (prop.type === 'app') {
-    if (value === undefined) return undefined;
-    throw invalidParameter(param, `${param} names an account that does not exist.`);
-  }
   if (value === undefined) {
-    if (prop.optional) return undefined;
-    throw missingParameter(param);
+    // Nobody is asked for a value that the form does not show.
+    const isRequired = !(prop.optional || prop.hidden || prop.disabled || partial);
+    if (prop.type === 'app' || NEEDS_NO_VALUE.has(prop.type) || !isRequired) return undefined;
+    if (isKnown(prop.type)) throw missingParameter(param);
+    throw missingParameter(
+      param,
+      `The parameter ${param} is required. Its type ${JSON.stringify(prop.type.slice(0, 100))} is unknown.`,
+    );
   }
+  if (prop.type === 'app') return account(value, param);
   const size = Buffer.byteLength(typeof value === 'string' ? value : JSON.stringify(value));
   if (size > LIMITS.propValue)
     throw invalidParameter(param, `${param} has more than ${LIMITS.propValue / 1024} KB.`);
   if (prop.withLabel && isLabelled(value)) return value;
   return prop.type.endsWith('[]') ? list(prop, value, param) : scalar(prop, prop.type, value, param);
+}
+
+/** The value of an app prop; whether the account exists is checked elsewhere. */
+function account(value: unknown, param: string): unknown {
+  const { authProvisionId } = (value ?? {}) as { authProvisionId?: unknown };
+  if (typeof authProvisionId !== 'string' || authProvisionId.length > 64)
+    throw invalidParameter(param, `${param} must be an account: {"authProvisionId": "apn_…"}.`);
+  return { authProvisionId };
 }
 
 function timer(value: unknown, param: string, minSeconds: number): unknown {
@@ -78,9 +106,11 @@ function timer(value: unknown, param: string, minSeconds: number): unknown {
   return { cron: schedule.cron, timezone: schedule.timezone };
 }
 
+/** A value with its label, or a list of such values. */
 const isLabelled = (value: unknown): boolean => {
+  if (Array.isArray(value)) return value.length > 0 && value.every(isLabelled);
   const { __lv } = (value ?? {}) as { __lv?: unknown };
-  return typeof __lv === 'object' && __lv !== null && 'value' in __lv;
+  return typeof __lv === 'object' && __lv !== null && (Array.isArray(__lv) || 'value' in __lv);
 };
 
 function list(prop: PropDescriptor, value: unknown, param: string): unknown[] {
@@ -118,6 +148,7 @@ function scalar(prop: PropDescriptor, type: string, value: unknown, param: strin
       if (value === true || value === 'true') return true;
       if (value === false || value === 'false') return false;
       throw refuse('true or false');
+    case 'http_request':
     case 'object': {
       const object = fromJson(value);
       if (typeof object !== 'object' || object === null || Array.isArray(object)) throw refuse('an object');

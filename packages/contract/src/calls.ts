@@ -1,4 +1,12 @@
-import type { Bundle, ComponentCode, Definition, HookName } from './definition.ts';
+import type {
+  Bundle,
+  ComponentCode,
+  Definition,
+  HookName,
+  OptionsAnswer,
+  OptionsRequest,
+  PropDescriptor,
+} from './definition.ts';
 
 /** Requests between services over the port `call`: message and answer of each address. */
 
@@ -26,6 +34,29 @@ export interface ForgetCall {
   answer: { ok: true };
 }
 
+/** A component with values of its props, not deployed. */
+interface Configured {
+  owner_id: string;
+  bundle_id: string;
+  /** Absent: the bundle is in the store. */
+  bundle?: Bundle;
+  props: PropDescriptor[];
+  /** JSON text of the values, sealed for `configuredFor(owner_id)` since it contains secrets. */
+  values: string;
+}
+
+/** Context of sealed values; see core/seal. */
+export const configuredFor = (ownerId: string): string => `configured/${ownerId}`;
+
+/**
+ * `runner.configure`: runs an options or additionalProps method in a process of its own. Nothing is stored.
+ * Problem 400 `configuration_failed` with the message of the component.
+ */
+export interface ConfigureCall {
+  message: Configured & { call: ({ kind: 'options'; prop: string } & OptionsRequest) | { kind: 'props' } };
+  answer: { options?: OptionsAnswer; props?: PropDescriptor[] };
+}
+
 /**
  * `components.resolve`: finds a component; saves one that is given as code or URL, without publishing it under its key.
  * Precedence: component_id, component_code, key, component_url. Problems: 400, 404.
@@ -48,6 +79,7 @@ export const CALLS = {
   prepare: 'runner.prepare',
   hook: 'runner.hook',
   forget: 'runner.forget',
+  configure: 'runner.configure',
   resolve: 'components.resolve',
 } as const;
 
@@ -56,5 +88,7 @@ export const KEYED_CALLS: ReadonlySet<string> = new Set([CALLS.hook, CALLS.forge
 
 /** A hook may take 300 s; the caller waits slightly longer. */
 export const HOOK_DEADLINE_MS = 310_000;
+/** An options or additionalProps method, and waiting for its turn. */
+export const CONFIGURE_DEADLINE_MS = 60_000;
 /** Compiling and installing packages. */
 export const PREPARE_DEADLINE_MS = 300_000;

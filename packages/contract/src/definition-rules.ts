@@ -17,7 +17,7 @@ export const isKey = (value: unknown): value is string =>
 
 /** Fields of props of all types, by the type of their value. */
 export const PROP_FIELDS = {
-  texts: ['label', 'description', 'alertType', 'content'],
+  texts: ['label', 'description', 'alertType', 'content', 'appProp', 'accessMode'],
   flags: [
     'optional',
     'secret',
@@ -27,9 +27,10 @@ export const PROP_FIELDS = {
     'withLabel',
     'hidden',
     'disabled',
+    'sync',
   ],
   numbers: ['min', 'max'],
-  values: ['default', 'static'],
+  values: ['default', 'static', 'eventNames', 'customFields'],
 } as const satisfies Record<string, readonly (keyof PropDescriptor)[]>;
 
 /** Each is an endpoint or a running timer. */

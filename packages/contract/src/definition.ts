@@ -42,6 +42,8 @@ export interface PropDescriptor {
   /** Array of strings or {label, value}; `true` when a function gives them. */
   options?: unknown;
   app?: string;
+  /** Of an app: the fields that the credentials of an account must have; names, or objects with `name` and `optional`. */
+  customFields?: unknown;
   customResponse?: boolean;
   reloadProps?: boolean;
   useQuery?: boolean;
@@ -50,6 +52,34 @@ export interface PropDescriptor {
   disabled?: boolean;
   alertType?: string;
   content?: string;
+  /** Of resources of an app and app hooks: the app prop, and the names of events. */
+  appProp?: string;
+  eventNames?: unknown;
+  /** Of `dir`. */
+  accessMode?: string;
+  sync?: boolean;
+}
+
+/** The argument of an options method, besides the inputs of its propDefinition. */
+export interface OptionsRequest {
+  /** From 0. */
+  page: number;
+  /** The context of the page before; {} for the first page. */
+  prevContext: unknown;
+  /** Text that the user searches for. */
+  query?: string;
+}
+
+export interface PropOption {
+  label: string;
+  value: unknown;
+}
+
+/** A page of options. */
+export interface OptionsAnswer {
+  options: PropOption[];
+  /** For the next page; null: none. */
+  context: unknown;
 }
 
 export type HookName = 'deploy' | 'activate' | 'deactivate';

@@ -6,12 +6,20 @@ export const LIMITS = {
   /** Of a component; and of those, timers and HTTP interfaces, which cost resources. */
   props: 500,
   interfaces: 20,
+  /** Options of a prop, per page, and their JSON text with the context. */
+  options: 10_000,
+  optionsBytes: 1024 * 1024,
+  /** Of an account: fields, and their JSON text. */
+  credentials: 100,
+  credentialsBytes: 64 * 1024,
   db: 64 * 1024,
   emit: 6 * 1024 * 1024,
   eventName: 256,
   emitId: 1024,
   logLine: 16 * 1024,
   runMs: 300_000,
+  /** Of an options or additionalProps method. */
+  configureMs: 30_000,
   memoryMb: 256,
   summaryBytes: 1024,
   retrievable: 100,

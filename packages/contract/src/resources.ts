@@ -36,6 +36,25 @@ export const Component = Type.Object({
   ...dates,
 });
 
+export const ConfigurableProps = Type.Object({ configurable_props: Type.Array(PropDescriptor) });
+
+export const PropOptions = Type.Object({
+  options: Type.Array(Type.Object({ label: Type.String(), value: Type.Unknown() })),
+  context: Type.Unknown({ description: 'prev_context of the next page; null: none' }),
+});
+
+export const Account = Type.Object({
+  id: Type.String({ description: 'apn_…: a value of an app prop is {"authProvisionId": "apn_…"}' }),
+  owner_id: Type.String({ description: 'The user or organization it belongs to' }),
+  user_id: Type.String({ description: 'Who created it' }),
+  app: Type.String({ description: 'Slug of the app' }),
+  name: Type.String(),
+  ...dates,
+  credentials: Type.Optional(
+    Type.Record(Type.String(), Type.String(), { description: 'Only with include_credentials=1' }),
+  ),
+});
+
 export const Source = Type.Object({
   id: Type.String({ description: 'dc_…' }),
   user_id: Type.String({ description: 'Who created it' }),

@@ -15,6 +15,7 @@ export type IdPrefix =
   | 'u' // user
   | 'o' // organization
   | 'key' // API key
+  | 'apn' // account
   | 'req'; // request
 
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';

@@ -6,6 +6,7 @@ export const PROBLEM_CODES = {
   invalid_component:
     'The code does not parse, does not define a component, or its packages cannot be installed.',
   hook_failed: 'A deploy, activate or deactivate hook threw; nothing was changed.',
+  configuration_failed: 'An options or additionalProps method of the component threw, or took too long.',
   unauthorized: 'The API key is missing, malformed, unknown or revoked.',
   forbidden: 'The caller is not a member of the organization, or is not a user.',
   not_found: 'It does not exist, or belongs to another owner.',

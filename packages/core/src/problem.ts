@@ -47,6 +47,7 @@ export const malformedBody = (message: string) => problem(400, 'malformed_body',
 export const invalidComponent = (message: string, param?: string) =>
   problem(400, 'invalid_component', message, param);
 export const hookFailed = (message: string) => problem(400, 'hook_failed', message);
+export const configurationFailed = (message: string) => problem(400, 'configuration_failed', message);
 export const unauthorized = (message = 'A valid API key is required: Authorization: Bearer <key>.') =>
   problem(401, 'unauthorized', message, undefined, { 'www-authenticate': 'Bearer realm="wellspring"' });
 export const forbidden = (message: string, param?: string) => problem(403, 'forbidden', message, param);

@@ -7,7 +7,7 @@ import { createDeadline } from './deadline.ts';
 import { createFrameChannel } from './frame-channel.ts';
 import { type ChildMessage, maxFrameBytes } from './frame-schema.ts';
 import type { Host, Result } from './port.ts';
-import { type EndFrame, encodeFrame, FRAME } from './protocol.ts';
+import { type CallFrame, type EndFrame, encodeFrame, FRAME } from './protocol.ts';
 import { captureStreams } from './standard-streams.ts';
 
 /** Bytes that a process may send between calls; they are dropped. */
@@ -28,7 +28,7 @@ const NAMES: Record<string, string> = {
 interface Call {
   host: Host;
   timeoutMs: number;
-  isDefine: boolean;
+  kind: CallFrame['call']['kind'];
   /** `performance.now()` at which it began; 0: it waits. */
   began: number;
   budget: Budget;
@@ -167,11 +167,11 @@ export function createChild({ started, tier, slot, clock, turns, parser }: Child
     }
   }
 
-  function end({ ok, error, reason, definition }: EndFrame): void {
+  function end({ ok, error, reason, ...answer }: EndFrame): void {
     const times = measure();
     // The next call may have begun in the process, but nothing of its output was accepted.
     if (spoiled) usable = false;
-    if (ok) finish({ ok: true, ...times, ...(definition ? { definition } : {}) });
+    if (ok) finish({ ok: true, ...times, ...answer });
     else finish({ ok: false, ...times, error: error!, reason: reason ?? 'thrown' });
     if (spoiled) kill('aborted', 'An error escaped from the code.');
   }
@@ -181,7 +181,7 @@ export function createChild({ started, tier, slot, clock, turns, parser }: Child
     turns,
     parser,
     owner: () => child.owner,
-    maxBytes: (type) => maxFrameBytes(type, call?.isDefine === true),
+    maxBytes: (type) => maxFrameBytes(type, call?.kind),
     onBytes: charge,
     onMessage: receive,
     onViolation: (what) => kill('protocol', `The process of the code sent ${what}.`),
@@ -258,7 +258,7 @@ export function createChild({ started, tier, slot, clock, turns, parser }: Child
       const queued: Call = {
         host,
         timeoutMs,
-        isDefine: frame.call.kind === 'define',
+        kind: frame.call.kind,
         began: 0,
         budget: createBudget(),
         aborted: signal?.aborted === true,

@@ -41,7 +41,7 @@ async function connect(options: Partial<FrameChannelOptions> = {}): Promise<Wire
     turns: createTurns(),
     parser: options.parser ?? openParser(),
     owner: () => 'u_1',
-    maxBytes: (type) => maxFrameBytes(type, false),
+    maxBytes: (type) => maxFrameBytes(type, undefined),
     onBytes(count) {
       wire.bytes += count;
     },

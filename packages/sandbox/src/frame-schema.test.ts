@@ -30,8 +30,8 @@ const DEFINITION = {
 };
 
 /** Checks the size before reading the content, as the channel does. */
-function read(type: number, content: Buffer, isDefine = true): ChildMessage {
-  const max = maxFrameBytes(type, isDefine);
+function read(type: number, content: Buffer, call: 'define' | 'run' = 'define'): ChildMessage {
+  const max = maxFrameBytes(type, call);
   if (max === undefined || content.length > max) throw new ProtocolError('too large');
   return readFrame(type, content);
 }
@@ -133,8 +133,8 @@ describe('a frame of a child', () => {
 
   test('that ends a run cannot contain a list of a million elements', () => {
     const list = bytes({ ok: true, definition: { a: Array(1_000_000).fill(1) } });
-    expect(() => read(FRAME.end, list, false)).toThrow(ProtocolError);
-    expect(read(FRAME.end, bytes({ ok: true }), false)).toEqual({ type: 'end', end: { ok: true } });
+    expect(() => read(FRAME.end, list, 'run')).toThrow(ProtocolError);
+    expect(read(FRAME.end, bytes({ ok: true }), 'run')).toEqual({ type: 'end', end: { ok: true } });
   });
 
   test('contains no __proto__ in any notation, and only fields of the schema', () => {

@@ -1,19 +1,10 @@
 import type { Emit, LogLine, Respond, ThrownError } from '@wellspring/component/program/program-types';
-import type { Definition, PropDescriptor } from '@wellspring/contract/definition';
-import {
-  COMPONENT_TYPES,
-  DEDUPE_STRATEGIES,
-  HOOKS,
-  hasTooManyInterfaces,
-  isKey,
-  MAX_NAME_CHARS,
-  MAX_VERSION_CHARS,
-  PROP_FIELDS,
-} from '@wellspring/contract/definition-rules';
 import { LIMITS } from '@wellspring/contract/limits';
 import { isTooDeep } from '@wellspring/core/json-depth';
 import { truncateUtf8 } from '@wellspring/core/truncate';
-import { type DbSetFrame, type EndFrame, FRAME, ProtocolError } from './protocol.ts';
+import { readDefinition, readOptions, readProps } from './definition-schema.ts';
+import { expect, type Fields, isNumber, isText, nullable } from './frame-fields.ts';
+import { type CallFrame, type DbSetFrame, type EndFrame, FRAME, ProtocolError } from './protocol.ts';
 
 /**
  * Reads frames of a child, which are hostile input: each frame type has a schema, and only the fields of the schema are
@@ -37,8 +28,6 @@ const MAX_EMIT_HEAD_BYTES = 32 * KB;
 const MAX_CLASS_NAME_CHARS = 256;
 const MAX_HEADERS = 256;
 const MAX_HEADER_BYTES = 64 * KB;
-/** Objects, arrays, strings and numbers within a definition: each costs the main thread time. */
-const MAX_DEFINITION_VALUES = 20_000;
 
 /** Maximum content bytes by type. JSON needs up to six bytes per character, and escapes nested quotes twice. */
 const MAX_BYTES: Record<number, number> = {
@@ -54,11 +43,18 @@ const MAX_BYTES: Record<number, number> = {
 };
 const MAX_DEFINITION_BYTES = 2048 * KB;
 
-/** Maximum content bytes of a frame; undefined: a child does not send this type. */
-export const maxFrameBytes = (type: number, isDefine: boolean): number | undefined =>
-  type === FRAME.end && isDefine ? MAX_DEFINITION_BYTES : MAX_BYTES[type];
+/** Calls whose answer is data of the component. */
+const LARGE_CALLS: ReadonlySet<CallFrame['call']['kind']> = new Set(['define', 'options', 'props']);
 
-type Fields = Record<string, unknown>;
+/**
+ * Maximum content bytes of a frame; undefined: a child does not send this type.
+ * @param call in progress, if any
+ */
+export const maxFrameBytes = (
+  type: number,
+  call: CallFrame['call']['kind'] | undefined,
+): number | undefined =>
+  type === FRAME.end && call !== undefined && LARGE_CALLS.has(call) ? MAX_DEFINITION_BYTES : MAX_BYTES[type];
 
 function parse(text: string): unknown {
   try {
@@ -75,17 +71,6 @@ function object(bytes: Buffer): Fields {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw new ProtocolError('a frame without fields');
   return value as Fields;
-}
-
-const isText = (value: unknown): value is string => typeof value === 'string';
-const nullable = (check: (value: unknown) => boolean) => (value: unknown) => value === null || check(value);
-const isNumber = (value: unknown): value is number => typeof value === 'number' && Number.isFinite(value);
-const isBoolean = (value: unknown): value is boolean => typeof value === 'boolean';
-
-function expect(fields: Fields, checks: Record<string, (value: unknown) => boolean>): void {
-  for (const name in checks) {
-    if (!checks[name]!(fields[name])) throw new ProtocolError(`a frame with a bad ${name}`);
-  }
 }
 
 /** The end of most runs. */
@@ -209,68 +194,12 @@ function readDbSet({ key, json }: Fields): DbSetFrame {
   return { key, json };
 }
 
-function readEnd({ ok, error, reason, definition }: Fields): EndFrame {
+function readEnd({ ok, error, reason, definition, options, props }: Fields): EndFrame {
   if (ok !== true)
     return { ok: false, error: readError(error), reason: reason === 'load' ? 'load' : 'thrown' };
-  return definition === undefined ? { ok: true } : { ok: true, definition: readDefinition(definition) };
-}
-
-const isOneOf = (values: readonly unknown[]) => (value: unknown) => values.includes(value);
-const DEFINITION = {
-  name: (name: unknown) => isText(name) && name !== '' && name.length <= MAX_NAME_CHARS,
-  key: nullable(isKey),
-  version: (version: unknown) => isText(version) && version.length <= MAX_VERSION_CHARS,
-  type: isOneOf(COMPONENT_TYPES),
-  description: nullable(isText),
-  props: (props: unknown) => Array.isArray(props) && props.length <= LIMITS.props,
-  hooks: (hooks: unknown) =>
-    Array.isArray(hooks) && hooks.length <= HOOKS.length && hooks.every(isOneOf(HOOKS)),
-  dedupe: nullable(isOneOf(DEDUPE_STRATEGIES)),
-  has_run: isBoolean,
-  additional_props: isBoolean,
-};
-
-/** Checks types, not the content of texts. */
-function readDefinition(value: unknown): Definition {
-  const fields = (typeof value === 'object' && value !== null ? value : {}) as Fields;
-  expect(fields, DEFINITION);
-  const { name, key, version, type, description, hooks, dedupe, has_run, additional_props } =
-    fields as unknown as Definition;
-  const copy = createPlainCopy(MAX_DEFINITION_VALUES);
-  const props = (fields.props as unknown[]).map((prop) => readDescriptor(prop, copy));
-  if (hasTooManyInterfaces(props)) throw new ProtocolError('a frame with a bad props');
-  return { name, key, version, type, description, props, hooks, dedupe, has_run, additional_props };
-}
-
-function readDescriptor(value: unknown, copy: (value: unknown) => unknown): PropDescriptor {
-  const fields = (typeof value === 'object' && value !== null ? value : {}) as Fields;
-  const { name, type } = fields;
-  if (!isText(name) || !isText(type)) throw new ProtocolError('a frame with a bad props');
-  const descriptor: Fields = { name, type };
-  const take = (names: readonly string[], check: (field: unknown) => boolean) => {
-    for (const field of names) {
-      if (!Object.hasOwn(fields, field)) continue;
-      if (!check(fields[field])) throw new ProtocolError('a frame with a bad props');
-      descriptor[field] = copy(fields[field]);
-    }
-  };
-  take([...PROP_FIELDS.texts, 'app'], isText);
-  take(PROP_FIELDS.flags, isBoolean);
-  take(PROP_FIELDS.numbers, isNumber);
-  take([...PROP_FIELDS.values, 'options'], () => true);
-  return descriptor as unknown as PropDescriptor;
-}
-
-/** Copies JSON values without keys named `__proto__`. @throws ProtocolError beyond `maxValues` in total */
-function createPlainCopy(maxValues: number): (value: unknown) => unknown {
-  let count = 0;
-  return function copy(value: unknown): unknown {
-    count += 1;
-    if (count > maxValues) throw new ProtocolError('a definition with too many values');
-    if (Array.isArray(value)) return value.map(copy);
-    if (typeof value !== 'object' || value === null) return value;
-    const plain: Fields = {};
-    for (const [key, field] of Object.entries(value)) if (key !== '__proto__') plain[key] = copy(field);
-    return plain;
-  };
+  const end: EndFrame = { ok: true };
+  if (definition !== undefined) end.definition = readDefinition(definition);
+  if (options !== undefined) end.options = readOptions(options);
+  if (props !== undefined) end.props = readProps(props);
+  return end;
 }

@@ -6,7 +6,15 @@ import type {
   RunTrigger,
   ThrownError,
 } from '@wellspring/component/program/program-types';
-import type { Bundle, ComponentCode, Definition, HookName } from '@wellspring/contract/definition';
+import type {
+  Bundle,
+  ComponentCode,
+  Definition,
+  HookName,
+  OptionsAnswer,
+  OptionsRequest,
+  PropDescriptor,
+} from '@wellspring/contract/definition';
 
 /**
  * Port `executor`: runs user code in isolated processes. A crash, a thrown error and an exceeded limit are results, not
@@ -46,7 +54,10 @@ export interface Task {
   call:
     | { kind: 'define' }
     | { kind: 'run'; trigger: RunTrigger; emitTrigger: boolean }
-    | { kind: 'hook'; hook: HookName };
+    | { kind: 'hook'; hook: HookName }
+    /** Its effects besides the answer are lost. */
+    | ({ kind: 'options'; prop: string } & OptionsRequest)
+    | { kind: 'props' };
 }
 
 export interface Host {
@@ -65,7 +76,15 @@ export interface Host {
 
 /** `cpuMs` is counted by the kernel and includes processor time since the previous call. */
 export type Result = { durationMs: number; cpuMs: number } & (
-  | { ok: true /** Of `define`. */; definition?: Definition }
+  | {
+      ok: true;
+      /** Of `define`. */
+      definition?: Definition;
+      /** Of `options`. */
+      options?: OptionsAnswer;
+      /** Of `props`. */
+      props?: PropDescriptor[];
+    }
   | {
       ok: false;
       error: ThrownError;

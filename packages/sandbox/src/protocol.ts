@@ -1,5 +1,11 @@
 import type { Instance, RunTrigger, ThrownError } from '@wellspring/component/program/program-types';
-import type { Definition, HookName } from '@wellspring/contract/definition';
+import type {
+  Definition,
+  HookName,
+  OptionsAnswer,
+  OptionsRequest,
+  PropDescriptor,
+} from '@wellspring/contract/definition';
 
 /**
  * Frames between the supervisor and a child, over a separate descriptor: length of type and content (u32 LE), type
@@ -37,13 +43,17 @@ export interface CallFrame {
   call:
     | { kind: 'define' }
     | { kind: 'run'; trigger: RunTrigger; emitTrigger: boolean }
-    | { kind: 'hook'; hook: HookName };
+    | { kind: 'hook'; hook: HookName }
+    | ({ kind: 'options'; prop: string } & OptionsRequest)
+    | { kind: 'props' };
 }
 
 /** From the child: the end of a call. */
 export interface EndFrame {
   ok: boolean;
   definition?: Definition;
+  options?: OptionsAnswer;
+  props?: PropDescriptor[];
   error?: ThrownError;
   reason?: 'thrown' | 'load';
 }

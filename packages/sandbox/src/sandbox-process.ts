@@ -21,6 +21,8 @@ export interface SandboxProcess {
   load: CallFrame['load'] | undefined;
   started: boolean;
   dbRevision: number;
+  /** Accounts that its code knows; see Instance. */
+  accountsRevision: string;
   /** Unshared memory when it was frozen last; an estimate before. */
   bytes: number;
 }
@@ -29,8 +31,14 @@ export interface SandboxProcess {
 const MAX_CALLS = 100_000;
 
 /** Whether the process can execute the task. */
-export const canExecute = (proc: SandboxProcess, { bundleId }: Task): boolean =>
-  proc.child.usable && !proc.retired && proc.bundleId === bundleId && proc.calls < MAX_CALLS;
+export const canExecute = (proc: SandboxProcess, { bundleId, instance }: Task): boolean =>
+  proc.child.usable &&
+  !proc.retired &&
+  proc.bundleId === bundleId &&
+  proc.calls < MAX_CALLS &&
+  (!proc.started || proc.accountsRevision === accountsOf(instance));
+
+const accountsOf = (instance: Task['instance']) => instance?.accountsRevision ?? '';
 
 /** Whether `$service.db` was changed by another process. */
 export const isOutdated = (proc: SandboxProcess, { instance }: Task): boolean =>
@@ -44,6 +52,7 @@ export function createFrame(proc: SandboxProcess, task: Task): CallFrame {
   if (instance && !proc.started) frame.instance = instance;
   else if (instance && isOutdated(proc, task)) frame.db = instance.db;
   proc.load = undefined;
+  if (!proc.started) proc.accountsRevision = accountsOf(instance);
   proc.started ||= instance !== undefined;
   proc.dbRevision = instance?.dbRevision ?? -1;
   return frame;

@@ -194,6 +194,7 @@ export function createSandboxProcesses({
         load: { path: `${tier.visible(slot).app}/${files.name}`, format: bundle.format },
         started: false,
         dbRevision: -1,
+        accountsRevision: '',
         bytes: ESTIMATED_BYTES,
       };
       byChild.set(child, proc);

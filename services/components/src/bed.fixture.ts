@@ -24,9 +24,9 @@ export const keyed = (key: string | null, version = '', name = 'Keyed') =>
 /** The service on real adapters. What the runner compiles is the JSON text of a definition. */
 export function createBed() {
   const ports = openPorts();
-  const { store, call } = ports;
+  const { store, call, seal } = ports;
   const config = { allowNetworks: ['127.0.0.0/8'] } as unknown as Config;
-  const service = createComponentsService({ store, call, clock: systemClock, config });
+  const service = createComponentsService({ store, call, seal, clock: systemClock, config });
   const stop = new AbortController();
   const evaluated: string[] = [];
   const prepared: PrepareCall['message'][] = [];

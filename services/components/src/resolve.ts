@@ -1,10 +1,12 @@
 import { CALLS, type ResolveCall } from '@wellspring/contract/calls';
+import type { ComponentCode } from '@wellspring/contract/definition';
 import { invalidParameter, missingParameter, notFound } from '@wellspring/core/problem';
 import { untilAborted } from '@wellspring/core/until-aborted';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
 import type { ComponentRow } from '@wellspring/store/collections/components';
 import type { ComponentsContext } from './context.ts';
 import { findById, findByKey } from './find-component.ts';
+import type { Compiled } from './save.ts';
 
 const MAX_URL_CHARS = 4096;
 
@@ -19,44 +21,70 @@ export function nonEmpty(value: unknown, param: string): string {
 export const originOf = (value: unknown): string | null =>
   typeof value === 'string' && value !== '' && value.length <= MAX_URL_CHARS ? value : null;
 
-/** Saves code, given or fetched from a URL, as a component of the owner, without publishing it. */
-export async function saveUnpublished(
-  { library, fetchCode }: Pick<ComponentsContext, 'library' | 'fetchCode'>,
-  ownerId: string,
+/** Code, given or fetched from a URL, and where it came from. */
+async function readCode(
+  { fetchCode }: Pick<ComponentsContext, 'fetchCode'>,
   { component_code, component_url }: { component_code?: unknown; component_url?: unknown },
-): Promise<ComponentRow> {
+): Promise<{ source: ComponentCode; origin: string | null }> {
   if (component_code != null) {
     const code = nonEmpty(component_code, 'component_code');
-    return library.save(ownerId, await library.prepare({ code }, ownerId), originOf(component_url));
+    return { source: { code }, origin: originOf(component_url) };
   }
   const url = nonEmpty(component_url, 'component_url');
   if (url.length > MAX_URL_CHARS)
     throw invalidParameter('component_url', `component_url has more than ${MAX_URL_CHARS} characters.`);
-  return library.save(ownerId, await library.prepare(await fetchCode(url), ownerId), url);
+  return { source: await fetchCode(url), origin: url };
+}
+
+/** Saves code, given or fetched from a URL, as a component of the owner, without publishing it. */
+export async function saveUnpublished(
+  context: Pick<ComponentsContext, 'library' | 'fetchCode'>,
+  ownerId: string,
+  given: { component_code?: unknown; component_url?: unknown },
+): Promise<ComponentRow> {
+  const { source, origin } = await readCode(context, given);
+  return context.library.save(ownerId, await context.library.prepare(source, ownerId), origin);
+}
+
+/** The saved component that is named; undefined if code is given. @throws Problem 400, 404 */
+async function findSaved(
+  { deps }: Pick<ComponentsContext, 'deps'>,
+  { owner_id, reader_ids, component_id, component_code, key, component_url }: ResolveCall['message'],
+): Promise<ComponentRow | undefined> {
+  if (component_id != null) {
+    const id = nonEmpty(component_id, 'component_id');
+    const component = await findById(deps, id, reader_ids);
+    if (!component) throw notFound('component', id);
+    return component;
+  }
+  if (component_code != null) return undefined;
+  if (key != null) {
+    const wanted = nonEmpty(key, 'key');
+    const component = await findByKey(deps, wanted, owner_id);
+    if (!component) throw notFound('component', wanted);
+    return component;
+  }
+  if (component_url == null) throw missingParameter('component_id');
+  return undefined;
+}
+
+/** The component of a request; code is compiled, but not saved. @throws Problem 400, 404 */
+export async function resolveUnsaved(
+  context: ComponentsContext,
+  message: ResolveCall['message'],
+): Promise<Pick<Compiled, 'bundle_id' | 'bundle' | 'definition'>> {
+  const saved = await findSaved(context, message);
+  if (saved) return { bundle_id: saved.bundle_id, definition: saved.definition };
+  return context.library.compile((await readCode(context, message)).source, message.owner_id);
 }
 
 /** Serves `components.resolve`: component_id, then component_code, then key, then component_url. */
 export function resolveWorker(context: ComponentsContext): BackgroundWorker {
   const { deps } = context;
-
-  async function resolve(message: ResolveCall['message']): Promise<ResolveCall['answer']> {
-    const { owner_id, reader_ids, component_id, component_code, key, component_url } = message;
-    if (component_id != null) {
-      const id = nonEmpty(component_id, 'component_id');
-      const component = await findById(deps, id, reader_ids);
-      if (!component) throw notFound('component', id);
-      return { component_id: component.id };
-    }
-    if (component_code == null && key != null) {
-      const wanted = nonEmpty(key, 'key');
-      const component = await findByKey(deps, wanted, owner_id);
-      if (!component) throw notFound('component', wanted);
-      return { component_id: component.id };
-    }
-    if (component_code == null && component_url == null) throw missingParameter('component_id');
-    const component = await saveUnpublished(context, owner_id, { component_code, component_url });
-    return { component_id: component.id };
-  }
+  const resolve = async (message: ResolveCall['message']): Promise<ResolveCall['answer']> => {
+    const found = await findSaved(context, message);
+    return { component_id: (found ?? (await saveUnpublished(context, message.owner_id, message))).id };
+  };
 
   return {
     name: 'components.resolve',

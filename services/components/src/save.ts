@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
 import { contentHash } from '@wellspring/component/modules/content-hash';
 import { CALLS, PREPARE_DEADLINE_MS, type PrepareCall } from '@wellspring/contract/calls';
-import type { ComponentCode } from '@wellspring/contract/definition';
+import type { Bundle, ComponentCode } from '@wellspring/contract/definition';
 import { newId } from '@wellspring/core/ids';
+import { createLru } from '@wellspring/core/lru';
 import type { Deps } from '@wellspring/runtime/deps';
 import {
   bundles,
@@ -13,14 +14,28 @@ import {
 import { insertNew } from '@wellspring/store/insert-new';
 import { ConflictError } from '@wellspring/store/port';
 
+/** Compiled code kept in memory; a bundle may have megabytes. */
+const MAX_RECENT = 20;
+
 /** Compiled code that defines a component. */
 export interface Prepared extends Pick<ComponentRow, 'content_hash' | 'bundle_id' | 'definition'> {
   source: ComponentCode;
 }
 
+/** Compiled code, not stored. */
+export interface Compiled extends Pick<ComponentRow, 'content_hash' | 'bundle_id' | 'definition'> {
+  /** Absent: the bundle is in the store. */
+  bundle?: Bundle;
+}
+
 export interface Library {
   /**
-   * Compiles code, reads its definition and stores the bundle. Known code is not evaluated again.
+   * Compiles code and reads its definition without storing anything. Known code is not evaluated again.
+   * @throws Problem 400 `invalid_component`
+   */
+  compile(source: ComponentCode, ownerId: string): Promise<Compiled>;
+  /**
+   * Like `compile`, and stores the bundle.
    * @param ownerId the owner on whose behalf it is compiled
    * @throws Problem 400 `invalid_component`
    */
@@ -35,17 +50,28 @@ export function createLibrary({ store, call, clock }: Pick<Deps, 'store' | 'call
   const componentRows = store.collection(components);
   const bundleRows = store.collection(bundles);
   const keyRows = store.collection(publishedKeys);
-  /** Preparations in progress by content: code that is posted twice at once is compiled once. */
-  const inProgress = new Map<string, Promise<Prepared>>();
+  /** Compiled by content: code that is posted twice, or configured step by step, is compiled once. */
+  const recent = createLru<Promise<Compiled>>(MAX_RECENT);
 
-  async function evaluate(source: ComponentCode, content_hash: string, owner_id: string): Promise<Prepared> {
+  async function evaluate(source: ComponentCode, content_hash: string, owner_id: string): Promise<Compiled> {
     const message: PrepareCall['message'] = { ...source, owner_id };
     const answer = (await call.request(CALLS.prepare, message, {
       deadlineMs: PREPARE_DEADLINE_MS,
     })) as PrepareCall['answer'];
-    const { bundle_id, bundle, definition } = answer;
-    await bundleRows.insertMany([{ id: bundle_id, content: JSON.stringify(bundle) }]);
-    return { source, content_hash, bundle_id, definition };
+    return { ...answer, content_hash };
+  }
+
+  async function compile(source: ComponentCode, ownerId: string): Promise<Compiled> {
+    const content_hash = contentHash(source);
+    const known = await componentRows.find({ content_hash });
+    if (known) return { content_hash, bundle_id: known.bundle_id, definition: known.definition };
+    let compiling = recent.get(content_hash);
+    if (!compiling) {
+      compiling = evaluate(source, content_hash, ownerId);
+      compiling.catch(() => recent.delete(content_hash));
+      recent.set(content_hash, compiling);
+    }
+    return compiling;
   }
 
   async function point(ownerId: string, key: string, component_id: string): Promise<void> {
@@ -57,16 +83,11 @@ export function createLibrary({ store, call, clock }: Pick<Deps, 'store' | 'call
   }
 
   return {
+    compile,
     async prepare(source, ownerId) {
-      const content_hash = contentHash(source);
-      const known = await componentRows.find({ content_hash });
-      if (known) return { source, content_hash, bundle_id: known.bundle_id, definition: known.definition };
-      let preparing = inProgress.get(content_hash);
-      if (!preparing) {
-        preparing = evaluate(source, content_hash, ownerId).finally(() => inProgress.delete(content_hash));
-        inProgress.set(content_hash, preparing);
-      }
-      return preparing;
+      const { bundle, ...compiled } = await compile(source, ownerId);
+      if (bundle) await bundleRows.insertMany([{ id: compiled.bundle_id, content: JSON.stringify(bundle) }]);
+      return { source, ...compiled };
     },
 
     async save(ownerId, { source, content_hash, bundle_id, definition }, sourceUrl) {

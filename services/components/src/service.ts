@@ -1,5 +1,6 @@
 import { createEgress } from '@wellspring/http/egress';
 import type { Service } from '@wellspring/runtime/service';
+import { configureRoutes } from './configure.ts';
 import type { ComponentsContext, ComponentsDeps } from './context.ts';
 import { createComponentRoute } from './create-component.ts';
 import { createFetchCode } from './fetch-code.ts';
@@ -18,7 +19,12 @@ export function createComponentsService(deps: ComponentsDeps): Service {
   };
   return {
     name: 'components',
-    routes: [createComponentRoute(context), ...getComponentRoutes(context), ...registryRoutes(context)],
+    routes: [
+      createComponentRoute(context),
+      ...getComponentRoutes(context),
+      ...registryRoutes(context),
+      ...configureRoutes(context),
+    ],
     workers: [resolveWorker(context)],
     dispose: () => egress.close(),
   };

@@ -3,6 +3,7 @@ import { createQuotas } from '@wellspring/runtime/quotas';
 import type { Service } from '@wellspring/runtime/service';
 import type { Executor, Packager } from '@wellspring/sandbox/port';
 import { createCatalog } from './catalog.ts';
+import { configureWorker } from './configure.ts';
 import { runsWorkers } from './consume-runs.ts';
 import { createOutboxRelay } from './outbox-relay.ts';
 import { outboxSweep } from './outbox-sweep.ts';
@@ -56,6 +57,7 @@ export function createRunnerService(deps: RunnerDeps): Service {
     name: 'runner',
     workers: [
       prepareWorker(deps, { ...deps, networks, costs, meter }),
+      configureWorker({ ...deps, networks, costs, meter, permits }),
       ...runsWorkers(
         { ...deps, relay, meter, costs, networks, quotas, observe },
         createCatalog(deps),

@@ -1,3 +1,4 @@
+import type { Configurator } from '@wellspring/runtime/configure';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { Quotas } from '@wellspring/runtime/quotas';
 import type { Interfaces } from './interfaces.ts';
@@ -17,5 +18,6 @@ export interface SourcesContext {
   removeSource(sourceId: string): Promise<void>;
   /** Serializes operations that change a source. */
   oneAtATime: KeyedQueue;
+  configurator: Pick<Configurator, 'deploy'>;
   quotas: Pick<Quotas, 'check'>;
 }

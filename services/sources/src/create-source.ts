@@ -4,7 +4,7 @@ import { route } from '@wellspring/http/bind';
 import { ownerFor } from '@wellspring/http/principal';
 import type { SourcesContext } from './context.ts';
 import { deploySource } from './deploy-source.ts';
-import { checkConcurrency, namesComponent, readersFor, resolveComponent } from './deployment.ts';
+import { namesComponent, readersFor, resolveComponent } from './deployment.ts';
 import { checkName } from './name.ts';
 
 const NO_COMPONENT =
@@ -17,9 +17,7 @@ export const createSourceRoute = (context: SourcesContext) =>
     const name = input.name == null ? undefined : checkName(input.name);
     const readers = readersFor(principal, owner_id);
     const component = await resolveComponent(context.deps, readers, owner_id, input, 'source');
-    const concurrency = checkConcurrency(input.concurrency ?? 1, component.definition);
-    const configured_props = input.configured_props ?? {};
-    return context.present(
-      await deploySource(context, { owner_id, user_id, name, component, configured_props, concurrency }),
-    );
+    const { concurrency = 1, configured_props = {} } = input;
+    const wanted = { owner_id, user_id, principal, name, component, configured_props, concurrency };
+    return context.present(await deploySource(context, wanted));
   });

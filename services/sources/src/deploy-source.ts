@@ -1,4 +1,5 @@
 import { HOOK_DEADLINE_MS } from '@wellspring/contract/calls';
+import type { Principal } from '@wellspring/contract/principal';
 import { newId } from '@wellspring/core/ids';
 import { notFound } from '@wellspring/core/problem';
 import { slugOf } from '@wellspring/core/slug';
@@ -6,7 +7,7 @@ import { autoSubscribe } from '@wellspring/store/collections/auto-subscribe';
 import type { ComponentRow } from '@wellspring/store/collections/components';
 import { deployments, type SourceRow, sources } from '@wellspring/store/collections/sources';
 import type { SourcesContext } from './context.ts';
-import { newDeployment } from './deployment.ts';
+import { checkConcurrency, newDeployment } from './deployment.ts';
 import { runHook } from './hooks.ts';
 import { withFreeSlug } from './name.ts';
 
@@ -16,6 +17,8 @@ export interface SourceToDeploy {
   owner_id: string;
   /** Its creator. */
   user_id: string;
+  /** Who deploys it. */
+  principal: Principal;
   /** Default: the slug of the component's name. */
   name?: string | undefined;
   component: ComponentRow;
@@ -30,13 +33,16 @@ export interface SourceToDeploy {
  * @throws Problem 400
  */
 export async function deploySource(
-  { deps, interfaces, removeSource, oneAtATime }: SourcesContext,
+  { deps, interfaces, removeSource, oneAtATime, configurator }: SourcesContext,
   wanted: SourceToDeploy,
 ): Promise<SourceRow> {
-  const { id = newId('dc'), owner_id, user_id, name, component, concurrency = 1 } = wanted;
+  const { id = newId('dc'), owner_id, user_id, name, component } = wanted;
   const { definition } = component;
   const rows = deps.store.collection(sources);
-  const deployment = newDeployment(deps, id, component, wanted.configured_props);
+  const { principal, configured_props: given } = wanted;
+  const configuration = { sourceId: id, component, principal, ownerId: owner_id, given };
+  const deployment = await newDeployment(deps, configurator, configuration);
+  const concurrency = checkConcurrency(wanted.concurrency ?? 1, deployment.definition);
 
   const write = async (name_slug: string): Promise<SourceRow> => {
     const now = deps.clock.now();

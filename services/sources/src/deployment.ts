@@ -1,9 +1,9 @@
-import { validateValues } from '@wellspring/component/values';
 import { CALLS, PREPARE_DEADLINE_MS, type ResolveCall } from '@wellspring/contract/calls';
 import type { Definition } from '@wellspring/contract/definition';
 import type { Principal } from '@wellspring/contract/principal';
 import { newId } from '@wellspring/core/ids';
 import { invalidComponent, invalidParameter, notFound } from '@wellspring/core/problem';
+import type { Configuration, Configurator } from '@wellspring/runtime/configure';
 import type { Deps } from '@wellspring/runtime/deps';
 import { type ComponentRow, components } from '@wellspring/store/collections/components';
 import { type DeploymentRow, deployments, sources } from '@wellspring/store/collections/sources';
@@ -74,22 +74,16 @@ export function openValues({ seal }: DeployDeps, deployment: DeploymentRow): Rec
 /**
  * A new deployment of the source, not stored yet.
  * @param previous values of the previous deployment, with secrets in clear; `given` is merged into them by prop name
- * @throws Problem 400 that names the prop
+ * @throws Problem 400 that names the prop, or with the message of additionalProps
  */
-export function newDeployment(
-  { seal, config, clock }: DeployDeps,
-  sourceId: string,
-  component: Pick<ComponentRow, 'id' | 'bundle_id' | 'definition'>,
-  given: Record<string, unknown>,
-  previous?: Record<string, unknown>,
-): DeploymentRow {
-  const { props } = component.definition;
-  const values = validateValues(props, given, {
-    ...(previous === undefined ? {} : { previous }),
-    minIntervalSeconds: config.minIntervalSeconds,
-  });
+export async function newDeployment(
+  { seal, clock }: DeployDeps,
+  configurator: Pick<Configurator, 'deploy'>,
+  { sourceId, component, ...configuration }: NewDeployment,
+): Promise<DeploymentRow> {
+  const { definition, values } = await configurator.deploy({ component, ...configuration });
   const sealed = { ...values };
-  for (const { name, secret } of props) {
+  for (const { name, secret } of definition.props) {
     const value = sealed[name];
     if (secret && typeof value === 'string') sealed[name] = seal.seal(value, sourceId);
   }
@@ -98,10 +92,15 @@ export function newDeployment(
     source_id: sourceId,
     component_id: component.id,
     bundle_id: component.bundle_id,
-    definition: component.definition,
+    definition,
     configured_props: sealed,
     created_at: Math.floor(clock.now() / 1000),
   };
+}
+
+interface NewDeployment extends Configuration {
+  sourceId: string;
+  component: Pick<ComponentRow, 'id' | 'bundle_id' | 'definition'>;
 }
 
 /** @throws Problem 400: out of range, or the component has state between its runs */

@@ -1,6 +1,8 @@
+import { createConfigurator } from '@wellspring/runtime/configure';
 import { createQuotas } from '@wellspring/runtime/quotas';
 import type { Service } from '@wellspring/runtime/service';
 import { deleteSourceRows } from '@wellspring/store/collections/delete-source';
+import { accountRoutes } from './accounts.ts';
 import type { SourcesContext, SourcesDeps } from './context.ts';
 import { createSourceRoute } from './create-source.ts';
 import { createRemoveEmitter, deleteSourceRoute } from './delete-source.ts';
@@ -25,6 +27,7 @@ export function createSourcesService(deps: SourcesDeps): Service {
     present: createPresenter(deps, interfaces),
     removeSource: createRemoveEmitter(deps, deleteSourceRows),
     oneAtATime: createKeyedQueue(),
+    configurator: createConfigurator(deps),
     quotas: createQuotas(deps),
   };
   const workflows = createWorkflows(context);
@@ -37,6 +40,7 @@ export function createSourcesService(deps: SourcesDeps): Service {
       runSourceRoute(context),
       ...readSourceRoutes(context),
       ...workflowRoutes(context, workflows),
+      ...accountRoutes(context),
     ],
     workers: [
       schedulerWorker(deps),

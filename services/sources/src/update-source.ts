@@ -22,7 +22,7 @@ import { busy, type Change, transition } from './transition.ts';
  * hook that throws, or a crash, leaves the source unchanged.
  */
 export const updateSourceRoute = (context: SourcesContext) => {
-  const { deps, present, oneAtATime } = context;
+  const { deps, present, oneAtATime, configurator } = context;
   return route(updateSource, ({ params, input, principal }) =>
     oneAtATime(params.id, async () => {
       const source = await findSource(deps, principal, params.id);
@@ -40,20 +40,23 @@ export const updateSourceRoute = (context: SourcesContext) => {
           )
         : await deps.store.collection(components).get(source.component_id);
       if (!component) throw notFound('component', source.component_id);
-      const concurrency = checkConcurrency(input.concurrency ?? source.concurrency, component.definition);
+      const current = await deps.store.collection(deployments).get(source.deployment_id);
+      const deployment =
+        newCode || input.configured_props !== undefined
+          ? await newDeployment(deps, configurator, {
+              sourceId: source.id,
+              component,
+              principal,
+              ownerId: source.owner_id,
+              given: input.configured_props ?? {},
+              previous: current ? openValues(deps, current) : {},
+            })
+          : undefined;
+      const { definition } = deployment ?? current ?? component;
+      const concurrency = checkConcurrency(input.concurrency ?? source.concurrency, definition);
       const change: Change = { ...source, name, active: input.active ?? true, concurrency };
       const ignoreHookErrors = input.ignore_hook_errors ?? true;
-      if (!newCode && input.configured_props === undefined) {
-        return present(await transition(context, source, change, ignoreHookErrors));
-      }
-      const current = await deps.store.collection(deployments).get(source.deployment_id);
-      const deployment = newDeployment(
-        deps,
-        source.id,
-        component,
-        input.configured_props ?? {},
-        current ? openValues(deps, current) : {},
-      );
+      if (!deployment) return present(await transition(context, source, change, ignoreHookErrors));
       await deps.store.collection(deployments).insert(deployment);
       try {
         const next = { ...change, component_id: component.id, deployment_id: deployment.id };

@@ -61,7 +61,8 @@ export function readDefinition(exported: unknown): Definition {
   };
 }
 
-function readProps(props: unknown): PropDescriptor[] {
+/** @throws Error that names the prop at fault */
+export function readProps(props: unknown): PropDescriptor[] {
   if (props === undefined || props === null) return [];
   if (!isObject(props)) throw new Error('props has to be an object.');
   const described = Object.entries(props).map(([name, prop]) => describe(name, attributesOf(name, prop)));

@@ -1,6 +1,8 @@
+import { createDataStore } from './data-store.ts';
 import { createDatabase } from './database.ts';
 import { attributesOf } from './define.ts';
 import { createEmit } from './emitter.ts';
+import { createHttpRequest } from './http-request.ts';
 import type { ChildIO, Instance } from './program-types.ts';
 import { createRespond } from './responder.ts';
 
@@ -18,16 +20,18 @@ function bindMethods(target: Fields, methods: unknown): void {
   }
 }
 
-/** An app prop: an object with the methods of the app. Accounts are not supported yet: `$auth` is empty. */
-function appInstance(prop: unknown): Fields {
-  const app: Fields = { $auth: {} };
+/** An app prop: an object with the methods of the app, and the credentials of its account as `$auth`. */
+export function appInstance(prop: unknown, credentials: Record<string, string>): Fields {
+  const app: Fields = { $auth: { ...credentials } };
   if (isObject(prop)) bindMethods(app, prop.methods);
   return app;
 }
 
-/** Values stored with their label are passed to the code as label and value. */
-const unlabelled = (value: unknown): unknown =>
-  isObject(value) && isObject(value.__lv) ? value.__lv : value;
+/** Values stored with their label are passed to the code as label and value; in a list, each of them may be. */
+function unlabelled(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(unlabelled);
+  return isObject(value) && isObject(value.__lv) ? value.__lv : value;
+}
 
 /** A copy for each run, since code may change it. */
 const copied = (value: unknown): unknown => (isObject(value) ? JSON.parse(JSON.stringify(value)) : value);
@@ -37,12 +41,13 @@ const copied = (value: unknown): unknown => (isObject(value) ? JSON.parse(JSON.s
  */
 export function createInstance(
   component: Fields,
-  { props, values, endpoints }: Instance,
+  { props, values, endpoints, accounts = {} }: Instance,
   db: Map<string, string>,
   io: ChildIO,
 ): Fields {
   const self: Fields = {};
   const declared = isObject(component.props) ? component.props : {};
+  const configured = (name: string) => (Object.hasOwn(values, name) ? values[name] : undefined);
   for (const { name, type } of props) {
     if (type === '$.interface.http') {
       const { url, customResponse } = (Object.hasOwn(endpoints, name) && endpoints[name]) || NO_ENDPOINT;
@@ -50,10 +55,20 @@ export function createInstance(
     } else if (type === '$.service.db') {
       self[name] = createDatabase(io, db);
     } else if (type === 'app') {
-      self[name] = appInstance(attributesOf(name, declared[name]));
+      // Props of additionalProps are not declared: such an app has no methods.
+      const app = Object.hasOwn(declared, name) ? attributesOf(name, declared[name]) : {};
+      self[name] = appInstance(app, (Object.hasOwn(accounts, name) && accounts[name]) || {});
+    } else if (type === 'data_store') {
+      self[name] = createDataStore(createDatabase(io, db), db, String(configured(name) ?? name));
+    } else if (type === 'http_request') {
+      self[name] = createHttpRequest(copied(configured(name)));
     } else {
-      self[name] = copied(unlabelled(Object.hasOwn(values, name) ? values[name] : undefined));
+      self[name] = copied(unlabelled(configured(name)));
     }
+  }
+  // While a component is configured, props that are not known yet may have values.
+  for (const [name, value] of Object.entries(values)) {
+    if (name !== '__proto__' && !Object.hasOwn(self, name)) self[name] = copied(unlabelled(value));
   }
   bindMethods(self, component.methods);
   self.$emit = createEmit(io);

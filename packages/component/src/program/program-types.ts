@@ -1,4 +1,10 @@
-import type { Definition, HookName, PropDescriptor } from '@wellspring/contract/definition';
+import type {
+  Definition,
+  HookName,
+  OptionsAnswer,
+  OptionsRequest,
+  PropDescriptor,
+} from '@wellspring/contract/definition';
 import type { HttpRequestRecord } from '@wellspring/contract/messages';
 
 /** The data from which `this` of a component is built. */
@@ -9,6 +15,10 @@ export interface Instance {
   values: Record<string, unknown>;
   /** By the name of an HTTP prop: the URL without trailing slash, and whether respond() is allowed. */
   endpoints: Record<string, { url: string; customResponse: boolean }>;
+  /** Credentials by the name of an app prop with an account. */
+  accounts?: Record<string, Record<string, string>>;
+  /** Changes with the accounts: a process that knows others is replaced. */
+  accountsRevision?: string;
   /** `$service.db`: JSON texts by key, and a number that changes with every change of the map. */
   db: Record<string, string>;
   dbRevision: number;
@@ -75,6 +85,10 @@ export interface Program {
   /** @param emitTrigger the component has no run: emit the trigger event unchanged */
   run(trigger: RunTrigger, emitTrigger: boolean): Promise<void>;
   hook(name: HookName): Promise<void>;
+  /** @throws Error of the component; also if it has no such prop */
+  options(prop: string, request: OptionsRequest): Promise<OptionsAnswer>;
+  /** All props of the component, those of additionalProps included. @throws Error of the component */
+  props(): Promise<PropDescriptor[]>;
   /** Any value that user code may throw. */
   toThrown(error: unknown): ThrownError;
 }

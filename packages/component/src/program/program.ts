@@ -1,6 +1,8 @@
 import { httpEvent } from '../http-event.ts';
-import { readDefinition } from './define.ts';
+import { readDefinition, readProps } from './define.ts';
+import { withDynamicProps } from './dynamic-props.ts';
 import { createInstance } from './instance.ts';
+import { optionsOf } from './options.ts';
 import type { ChildIO, Instance, Program, RunTrigger } from './program-types.ts';
 import { createRunIO } from './run-io.ts';
 import { toThrown } from './thrown.ts';
@@ -20,11 +22,11 @@ export function createProgram(io: ChildIO): Program {
   }
 
   /** Each run has its own `this`: effects of its code after its end are not attributed to another run. */
-  async function inRun(work: (self: Fields) => unknown): Promise<void> {
+  async function inRun<T>(work: (self: Fields) => T): Promise<Awaited<T>> {
     if (!instance) throw new Error('the program was not started');
     const { runIO, close } = createRunIO(io);
     try {
-      await work(createInstance(component, instance, db, runIO));
+      return await work(createInstance(component, instance, db, runIO));
     } finally {
       close();
     }
@@ -39,11 +41,22 @@ export function createProgram(io: ChildIO): Program {
     },
     syncDb,
     run: (trigger, emitTrigger) =>
-      inRun((self) => {
+      inRun(async (self) => {
         const event = eventOf(trigger);
-        return emitTrigger ? (self.$emit as Method)(event) : (component.run as Method).call(self, event);
+        await (emitTrigger ? (self.$emit as Method)(event) : (component.run as Method).call(self, event));
       }),
-    hook: (name) => inRun((self) => (component.hooks as Record<string, Method>)[name]!.call(self)),
+    hook: (name) =>
+      inRun(async (self) => {
+        await (component.hooks as Record<string, Method>)[name]!.call(self);
+      }),
+    options: (prop, request) =>
+      inRun(async (self) => {
+        const declared = (component.props ?? {}) as Fields;
+        const props = Object.hasOwn(declared, prop) ? declared : await withDynamicProps(component, self);
+        if (!Object.hasOwn(props, prop)) throw new Error(`The component has no prop ${prop}.`);
+        return optionsOf(prop, props, self, request);
+      }),
+    props: () => inRun(async (self) => readProps(await withDynamicProps(component, self))),
     toThrown,
   };
 }

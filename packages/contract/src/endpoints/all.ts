@@ -1,4 +1,5 @@
 import type { Endpoint } from '../endpoint.ts';
+import * as accounts from './accounts.ts';
 import * as autoSubscriptions from './auto-subscriptions.ts';
 import * as components from './components.ts';
 import * as documents from './documents.ts';
@@ -19,6 +20,7 @@ export const endpoints = {
   ...subscriptions,
   ...autoSubscriptions,
   ...webhooks,
+  ...accounts,
   ...users,
   ...workflows,
   ...operator,

@@ -1,7 +1,8 @@
 import Type from 'typebox';
 import { defineEndpoint } from '../endpoint.ts';
-import { Component } from '../resources.ts';
-import { common, EXAMPLE_CODE } from './parameters.ts';
+
+import { Component, ConfigurableProps, PropOptions } from '../resources.ts';
+import { common, EXAMPLE_CODE, identifiers } from './parameters.ts';
 
 const service = 'components';
 const one = { service, output: Component, envelope: 'single' } as const;
@@ -45,4 +46,57 @@ export const getRegistryComponent = defineEndpoint({
   description: 'The registry is shared by everybody; the operator publishes to it.',
   input: Type.Object(common),
   problems: [404],
+});
+
+const given = {
+  configured_props: Type.Optional(
+    Type.Record(Type.String(), Type.Unknown(), { description: 'Values chosen so far, by prop name' }),
+  ),
+};
+
+export const configureComponent = defineEndpoint({
+  service,
+  operationId: 'configureComponent',
+  method: 'POST',
+  path: '/components/configure',
+  summary: 'Get a page of the options of a prop; its options method runs with the values chosen so far',
+  description:
+    'Give exactly one of component_id, component_code, key and component_url. The method runs for at most 30 seconds in a sandbox of its own; nothing is stored. Fixed options are returned too.',
+  exactlyOne: ['component_id', 'component_code', 'key', 'component_url'],
+  example: { key: 'github-new-issue', prop_name: 'repo', configured_props: { owner: 'octocat' }, page: 0 },
+  input: Type.Object({
+    ...identifiers,
+    prop_name: Type.String(),
+    ...given,
+    page: Type.Optional(Type.Integer({ minimum: 0, description: 'Default 0' })),
+    prev_context: Type.Optional(
+      Type.Unknown({ description: 'The context of the page before; absent for the first page' }),
+    ),
+    query: Type.Optional(
+      Type.Union([
+        Type.String({ description: 'What the user searches for; for props with useQuery' }),
+        Type.Null(),
+      ]),
+    ),
+    ...common,
+  }),
+  output: PropOptions,
+  envelope: 'single',
+  problems: [403, 404, 413, 415],
+});
+
+export const listComponentProps = defineEndpoint({
+  service,
+  operationId: 'listComponentProps',
+  method: 'POST',
+  path: '/components/props',
+  summary: 'Get the props of a component, those that additionalProps adds for the values included',
+  description:
+    'Give exactly one of component_id, component_code, key and component_url. additionalProps is called if a prop with reloadProps has a value; it runs for at most 30 seconds, and nothing is stored.',
+  exactlyOne: ['component_id', 'component_code', 'key', 'component_url'],
+  example: { key: 'github-new-issue', configured_props: { mode: 'webhook' } },
+  input: Type.Object({ ...identifiers, ...given, ...common }),
+  output: ConfigurableProps,
+  envelope: 'single',
+  problems: [403, 404, 413, 415],
 });

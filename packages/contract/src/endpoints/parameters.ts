@@ -26,3 +26,19 @@ export const eventName = Type.Optional(Type.String({ description: 'Channel; empt
 /** Code of a component, for examples of the OpenAPI documents. */
 export const EXAMPLE_CODE =
   "export default { name: 'Orders', version: '1.0.0', props: { timer: '$.interface.timer' }, run() { this.$emit({ order: 1001 }); } };";
+
+/** A text; null counts as absent. */
+export const text = Type.Optional(Type.Union([Type.String(), Type.Null()]));
+
+/** The four ways to identify a component, by precedence. */
+export const identifiers = {
+  component_id: text,
+  component_code: text,
+  key: Type.Optional(
+    Type.Union([
+      Type.String({ description: 'Key of a component of one’s own or of the registry, also key@version' }),
+      Type.Null(),
+    ]),
+  ),
+  component_url: text,
+};

@@ -1,23 +1,11 @@
 import Type from 'typebox';
 import { defineEndpoint } from '../endpoint.ts';
 import { Nothing, RunStarted, Source } from '../resources.ts';
-import { common, EXAMPLE_CODE, paging } from './parameters.ts';
+
+import { common, EXAMPLE_CODE, identifiers, paging, text } from './parameters.ts';
 
 const service = 'sources';
 const one = { service, output: Source, envelope: 'single' } as const;
-const text = Type.Optional(Type.Union([Type.String(), Type.Null()]));
-
-const identifiers = {
-  component_id: text,
-  component_code: text,
-  key: Type.Optional(
-    Type.Union([
-      Type.String({ description: 'Key of a component of one’s own or of the registry, also key@version' }),
-      Type.Null(),
-    ]),
-  ),
-  component_url: text,
-};
 
 const ignoreHookErrors = {
   ignore_hook_errors: Type.Optional(

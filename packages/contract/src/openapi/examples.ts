@@ -42,6 +42,24 @@ export const EXAMPLES: { [Name in keyof Resources]: Static<Resources[Name]> } = 
     configurable_props: [{ name: 'timer', type: '$.interface.timer' }],
     ...dates,
   },
+  ConfigurableProps: {
+    configurable_props: [
+      { name: 'mode', type: 'string', label: 'Mode' },
+      { name: 'folder', type: 'string', label: 'Folder' },
+    ],
+  },
+  PropOptions: {
+    options: [{ label: 'octocat/hello-world', value: 'hello-world' }],
+    context: { nextPageToken: 'Mg' },
+  },
+  Account: {
+    id: 'apn_5Bn6Mk7Lp8',
+    owner_id: user.id,
+    user_id: user.id,
+    app: 'github',
+    name: 'Work',
+    ...dates,
+  },
   Source: {
     id: sourceId,
     user_id: user.id,

@@ -187,7 +187,7 @@ async function load({ path, format: form }: NonNullable<CallFrame['load']>): Pro
 async function answer({ load: code, instance, db, call }: CallFrame): Promise<void> {
   let loaded = code === undefined;
   try {
-    if (instance) process.env.PD_COMPONENT = instance.source_id;
+    if (instance?.source_id) process.env.PD_COMPONENT = instance.source_id;
     if (code) {
       await load(code);
       if (call.kind !== 'define') program.define(exported);
@@ -199,6 +199,14 @@ async function answer({ load: code, instance, db, call }: CallFrame): Promise<vo
       loaded = false;
       const definition = program.define(exported);
       sendJson(FRAME.end, { ok: true, definition });
+      return;
+    }
+    if (call.kind === 'options' || call.kind === 'props') {
+      const answered =
+        call.kind === 'props'
+          ? { props: await program.props() }
+          : { options: await program.options(call.prop, call) };
+      sendJson(FRAME.end, { ok: true, ...answered });
       return;
     }
     if (call.kind === 'run') await program.run(call.trigger, call.emitTrigger);

@@ -1,4 +1,5 @@
 import type { CollectionDefinition, Row } from '../collection-definition.ts';
+import { accounts } from './accounts.ts';
 import { bundles, components, publishedKeys, registry } from './components.ts';
 import { delayed } from './delayed.ts';
 import { events, logs } from './events.ts';
@@ -18,6 +19,7 @@ export const collections = [
   orgs,
   members,
   usage,
+  accounts,
   bundles,
   components,
   publishedKeys,

@@ -1,6 +1,7 @@
 import { CALLS } from '@wellspring/contract/calls';
 import { changedTopic } from '@wellspring/pubsub/port';
 import type { Deps } from '@wellspring/runtime/deps';
+import { accounts } from '@wellspring/store/collections/accounts';
 import { components, publishedKeys } from '@wellspring/store/collections/components';
 import { deleteSourceRows } from '@wellspring/store/collections/delete-source';
 import { deleteWebhookRows } from '@wellspring/store/collections/delete-webhook';
@@ -45,6 +46,7 @@ export async function deleteOwner(deps: OwnerDeps, ownerId: string): Promise<voi
     await deleteWebhookRows(store, id);
     pubsub.publish(changedTopic(id));
   }
+  await store.collection(accounts).removeWhere({ owner_id: ownerId });
   await store.collection(publishedKeys).removeWhere({ owner_id: ownerId });
   await store.collection(components).removeWhere({ owner_id: ownerId });
 }

@@ -6,7 +6,8 @@ import { invalidParameter, Problem } from '@wellspring/core/problem';
 import type { ComponentRow } from '@wellspring/store/collections/components';
 import type { DeploymentRow } from '@wellspring/store/collections/sources';
 import type { WorkflowDeploymentRow } from '@wellspring/store/collections/workflows';
-import { type DeployDeps, newDeployment, resolveComponent } from '../deployment.ts';
+import type { SourcesContext } from '../context.ts';
+import { newDeployment, resolveComponent } from '../deployment.ts';
 import type { WorkflowDefinition } from './read-definition.ts';
 
 type Values = Record<string, unknown>;
@@ -34,7 +35,7 @@ export async function within<T>(param: string, work: () => T | Promise<T>): Prom
  * @throws Problem 400 that names the step
  */
 export async function newSteps(
-  deps: DeployDeps,
+  context: Pick<SourcesContext, 'deps' | 'configurator'>,
   workflow: { id: string; owner_id: string; readers: string[] },
   { steps }: WorkflowDefinition,
   previous: ReadonlyMap<string, Values>,
@@ -44,8 +45,8 @@ export async function newSteps(
     rows.push(
       await within(param, async () => {
         const { readers, owner_id } = workflow;
-        const row = await resolveComponent(deps, readers, owner_id, component, 'action');
-        return newStep(deps, workflow.id, row, props, previous.get(name));
+        const row = await resolveComponent(context.deps, readers, owner_id, component, 'action');
+        return newStep(context, workflow, row, props, previous.get(name));
       }),
     );
   }
@@ -57,26 +58,29 @@ export async function newSteps(
   return { steps: deployed, rows };
 }
 
-function newStep(
-  deps: DeployDeps,
-  workflowId: string,
+async function newStep(
+  { deps, configurator }: Pick<SourcesContext, 'deps' | 'configurator'>,
+  { id, owner_id }: { id: string; owner_id: string },
   component: ComponentRow,
   given: Values,
-  previous: Values | undefined,
-): DeploymentRow {
-  const { definition } = component;
-  const isTemplate = (name: string) => Object.hasOwn(given, name) && expressionsIn(given[name]).length > 0;
-  const props = definition.props.filter(({ name }) => !isTemplate(name));
-  const secrets = Object.fromEntries(
-    props.flatMap(({ name, secret }) =>
-      secret && given[name] === MASK && previous ? [[name, previous[name]]] : [],
-    ),
-  );
-  const stripped = { ...component, definition: { ...definition, props } };
-  const row = newDeployment(deps, workflowId, stripped, given, secrets);
+  before: Values | undefined,
+): Promise<DeploymentRow> {
+  const templates = new Set(Object.keys(given).filter((name) => expressionsIn(given[name]).length > 0));
+  const previous: Values = {};
+  for (const [name, value] of Object.entries(given))
+    if (value === MASK && before && Object.hasOwn(before, name)) previous[name] = before[name];
+  const row = await newDeployment(deps, configurator, {
+    sourceId: id,
+    component,
+    principal: { kind: 'operator' },
+    ownerId: owner_id,
+    given,
+    previous,
+    deferred: templates,
+  });
   const configured_props = { ...row.configured_props };
-  for (const { name, secret } of definition.props) {
-    if (!isTemplate(name)) continue;
+  for (const { name, secret } of row.definition.props) {
+    if (!templates.has(name)) continue;
     const value = given[name];
     const text = typeof value === 'string' ? value : JSON.stringify(value);
     if (Buffer.byteLength(text) > LIMITS.propValue) {
@@ -84,11 +88,11 @@ function newStep(
       throw invalidParameter(param, `${param} has more than ${LIMITS.propValue / 1024} KB.`);
     }
     Object.defineProperty(configured_props, name, {
-      value: secret && typeof value === 'string' ? deps.seal.seal(value, workflowId) : value,
+      value: secret && typeof value === 'string' ? deps.seal.seal(value, id) : value,
       enumerable: true,
       configurable: true,
       writable: true,
     });
   }
-  return { ...row, definition, configured_props };
+  return { ...row, configured_props };
 }

@@ -63,6 +63,7 @@ export async function makeSource(
       id,
       owner_id,
       user_id: owner_id,
+      principal: { kind: 'operator' },
       component,
       configured_props: props,
       ...(trigger.kind === 'http' && { name, reply_by: workflow.id }),

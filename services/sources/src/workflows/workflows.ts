@@ -81,7 +81,7 @@ export function createWorkflows(context: SourcesContext): Workflows {
       ? undefined
       : await checkTrigger(context, { ...workflow, readers }, definition.trigger);
     const { steps, rows: made } = await newSteps(
-      deps,
+      context,
       { ...workflow, readers },
       definition,
       await valuesOf(present),

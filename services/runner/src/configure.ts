@@ -1,0 +1,100 @@
+import { CALLS, CONFIGURE_DEADLINE_MS, type ConfigureCall, configuredFor } from '@wellspring/contract/calls';
+import type { Bundle } from '@wellspring/contract/definition';
+import { LIMITS } from '@wellspring/contract/limits';
+import { configurationFailed } from '@wellspring/core/problem';
+import { untilAborted } from '@wellspring/core/until-aborted';
+import { type Accounts, createAccounts } from '@wellspring/runtime/accounts';
+import type { Deps } from '@wellspring/runtime/deps';
+import type { BackgroundWorker } from '@wellspring/runtime/service';
+import type { Executor, Host, Task } from '@wellspring/sandbox/port';
+import { bundles } from '@wellspring/store/collections/components';
+import { createMask } from './mask-secrets.ts';
+import type { OwnerCosts } from './owner-costs.ts';
+import type { OwnerNetworks } from './owner-networks.ts';
+import type { RunPermits } from './run-permits.ts';
+import type { UsageMeter } from './usage.ts';
+
+/** Code that is configured has no effect besides its answer. */
+const ignore: Host = { emit() {}, fault() {}, log() {}, respond() {}, dbSet: () => 0 };
+
+export interface ConfigureDeps extends Pick<Deps, 'store' | 'call' | 'seal'> {
+  executor: Executor;
+  networks: Pick<OwnerNetworks, 'of'>;
+  costs: Pick<OwnerCosts, 'charge' | 'settled'>;
+  meter: Pick<UsageMeter, 'countTime'>;
+  /** Those of hooks: runs do not wait for them. */
+  permits: Pick<RunPermits, 'hook'>;
+}
+
+/** A process of a component that is not deployed. */
+export async function undeployedTask(
+  { store, seal, networks }: Pick<ConfigureDeps, 'store' | 'seal' | 'networks'>,
+  accounts: Pick<Accounts, 'find' | 'open'>,
+  { owner_id, bundle_id, bundle: given, props, values: sealed }: Omit<ConfigureCall['message'], 'call'>,
+): Promise<Omit<Task, 'call' | 'instance'> & { instance: NonNullable<Task['instance']> }> {
+  const stored = given ? undefined : await store.collection(bundles).get(bundle_id);
+  if (!given && !stored) throw new Error(`The bundle ${bundle_id} is missing`);
+  const values = JSON.parse(seal.open(sealed, configuredFor(owner_id))) as Record<string, unknown>;
+  const endpoints = props
+    .filter(({ type }) => type === '$.interface.http')
+    .map(({ name, customResponse }) => [name, { url: '', customResponse: customResponse === true }]);
+  return {
+    bundle: given ?? (JSON.parse(stored!.content) as Bundle),
+    bundleId: bundle_id,
+    owner: await networks.of(owner_id),
+    instance: {
+      source_id: '',
+      props,
+      values,
+      accounts: accounts.open(await accounts.find(owner_id, props, values)),
+      endpoints: Object.fromEntries(endpoints),
+      db: {},
+      dbRevision: 0,
+    },
+  };
+}
+
+/** Values of secret props, and the credentials of accounts. */
+export const secretsOf = ({ props, values, accounts = {} }: NonNullable<Task['instance']>): string[] =>
+  [
+    ...props.filter(({ secret }) => secret).map(({ name }) => values[name]),
+    ...Object.values(accounts).flatMap((credentials) => Object.values(credentials)),
+  ].filter((value) => typeof value === 'string');
+
+/** Serves `runner.configure`: options and additionalProps methods, each in a process of its own. */
+export function configureWorker(deps: ConfigureDeps): BackgroundWorker {
+  const { call, executor, costs, meter, permits } = deps;
+  const accounts = createAccounts(deps);
+  return {
+    name: 'runner.configure',
+    async run(signal) {
+      call.serve(
+        CALLS.configure,
+        async ({
+          call: asked,
+          ...configured
+        }: ConfigureCall['message']): Promise<ConfigureCall['answer']> => {
+          const { owner_id } = configured;
+          const task: Task = { ...(await undeployedTask(deps, accounts, configured)), call: asked };
+          const until = AbortSignal.any([signal, AbortSignal.timeout(CONFIGURE_DEADLINE_MS)]);
+          await costs.settled(owner_id);
+          const release = await permits.hook(owner_id, until);
+          const result = await executor
+            .execute(task, ignore, { timeoutMs: LIMITS.configureMs })
+            .finally(release);
+          meter.countTime(owner_id, result.cpuMs);
+          costs.charge(owner_id, { events: 0, bytes: 0, result });
+          if (!result.ok) {
+            const mask = createMask(secretsOf(task.instance!));
+            const what = asked.kind === 'props' ? 'additionalProps' : `The options of ${asked.prop}`;
+            throw configurationFailed(`${what} failed: ${mask(result.error.message || result.error.name)}`);
+          }
+          const { options, props } = result;
+          return { ...(options ? { options } : {}), ...(props ? { props } : {}) };
+        },
+        signal,
+      );
+      await untilAborted(signal);
+    },
+  };
+}

@@ -1,0 +1,115 @@
+import {
+  createAccount,
+  deleteAccount,
+  getAccount,
+  listMyAccounts,
+  listOrgAccounts,
+  updateAccount,
+} from '@wellspring/contract/endpoints/accounts';
+import { LIMITS } from '@wellspring/contract/limits';
+import type { Principal } from '@wellspring/contract/principal';
+import { newId } from '@wellspring/core/ids';
+import { invalidParameter, notFound } from '@wellspring/core/problem';
+import { type Route, route } from '@wellspring/http/bind';
+import { listPage, type PageInput } from '@wellspring/http/paging';
+import { canRead, ownerFor } from '@wellspring/http/principal';
+import type { Credentials } from '@wellspring/runtime/accounts';
+import { type AccountRow, accounts } from '@wellspring/store/collections/accounts';
+import { insertNew } from '@wellspring/store/insert-new';
+import { modify } from '@wellspring/store/port';
+import type { SourcesContext } from './context.ts';
+
+const MAX_NAME_CHARS = 1000;
+const MAX_FIELD_CHARS = 256;
+
+interface ListInput extends PageInput {
+  app?: string | undefined;
+  include_credentials?: string | undefined;
+}
+
+export function accountRoutes({ deps: { store, seal, clock } }: Pick<SourcesContext, 'deps'>): Route[] {
+  const rows = store.collection(accounts);
+
+  const present = ({ credentials, ...shown }: AccountRow, include?: string) => ({
+    ...shown,
+    ...(include === '1' || include === 'true'
+      ? { credentials: JSON.parse(seal.open(credentials, shown.id)) as Credentials }
+      : {}),
+  });
+
+  async function find(principal: Principal, id: string): Promise<AccountRow> {
+    const account = await rows.get(id);
+    if (!account || !canRead(principal, account.owner_id)) throw notFound('account', id);
+    return account;
+  }
+
+  const list = async (owner_id: string, { app, include_credentials, ...page }: ListInput) => {
+    const found = await listPage(rows, { owner_id, ...(app === undefined ? {} : { app }) }, page);
+    return { ...found, data: found.data.map((row) => present(row, include_credentials)) };
+  };
+
+  return [
+    route(createAccount, async ({ input: { app, name, credentials, org_id }, principal }) => {
+      const owner = ownerFor(principal, org_id);
+      const text = checkCredentials(credentials);
+      const seconds = Math.floor(clock.now() / 1000);
+      const account = await insertNew(rows, () => {
+        const id = newId('apn');
+        return {
+          id,
+          ...owner,
+          app,
+          name: checkName(name ?? app),
+          credentials: seal.seal(text, id),
+          created_at: seconds,
+          updated_at: seconds,
+        };
+      });
+      return present(account);
+    }),
+    route(listMyAccounts, ({ input, principal }) => {
+      if (principal.kind !== 'user') throw notFound('user');
+      return list(principal.user_id, input);
+    }),
+    route(listOrgAccounts, ({ params, input, principal }) => {
+      if (!params.org_id.startsWith('o_') || !canRead(principal, params.org_id))
+        throw notFound('organization', params.org_id);
+      return list(params.org_id, input);
+    }),
+    route(getAccount, async ({ params, input, principal }) =>
+      present(await find(principal, params.id), input.include_credentials),
+    ),
+    route(updateAccount, async ({ params, input: { name, credentials }, principal }) => {
+      const { id } = await find(principal, params.id);
+      const account = await modify(rows, id, (row) => ({
+        ...row,
+        ...(name == null ? {} : { name: checkName(name) }),
+        ...(credentials === undefined ? {} : { credentials: seal.seal(checkCredentials(credentials), id) }),
+        updated_at: Math.floor(clock.now() / 1000),
+      }));
+      if (!account) throw notFound('account', id);
+      return present(account);
+    }),
+    route(deleteAccount, async ({ params, principal }) => {
+      const { id } = await find(principal, params.id);
+      await rows.remove(id);
+    }),
+  ];
+}
+
+function checkName(name: string): string {
+  if (name.trim() === '' || name.length > MAX_NAME_CHARS)
+    throw invalidParameter('name', `name must have 1 to ${MAX_NAME_CHARS} characters.`);
+  return name;
+}
+
+/** JSON text of the fields of `$auth`. @throws Problem 400 */
+function checkCredentials(given: Credentials): string {
+  const refuse = (why: string) => invalidParameter('credentials', why);
+  if (Object.keys(given).some((name) => name === '' || name.length > MAX_FIELD_CHARS || name === '__proto__'))
+    throw refuse(`The fields of credentials must have names of 1 to ${MAX_FIELD_CHARS} characters.`);
+  const text = JSON.stringify(given);
+  if (Buffer.byteLength(text) > LIMITS.credentialsBytes)
+    throw refuse(`credentials have more than ${LIMITS.credentialsBytes / 1024} KB.`);
+  return text;
+}
