@@ -1,3 +1,4 @@
+import { codeOfFolder } from '@wellspring/component/modules/folder-code';
 import {
   operatorListRegistry,
   operatorPublish,
@@ -9,7 +10,6 @@ import { type Route, route } from '@wellspring/http/bind';
 import { registry } from '@wellspring/store/collections/components';
 import { ConflictError } from '@wellspring/store/port';
 import type { ComponentsContext } from './context.ts';
-import { codeOfFolder } from './folder-code.ts';
 import { presentComponent } from './present.ts';
 import { REGISTRY } from './registry.ts';
 

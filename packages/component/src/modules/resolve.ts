@@ -1,7 +1,11 @@
 /** Extensions of modules, in the order in which a missing one is guessed. */
 const EXTENSIONS = ['.mjs', '.js', '.cjs', '.mts', '.ts', '.cts', '.json'];
 /** TypeScript names a file by the extension that it has when compiled. */
-const TYPESCRIPT: Record<string, string> = { '.mjs': '.mts', '.js': '.ts', '.cjs': '.cts' };
+const TYPESCRIPT: Record<string, string[]> = {
+  '.mjs': ['.mts', '.ts'],
+  '.js': ['.ts'],
+  '.cjs': ['.cts', '.ts'],
+};
 
 const extensionOf = (path: string): string => EXTENSIONS.find((extension) => path.endsWith(extension)) ?? '';
 
@@ -28,10 +32,10 @@ export function candidatesOf(specifier: string, importer: string): string[] {
   const guessed = extensions.map((extension) => path + extension + rest);
   const extension = extensionOf(path);
   if (extension === '') return [...guessed, ...indexes(path), exact];
-  const typed = TYPESCRIPT[extension];
+  const typed = TYPESCRIPT[extension] ?? [];
   return [
     exact,
-    ...(typed === undefined ? [] : [path.slice(0, -extension.length) + typed + rest]),
+    ...typed.map((other) => path.slice(0, -extension.length) + other + rest),
     ...guessed,
     ...indexes(path),
   ];

@@ -131,6 +131,7 @@ export const IMPORTERS: Record<string, string> = {
   'esbuild-wasm': 'packages/sandbox/src/packages/',
   semver: 'packages/core/src/versions.ts',
   yaml: 'packages/sandbox/src/packages/lockfile.ts',
+  'cli-progress': 'packages/tools/src/import-progress.ts',
   busboy: 'services/gateway/src/multipart.ts',
   amqplib: 'packages/amqp/src/',
   ioredis: 'packages/redis/src/',

@@ -12,7 +12,7 @@ export interface FolderCode {
 }
 
 /** Modules of a folder have URLs below it. Nothing is fetched from them. */
-const FOLDER = 'folder:///';
+export const FOLDER = 'folder:///';
 const DEFAULT_PATH = 'component.mjs';
 const MAX_PATH_CHARS = 1024;
 const MAX_MODULES = 1000;
