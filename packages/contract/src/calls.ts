@@ -58,6 +58,41 @@ export interface ConfigureCall {
 }
 
 /**
+ * `runner.test`: runs a component once, in a process of its own. Nothing is stored and nothing is emitted; it counts
+ * towards the quotas of the owner. Problem 429.
+ */
+export interface TestCall {
+  message: Configured & {
+    /** False: the trigger event is emitted. */
+    has_run: boolean;
+    /** JSON text of the event. */
+    event: string;
+  };
+  answer: {
+    ok: boolean;
+    /** In the order of the calls, before dedupe. `payload`: JSON text. */
+    emitted: {
+      payload: string;
+      name: string;
+      id: string | number | null;
+      summary: string | null;
+      ts: number | null;
+    }[];
+    logs: { ts: number; level: string; msg: string }[];
+    response: {
+      status: number;
+      headers: Record<string, string | string[]> /** Base64. */;
+      body: string;
+    } | null;
+    /** Some of `emitted` or `logs` were left out. */
+    truncated: boolean;
+    duration_ms: number;
+    /** The first one. */
+    error: { code: string; msg: string; stack: string } | null;
+  };
+}
+
+/**
  * `components.resolve`: finds a component; saves one that is given as code or URL, without publishing it under its key.
  * Precedence: component_id, component_code, key, component_url. Problems: 400, 404.
  */
@@ -80,13 +115,14 @@ export const CALLS = {
   hook: 'runner.hook',
   forget: 'runner.forget',
   configure: 'runner.configure',
+  test: 'runner.test',
   resolve: 'components.resolve',
 } as const;
 
 /** Calls that go to the process that owns the key. */
 export const KEYED_CALLS: ReadonlySet<string> = new Set([CALLS.hook, CALLS.forget]);
 
-/** A hook may take 300 s; the caller waits slightly longer. */
+/** A hook or a test run may take 300 s; the caller waits slightly longer. */
 export const HOOK_DEADLINE_MS = 310_000;
 /** An options or additionalProps method, and waiting for its turn. */
 export const CONFIGURE_DEADLINE_MS = 60_000;

@@ -28,6 +28,9 @@ export const LIMITS = {
   /** Delayed events that wait, per source; and the longest delay. */
   delayed: 10_000,
   delayMs: 366 * 24 * 3_600_000,
+  /** Shown of a test run. */
+  testItems: 1000,
+  testBytes: 4 * 1024 * 1024,
   /** Within a run. */
   emits: 10_000,
   runBytes: 16 * 1024 * 1024,

@@ -43,6 +43,46 @@ export const PropOptions = Type.Object({
   context: Type.Unknown({ description: 'prev_context of the next page; null: none' }),
 });
 
+export const TestRun = Type.Object({
+  ok: Type.Boolean({ description: 'Nothing was thrown, and every emit succeeded' }),
+  emitted: Type.Array(
+    Type.Object({
+      event: Type.Unknown(),
+      name: Type.String({ description: 'Channel; empty: the default one' }),
+      id: nullable(Type.Union([Type.String(), Type.Number()])),
+      summary: nullable(Type.String()),
+      ts: nullable(Type.Number()),
+    }),
+    { description: 'In the order of the calls of $emit, before dedupe' },
+  ),
+  logs: Type.Array(
+    Type.Object({
+      ts: Type.Integer({ description: 'Epoch ms' }),
+      level: Type.String({ description: 'debug, info, warn or error' }),
+      msg: Type.String(),
+    }),
+  ),
+  response: nullable(
+    Type.Object(
+      {
+        status: Type.Integer(),
+        headers: Type.Record(Type.String(), Type.Unknown()),
+        body: Type.String({ description: 'Text; Base64 if it is not UTF-8' }),
+        base64: Type.Boolean(),
+      },
+      { description: 'Of http.respond' },
+    ),
+  ),
+  truncated: Type.Boolean({ description: 'Items were left out: at most 1,000 of each list, and 4 MB' }),
+  duration_ms: Type.Integer(),
+  error: nullable(
+    Type.Object(
+      { code: Type.String(), msg: Type.String(), stack: Type.String() },
+      { description: 'The first error, as in $errors' },
+    ),
+  ),
+});
+
 export const Account = Type.Object({
   id: Type.String({ description: 'apn_…: a value of an app prop is {"authProvisionId": "apn_…"}' }),
   owner_id: Type.String({ description: 'The user or organization it belongs to' }),

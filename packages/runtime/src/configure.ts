@@ -47,7 +47,7 @@ export function createConfigurator(
   deps: Pick<Deps, 'store' | 'call' | 'seal' | 'config'>,
   accounts: Pick<Accounts, 'check'> = createAccounts(deps),
 ): Configurator {
-  const { call, seal, config } = deps;
+  const { call, config } = deps;
 
   const validate = (
     props: readonly PropDescriptor[],
@@ -61,16 +61,12 @@ export function createConfigurator(
     });
 
   async function ask(
-    { component, ownerId }: Configuration,
+    configuration: Configuration,
     values: Values,
     what: ConfigureCall['message']['call'],
   ): Promise<ConfigureCall['answer']> {
     const message: ConfigureCall['message'] = {
-      owner_id: ownerId,
-      bundle_id: component.bundle_id,
-      ...(component.bundle ? { bundle: component.bundle } : {}),
-      props: component.definition.props,
-      values: seal.seal(JSON.stringify(values), configuredFor(ownerId)),
+      ...undeployed(deps, configuration, configuration.component.definition.props, values),
       call: what,
     };
     return (await call.request(CALLS.configure, message, {
@@ -114,6 +110,20 @@ export function createConfigurator(
       },
   };
 }
+
+/** A component with values, as calls of the runner take it. */
+export const undeployed = (
+  { seal }: Pick<Deps, 'seal'>,
+  { component, ownerId }: Configuration,
+  props: PropDescriptor[],
+  values: Values,
+): Omit<ConfigureCall['message'], 'call'> => ({
+  owner_id: ownerId,
+  bundle_id: component.bundle_id,
+  ...(component.bundle ? { bundle: component.bundle } : {}),
+  props,
+  values: seal.seal(JSON.stringify(values), configuredFor(ownerId)),
+});
 
 /** Values of props that the definition does not have. */
 function dynamicValues({ component, given, previous = {}, deferred }: Configuration): Values {

@@ -18,6 +18,8 @@ export interface Quotas {
    * @param reason see `exceeded`
    */
   record(sourceId: string, stop: QuotaStop, reason: string): Promise<void>;
+  /** @throws Problem 429 when a quota is used up; nothing is recorded */
+  checkOwner(ownerId: string): Promise<void>;
   /** @throws Problem 429 after `record`, when a quota is used up */
   check(source: Pick<SourceRow, 'id' | 'owner_id'>, stop: QuotaStop): Promise<void>;
 }
@@ -79,14 +81,20 @@ export function createQuotas({ store, queue, clock }: Pick<Deps, 'store' | 'queu
     recorded.set(id, true);
   }
 
+  const stopped = (reason: string) => quotaExceeded(reason, (DAY_MS - (clock.now() % DAY_MS)) / 1000);
+
   return {
     exceeded,
     record,
+    async checkOwner(ownerId) {
+      const reason = await exceeded(ownerId);
+      if (reason !== undefined) throw stopped(reason);
+    },
     async check(source, stop) {
       const reason = await exceeded(source.owner_id);
       if (reason === undefined) return;
       await record(source.id, stop, reason);
-      throw quotaExceeded(reason, (DAY_MS - (clock.now() % DAY_MS)) / 1000);
+      throw stopped(reason);
     },
   };
 }

@@ -59,6 +59,8 @@ export function createBed() {
   const stopService = runService(service);
   return {
     store,
+    call,
+    seal,
     evaluated,
     prepared,
     invoke: <T = Shown>(

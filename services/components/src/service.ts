@@ -8,6 +8,7 @@ import { getComponentRoutes } from './get-component.ts';
 import { registryRoutes } from './publish.ts';
 import { resolveWorker } from './resolve.ts';
 import { createLibrary } from './save.ts';
+import { testComponentRoute } from './test-component.ts';
 
 /** Saved components, their keys, and the registry. */
 export function createComponentsService(deps: ComponentsDeps): Service {
@@ -24,6 +25,7 @@ export function createComponentsService(deps: ComponentsDeps): Service {
       ...getComponentRoutes(context),
       ...registryRoutes(context),
       ...configureRoutes(context),
+      testComponentRoute(context),
     ],
     workers: [resolveWorker(context)],
     dispose: () => egress.close(),

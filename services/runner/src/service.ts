@@ -11,6 +11,7 @@ import { createOwnerCosts } from './owner-costs.ts';
 import { createOwnerNetworks } from './owner-networks.ts';
 import { prepareWorker } from './prepare.ts';
 import { createRunPermits, PERMIT_COUNTS, type PermitCounts } from './run-permits.ts';
+import { testWorker } from './test-run.ts';
 import { createUsageMeter } from './usage.ts';
 
 export interface RunnerDeps
@@ -58,6 +59,7 @@ export function createRunnerService(deps: RunnerDeps): Service {
     workers: [
       prepareWorker(deps, { ...deps, networks, costs, meter }),
       configureWorker({ ...deps, networks, costs, meter, permits }),
+      testWorker({ ...deps, networks, costs, meter, permits, quotas }),
       ...runsWorkers(
         { ...deps, relay, meter, costs, networks, quotas, observe },
         createCatalog(deps),

@@ -1,9 +1,10 @@
+import { defaultEvent } from '@wellspring/component/default-event';
 import { runSource } from '@wellspring/contract/endpoints/sources';
 import type { RunJob } from '@wellspring/contract/messages';
 import { newId } from '@wellspring/core/ids';
 import { conflict } from '@wellspring/core/problem';
 import { route } from '@wellspring/http/bind';
-import { type DeploymentRow, deployments } from '@wellspring/store/collections/sources';
+import { deployments } from '@wellspring/store/collections/sources';
 import type { SourcesContext } from './context.ts';
 import { findSource } from './find-source.ts';
 
@@ -14,7 +15,11 @@ export const runSourceRoute = ({ deps, quotas }: SourcesContext) =>
     if (!source.active) throw conflict('source_inactive', 'The source is inactive; enable it to run it.');
     await quotas.check(source, 'MANUAL');
     const deployment = await deps.store.collection(deployments).get(source.deployment_id);
-    const event = input.event === undefined ? defaultEvent(deployment, deps.clock.now()) : input.event;
+    const { definition, configured_props = {} } = deployment ?? {};
+    const event =
+      input.event === undefined
+        ? defaultEvent(definition?.props ?? [], configured_props, deps.clock.now())
+        : input.event;
     const job: RunJob = {
       v: 1,
       type: 'run',
@@ -28,17 +33,3 @@ export const runSourceRoute = ({ deps, quotas }: SourcesContext) =>
     await deps.queue.publish('runs', { key: source.id, payload: JSON.stringify(job) });
     return { run_id: job.run_id };
   });
-
-function defaultEvent(deployment: DeploymentRow | undefined, now: number): unknown {
-  const timer = deployment?.definition.props.find(({ type }) => type === '$.interface.timer');
-  if (deployment && timer) {
-    const value = (deployment.configured_props[timer.name] ?? {}) as Record<string, unknown>;
-    const seconds = value.intervalSeconds ?? value.interval_seconds;
-    const schedule = value.cron == null ? { interval_seconds: seconds } : { cron: value.cron };
-    return { timestamp: Math.floor(now / 1000), ...schedule };
-  }
-  if (deployment?.definition.props.some(({ type }) => type === '$.interface.http')) {
-    return { method: 'GET', path: '/', query: {}, headers: {}, bodyRaw: '' };
-  }
-  return {};
-}

@@ -1,7 +1,7 @@
 import Type from 'typebox';
 import { defineEndpoint } from '../endpoint.ts';
 
-import { Component, ConfigurableProps, PropOptions } from '../resources.ts';
+import { Component, ConfigurableProps, PropOptions, TestRun } from '../resources.ts';
 import { common, EXAMPLE_CODE, identifiers } from './parameters.ts';
 
 const service = 'components';
@@ -97,6 +97,31 @@ export const listComponentProps = defineEndpoint({
   example: { key: 'github-new-issue', configured_props: { mode: 'webhook' } },
   input: Type.Object({ ...identifiers, ...given, ...common }),
   output: ConfigurableProps,
+  envelope: 'single',
+  problems: [403, 404, 413, 415],
+});
+
+export const testComponent = defineEndpoint({
+  service,
+  operationId: 'testComponent',
+  method: 'POST',
+  path: '/components/test',
+  summary: 'Run a component once without deploying it',
+  description:
+    'Give exactly one of component_id, component_code, key and component_url. It runs with an empty $service.db in a sandbox of its own; nothing is stored, and nothing is emitted to listeners. It counts as an invocation. An error of the component is part of the answer.',
+  exactlyOne: ['component_id', 'component_code', 'key', 'component_url'],
+  example: { component_code: EXAMPLE_CODE, event: { timestamp: 1606370816 } },
+  input: Type.Object({
+    ...identifiers,
+    configured_props: Type.Optional(
+      Type.Record(Type.String(), Type.Unknown(), { description: 'Values by prop name' }),
+    ),
+    event: Type.Optional(
+      Type.Unknown({ description: 'Argument of run; default: a tick of its timer, or an empty request' }),
+    ),
+    ...common,
+  }),
+  output: TestRun,
   envelope: 'single',
   problems: [403, 404, 413, 415],
 });

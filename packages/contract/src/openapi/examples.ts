@@ -52,6 +52,15 @@ export const EXAMPLES: { [Name in keyof Resources]: Static<Resources[Name]> } = 
     options: [{ label: 'octocat/hello-world', value: 'hello-world' }],
     context: { nextPageToken: 'Mg' },
   },
+  TestRun: {
+    ok: true,
+    emitted: [{ event: { order: 1001 }, name: '', id: null, summary: null, ts: null }],
+    logs: [{ ts: 1606370816223, level: 'info', msg: 'One new order' }],
+    response: null,
+    truncated: false,
+    duration_ms: 12,
+    error: null,
+  },
   Account: {
     id: 'apn_5Bn6Mk7Lp8',
     owner_id: user.id,

@@ -1,0 +1,65 @@
+import type { ThrownError } from '@wellspring/component/program/program-types';
+import type { TestCall } from '@wellspring/contract/calls';
+import { LIMITS } from '@wellspring/contract/limits';
+import type { Host } from '@wellspring/sandbox/port';
+import type { Mask } from './mask-secrets.ts';
+
+type Answer = TestCall['answer'];
+
+/** Effects of a run that are shown instead of stored. */
+export interface Recorder {
+  host: Host;
+  /** All events and bytes, also those that are left out of the answer. */
+  readonly events: number;
+  readonly bytes: number;
+  answer(): Omit<Answer, 'duration_ms'>;
+}
+
+export function createRecorder(mask: Mask): Recorder {
+  const emitted: Answer['emitted'] = [];
+  const logs: Answer['logs'] = [];
+  let response: Answer['response'] = null;
+  let error: Answer['error'] = null;
+  let events = 0;
+  let bytes = 0;
+  let truncated = false;
+  let revision = 0;
+
+  function add<T>(list: T[], item: T, size: number): void {
+    bytes += size;
+    if (list.length >= LIMITS.testItems || bytes > LIMITS.testBytes) truncated = true;
+    else list.push(item);
+  }
+
+  return {
+    host: {
+      emit({ payload, name, id, summary, ts }) {
+        events += 1;
+        add(emitted, { payload, name, id, summary, ts }, payload.length);
+      },
+      fault({ name, message, stack }: ThrownError) {
+        error ??= { code: mask(name), msg: mask(message), stack: mask(stack) };
+      },
+      log({ ts, level, msg }) {
+        const text = mask(msg);
+        add(logs, { ts, level, msg: text }, text.length);
+      },
+      respond(reply) {
+        bytes += reply.body.length;
+        if (bytes > LIMITS.testBytes) truncated = true;
+        else response = reply;
+      },
+      dbSet() {
+        revision += 1;
+        return revision;
+      },
+    },
+    get events() {
+      return events;
+    },
+    get bytes() {
+      return bytes;
+    },
+    answer: () => ({ ok: error === null, emitted, logs, response, truncated, error }),
+  };
+}

@@ -1,0 +1,89 @@
+import { expect, test } from '@jest/globals';
+import { CALLS, configuredFor, type TestCall } from '@wellspring/contract/calls';
+import { events, logs } from '@wellspring/store/collections/events';
+import { states } from '@wellspring/store/collections/states';
+import { usage, usageDay, users } from '@wellspring/store/collections/users';
+import { OWNER } from '@wellspring/testing/rows';
+import { seal } from '@wellspring/testing/service-harness';
+import { usePlatform } from './platform.fixture.ts';
+
+const t = usePlatform();
+
+async function testRun(body: string, event: unknown = {}, values: object = {}): Promise<TestCall['answer']> {
+  const code = `export default {
+    name: 'Tested',
+    dedupe: 'unique',
+    props: {
+      db: '$.service.db',
+      http: { type: '$.interface.http', customResponse: true },
+      token: { type: 'string', secret: true, optional: true },
+    },
+    async run(event) { ${body} },
+  };`;
+  const { bundle_id, bundle, definition } = await t.prepare(code);
+  const message: TestCall['message'] = {
+    owner_id: OWNER,
+    bundle_id,
+    bundle,
+    props: definition.props,
+    values: seal.seal(JSON.stringify(values), configuredFor(OWNER)),
+    has_run: true,
+    event: JSON.stringify(event),
+  };
+  return (await t.call.request(CALLS.test, message, { deadlineMs: 30_000 })) as TestCall['answer'];
+}
+
+test('a test run shows what the code emitted, logged and replied; nothing is stored', async () => {
+  const answer = await testRun(
+    `this.db.set('n', (this.db.get('n') ?? 0) + 1);
+     for (const id of [1, 1]) this.$emit({ event, n: this.db.get('n') }, { id, name: 'c', summary: 's', ts: 5 });
+     console.warn('uses ' + this.token);
+     await this.http.respond({ status: 201, headers: { a: 'b' }, body: 'ü' });`,
+    { k: 1 },
+    { token: 'very secret' },
+  );
+  const emit = { payload: '{"event":{"k":1},"n":1}', name: 'c', id: 1, summary: 's', ts: 5 };
+  expect(answer).toMatchObject({
+    ok: true,
+    emitted: [emit, emit],
+    logs: [{ level: 'warn', msg: 'uses ********' }],
+    response: { status: 201, headers: { a: 'b' }, body: Buffer.from('ü').toString('base64') },
+    truncated: false,
+    error: null,
+  });
+  expect(answer.duration_ms).toBeGreaterThanOrEqual(0);
+  for (const collection of [events, logs, states])
+    expect(await t.store.collection(collection as typeof events).count()).toBe(0);
+});
+
+test('an error of the code is part of the answer, with secrets masked; emits before it are shown', async () => {
+  const values = { token: 'very secret' };
+  const thrown = await testRun(`this.$emit(1); throw new TypeError('refused ' + this.token);`, {}, values);
+  expect(thrown).toMatchObject({
+    ok: false,
+    emitted: [{ payload: '1' }],
+    error: { code: 'TypeError', msg: 'refused ********' },
+  });
+  expect(await testRun('this.$emit(() => {}, { name: "x".repeat(300) });')).toMatchObject({
+    ok: false,
+    error: { code: 'EmitError' },
+  });
+});
+
+test('a long answer is cut', async () => {
+  const answer = await testRun('for (let i = 0; i < 1500; i++) this.$emit(i);');
+  expect([answer.emitted.length, answer.truncated]).toEqual([1000, true]);
+});
+
+test('a test run counts as an invocation, and is refused over the quota', async () => {
+  const dates = { created_at: 0, updated_at: 0 };
+  const quotas = { daily_invocations_quota: 1, daily_compute_time_quota: null };
+  const user = { id: OWNER, username: 'a', email: 'a@example.com', plan: 'free' as const };
+  await t.store.collection(users).insert({ ...user, ...quotas, ...dates });
+  const day = usageDay(Date.now());
+  const id = `${OWNER}/${day}`;
+  await t.store
+    .collection(usage)
+    .increment(id, { invocations: 1 }, { id, day, invocations: 0, compute_ms: 0 });
+  await expect(testRun('this.$emit(1);')).rejects.toMatchObject({ status: 429, code: 'quota_exceeded' });
+});

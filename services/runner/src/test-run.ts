@@ -1,0 +1,52 @@
+import { CALLS, HOOK_DEADLINE_MS, type TestCall } from '@wellspring/contract/calls';
+import { LIMITS } from '@wellspring/contract/limits';
+import { untilAborted } from '@wellspring/core/until-aborted';
+import { createAccounts } from '@wellspring/runtime/accounts';
+import type { Quotas } from '@wellspring/runtime/quotas';
+import type { BackgroundWorker } from '@wellspring/runtime/service';
+import type { Task } from '@wellspring/sandbox/port';
+import { type ConfigureDeps, secretsOf, undeployedTask } from './configure.ts';
+import { createMask } from './mask-secrets.ts';
+import { createRecorder } from './recorder.ts';
+import type { UsageMeter } from './usage.ts';
+
+interface TestDeps extends Omit<ConfigureDeps, 'meter'> {
+  meter: Pick<UsageMeter, 'countRun'>;
+  quotas: Pick<Quotas, 'checkOwner'>;
+}
+
+/** Serves `runner.test`. */
+export function testWorker(deps: TestDeps): BackgroundWorker {
+  const { call, executor, costs, meter, permits, quotas } = deps;
+  const accounts = createAccounts(deps);
+
+  async function test(message: TestCall['message'], signal: AbortSignal): Promise<TestCall['answer']> {
+    const { has_run, event, ...configured } = message;
+    const { owner_id } = configured;
+    await quotas.checkOwner(owner_id);
+    const undeployed = await undeployedTask(deps, accounts, configured);
+    const task: Task = {
+      ...undeployed,
+      call: { kind: 'run', trigger: { kind: 'value', json: event }, emitTrigger: !has_run },
+    };
+    const seen = createRecorder(createMask(secretsOf(undeployed.instance)));
+    await costs.settled(owner_id);
+    const release = await permits.hook(
+      owner_id,
+      AbortSignal.any([signal, AbortSignal.timeout(HOOK_DEADLINE_MS)]),
+    );
+    const result = await executor.execute(task, seen.host, { timeoutMs: LIMITS.runMs }).finally(release);
+    meter.countRun(owner_id, result.cpuMs);
+    costs.charge(owner_id, { events: seen.events, bytes: seen.bytes, result });
+    if (!result.ok) seen.host.fault(result.error);
+    return { ...seen.answer(), duration_ms: Math.round(result.durationMs) };
+  }
+
+  return {
+    name: 'runner.test',
+    async run(signal) {
+      call.serve(CALLS.test, (message: TestCall['message']) => test(message, signal), signal);
+      await untilAborted(signal);
+    },
+  };
+}
