@@ -177,14 +177,34 @@ export const WebhookWithSecret = Type.Object({
   secret: Type.String({ description: 'whsec_…: signs the deliveries (Standard Webhooks); shown only here' }),
 });
 
+const Attempt = Type.Object({
+  number: Type.Integer({ description: '1 for the first' }),
+  at: seconds('Started'),
+  duration_ms: Type.Integer(),
+  status: nullable(Type.Integer({ description: 'HTTP status; null without an answer' })),
+  error: nullable(Type.String({ description: 'Such as connect ECONNREFUSED 127.0.0.1:4000' })),
+  response_headers: nullable(Type.Record(Type.String(), Type.String())),
+  response_body: nullable(Type.String({ description: 'The first 4 KB' })),
+});
+
 export const Delivery = Type.Object(
   {
-    id: Type.String({ description: 'dlv_…: also the webhook-id header' }),
+    id: Type.String({ description: 'dlv_…' }),
     webhook_id: Type.String(),
+    emitter_id: nullable(Type.String({ description: 'Null for a test' })),
     event_id: nullable(Type.String()),
+    event_name: Type.String({ description: 'Channel; empty: the default one' }),
     status: Type.Union([Type.Literal('pending'), Type.Literal('delivered'), Type.Literal('failed')]),
     attempts: Type.Integer(),
+    next_attempt_at: nullable(
+      Type.Integer({ description: 'Epoch seconds at the latest; null when it is done, or waits for others' }),
+    ),
     created_at: seconds('Created'),
+    attempt_log: Type.Optional(
+      Type.Array(Attempt, {
+        description: 'The newest 20 attempts, newest first; in lists with expand=attempt_log',
+      }),
+    ),
   },
   { additionalProperties: true },
 );

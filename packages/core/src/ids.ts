@@ -46,6 +46,10 @@ export function newId<P extends IdPrefix>(prefix: P, now: number = Date.now()): 
   return `${prefix}_${base62(lastMs, 7)}${base62(counter, 3)}`;
 }
 
+/** The least id of a time: ids made from then on are not below it. @param ms epoch ms */
+export const leastIdAt = (prefix: IdPrefix, ms: number): string =>
+  `${prefix}_${base62(Math.max(0, Math.min(Math.ceil(ms), 62 ** 7 - 1)), 7)}000`;
+
 /** True for `<prefix>_` followed by ten base62 characters. */
 export function isId(prefix: IdPrefix, text: unknown): text is string {
   return (

@@ -19,6 +19,7 @@ export const PROBLEM_CODES = {
   source_busy: 'Another change of the source is in progress; repeat the call.',
   workflow_busy: 'Another change of the workflow is in progress; repeat the call.',
   webhook_inactive: 'The webhook is inactive; enable it first.',
+  event_gone: 'The delivery was delivered, and its event no longer exists.',
   payload_too_large: 'The body is larger than allowed.',
   unsupported_media_type: 'The body must be JSON, with `content-type: application/json`.',
   quota_exceeded: 'A daily quota of the owner is used up; `Retry-After` tells when it is renewed.',

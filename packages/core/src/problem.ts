@@ -59,6 +59,7 @@ export const methodNotAllowed = (allow: string[]) =>
     allow: allow.join(', '),
   });
 export const conflict = (code: ProblemCode, message: string) => problem(409, code, message);
+export const gone = (code: ProblemCode, message: string) => problem(410, code, message);
 export const payloadTooLarge = (limit: string) =>
   problem(413, 'payload_too_large', `The body is larger than ${limit}.`);
 export const unsupportedMediaType = () =>

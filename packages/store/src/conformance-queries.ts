@@ -44,6 +44,14 @@ export function queryConformance(name: string, open: () => Promise<StoreSubject>
       expect(await found({ owner: 1 as never })).toEqual([]);
     });
 
+    test('a list may leave out the texts', async () => {
+      await rows.insertMany([thing('a', { body: 'text', loose: 1 }), thing('b', { body: 'text' })]);
+      const found = await rows.list({ texts: false, order: 'asc', limit: 1 });
+      expect(found).toEqual([thing('a', { body: '', loose: 1 })]);
+      expect((await rows.list({ texts: false })).map(({ body }) => body)).toEqual(['', '']);
+      expect(await rows.get('a')).toMatchObject({ body: 'text' });
+    });
+
     test('a condition on a field without index, or with undefined, throws', async () => {
       await rows.insert(thing('1'));
       const bad = [

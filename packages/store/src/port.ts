@@ -27,6 +27,8 @@ export interface ListOptions<T extends Row> {
   /** Default 'desc'. */
   order?: 'asc' | 'desc';
   limit?: number;
+  /** False: texts (see CollectionDefinition) are not read and are ''. */
+  texts?: boolean;
 }
 
 export interface Versioned<T> {

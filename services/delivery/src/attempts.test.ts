@@ -6,6 +6,7 @@ import { webhooks } from '@wellspring/store/collections/webhooks';
 import { seal } from '@wellspring/testing/service-harness';
 import { Webhook } from 'standardwebhooks';
 import { DAY, event, type Respond, until, usePlatform } from './platform.fixture.ts';
+import { webhookIdOf } from './request.ts';
 
 const t = usePlatform();
 
@@ -45,7 +46,9 @@ describe('attempts', () => {
       '2',
       '3',
     ]);
-    expect(new Set(sink.requests.map(({ headers }) => headers['webhook-id']))).toEqual(new Set([row!.id]));
+    expect(new Set(sink.requests.map(({ headers }) => headers['webhook-id']))).toEqual(
+      new Set([webhookIdOf(row!)]),
+    );
     expect(new Set(sink.requests.map(({ headers }) => headers['webhook-timestamp'])).size).toBe(3);
     for (const { text, headers } of sink.requests) {
       // The library compares the timestamp with the system's clock.
@@ -53,6 +56,24 @@ describe('attempts', () => {
       if (headers['webhook-timestamp'] === now) new Webhook(hook.secret).verify(text, headers as never);
       expect(text).toBe('"größe"');
     }
+  });
+
+  test('the log keeps the beginning of each response, and why there was none', async () => {
+    const { emitter } = await delivering((_, n) => {
+      if (n === 1) return { status: 503, headers: { 'x-reason': 'busy' }, body: 'ä'.repeat(40_000) };
+      return 200;
+    });
+    await t.emit(emitter, [event(1)]);
+    const [failed] = await until(t.deliveries, ([row]) => row?.log.length === 1);
+    t.clock.advance(6_000);
+    const [row] = await t.untilStatus('delivered');
+    expect(failed!.log[0]).toMatchObject({
+      status: 503,
+      headers: { 'x-reason': 'busy' },
+      body: 'ä'.repeat(2_048),
+    });
+    expect(row!.log[1]).toMatchObject({ status: 200, error: null });
+    expect(row!.log[1]!.body).toBeUndefined();
   });
 
   test('410 fails the delivery and disables the webhook', async () => {

@@ -4,6 +4,7 @@ import type { Clock } from '@wellspring/core/clock';
 import { newId } from '@wellspring/core/ids';
 import type { Log } from '@wellspring/core/log';
 import type { Handler, JobInput, Queue } from '@wellspring/queue/port';
+import { streamOf } from '@wellspring/store/collections/find-event';
 import { type DeliveryRow, deliveries } from '@wellspring/store/collections/webhooks';
 import type { Store } from '@wellspring/store/port';
 import type { Attempts } from './attempts.ts';
@@ -23,8 +24,6 @@ export interface FanOutDeps {
   clock: Clock;
   log: Log;
 }
-
-const streamOf = (name: string) => (name === '$errors' || name === '$logs' ? name : 'events');
 
 /**
  * Deterministic per event and listener, so that a repeated fan-out runs nothing twice.

@@ -43,7 +43,7 @@ describe('the headers of an attempt', () => {
     expect(
       headersOf(deliveryRow({ id: 'dlv_0000000000', attempts: 3, hop: 2 }), [], 1_700_000_000_999),
     ).toMatchObject({
-      'webhook-id': 'dlv_0000000000',
+      'webhook-id': expect.stringMatching(/^msg_[0-9a-f]{32}$/),
       'webhook-timestamp': '1700000000',
       'x-wellspring-emitter-id': 'dc_0000000000',
       'x-wellspring-event-id': '1700000000000-0',

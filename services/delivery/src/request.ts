@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { PLATFORM_VERSION } from '@wellspring/contract/limits';
 import { signatures } from '@wellspring/core/webhook-signature';
 import type { DeliveryRow } from '@wellspring/store/collections/webhooks';
@@ -7,20 +8,28 @@ export const AGENT = `Wellspring/${PLATFORM_VERSION}`;
 /** Like `encodeURIComponent`; lone surrogates become U+FFFD. */
 const percentEncode = (text: string) => encodeURIComponent(text.toWellFormed());
 
+/** A hash of webhook, emitter, stream and event. */
+export const webhookIdOf = ({ id, dedupe_key }: Pick<DeliveryRow, 'id' | 'dedupe_key'>): string =>
+  `msg_${createHash('sha256')
+    .update(dedupe_key ?? id)
+    .digest('hex')
+    .slice(0, 32)}`;
+
 /**
- * Headers of one attempt: Standard Webhooks and `x-wellspring-*`. `webhook-id` is the delivery id, the same in retries and
- * resends; timestamp and signatures are new.
+ * Headers of one attempt: Standard Webhooks and `x-wellspring-*`. `webhook-id` is the same in retries and resends, and in
+ * a repetition after a crash; timestamp and signatures are new.
  * @param keys the current and, after a rotation, the previous signing key
  * @param now epoch ms
  */
 export function headersOf(row: DeliveryRow, keys: readonly Buffer[], now: number): Record<string, string> {
+  const id = webhookIdOf(row);
   const timestamp = Math.floor(now / 1000);
   const headers: Record<string, string> = {
     'content-type': 'application/json',
     'user-agent': AGENT,
-    'webhook-id': row.id,
+    'webhook-id': id,
     'webhook-timestamp': String(timestamp),
-    'webhook-signature': signatures(keys, row.id, timestamp, row.payload),
+    'webhook-signature': signatures(keys, id, timestamp, row.payload),
     'x-wellspring-event-name': percentEncode(row.event_name),
     'x-wellspring-delivery-attempt': String(row.attempts + 1),
     'x-wellspring-hop-count': String(row.hop),

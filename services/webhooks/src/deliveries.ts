@@ -1,20 +1,22 @@
 import {
+  getDelivery,
   listWebhookDeliveries,
   recoverWebhook,
   resendDelivery,
   testWebhook,
 } from '@wellspring/contract/endpoints/webhooks';
 import { newId } from '@wellspring/core/ids';
-import { notFound } from '@wellspring/core/problem';
+import { gone, notFound } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
-import { listPage } from '@wellspring/http/paging';
 import { DELIVERIES_DUE } from '@wellspring/pubsub/port';
 import type { Deps } from '@wellspring/runtime/deps';
-import { deliveries } from '@wellspring/store/collections/webhooks';
+import { eventExists } from '@wellspring/store/collections/find-event';
+import { type DeliveryRow, deliveries } from '@wellspring/store/collections/webhooks';
 import { insertNew } from '@wellspring/store/insert-new';
+import { findDeliveries } from './find-deliveries.ts';
 import { needActive, ownDelivery, ownWebhook } from './own.ts';
 import { presentDelivery } from './present.ts';
-import { parseSince } from './since.ts';
+import { parseTime } from './time.ts';
 
 const BATCH_SIZE = 500;
 
@@ -23,6 +25,13 @@ type DeliveriesDeps = Pick<Deps, 'store' | 'pubsub' | 'clock'>;
 /** Manual deliveries. The claim loop of the delivery service finds what is made due here. */
 export function deliveryRoutes({ store, pubsub, clock }: DeliveriesDeps): Route[] {
   const rows = store.collection(deliveries);
+
+  /** @throws Problem 410 if it was delivered, and its event was removed since */
+  async function needEvent({ id, status, emitter_id, event_id, event_name }: DeliveryRow): Promise<void> {
+    if (status !== 'delivered' || emitter_id === null || event_id === null) return;
+    if (await eventExists(store, emitter_id, event_name, event_id)) return;
+    throw gone('event_gone', `The delivery ${id} was delivered, and its event does not exist any more.`);
+  }
 
   return [
     route(testWebhook, async ({ principal, params }) => {
@@ -54,13 +63,18 @@ export function deliveryRoutes({ store, pubsub, clock }: DeliveriesDeps): Route[
 
     route(listWebhookDeliveries, async ({ principal, params, input }) => {
       const webhook = await ownWebhook(store, principal, params.id);
-      const page = await listPage(rows, { webhook_id: webhook.id }, input);
-      return { ...page, data: page.data.map(presentDelivery) };
+      const page = await findDeliveries(store, webhook.id, input);
+      return { ...page, data: page.data.map((row) => presentDelivery(row, input.expand === 'attempt_log')) };
     }),
+
+    route(getDelivery, async ({ principal, params }) =>
+      presentDelivery(await ownDelivery(store, principal, params.id), true),
+    ),
 
     route(resendDelivery, async ({ principal, params }) => {
       const delivery = await ownDelivery(store, principal, params.id);
       needActive(await ownWebhook(store, principal, delivery.webhook_id));
+      await needEvent(delivery);
       const now = clock.now();
       const due = { status: 'pending' as const, due_at: now, failed_at_ms: null, created_at_ms: now };
       // A parked delivery is due already.
@@ -72,7 +86,7 @@ export function deliveryRoutes({ store, pubsub, clock }: DeliveriesDeps): Route[
 
     route(recoverWebhook, async ({ principal, params, input }) => {
       const webhook = await ownWebhook(store, principal, params.id);
-      const since = parseSince(input.since);
+      const since = parseTime('since', input.since);
       needActive(webhook);
       const now = clock.now();
       let count = 0;

@@ -19,7 +19,7 @@ export async function ownWebhook(store: Store, principal: Principal, id: string)
 /** The delivery, if the principal may use it. @throws Problem 404 */
 export async function ownDelivery(store: Store, principal: Principal, id: string): Promise<DeliveryRow> {
   const row = await store.collection(deliveries).get(id);
-  if (!row || !canRead(principal, row.owner_id)) throw notFound('delivery', id);
+  if (!row || row.send || !canRead(principal, row.owner_id)) throw notFound('delivery', id);
   return row;
 }
 

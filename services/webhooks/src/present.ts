@@ -1,4 +1,4 @@
-import type { DeliveryRow, WebhookRow } from '@wellspring/store/collections/webhooks';
+import type { Attempt, DeliveryRow, WebhookRow } from '@wellspring/store/collections/webhooks';
 
 /** A webhook in the API, without its secret. */
 export const presentWebhook = (row: WebhookRow) => ({
@@ -12,12 +12,26 @@ export const presentWebhook = (row: WebhookRow) => ({
   updated_at: row.updated_at,
 });
 
-/** A delivery in the API. */
-export const presentDelivery = (row: DeliveryRow) => ({
+const presentAttempt = ({ n, at, duration_ms, status, error, headers, body }: Attempt) => ({
+  number: n,
+  at: Math.floor(at / 1000),
+  duration_ms,
+  status,
+  error,
+  response_headers: headers ?? null,
+  response_body: headers === undefined ? null : (body ?? ''),
+});
+
+/** A delivery in the API, with its attempts, newest first, if `log` is set. */
+export const presentDelivery = (row: DeliveryRow, log = false) => ({
   id: row.id,
   webhook_id: row.webhook_id,
+  emitter_id: row.emitter_id,
   event_id: row.event_id,
+  event_name: row.event_name,
   status: row.status,
   attempts: row.attempts,
+  next_attempt_at: row.due_at === null ? null : Math.ceil(row.due_at / 1000),
   created_at: row.created_at,
+  ...(log && { attempt_log: row.log.map(presentAttempt).reverse() }),
 });

@@ -1,15 +1,19 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
+import { eventSortKey } from '@wellspring/core/event-id';
 import { newId } from '@wellspring/core/ids';
 import { DELIVERIES_DUE } from '@wellspring/pubsub/port';
 import type { Service } from '@wellspring/runtime/service';
+import { events, logs } from '@wellspring/store/collections/events';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import { type DeliveryRow, deliveries, webhooks } from '@wellspring/store/collections/webhooks';
 import { eventually } from '@wellspring/testing/eventually';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
-import { deliveryRow } from '@wellspring/testing/rows';
+import { deliveryRow, eventRow } from '@wellspring/testing/rows';
 import { ALICE, BOB, callApi, ORG, seal, useHarness, user } from '@wellspring/testing/service-harness';
 import { createWebhooksService } from './service.ts';
 
+/** Sort key of the event of `deliveryRow`. */
+const KEY = eventSortKey({ ms: 1_700_000_000_000, n: 0 });
 const HOOK = 'https://example.com/hook';
 
 const t = useHarness(createFakeClock);
@@ -168,6 +172,7 @@ describe('manual deliveries', () => {
 
   test('a resend continues the count; a parked delivery keeps its place', async () => {
     const { id } = await make();
+    await t.store.collection(events).insert(eventRow('dc_0000000000', KEY));
     const [done, waiting] = [
       await delivery(id, { status: 'delivered', attempts: 3 }),
       await delivery(id, { status: 'pending', waiting: id, failed_at_ms: null }),
@@ -182,6 +187,28 @@ describe('manual deliveries', () => {
     });
     expect((await api('POST', `/deliveries/${waiting.id}/resend`)).status).toBe(202);
     expect(await get(waiting.id)).toEqual(waiting);
+  });
+
+  test('what was delivered is resent only while its event exists: 410', async () => {
+    const { id } = await make();
+    const logged = { event_name: '$logs', event_id: '1700000000000-2' };
+    await t.store.collection(logs).insert({
+      ...{ id: `dc_0000000000/${KEY}`, emitter_id: 'dc_0000000000', sort_key: KEY, run_id: 'run_1' },
+      ...{ indexed_at_ms: 0, count: 2, records: '[]' },
+    });
+    const resend = async (fields: Partial<DeliveryRow>) => {
+      const row = await delivery(id, fields);
+      const { status, json } = await api('POST', `/deliveries/${row.id}/resend`);
+      return [status, json.code];
+    };
+    expect(await resend({ status: 'delivered' })).toEqual([410, 'event_gone']);
+    expect(await resend({ status: 'delivered', ...logged })).toEqual([410, 'event_gone']);
+    expect(await resend({ status: 'delivered', ...logged, event_id: '1700000000000-1' })).toEqual([
+      202,
+      undefined,
+    ]);
+    expect(await resend({ status: 'failed' })).toEqual([202, undefined]);
+    expect(await resend({ status: 'delivered', emitter_id: null, event_id: null })).toEqual([202, undefined]);
   });
 
   test('a resend does not change a delivery that is parked at the same time', async () => {
@@ -242,7 +269,10 @@ describe('manual deliveries', () => {
     expect(first.data[0]).toEqual({
       id: ids[0],
       webhook_id: id,
+      emitter_id: 'dc_0000000000',
       event_id: '1700000000000-0',
+      event_name: '',
+      next_attempt_at: null,
       status: 'failed',
       attempts: 10,
       created_at: 0,

@@ -121,6 +121,24 @@ export const testWebhook = defineEndpoint({
   problems: [404, 409],
 });
 
+const time = Type.Optional(
+  Type.Union([Type.String(), Type.Integer()], { description: 'ISO 8601, or epoch seconds' }),
+);
+const expand = Type.Optional(Type.String({ description: 'attempt_log: with the log of attempts' }));
+
+export const getDelivery = defineEndpoint({
+  service,
+  operationId: 'getDelivery',
+  method: 'GET',
+  path: '/deliveries/{id}',
+  summary: 'Get a delivery with the log of its attempts',
+  description: 'The log has the newest 20 attempts, each with the beginning of the response.',
+  input: Type.Object(common),
+  output: Delivery,
+  envelope: 'single',
+  problems: [404],
+});
+
 export const listWebhookDeliveries = defineEndpoint({
   service,
   operationId: 'listWebhookDeliveries',
@@ -128,8 +146,19 @@ export const listWebhookDeliveries = defineEndpoint({
   path: '/webhooks/{id}/deliveries',
   summary: 'List the deliveries of a webhook, newest first',
   description:
-    'One delivery for each event of each subscribed emitter, with its state and number of attempts.',
-  input: Type.Object({ ...paging, ...common }),
+    'One delivery for each event of each subscribed emitter, with its state and number of attempts. Filters look at the newest 1,000 deliveries in the range of since and until.',
+  input: Type.Object({
+    ...paging,
+    status: Type.Optional(
+      Type.Union([Type.Literal('pending'), Type.Literal('delivered'), Type.Literal('failed')]),
+    ),
+    event_id: Type.Optional(Type.String()),
+    emitter_id: Type.Optional(Type.String()),
+    since: time,
+    until: time,
+    expand,
+    ...common,
+  }),
   output: Delivery,
   envelope: 'page',
   problems: [404],
@@ -159,10 +188,11 @@ export const resendDelivery = defineEndpoint({
   method: 'POST',
   path: '/deliveries/{id}/resend',
   summary: 'Resend a delivery with the same webhook-id',
-  description: 'The event is sent again at once, also if it was delivered. The attempts count on.',
+  description:
+    'The event is sent again at once. The attempts count on. A delivery that was delivered needs its event, which may have been removed since: 410.',
   input: Type.Object(common),
   output: Delivery,
   envelope: 'single',
   status: 202,
-  problems: [404, 409],
+  problems: [404, 409, 410],
 });

@@ -42,6 +42,13 @@ export function createCollection<T extends Row>(
   const fields = indexedFields(definition);
   const textFields = definition.texts ?? [];
   const all = ['rowid', 'id', 'version', 'doc', ...textFields.map(textColumnOf)].join(', ');
+  const withoutTexts = [
+    'rowid',
+    'id',
+    'version',
+    'doc',
+    ...textFields.map((field) => `'' AS ${textColumnOf(field)}`),
+  ].join(', ');
   const inserted = ['id', 'version', 'doc', ...textFields.map(textColumnOf), ...fields.map(columnOf)].join(
     ', ',
   );
@@ -53,13 +60,13 @@ export function createCollection<T extends Row>(
 
   const getStored = (id: string) => db.statement(GET).get(id) as unknown as StoredRow | undefined;
 
-  function select({ where, orderBy, order = 'desc', limit }: ListOptions<T>): StoredRow[] {
+  function select({ where, orderBy, order = 'desc', limit, texts = true }: ListOptions<T>): StoredRow[] {
     const by = orderBy ?? 'id';
     checkIndexed(definition, by);
     const condition = compileWhere(definition, where);
     const values: SQLInputValue[] = [...condition.values];
     const orders = by === 'id' ? `id ${order}` : `${columnOf(by)} ${order}, id ${order}`;
-    let sql = `SELECT ${all} FROM ${table} ${condition.sql} ORDER BY ${orders}`;
+    let sql = `SELECT ${texts ? all : withoutTexts} FROM ${table} ${condition.sql} ORDER BY ${orders}`;
     if (limit !== undefined) {
       sql += ' LIMIT ?';
       values.push(limit);

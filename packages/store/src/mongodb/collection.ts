@@ -82,8 +82,12 @@ export function createCollection<T extends Row>(
     return rows as StoredRow[];
   }
 
+  const withoutTexts = Object.fromEntries((definition.texts ?? []).map((field) => [field, 0]));
+
   async function read(options: ListOptions<T>): Promise<T[]> {
-    const rows = await (sharedList(options) ?? select(options));
+    const rows = await (options.texts === false
+      ? select(options, withoutTexts)
+      : (sharedList(options) ?? select(options)));
     await beforeReading(rows);
     return rows.map(codec.row);
   }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { parseSince } from './since.ts';
+import { parseTime } from './time.ts';
 
 describe('a point in time', () => {
   test.each([
@@ -13,7 +13,7 @@ describe('a point in time', () => {
     ['1700000000.5', 1_700_000_000_500],
     ['0', 0],
   ])('%s', (text, ms) => {
-    expect(parseSince(text)).toBe(ms);
+    expect(parseTime('since', text)).toBe(ms);
   });
 
   test.each([
@@ -27,6 +27,6 @@ describe('a point in time', () => {
     'NaN',
     '170000000000000',
   ])('%j is rejected', (text) => {
-    expect(() => parseSince(text)).toThrow(expect.objectContaining({ status: 400, param: 'since' }));
+    expect(() => parseTime('since', text)).toThrow(expect.objectContaining({ status: 400, param: 'since' }));
   });
 });

@@ -1,0 +1,122 @@
+import { beforeEach, expect, test } from '@jest/globals';
+import { newId } from '@wellspring/core/ids';
+import type { Service } from '@wellspring/runtime/service';
+import { type Attempt, type DeliveryRow, deliveries, webhooks } from '@wellspring/store/collections/webhooks';
+import { createFakeClock } from '@wellspring/testing/fake-clock';
+import { deliveryRow, webhookRow } from '@wellspring/testing/rows';
+import { BOB, callApi, useHarness } from '@wellspring/testing/service-harness';
+import { createWebhooksService } from './service.ts';
+
+const t = useHarness(createFakeClock);
+let service: Service;
+const HOOK = 'wh_0000000000';
+
+beforeEach(async () => {
+  service = createWebhooksService(t);
+  await t.store.collection(webhooks).insert(webhookRow({ id: HOOK }));
+});
+
+/** Stores a delivery that was made at a time; returns its id. */
+async function made(at: string, fields: Partial<DeliveryRow> = {}): Promise<string> {
+  const ms = Date.parse(at);
+  const row = deliveryRow({ id: newId('dlv', ms), created_at_ms: ms, ...fields });
+  await t.store.collection(deliveries).insert(row);
+  return row.id;
+}
+const list = async (query: string) => {
+  const { status, json } = await callApi(service, 'GET', `/webhooks/${HOOK}/deliveries?${query}`);
+  return status === 200 ? json.data.map(({ id }: { id: string }) => id) : [status, json.param];
+};
+
+test('the deliveries of a webhook are found by state, event, emitter and time', async () => {
+  const first = await made('2030-01-01T00:00:00Z', { status: 'failed', event_id: '5-0' });
+  const second = await made('2030-01-02T00:00:00Z', { emitter_id: 'dc_other' });
+  const third = await made('2030-01-03T00:00:00Z', { status: 'failed' });
+  await made('2030-01-03T00:00:00Z', { webhook_id: 'wh_other', status: 'failed' });
+  expect(await list('')).toEqual([third, second, first]);
+  expect(await list('status=failed')).toEqual([third, first]);
+  expect(await list('status=failed&event_id=5-0')).toEqual([first]);
+  expect(await list('emitter_id=dc_other')).toEqual([second]);
+  expect(await list('since=2030-01-02')).toEqual([third, second]);
+  expect(await list('until=2030-01-02')).toEqual([first]);
+  expect(await list(`since=${Date.parse('2030-01-01T12:00:00Z') / 1000}&until=2030-01-02T12:00`)).toEqual([
+    second,
+  ]);
+  expect(await list('status=delivered')).toEqual([]);
+  expect(await list('status=lost')).toEqual([400, 'status']);
+  expect(await list('until=tomorrow')).toEqual([400, 'until']);
+});
+
+test('filtered lists have pages, in both directions', async () => {
+  const ids = [];
+  for (let n = 1; n < 8; n++) ids.unshift(await made(`2030-01-0${n}T00:00:00Z`, { status: 'failed' }));
+  const read = async (query: string) =>
+    (await callApi(service, 'GET', `/webhooks/${HOOK}/deliveries?status=failed&limit=3&${query}`)).json;
+  const first = await read('');
+  const next = await read(`after=${first.page_info.end_cursor}`);
+  expect([first.data, next.data].flat().map(({ id }) => id)).toEqual(ids.slice(0, 6));
+  expect(next.page_info.total_count).toBe(7);
+  const back = await read(`before=${next.page_info.start_cursor}`);
+  expect(back.data).toEqual(first.data);
+});
+
+test('a delivery shows its attempts, newest first; in lists only when asked', async () => {
+  const log: Attempt[] = [
+    {
+      n: 1,
+      at: 1_700_000_000_123,
+      duration_ms: 2,
+      status: null,
+      error: 'connect ECONNREFUSED 127.0.0.1:4000',
+    },
+    {
+      n: 2,
+      at: 1_700_000_005_123,
+      duration_ms: 9,
+      status: 500,
+      error: null,
+      headers: { a: 'b' },
+      body: 'oh',
+    },
+    { n: 3, at: 1_700_000_009_123, duration_ms: 9, status: 204, error: null, headers: {} },
+  ];
+  const id = await made('2030-01-01T00:00:00Z', {
+    ...{ log, attempts: 3, due_at: 1_700_000_300_500, event_name: 'side', payload: 'secret' },
+  });
+  const shown = (await callApi(service, 'GET', `/deliveries/${id}`)).json.data;
+  expect(shown).toMatchObject({
+    id,
+    event_name: 'side',
+    emitter_id: 'dc_0000000000',
+    next_attempt_at: 1_700_000_301,
+  });
+  expect(shown.attempt_log).toEqual([
+    {
+      ...{ number: 3, at: 1_700_000_009, duration_ms: 9, status: 204, error: null },
+      ...{ response_headers: {}, response_body: '' },
+    },
+    {
+      ...{ number: 2, at: 1_700_000_005, duration_ms: 9, status: 500, error: null },
+      ...{ response_headers: { a: 'b' }, response_body: 'oh' },
+    },
+    {
+      ...{ number: 1, at: 1_700_000_000, duration_ms: 2, status: null },
+      ...{ error: 'connect ECONNREFUSED 127.0.0.1:4000', response_headers: null, response_body: null },
+    },
+  ]);
+  const of = async (query: string) =>
+    (await callApi(service, 'GET', `/webhooks/${HOOK}/deliveries?${query}`)).json.data[0];
+  expect(await of('expand=attempt_log')).toEqual(shown);
+  expect(await of('')).toEqual({ ...shown, attempt_log: undefined });
+});
+
+test('deliveries of others, and requests of workflows, are not found', async () => {
+  const id = await made('2030-01-01T00:00:00Z');
+  const send = await made('2030-01-01T00:00:00Z', { send: true });
+  const statuses = await Promise.all([
+    callApi(service, 'GET', `/deliveries/${id}`, { as: BOB }),
+    callApi(service, 'GET', `/deliveries/${send}`),
+    callApi(service, 'GET', '/deliveries/dlv_0000000000'),
+  ]);
+  expect(statuses.map(({ status }) => status)).toEqual([404, 404, 404]);
+});
