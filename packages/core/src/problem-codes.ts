@@ -15,6 +15,7 @@ export const PROBLEM_CODES = {
   idempotency_key_reused: 'The `Idempotency-Key` was used with another request.',
   orgname_taken: 'Another organization has this name.',
   username_taken: 'Another user has this name.',
+  component_in_use: 'Sources or workflows use the component; `sources` and `workflows` list them.',
   source_inactive: 'The source is inactive; enable it first.',
   source_busy: 'Another change of the source is in progress; repeat the call.',
   workflow_busy: 'Another change of the workflow is in progress; repeat the call.',

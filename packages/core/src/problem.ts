@@ -8,6 +8,8 @@ export interface ProblemDetails {
   message: string;
   /** The parameter at fault. */
   param?: string | undefined;
+  /** Further fields of the error's body. */
+  details?: Record<string, unknown> | undefined;
   headers?: Record<string, string> | undefined;
 }
 
@@ -20,13 +22,15 @@ export class Problem extends Error {
   readonly status: number;
   readonly code: ProblemCode;
   readonly param: string | undefined;
+  readonly details: Record<string, unknown> | undefined;
   readonly headers: Record<string, string>;
 
-  constructor({ status, code, message, param, headers = {} }: ProblemDetails) {
+  constructor({ status, code, message, param, details, headers = {} }: ProblemDetails) {
     super(message);
     this.status = status;
     this.code = code;
     this.param = param;
+    this.details = details;
     this.headers = headers;
   }
 }
@@ -58,7 +62,8 @@ export const methodNotAllowed = (allow: string[]) =>
   problem(405, 'method_not_allowed', `Only ${allow.join(', ')} is allowed here.`, undefined, {
     allow: allow.join(', '),
   });
-export const conflict = (code: ProblemCode, message: string) => problem(409, code, message);
+export const conflict = (code: ProblemCode, message: string, details?: Record<string, unknown>) =>
+  new Problem({ status: 409, code, message, details });
 export const gone = (code: ProblemCode, message: string) => problem(410, code, message);
 export const payloadTooLarge = (limit: string) =>
   problem(413, 'payload_too_large', `The body is larger than ${limit}.`);

@@ -5,6 +5,7 @@ import type { ProblemCode } from '@wellspring/core/problem-codes';
 import { Unavailable } from '@wellspring/core/unavailable';
 import { BodyTooLarge } from './read-body.ts';
 
+/** With the further fields of the problem. */
 export interface ProblemBody {
   error: string;
   code: ProblemCode;
@@ -47,6 +48,7 @@ export function sendProblem(
     error: problem?.message ?? 'Something went wrong on our side.',
     code: problem?.code ?? 'internal_error',
     ...(problem?.param === undefined ? {} : { param: problem.param }),
+    ...problem?.details,
     request_id: requestId,
   };
   const text = JSON.stringify(body);

@@ -5,6 +5,7 @@ import type { ComponentsContext, ComponentsDeps } from './context.ts';
 import { createComponentRoute } from './create-component.ts';
 import { createFetchCode } from './fetch-code.ts';
 import { getComponentRoutes } from './get-component.ts';
+import { ownComponentRoutes } from './own-components.ts';
 import { registryRoutes } from './publish.ts';
 import { resolveWorker } from './resolve.ts';
 import { createLibrary } from './save.ts';
@@ -23,6 +24,7 @@ export function createComponentsService(deps: ComponentsDeps): Service {
     routes: [
       createComponentRoute(context),
       ...getComponentRoutes(context),
+      ...ownComponentRoutes(context),
       ...registryRoutes(context),
       ...configureRoutes(context),
       testComponentRoute(context),

@@ -1,8 +1,8 @@
 import Type from 'typebox';
 import { defineEndpoint } from '../endpoint.ts';
 
-import { Component, ConfigurableProps, PropOptions, TestRun } from '../resources.ts';
-import { common, EXAMPLE_CODE, identifiers } from './parameters.ts';
+import { Component, ConfigurableProps, Nothing, PropOptions, TestRun } from '../resources.ts';
+import { common, EXAMPLE_CODE, identifiers, paging } from './parameters.ts';
 
 const service = 'components';
 const one = { service, output: Component, envelope: 'single' } as const;
@@ -124,4 +124,41 @@ export const testComponent = defineEndpoint({
   output: TestRun,
   envelope: 'single',
   problems: [403, 404, 413, 415],
+});
+
+const page = { service, output: Component, envelope: 'page', method: 'GET' } as const;
+
+export const listMyComponents = defineEndpoint({
+  ...page,
+  operationId: 'listMyComponents',
+  path: '/users/me/components',
+  summary: 'List your components, newest first',
+  description:
+    'Those that were given to a source too. Cursors of page_info lead to the pages after and before. Components of your organizations are listed under the organization.',
+  input: Type.Object({ ...paging, ...common }),
+});
+
+export const listOrgComponents = defineEndpoint({
+  ...page,
+  operationId: 'listOrgComponents',
+  path: '/orgs/{org_id}/components',
+  summary: 'List the components of an organization, newest first',
+  description: 'For members of the organization. Cursors of page_info lead to the pages after and before.',
+  input: Type.Object({ ...paging, ...common }),
+  problems: [404],
+});
+
+export const deleteComponent = defineEndpoint({
+  service,
+  operationId: 'deleteComponent',
+  method: 'DELETE',
+  path: '/components/{id}',
+  summary: 'Delete a component by its id',
+  description:
+    'Its key then names the component that was saved before under it. While sources or workflows use the component, the answer is a 409 that lists them as sources and workflows.',
+  input: Type.Object(common),
+  output: Nothing,
+  envelope: 'none',
+  status: 204,
+  problems: [404, 409],
 });

@@ -36,7 +36,7 @@ export interface PublishedKeyRow {
 }
 export const publishedKeys: CollectionDefinition<PublishedKeyRow> = {
   name: 'published_keys',
-  indexes: [{ fields: ['owner_id'] }],
+  indexes: [{ fields: ['owner_id'] }, { fields: ['component_id'] }],
 };
 
 /** A version in the registry. */

@@ -1,0 +1,83 @@
+import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { components } from '@wellspring/store/collections/components';
+import { deployments, sources } from '@wellspring/store/collections/sources';
+import { sourceRow } from '@wellspring/testing/rows';
+import { ALICE, BOB, user } from '@wellspring/testing/service-harness';
+import { createBed, keyed, OPERATOR, refusal, type Shown } from './bed.fixture.ts';
+
+let bed: ReturnType<typeof createBed>;
+beforeEach(() => {
+  bed = createBed();
+});
+afterEach(() => bed.close());
+
+const ORG = 'o_0000000001';
+const post = (component_code: string, principal = ALICE, more: Record<string, unknown> = {}) =>
+  bed.invoke('createComponent', {}, { component_code, ...more }, principal);
+const get = (id: string, principal = ALICE) => bed.invoke('getComponent', { id }, {}, principal);
+const remove = (id: string, principal = ALICE) => bed.invoke('deleteComponent', { id }, {}, principal);
+type Listed = { data: Shown[]; total_count: number };
+const mine = (input: Record<string, unknown> = {}, principal = ALICE) =>
+  bed.invoke<Listed>('listMyComponents', {}, input, principal);
+const ofOrg = (principal = ALICE) => bed.invoke<Listed>('listOrgComponents', { org_id: ORG }, {}, principal);
+
+test('lists are of one owner, newest first, in pages', async () => {
+  const made = [];
+  for (const name of ['One', 'Two', 'Three']) made.push((await post(keyed(null, '', name))).id);
+  const inOrg = await post(keyed(null, '', 'Org'), ALICE, { org_id: ORG });
+  await post(keyed(null, '', 'Of Bob'), BOB);
+  expect((await mine({ limit: 2 })).data.map(({ id }) => id)).toEqual([made[2], made[1]]);
+  expect(await mine()).toMatchObject({ total_count: 3 });
+  expect((await ofOrg()).data.map(({ id }) => id)).toEqual([inOrg.id]);
+  expect((await ofOrg(user('u_0000000003', ORG))).data).toHaveLength(1);
+  await expect(ofOrg(BOB)).rejects.toMatchObject(refusal(404));
+});
+
+test('a deleted component is gone with its keys; its key names the one saved before', async () => {
+  const old = await post(keyed('kept', '1.0.0', 'Old'));
+  const { id } = await post(keyed('kept', '2.0.0', 'New'));
+  await remove(id);
+  for (const gone of [id, 'kept@2.0.0']) await expect(get(gone)).rejects.toMatchObject(refusal(404));
+  expect((await get('kept')).id).toBe(old.id);
+  await remove(old.id);
+  await expect(get('kept')).rejects.toMatchObject(refusal(404));
+  await expect(remove(id)).rejects.toMatchObject(refusal(404));
+});
+
+test('what is not one’s own, or in the registry, is unknown', async () => {
+  const { id } = await post(keyed(null, '', 'Own'));
+  const inOrg = await post(keyed(null, '', 'Org'), ALICE, { org_id: ORG });
+  const { id: published } = await bed.invoke(
+    'operatorPublish',
+    {},
+    { component_code: keyed('in-registry', '1.0.0') },
+    OPERATOR,
+  );
+  for (const other of [id, inOrg.id, published, 'sc_0000000000', 'in-registry'])
+    await expect(remove(other, BOB)).rejects.toMatchObject(refusal(404));
+  await remove(inOrg.id, user('u_0000000003', ORG));
+});
+
+test('while sources use it, it is kept, and they are listed', async () => {
+  const { id } = await post(keyed(null, '', 'Used'));
+  await bed.store
+    .collection(sources)
+    .insert(sourceRow({ id: 'dc_0000000001', owner_id: ORG, component_id: id }));
+  await bed.store.collection(deployments).insert({
+    id: 'd_0000000001',
+    source_id: 'dc_0000000001',
+    component_id: id,
+    bundle_id: '',
+    definition: (await bed.store.collection(components).get(id))!.definition,
+    configured_props: {},
+    created_at: 0,
+  });
+  await expect(remove(id)).rejects.toMatchObject({
+    status: 409,
+    code: 'component_in_use',
+    details: { sources: ['dc_0000000001'], workflows: [] },
+  });
+  expect(await bed.store.collection(components).get(id)).toBeDefined();
+  await bed.store.collection(deployments).remove('d_0000000001');
+  await remove(id);
+});
