@@ -144,6 +144,21 @@ describe('additionalProps', () => {
     expect(props.mode.label).toBe('Mode');
   });
 
+  test('may change static props without returning them', async () => {
+    start({
+      props: { mode: { type: 'string', reloadProps: true }, note: { type: 'alert', hidden: true } },
+      additionalProps(before: Record<string, Record<string, unknown>>) {
+        before.note!.hidden = false;
+        before.stray = { type: 'string' };
+        return {};
+      },
+    });
+    expect(await program.props()).toEqual([
+      { name: 'mode', type: 'string', reloadProps: true },
+      { name: 'note', type: 'alert', hidden: false },
+    ]);
+  });
+
   test('sees values of dynamic props, and their defaults in a second round', async () => {
     const component = {
       props: { mode: { type: 'string', reloadProps: true } },

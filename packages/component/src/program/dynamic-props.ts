@@ -19,7 +19,8 @@ function copied(props: Fields): Fields {
 }
 
 /**
- * The props of a component with those of its additionalProps method, which replace static ones of the same name.
+ * The props of a component with those of its additionalProps method, which replace static ones of the same name; the
+ * method may also change the props that it is given.
  * Called again when a new prop that reloads the props has a default. Sets such defaults on `self`.
  */
 export async function withDynamicProps(component: Fields, self: Fields): Promise<Fields> {
@@ -28,9 +29,11 @@ export async function withDynamicProps(component: Fields, self: Fields): Promise
   if (typeof additionalProps !== 'function') return fixed;
   let props = fixed;
   for (let round = 0; round < MAX_ROUNDS; round++) {
-    const returned: unknown = (await additionalProps.call(self, copied(props))) ?? {};
+    const given = copied(props);
+    const returned: unknown = (await additionalProps.call(self, given)) ?? {};
     if (!isObject(returned)) throw new Error('additionalProps has to return an object of props.');
-    props = { ...fixed, ...returned };
+    const changed = Object.entries(given).filter(([name]) => Object.hasOwn(fixed, name));
+    props = { ...fixed, ...Object.fromEntries(changed), ...returned };
     if (!setDefaults(returned, fixed, self)) break;
   }
   return props;

@@ -1,0 +1,112 @@
+import { readFileSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { eventually } from './eventually.ts';
+import { type Platform, startPlatform } from './platform.ts';
+import { type TempDir, tempDir } from './temp-dir.ts';
+
+/** Runs the examples of docs/components.md: comments before an example say how, and what it does. */
+
+interface Check {
+  props?: Record<string, unknown>;
+  /** Accounts by the name of an app prop. */
+  accounts?: Record<string, { app: string; credentials: Record<string, string> }>;
+  event?: unknown;
+  emitted?: unknown[];
+  logs?: string[];
+  response?: object;
+  error?: string;
+  /** Message of the 400. */
+  refused?: string;
+  events?: unknown[];
+  prop?: string;
+  page?: number;
+  prev_context?: unknown;
+  query?: string;
+  options?: unknown[];
+  context?: unknown;
+  names?: string[];
+  labels?: unknown[];
+}
+
+const DOCUMENT = readFileSync(new URL('../../../docs/components.md', import.meta.url), 'utf8');
+const EXAMPLE = /((?:<!-- \w+ \{.*\} -->\n)*)```js\n([\s\S]*?)```/g;
+
+const examples = [...DOCUMENT.matchAll(EXAMPLE)].map(([, comments = '', code = '']) => ({
+  name: /name: '([^']+)'/.exec(code)?.[1] ?? '',
+  code,
+  checks: [...comments.matchAll(/<!-- (\w+) (\{.*\}) -->/g)].map(([, kind, text]) => ({
+    kind: kind!,
+    check: JSON.parse(text!) as Check,
+  })),
+}));
+
+let dir: TempDir;
+let platform: Platform;
+
+beforeAll(async () => {
+  dir = await tempDir();
+  platform = await startPlatform({ dataDir: dir.path });
+});
+afterAll(async () => {
+  await platform?.end('SIGKILL');
+  await dir?.remove();
+});
+
+async function configured({ props = {}, accounts = {} }: Check): Promise<Record<string, unknown>> {
+  const values = { ...props };
+  for (const [name, account] of Object.entries(accounts)) {
+    values[name] = { authProvisionId: (await platform.client.createAccount(account)).id };
+  }
+  return values;
+}
+
+const KINDS: Record<string, (component_code: string, check: Check) => Promise<void>> = {
+  async test(component_code, check) {
+    const { event, emitted = [], logs, response, error, refused } = check;
+    const input = { component_code, configured_props: await configured(check), event };
+    const answer = await platform.client.testComponent(input).catch((thrown: unknown) => thrown);
+    if (refused !== undefined) {
+      expect(answer).toMatchObject({ status: 400, message: expect.stringContaining(refused) });
+      return;
+    }
+    expect(answer).toMatchObject({
+      ok: error === undefined,
+      emitted,
+      response: response ?? null,
+      error: error === undefined ? null : { msg: error },
+      ...(logs && { logs: logs.map((msg) => ({ msg })) }),
+    });
+    expect((answer as { emitted: unknown[] }).emitted).toHaveLength(emitted.length);
+  },
+  async deploy(component_code, { events = [], emitted = [], ...check }) {
+    const { client } = platform;
+    const { id } = await client.createSource({ component_code, configured_props: await configured(check) });
+    for (const event of events) await client.runSource({ id, event });
+    await eventually(async () => {
+      const { data } = await client.listSourceEvents({ id, limit: 100 });
+      expect(data.map(({ event }) => event).reverse()).toEqual(emitted);
+    });
+  },
+  async options(component_code, { prop, page, prev_context, query, options, context, ...check }) {
+    const configured_props = await configured(check);
+    const input = { component_code, prop_name: prop!, configured_props, page, prev_context, query };
+    expect(await platform.client.configureComponent(input)).toEqual({ options, context });
+  },
+  async props(component_code, { names, labels, ...check }) {
+    const input = { component_code, configured_props: await configured(check) };
+    const { configurable_props } = await platform.client.listComponentProps(input);
+    expect(configurable_props.map(({ name }) => name)).toEqual(names);
+    if (labels) expect(configurable_props.map(({ label = null }) => label)).toEqual(labels);
+  },
+};
+
+test('every example says how it is run', () => {
+  expect(examples.length).toBe(DOCUMENT.match(/```/g)!.length / 2);
+  expect(examples.filter(({ checks }) => checks.length === 0)).toEqual([]);
+});
+
+describe.each(examples)('the example $name', ({ code, checks }) => {
+  test.each(checks)('does what is said: $kind $#', async ({ kind, check }) => {
+    await KINDS[kind]!(code, check);
+  });
+});
