@@ -75,6 +75,7 @@ export type Trigger =
       emitter_id: string;
       event_id: string;
       event_name: string;
+      replay?: true;
     }
   | { kind: 'manual' /** JSON text of the event given by the caller. */; payload?: string };
 
@@ -97,7 +98,7 @@ export interface HttpRequestRecord {
   multipart?: Record<string, unknown>;
 }
 
-/** Queue `emitted`, keyed by the id of the emitter: committed runs whose events are to be fanned out. */
+/** Queue `emitted`, keyed by the id of the emitter: committed runs whose events are to be fanned out, and replays. */
 export interface EmittedMessage {
   v: 1;
   type: 'emitted';
@@ -112,7 +113,27 @@ export interface EmittedMessage {
   sends?: Send[];
   /** Events that wait in the stream `$in` of the emitter. Absent: none. */
   delayed?: DelayedEvent[];
+  /** Its events are replayed, to one listener or to all. */
+  replay?: { id: string; listener_id?: string };
   /** It may have been published before. */
+  redelivered?: true;
+}
+
+/** Events to be fanned out again; each job handles some of them and publishes one for the rest. */
+export interface ReplayMessage {
+  v: 1;
+  type: 'replay';
+  /** Random: makes its deliveries and runs differ from those of the events and of other replays. */
+  replay_id: string;
+  emitter_id: string;
+  owner_id: string;
+  /** Channel; absent: the default and all named channels. */
+  event_name?: string;
+  /** Sort keys: exclusive and inclusive. */
+  after: string;
+  end: string;
+  /** Absent: all listeners. */
+  listener_id?: string;
   redelivered?: true;
 }
 

@@ -135,6 +135,10 @@ export const Recovered = Type.Object({
   count: Type.Integer({ description: 'Deliveries that are retried' }),
 });
 
+export const Replayed = Type.Object({
+  count: Type.Integer({ description: 'Events that are sent again' }),
+});
+
 export const OrgOfUser = Type.Object({
   id: Type.String(),
   name: Type.String(),

@@ -3,17 +3,19 @@ import type { EmittedEvent, EmittedMessage, RunJob } from '@wellspring/contract/
 import type { Clock } from '@wellspring/core/clock';
 import { newId } from '@wellspring/core/ids';
 import type { Log } from '@wellspring/core/log';
-import type { Handler, JobInput, Queue } from '@wellspring/queue/port';
+import type { JobInput, Queue } from '@wellspring/queue/port';
 import { streamOf } from '@wellspring/store/collections/find-event';
 import { type DeliveryRow, deliveries } from '@wellspring/store/collections/webhooks';
 import type { Store } from '@wellspring/store/port';
 import type { Attempts } from './attempts.ts';
 import type { DelayedEvents } from './delayed.ts';
 import { LEASE_MS } from './lease.ts';
-import { listenersOf } from './match.ts';
-import { readMessage } from './read-message.ts';
+import { type Listeners, listenersOf } from './match.ts';
 import type { RecentWebhooks } from './recent-webhooks.ts';
 import { sendRow } from './sends/sends.ts';
+
+/** @param messages of one emitter */
+export type FanOut = (messages: readonly EmittedMessage[]) => Promise<void>;
 
 export interface FanOutDeps {
   attempts: Pick<Attempts, 'accept' | 'room' | 'parked'>;
@@ -26,27 +28,42 @@ export interface FanOutDeps {
 }
 
 /**
- * Deterministic per event and listener, so that a repeated fan-out runs nothing twice.
+ * Deterministic per event and listener, so that a repeated fan-out runs nothing twice. Runs of a replay are not numbered,
+ * since the events of a page may change.
  * @param n index among the events of the channel in this message; see `committed.ts` of the runner
  */
-const runIdOf = (
-  { emitter_id, run_id }: EmittedMessage,
-  event: EmittedEvent,
-  n: number,
-  listenerId: string,
-) =>
-  `run_${createHash('sha256')
-    .update(JSON.stringify([emitter_id, run_id, event.name, listenerId]))
+const runIdOf = (message: EmittedMessage, event: EmittedEvent, n: number, listenerId: string) => {
+  const { emitter_id, run_id, replay } = message;
+  const cause = replay ? [replay.id, event.event_id] : [run_id];
+  const hash = createHash('sha256')
+    .update(JSON.stringify([emitter_id, ...cause, event.name, listenerId]))
     .digest('hex')
-    .slice(0, 32)}-${n}`;
+    .slice(0, 32);
+  return replay ? `run_${hash}` : `run_${hash}-${n}`;
+};
+
+/** Of a replay for one listener: only that one. */
+const listenersOfMessage = ({ replay }: EmittedMessage, found: Listeners): Listeners => {
+  const only = replay?.listener_id;
+  if (only === undefined) return found;
+  return {
+    webhooks: found.webhooks.filter(({ id }) => id === only),
+    runs: found.runs.filter((id) => id === only),
+  };
+};
+
+const dedupeKeyOf = ({ emitter_id, replay }: EmittedMessage, event: EmittedEvent, webhookId: string) => {
+  const key = `${webhookId}/${emitter_id}/${streamOf(event.name)}/${event.event_id}`;
+  return replay ? `${key}/replay/${replay.id}` : key;
+};
 
 /**
- * Handles the queue `emitted`: stores a delivery per event and webhook, and per request of a workflow, and queues a run
+ * Fans out messages of one emitter: stores a delivery per event and webhook, and per request of a workflow, and queues a run
  * per event and listening source or workflow.
  * Idempotent. This process makes the first attempts, under the lease written with the rows; rows that exceed the
  * per-webhook queue are written as parked.
  */
-export function createFanOut({ store, queue, clock, log, attempts, recent, delayed }: FanOutDeps): Handler {
+export function createFanOut({ store, queue, clock, log, attempts, recent, delayed }: FanOutDeps): FanOut {
   const rowsOfDeliveries = store.collection(deliveries);
 
   async function insert(rows: DeliveryRow[]): Promise<void> {
@@ -76,11 +93,7 @@ export function createFanOut({ store, queue, clock, log, attempts, recent, delay
     if (renamed.length > 0) await insert(renamed.map((row) => ({ ...row, id: newId('dlv') })));
   }
 
-  return async (jobs) => {
-    const messages = jobs.map((job) => ({
-      ...readMessage<EmittedMessage>(job, 'emitted', 1),
-      ...(job.redelivered && { redelivered: job.redelivered }),
-    }));
+  return async (messages) => {
     const { emitter_id, owner_id } = messages[0]!;
     const names = [...new Set(messages.flatMap(({ events }) => events.map(({ name }) => name)))];
     const now = clock.now();
@@ -93,7 +106,7 @@ export function createFanOut({ store, queue, clock, log, attempts, recent, delay
       const numbers = new Map<string, number>();
       for (const send of message.sends ?? []) rows.push(sendRow(message, send, now, now + LEASE_MS));
       for (const event of message.events) {
-        const { webhooks, runs: listening } = listeners.get(event.name)!;
+        const { webhooks, runs: listening } = listenersOfMessage(message, listeners.get(event.name)!);
         const n = numbers.get(event.name) ?? 0;
         numbers.set(event.name, n + 1);
         for (const webhook of webhooks) {
@@ -101,7 +114,8 @@ export function createFanOut({ store, queue, clock, log, attempts, recent, delay
             id: newId('dlv'),
             webhook_id: webhook.id,
             owner_id: webhook.owner_id,
-            dedupe_key: `${webhook.id}/${emitter_id}/${streamOf(event.name)}/${event.event_id}`,
+            dedupe_key: dedupeKeyOf(message, event, webhook.id),
+            ...(message.replay && { replay: true as const }),
             emitter_id,
             event_id: event.event_id,
             event_name: event.name,
@@ -152,6 +166,7 @@ function runJob(
       emitter_id,
       event_id: event.event_id,
       event_name: event.name,
+      ...(message.replay && { replay: true as const }),
     },
     hop: hop + 1,
     trace_id: event.trace_id,

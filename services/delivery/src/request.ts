@@ -35,6 +35,7 @@ export function headersOf(row: DeliveryRow, keys: readonly Buffer[], now: number
     'x-wellspring-hop-count': String(row.hop),
   };
   if (row.emitter_id !== null) headers['x-wellspring-emitter-id'] = row.emitter_id;
+  if (row.replay) headers['x-wellspring-replay'] = 'true';
   if (row.event_id !== null) headers['x-wellspring-event-id'] = row.event_id;
   return headers;
 }

@@ -12,6 +12,7 @@ import { ATTEMPT_TIMEOUT_MS } from './lease.ts';
 import { createPermits } from './permits.ts';
 import { createPost } from './post.ts';
 import { createRecentWebhooks } from './recent-webhooks.ts';
+import { createEmittedHandler } from './replay.ts';
 import { createEmailSend } from './sends/email.ts';
 import { createHttpSend } from './sends/http.ts';
 import { createS3Send } from './sends/s3.ts';
@@ -74,7 +75,8 @@ export function createDeliveryService(deps: DeliveryDeps): Service {
       {
         name: 'fan-out',
         async run(signal) {
-          await deps.queue.consume('emitted', createFanOut({ ...deps, attempts, recent, delayed }), {
+          const fanOut = createFanOut({ ...deps, attempts, recent, delayed });
+          await deps.queue.consume('emitted', createEmittedHandler(deps, fanOut), {
             concurrency: CONCURRENCY,
             batch: BATCH_SIZE,
             signal,

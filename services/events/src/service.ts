@@ -4,11 +4,12 @@ import type { Service } from '@wellspring/runtime/service';
 import { deleteRoutes } from './delete-events.ts';
 import { createSharedReads } from './frames.ts';
 import { listRoutes } from './list-events.ts';
+import { replayRoutes } from './replay.ts';
 import { streamRoutes } from './stream.ts';
 
-type EventsDeps = Pick<Deps, 'store' | 'pubsub' | 'clock' | 'metrics'>;
+type EventsDeps = Pick<Deps, 'store' | 'queue' | 'pubsub' | 'clock' | 'metrics'>;
 
-/** Lists and streams of events. Streams end when the worker stops. */
+/** Lists, replays and streams of events. Streams end when the worker stops. */
 export function createEventsService(deps: EventsDeps): Service {
   const draining = new AbortController();
   return {
@@ -16,6 +17,7 @@ export function createEventsService(deps: EventsDeps): Service {
     routes: [
       ...listRoutes(deps),
       ...deleteRoutes(deps),
+      ...replayRoutes(deps),
       ...streamRoutes(deps, createSharedReads(), draining.signal),
     ],
     workers: [

@@ -1,6 +1,6 @@
 import Type from 'typebox';
 import { defineEndpoint } from '../endpoint.ts';
-import { EventSummary, Nothing } from '../resources.ts';
+import { EventSummary, Nothing, Replayed } from '../resources.ts';
 import { common, eventName, paging } from './parameters.ts';
 
 const service = 'events';
@@ -70,6 +70,29 @@ export const deleteSourceEvents = defineEndpoint({
   }),
   output: Nothing,
   envelope: 'null',
+  status: 202,
+  problems: [404],
+});
+
+export const replayEvents = defineEndpoint({
+  service,
+  operationId: 'replayEvents',
+  method: 'POST',
+  path: '/sources/{id}/events/replay',
+  summary: 'Send events of a source to its listeners again: one, or a range',
+  description:
+    'The listeners that are subscribed now get the events, in their order: webhooks, sources and workflows, or only listener_id. A webhook gets a new webhook-id and the header x-wellspring-replay: true. Without event_name: the default and all named channels. Retained events only.',
+  input: Type.Object({
+    event_id: Type.Optional(Type.String({ description: 'One event, instead of a range' })),
+    start_id: Type.Optional(Type.String({ description: 'The first event' })),
+    end_id: Type.Optional(Type.String({ description: 'The last event; default: the newest' })),
+    event_name: eventName,
+    listener_id: Type.Optional(Type.String({ description: 'A listener with a subscription to the source' })),
+    ...common,
+  }),
+  example: { start_id: '1606370816223-0' },
+  output: Replayed,
+  envelope: 'single',
   status: 202,
   problems: [404],
 });

@@ -148,6 +148,7 @@ export const EXAMPLES: { [Name in keyof Resources]: Static<Resources[Name]> } = 
     created_at: 1606370816,
   },
   Recovered: { count: 12 },
+  Replayed: { count: 12 },
   OrgOfUser: org,
   Me: {
     id: user.id,

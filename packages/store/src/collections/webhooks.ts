@@ -43,10 +43,15 @@ export interface DeliveryRow {
   id: string;
   /** A request of a workflow (`$.send`) instead of a delivery; the payload is a Send (contract/messages). */
   send?: true;
+  /** The event was replayed. */
+  replay?: true;
   /** Of a `send`: id of the workflow. */
   webhook_id: string;
   owner_id: string;
-  /** `<webhook_id>/<emitter_id>/<stream>/<event_id>`: an event reaches a webhook once. Of a `send`: its id. Null for a test. */
+  /**
+   * `<webhook_id>/<emitter_id>/<stream>/<event_id>`: an event reaches a webhook once, and once by each replay
+   * (`…/replay/<replay id>`). Of a `send`: its id. Null for a test.
+   */
   dedupe_key: string | null;
   emitter_id: string | null;
   event_id: string | null;

@@ -1,0 +1,93 @@
+import type { EmittedEvent, EmittedMessage, ReplayMessage } from '@wellspring/contract/messages';
+import { eventIdOfSortKey } from '@wellspring/core/event-id';
+import { type Handler, type Job, PoisonJob, type Queue } from '@wellspring/queue/port';
+import { type EventRow, events } from '@wellspring/store/collections/events';
+import { streamOf } from '@wellspring/store/collections/find-event';
+import type { Store, Where } from '@wellspring/store/port';
+import type { FanOut } from './fan-out.ts';
+
+/** A page ends at either; events are read a few at a time, since they may be large. */
+const PAGE_EVENTS = 64;
+const PAGE_BYTES = 1024 * 1024;
+const CHUNK_SIZE = 4;
+
+/**
+ * Handles the queue `emitted`: messages of commits together, replays page by page. The rest of a replay is published as
+ * a new job, so that the emitter's new events are not held up. Idempotent: a repeated page has the same delivery keys and
+ * run ids.
+ */
+export function createEmittedHandler(
+  { store, queue }: { store: Store; queue: Queue },
+  fanOut: FanOut,
+): Handler {
+  async function replay(message: ReplayMessage): Promise<void> {
+    const { found, isLast } = await pageOf(store, message);
+    if (found.length > 0) await fanOut([asEmitted(message, found)]);
+    if (isLast) return;
+    const rest: ReplayMessage = { ...message, after: found.at(-1)!.sort_key };
+    await queue.publish('emitted', { key: message.emitter_id, payload: JSON.stringify(rest) });
+  }
+
+  return async (jobs) => {
+    const messages = jobs.map(readJob);
+    const commits = messages.filter((message) => message.type === 'emitted');
+    if (commits.length > 0) await fanOut(commits);
+    for (const message of messages) if (message.type === 'replay') await replay(message);
+  };
+}
+
+/** @throws PoisonJob for an unknown type or version: the job becomes a dead letter */
+function readJob(job: Job): EmittedMessage | ReplayMessage {
+  let message: EmittedMessage | ReplayMessage | undefined;
+  try {
+    message = JSON.parse(job.payload) as EmittedMessage | ReplayMessage;
+  } catch {
+    throw new PoisonJob(job.id, 'Malformed job: the payload is not JSON.');
+  }
+  if (message?.v !== 1 || !['emitted', 'replay'].includes(message.type)) {
+    throw new PoisonJob(job.id, 'Unknown message: expected type emitted or replay, version 1.');
+  }
+  return job.redelivered ? { ...message, redelivered: true } : message;
+}
+
+async function pageOf(store: Store, { emitter_id, event_name, after, end }: ReplayMessage) {
+  const where: Where<EventRow> =
+    event_name === undefined || event_name === '$errors'
+      ? { partition: `${emitter_id}/${event_name ?? 'events'}` }
+      : { channel: `${emitter_id}/${streamOf(event_name)}/${event_name}` };
+  const found: EventRow[] = [];
+  for (let bytes = 0; found.length < PAGE_EVENTS && bytes < PAGE_BYTES; ) {
+    const chunk = await store.collection(events).list({
+      where: { ...where, sort_key: { gt: found.at(-1)?.sort_key ?? after, lte: end } },
+      orderBy: 'sort_key',
+      order: 'asc',
+      limit: CHUNK_SIZE,
+    });
+    found.push(...chunk);
+    for (const { payload } of chunk) bytes += payload.length;
+    if (chunk.length < CHUNK_SIZE) return { found, isLast: true };
+  }
+  return { found, isLast: false };
+}
+
+function asEmitted(message: ReplayMessage, found: readonly EventRow[]): EmittedMessage {
+  const { emitter_id, owner_id, replay_id, listener_id, redelivered } = message;
+  return {
+    v: 1,
+    type: 'emitted',
+    run_id: replay_id,
+    emitter_id,
+    owner_id,
+    hop: 0,
+    events: found.map(
+      ({ sort_key, name, payload }): EmittedEvent => ({
+        event_id: eventIdOfSortKey(sort_key),
+        name,
+        payload,
+        trace_id: replay_id,
+      }),
+    ),
+    replay: { id: replay_id, ...(listener_id !== undefined && { listener_id }) },
+    ...(redelivered && { redelivered }),
+  };
+}

@@ -1,0 +1,101 @@
+import { randomUUID } from 'node:crypto';
+import { replayEvents } from '@wellspring/contract/endpoints/events';
+import type { ReplayMessage } from '@wellspring/contract/messages';
+import type { Principal } from '@wellspring/contract/principal';
+import { eventIdOfSortKey, eventSortKey, parseEventId } from '@wellspring/core/event-id';
+import { emitterPatterns } from '@wellspring/core/glob';
+import { invalidParameter, missingParameter, notFound } from '@wellspring/core/problem';
+import { type Route, route } from '@wellspring/http/bind';
+import { canRead } from '@wellspring/http/principal';
+import type { Deps } from '@wellspring/runtime/deps';
+import { type Emitter, findEmitter } from '@wellspring/store/collections/emitters';
+import { subscriptions } from '@wellspring/store/collections/subscriptions';
+import { webhooks } from '@wellspring/store/collections/webhooks';
+import type { Store } from '@wellspring/store/port';
+import { assertReadableSource } from './access.ts';
+import { channelOf } from './channel.ts';
+import { keyOfId } from './delete-events.ts';
+
+/** Sorts before every key. */
+const FIRST = '';
+
+/** Replays a range of events: counts them and leaves the rest to the delivery service, as a job. */
+export function replayRoutes({ store, queue }: Pick<Deps, 'store' | 'queue'>): Route[] {
+  return [
+    route(replayEvents, async ({ principal, params, input }) => {
+      const { event_id, start_id, end_id, event_name, listener_id } = input;
+      if (event_id === undefined && start_id === undefined) {
+        throw missingParameter('event_id', 'event_id is required, or start_id and end_id.');
+      }
+      if (event_id !== undefined && (start_id !== undefined || end_id !== undefined)) {
+        throw invalidParameter('event_id', 'Only one of event_id and a range can be given.');
+      }
+      if (event_name === '$logs' || event_name === '$in') {
+        throw invalidParameter('event_name', `The channel ${event_name} cannot be replayed.`);
+      }
+      const start = event_id === undefined ? keyOfId('start_id', start_id) : keyOfId('event_id', event_id);
+      const given = event_id === undefined ? keyOfId('end_id', end_id) : start;
+      await assertReadableSource(store, principal, params.id);
+      const source = (await findEmitter(store, params.id))!;
+      if (listener_id !== undefined) await checkListener(store, principal, source, listener_id);
+
+      const channel = channelOf(store, source.id, event_name);
+      // Events emitted from now on are not replayed.
+      const newest = await channel.newestKey();
+      const end = given === undefined || (newest !== undefined && newest < given) ? newest : given;
+      const after = keyBefore(start!);
+      const count =
+        end === undefined || end < start!
+          ? 0
+          : (await channel.countNewer(after, Number.MAX_SAFE_INTEGER)) -
+            (await channel.countNewer(end, Number.MAX_SAFE_INTEGER));
+      if (count === 0) {
+        if (event_id !== undefined) throw notFound('event', event_id);
+        return { count };
+      }
+      const message: ReplayMessage = {
+        v: 1,
+        type: 'replay',
+        replay_id: randomUUID(),
+        emitter_id: source.id,
+        owner_id: source.owner_id,
+        ...(event_name !== undefined && { event_name }),
+        after,
+        end: end!,
+        ...(listener_id !== undefined && { listener_id }),
+      };
+      await queue.publish('emitted', { key: source.id, payload: JSON.stringify(message) });
+      return { count };
+    }),
+  ];
+}
+
+/** The greatest sort key below this one, whether or not it belongs to an event. */
+function keyBefore(key: string): string {
+  const { ms, n } = parseEventId(eventIdOfSortKey(key))!;
+  if (n > 0) return eventSortKey({ ms, n: n - 1 });
+  return ms > 0 ? eventSortKey({ ms: ms - 1, n: 999_999_999 }) : FIRST;
+}
+
+/** @throws Problem 404 for a listener of others, 400 if it does not listen to this source */
+async function checkListener(
+  store: Store,
+  principal: Principal,
+  source: Emitter,
+  listenerId: string,
+): Promise<void> {
+  const listener: { owner_id: string } | undefined = listenerId.startsWith('wh_')
+    ? await store.collection(webhooks).get(listenerId)
+    : await findEmitter(store, listenerId);
+  if (!listener || !canRead(principal, listener.owner_id)) throw notFound('listener', listenerId);
+  const listening = await store.collection(subscriptions).count(
+    {
+      listener_id: listenerId,
+      emitter_id: { in: emitterPatterns(source.id, source.owner_id) },
+    },
+    1,
+  );
+  if (listening === 0) {
+    throw invalidParameter('listener_id', `${listenerId} has no subscription to ${source.id}.`);
+  }
+}
