@@ -57,6 +57,12 @@ export interface ConfigureCall {
   answer: { options?: OptionsAnswer; props?: PropDescriptor[] };
 }
 
+/** `runner.cancel`, key = source id: ends a run in progress. `found` is false if it has ended or not begun. */
+export interface CancelCall {
+  message: { source_id: string; run_id: string };
+  answer: { found: boolean };
+}
+
 /**
  * `runner.test`: runs a component once, in a process of its own. Nothing is stored and nothing is emitted; it counts
  * towards the quotas of the owner. Problem 429.
@@ -116,11 +122,12 @@ export const CALLS = {
   forget: 'runner.forget',
   configure: 'runner.configure',
   test: 'runner.test',
+  cancel: 'runner.cancel',
   resolve: 'components.resolve',
 } as const;
 
 /** Calls that go to the process that owns the key. */
-export const KEYED_CALLS: ReadonlySet<string> = new Set([CALLS.hook, CALLS.forget]);
+export const KEYED_CALLS: ReadonlySet<string> = new Set([CALLS.hook, CALLS.forget, CALLS.cancel]);
 
 /** A hook or a test run may take 300 s; the caller waits slightly longer. */
 export const HOOK_DEADLINE_MS = 310_000;

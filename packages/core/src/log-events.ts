@@ -3,6 +3,7 @@ export const LOG_EVENTS = {
   'call.failed': 'A call of one service to another threw an unexpected error.',
   'config.unknown_variable':
     'A variable begins with WELLSPRING_ and is not one of the platform; it is ignored.',
+  'run.list_failed': 'The row of a long run could not be written or removed: lists of runs are incomplete.',
   'data_directory.foreign_owner': 'The data directory belongs to another user.',
   'delivery.attempt_failed':
     'The result of an attempt could not be stored; the delivery is attempted once more.',

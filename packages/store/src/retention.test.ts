@@ -115,7 +115,14 @@ test('deliveries, idempotency keys and usage have separate limits; the outbox ha
   ]);
   await store.collection(outbox).insert({ id: 'run_1', emitter_id: 'dc_1', created_at_ms: 0, message: '{}' });
 
-  expect(await run(100)).toEqual({ events: 0, logs: 0, deliveries: 1, idempotency_keys: 1, usage: 1 });
+  expect(await run(100)).toEqual({
+    events: 0,
+    logs: 0,
+    deliveries: 1,
+    idempotency_keys: 1,
+    running_runs: 0,
+    usage: 1,
+  });
   expect(await store.collection(deliveries).get('new')).toBeDefined();
   expect(await store.collection(idempotencyKeys).get('new')).toBeDefined();
   expect(await store.collection(usage).get('u_1/2023-08-16')).toBeDefined();

@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { events, type LogRow, logs } from './collections/events.ts';
 import { idempotencyKeys } from './collections/idempotency.ts';
+import { runningRuns } from './collections/running-runs.ts';
 import { usage } from './collections/users.ts';
 import { deliveries } from './collections/webhooks.ts';
 import type { Collection, Row, Store, Where } from './port.ts';
@@ -9,6 +10,8 @@ const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 const IDEMPOTENCY_HOURS = 24;
 const USAGE_DAYS = 90;
+/** A run takes minutes; rows of runs that a crash has ended stay. */
+const RUNNING_RUN_HOURS = 24;
 /** Log records of an emitter that are retained, however old. */
 const MIN_LOG_RECORDS = 100;
 /** Rows per removal: few, so that it blocks no other write. */
@@ -32,6 +35,7 @@ export interface Pruned {
   logs: number;
   deliveries: number;
   idempotency_keys: number;
+  running_runs: number;
   usage: number;
 }
 
@@ -54,6 +58,11 @@ export async function prune(store: Store, retention: Retention): Promise<Pruned>
     idempotency_keys: await removeAll(
       store.collection(idempotencyKeys),
       { created_at_ms: { lt: now - IDEMPOTENCY_HOURS * HOUR_MS } },
+      signal,
+    ),
+    running_runs: await removeAll(
+      store.collection(runningRuns),
+      { started_at_ms: { lt: now - RUNNING_RUN_HOURS * HOUR_MS } },
       signal,
     ),
     usage: await removeAll(

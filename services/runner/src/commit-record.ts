@@ -1,10 +1,10 @@
 import { MAX_HOPS, type RecordJob } from '@wellspring/contract/messages';
 import { type EmitterStateRow, MAX_COMMITTED_RUNS } from '@wellspring/store/collections/states';
-import { eventRow } from './commit.ts';
+import { emittedLogs, eventRow, logRow } from './commit.ts';
 import type { Part } from './commit-group.ts';
 import { withCommitted } from './committed.ts';
 import { nextSortKey } from './next-sort-key.ts';
-import type { RunContext } from './records.ts';
+import type { LogRecord, RunContext } from './records.ts';
 
 /** Prepares the commit of another service's record on a reserved channel. */
 export function prepareRecord(
@@ -36,4 +36,23 @@ export function prepareRecord(
     records: `[${payload}]`,
   };
   return { state, part: { ...part, events: [], logs } };
+}
+
+/** Prepares the commit of the log lines of a run that has not ended. A repetition of the run logs them again. */
+export function prepareLogs(
+  before: EmitterStateRow,
+  run: RunContext,
+  records: LogRecord[],
+  { hop, traceId, wanted }: { hop: number; traceId: string; wanted: boolean },
+  now: number,
+): { state: EmitterStateRow; part: Part } {
+  const { sortKey, lastIds } = nextSortKey(before.last_ids, '$logs', now, records.length);
+  const logs = logRow(run, records, sortKey.text, now);
+  const emitted = wanted ? emittedLogs(sortKey.text, records) : [];
+  // The outbox row has the id of the first part: the commit of the run has its own.
+  const run_id = `${run.run_id}/logs/${sortKey.eventId}`;
+  return {
+    state: { ...before, last_ids: lastIds },
+    part: { run_id, trace_id: traceId, hop, events: [], logs, emitted },
+  };
 }

@@ -37,7 +37,7 @@ const input = (fields: Partial<CommitInput> & { emits?: Emit[]; logs?: LogRecord
   triggerEvent: () => ({ given: true }),
   handlesRecords: false,
   logsWanted: false,
-  durationMs: 1.23456,
+  end: { state: 'ok', durationMs: 1.23456, cpuMs: 0.5 },
   now: NOW,
   ...fields,
 });

@@ -8,7 +8,7 @@ import type { EventRow, EventStream, LogRow } from '@wellspring/store/collection
 import { type EmitterStateRow, MAX_COMMITTED_RUNS } from '@wellspring/store/collections/states';
 import { withCommitted } from './committed.ts';
 import { nextSortKey } from './next-sort-key.ts';
-import { errorLogRecord, errorRecord, type LogRecord, type RunContext } from './records.ts';
+import { errorLogRecord, errorRecord, type LogRecord, type RunContext, type RunState } from './records.ts';
 
 /** The effects of a run, in order. */
 export interface Outcome {
@@ -16,6 +16,13 @@ export interface Outcome {
   /** Errors reported during the run, then the one that ended it. */
   errors: readonly ThrownError[];
   logs: readonly LogRecord[];
+}
+
+/** Figures of the `end` record; without state if nothing was executed. */
+export interface RunEnd {
+  state?: RunState;
+  durationMs: number;
+  cpuMs: number;
 }
 
 export interface CommitInput {
@@ -32,7 +39,7 @@ export interface CommitInput {
   handlesRecords: boolean;
   /** `$logs` has a subscriber. */
   logsWanted: boolean;
-  durationMs: number;
+  end: RunEnd;
   now: number;
 }
 
@@ -92,7 +99,8 @@ export function prepareCommit(input: CommitInput): Prepared {
     k: 'end',
     level: 'info',
     execution_id: run.run_id,
-    duration_ms: Math.round(input.durationMs * 1000) / 1000,
+    ...(input.end.state && { state: input.end.state, compute_ms: rounded(input.end.cpuMs) }),
+    duration_ms: rounded(input.end.durationMs),
     ...counts,
   });
   const logs = logRow(run, records, allocate('$logs', records.length), now);
@@ -116,6 +124,8 @@ export function prepareCommit(input: CommitInput): Prepared {
     counts,
   };
 }
+
+const rounded = (ms: number) => Math.round(ms * 1000) / 1000;
 
 const loopError: ThrownError = {
   name: 'LoopError',
@@ -169,7 +179,7 @@ export function eventRow(
   };
 }
 
-const logRow = (run: RunContext, records: LogRecord[], sortKey: string, now: number): LogRow => ({
+export const logRow = (run: RunContext, records: LogRecord[], sortKey: string, now: number): LogRow => ({
   id: `${run.source_id}/${sortKey}`,
   emitter_id: run.source_id,
   sort_key: sortKey,
@@ -185,7 +195,10 @@ const asEmitted = ({ sort_key, name, payload }: EventRow): Omit<EmittedEvent, 't
   payload,
 });
 
-function emittedLogs(sortKey: string, records: readonly LogRecord[]): Omit<EmittedEvent, 'trace_id'>[] {
+export function emittedLogs(
+  sortKey: string,
+  records: readonly LogRecord[],
+): Omit<EmittedEvent, 'trace_id'>[] {
   const first = parseEventId(eventIdOfSortKey(sortKey))!;
   return records.map((record, index) => ({
     event_id: `${first.ms}-${first.n + index}`,

@@ -1,4 +1,10 @@
-import { CALLS, type ForgetCall, HOOK_DEADLINE_MS, type HookCall } from '@wellspring/contract/calls';
+import {
+  CALLS,
+  type CancelCall,
+  type ForgetCall,
+  HOOK_DEADLINE_MS,
+  type HookCall,
+} from '@wellspring/contract/calls';
 import type { HttpReply, RunsMessage } from '@wellspring/contract/messages';
 import { parseOrderingKey } from '@wellspring/core/ordering-key';
 import { notFound } from '@wellspring/core/problem';
@@ -29,7 +35,7 @@ export function runsWorkers(
   catalog: Catalog,
   permits: RunPermits,
 ): BackgroundWorker[] {
-  const { queue, call, store, executor, costs } = deps;
+  const { queue, call, store, executor, costs, active } = deps;
   const states = new Map<string, { state: SourceState; deploymentId: string; ownerId: string }>();
   const subscriptionRows = store.collection(subscriptions);
 
@@ -173,6 +179,13 @@ export function runsWorkers(
             states.delete(source_id);
             return { ok: true };
           },
+          signal,
+        );
+        call.serve(
+          CALLS.cancel,
+          async ({ run_id }: CancelCall['message']): Promise<CancelCall['answer']> => ({
+            found: active.cancel(run_id),
+          }),
           signal,
         );
         await untilAborted(signal);

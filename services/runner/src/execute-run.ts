@@ -4,18 +4,22 @@ import type { HttpReply } from '@wellspring/contract/messages';
 import { allowedHeaders } from '@wellspring/contract/response-headers';
 import type { Clock } from '@wellspring/core/clock';
 import type { Executor, Host, Result, Task } from '@wellspring/sandbox/port';
+
 import type { Store } from '@wellspring/store/port';
-import type { Outcome } from './commit.ts';
+import type { ActiveRuns } from './active-runs.ts';
+import type { Outcome, RunEnd } from './commit.ts';
 import { limitDelayed } from './delayed.ts';
+
 import { type DbSet, type Live, setDb } from './live-state.ts';
 import type { Mask } from './mask-secrets.ts';
-import { droppedHeaders, type LogRecord, logRecord, type RunContext } from './records.ts';
+import { droppedHeaders, type LogRecord, logRecord, type RunContext, triggerOf } from './records.ts';
 
 export interface Execution {
   outcome: Outcome;
   result: Result;
   /** In order. */
   sets: DbSet[];
+  end: RunEnd;
 }
 
 export interface ExecuteOptions {
@@ -24,6 +28,8 @@ export interface ExecuteOptions {
   run: RunContext;
   /** Applied to logs and errors, not to emitted data. */
   mask: Mask;
+  /** Commits log lines before the end of a run that lasts. */
+  commitLogs(records: LogRecord[]): void;
   /** Host of the HTTP call, if it belongs to a single endpoint. */
   ownHost?: string | undefined;
 }
@@ -33,8 +39,8 @@ export interface ExecuteOptions {
  * `$service.db`, which concurrent hooks and runs see at once.
  */
 export async function executeRun(
-  { executor, clock, store }: { executor: Executor; clock: Clock; store: Store },
-  { task, live, run, mask, ownHost }: ExecuteOptions,
+  { executor, clock, store, active }: { executor: Executor; clock: Clock; store: Store; active: ActiveRuns },
+  { task, live, run, mask, commitLogs, ownHost }: ExecuteOptions,
   respond: (reply: HttpReply) => void,
 ): Promise<Execution> {
   const emits: Emit[] = [];
@@ -46,7 +52,8 @@ export async function executeRun(
     level: 'info',
     execution_id: run.run_id,
   });
-  const logs = [record('start', clock.now())];
+  const startedAt = clock.now();
+  let logs: LogRecord[] = [{ ...record('start', startedAt), trigger: triggerOf(run) }];
   const host: Host = {
     emit(emit) {
       emits.push(emit);
@@ -68,17 +75,29 @@ export async function executeRun(
       return live.dbRevision;
     },
   };
-  const given = await executor.execute(task, host, { timeoutMs: LIMITS.runMs }).catch((error: unknown) => {
-    // The redelivered run repeats its sets, so the map must be reread without them.
-    live.stale = true;
-    throw error;
+  const { signal, end } = active.begin(run, startedAt, () => {
+    if (logs.length > 0) commitLogs(logs);
+    logs = [];
   });
-  const result = given.ok ? given : { ...given, error: maskError(given.error, mask) };
+  const given = await executor
+    .execute(task, host, { timeoutMs: LIMITS.runMs, signal })
+    .catch((error: unknown) => {
+      // The redelivered run repeats its sets, so the map must be reread without them.
+      live.stale = true;
+      throw error;
+    })
+    .finally(end);
+  const cancelled = !given.ok && given.reason === 'aborted' && signal.aborted;
+  const result = given.ok ? given : { ...given, error: cancelled ? CANCELLED : maskError(given.error, mask) };
   const limited = await limitDelayed(store, run.source_id, emits, clock.now());
   errors.push(...limited.errors);
   if (!result.ok) errors.push(result.error);
-  return { outcome: { emits: limited.emits, errors, logs }, result, sets };
+  const state = cancelled ? 'cancelled' : errors.length > 0 ? 'failed' : 'ok';
+  const { durationMs, cpuMs } = result;
+  return { outcome: { emits: limited.emits, errors, logs }, result, sets, end: { state, durationMs, cpuMs } };
 }
+
+const CANCELLED: ThrownError = { name: 'CancelledError', message: 'The run was cancelled.', stack: '' };
 
 const maskError = ({ name, message, stack }: ThrownError, mask: Mask): ThrownError => ({
   name: mask(name),

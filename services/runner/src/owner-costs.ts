@@ -1,5 +1,6 @@
 import type { Clock } from '@wellspring/core/clock';
 import type { Result } from '@wellspring/sandbox/port';
+import type { Outcome } from './commit.ts';
 
 /**
  * Limits the work that the runs of an owner cause on the main thread: events to store and deliver, processes to replace.
@@ -13,6 +14,17 @@ export interface OwnerCosts {
   /** The owner is near its limit: its runs start one at a time. */
   isCostly(ownerId: string): boolean;
 }
+
+const bytesOf = ({ emits, logs }: Outcome): number =>
+  emits.reduce((sum, { payload }) => sum + payload.length, 0) +
+  logs.reduce((sum, { msg = '' }) => sum + msg.length, 0);
+
+/** Input of `OwnerCosts.charge`. */
+export const costOf = (outcome: Outcome, result: Result) => ({
+  events: outcome.emits.length,
+  bytes: bytesOf(outcome),
+  result,
+});
 
 /** Estimates, in ms of the main thread. */
 const EVENT_MS = 0.03;

@@ -9,16 +9,16 @@ import { prepareRecord } from './commit-record.ts';
 import { isCommitted, withCommitted } from './committed.ts';
 import type { Live } from './live-state.ts';
 import { nextSortKey } from './next-sort-key.ts';
-import type { RunContext, SourceType } from './records.ts';
+import type { RunContext } from './records.ts';
+import { contextOf } from './run-task.ts';
 
 export interface PlatformJobsDeps extends Pick<Deps, 'store' | 'clock'> {
   join(live: Live, ownerId: string, state: EmitterStateRow, part: Part): CommitGroup;
   republish(runId: string): Promise<void>;
-  contextOf(runId: string, deployed: Deployed, type: SourceType, acceptedAt: number): RunContext;
 }
 
 /** Jobs that run no code: records of other services, and delayed events that are due. */
-export function createPlatformJobs({ store, clock, join, republish, contextOf }: PlatformJobsDeps) {
+export function createPlatformJobs({ store, clock, join, republish }: PlatformJobsDeps) {
   const rows = store.collection(events);
   return {
     async record(live: Live, job: RecordJob, deployed: Deployed): Promise<void> {

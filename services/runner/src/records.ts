@@ -3,6 +3,7 @@ import type { LogLine, ThrownError } from '@wellspring/component/program/program
 import { LIMITS, PLATFORM_VERSION } from '@wellspring/contract/limits';
 import type { Trigger } from '@wellspring/contract/messages';
 import { truncateUtf8 } from '@wellspring/core/truncate';
+import type { RunTriggerName } from '@wellspring/store/collections/running-runs';
 
 /** A record of `$logs`. */
 export interface LogRecord {
@@ -15,11 +16,18 @@ export interface LogRecord {
   err?: { name: string; message: string; stack: string };
   /** Of `emit`: the channel. */
   en?: string;
-  /** Of `end`. */
+  /** Of `start`. */
+  trigger?: RunTriggerName;
+  /** Of `end`. `state` is absent if nothing was executed. */
+  state?: RunState;
   duration_ms?: number;
+  /** Processor time. */
+  compute_ms?: number;
   emitted?: number;
   deduped?: number;
 }
+
+export type RunState = 'ok' | 'failed' | 'cancelled';
 
 export type SourceType = 'HTTP' | 'TIMER' | 'EMIT' | 'MANUAL' | 'HOOK';
 
@@ -114,6 +122,16 @@ export const SOURCE_TYPES: Record<Trigger['kind'], SourceType> = {
   event: 'EMIT',
   manual: 'MANUAL',
 };
+
+const TRIGGER_NAMES: Record<SourceType, RunTriggerName> = {
+  HTTP: 'http',
+  TIMER: 'timer',
+  EMIT: 'event',
+  MANUAL: 'manual',
+  HOOK: 'hook',
+};
+
+export const triggerOf = ({ source_type }: RunContext): RunTriggerName => TRIGGER_NAMES[source_type];
 
 /** The input of the run, for `original_event`. */
 export function triggerEvent(trigger: Trigger): unknown {

@@ -2,6 +2,7 @@ import type { Deps } from '@wellspring/runtime/deps';
 import { createQuotas } from '@wellspring/runtime/quotas';
 import type { Service } from '@wellspring/runtime/service';
 import type { Executor, Packager } from '@wellspring/sandbox/port';
+import { createActiveRuns } from './active-runs.ts';
 import { createCatalog } from './catalog.ts';
 import { configureWorker } from './configure.ts';
 import { runsWorkers } from './consume-runs.ts';
@@ -50,6 +51,7 @@ export function createRunnerService(deps: RunnerDeps): Service {
   const relay = createOutboxRelay(deps);
   const meter = createUsageMeter(deps);
   const quotas = createQuotas(deps);
+  const active = createActiveRuns(deps);
   const observe = (result: string, duration: number) => {
     runs.inc({ result });
     seconds.observe(duration);
@@ -61,12 +63,13 @@ export function createRunnerService(deps: RunnerDeps): Service {
       configureWorker({ ...deps, networks, costs, meter, permits }),
       testWorker({ ...deps, networks, costs, meter, permits, quotas }),
       ...runsWorkers(
-        { ...deps, relay, meter, costs, networks, quotas, observe },
+        { ...deps, active, relay, meter, costs, networks, quotas, observe },
         createCatalog(deps),
         permits,
       ),
       outboxSweep(deps, relay, deps.config.mode === 'embedded'),
       meter.worker,
+      active.worker,
       networks.worker,
     ],
     async dispose() {

@@ -5,24 +5,31 @@ import type { DueJob, HttpReply, RecordJob, RunJob } from '@wellspring/contract/
 import { newId } from '@wellspring/core/ids';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { Quotas } from '@wellspring/runtime/quotas';
-import type { Executor, Result, Task } from '@wellspring/sandbox/port';
+import type { Executor } from '@wellspring/sandbox/port';
+import type { ActiveRuns } from './active-runs.ts';
 import type { Deployed } from './catalog.ts';
-import type { Outcome } from './commit.ts';
+
+import { prepareLogs } from './commit-record.ts';
+
 import { isCommitted } from './committed.ts';
 import { executeRun } from './execute-run.ts';
 import { isOvertaken, runTrigger } from './job-trigger.ts';
 import { type DbSet, type Live, setDb } from './live-state.ts';
 import type { OutboxRelay } from './outbox-relay.ts';
-import type { OwnerCosts } from './owner-costs.ts';
+import { costOf, type OwnerCosts } from './owner-costs.ts';
 import type { OwnerNetworks } from './owner-networks.ts';
+
 import { createPlatformJobs } from './platform-jobs.ts';
-import { type RunContext, SOURCE_TYPES, type SourceType, skippedTick, triggerEvent } from './records.ts';
+import { type LogRecord, type RunContext, SOURCE_TYPES, skippedTick, triggerEvent } from './records.ts';
+import { contextOf, taskOf } from './run-task.ts';
+
 import { type CommitOptions, createStateCommits, Fenced } from './state-commits.ts';
 import type { UsageMeter } from './usage.ts';
 
 /** Shared by the source states of a runner. */
 export interface SourceStateDeps extends Pick<Deps, 'store' | 'call' | 'clock' | 'log' | 'config'> {
   executor: Executor;
+  active: ActiveRuns;
   relay: OutboxRelay;
   meter: UsageMeter;
   costs: Pick<OwnerCosts, 'charge'>;
@@ -74,17 +81,6 @@ export interface RunOptions {
 /** Hooks are not redelivered; their commit is retried when a concurrent run fails to commit. */
 const MAX_HOOK_COMMITS = 3;
 
-const bytesOf = ({ emits, logs }: Outcome): number =>
-  emits.reduce((sum, { payload }) => sum + payload.length, 0) +
-  logs.reduce((sum, { msg = '' }) => sum + msg.length, 0);
-
-/** Input of `OwnerCosts.charge`. */
-const costOf = (outcome: Outcome, result: Result) => ({
-  events: outcome.emits.length,
-  bytes: bytesOf(outcome),
-  result,
-});
-
 export function createSourceState(sourceId: string, deps: SourceStateDeps): SourceState {
   const { executor, clock, call, relay, meter, costs, networks, quotas, log } = deps;
   const { load, join, commit, forget, isForgotten } = createStateCommits(sourceId, deps);
@@ -102,35 +98,6 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
   /** Like `commit`; resolves when the message is published, too. */
   const commitRun = async (...args: Parameters<typeof commit>): Promise<void> => commit(...args)?.published;
 
-  const taskOf = (
-    { deployment }: Deployed,
-    owner: NonNullable<Task['owner']>,
-    live: Live,
-    processName: string,
-    taskCall: Task['call'],
-  ): Task => ({
-    process: `${sourceId}/${deployment.id}/${processName}`,
-    bundle: deployment.bundle,
-    bundleId: deployment.bundleId,
-    owner,
-    instance: { ...deployment.instance, db: live.db, dbRevision: live.dbRevision },
-    call: taskCall,
-  });
-
-  const contextOf = (
-    run_id: string,
-    { source, deployment }: Deployed,
-    source_type: SourceType,
-    accepted_at: number,
-  ): RunContext => ({
-    run_id,
-    source_id: sourceId,
-    owner_id: source.owner_id,
-    deployment_id: deployment.id,
-    source_type,
-    accepted_at,
-  });
-
   /**
    * Publishes the outbox row of a committed run that was redelivered, if the row is still there. The row of a commit
    * group has the id of its first run; the other runs rely on that one or on the sweep.
@@ -140,7 +107,19 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
     if (left) await relay.publishRedelivered(left);
   };
 
-  const jobs = createPlatformJobs({ ...deps, join, republish, contextOf });
+  const jobs = createPlatformJobs({ ...deps, join, republish });
+  /**
+   * Commits log lines of a run in progress. A failure shows again when the run commits: it is then redelivered, and logs
+   * its lines again.
+   */
+  const logCommits =
+    (live: Live, run: RunContext, { deployed, hop, traceId, handlesRecords, logsWanted }: CommitOptions) =>
+    (records: LogRecord[]): void => {
+      if (live.stale || isForgotten()) return;
+      const wanted = logsWanted && !handlesRecords;
+      const { state, part } = prepareLogs(live.row, run, records, { hop, traceId, wanted }, clock.now());
+      join(live, deployed.source.owner_id, state, part);
+    };
 
   /** Why a tick is skipped: a sentence; undefined for runs that are executed. */
   async function skipReason(job: RunJob, deployed: Deployed, live: Live): Promise<string | undefined> {
@@ -177,7 +156,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
       handlesRecords: trigger.kind === 'event' && /^\$(errors|logs)$/.test(trigger.event_name),
       logsWanted,
       event: () => triggerEvent(trigger),
-      durationMs: 0,
+      end: { durationMs: 0, cpuMs: 0 },
     };
     const skipped = await skipReason(job, deployed, live);
     if (skipped !== undefined) {
@@ -195,7 +174,12 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
     const { mask } = deployed.deployment;
     const ownHost =
       trigger.kind === 'http' ? ownHostOf(deps.config, trigger.request.headers.host)?.host : undefined;
-    const { outcome, result, sets } = await executeRun(deps, { task, live, run, mask, ownHost }, respond);
+    const commitLogs = logCommits(live, run, options);
+    const { outcome, result, sets, end } = await executeRun(
+      deps,
+      { task, live, run, mask, commitLogs, ownHost },
+      respond,
+    );
     live.runEndedAt = clock.now();
     if (trigger.kind === 'timer') live.tickEndedAt = live.runEndedAt;
     respond({ kind: result.ok && outcome.errors.length === 0 ? 'none' : 'failed' });
@@ -208,7 +192,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
       'run.finished',
     );
     await before;
-    return { committed: commitRun(live, run, outcome, sets, { ...options, durationMs }) };
+    return { committed: commitRun(live, run, outcome, sets, { ...options, end }) };
   }
 
   return {
@@ -261,7 +245,22 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
         const owner = await networks.of(deployed.source.owner_id);
         const task = taskOf(deployed, owner, live, 'hook', { kind: 'hook', hook });
         const { mask } = deployed.deployment;
-        const { outcome, result, sets } = await executeRun(deps, { task, live, run, mask }, () => {});
+        const options: CommitOptions = {
+          deployed,
+          shard: '',
+          hop: 0,
+          traceId: run.run_id,
+          handlesRecords: false,
+          logsWanted,
+          event: () => null,
+          end: { durationMs: 0, cpuMs: 0 },
+        };
+        const commitLogs = logCommits(live, run, options);
+        const { outcome, result, sets, end } = await executeRun(
+          deps,
+          { task, live, run, mask, commitLogs },
+          () => {},
+        );
         meter.countTime(deployed.source.owner_id, result.cpuMs);
         costs.charge(deployed.source.owner_id, costOf(outcome, result));
         // Hooks are rare: their process is not reused.
@@ -273,16 +272,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
             current === live ? sets : sets.flatMap(({ key, json }) => replaySet(current, key, json));
           try {
             // If publishing fails, the sweep publishes the row.
-            await commit(current, run, outcome, own, {
-              deployed,
-              shard: '',
-              hop: 0,
-              traceId: run.run_id,
-              handlesRecords: false,
-              logsWanted,
-              event: () => null,
-              durationMs: result.durationMs,
-            })?.written;
+            await commit(current, run, outcome, own, { ...options, end })?.written;
             return result.ok ? undefined : result.error;
           } catch (error) {
             if (!(error instanceof Fenced) || isForgotten() || attempt === MAX_HOOK_COMMITS) throw error;

@@ -2,7 +2,7 @@ import { Unavailable } from '@wellspring/core/unavailable';
 import type { Deps } from '@wellspring/runtime/deps';
 import { type EmitterStateRow, states } from '@wellspring/store/collections/states';
 import type { Deployed } from './catalog.ts';
-import { type Outcome, prepareCommit } from './commit.ts';
+import { type Outcome, prepareCommit, type RunEnd } from './commit.ts';
 import { type CommitGroup, createCommitGroup, type Part } from './commit-group.ts';
 import { isCommitted } from './committed.ts';
 import { commitSets, type DbSet, type Live, liveState } from './live-state.ts';
@@ -23,7 +23,7 @@ export interface CommitOptions {
   handlesRecords: boolean;
   logsWanted: boolean;
   event: () => unknown;
-  durationMs: number;
+  end: RunEnd;
 }
 
 /** Reads and writes the state of one source: coalesces the commits of a turn, and stops at the first that fails. */
@@ -100,7 +100,7 @@ export function createStateCommits(
     run: RunContext,
     outcome: Outcome,
     sets: readonly DbSet[],
-    { deployed, shard, hop, traceId, handlesRecords, logsWanted, event, durationMs }: CommitOptions,
+    { deployed, shard, hop, traceId, handlesRecords, logsWanted, event, end }: CommitOptions,
   ): CommitGroup | undefined {
     const { run_id } = run;
     if (isCommitted(live.row.committed, run_id, shard)) return undefined;
@@ -114,7 +114,7 @@ export function createStateCommits(
       triggerEvent: event,
       handlesRecords,
       logsWanted,
-      durationMs,
+      end,
       now: clock.now(),
     });
     const part = { run_id, trace_id: traceId, hop, events, logs, emitted, delayed };

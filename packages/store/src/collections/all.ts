@@ -5,6 +5,7 @@ import { delayed } from './delayed.ts';
 import { events, logs } from './events.ts';
 import { idempotencyKeys } from './idempotency.ts';
 import { outbox } from './outbox.ts';
+import { runningRuns } from './running-runs.ts';
 import { deployments, endpoints, sources, timers } from './sources.ts';
 import { states } from './states.ts';
 import { autoSubscriptions, subscriptions } from './subscriptions.ts';
@@ -36,6 +37,7 @@ export const collections = [
   states,
   events,
   logs,
+  runningRuns,
   outbox,
   delayed,
   deliveries,

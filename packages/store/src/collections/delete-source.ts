@@ -2,6 +2,7 @@ import type { Store } from '../port.ts';
 import { delayed } from './delayed.ts';
 import { events, logs } from './events.ts';
 import { outbox } from './outbox.ts';
+import { runningRuns } from './running-runs.ts';
 import { deployments, endpoints, sources, timers } from './sources.ts';
 import { states } from './states.ts';
 import { autoSubscriptions, subscriptions } from './subscriptions.ts';
@@ -47,5 +48,6 @@ export async function removeEmitterRows(store: Store, emitterId: string): Promis
   while ((await store.collection(logs).removeWhere({ emitter_id: emitterId }, BATCH_SIZE)) === BATCH_SIZE);
   while ((await store.collection(delayed).removeWhere({ emitter_id: emitterId }, BATCH_SIZE)) === BATCH_SIZE);
   await store.collection(outbox).removeWhere({ emitter_id: emitterId });
+  await store.collection(runningRuns).removeWhere({ emitter_id: emitterId });
   await store.collection(states).remove(emitterId);
 }

@@ -1,0 +1,77 @@
+import { expect, test } from '@jest/globals';
+import { CALLS, type CancelCall } from '@wellspring/contract/calls';
+import { runningRuns } from '@wellspring/store/collections/running-runs';
+import { eventually } from '@wellspring/testing/eventually';
+import { usePlatform } from './platform.fixture.ts';
+
+const t = usePlatform();
+
+const WAITING = `export default { name: 'Waiting', async run(event) {
+  console.log('before');
+  this.$emit('early');
+  if (event === 'wait') await new Promise(() => setInterval(() => {}, 1000));
+  console.log('after');
+} };`;
+
+const cancel = (source_id: string, run_id: string) => {
+  const message: CancelCall['message'] = { source_id, run_id };
+  return t.call.request(CALLS.cancel, message, { key: source_id, deadlineMs: 10_000 });
+};
+const running = (emitter_id: string) => t.store.collection(runningRuns).list({ where: { emitter_id } });
+const lines = async (id: string) => (await t.logs(id)).filter(({ k }) => k === 'log').map(({ msg }) => msg);
+
+test('the log lines of a run can be read before it ends, and are logged once', async () => {
+  const id = await t.deploy(WAITING);
+  const [run_id] = await t.runAll(id, ['wait']);
+  await eventually(async () => expect(await lines(id)).toEqual(['before']));
+  expect((await t.logs(id))[0]).toMatchObject({ k: 'start', trigger: 'manual', execution_id: run_id });
+  await cancel(id, run_id!);
+  await t.quiet();
+  expect(await lines(id)).toEqual(['before']);
+});
+
+test('a run that lasts is listed until it ends; a short one never', async () => {
+  const id = await t.deploy(WAITING);
+  await t.runAll(id, ['short']);
+  await t.quiet();
+  expect(await running(id)).toEqual([]);
+  const [run_id] = await t.runAll(id, ['wait']);
+  await eventually(async () => expect(await running(id)).toMatchObject([{ id: run_id, trigger: 'manual' }]));
+  await cancel(id, run_id!);
+  await eventually(async () => expect(await running(id)).toEqual([]));
+});
+
+test('a cancelled run keeps what it emitted, says so in $errors, and the next run starts', async () => {
+  const id = await t.deploy(WAITING);
+  const [run_id] = await t.runAll(id, ['wait', 'short']);
+  await eventually(async () => expect((await running(id)).map((one) => one.id)).toContain(run_id));
+  expect(await cancel(id, run_id!)).toEqual({ found: true });
+  await t.quiet();
+  expect(await t.events(id)).toEqual(['early', 'early']);
+  expect(await t.events(id, '$errors')).toMatchObject([
+    { original_event: 'wait', error: { code: 'CancelledError', msg: 'The run was cancelled.' } },
+  ]);
+  const ends = (await t.logs(id)).filter(({ k }) => k === 'end');
+  expect(ends).toMatchObject([
+    { state: 'cancelled', execution_id: run_id, emitted: 1 },
+    { state: 'ok', compute_ms: expect.any(Number), duration_ms: expect.any(Number) },
+  ]);
+});
+
+test('a run that has ended or does not exist cannot be cancelled', async () => {
+  const id = await t.deploy(WAITING);
+  const [run_id] = await t.runAll(id, ['short']);
+  await t.quiet();
+  expect(await cancel(id, run_id!)).toEqual({ found: false });
+  expect(await cancel(id, 'run_0000000000')).toEqual({ found: false });
+});
+
+test('a run that is interrupted by a failed commit is repeated and listed once', async () => {
+  const id = await t.deploy(WAITING);
+  let commits = 0;
+  t.faults.commit = () => (commits++ === 0 ? 'refuse' : undefined);
+  await t.runAll(id, ['short']);
+  await t.quiet();
+  expect(await t.events(id)).toEqual(['early']);
+  expect((await t.logs(id)).filter(({ k }) => k === 'end')).toHaveLength(1);
+});

@@ -1,0 +1,96 @@
+import type { Clock } from '@wellspring/core/clock';
+import type { Log } from '@wellspring/core/log';
+import type { BackgroundWorker } from '@wellspring/runtime/service';
+import { runningRuns } from '@wellspring/store/collections/running-runs';
+import type { Store } from '@wellspring/store/port';
+import { type RunContext, triggerOf } from './records.ts';
+
+/** A run of this process that has not ended. */
+export interface ActiveRun {
+  /** Aborted when the run is cancelled. */
+  signal: AbortSignal;
+  /** Its last log lines are committed with the run. */
+  end(): void;
+}
+
+/**
+ * The runs of this process. Those that last get a row, so that they can be listed and cancelled, and their log lines are
+ * committed while they run. Short runs cost no write.
+ */
+export interface ActiveRuns {
+  /** @param flushLogs commits the log lines so far */
+  begin(run: RunContext, startedAt: number, flushLogs: () => void): ActiveRun;
+  /** @returns whether the run was found */
+  cancel(runId: string): boolean;
+  worker: BackgroundWorker;
+}
+
+/** Runs that take longer are listed as running. */
+const LISTED_AFTER_MS = 500;
+const SWEEP_INTERVAL_MS = 250;
+
+export function createActiveRuns({
+  store,
+  clock,
+  log,
+}: {
+  store: Store;
+  clock: Clock;
+  log: Log;
+}): ActiveRuns {
+  const rows = store.collection(runningRuns);
+  interface Entry {
+    run: RunContext;
+    startedAt: number;
+    controller: AbortController;
+    flushLogs(): void;
+    /** The insertion of its row, once it lasts. */
+    listed: Promise<void> | undefined;
+  }
+  const entries = new Map<string, Entry>();
+
+  // The list is for people: without the store, it lacks a run or shows one for longer.
+  const ignoreOutage = (error: Error) => log.debug({ error: error.message }, 'run.list_failed');
+
+  async function insert({ run, startedAt }: Entry): Promise<void> {
+    const row = { emitter_id: run.source_id, trigger: triggerOf(run), started_at_ms: startedAt };
+    await rows.insertMany([{ id: run.run_id, ...row }]);
+  }
+
+  return {
+    begin(run, startedAt, flushLogs) {
+      const entry: Entry = {
+        ...{ run, startedAt, flushLogs },
+        controller: new AbortController(),
+        listed: undefined,
+      };
+      entries.set(run.run_id, entry);
+      return {
+        signal: entry.controller.signal,
+        end() {
+          if (entries.get(run.run_id) === entry) entries.delete(run.run_id);
+          entry.listed?.then(() => rows.remove(run.run_id)).catch(ignoreOutage);
+        },
+      };
+    },
+    cancel(runId) {
+      const entry = entries.get(runId);
+      entry?.controller.abort();
+      return entry !== undefined;
+    },
+    worker: {
+      name: 'runner.active-runs',
+      async run(signal) {
+        while (!signal.aborted) {
+          const begunBefore = clock.now() - LISTED_AFTER_MS;
+          for (const entry of entries.values()) {
+            if (entry.startedAt > begunBefore) continue;
+            entry.listed ??= insert(entry).catch(ignoreOutage);
+            entry.flushLogs();
+          }
+          await clock.sleep(SWEEP_INTERVAL_MS, signal);
+        }
+      },
+    },
+  };
+}
