@@ -15,7 +15,12 @@ export interface HttpEvent {
   client_ip: string;
 }
 
-/** The run event of a call. */
+/** The run event of a call: the request, or for an app hook its body. */
+export function callEvent(request: HttpRequestRecord): unknown {
+  const event = httpEvent(request);
+  return request.body_only ? (event.body ?? null) : event;
+}
+
 export function httpEvent(request: HttpRequestRecord): HttpEvent {
   const { method, path, query, headers, url, client_ip, text, base64, multipart } = request;
   const bodyRaw = base64 === undefined ? (text ?? '') : Buffer.from(base64, 'base64');

@@ -1,4 +1,5 @@
 import type { PropDescriptor } from '@wellspring/contract/definition';
+import { hasEndpoint } from '@wellspring/contract/definition-rules';
 import { LIMITS } from '@wellspring/contract/limits';
 import { invalidParameter, missingParameter } from '@wellspring/core/problem';
 import { parseSchedule } from '@wellspring/core/schedule';
@@ -171,16 +172,15 @@ export function presentValues(
   const shown: Values = {};
   for (const { name, type, secret } of props) {
     const value = own(values, name);
-    const presented =
-      type === '$.interface.http'
-        ? Object.hasOwn(endpoints, name)
-          ? { endpoint_url: endpoints[name] }
-          : undefined
-        : type === '$.interface.timer'
-          ? presentTimer(value)
-          : secret && value !== undefined
-            ? MASK
-            : value;
+    const presented = hasEndpoint({ type })
+      ? Object.hasOwn(endpoints, name)
+        ? { endpoint_url: endpoints[name] }
+        : undefined
+      : type === '$.interface.timer'
+        ? presentTimer(value)
+        : secret && value !== undefined
+          ? MASK
+          : value;
     if (presented === undefined) continue;
     Object.defineProperty(shown, name, {
       value: presented,

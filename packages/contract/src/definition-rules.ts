@@ -36,3 +36,9 @@ export const PROP_FIELDS = {
 /** Each is an endpoint or a running timer. */
 export const hasTooManyInterfaces = (props: readonly { type: string }[]): boolean =>
   props.filter(({ type }) => type.startsWith('$.interface.')).length > LIMITS.interfaces;
+
+/** Whether calls of a URL run the source. */
+export const hasEndpoint = ({ type }: { type: string }): boolean =>
+  type === '$.interface.http' || isAppHook({ type });
+
+export const isAppHook = ({ type }: { type: string }): boolean => type === '$.interface.apphook';

@@ -17,7 +17,9 @@ interface Check {
   error?: string;
   /** Message of the 400. */
   refused?: string;
+  /** Runs by hand, and JSON bodies of calls of the endpoint of `prop`. */
   events?: unknown[];
+  calls?: unknown[];
   prop?: string;
   page?: number;
   prev_context?: unknown;
@@ -78,10 +80,15 @@ const KINDS: Record<string, (component_code: string, check: Check) => Promise<vo
     });
     expect((answer as { emitted: unknown[] }).emitted).toHaveLength(emitted.length);
   },
-  async deploy(component_code, { events = [], emitted = [], ...check }) {
+  async deploy(component_code, { events = [], calls = [], emitted = [], prop = '', ...check }) {
     const { client } = platform;
-    const { id } = await client.createSource({ component_code, configured_props: await configured(check) });
+    const input = { component_code, configured_props: await configured(check) };
+    const { id, configured_props } = await client.createSource(input);
     for (const event of events) await client.runSource({ id, event });
+    const { endpoint_url = '' } = (configured_props[prop] ?? {}) as { endpoint_url?: string };
+    const headers = { 'content-type': 'application/json' };
+    for (const call of calls)
+      await fetch(endpoint_url, { method: 'POST', headers, body: JSON.stringify(call) });
     await eventually(async () => {
       const { data } = await client.listSourceEvents({ id, limit: 100 });
       expect(data.map(({ event }) => event).reverse()).toEqual(emitted);

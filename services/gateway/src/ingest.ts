@@ -99,6 +99,7 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
     const body = await readBody(req, LIMITS.endpointBody);
     const complete = performance.now();
     const request = await toRecord(req, key, rest, body);
+    if (endpoint.body_only) request.body_only = true;
     const job: RunJob = {
       v: 1,
       type: 'run',

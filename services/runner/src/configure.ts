@@ -1,5 +1,6 @@
 import { CALLS, CONFIGURE_DEADLINE_MS, type ConfigureCall, configuredFor } from '@wellspring/contract/calls';
 import type { Bundle } from '@wellspring/contract/definition';
+import { hasEndpoint } from '@wellspring/contract/definition-rules';
 import { LIMITS } from '@wellspring/contract/limits';
 import { configurationFailed } from '@wellspring/core/problem';
 import { untilAborted } from '@wellspring/core/until-aborted';
@@ -36,7 +37,7 @@ export async function undeployedTask(
   if (!given && !stored) throw new Error(`The bundle ${bundle_id} is missing`);
   const values = JSON.parse(seal.open(sealed, configuredFor(owner_id))) as Record<string, unknown>;
   const endpoints = props
-    .filter(({ type }) => type === '$.interface.http')
+    .filter(hasEndpoint)
     .map(({ name, customResponse }) => [name, { url: '', customResponse: customResponse === true }]);
   return {
     bundle: given ?? (JSON.parse(stored!.content) as Bundle),

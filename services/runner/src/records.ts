@@ -1,4 +1,4 @@
-import { httpEvent } from '@wellspring/component/http-event';
+import { callEvent } from '@wellspring/component/http-event';
 import type { LogLine, ThrownError } from '@wellspring/component/program/program-types';
 import { LIMITS, PLATFORM_VERSION } from '@wellspring/contract/limits';
 import type { Trigger } from '@wellspring/contract/messages';
@@ -135,7 +135,7 @@ export const triggerOf = ({ source_type }: RunContext): RunTriggerName => TRIGGE
 
 /** The input of the run, for `original_event`. */
 export function triggerEvent(trigger: Trigger): unknown {
-  if (trigger.kind === 'http') return httpEvent(trigger.request);
+  if (trigger.kind === 'http') return callEvent(trigger.request);
   if (trigger.kind === 'timer') return timerEvent(trigger);
   return trigger.payload === undefined ? {} : JSON.parse(trigger.payload);
 }

@@ -1,4 +1,5 @@
 import type { PropDescriptor } from '@wellspring/contract/definition';
+import { hasEndpoint, isAppHook } from '@wellspring/contract/definition-rules';
 import { newSecret } from '@wellspring/core/ids';
 import { nextAfter, parseSchedule } from '@wellspring/core/schedule';
 import { changedTopic, TIMERS_CHANGED } from '@wellspring/pubsub/port';
@@ -36,16 +37,18 @@ export function createInterfaces({
   const deploymentRows = store.collection(deployments);
 
   async function syncEndpoints(source: SourceRow, props: readonly PropDescriptor[], removeStale: boolean) {
-    const wanted = new Map(httpProps(props).map((prop) => [prop.name, prop]));
+    const wanted = new Map(props.filter(hasEndpoint).map((prop) => [prop.name, prop]));
     const present = await endpointRows.list({ where: { source_id: source.id }, order: 'asc' });
     for (const row of present) {
       const prop = wanted.get(row.prop);
       wanted.delete(row.prop);
       if (prop) {
         const custom_response = prop.customResponse === true;
+        const body_only = isAppHook(prop) ? (true as const) : undefined;
         await endpointRows.patch(row.id, {
           active: source.active,
           custom_response,
+          body_only,
           concurrency: source.concurrency,
           reply_by: source.reply_by,
         });
@@ -56,7 +59,7 @@ export function createInterfaces({
     for (const prop of wanted.values()) await insertEndpoint(source, prop);
   }
 
-  const insertEndpoint = (source: SourceRow, { name, customResponse }: PropDescriptor) =>
+  const insertEndpoint = (source: SourceRow, { name, type, customResponse }: PropDescriptor) =>
     endpointRows.insert({
       id: `e${newSecret()}`,
       source_id: source.id,
@@ -64,6 +67,7 @@ export function createInterfaces({
       prop: name,
       active: source.active,
       custom_response: customResponse === true,
+      ...(isAppHook({ type }) ? { body_only: true as const } : {}),
       concurrency: source.concurrency,
       reply_by: source.reply_by,
     });
@@ -103,9 +107,9 @@ export function createInterfaces({
       const deployment = await deploymentRows.get(deploymentId);
       if (!deployment) return;
       const present = await endpointRows.list({ where: { source_id: source.id } });
-      const missing = httpProps(deployment.definition.props).filter(
-        ({ name }) => !present.some(({ prop }) => prop === name),
-      );
+      const missing = deployment.definition.props
+        .filter(hasEndpoint)
+        .filter(({ name }) => !present.some(({ prop }) => prop === name));
       for (const prop of missing) await insertEndpoint(source, prop);
     },
     async keys(sourceId) {
@@ -114,9 +118,6 @@ export function createInterfaces({
     },
   };
 }
-
-const httpProps = (props: readonly PropDescriptor[]) =>
-  props.filter(({ type }) => type === '$.interface.http');
 
 /** The first tick is one interval from now. */
 function timerRow(source: SourceRow, prop: string, value: unknown, now: number): TimerRow {

@@ -1,3 +1,4 @@
+import { hasEndpoint } from '@wellspring/contract/definition-rules';
 import { createDataStore } from './data-store.ts';
 import { createDatabase } from './database.ts';
 import { attributesOf } from './define.ts';
@@ -49,7 +50,7 @@ export function createInstance(
   const declared = isObject(component.props) ? component.props : {};
   const configured = (name: string) => (Object.hasOwn(values, name) ? values[name] : undefined);
   for (const { name, type } of props) {
-    if (type === '$.interface.http') {
+    if (hasEndpoint({ type })) {
       const { url, customResponse } = (Object.hasOwn(endpoints, name) && endpoints[name]) || NO_ENDPOINT;
       self[name] = { endpoint: url, respond: createRespond(io, customResponse) };
     } else if (type === '$.service.db') {

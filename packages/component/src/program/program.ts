@@ -1,4 +1,4 @@
-import { httpEvent } from '../http-event.ts';
+import { callEvent } from '../http-event.ts';
 import { readDefinition, readProps } from './define.ts';
 import { withDynamicProps } from './dynamic-props.ts';
 import { createInstance } from './instance.ts';
@@ -62,7 +62,7 @@ export function createProgram(io: ChildIO): Program {
 }
 
 const eventOf = (trigger: RunTrigger): unknown =>
-  trigger.kind === 'http' ? httpEvent(trigger.request) : JSON.parse(trigger.json);
+  trigger.kind === 'http' ? callEvent(trigger.request) : JSON.parse(trigger.json);
 
 /** `defineComponent` and similar functions are globals that return their argument. */
 export function installGlobals(): void {

@@ -70,6 +70,8 @@ export interface EndpointRow {
   prop: string;
   active: boolean;
   custom_response: boolean;
+  /** Of an app hook: the event is the body of the call. */
+  body_only?: true;
   /** Of the source. */
   reply_by: string | null;
   /** Of the source: calls are spread over this number of shards. */
