@@ -46,11 +46,15 @@ test('accounts reach the code as $auth, each its own, and are masked in logs and
   expect(texts).not.toContain(TOKEN);
 });
 
-test('a run after the deletion of the account has no credentials', async () => {
+test('a run after the deletion of the account has no credentials, and says so', async () => {
   const id = await t.deploy(CODE, {}, { one: await account('apn_0000000003', OWNER, TOKEN) });
   expect(await run(id)).toEqual([TOKEN, null]);
   await t.store.collection(accounts).remove('apn_0000000003');
   expect(await run(id)).toEqual([null, null]);
+  const warnings = (await t.logs(id)).filter(({ level }) => level === 'warn');
+  expect(warnings).toMatchObject([
+    { msg: 'The account apn_0000000003 of the prop one cannot be used any more: its $auth is empty.' },
+  ]);
 });
 
 test('a run after a change of the credentials has the new ones', async () => {

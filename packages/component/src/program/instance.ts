@@ -1,4 +1,5 @@
 import { hasEndpoint } from '@wellspring/contract/definition-rules';
+import { systemClock } from '@wellspring/core/clock';
 import { createDataStore } from './data-store.ts';
 import { createDatabase } from './database.ts';
 import { attributesOf } from './define.ts';
@@ -26,6 +27,12 @@ export function appInstance(prop: unknown, credentials: Record<string, string>):
   const app: Fields = { $auth: { ...credentials } };
   if (isObject(prop)) bindMethods(app, prop.methods);
   return app;
+}
+
+/** The account was deleted, or the owner of the source lost access to it. */
+function warnOfLoss(io: ChildIO, prop: string, id: string): void {
+  const msg = `The account ${id} of the prop ${prop} cannot be used any more: its $auth is empty.`;
+  io.log({ ts: systemClock.now(), level: 'warn', msg });
 }
 
 /** Values stored with their label are passed to the code as label and value; in a list, each of them may be. */
@@ -58,7 +65,10 @@ export function createInstance(
     } else if (type === 'app') {
       // Props of additionalProps are not declared: such an app has no methods.
       const app = Object.hasOwn(declared, name) ? attributesOf(name, declared[name]) : {};
-      self[name] = appInstance(app, (Object.hasOwn(accounts, name) && accounts[name]) || {});
+      const credentials = Object.hasOwn(accounts, name) ? accounts[name] : undefined;
+      const { authProvisionId } = (configured(name) ?? {}) as { authProvisionId?: unknown };
+      if (!credentials && authProvisionId !== undefined) warnOfLoss(io, name, String(authProvisionId));
+      self[name] = appInstance(app, credentials ?? {});
     } else if (type === 'data_store') {
       self[name] = createDataStore(createDatabase(io, db), db, String(configured(name) ?? name));
     } else if (type === 'http_request') {

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { CALLS, type ForgetCall } from '@wellspring/contract/calls';
 import { newSecret } from '@wellspring/core/ids';
 import { PoisonJob } from '@wellspring/queue/port';
+import { accounts } from '@wellspring/store/collections/accounts';
 import { endpoints, sources } from '@wellspring/store/collections/sources';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import { apiKeys, members } from '@wellspring/store/collections/users';
@@ -140,6 +141,12 @@ describe('users', () => {
     const endpoint = await platform.endpoint({ owner_id: user.id, source_id: own.id });
     const ends = { owner_id: other.id, emitter_id: foreign.id, listener_id: own.id };
     await store.collection(subscriptions).insert(subscriptionRow(ends));
+    const account = { user_id: user.id, app: 'a', name: '', credentials: '', created_at: 0, updated_at: 0 };
+    for (const [id, owner_id] of [
+      ['apn_0000000001', user.id],
+      ['apn_0000000002', other.id],
+    ] as const)
+      await store.collection(accounts).insert({ ...account, id, owner_id });
     expect((await admin('DELETE', `/users/${user.id}`)).status).toBe(204);
     expect((await platform.api('GET', '/users/me', { key: user.api_key })).status).toBe(401);
     expect((await admin('GET', `/users/${user.id}`)).status).toBe(404);
@@ -148,6 +155,7 @@ describe('users', () => {
     expect(forgotten).toEqual([own.id]);
     expect(await store.collection(endpoints).get(endpoint.id)).toBeUndefined();
     expect(await store.collection(subscriptions).count({ listener_id: own.id })).toBe(0);
+    expect(await store.collection(accounts).list()).toMatchObject([{ owner_id: other.id }]);
     expect(await store.collection(sources).get(foreign.id)).toEqual(foreign);
     expect((await platform.api('GET', '/users/me', { key: other.api_key })).status).toBe(200);
   });
