@@ -224,6 +224,31 @@ describe('a frame of a child', () => {
     expect(Buffer.byteLength(message.line.msg)).toBeLessThanOrEqual(LIMITS.logLine);
   });
 
+  test('with options or props holds only what its schema has', () => {
+    const end = (content: string) => read(FRAME.end, Buffer.from(`{"ok":true,${content}}`));
+    expect(
+      end('"options":{"options":[{"label":"L","value":{"__proto__":1,"a":2},"more":3}],"context":[1]}'),
+    ).toEqual({
+      type: 'end',
+      end: { ok: true, options: { options: [{ label: 'L', value: { a: 2 } }], context: [1] } },
+    });
+    expect(end('"props":[{"name":"n","type":"t","hidden":true,"run":"x"}]')).toEqual({
+      type: 'end',
+      end: { ok: true, props: [{ name: 'n', type: 't', hidden: true }] },
+    });
+    const many = JSON.stringify(Array.from({ length: 10_001 }, () => ({ label: '' })));
+    for (const content of [
+      '"options":{"options":[{"label":1}]}',
+      '"options":{"options":{}}',
+      '"options":7',
+      `"options":{"options":${many}}`,
+      '"props":{}',
+      '"props":[{"name":1,"type":"t"}]',
+      '"props":[{"name":"n","type":"t","hidden":"yes"}]',
+    ])
+      expect(() => end(content)).toThrow(ProtocolError);
+  });
+
   test('is read or refused, for any bytes', () => {
     fc.assert(
       fc.property(

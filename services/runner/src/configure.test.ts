@@ -24,6 +24,8 @@ export default {
       options({ page }) {
         this.db.set('seen', page);
         this.$emit('never stored');
+        if (page === 7) process.exit(0);
+        if (page === 8) return [{ get label() { throw new Error('unreadable'); } }];
         if (page === 9) throw new Error('refused ' + this.secret + ' ' + this.app.$auth.token);
         return [this.mode + page + ' ' + typeof this.app.$auth.token];
       },
@@ -71,4 +73,9 @@ test('what the code throws is a 400 with its message, secrets and credentials ma
   });
   const other = await configure(item(), values, 'u_0000000002');
   expect(other.options?.options[0]?.value).toBe('rich0 undefined');
+});
+
+test('code that ends its process or returns something unreadable is a 400', async () => {
+  for (const page of [7, 8])
+    await expect(configure(item(page))).rejects.toMatchObject({ status: 400, code: 'configuration_failed' });
 });
