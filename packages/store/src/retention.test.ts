@@ -52,6 +52,13 @@ test('keeps the newest events of each stream of each emitter', async () => {
   expect((await run(120)).events).toBe(0);
 });
 
+test('keeps delayed events, however many, until they are due', async () => {
+  const rows = subject.store.collection(events);
+  await rows.insertMany(range(300, (n) => event('dc_a', '$in', n, NOW + DAY)));
+  expect((await run(100)).events).toBe(0);
+  expect(await rows.count({ partition: 'dc_a/$in' })).toBe(300);
+});
+
 test('removes old events, however few', async () => {
   const rows = subject.store.collection(events);
   await rows.insertMany([
