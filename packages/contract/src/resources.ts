@@ -33,6 +33,24 @@ export const Source = Type.Object({
   name_slug: Type.String(),
 });
 
+export const Run = Type.Object({
+  id: Type.String({ description: 'run_…' }),
+  emitter_id: Type.String({ description: 'The source or workflow' }),
+  state: Type.Enum(['running', 'ok', 'failed', 'cancelled']),
+  trigger: Type.Enum(['http', 'timer', 'event', 'manual', 'hook']),
+  started_at: seconds('Start'),
+  duration_ms: nullable(Type.Number({ description: 'Null while it runs, as the fields below' })),
+  compute_ms: nullable(Type.Number({ description: 'Processor time' })),
+  emitted: nullable(Type.Integer({ description: 'Events' })),
+  deduped: nullable(Type.Integer({ description: 'Events that were left out as known' })),
+  error: nullable(
+    Type.Object(
+      { code: Type.String(), msg: Type.String(), stack: Type.String() },
+      { description: 'The first error, as in $errors' },
+    ),
+  ),
+});
+
 export const RunStarted = Type.Object({ run_id: Type.String({ description: 'run_…' }) });
 
 export const EventSummary = Type.Object({

@@ -50,6 +50,10 @@ export function newId<P extends IdPrefix>(prefix: P, now: number = Date.now()): 
 export const leastIdAt = (prefix: IdPrefix, ms: number): string =>
   `${prefix}_${base62(Math.max(0, Math.min(Math.ceil(ms), 62 ** 7 - 1)), 7)}000`;
 
+/** The time at which `newId` made an id, in epoch ms. */
+export const msOfId = (id: string): number =>
+  [...id.slice(-10, -3)].reduce((ms, digit) => ms * 62 + ALPHABET.indexOf(digit), 0);
+
 /** True for `<prefix>_` followed by ten base62 characters. */
 export function isId(prefix: IdPrefix, text: unknown): text is string {
   return (

@@ -17,6 +17,7 @@ export const PROBLEM_CODES = {
   username_taken: 'Another user has this name.',
   component_in_use: 'Sources or workflows use the component; `sources` and `workflows` list them.',
   source_inactive: 'The source is inactive; enable it first.',
+  run_ended: 'The run has ended, and cannot be cancelled.',
   source_busy: 'Another change of the source is in progress; repeat the call.',
   workflow_busy: 'Another change of the workflow is in progress; repeat the call.',
   webhook_inactive: 'The webhook is inactive; enable it first.',

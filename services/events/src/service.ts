@@ -5,9 +5,10 @@ import { deleteRoutes } from './delete-events.ts';
 import { createSharedReads } from './frames.ts';
 import { listRoutes } from './list-events.ts';
 import { replayRoutes } from './replay.ts';
+import { runRoutes } from './runs.ts';
 import { streamRoutes } from './stream.ts';
 
-type EventsDeps = Pick<Deps, 'store' | 'queue' | 'pubsub' | 'clock' | 'metrics'>;
+type EventsDeps = Pick<Deps, 'store' | 'queue' | 'call' | 'pubsub' | 'clock' | 'metrics'>;
 
 /** Lists, replays and streams of events. Streams end when the worker stops. */
 export function createEventsService(deps: EventsDeps): Service {
@@ -18,6 +19,7 @@ export function createEventsService(deps: EventsDeps): Service {
       ...listRoutes(deps),
       ...deleteRoutes(deps),
       ...replayRoutes(deps),
+      ...runRoutes(deps),
       ...streamRoutes(deps, createSharedReads(), draining.signal),
     ],
     workers: [

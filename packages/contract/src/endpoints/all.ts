@@ -6,6 +6,7 @@ import * as documents from './documents.ts';
 import * as events from './events.ts';
 import * as operator from './operator.ts';
 import * as registry from './registry.ts';
+import * as runs from './runs.ts';
 import * as sources from './sources.ts';
 import * as subscriptions from './subscriptions.ts';
 import * as users from './users.ts';
@@ -25,5 +26,6 @@ export const endpoints = {
   ...workflows,
   ...operator,
   ...registry,
+  ...runs,
   ...documents,
 } satisfies Record<string, Endpoint>;

@@ -81,6 +81,18 @@ export const EXAMPLES: { [Name in keyof Resources]: Static<Resources[Name]> } = 
     name: 'Orders',
     name_slug: 'orders',
   },
+  Run: {
+    id: 'run_2fGh5JkL7m',
+    emitter_id: sourceId,
+    state: 'ok',
+    trigger: 'timer',
+    started_at: 1606370816,
+    duration_ms: 120.5,
+    compute_ms: 14,
+    emitted: 2,
+    deduped: 1,
+    error: null,
+  },
   RunStarted: { run_id: 'run_2fGh5JkL7m' },
   EventSummary: {
     id: '1606370816223-0',

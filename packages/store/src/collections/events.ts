@@ -58,6 +58,6 @@ export interface LogRow {
 
 export const logs: CollectionDefinition<LogRow> = {
   name: 'logs',
-  indexes: [{ fields: ['emitter_id', 'sort_key'] }, { fields: ['indexed_at_ms'] }],
+  indexes: [{ fields: ['run_id'] }, { fields: ['emitter_id', 'sort_key'] }, { fields: ['indexed_at_ms'] }],
   texts: ['records'],
 };

@@ -1,0 +1,165 @@
+import { beforeEach, expect, test } from '@jest/globals';
+import { CALLS } from '@wellspring/contract/calls';
+import { eventSortKey } from '@wellspring/core/event-id';
+import { leastIdAt } from '@wellspring/core/ids';
+import type { Service } from '@wellspring/runtime/service';
+import { logs } from '@wellspring/store/collections/events';
+import { runningRuns } from '@wellspring/store/collections/running-runs';
+import { sources } from '@wellspring/store/collections/sources';
+import { sourceRow } from '@wellspring/testing/rows';
+import { ALICE, BOB, callApi, useHarness } from '@wellspring/testing/service-harness';
+import { createEventsService } from './service.ts';
+
+const t = useHarness();
+let service: Service;
+const SOURCE = 'dc_0000000001';
+const NOW = 1_700_000_000_000;
+const idAt = (n: number) => leastIdAt('run', NOW + n);
+
+beforeEach(async () => {
+  service = createEventsService(t);
+  await t.store.collection(sources).insert(sourceRow({ id: SOURCE }));
+});
+
+const startOf = (id: string, ts: number) => ({
+  ts,
+  k: 'start',
+  level: 'info',
+  execution_id: id,
+  trigger: 'http',
+});
+const endOf = (id: string, ts: number, more: object = {}) => ({
+  ...{ ts, k: 'end', level: 'info', execution_id: id, state: 'ok' },
+  ...{ compute_ms: 2.5, duration_ms: 10, emitted: 1, deduped: 0, ...more },
+});
+
+/** A row with these records, as the runner writes it. */
+async function insertRow(n: number, records: { execution_id: string; k: string }[]): Promise<void> {
+  const sort_key = eventSortKey({ ms: NOW + n, n: 0 });
+  await t.store.collection(logs).insert({
+    id: `${SOURCE}/${sort_key}`,
+    emitter_id: SOURCE,
+    sort_key,
+    run_id: records[0]!.execution_id,
+    indexed_at_ms: NOW + n,
+    count: records.length,
+    records: JSON.stringify(records),
+  });
+}
+
+const list = async (query = '', as = ALICE) =>
+  (await callApi(service, 'GET', `/sources/${SOURCE}/runs${query}`, { as })).json;
+const get = (id: string, as = ALICE) => callApi(service, 'GET', `/runs/${id}`, { as });
+const run = (n: number) => [startOf(idAt(n), NOW + n), endOf(idAt(n), NOW + n + 10)];
+
+test('runs are listed newest first, with figures, trigger and the first error', async () => {
+  const [ok, failed] = [idAt(1), idAt(2)];
+  const error = (message: string) => ({
+    ...{ ts: NOW, k: 'error', level: 'error', execution_id: failed },
+    err: { name: 'TypeError', message, stack: 'at run' },
+  });
+  await insertRow(1, [
+    startOf(ok, NOW + 1),
+    endOf(ok, NOW + 11),
+    startOf(failed, NOW + 2000),
+    error('first'),
+    error('second'),
+    endOf(failed, NOW + 2010, { state: 'failed' }),
+  ]);
+  expect((await list()).data).toEqual([
+    expect.objectContaining({
+      id: failed,
+      state: 'failed',
+      started_at: NOW / 1000 + 2,
+      error: { code: 'TypeError', msg: 'first', stack: 'at run' },
+    }),
+    {
+      ...{ id: ok, emitter_id: SOURCE, state: 'ok', trigger: 'http', started_at: NOW / 1000 },
+      ...{ duration_ms: 10, compute_ms: 2.5, emitted: 1, deduped: 0, error: null },
+    },
+  ]);
+  expect((await list('?state=failed')).data.map(({ id }: { id: string }) => id)).toEqual([failed]);
+});
+
+test('a run whose lines were logged while it ran is one run', async () => {
+  const id = idAt(1);
+  await insertRow(1, [startOf(id, NOW)]);
+  await insertRow(2, [{ ...startOf(id, NOW), k: 'log' }]);
+  expect((await list()).data).toMatchObject([{ id, state: 'running', duration_ms: null }]);
+  await insertRow(3, [endOf(id, NOW + 9000)]);
+  expect((await list()).data).toMatchObject([{ id, state: 'ok', started_at: NOW / 1000 }]);
+  expect((await get(id)).json.data).toMatchObject({ id, state: 'ok', trigger: 'http' });
+});
+
+test('skipped ticks and records of other services are no runs', async () => {
+  await insertRow(1, [endOf(idAt(1), NOW, { state: undefined })]);
+  await insertRow(2, [{ ...startOf(idAt(2), NOW), k: 'log' }]);
+  expect((await list()).data).toEqual([]);
+});
+
+test('pages lead through the newest hundred runs', async () => {
+  for (let n = 0; n < 110; n++) await insertRow(n, run(n));
+  const ids: string[] = [];
+  for (let query = '?limit=30'; ; ) {
+    const { data, page_info } = await list(query);
+    if (data.length === 0) break;
+    expect(page_info.total_count).toBe(100);
+    ids.push(...data.map(({ id }: { id: string }) => id));
+    query = `?limit=30&after=${page_info.end_cursor}`;
+  }
+  expect(new Set(ids).size).toBe(100);
+  const { page_info } = await list('?limit=30');
+  const second = await list(`?limit=30&after=${page_info.end_cursor}`);
+  const back = await list(`?limit=30&before=${second.page_info.start_cursor}`);
+  expect(back.data.map(({ id }: { id: string }) => id)).toEqual(ids.slice(0, 30));
+});
+
+test('a run is found by its id wherever it is in a row', async () => {
+  const ids = [1, 2, 3].map(idAt);
+  const derived = 'run_3f9a-7';
+  await insertRow(
+    5,
+    [...ids, derived].flatMap((id) => [startOf(id, NOW + 5), endOf(id, NOW + 6)]),
+  );
+  for (const id of [...ids, derived]) expect((await get(id)).json.data).toMatchObject({ id, state: 'ok' });
+});
+
+test('unknown runs and runs of others are 404', async () => {
+  const id = idAt(1);
+  await insertRow(1, [startOf(id, NOW), endOf(id, NOW)]);
+  await t.store
+    .collection(runningRuns)
+    .insert({ id: 'run_0000000009', emitter_id: SOURCE, trigger: 'timer', started_at_ms: NOW });
+  expect((await get(id)).status).toBe(200);
+  for (const known of [id, 'run_0000000009']) {
+    expect((await get(known, BOB)).status).toBe(404);
+    expect((await callApi(service, 'POST', `/runs/${known}/cancel`, { as: BOB })).status).toBe(404);
+  }
+  expect((await get('run_0000000001')).status).toBe(404);
+  expect((await get('nothing')).status).toBe(404);
+  expect((await list('', BOB)).code).toBe('not_found');
+});
+
+test('a run in progress is listed, found and cancelled by the runner that owns its source; an ended one is a 409', async () => {
+  const id = 'run_0000000009';
+  const row = { id, emitter_id: SOURCE, trigger: 'timer' as const, started_at_ms: NOW };
+  await t.store.collection(runningRuns).insert(row);
+  expect((await list()).data).toMatchObject([{ id, state: 'running', trigger: 'timer' }]);
+  const stop = new AbortController();
+  const asked: unknown[] = [];
+  let found = true;
+  t.call.serve(
+    CALLS.cancel,
+    async (message, key) => {
+      asked.push([message, key]);
+      return { found };
+    },
+    stop.signal,
+  );
+  expect((await callApi(service, 'POST', `/runs/${id}/cancel`)).status).toBe(202);
+  expect(asked).toEqual([[{ source_id: SOURCE, run_id: id }, SOURCE]]);
+  found = false;
+  const answer = await callApi(service, 'POST', `/runs/${id}/cancel`);
+  expect([answer.status, answer.json.code]).toEqual([409, 'run_ended']);
+  stop.abort();
+});
