@@ -94,7 +94,7 @@ export interface TestCall {
     truncated: boolean;
     duration_ms: number;
     /** The first one. */
-    error: { code: string; msg: string; stack: string } | null;
+    error: { code: string; msg: string; stack: string; cause?: string } | null;
   };
 }
 

@@ -74,7 +74,12 @@ export const TestRun = Type.Object({
   duration_ms: Type.Integer(),
   error: nullable(
     Type.Object(
-      { code: Type.String(), msg: Type.String(), stack: Type.String() },
+      {
+        code: Type.String(),
+        msg: Type.String(),
+        stack: Type.String(),
+        cause: Type.Optional(Type.String({ description: 'What caused it, as Node.js prints it' })),
+      },
       { description: 'The first error, as in $errors' },
     ),
   ),

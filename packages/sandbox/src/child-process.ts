@@ -211,7 +211,7 @@ export function createChild({ started, tier, slot, clock, turns, parser }: Child
     const isMemory = /heap out of memory|Allocation failed/.test(stderrTail());
     const limit = tier.endedFor?.(exitCode);
     if (limit !== undefined) fail('limit', limit);
-    else if (isMemory) fail('memory', `The code used more memory than ${LIMITS.memoryMb} MB.`);
+    else if (isMemory) fail('memory', `Out of memory: the limit is ${LIMITS.memoryMb} MB.`);
     else if (killed) fail(killed.reason, killed.message);
     else fail('crash', `The process of the code ended (${how}).`);
     timeout.close();

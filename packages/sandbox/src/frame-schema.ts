@@ -34,12 +34,12 @@ const MAX_BYTES: Record<number, number> = {
   [FRAME.ready]: 16,
   [FRAME.spoiled]: 16,
   [FRAME.log]: 128 * KB,
-  [FRAME.fault]: 320 * KB,
+  [FRAME.fault]: 384 * KB,
   [FRAME.dbSet]: 3 * LIMITS.db,
   [FRAME.respond]: LIMITS.emit + MAX_HEADER_BYTES,
   [FRAME.emit]: LIMITS.emit + MAX_EMIT_HEAD_BYTES + 4,
   // The end of a run contains at most an error.
-  [FRAME.end]: 320 * KB,
+  [FRAME.end]: 384 * KB,
 };
 const MAX_DEFINITION_BYTES = 2048 * KB;
 
@@ -142,12 +142,15 @@ function readPayload(payload: string): string {
 }
 
 function readError(value: unknown): ThrownError {
-  const { name, message, stack } = (typeof value === 'object' && value !== null ? value : {}) as Fields;
+  const { name, message, stack, cause } = (
+    typeof value === 'object' && value !== null ? value : {}
+  ) as Fields;
   const text = (field: unknown) => (isText(field) ? field.slice(0, LIMITS.logLine) : '');
   return {
     name: text(name).slice(0, MAX_CLASS_NAME_CHARS) || 'Error',
     message: text(message),
     stack: text(stack),
+    ...(isText(cause) ? { cause: text(cause) } : {}),
   };
 }
 

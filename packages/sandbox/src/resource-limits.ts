@@ -20,7 +20,7 @@ const MAX_TMP: TmpUsage = { inodes: CHILD_LIMITS.tmpInodes, bytes: CHILD_LIMITS.
 /** Checks memory, which includes what V8's own limit omits (buffers, WebAssembly, native code), and threads. */
 export function exceeded({ residentBytes, threads }: Sample): Excess | undefined {
   if (residentBytes > BASE_BYTES + LIMITS.memoryMb * MB)
-    return { reason: 'memory', message: `The code used more memory than ${LIMITS.memoryMb} MB.` };
+    return { reason: 'memory', message: `Out of memory: the limit is ${LIMITS.memoryMb} MB.` };
   if (threads > CHILD_LIMITS.nproc)
     return { reason: 'limit', message: `The code started more than ${CHILD_LIMITS.nproc} threads.` };
   return undefined;

@@ -15,11 +15,15 @@ export interface CaptureOptions {
 /** Length of the end of stderr that is kept to explain why a process ended. */
 const MAX_STDERR_CHARS = 8 * 1024;
 
+/** The first line of what V8 prints when a process has no memory left, and that of other fatal errors. */
+const CRASH = /^(?:<--- Last few GCs --->|FATAL ERROR: )/;
+
 /** Removes paths of the host. */
 const insideOnly = (text: string) => text.replaceAll(process.execPath, 'node');
 
 /**
- * Reads the standard streams of code as log lines.
+ * Reads the standard streams of code as log lines, without the report of a crash of V8: the error of the run says in a
+ * sentence what happened.
  * @returns a function that returns the end of stderr
  */
 export function captureStreams(
@@ -27,6 +31,7 @@ export function captureStreams(
   { clock, onText, onLine }: CaptureOptions,
 ): () => string {
   let tail = '';
+  let crashed = false;
   const capture = (stream: Readable, level: 'info' | 'error') =>
     stream.setEncoding('utf8').on('data', (text: string) => {
       if (level === 'error') tail = (tail + text).slice(-MAX_STDERR_CHARS);
@@ -37,7 +42,8 @@ export function captureStreams(
         const to = found < 0 ? text.length : found;
         const msg = text.slice(from, to);
         from = to + 1;
-        if (msg !== '')
+        crashed ||= level === 'error' && CRASH.test(msg);
+        if (msg !== '' && !(crashed && level === 'error'))
           taken = onLine({ level, msg: truncateUtf8(insideOnly(msg), LIMITS.logLine), ts: clock.now() });
       }
     });

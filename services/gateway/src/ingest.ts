@@ -80,6 +80,7 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
     { key, rest, ownHost }: NonNullable<ReturnType<typeof locate>>,
   ): Promise<void> {
     const endpoint = KEY.test(key) ? await rows.get(key) : undefined;
+    if (endpoint) logAtEnd(req, res, endpoint.source_id);
     if (!endpoint?.active) {
       req.resume();
       return text(res, 404, 'Not Found');
@@ -124,6 +125,14 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
     } finally {
       replyAddress?.close();
     }
+  }
+
+  function logAtEnd({ method }: IncomingMessage, res: ServerResponse, source_id: string): void {
+    const begun = performance.now();
+    res.once('close', () => {
+      const duration_ms = Math.round(performance.now() - begun);
+      log.debug({ source_id, method, status: res.statusCode, duration_ms }, 'endpoint.called');
+    });
   }
 
   function answerWith(res: ServerResponse, reply: HttpReply, ownHost: string | undefined): void {

@@ -99,8 +99,9 @@ export async function executeRun(
 
 const CANCELLED: ThrownError = { name: 'CancelledError', message: 'The run was cancelled.', stack: '' };
 
-const maskError = ({ name, message, stack }: ThrownError, mask: Mask): ThrownError => ({
+const maskError = ({ name, message, stack, cause }: ThrownError, mask: Mask): ThrownError => ({
   name: mask(name),
   message: mask(message),
   stack: mask(stack),
+  ...(cause === undefined ? {} : { cause: mask(cause) }),
 });

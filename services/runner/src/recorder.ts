@@ -37,8 +37,13 @@ export function createRecorder(mask: Mask): Recorder {
         events += 1;
         add(emitted, { payload, name, id, summary, ts }, payload.length);
       },
-      fault({ name, message, stack }: ThrownError) {
-        error ??= { code: mask(name), msg: mask(message), stack: mask(stack) };
+      fault({ name, message, stack, cause }: ThrownError) {
+        error ??= {
+          code: mask(name),
+          msg: mask(message),
+          stack: mask(stack),
+          ...(cause === undefined ? {} : { cause: mask(cause) }),
+        };
       },
       log({ ts, level, msg }) {
         const text = mask(msg);

@@ -13,7 +13,7 @@ export interface LogRecord {
   level: LogLine['level'];
   execution_id: string;
   msg?: string;
-  err?: { name: string; message: string; stack: string };
+  err?: { name: string; message: string; stack: string; cause?: string };
   /** Of `emit`: the channel. */
   en?: string;
   /** Of `start`. */
@@ -44,6 +44,8 @@ export interface RunContext {
 
 const cut = (text: string) => truncateUtf8(text, LIMITS.logLine);
 
+const causeOf = ({ cause }: ThrownError) => (cause === undefined ? {} : { cause: cut(cause) });
+
 export const logRecord = (run: RunContext, line: LogLine): LogRecord => ({
   ts: line.ts,
   k: 'log',
@@ -58,7 +60,7 @@ export const errorLogRecord = (run: RunContext, error: ThrownError, ts: number):
   level: 'error',
   execution_id: run.run_id,
   msg: cut(error.message),
-  err: { name: error.name, message: cut(error.message), stack: cut(error.stack) },
+  err: { name: error.name, message: cut(error.message), stack: cut(error.stack), ...causeOf(error) },
 });
 
 /** Warns about response headers that were removed; see contract/response-headers. */
@@ -110,6 +112,7 @@ export function errorRecord(run: RunContext, event: unknown, error: ThrownError,
       code: error.name,
       msg: cut(error.message),
       stack: cut(error.stack),
+      ...causeOf(error),
       ts: new Date(now).toISOString(),
       cellId: null,
     },

@@ -18,7 +18,7 @@ const CODE = `export default {
     console.log(Buffer.from(token).toString('base64') + ' ' + plain);
     this.$emit({ token, plain }, { summary: token + plain });
     this.$emit(() => {}, { summary: 'x' });
-    const error = new TypeError('refused ' + token + ' for ' + plain);
+    const error = new TypeError('refused ' + token + ' for ' + plain, { cause: new Error('because of ' + token) });
     error.name = 'Error of ' + token;
     throw error;
   },

@@ -15,6 +15,7 @@ import { isCommitted } from './committed.ts';
 import { executeRun } from './execute-run.ts';
 import { isOvertaken, runTrigger } from './job-trigger.ts';
 import { type DbSet, type Live, setDb } from './live-state.ts';
+import { createLogRun } from './log-run.ts';
 import type { OutboxRelay } from './outbox-relay.ts';
 import { costOf, type OwnerCosts } from './owner-costs.ts';
 import type { OwnerNetworks } from './owner-networks.ts';
@@ -82,8 +83,9 @@ export interface RunOptions {
 const MAX_HOOK_COMMITS = 3;
 
 export function createSourceState(sourceId: string, deps: SourceStateDeps): SourceState {
-  const { executor, clock, call, relay, meter, costs, networks, quotas, log } = deps;
+  const { executor, clock, call, relay, meter, costs, networks, quotas } = deps;
   const { load, join, commit, forget, isForgotten } = createStateCommits(sourceId, deps);
+  const logRun = createLogRun(deps.log, clock);
   let active = 0;
 
   async function working<T>(work: () => Promise<T>): Promise<T> {
@@ -186,11 +188,8 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
     meter.countRun(deployed.source.owner_id, result.cpuMs);
     costs.charge(deployed.source.owner_id, costOf(outcome, result));
     deps.observe(result.ok ? 'ok' : result.reason, result.durationMs / 1000);
-    const { durationMs, ok } = result;
-    log.debug(
-      { run_id, source_id: sourceId, trace_id: job.trace_id, ok, duration_ms: durationMs },
-      'run.finished',
-    );
+    const thrown = end.state === 'cancelled' ? [] : outcome.errors;
+    logRun({ run_id, source_id: sourceId, trace_id: job.trace_id }, result, thrown);
     await before;
     return { committed: commitRun(live, run, outcome, sets, { ...options, end }) };
   }

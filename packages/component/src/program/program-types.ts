@@ -55,6 +55,8 @@ export interface ThrownError {
   name: string;
   message: string;
   stack: string;
+  /** Its cause, as Node.js prints it. */
+  cause?: string;
 }
 
 export interface Respond {

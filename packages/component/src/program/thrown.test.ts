@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { MAX_CAUSE_CHARS } from './cause.ts';
 import { toThrown } from './thrown.ts';
 
 describe('toThrown', () => {
@@ -36,6 +37,39 @@ describe('toThrown', () => {
     const error = toThrown(thrown);
     expect(error).toMatchObject(expected);
     expect(typeof error.stack).toBe('string');
+  });
+
+  test('causes are printed as by Node.js, with simple fields, and nested', () => {
+    const connect = Object.assign(new Error('connect ECONNREFUSED 127.0.0.1:1'), {
+      code: 'ECONNREFUSED',
+      config: { headers: { authorization: 'Bearer of-an-account' } },
+    });
+    const { cause } = toThrown(
+      new TypeError('no answer', { cause: new Error('fetch failed', { cause: connect }) }),
+    );
+    expect(cause).toMatch(
+      /^Error: fetch failed\n +at .*\[cause\]: Error: connect ECONNREFUSED 127\.0\.0\.1:1\n.*code: 'ECONNREFUSED'/s,
+    );
+    expect(cause).not.toContain('of-an-account');
+    expect(toThrown(new Error('x', { cause: 'a text' })).cause).toBe("'a text'");
+    expect(toThrown(new AggregateError([connect], 'all failed')).cause).toContain('ECONNREFUSED');
+    expect(toThrown(new Error('x'))).not.toHaveProperty('cause');
+  });
+
+  test('a cause that is endless, large or hostile is cut or left out', () => {
+    const circular = new Error('circular');
+    circular.cause = circular;
+    expect(toThrown(circular).cause!.length).toBeLessThanOrEqual(MAX_CAUSE_CHARS);
+    expect(toThrown(new Error('x', { cause: 'y'.repeat(1e6) })).cause!.length).toBeLessThan(1000);
+    const hostile = new Error('x');
+    Object.defineProperty(hostile, 'cause', {
+      get() {
+        throw new Error('hostile');
+      },
+    });
+    expect(toThrown(hostile)).toMatchObject({ message: 'x' });
+    const inspected = { [Symbol.for('nodejs.util.inspect.custom')]: () => 'ran' };
+    expect(toThrown(new Error('x', { cause: inspected })).cause).not.toBe('ran');
   });
 
   test('an endless cause chain or message is cut', () => {

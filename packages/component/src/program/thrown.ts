@@ -1,4 +1,5 @@
 import { LIMITS } from '@wellspring/contract/limits';
+import { describeCause } from './cause.ts';
 import type { ThrownError } from './program-types.ts';
 
 /** Longer texts are not stored anywhere. */
@@ -20,7 +21,13 @@ export function toThrown(error: unknown): ThrownError {
   try {
     if (typeof error === 'object' && error !== null && 'message' in error) {
       const { name, message, stack } = error as { name?: unknown; message?: unknown; stack?: unknown };
-      return { name: text(name, 'Error') || 'Error', message: text(message, ''), stack: text(stack, '') };
+      const cause = describeCause(error);
+      return {
+        name: text(name, 'Error') || 'Error',
+        message: text(message, ''),
+        stack: text(stack, ''),
+        ...(cause === undefined ? {} : { cause }),
+      };
     }
     if (typeof error === 'object' && error !== null)
       return { name: 'Error', message: text(JSON.stringify(error), ''), stack: '' };

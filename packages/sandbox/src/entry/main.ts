@@ -169,8 +169,16 @@ const OWN_FRAME = /\n\s+at [^\n]*(?:child\.mjs|node:internal\/process)[^\n]*/g;
 /** Replaces paths in the stack with the path that the author knows. */
 const describeError = (error: unknown) => {
   const thrown = program.toThrown(error);
-  const stack = thrown.stack.replace(OWN_FRAME, '');
-  return { ...thrown, stack: directory === '' ? stack : stack.replaceAll(directory, '/app') };
+  const forAuthor = (text: string) => {
+    const stack = text.replace(OWN_FRAME, '');
+    return directory === '' ? stack : stack.replaceAll(directory, '/app');
+  };
+  const { cause } = thrown;
+  return {
+    ...thrown,
+    stack: forAuthor(thrown.stack),
+    ...(cause === undefined ? {} : { cause: forAuthor(cause) }),
+  };
 };
 
 async function load({ path, format: form }: NonNullable<CallFrame['load']>): Promise<void> {

@@ -1,0 +1,35 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { openSandbox, type TestSandbox, TIERS } from './sandbox.fixture.ts';
+
+describe.each(TIERS)('in tier %s', (tier) => {
+  let sandbox: TestSandbox;
+  beforeAll(async () => {
+    sandbox = await openSandbox(tier);
+  });
+  afterAll(async () => {
+    await sandbox[Symbol.asyncDispose]();
+  });
+
+  test('memory that is used up is told in one sentence, without the report of the engine', async () => {
+    const outcome = await sandbox.runModule(
+      `export default { name: 'x', async run() { console.log('begun'); await new Promise(setImmediate); const list = []; for (;;) list.push({ at: list.length, more: [1, 2, 3] }); } }`,
+      { timeoutMs: 60_000 },
+    );
+    expect(outcome).toMatchObject({
+      ok: false,
+      reason: 'memory',
+      error: { name: 'MemoryError', message: 'Out of memory: the limit is 256 MB.' },
+    });
+    expect(outcome.logs.map(({ msg }) => msg)).toEqual(['begun']);
+  });
+
+  test('an error keeps its cause, and a refused address names the setting', async () => {
+    const outcome = await sandbox.runModule(
+      `export default { name: 'x', async run() { await fetch('http://10.0.0.1:8000/'); } }`,
+    );
+    if (outcome.ok) throw new Error('The address was reached');
+    expect(outcome.error.message).toBe('fetch failed');
+    expect(outcome.error.cause).toMatch(/connect EACCES 10\.0\.0\.1:8000.*WELLSPRING_CODE_ALLOW_NETWORKS/s);
+    expect(outcome.error.cause).toContain("code: 'EACCES'");
+  });
+});
