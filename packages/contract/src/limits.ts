@@ -37,6 +37,8 @@ export const LIMITS = {
   /** Of a workflow; and of what they export and the trigger event, together, as JSON. */
   steps: 100,
   stepData: 6 * 1024 * 1024,
+  /** Exports and requests of one step. */
+  stepEffects: 1000,
 } as const;
 
 export const PLATFORM_VERSION = '0.1.0';

@@ -3,7 +3,7 @@
  * letter.
  */
 
-/** Queue `runs`, keyed by the id of the source: work for the runner that owns that source. */
+/** Queue `runs`, keyed by the id of the source or workflow: work for the runner that owns it. */
 export type RunsMessage = RunJob | RecordJob | DueJob;
 
 export interface RunJob {
@@ -14,12 +14,15 @@ export interface RunJob {
    * have no hyphen.
    */
   run_id: string;
+  /** Or the id of a workflow. */
   source_id: string;
   trigger: Trigger;
   /** Number of emits that led to it; see MAX_HOPS. */
   hop: number;
   /** Reply address at which the gateway waits for `respond`; absent: it does not wait. */
   reply_to?: string;
+  /** The workflow behind the source that replies, instead of the run of the source. */
+  reply_by?: string;
   /** The same from request to delivery attempt. */
   trace_id: string;
   /** Epoch milliseconds. */
@@ -147,6 +150,8 @@ export interface EmittedEvent {
   /** JSON text, as serialised at emit. */
   payload: string;
   trace_id: string;
+  /** Of a run with `reply_by`: the reply address, and the workflow that replies. */
+  reply?: { to: string; by: string } | undefined;
 }
 
 /** An event with a `delivery_ts` in the future. */

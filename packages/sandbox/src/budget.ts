@@ -13,12 +13,14 @@ export interface Budget {
   /** Whether to accept a log line. After `last` none is accepted. */
   line(chars: number): 'take' | 'last' | 'drop';
   fault(): boolean;
+  /** An export or a send of an action. @returns the exceeded limit */
+  step(): string | undefined;
   /** The first reply counts. */
   reply(): boolean;
 }
 
 export function createBudget(): Budget {
-  let [bytes, emits, lines, logChars, faults, replies] = [0, 0, 0, 0, 0, 0];
+  let [bytes, emits, lines, logChars, faults, replies, steps] = [0, 0, 0, 0, 0, 0, 0];
   let full = false;
   return {
     spend(size) {
@@ -41,6 +43,12 @@ export function createBudget(): Budget {
     fault() {
       faults += 1;
       return faults <= MAX_FAULTS;
+    },
+    step() {
+      steps += 1;
+      return steps > LIMITS.stepEffects
+        ? `The step made more than ${LIMITS.stepEffects} exports and requests.`
+        : undefined;
     },
     reply() {
       replies += 1;

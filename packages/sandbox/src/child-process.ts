@@ -159,6 +159,14 @@ export function createChild({ started, tier, slot, clock, turns, parser }: Child
       case 'log':
         log(message.line);
         break;
+      case 'export':
+      case 'send': {
+        const excess = budget.step();
+        if (excess !== undefined) kill('protocol', excess);
+        else if (message.type === 'export') host.export?.(message.name, message.json);
+        else host.send?.(message.kind, message.request);
+        break;
+      }
       case 'dbSet':
         host.dbSet(message.set.key, message.set.json ?? undefined);
         break;

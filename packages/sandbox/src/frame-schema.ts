@@ -1,4 +1,10 @@
-import type { Emit, LogLine, Respond, ThrownError } from '@wellspring/component/program/program-types';
+import type {
+  Emit,
+  LogLine,
+  Respond,
+  SendKind,
+  ThrownError,
+} from '@wellspring/component/program/program-types';
 import { LIMITS } from '@wellspring/contract/limits';
 import { isTooDeep } from '@wellspring/core/json-depth';
 import { truncateUtf8 } from '@wellspring/core/truncate';
@@ -21,6 +27,8 @@ export type ChildMessage =
   | { type: 'log'; line: LogLine }
   | { type: 'respond'; reply: Respond }
   | { type: 'dbSet'; set: DbSetFrame }
+  | { type: 'export'; name: string; json: string }
+  | { type: 'send'; kind: SendKind; request: string }
   | { type: 'end'; end: EndFrame };
 
 const KB = 1024;
@@ -38,6 +46,8 @@ const MAX_BYTES: Record<number, number> = {
   [FRAME.dbSet]: 3 * LIMITS.db,
   [FRAME.respond]: LIMITS.emit + MAX_HEADER_BYTES,
   [FRAME.emit]: LIMITS.emit + MAX_EMIT_HEAD_BYTES + 4,
+  [FRAME.export]: LIMITS.stepData + 4 * KB,
+  [FRAME.send]: LIMITS.stepData + KB,
   // The end of a run contains at most an error.
   [FRAME.end]: 384 * KB,
 };
@@ -93,6 +103,10 @@ export function readFrame(type: number, content: Buffer): ChildMessage {
       return { type: 'respond', reply: readRespond(object(content)) };
     case FRAME.dbSet:
       return { type: 'dbSet', set: readDbSet(object(content)) };
+    case FRAME.export:
+      return { type: 'export', ...readExport(content) };
+    case FRAME.send:
+      return { type: 'send', ...readSend(content) };
     case FRAME.end:
       return { type: 'end', end: END_OK.equals(content) ? { ok: true } : readEnd(object(content)) };
     default:
@@ -109,23 +123,47 @@ const EMIT_HEAD = {
   delivery_ts: nullable(isNumber),
 };
 
-function readEmit(content: Buffer): Emit {
+/** Of emits, exports and sends: a JSON object with its length before it, then a payload. */
+function readHead(content: Buffer): { head: Fields; payload: string } {
   if (content.length < 4) throw new ProtocolError('a short emit');
   const headBytes = content.readUInt32LE(0);
   if (headBytes > content.length - 4) throw new ProtocolError('a short emit');
   if (headBytes > MAX_EMIT_HEAD_BYTES) throw new ProtocolError('an emit with a long head');
   const head = object(content.subarray(4, 4 + headBytes));
+  return { head, payload: content.toString('utf8', 4 + headBytes) };
+}
+
+function readEmit(content: Buffer): Emit {
+  const { head, payload } = readHead(content);
   expect(head, EMIT_HEAD);
-  const { id, name, summary, ts, at, delivery_ts } = head as unknown as Emit;
+  const { id, name, summary, ts, at, delivery_ts, sse } = head as unknown as Emit;
+  if (sse === true && /[\n\r]/.test(name)) throw new ProtocolError('a channel of more than one line');
   return {
-    payload: readPayload(content.toString('utf8', 4 + headBytes)),
+    payload: readPayload(payload),
     id,
     name,
     summary: summary === null ? null : truncateUtf8(summary, LIMITS.summaryBytes),
     ts,
     at,
     delivery_ts,
+    ...(sse === true && { sse }),
   };
+}
+
+function readExport(content: Buffer): { name: string; json: string } {
+  const { head, payload } = readHead(content);
+  const { name } = head;
+  if (!isText(name) || name === '' || Buffer.byteLength(name) > LIMITS.eventName)
+    throw new ProtocolError('an export with a bad name');
+  return { name, json: readPayload(payload) };
+}
+
+const SEND_KINDS: readonly unknown[] = ['http', 'email', 's3'] satisfies SendKind[];
+
+function readSend(content: Buffer): { kind: SendKind; request: string } {
+  const { head, payload } = readHead(content);
+  if (!SEND_KINDS.includes(head.kind)) throw new ProtocolError('a send of an unknown kind');
+  return { kind: head.kind as SendKind, request: readPayload(payload) };
 }
 
 /** The text is passed on unparsed, inside larger JSON texts and as one line of a stream: it must be valid for both. */
@@ -161,10 +199,15 @@ function readLog({ ts, level, msg }: Fields): LogLine {
   return { ts, level: level as LogLine['level'], msg: truncateUtf8(msg, LIMITS.logLine) };
 }
 
-function readRespond({ status, headers, body }: Fields): Respond {
+function readRespond({ status, headers, body, immediate }: Fields): Respond {
   const isValid = Number.isInteger(status) && (status as number) >= 100 && (status as number) <= 599;
   if (!isValid || !isText(body)) throw new ProtocolError('a bad response');
-  return { status: status as number, headers: readHeaders(headers), body };
+  return {
+    status: status as number,
+    headers: readHeaders(headers),
+    body,
+    ...(immediate === true && { immediate }),
+  };
 }
 
 function readHeaders(value: unknown): Respond['headers'] {
@@ -197,12 +240,13 @@ function readDbSet({ key, json }: Fields): DbSetFrame {
   return { key, json };
 }
 
-function readEnd({ ok, error, reason, definition, options, props }: Fields): EndFrame {
+function readEnd({ ok, error, reason, definition, options, props, exit }: Fields): EndFrame {
   if (ok !== true)
     return { ok: false, error: readError(error), reason: reason === 'load' ? 'load' : 'thrown' };
   const end: EndFrame = { ok: true };
   if (definition !== undefined) end.definition = readDefinition(definition);
   if (options !== undefined) end.options = readOptions(options);
   if (props !== undefined) end.props = readProps(props);
+  if (exit === true) end.exit = exit;
   return end;
 }

@@ -1,9 +1,11 @@
 import type {
+  ActionCall,
   Emit,
   Instance,
   LogLine,
   Respond,
   RunTrigger,
+  SendKind,
   ThrownError,
 } from '@wellspring/component/program/program-types';
 import type {
@@ -55,6 +57,7 @@ export interface Task {
     | { kind: 'define' }
     | { kind: 'run'; trigger: RunTrigger; emitTrigger: boolean }
     | { kind: 'hook'; hook: HookName }
+    | { kind: 'action'; action: ActionCall }
     /** Its effects besides the answer are lost. */
     | ({ kind: 'options'; prop: string } & OptionsRequest)
     | { kind: 'props' };
@@ -72,6 +75,10 @@ export interface Host {
    * the map again.
    */
   dbSet(key: string, json: string | undefined): number;
+  /** Of an action: JSON text for later steps. */
+  export?(name: string, json: string): void;
+  /** Of an action: JSON text of a request that is made after the run. */
+  send?(kind: SendKind, request: string): void;
 }
 
 /** `cpuMs` is counted by the kernel and includes processor time since the previous call. */
@@ -84,6 +91,8 @@ export type Result = { durationMs: number; cpuMs: number } & (
       options?: OptionsAnswer;
       /** Of `props`. */
       props?: PropDescriptor[];
+      /** Of an action: the workflow ends after this step. */
+      exit?: boolean;
     }
   | {
       ok: false;

@@ -1,4 +1,9 @@
-import type { Instance, RunTrigger, ThrownError } from '@wellspring/component/program/program-types';
+import type {
+  ActionCall,
+  Instance,
+  RunTrigger,
+  ThrownError,
+} from '@wellspring/component/program/program-types';
 import type {
   Definition,
   HookName,
@@ -9,7 +14,7 @@ import type {
 
 /**
  * Frames between the supervisor and a child, over a separate descriptor: length of type and content (u32 LE), type
- * (u8), content. The content is JSON; that of an emit is length of the JSON (u32 LE), JSON, payload. No frame contains
+ * (u8), content. The content is JSON; that of an emit, export or send is length of the JSON (u32 LE), JSON, payload. No frame contains
  * an identity: the connection identifies the process.
  */
 
@@ -23,6 +28,8 @@ export const FRAME = {
   dbSet: 15,
   end: 16,
   spoiled: 17,
+  export: 18,
+  send: 19,
 } as const;
 export type FrameType = (typeof FRAME)[keyof typeof FRAME];
 
@@ -44,6 +51,7 @@ export interface CallFrame {
     | { kind: 'define' }
     | { kind: 'run'; trigger: RunTrigger; emitTrigger: boolean }
     | { kind: 'hook'; hook: HookName }
+    | { kind: 'action'; action: ActionCall }
     | ({ kind: 'options'; prop: string } & OptionsRequest)
     | { kind: 'props' };
 }
@@ -54,6 +62,7 @@ export interface EndFrame {
   definition?: Definition;
   options?: OptionsAnswer;
   props?: PropDescriptor[];
+  exit?: boolean;
   error?: ThrownError;
   reason?: 'thrown' | 'load';
 }

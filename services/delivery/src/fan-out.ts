@@ -4,6 +4,7 @@ import type { Clock } from '@wellspring/core/clock';
 import { newId } from '@wellspring/core/ids';
 import type { Log } from '@wellspring/core/log';
 import type { JobInput, Queue } from '@wellspring/queue/port';
+import type { Deps } from '@wellspring/runtime/deps';
 import { streamOf } from '@wellspring/store/collections/find-event';
 import { type DeliveryRow, deliveries } from '@wellspring/store/collections/webhooks';
 import type { Store } from '@wellspring/store/port';
@@ -23,6 +24,7 @@ export interface FanOutDeps {
   delayed: Pick<DelayedEvents, 'store'>;
   store: Store;
   queue: Queue;
+  call: Pick<Deps['call'], 'reply'>;
   clock: Clock;
   log: Log;
 }
@@ -63,7 +65,16 @@ const dedupeKeyOf = ({ emitter_id, replay }: EmittedMessage, event: EmittedEvent
  * Idempotent. This process makes the first attempts, under the lease written with the rows; rows that exceed the
  * per-webhook queue are written as parked.
  */
-export function createFanOut({ store, queue, clock, log, attempts, recent, delayed }: FanOutDeps): FanOut {
+export function createFanOut({
+  store,
+  queue,
+  call,
+  clock,
+  log,
+  attempts,
+  recent,
+  delayed,
+}: FanOutDeps): FanOut {
   const rowsOfDeliveries = store.collection(deliveries);
 
   async function insert(rows: DeliveryRow[]): Promise<void> {
@@ -131,6 +142,8 @@ export function createFanOut({ store, queue, clock, log, attempts, recent, delay
             payload: event.payload,
           });
         }
+        // The workflow that was to answer is gone.
+        if (event.reply && !listening.includes(event.reply.by)) call.reply(event.reply.to, { kind: 'none' });
         for (const id of listening) runs.push(runJob(message, event, n, id, now));
       }
     }
@@ -172,6 +185,7 @@ function runJob(
     trace_id: event.trace_id,
     accepted_at: now,
     ...(message.redelivered && { redelivered: true }),
+    ...(event.reply?.by === sourceId && { reply_to: event.reply.to }),
   };
   return { key: sourceId, payload: JSON.stringify(job) };
 }

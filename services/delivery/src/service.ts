@@ -31,7 +31,7 @@ const BATCH_SIZE = 64;
 
 type DeliveryDeps = Pick<
   Deps,
-  'store' | 'queue' | 'pubsub' | 'clock' | 'log' | 'metrics' | 'seal' | 'config'
+  'store' | 'queue' | 'pubsub' | 'call' | 'clock' | 'log' | 'metrics' | 'seal' | 'config'
 >;
 
 /**

@@ -113,7 +113,10 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
     };
     const replyAddress = endpoint.custom_response ? call.openReplyAddress() : undefined;
     try {
-      if (replyAddress) job.reply_to = replyAddress.address;
+      if (replyAddress) {
+        job.reply_to = replyAddress.address;
+        if (endpoint.reply_by !== null) job.reply_by = endpoint.reply_by;
+      }
       await queue.publish('runs', {
         key: nextKey(endpoint.source_id, endpoint.concurrency),
         payload: JSON.stringify(job),
@@ -121,6 +124,8 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
       seconds.observe((performance.now() - complete) / 1000);
       if (!replyAddress) return answer(res, 200);
       const reply = (await replyAddress.receive(LIMITS.replyMs)) as HttpReply | undefined;
+      // Without $.respond, also of a workflow that takes longer.
+      if (endpoint.reply_by !== null && (reply ?? { kind: 'none' }).kind === 'none') return answer(res, 200);
       answerWith(res, reply ?? { kind: 'none' }, ownHost);
     } finally {
       replyAddress?.close();

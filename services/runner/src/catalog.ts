@@ -6,7 +6,9 @@ import { type Accounts, createAccounts } from '@wellspring/runtime/accounts';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { AccountRow } from '@wellspring/store/collections/accounts';
 import { bundles } from '@wellspring/store/collections/components';
-import { deployments, endpoints, type SourceRow, sources } from '@wellspring/store/collections/sources';
+import { type Emitter, findEmitter, isWorkflowId } from '@wellspring/store/collections/emitters';
+import { deployments, endpoints } from '@wellspring/store/collections/sources';
+import { type WorkflowDeploymentRow, workflowDeployments } from '@wellspring/store/collections/workflows';
 import { createMask, type Mask } from './mask-secrets.ts';
 
 /** The immutable part of a deployment, ready to run. */
@@ -25,14 +27,30 @@ interface Stored extends Deployment {
   secrets: string[];
 }
 
-export interface Deployed {
-  source: SourceRow;
+export interface DeployedSource {
+  source: Emitter;
+  deployment: Deployment;
+  workflow?: undefined;
+}
+
+export interface Step {
+  name: string;
+  cell_id: string;
   deployment: Deployment;
 }
 
+export interface DeployedWorkflow {
+  /** The workflow. */
+  source: Emitter;
+  deployment: Pick<Deployment, 'id' | 'mask'>;
+  workflow: { name: string; steps: Step[] };
+}
+
+export type Deployed = DeployedSource | DeployedWorkflow;
+
 export interface Catalog {
-  /** The current source with its current or the given deployment; undefined if it was deleted. */
-  load(sourceId: string, deploymentId?: string): Promise<Deployed | undefined>;
+  /** The current source or workflow with its current or the given deployment; undefined if it was deleted. */
+  load(id: string, deploymentId?: string): Promise<Deployed | undefined>;
 }
 
 /** Deployments in memory. They are immutable, so entries never need invalidation. */
@@ -46,11 +64,12 @@ export function createCatalog(
   { store, seal, config }: Pick<Deps, 'store' | 'seal' | 'config'>,
   accounts: Pick<Accounts, 'find' | 'open'> = createAccounts({ store, seal }),
 ): Catalog {
-  const sourceRows = store.collection(sources);
   const deploymentRows = store.collection(deployments);
   const endpointRows = store.collection(endpoints);
   const bundleRows = store.collection(bundles);
+  const workflowRows = store.collection(workflowDeployments);
   const cache = createLru<Stored>(CACHE_SIZE);
+  const cachedWorkflows = createLru<Omit<WorkflowDeploymentRow, 'definition'>>(CACHE_SIZE);
   /** By deployment and revision of its accounts. */
   const withAccounts = createLru<Deployment>(CACHE_SIZE);
 
@@ -72,7 +91,7 @@ export function createCatalog(
     return complete;
   }
 
-  async function read(source: SourceRow, id: string): Promise<Stored | undefined> {
+  async function read(source: Emitter, id: string): Promise<Stored | undefined> {
     const row = await deploymentRows.get(id);
     if (row?.source_id !== source.id) return undefined;
     const [bundle, own] = await Promise.all([
@@ -112,17 +131,49 @@ export function createCatalog(
     };
   }
 
+  async function loadCode(source: Emitter, id: string): Promise<Deployment | undefined> {
+    const stored = cache.get(id) ?? (await read(source, id));
+    if (!stored) return undefined;
+    cache.set(id, stored);
+    return addAccounts(stored, source.owner_id);
+  }
+
+  /** Without the definition, which may be large. */
+  async function readWorkflow(id: string) {
+    const row = await workflowRows.get(id);
+    if (!row) return undefined;
+    const { definition: _, ...rest } = row;
+    return rest;
+  }
+
+  async function loadWorkflow(source: Emitter, id: string): Promise<DeployedWorkflow | undefined> {
+    const row = cachedWorkflows.get(id) ?? (await readWorkflow(id));
+    if (row?.workflow_id !== source.id) return undefined;
+    cachedWorkflows.set(id, row);
+    const steps: Step[] = [];
+    for (const { name, cell_id, deployment_id } of row.steps) {
+      const deployment = await loadCode(source, deployment_id);
+      if (!deployment) return undefined;
+      steps.push({ name, cell_id, deployment });
+    }
+    const mask: Mask = (text) => steps.reduce((masked, step) => step.deployment.mask(masked), text);
+    return { source, deployment: { id, mask }, workflow: { name: row.name, steps } };
+  }
+
+  async function loadDeployed(source: Emitter, id: string): Promise<Deployed | undefined> {
+    if (isWorkflowId(source.id)) return loadWorkflow(source, id);
+    const deployment = await loadCode(source, id);
+    return deployment && { source, deployment };
+  }
+
   return {
-    async load(sourceId, deploymentId) {
+    async load(emitterId, deploymentId) {
       for (let missing: string | undefined; ; ) {
-        const source = await sourceRows.get(sourceId);
+        const source = await findEmitter(store, emitterId);
         if (!source) return undefined;
         const id = deploymentId ?? source.deployment_id;
-        const deployment = cache.get(id) ?? (await read(source, id));
-        if (deployment) {
-          cache.set(id, deployment);
-          return { source, deployment: await addAccounts(deployment, source.owner_id) };
-        }
+        const deployed = await loadDeployed(source, id);
+        if (deployed) return deployed;
         // An update may have removed it since the source was read: reread once.
         if (missing === id) return undefined;
         missing = id;

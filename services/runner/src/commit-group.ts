@@ -14,7 +14,7 @@ export interface Part {
   events: readonly EventRow[];
   logs: LogRow | undefined;
   emitted: readonly Omit<EmittedEvent, 'trace_id'>[];
-  sends?: readonly Send[];
+  sends?: readonly Send[] | undefined;
   delayed?: readonly Omit<DelayedEvent, 'trace_id'>[];
 }
 

@@ -8,13 +8,20 @@ import type { EventRow, EventStream, LogRow } from '@wellspring/store/collection
 import { type EmitterStateRow, MAX_COMMITTED_RUNS } from '@wellspring/store/collections/states';
 import { withCommitted } from './committed.ts';
 import { nextSortKey } from './next-sort-key.ts';
-import { errorLogRecord, errorRecord, type LogRecord, type RunContext, type RunState } from './records.ts';
+import {
+  errorLogRecord,
+  errorRecord,
+  type Failure,
+  type LogRecord,
+  type RunContext,
+  type RunState,
+} from './records.ts';
 
 /** The effects of a run, in order. */
 export interface Outcome {
   emits: readonly Emit[];
   /** Errors reported during the run, then the one that ended it. */
-  errors: readonly ThrownError[];
+  errors: readonly Failure[];
   logs: readonly LogRecord[];
 }
 
@@ -62,9 +69,11 @@ export function prepareCommit(input: CommitInput): Prepared {
   const { state, run, outcome, now } = input;
   const allocate = createAllocator(state, now);
   const errors = [...outcome.errors];
-  const looping = outcome.emits.length > 0 && input.hop >= MAX_HOPS;
+  const looping = input.hop >= MAX_HOPS && outcome.emits.some(({ sse }) => !sse);
   if (looping) errors.push(loopError);
-  const sorted = looping ? [] : [...outcome.emits].sort((a, b) => (a.ts ?? a.at) - (b.ts ?? b.at));
+  const sorted = outcome.emits
+    .filter(({ sse }) => sse || !looping)
+    .sort((a, b) => (a.ts ?? a.at) - (b.ts ?? b.at));
   const { verdicts, caches } = dedupe(input.strategy, state.dedupe, sorted);
   const isDelayed = (emit: Emit) => (emit.delivery_ts ?? 0) > now;
   const all = sorted.filter((_, index) => verdicts[index] === 'keep');
@@ -75,7 +84,14 @@ export function prepareCommit(input: CommitInput): Prepared {
   const first =
     kept.length > 0 ? parseEventId(eventIdOfSortKey(allocate('events', kept.length)))! : undefined;
   const events = kept.map((emit, index) =>
-    eventRow(run, 'events', emit.name, eventSortKey({ ms: first!.ms, n: first!.n + index }), now, emit),
+    eventRow(
+      run,
+      emit.sse ? '$sse' : 'events',
+      emit.name,
+      eventSortKey({ ms: first!.ms, n: first!.n + index }),
+      now,
+      emit,
+    ),
   );
   const waiting = all
     .filter(isDelayed)
@@ -105,7 +121,7 @@ export function prepareCommit(input: CommitInput): Prepared {
   });
   const logs = logRow(run, records, allocate('$logs', records.length), now);
 
-  const emitted = events.map(asEmitted);
+  const emitted = events.filter(({ stream }) => stream === 'events').map(asEmitted);
   if (!input.handlesRecords) {
     emitted.push(...failures.map(asEmitted));
     if (input.logsWanted) emitted.push(...emittedLogs(logs.sort_key, records));
@@ -129,7 +145,7 @@ const rounded = (ms: number) => Math.round(ms * 1000) / 1000;
 
 const loopError: ThrownError = {
   name: 'LoopError',
-  message: `The emit was refused: ${MAX_HOPS} sources in a row were run by each other's events.`,
+  message: `The emit was refused: ${MAX_HOPS} sources or workflows in a row were run by each other's events.`,
   stack: '',
 };
 

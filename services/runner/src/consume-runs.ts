@@ -6,13 +6,14 @@ import {
   type HookCall,
 } from '@wellspring/contract/calls';
 import type { HttpReply, RunsMessage } from '@wellspring/contract/messages';
+import { emitterPatterns } from '@wellspring/core/glob';
 import { parseOrderingKey } from '@wellspring/core/ordering-key';
 import { notFound } from '@wellspring/core/problem';
 import { untilAborted } from '@wellspring/core/until-aborted';
 import { type Job, PoisonJob } from '@wellspring/queue/port';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
-import type { SourceRow } from '@wellspring/store/collections/sources';
+import type { Emitter } from '@wellspring/store/collections/emitters';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import type { Catalog, Deployed } from './catalog.ts';
 import type { OwnerCosts } from './owner-costs.ts';
@@ -63,9 +64,11 @@ export function runsWorkers(
     return state;
   }
 
-  const logsWanted = async ({ id, owner_id }: Pick<SourceRow, 'id' | 'owner_id'>) =>
-    (await subscriptionRows.count({ emitter_id: { in: [id, 'dc_*', owner_id] }, event_name: '$logs' }, 1)) >
-    0;
+  const logsWanted = async ({ id, owner_id }: Pick<Emitter, 'id' | 'owner_id'>) =>
+    (await subscriptionRows.count(
+      { emitter_id: { in: emitterPatterns(id, owner_id) }, event_name: '$logs' },
+      1,
+    )) > 0;
 
   /** Drops jobs of a deleted or inactive source. */
   function refuse(messages: readonly RunsMessage[]): void {
@@ -122,8 +125,9 @@ export function runsWorkers(
           refuse([message]);
           continue;
         }
-        // A tick is skipped depending on when the previous run ended.
-        if (message.trigger.kind === 'timer') await Promise.all(executing);
+        // A tick is skipped depending on when the previous run ended; the steps of two runs must not mix.
+        const isAlone = message.trigger.kind === 'timer' || deployed.workflow !== undefined;
+        if (isAlone) await Promise.all(executing);
         else if (executing.length >= PIPELINE_DEPTH) await executing.shift();
         const { executed, done } = batch.run(message, deployed, {
           shard,
@@ -132,7 +136,7 @@ export function runsWorkers(
         });
         pending.push(done);
         executing.push(executed);
-        if (message.trigger.kind === 'timer') await executed;
+        if (isAlone) await executed;
       }
     } finally {
       // Every run must have ended before the queue redelivers the failed ones.
@@ -153,7 +157,7 @@ export function runsWorkers(
           CALLS.hook,
           async ({ source_id, deployment_id, hook }: HookCall['message']): Promise<HookCall['answer']> => {
             const deployed = await catalog.load(source_id, deployment_id);
-            if (!deployed) throw notFound('source', source_id);
+            if (!deployed || deployed.workflow) throw notFound('source', source_id);
             if (!deployed.deployment.definition.hooks.includes(hook)) return { ok: true };
             const until = AbortSignal.any([signal, AbortSignal.timeout(HOOK_DEADLINE_MS)]);
             await costs.settled(deployed.source.owner_id);

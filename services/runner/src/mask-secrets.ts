@@ -1,3 +1,5 @@
+import type { ThrownError } from '@wellspring/component/program/program-types';
+
 /** Replaces the values of secret props in a text; see createMask. */
 export type Mask = (text: string) => string;
 
@@ -89,3 +91,11 @@ export function createMask(secrets: readonly string[]): Mask {
 
 /** Rolling hash of the last four characters. */
 const nextHash = (hash: number, code: number) => ((hash << 4) ^ code) & 0xffff;
+
+export const maskError = <E extends ThrownError>(error: E, mask: Mask): E => ({
+  ...error,
+  name: mask(error.name),
+  message: mask(error.message),
+  stack: mask(error.stack),
+  ...(error.cause === undefined ? {} : { cause: mask(error.cause) }),
+});

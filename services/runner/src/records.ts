@@ -5,6 +5,9 @@ import type { Trigger } from '@wellspring/contract/messages';
 import { truncateUtf8 } from '@wellspring/core/truncate';
 import type { RunTriggerName } from '@wellspring/store/collections/running-runs';
 
+/** An error of a run; `cell_id` is that of a workflow's step. */
+export type Failure = ThrownError & { cell_id?: string };
+
 /** A record of `$logs`. */
 export interface LogRecord {
   /** Epoch ms. */
@@ -40,6 +43,8 @@ export interface RunContext {
   /** Epoch ms of the trigger. */
   accepted_at: number;
   hook?: string;
+  /** Of a workflow: the source or workflow whose event started the run. */
+  workflow?: { emitter_id: string | null };
 }
 
 const cut = (text: string) => truncateUtf8(text, LIMITS.logLine);
@@ -93,14 +98,15 @@ export const skippedTick = (run: RunContext, trigger: Trigger, reason: string, t
 });
 
 /** A record of `$errors`: the trigger, where it ran and what was thrown. JSON text. */
-export function errorRecord(run: RunContext, event: unknown, error: ThrownError, now: number): string {
+export function errorRecord(run: RunContext, event: unknown, error: Failure, now: number): string {
   return JSON.stringify({
     original_event: event ?? null,
     original_context: {
       id: run.run_id,
       ts: new Date(run.accepted_at).toISOString(),
-      workflow_id: null,
-      source_id: run.source_id,
+      workflow_id: run.workflow ? run.source_id : null,
+      source_id: run.workflow ? null : run.source_id,
+      ...(run.workflow && { emitter_id: run.workflow.emitter_id }),
       deployment_id: run.deployment_id,
       source_type: run.source_type,
       verified: false,
@@ -114,7 +120,7 @@ export function errorRecord(run: RunContext, event: unknown, error: ThrownError,
       stack: cut(error.stack),
       ...causeOf(error),
       ts: new Date(now).toISOString(),
-      cellId: null,
+      cellId: error.cell_id ?? null,
     },
   });
 }

@@ -1,11 +1,12 @@
+import type { RunJob } from '@wellspring/contract/messages';
 import type { Task } from '@wellspring/sandbox/port';
-import type { Deployed } from './catalog.ts';
+import type { Deployed, DeployedSource } from './catalog.ts';
 import type { Live } from './live-state.ts';
-import type { RunContext, SourceType } from './records.ts';
+import { type RunContext, SOURCE_TYPES, type SourceType } from './records.ts';
 
 export const contextOf = (
   run_id: string,
-  { source, deployment }: Deployed,
+  { source, deployment, workflow }: Deployed,
   source_type: SourceType,
   accepted_at: number,
 ): RunContext => ({
@@ -15,11 +16,22 @@ export const contextOf = (
   deployment_id: deployment.id,
   source_type,
   accepted_at,
+  ...(workflow && { workflow: { emitter_id: null } }),
 });
+
+export function contextOfJob(
+  { run_id, trigger, accepted_at, reply_to }: RunJob,
+  deployed: Deployed,
+): RunContext {
+  const isCall = deployed.workflow !== undefined && reply_to !== undefined;
+  const context = contextOf(run_id, deployed, isCall ? 'HTTP' : SOURCE_TYPES[trigger.kind], accepted_at);
+  if (!deployed.workflow || trigger.kind !== 'event') return context;
+  return { ...context, workflow: { emitter_id: trigger.emitter_id } };
+}
 
 /** @param name of the process among those of the deployment, e.g. `run0` or `hook` */
 export const taskOf = (
-  { source, deployment }: Deployed,
+  { source, deployment }: DeployedSource,
   owner: NonNullable<Task['owner']>,
   live: Live,
   name: string,

@@ -24,7 +24,7 @@ export async function runsWithEvents(
   const ids = new Set(redelivered.map(({ run_id }) => run_id));
   const since = Math.min(...redelivered.map(earliest)) - MAX_CLOCK_SKEW_MS;
   const rows = store.collection(events);
-  for (const stream of ['events', '$errors'] as const) {
+  for (const stream of ['events', '$errors', '$sse'] as const) {
     let after: string | undefined = eventSortKey({ ms: Math.max(0, since), n: 0 });
     while (after !== undefined) {
       const page: EventRow[] = await rows.list({

@@ -1,19 +1,19 @@
 import type { ThrownError } from '@wellspring/component/program/program-types';
 import type { HookName } from '@wellspring/contract/definition';
-import { ownHostOf } from '@wellspring/contract/endpoint-url';
 import type { DueJob, HttpReply, RecordJob, RunJob } from '@wellspring/contract/messages';
 import { newId } from '@wellspring/core/ids';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { Quotas } from '@wellspring/runtime/quotas';
 import type { Executor } from '@wellspring/sandbox/port';
 import type { ActiveRuns } from './active-runs.ts';
-import type { Deployed } from './catalog.ts';
+import type { Deployed, DeployedSource } from './catalog.ts';
 
 import { prepareLogs } from './commit-record.ts';
 
 import { isCommitted } from './committed.ts';
+import { executeJob, passedReply } from './execute-job.ts';
 import { executeRun } from './execute-run.ts';
-import { isOvertaken, runTrigger } from './job-trigger.ts';
+import { isOvertaken } from './job-trigger.ts';
 import { type DbSet, type Live, setDb } from './live-state.ts';
 import { createLogRun } from './log-run.ts';
 import type { OutboxRelay } from './outbox-relay.ts';
@@ -21,9 +21,8 @@ import { costOf, type OwnerCosts } from './owner-costs.ts';
 import type { OwnerNetworks } from './owner-networks.ts';
 
 import { createPlatformJobs } from './platform-jobs.ts';
-import { type LogRecord, type RunContext, SOURCE_TYPES, skippedTick, triggerEvent } from './records.ts';
-import { contextOf, taskOf } from './run-task.ts';
-
+import { type LogRecord, type RunContext, skippedTick, triggerEvent } from './records.ts';
+import { contextOf, contextOfJob, taskOf } from './run-task.ts';
 import { type CommitOptions, createStateCommits, Fenced } from './state-commits.ts';
 import type { UsageMeter } from './usage.ts';
 
@@ -41,14 +40,14 @@ export interface SourceStateDeps extends Pick<Deps, 'store' | 'call' | 'clock' |
 }
 
 /**
- * The live state of one source: its `$service.db`, its dedupe caches, its newest ids. One runner at a time holds it;
+ * The live state of one source or workflow: its `$service.db`, its dedupe caches, its newest ids. One runner at a time holds it;
  * the version of the stored state fences off a second one.
  */
 export interface SourceState {
   /** Starts a batch of jobs. */
   open(): Promise<Batch>;
   /** Runs a hook in a separate process and commits its effects; returns the error it threw. */
-  hook(hook: HookName, deployed: Deployed, logsWanted: boolean): Promise<ThrownError | undefined>;
+  hook(hook: HookName, deployed: DeployedSource, logsWanted: boolean): Promise<ThrownError | undefined>;
   /** The source was deleted: rejects further commits. */
   forget(): void;
   /** A run or a commit is in progress. */
@@ -149,7 +148,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
       if (waiting) call.reply(reply_to!, reply);
       waiting = false;
     };
-    const run = contextOf(run_id, deployed, SOURCE_TYPES[trigger.kind], job.accepted_at);
+    const run = contextOfJob(job, deployed);
     const options: CommitOptions = {
       deployed,
       shard,
@@ -166,32 +165,21 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
       await before;
       return { committed: commitRun(live, run, outcome, [], options) };
     }
-    const emitTrigger = !deployed.deployment.definition.has_run;
     const owner = await networks.of(deployed.source.owner_id);
-    const task = taskOf(deployed, owner, live, `run${shard}`, {
-      kind: 'run',
-      trigger: runTrigger(job),
-      emitTrigger,
-    });
-    const { mask } = deployed.deployment;
-    const ownHost =
-      trigger.kind === 'http' ? ownHostOf(deps.config, trigger.request.headers.host)?.host : undefined;
     const commitLogs = logCommits(live, run, options);
-    const { outcome, result, sets, end } = await executeRun(
-      deps,
-      { task, live, run, mask, commitLogs, ownHost },
-      respond,
-    );
+    const execution = await executeJob(deps, { job, deployed, live, run, owner, shard, commitLogs }, respond);
+    const { outcome, result, sets, sends, end } = execution;
     live.runEndedAt = clock.now();
     if (trigger.kind === 'timer') live.tickEndedAt = live.runEndedAt;
-    respond({ kind: result.ok && outcome.errors.length === 0 ? 'none' : 'failed' });
+    const reply = passedReply(job, execution);
+    if (!reply) respond({ kind: result.ok && outcome.errors.length === 0 ? 'none' : 'failed' });
     meter.countRun(deployed.source.owner_id, result.cpuMs);
     costs.charge(deployed.source.owner_id, costOf(outcome, result));
     deps.observe(result.ok ? 'ok' : result.reason, result.durationMs / 1000);
     const thrown = end.state === 'cancelled' ? [] : outcome.errors;
     logRun({ run_id, source_id: sourceId, trace_id: job.trace_id }, result, thrown);
     await before;
-    return { committed: commitRun(live, run, outcome, sets, { ...options, end }) };
+    return { committed: commitRun(live, run, outcome, sets, { ...options, end, sends, reply }) };
   }
 
   return {

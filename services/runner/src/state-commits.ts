@@ -1,3 +1,4 @@
+import type { EmittedEvent } from '@wellspring/contract/messages';
 import { Unavailable } from '@wellspring/core/unavailable';
 import type { Deps } from '@wellspring/runtime/deps';
 import { type EmitterStateRow, states } from '@wellspring/store/collections/states';
@@ -24,6 +25,9 @@ export interface CommitOptions {
   logsWanted: boolean;
   event: () => unknown;
   end: RunEnd;
+  sends?: Part['sends'];
+  /** Passed on with the first event: a workflow behind the source answers the HTTP call. */
+  reply?: EmittedEvent['reply'];
 }
 
 /** Reads and writes the state of one source: coalesces the commits of a turn, and stops at the first that fails. */
@@ -100,7 +104,7 @@ export function createStateCommits(
     run: RunContext,
     outcome: Outcome,
     sets: readonly DbSet[],
-    { deployed, shard, hop, traceId, handlesRecords, logsWanted, event, end }: CommitOptions,
+    { deployed, shard, hop, traceId, handlesRecords, logsWanted, event, end, sends, reply }: CommitOptions,
   ): CommitGroup | undefined {
     const { run_id } = run;
     if (isCommitted(live.row.committed, run_id, shard)) return undefined;
@@ -108,7 +112,7 @@ export function createStateCommits(
       state: live.row,
       run,
       outcome,
-      strategy: deployed.deployment.definition.dedupe,
+      strategy: deployed.workflow ? null : deployed.deployment.definition.dedupe,
       shard,
       hop,
       triggerEvent: event,
@@ -117,7 +121,11 @@ export function createStateCommits(
       end,
       now: clock.now(),
     });
-    const part = { run_id, trace_id: traceId, hop, events, logs, emitted, delayed };
+    const [first, ...others] = emitted;
+    const part = {
+      ...{ run_id, trace_id: traceId, hop, events, logs, delayed, sends },
+      emitted: first && reply ? [{ ...first, reply }, ...others] : emitted,
+    };
     return join(live, deployed.source.owner_id, { ...state, db: commitSets(live, sets) }, part);
   }
 

@@ -29,6 +29,18 @@ export type RunTrigger =
   /** JSON text of the value given to run. */
   | { kind: 'value'; json: string };
 
+/** A call of an action: a step of a workflow. */
+export interface ActionCall {
+  /** Of its props, with expressions replaced; secrets in clear. */
+  values: Record<string, unknown>;
+  /** JSON texts by name: `trigger: {event, context}`, and the exports of earlier steps. */
+  steps: Record<string, string>;
+  /** `$.context` */
+  context: Record<string, unknown>;
+}
+
+export type SendKind = 'http' | 'email' | 's3';
+
 /** An emit as received from the sandbox: hostile until validated. */
 export interface Emit {
   /** JSON text; `null` when nothing was emitted. */
@@ -42,6 +54,8 @@ export interface Emit {
   at: number;
   /** Epoch ms of a delayed delivery. */
   delivery_ts: number | null;
+  /** `$.send.sse`: only for the stream of the workflow; `name` is one line. */
+  sse?: true;
 }
 
 export interface LogLine {
@@ -65,6 +79,8 @@ export interface Respond {
   headers: Record<string, string | string[]>;
   /** Base64. */
   body: string;
+  /** `$.respond`: sent before the workflow has ended. */
+  immediate?: true;
 }
 
 /** Calls of the program to the platform. They take effect in order. */
@@ -75,6 +91,10 @@ export interface ChildIO {
   log(line: LogLine): void;
   respond(reply: Respond): void;
   dbSet(key: string, json: string | undefined): void;
+  /** Of an action: JSON text for later steps. */
+  export(name: string, json: string): void;
+  /** Of an action: JSON text of a request that is made after the run. */
+  send(kind: SendKind, request: string): void;
 }
 
 /** The component in the child. */
@@ -91,6 +111,8 @@ export interface Program {
   options(prop: string, request: OptionsRequest): Promise<OptionsAnswer>;
   /** All props of the component, those of additionalProps included. @throws Error of the component */
   props(): Promise<PropDescriptor[]>;
+  /** @returns whether the workflow ends after this step */
+  action(call: ActionCall): Promise<boolean>;
   /** Any value that user code may throw. */
   toThrown(error: unknown): ThrownError;
 }

@@ -19,17 +19,21 @@ export let said: {
   logs: LogLine[];
   replies: Respond[];
   sets: [string, string | undefined][];
+  exports: [string, string][];
+  sends: [string, string][];
 };
 export let program: Program;
 
 beforeEach(() => {
-  said = { emits: [], faults: [], logs: [], replies: [], sets: [] };
+  said = { emits: [], faults: [], logs: [], replies: [], sets: [], exports: [], sends: [] };
   const io: ChildIO = {
     emit: (emit) => void said.emits.push(emit),
     fault: (error) => void said.faults.push(error),
     log: (line) => void said.logs.push(line),
     respond: (reply) => void said.replies.push(reply),
     dbSet: (key, json) => void said.sets.push([key, json]),
+    export: (name, json) => void said.exports.push([name, json]),
+    send: (kind, request) => void said.sends.push([kind, request]),
   };
   program = createProgram(io);
 });

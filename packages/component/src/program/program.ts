@@ -1,4 +1,5 @@
 import { callEvent } from '../http-event.ts';
+import { runAction } from './action.ts';
 import { readDefinition, readProps } from './define.ts';
 import { withDynamicProps } from './dynamic-props.ts';
 import { createInstance } from './instance.ts';
@@ -22,11 +23,15 @@ export function createProgram(io: ChildIO): Program {
   }
 
   /** Each run has its own `this`: effects of its code after its end are not attributed to another run. */
-  async function inRun<T>(work: (self: Fields) => T): Promise<Awaited<T>> {
+  async function inRun<T>(
+    work: (self: Fields, runIO: ChildIO) => T,
+    values?: Instance['values'],
+  ): Promise<Awaited<T>> {
     if (!instance) throw new Error('the program was not started');
     const { runIO, close } = createRunIO(io);
+    const own = values === undefined ? instance : { ...instance, values };
     try {
-      return await work(createInstance(component, instance, db, runIO));
+      return await work(createInstance(component, own, db, runIO), runIO);
     } finally {
       close();
     }
@@ -57,6 +62,11 @@ export function createProgram(io: ChildIO): Program {
         return optionsOf(prop, props, self, request);
       }),
     props: () => inRun(async (self) => readProps(await withDynamicProps(component, self))),
+    action: (call) =>
+      inRun((self, runIO) => {
+        delete self.$emit;
+        return runAction(component, self, call, runIO);
+      }, call.values),
     toThrown,
   };
 }

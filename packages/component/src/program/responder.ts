@@ -1,5 +1,8 @@
 import { systemClock } from '@wellspring/core/clock';
-import type { ChildIO } from './program-types.ts';
+import type { ChildIO, Respond } from './program-types.ts';
+
+/** Base64 of it fits into a frame. */
+const MAX_BODY_BYTES = 4 * 1024 * 1024;
 
 /** `this.http.respond`. @param customResponse the prop allows it; otherwise the call only logs a warning */
 export function createRespond(io: ChildIO, customResponse: boolean): (reply?: unknown) => Promise<void> {
@@ -9,16 +12,36 @@ export function createRespond(io: ChildIO, customResponse: boolean): (reply?: un
       io.log({ ts: systemClock.now(), level: 'warn', msg });
       return Promise.resolve();
     }
-    const reply = (typeof given === 'object' && given !== null ? given : {}) as Record<string, unknown>;
-    const status = readStatus(reply.status);
-    const headers = readHeaders(reply.headers);
-    const { bytes, json } = readBody(reply.body);
-    if (json && !Object.keys(headers).some((name) => name.toLowerCase() === 'content-type')) {
-      headers['content-type'] = 'application/json; charset=utf-8';
-    }
-    io.respond({ status, headers, body: bytes.toString('base64') });
+    io.respond(readReply(given));
     return Promise.resolve();
   };
+}
+
+/** A response as code gives it: `{status, headers, body}`. @throws RangeError for another status */
+export function readReply(given: unknown): Respond {
+  const reply = (typeof given === 'object' && given !== null ? given : {}) as Record<string, unknown>;
+  const status = readStatus(reply.status);
+  const headers = readHeaders(reply.headers);
+  const { bytes, json } = readBody(reply.body);
+  if (json && !Object.keys(headers).some((name) => name.toLowerCase() === 'content-type')) {
+    headers['content-type'] = 'application/json; charset=utf-8';
+  }
+  return { status, headers, body: bytes.toString('base64') };
+}
+
+/** The bytes of a stream, at most as many as a response may have; any other body unchanged. */
+export async function readStream(body: unknown): Promise<unknown> {
+  const isStream = typeof body === 'object' && body !== null && Symbol.asyncIterator in body;
+  if (!isStream) return body;
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of body as AsyncIterable<Uint8Array | string>) {
+    const part = Buffer.from(chunk as Uint8Array);
+    bytes += part.length;
+    if (bytes > MAX_BODY_BYTES) throw new RangeError('The body of a response has at most 4 MB.');
+    chunks.push(part);
+  }
+  return Buffer.concat(chunks);
 }
 
 function readStatus(status: unknown): number {

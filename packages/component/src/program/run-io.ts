@@ -21,6 +21,8 @@ export function createRunIO(io: ChildIO): { runIO: ChildIO; close(): void } {
         if (!open) throw new Error(`The run is over: ${key} was not set.`);
         io.dbSet(key, json);
       },
+      export: (name, json) => open && io.export(name, json),
+      send: (kind, request) => open && io.send(kind, request),
     },
     close() {
       open = false;

@@ -116,6 +116,8 @@ const program = createProgram({
     sendJson(FRAME.respond, reply);
     flush();
   },
+  export: (name, json) => send(FRAME.export, stringify({ name }), json),
+  send: (kind, request) => send(FRAME.send, stringify({ kind }), request),
   dbSet: (key, value) => sendJson(FRAME.dbSet, { key, json: value ?? null }),
 });
 
@@ -195,7 +197,10 @@ async function load({ path, format: form }: NonNullable<CallFrame['load']>): Pro
 async function answer({ load: code, instance, db, call }: CallFrame): Promise<void> {
   let loaded = code === undefined;
   try {
-    if (instance?.source_id) process.env.PD_COMPONENT = instance.source_id;
+    if (instance?.source_id) {
+      const isWorkflow = instance.source_id.startsWith('p_');
+      process.env[isWorkflow ? 'PIPEDREAM_WORKFLOW_ID' : 'PD_COMPONENT'] = instance.source_id;
+    }
     if (code) {
       await load(code);
       if (call.kind !== 'define') program.define(exported);
@@ -207,6 +212,11 @@ async function answer({ load: code, instance, db, call }: CallFrame): Promise<vo
       loaded = false;
       const definition = program.define(exported);
       sendJson(FRAME.end, { ok: true, definition });
+      return;
+    }
+    if (call.kind === 'action') {
+      const exit = await program.action(call.action);
+      sendJson(FRAME.end, exit ? { ok: true, exit } : { ok: true });
       return;
     }
     if (call.kind === 'options' || call.kind === 'props') {

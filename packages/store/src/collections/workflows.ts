@@ -34,6 +34,7 @@ export const workflows: CollectionDefinition<WorkflowRow> = {
 export interface WorkflowDeploymentRow {
   id: string;
   workflow_id: string;
+  name: string;
   /** JSON text, as given by the operator, but with `********` for the values of secret props. */
   definition: string;
   /** In their order; `deployment_id` is that of a row in `deployments`, whose `source_id` is the workflow. */

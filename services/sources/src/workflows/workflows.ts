@@ -99,6 +99,7 @@ export function createWorkflows(context: SourcesContext): Workflows {
     const deployment = {
       id: newId('d'),
       workflow_id: workflow.id,
+      name: definition.name,
       definition: JSON.stringify(masked),
       steps,
       created_at: seconds(),

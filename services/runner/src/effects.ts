@@ -1,0 +1,86 @@
+import type { Emit } from '@wellspring/component/program/program-types';
+import type { HttpReply } from '@wellspring/contract/messages';
+import { allowedHeaders } from '@wellspring/contract/response-headers';
+import type { Clock } from '@wellspring/core/clock';
+import type { Host } from '@wellspring/sandbox/port';
+import { type DbSet, type Live, setDb } from './live-state.ts';
+import { type Mask, maskError } from './mask-secrets.ts';
+import {
+  droppedHeaders,
+  type Failure,
+  type LogRecord,
+  logRecord,
+  type RunContext,
+  triggerOf,
+} from './records.ts';
+
+/** The effects of a run's code, in order. */
+export interface Effects {
+  host: Host;
+  emits: Emit[];
+  errors: Failure[];
+  logs: LogRecord[];
+  sets: DbSet[];
+  /** Epoch ms. */
+  startedAt: number;
+  /** Commits the log lines so far. */
+  flushLogs(): void;
+}
+
+export interface EffectsOptions {
+  live: Live;
+  run: RunContext;
+  /** Applied to logs and errors, not to emitted data. */
+  mask: Mask;
+  /** Commits log lines before the end of a run that lasts. */
+  commitLogs(records: LogRecord[]): void;
+  /** Host of the HTTP call, if it belongs to a single endpoint. */
+  ownHost?: string | undefined;
+}
+
+/**
+ * Collects the effects of a run. Two of them apply before its end: the reply, and changes of `$service.db`, which
+ * concurrent hooks and runs see at once.
+ */
+export function createEffects(
+  { now }: Pick<Clock, 'now'>,
+  { live, run, mask, commitLogs, ownHost }: EffectsOptions,
+  respond: (reply: Extract<HttpReply, { kind: 'response' }>, immediate: boolean) => void,
+): Effects {
+  const record = (k: LogRecord['k'], ts: number): LogRecord => ({
+    ts,
+    k,
+    level: 'info',
+    execution_id: run.run_id,
+  });
+  const emits: Emit[] = [];
+  const errors: Failure[] = [];
+  const sets: DbSet[] = [];
+  const startedAt = now();
+  const logs: LogRecord[] = [{ ...record('start', startedAt), trigger: triggerOf(run) }];
+  const flushLogs = () => {
+    if (logs.length > 0) commitLogs(logs.splice(0));
+  };
+  const host: Host = {
+    emit(emit) {
+      emits.push(emit);
+      const summary = emit.summary === null ? {} : { msg: mask(emit.summary) };
+      logs.push({ ...record('emit', emit.at), en: emit.name, ...summary });
+    },
+    fault: (error) => errors.push(maskError(error, mask)),
+    log: (line) => logs.push(logRecord(run, { ...line, msg: mask(line.msg) })),
+    respond({ immediate = false, ...reply }) {
+      respond({ kind: 'response', ...reply }, immediate);
+      logs.push({ ...record('respond', now()), msg: String(reply.status) });
+      const { dropped } = allowedHeaders(reply.headers, ownHost);
+      if (dropped.length > 0) logs.push(droppedHeaders(run, dropped, ownHost, now()));
+    },
+    dbSet(key, json) {
+      const set = setDb(live, key, json);
+      if (typeof set === 'string') errors.push({ name: 'RangeError', message: set, stack: '' });
+      else sets.push(set);
+      return live.dbRevision;
+    },
+  };
+  return { host, emits, errors, logs, sets, startedAt, flushLogs };
+}

@@ -1,0 +1,48 @@
+import { ownHostOf } from '@wellspring/contract/endpoint-url';
+import { type HttpReply, MAX_HOPS, type RunJob } from '@wellspring/contract/messages';
+import type { Deps } from '@wellspring/runtime/deps';
+import type { Task } from '@wellspring/sandbox/port';
+import type { Deployed } from './catalog.ts';
+import type { EffectsOptions } from './effects.ts';
+import { type ExecuteDeps, type Execution, executeRun } from './execute-run.ts';
+import { executeWorkflow } from './execute-workflow.ts';
+import { runTrigger } from './job-trigger.ts';
+import type { Live } from './live-state.ts';
+import type { RunContext } from './records.ts';
+import { taskOf } from './run-task.ts';
+
+export interface JobToExecute {
+  job: RunJob;
+  deployed: Deployed;
+  live: Live;
+  run: RunContext;
+  owner: NonNullable<Task['owner']>;
+  shard: string;
+  commitLogs: EffectsOptions['commitLogs'];
+}
+
+/** Executes the code of a source, or the steps of a workflow. */
+export function executeJob(
+  deps: ExecuteDeps & Pick<Deps, 'config'>,
+  { job, deployed, live, run, owner, shard, commitLogs }: JobToExecute,
+  respond: (reply: HttpReply) => void,
+): Promise<Execution> {
+  if (deployed.workflow)
+    return executeWorkflow(deps, { deployed, job, live, run, owner, commitLogs }, respond);
+  const { trigger } = job;
+  const { definition, mask } = deployed.deployment;
+  const task = taskOf(deployed, owner, live, `run${shard}`, {
+    kind: 'run',
+    trigger: runTrigger(job),
+    emitTrigger: !definition.has_run,
+  });
+  const ownHost =
+    trigger.kind === 'http' ? ownHostOf(deps.config, trigger.request.headers.host)?.host : undefined;
+  return executeRun(deps, { task, live, run, mask, commitLogs, ownHost }, respond);
+}
+
+/** The workflow behind a source answers the HTTP call of this run: its emit passes the reply address on. */
+export const passedReply = ({ reply_to, reply_by, hop }: RunJob, { outcome, result }: Execution) =>
+  reply_to !== undefined && reply_by !== undefined && result.ok && outcome.emits.length > 0 && hop < MAX_HOPS
+    ? { to: reply_to, by: reply_by }
+    : undefined;

@@ -1,0 +1,172 @@
+import type { ThrownError } from '@wellspring/component/program/program-types';
+import { LIMITS, PLATFORM_VERSION } from '@wellspring/contract/limits';
+import type { HttpReply, RunJob, Send } from '@wellspring/contract/messages';
+import type { Host, Result, Task } from '@wellspring/sandbox/port';
+import type { DeployedWorkflow, Step } from './catalog.ts';
+import { createEffects, type Effects, type EffectsOptions } from './effects.ts';
+import { CANCELLED, type ExecuteDeps, type Execution } from './execute-run.ts';
+import type { Live } from './live-state.ts';
+import { maskError } from './mask-secrets.ts';
+import type { RunContext } from './records.ts';
+import { createStepData, type StepData } from './step-data.ts';
+
+export interface WorkflowOptions {
+  deployed: DeployedWorkflow;
+  job: RunJob;
+  live: Live;
+  run: RunContext;
+  owner: NonNullable<Task['owner']>;
+  commitLogs: EffectsOptions['commitLogs'];
+}
+
+type Reply = Extract<HttpReply, { kind: 'response' }>;
+
+/**
+ * Executes the steps of a workflow, each in the process of its own deployment, until one throws or exits. Nothing is
+ * stored before the end: all effects are one commit, as those of a source.
+ */
+export async function executeWorkflow(
+  deps: ExecuteDeps,
+  { deployed, job, live, run, owner, commitLogs }: WorkflowOptions,
+  respond: (reply: HttpReply) => void,
+): Promise<Execution> {
+  const { executor, clock, active } = deps;
+  const { deployment, workflow } = deployed;
+  const { mask } = deployment;
+  let held: Reply | undefined;
+  const effects = createEffects(clock, { live, run, mask, commitLogs }, (reply, immediate) => {
+    if (immediate && !held) respond(reply);
+    held ??= reply;
+  });
+  const sends: Send[] = [];
+  const began = effects.startedAt;
+  const cancel = active.begin(run, began, effects.flushLogs);
+  const context = contextOf(job, run, workflow.name);
+  const data = createStepData(job, context);
+  const total = { durationMs: 0, cpuMs: 0 };
+
+  async function runStep(step: Step): Promise<Result> {
+    const { deployment: code } = step;
+    const given = data.fill(code.instance.values);
+    if ('error' in given) return refused(given.error);
+    const excess = new AbortController();
+    const { host, exceeded } = stepHost(effects, data, step, sends, run, () => excess.abort());
+    const task: Task = {
+      process: `${deployed.source.id}/${deployment.id}/run-${step.cell_id}`,
+      bundle: code.bundle,
+      bundleId: code.bundleId,
+      owner,
+      instance: { ...code.instance, values: {}, db: live.db, dbRevision: live.dbRevision },
+      call: {
+        kind: 'action',
+        action: {
+          values: given.values,
+          steps: data.texts(),
+          context: { ...context, deadline: began + LIMITS.runMs, JIT: false, test: false, run: { runs: 1 } },
+        },
+      },
+    };
+    const timeoutMs = Math.max(1, LIMITS.runMs - (clock.now() - began));
+    const result = await executor
+      .execute(task, host, { timeoutMs, signal: AbortSignal.any([excess.signal, cancel.signal]) })
+      .catch((error: unknown) => {
+        // The redelivered run repeats its sets, so the map must be reread without them.
+        live.stale = true;
+        throw error;
+      });
+    const error = exceeded();
+    return error ? { ...refused(error), durationMs: result.durationMs, cpuMs: result.cpuMs } : result;
+  }
+
+  let result: Result = { ok: true, ...total };
+  let cancelled = false;
+  try {
+    for (const step of workflow.steps) {
+      const from = effects.errors.length;
+      result = await runStep(step);
+      total.durationMs += result.durationMs;
+      total.cpuMs += result.cpuMs;
+      cancelled = !result.ok && result.reason === 'aborted' && cancel.signal.aborted;
+      if (!result.ok) effects.errors.push(cancelled ? { ...CANCELLED } : maskError(result.error, mask));
+      for (const error of effects.errors.slice(from)) error.cell_id = step.cell_id;
+      if (!result.ok || result.exit) break;
+      data.finish(step.name);
+    }
+  } finally {
+    cancel.end();
+  }
+  if (held) respond(held);
+  const { emits, errors, logs, sets } = effects;
+  const state = cancelled ? 'cancelled' : errors.length > 0 ? 'failed' : 'ok';
+  const end = { state, ...total } as const;
+  return { outcome: { emits, errors, logs }, result: { ...result, ...total }, sets, end, sends };
+}
+
+const refused = (error: ThrownError): Extract<Result, { ok: false }> => ({
+  ok: false,
+  reason: 'thrown',
+  error,
+  durationMs: 0,
+  cpuMs: 0,
+});
+
+/** `steps.trigger.context`, and the beginning of `$.context`. */
+const contextOf = ({ trigger, trace_id }: RunJob, run: RunContext, name: string) => ({
+  id: run.run_id,
+  ts: new Date(run.accepted_at).toISOString(),
+  workflow_id: run.source_id,
+  workflow_name: name,
+  deployment_id: run.deployment_id,
+  owner_id: run.owner_id,
+  platform_version: PLATFORM_VERSION,
+  source_type: run.source_type,
+  emitter_id: trigger.kind === 'event' ? trigger.emitter_id : null,
+  event_name: trigger.kind === 'event' ? trigger.event_name : null,
+  trace_id,
+  verified: false,
+  replay: false,
+});
+
+/** The host of a step: its limits are those of the whole run. */
+function stepHost(
+  { host, errors }: Effects,
+  data: StepData,
+  step: Step,
+  sends: Send[],
+  run: RunContext,
+  onExcess: () => void,
+): { host: Host; exceeded(): ThrownError | undefined } {
+  let excess: ThrownError | undefined;
+  /** False beyond a limit: the effect is dropped, and the step ended. */
+  const take = (problem: string | undefined): boolean => {
+    if (problem !== undefined && !excess) {
+      excess = { name: 'LimitError', message: problem, stack: '' };
+      onExcess();
+    }
+    return excess === undefined;
+  };
+  return {
+    exceeded: () => excess,
+    host: {
+      ...host,
+      emit(emit) {
+        if (!take(data.spendEffect(emit.payload.length))) return;
+        if (emit.delivery_ts === null) host.emit(emit);
+        else errors.push({ name: 'EmitError', message: 'A workflow cannot delay an event.', stack: '' });
+      },
+      log: (line) => take(data.spend(line.msg.length)) && host.log(line),
+      export: (name, json) => take(data.put(name, json)),
+      send(kind, request) {
+        if (!take(data.spendEffect(request.length))) return;
+        sends.push({
+          id: `${run.run_id}/${sends.length}`,
+          kind,
+          request,
+          run_id: run.run_id,
+          deployment_id: run.deployment_id,
+          cell_id: step.cell_id,
+        });
+      },
+    },
+  };
+}
