@@ -5,6 +5,7 @@ import type {
   Respond,
   ThrownError,
 } from '@wellspring/component/program/program-types';
+import type { ComponentCode } from '@wellspring/contract/definition';
 import { systemClock } from '@wellspring/core/clock';
 import { silentLog } from '@wellspring/core/log';
 import { noMetrics } from '@wellspring/core/metrics';
@@ -73,6 +74,8 @@ export interface RunOptions {
   instance?: Partial<Instance>;
   owner?: Task['owner'];
   call?: Task['call'];
+  /** The modules of the code, and its URL. */
+  from?: Omit<ComponentCode, 'code'>;
 }
 
 export interface TestSandbox extends Sandbox, AsyncDisposable {
@@ -106,17 +109,17 @@ export async function openSandbox(
   /** Current compilations, shared so that calls keep their order. */
   const compiling = new Map<string, ReturnType<Packager['bundle']>>();
 
-  function bundleOf(code: string): ReturnType<Packager['bundle']> {
-    const bundling = compiling.get(code) ?? sandbox.packager.bundle({ code }, { ownerId: 'u_test' });
+  function bundleOf(code: string, from: RunOptions['from']): ReturnType<Packager['bundle']> {
+    const bundling = compiling.get(code) ?? sandbox.packager.bundle({ code, ...from }, { ownerId: 'u_test' });
     compiling.set(code, bundling);
     return bundling;
   }
 
   async function runModule(
     code: string,
-    { event = {}, process, timeoutMs = 20_000, signal, instance, call, owner }: RunOptions = {},
+    { event = {}, process, timeoutMs = 20_000, signal, instance, call, owner, from }: RunOptions = {},
   ): Promise<Outcome> {
-    const { id, bundle } = compiled.get(code) ?? (await bundleOf(code));
+    const { id, bundle } = compiled.get(code) ?? (await bundleOf(code, from));
     compiled.set(code, { id, bundle });
     const recorder = createRecorder();
     const result = await sandbox.executor.execute(

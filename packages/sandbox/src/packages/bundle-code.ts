@@ -1,6 +1,7 @@
 import { isJson, isTypeScript, resolveModule } from '@wellspring/component/modules/resolve';
 import type { ComponentCode } from '@wellspring/contract/definition';
 import type { BuildOptions, BuildResult, Loader, Message, Plugin } from 'esbuild';
+import { REQUIRE, REQUIRED } from './require-packages.ts';
 import { aliasOf, parseSpecifier } from './specifier.ts';
 
 /** Code in one file, and its packages by the alias under which it imports them. */
@@ -46,7 +47,8 @@ function resolver(
         if (name === '@pipedream/types') return { path: name, namespace: 'shim' };
         const alias = aliasOf(name, range);
         packages[alias] = { name, version: range ?? 'latest' };
-        return { path: alias + subpath, external: true };
+        const mark = kind === 'require-call' ? REQUIRED : '';
+        return { path: mark + alias + subpath, external: true };
       });
       onLoad({ filter: /.*/, namespace: 'module' }, ({ path }) => ({
         contents: modules[path] ?? '',
@@ -60,7 +62,10 @@ function resolver(
 /** `build` of esbuild, native or in WebAssembly. */
 export type Build = (options: BuildOptions) => Promise<BuildResult>;
 
-async function attempt(build: Build, code: ComponentCode, loader: Loader, format: 'esm' | 'cjs') {
+type Format = Compiled['format'];
+
+/** @param before code at the beginning of the bundle */
+async function attempt(build: Build, code: ComponentCode, loader: Loader, format: Format, before = '') {
   const packages: Compiled['packages'] = Object.create(null);
   const { outputFiles, metafile } = await build({
     stdin: { contents: code.code, sourcefile: ENTRY, loader },
@@ -76,9 +81,14 @@ async function attempt(build: Build, code: ComponentCode, loader: Loader, format
     logLevel: 'silent',
     sourcemap: 'inline',
     sourcesContent: false,
+    banner: { js: before },
     tsconfigRaw: {},
   });
-  return { text: outputFiles![0]!.text, form: metafile!.inputs[ENTRY]?.format, packages };
+  const { inputs } = metafile!;
+  const requires = Object.values(inputs).some(({ imports }) =>
+    imports.some(({ kind, external }) => kind === 'require-call' && external),
+  );
+  return { text: outputFiles![0]!.text, form: inputs[ENTRY]?.format, packages, requires };
 }
 
 /** Messages of the compiler, those with a position first. */
@@ -99,9 +109,14 @@ function sentence(message: Message | undefined): string {
 export function createBundleCode(build: Build) {
   async function bundle(code: ComponentCode, loader: Loader): Promise<Compiled> {
     const first = await attempt(build, code, loader, 'esm');
-    if (first.form !== 'cjs') return { format: 'esm', code: first.text, packages: { ...first.packages } };
-    const second = await attempt(build, code, loader, 'cjs');
-    return { format: 'cjs', code: second.text, packages: { ...second.packages } };
+    const format = first.form === 'cjs' ? 'cjs' : 'esm';
+    // ES modules may import a module of CommonJS, which has `require`.
+    const requires = first.requires;
+    const { text, packages } =
+      format === 'esm' && !requires
+        ? first
+        : await attempt(build, code, loader, format, requires ? REQUIRE[format] : '');
+    return { format, code: text, packages: { ...packages } };
   }
   return async (code: ComponentCode): Promise<Compiled | { refused: string }> => {
     if (code.url !== undefined && isTypeScript(code.url))

@@ -27,6 +27,34 @@ describe.each(TIERS)('packages in tier %s', (tier) => {
     expect(values(common)).toEqual(['4.17.20']);
   });
 
+  test('of ES modules are required as if they were of CommonJS', async () => {
+    const common = await sandbox.runModule(
+      `const limit = require('p-limit@6.1.0'); const { default: same } = require('p-limit@6.1.0');
+       const { nanoid, customAlphabet } = require('nanoid@5.0.9'); const ms = require('ms@2.0.0');
+       module.exports = { name: 'x', async run() {
+         const one = await limit(1)(async () => 'limited');
+         this.$emit([one, await same(1)(() => 'same'), nanoid().length, typeof customAlphabet, ms('1s')]);
+       } }`,
+    );
+    expect(values(common)).toEqual([['limited', 'same', 21, 'function', 1000]]);
+  });
+
+  test('of a module of CommonJS are found behind an ES module', async () => {
+    const outcome = await sandbox.runModule(
+      `import app from './app.js'; export default { name: 'x', run() { this.$emit(app.methods.second()) } }`,
+      {
+        from: {
+          url: 'folder:///a/a.mjs',
+          modules: {
+            'folder:///a/app.js': `const ms = require('ms@2.0.0'); const { join } = require('path');
+            module.exports = { methods: { second: () => [ms('1s'), join('a', 'b')] } };`,
+          },
+        },
+      },
+    );
+    expect(values(outcome)).toEqual([[1000, 'a/b']]);
+  });
+
   if (tier !== 'none') {
     test('with native addons find their shared libraries', async () => {
       const outcome = await sandbox.runModule(
