@@ -28,6 +28,8 @@ function refusal(descriptor: PropDescriptor, value: unknown): Problem {
 describe('values are converted to the type of the prop', () => {
   test.each([
     ['string', '', ''],
+    ['string', 5, '5'],
+    ['string[]', ['a', 5], ['a', '5']],
     ['integer', '42', 42],
     ['integer', ' -7 ', -7],
     ['integer', 0, 0],
@@ -47,7 +49,7 @@ describe('values are converted to the type of the prop', () => {
   });
 
   test.each([
-    ['string', 5],
+    ['string', true],
     ['string', ['a']],
     ['integer', 1.5],
     ['integer', '1.5'],
@@ -62,7 +64,7 @@ describe('values are converted to the type of the prop', () => {
     ['object', 'text'],
     ['string[]', 'a'],
     ['string[]', { 0: 'a' }],
-    ['string[]', ['a', 5]],
+    ['string[]', ['a', true]],
     ['$.interface.timer', 60],
     ['$.interface.timer', { intervalSeconds: 14 }],
     ['$.interface.timer', { cron: '* * * * * *' }],
@@ -103,10 +105,14 @@ describe('absent values', () => {
     expect(validate(prop('string', { optional: true }), {})).toEqual({});
   });
 
-  test('the default is taken, and checked like any other value', () => {
+  test('the default is taken, converted if it fits the type, else as it is; also in an update', () => {
     expect(validate(prop('integer', { default: '5' }), {})).toEqual({ p: 5 });
-    expect(() => validate(prop('integer', { default: 'five' }), {})).toThrow(Problem);
     expect(validate(prop('boolean', { default: false, optional: true }), {})).toEqual({ p: false });
+    const misfit = prop('integer', { default: 'five', max: 5 });
+    expect(validate(misfit, {})).toEqual({ p: 'five' });
+    expect(validate(misfit, {}, { p: 'five' })).toEqual({ p: 'five' });
+    expect(() => validate(misfit, { p: 'six' })).toThrow(Problem);
+    expect(validate(prop('string[]', { default: 'a' }), {})).toEqual({ p: 'a' });
   });
 
   test('a timer ticks every hour, or as its default or static says', () => {

@@ -90,7 +90,13 @@ function validateValue(
   if (size > LIMITS.propValue)
     throw invalidParameter(param, `${param} has more than ${LIMITS.propValue / 1024} KB.`);
   if (prop.withLabel && isLabelled(value)) return value;
-  return prop.type.endsWith('[]') ? list(prop, value, param) : scalar(prop, prop.type, value, param);
+  try {
+    return prop.type.endsWith('[]') ? list(prop, value, param) : scalar(prop, prop.type, value, param);
+  } catch (error) {
+    // A default of another type is the author's choice; its user did nothing wrong. An update has it from before.
+    if (JSON.stringify(value) === JSON.stringify(prop.static ?? prop.default)) return value;
+    throw error;
+  }
 }
 
 /** The value of an app prop; whether the account exists is checked elsewhere. */
@@ -136,6 +142,8 @@ function scalar(prop: PropDescriptor, type: string, value: unknown, param: strin
   const refuse = (what: string) => invalidParameter(param, `${param} must be ${what}.`);
   switch (type) {
     case 'string':
+      // Options of text props often are ids that are numbers.
+      if (typeof value === 'number') return String(value);
       if (typeof value !== 'string') throw refuse('a text');
       return value;
     case 'integer': {
