@@ -69,9 +69,10 @@ export interface CancelCall {
  */
 export interface TestCall {
   message: Configured & {
-    /** False: the trigger event is emitted. */
+    type: 'source' | 'action';
+    /** False: the source emits its trigger event. */
     has_run: boolean;
-    /** JSON text of the event. */
+    /** JSON text of the event; for an action, that of the trigger. */
     event: string;
   };
   answer: {
@@ -90,7 +91,10 @@ export interface TestCall {
       headers: Record<string, string | string[]> /** Base64. */;
       body: string;
     } | null;
-    /** Some of `emitted` or `logs` were left out. */
+    /** Of an action: exports by name, the return value as `$return_value`; and requests of `$.send`, not made. */
+    exports: { name: string; json: string }[];
+    sends: { kind: string; json: string }[];
+    /** Items were left out. */
     truncated: boolean;
     duration_ms: number;
     /** The first one. */

@@ -67,9 +67,15 @@ export const TestRun = Type.Object({
         body: Type.String({ description: 'Text; Base64 if it is not UTF-8' }),
         base64: Type.Boolean(),
       },
-      { description: 'Of http.respond' },
+      { description: 'Of http.respond, or of $.respond' },
     ),
   ),
+  exports: Type.Record(Type.String(), Type.Unknown(), {
+    description: 'Of an action: its exports, and its return value as $return_value',
+  }),
+  sends: Type.Array(Type.Object({ kind: Type.String(), request: Type.Unknown() }), {
+    description: 'Of an action: requests of $.send.http, .email and .s3, which are not made',
+  }),
   truncated: Type.Boolean({ description: 'Items were left out: at most 1,000 of each list, and 4 MB' }),
   duration_ms: Type.Integer(),
   error: nullable(

@@ -14,7 +14,10 @@ interface Check {
   emitted?: unknown[];
   logs?: string[];
   response?: object;
+  exports?: object;
   error?: string;
+  /** JSON body of a call of the workflow’s endpoint. */
+  call?: unknown;
   /** Message of the 400. */
   refused?: string;
   /** Runs by hand, and JSON bodies of calls of the endpoint of `prop`. */
@@ -64,7 +67,7 @@ async function configured({ props = {}, accounts = {} }: Check): Promise<Record<
 
 const KINDS: Record<string, (component_code: string, check: Check) => Promise<void>> = {
   async test(component_code, check) {
-    const { event, emitted = [], logs, response, error, refused } = check;
+    const { event, emitted = [], logs, response, exports = {}, error, refused } = check;
     const input = { component_code, configured_props: await configured(check), event };
     const answer = await platform.client.testComponent(input).catch((thrown: unknown) => thrown);
     if (refused !== undefined) {
@@ -74,6 +77,7 @@ const KINDS: Record<string, (component_code: string, check: Check) => Promise<vo
     expect(answer).toMatchObject({
       ok: error === undefined,
       emitted,
+      exports,
       response: response ?? null,
       error: error === undefined ? null : { msg: error },
       ...(logs && { logs: logs.map((msg) => ({ msg })) }),
@@ -92,6 +96,19 @@ const KINDS: Record<string, (component_code: string, check: Check) => Promise<vo
     await eventually(async () => {
       const { data } = await client.listSourceEvents({ id, limit: 100 });
       expect(data.map(({ event }) => event).reverse()).toEqual(emitted);
+    });
+  },
+  async workflow(component, { props = {}, call, emitted }) {
+    const { client, operator } = platform;
+    const { id: owner_id } = await client.getMe({});
+    const steps = [{ name: 'step', component, props }];
+    const definition = { name: 'Workflow', trigger: { http: true }, steps };
+    const { id, trigger } = await operator.operatorCreateWorkflow({ owner_id, definition });
+    const headers = { 'content-type': 'application/json' };
+    await fetch(trigger.endpoint_url!, { method: 'POST', headers, body: JSON.stringify(call) });
+    await eventually(async () => {
+      const { data } = await client.listWorkflowEvents({ id, expand: 'event' });
+      expect(data.map(({ event }) => (event as { raw_event: unknown }).raw_event)).toEqual(emitted);
     });
   },
   async options(component_code, { prop, page, prev_context, query, options, context, ...check }) {

@@ -43,6 +43,8 @@ beforeEach(() => {
         emitted: [{ payload: '{"n":1}', name: '', id: null, summary: null, ts: null }],
         logs: [],
         response: { status: 200, headers: {}, body },
+        exports: [{ name: '$return_value', json: '[1]' }],
+        sends: [{ kind: 'http', json: '{"url":"u"}' }],
         truncated: false,
         duration_ms: 1,
         error: null,
@@ -80,7 +82,7 @@ describe('options', () => {
     await expect(configure({ component_code, prop_name: 'none' })).rejects.toMatchObject(
       refusal(400, 'prop_name'),
     );
-    await expect(configure({ configured_props: { mode: 7 } })).rejects.toMatchObject(
+    await expect(configure({ configured_props: { mode: true } })).rejects.toMatchObject(
       refusal(400, 'configured_props.mode'),
     );
     expect(asked).toEqual([]);
@@ -120,6 +122,8 @@ test('a test run gets validated values and an event, and shows what the code did
     ok: true,
     emitted: [{ event: { n: 1 }, name: '' }],
     response: { status: 200, body: '/w==', base64: true },
+    exports: { $return_value: [1] },
+    sends: [{ kind: 'http', request: { url: 'u' } }],
   });
   expect(asked.at(-1)).toMatchObject({
     has_run: true,
@@ -130,6 +134,9 @@ test('a test run gets validated values and an event, and shows what the code did
     refusal(400, 'configured_props.extra'),
   );
   const component_code = JSON.stringify({ name: 'Act', type: 'action' });
-  await expect(run({ component_code })).rejects.toMatchObject(refusal(400));
+  await run({ component_code });
+  expect(asked.at(-1)).toMatchObject({ type: 'action', event: '{}' });
+  const app = JSON.stringify({ name: 'App', type: 'app' });
+  await expect(run({ component_code: app })).rejects.toMatchObject(refusal(400));
   expect(await bed.store.collection(components).count()).toBe(0);
 });

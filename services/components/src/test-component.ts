@@ -14,22 +14,25 @@ export const testComponentRoute = (context: ComponentsContext) => {
   return route(testComponent, async ({ input, principal }) => {
     const configuration = await configurationOf(context, principal, input);
     const { type, has_run } = configuration.component.definition;
-    if (type !== 'source')
-      throw invalidComponent(`The component is of type ${type}; only a source can be tested.`);
+    if (type === 'app')
+      throw invalidComponent('The component is an app; only sources and actions can be tested.');
     const { definition, values } = await configurator.deploy(configuration);
     const event =
       input.event === undefined ? defaultEvent(definition.props, values, deps.clock.now()) : input.event;
     const message: TestCall['message'] = {
       ...undeployed(deps, configuration, definition.props, values),
+      type,
       has_run,
       event: JSON.stringify(event),
     };
-    const { emitted, response, ...answer } = (await deps.call.request(CALLS.test, message, {
+    const { emitted, response, exports, sends, ...answer } = (await deps.call.request(CALLS.test, message, {
       deadlineMs: HOOK_DEADLINE_MS,
     })) as TestCall['answer'];
     return {
       ...answer,
       emitted: emitted.map(({ payload, ...more }) => ({ event: JSON.parse(payload), ...more })),
+      exports: Object.fromEntries(exports.map(({ name, json }) => [name, JSON.parse(json)])),
+      sends: sends.map(({ kind, json }) => ({ kind, request: JSON.parse(json) })),
       response: response && { ...response, ...readable(Buffer.from(response.body, 'base64')) },
     };
   });

@@ -18,6 +18,8 @@ export interface Recorder {
 export function createRecorder(mask: Mask): Recorder {
   const emitted: Answer['emitted'] = [];
   const logs: Answer['logs'] = [];
+  const sends: Answer['sends'] = [];
+  const exported = new Map<string, string>();
   let response: Answer['response'] = null;
   let error: Answer['error'] = null;
   let events = 0;
@@ -49,11 +51,17 @@ export function createRecorder(mask: Mask): Recorder {
         const text = mask(msg);
         add(logs, { ts, level, msg: text }, text.length);
       },
-      respond(reply) {
-        bytes += reply.body.length;
+      respond({ status, headers, body }) {
+        bytes += body.length;
         if (bytes > LIMITS.testBytes) truncated = true;
-        else response = reply;
+        else response ??= { status, headers, body };
       },
+      export(name, json) {
+        bytes += json.length;
+        if (exported.size >= LIMITS.testItems || bytes > LIMITS.testBytes) truncated = true;
+        else exported.set(name, json);
+      },
+      send: (kind, json) => add(sends, { kind, json }, json.length),
       dbSet() {
         revision += 1;
         return revision;
@@ -65,6 +73,15 @@ export function createRecorder(mask: Mask): Recorder {
     get bytes() {
       return bytes;
     },
-    answer: () => ({ ok: error === null, emitted, logs, response, truncated, error }),
+    answer: () => ({
+      ok: error === null,
+      emitted,
+      logs,
+      response,
+      exports: [...exported].map(([name, json]) => ({ name, json })),
+      sends,
+      truncated,
+      error,
+    }),
   };
 }

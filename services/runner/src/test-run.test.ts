@@ -9,9 +9,15 @@ import { usePlatform } from './platform.fixture.ts';
 
 const t = usePlatform();
 
-async function testRun(body: string, event: unknown = {}, values: object = {}): Promise<TestCall['answer']> {
+async function testRun(
+  body: string,
+  event: unknown = {},
+  values: object = {},
+  type = 'source',
+): Promise<TestCall['answer']> {
   const code = `export default {
     name: 'Tested',
+    type: '${type}',
     dedupe: 'unique',
     props: {
       db: '$.service.db',
@@ -27,6 +33,7 @@ async function testRun(body: string, event: unknown = {}, values: object = {}): 
     bundle,
     props: definition.props,
     values: seal.seal(JSON.stringify(values), configuredFor(OWNER)),
+    type: definition.type === 'action' ? 'action' : 'source',
     has_run: true,
     event: JSON.stringify(event),
   };
@@ -67,6 +74,25 @@ test('an error of the code is part of the answer, with secrets masked; emits bef
   expect(await testRun('this.$emit(() => {}, { name: "x".repeat(300) });')).toMatchObject({
     ok: false,
     error: { code: 'EmitError' },
+  });
+});
+
+test('an action shows its exports and the requests that it would send', async () => {
+  const body = `const { $, steps } = event;
+    $.export('$summary', this.token);
+    $.send.http({ method: 'POST', url: 'https://example.com/' });
+    $.send.emit({ raw_event: 1 });
+    await $.respond({ status: 201, body: 'ü' });
+    return [steps.trigger.event, $.context.test];`;
+  expect(await testRun(body, { k: 1 }, { token: 'shown' }, 'action')).toMatchObject({
+    ok: true,
+    emitted: [{ payload: '1' }],
+    exports: [
+      { name: '$summary', json: '"shown"' },
+      { name: '$return_value', json: '[{"k":1},true]' },
+    ],
+    sends: [{ kind: 'http', json: '{"method":"POST","url":"https://example.com/"}' }],
+    response: { status: 201 },
   });
 });
 

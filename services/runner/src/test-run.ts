@@ -1,3 +1,4 @@
+import type { ActionCall } from '@wellspring/component/program/program-types';
 import { CALLS, HOOK_DEADLINE_MS, type TestCall } from '@wellspring/contract/calls';
 import { LIMITS } from '@wellspring/contract/limits';
 import { untilAborted } from '@wellspring/core/until-aborted';
@@ -21,13 +22,16 @@ export function testWorker(deps: TestDeps): BackgroundWorker {
   const accounts = createAccounts(deps);
 
   async function test(message: TestCall['message'], signal: AbortSignal): Promise<TestCall['answer']> {
-    const { has_run, event, ...configured } = message;
+    const { type, has_run, event, ...configured } = message;
     const { owner_id } = configured;
     await quotas.checkOwner(owner_id);
     const undeployed = await undeployedTask(deps, accounts, configured);
     const task: Task = {
       ...undeployed,
-      call: { kind: 'run', trigger: { kind: 'value', json: event }, emitTrigger: !has_run },
+      call:
+        type === 'action'
+          ? { kind: 'action', action: actionOf(undeployed.instance.values, event) }
+          : { kind: 'run', trigger: { kind: 'value', json: event }, emitTrigger: !has_run },
     };
     const seen = createRecorder(createMask(secretsOf(undeployed.instance)));
     await costs.settled(owner_id);
@@ -50,3 +54,9 @@ export function testWorker(deps: TestDeps): BackgroundWorker {
     },
   };
 }
+
+/** The first step of a workflow of which nothing else exists. */
+const actionOf = (values: Record<string, unknown>, event: string): ActionCall => {
+  const context = { test: true, JIT: true };
+  return { values, steps: { trigger: `{"event":${event},"context":${JSON.stringify(context)}}` }, context };
+};

@@ -108,7 +108,7 @@ export const testComponent = defineEndpoint({
   path: '/components/test',
   summary: 'Run a component once without deploying it',
   description:
-    'Give exactly one of component_id, component_code, key and component_url. It runs with an empty $service.db in a sandbox of its own; nothing is stored, and nothing is emitted to listeners. It counts as an invocation. An error of the component is part of the answer.',
+    'Give exactly one of component_id, component_code, key and component_url. It runs with an empty $service.db in a sandbox of its own; nothing is stored, and nothing is emitted to listeners. It counts as an invocation. Of an action, event is steps.trigger.event, and requests of $.send are shown, not made. An error of the component is part of the answer.',
   exactlyOne: ['component_id', 'component_code', 'key', 'component_url'],
   example: { component_code: EXAMPLE_CODE, event: { timestamp: 1606370816 } },
   input: Type.Object({
@@ -117,7 +117,10 @@ export const testComponent = defineEndpoint({
       Type.Record(Type.String(), Type.Unknown(), { description: 'Values by prop name' }),
     ),
     event: Type.Optional(
-      Type.Unknown({ description: 'Argument of run; default: a tick of its timer, or an empty request' }),
+      Type.Unknown({
+        description:
+          'Argument of run, or trigger event of an action; default: a tick of the timer, an empty request or {}',
+      }),
     ),
     ...common,
   }),

@@ -57,6 +57,8 @@ export const EXAMPLES: { [Name in keyof Resources]: Static<Resources[Name]> } = 
     emitted: [{ event: { order: 1001 }, name: '', id: null, summary: null, ts: null }],
     logs: [{ ts: 1606370816223, level: 'info', msg: 'One new order' }],
     response: null,
+    exports: {},
+    sends: [],
     truncated: false,
     duration_ms: 12,
     error: null,
