@@ -1,0 +1,47 @@
+import { newId } from '@wellspring/core/ids';
+import { bundles } from '@wellspring/store/collections/components';
+import { deployments } from '@wellspring/store/collections/sources';
+import { workflowDeployments, workflows } from '@wellspring/store/collections/workflows';
+import { OWNER } from '@wellspring/testing/rows';
+import type { Platform } from './platform.fixture.ts';
+
+export interface TestStep {
+  name: string;
+  /** Body of `run({$, steps})`. */
+  body: string;
+  /** Source text of props, and their values. */
+  props?: string;
+  values?: Record<string, unknown>;
+}
+
+/** A live workflow with these steps. */
+export async function deployWorkflow(
+  { store, prepare }: Platform,
+  ...steps: TestStep[]
+): Promise<{ id: string; cells: string[] }> {
+  const [id, deployment_id] = [newId('p'), newId('d')];
+  const deployed = [];
+  for (const { name, body, props = '', values = {} } of steps) {
+    const code = `export default { name: '${name}', type: 'action', props: { ${props} }, async run({ $, steps }) { ${body} } };`;
+    const { bundle_id, bundle, definition } = await prepare(code);
+    await store.collection(bundles).insertMany([{ id: bundle_id, content: JSON.stringify(bundle) }]);
+    const row = { id: newId('d'), source_id: id, component_id: 'sc_0000000000', bundle_id, definition };
+    await store.collection(deployments).insert({ ...row, configured_props: values, created_at: 0 });
+    deployed.push({ name, cell_id: newId('c'), deployment_id: row.id });
+  }
+  const row = { workflow_id: id, name: 'Tested', definition: '{}', steps: deployed, created_at: 0 };
+  await store.collection(workflowDeployments).insert({ id: deployment_id, ...row });
+  await store.collection(workflows).insert({
+    id,
+    owner_id: OWNER,
+    name: 'Tested',
+    source_id: 'dc_0000000000',
+    made_source: false,
+    deployment_id,
+    status: 'live',
+    transition: null,
+    created_at: 0,
+    updated_at: 0,
+  });
+  return { id, cells: deployed.map(({ cell_id }) => cell_id) };
+}
