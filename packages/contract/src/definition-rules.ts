@@ -17,7 +17,7 @@ export const isKey = (value: unknown): value is string =>
 
 /** Fields of props of all types, by the type of their value. */
 export const PROP_FIELDS = {
-  texts: ['label', 'description', 'alertType', 'content', 'appProp', 'accessMode'],
+  texts: ['label', 'description', 'alertType', 'content', 'appProp', 'accessMode', 'format', 'placeholder'],
   flags: [
     'optional',
     'secret',
@@ -28,9 +28,10 @@ export const PROP_FIELDS = {
     'hidden',
     'disabled',
     'sync',
+    'remoteOptions',
   ],
   numbers: ['min', 'max'],
-  values: ['default', 'static', 'eventNames', 'customFields'],
+  values: ['default', 'static', 'eventNames', 'customFields', 'auth'],
 } as const satisfies Record<string, readonly (keyof PropDescriptor)[]>;
 
 /** Each is an endpoint or a running timer. */

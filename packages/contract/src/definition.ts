@@ -58,6 +58,12 @@ export interface PropDescriptor {
   /** Of `dir`. */
   accessMode?: string;
   sync?: boolean;
+  /** Of the type sql: the app whose account it uses. */
+  auth?: unknown;
+  /** Of a text, such as `file-ref`. */
+  format?: string;
+  placeholder?: string;
+  remoteOptions?: boolean;
 }
 
 /** The argument of an options method, besides the inputs of its propDefinition. */

@@ -111,6 +111,18 @@ describe('props', () => {
     expect(asked!.options).toBe(true);
   });
 
+  test('fields that only people or other programs use are kept', () => {
+    const fields = {
+      format: 'file-ref',
+      placeholder: 'https://',
+      remoteOptions: true,
+      auth: { app: 'mysql' },
+    };
+    expect(propsOf({ file: { type: 'string', ...fields } })).toEqual([
+      { name: 'file', type: 'string', ...fields },
+    ]);
+  });
+
   test('what JSON cannot hold is left out', () => {
     const circular: Record<string, unknown> = {};
     circular.self = circular;
