@@ -98,10 +98,10 @@ const KINDS: Record<string, (component_code: string, check: Check) => Promise<vo
       expect(data.map(({ event }) => event).reverse()).toEqual(emitted);
     });
   },
-  async workflow(component, { props = {}, call, emitted }) {
+  async workflow(component, { call, emitted, ...check }) {
     const { client, operator } = platform;
     const { id: owner_id } = await client.getMe({});
-    const steps = [{ name: 'step', component, props }];
+    const steps = [{ name: 'step', component, props: await configured(check) }];
     const definition = { name: 'Workflow', trigger: { http: true }, steps };
     const { id, trigger } = await operator.operatorCreateWorkflow({ owner_id, definition });
     const headers = { 'content-type': 'application/json' };
