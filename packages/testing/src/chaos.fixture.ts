@@ -51,7 +51,7 @@ export function chaosSuite(): void {
     const sum = { accepted: 0, unanswered: 0, emitted: 0, deliveredTwice: 0 };
     const killed = () => healed.reduce((all, { kills }) => all + kills, 0);
     while (killed() < KILLS) {
-      const pipeline = await deployPipeline(cluster.client, sink);
+      const pipeline = await deployPipeline(cluster, sink);
       const loads = fixture.load(pipeline, { pauseMs: PAUSE_MS });
       healed.push(
         ...(await strike({

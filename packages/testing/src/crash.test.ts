@@ -51,7 +51,7 @@ async function crash(load: Load, random: () => number): Promise<number> {
 
 test(`accepted calls are emitted once and delivered, over ${CRASHES} crashes (seed ${SEED})`, async () => {
   const random = seededRandom(SEED);
-  const pipeline = await deployPipeline(platform.client, sink);
+  const pipeline = await deployPipeline(platform, sink);
   const loads = [
     createLoad('p', [platform.url + pipeline.plain.path], 8),
     createLoad('c', [platform.url + pipeline.counting.path], 8),
@@ -73,4 +73,4 @@ test(`accepted calls are emitted once and delivered, over ${CRASHES} crashes (se
   );
   // The crashes interrupted work.
   expect(unanswered).toBeGreaterThan(CRASHES / 2);
-}, 180_000);
+}, 300_000);

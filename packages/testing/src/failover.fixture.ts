@@ -16,7 +16,7 @@ export function failoverSuite(): void {
   test('after the loss of a RabbitMQ node or the MongoDB primary nothing is lost or emitted twice', async () => {
     const { cluster, sink } = fixture;
     const { mongo, rabbit } = fixture.servers;
-    const pipeline = await deployPipeline(cluster.client, sink);
+    const pipeline = await deployPipeline(cluster, sink);
     const loads = fixture.load(pipeline);
     const acceptedMore = () => Promise.all(loads.map((load) => load.acceptedMore(50)));
     const afterMs: Record<string, number> = {};

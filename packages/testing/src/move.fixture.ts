@@ -36,7 +36,7 @@ export function moveSuite(): void {
   const move = (dataDir: string) => runMove(dataDir, { urls: servers.urls, secretKey: SECRET_KEY });
 
   test('one command takes everything from one process to many: nothing lost, nothing twice, the same keys', async () => {
-    const pipeline = await deployPipeline(platform.client, sink);
+    const pipeline = await deployPipeline(platform, sink);
     // Nothing is delivered yet, and the process dies with waiting jobs.
     sink.answer({ status: 503 });
     const paths = [pipeline.plain.path, pipeline.counting.path];

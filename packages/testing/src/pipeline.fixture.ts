@@ -27,6 +27,17 @@ const SOURCES = {
   listening: `export default { name: 'Listening', run(event) { this.$emit(event); } };`,
 };
 
+/** The steps of a workflow that listens to the plain source: one hands the event to the next, which emits it. */
+const STEPS = {
+  read: `export default { name: 'Read', type: 'action', run({ steps }) { return steps.trigger.event; } };`,
+  emit: `export default {
+    name: 'Emit',
+    type: 'action',
+    props: { event: 'object' },
+    run({ $ }) { $.send.emit(this.event); },
+  };`,
+};
+
 const TIMEOUT_MS = 240_000;
 
 export interface Emitted {
@@ -40,15 +51,19 @@ interface Deployed {
   path: string;
 }
 
-/** Two HTTP sources, one that listens to the first, and a webhook that listens to all of them. */
+/** Two HTTP sources, a source and a workflow that listen to the first, and a webhook that listens to all of them. */
 export interface Pipeline {
   webhookId: string;
   plain: Deployed;
   counting: Deployed;
   listening: Deployed;
+  workflow: { id: string };
 }
 
-export async function deployPipeline(client: Client, sink: WebhookSink): Promise<Pipeline> {
+export async function deployPipeline(
+  { client, operator }: { client: Client; operator: OperatorClient },
+  sink: WebhookSink,
+): Promise<Pipeline> {
   const webhook = await client.createWebhook({ url: sink.url });
   const create = async (code: string): Promise<Deployed> => {
     const source = await client.createSource({ component_code: code });
@@ -60,21 +75,37 @@ export async function deployPipeline(client: Client, sink: WebhookSink): Promise
   const counting = await create(SOURCES.counting);
   const listening = await create(SOURCES.listening);
   await client.createSubscription({ emitter_id: plain.id, listener_id: listening.id });
-  return { webhookId: webhook.id, plain, counting, listening };
+  const workflow = await operator.operatorCreateWorkflow({
+    owner_id: (await client.getMe()).id,
+    definition: {
+      name: 'Passing on',
+      trigger: { source_id: plain.id },
+      steps: [
+        { name: 'read', component: STEPS.read },
+        { name: 'emit', component: STEPS.emit, props: { event: '{{steps.read.$return_value}}' } },
+      ],
+    },
+  });
+  await client.createSubscription({ emitter_id: workflow.id, listener_id: webhook.id });
+  return { webhookId: webhook.id, plain, counting, listening, workflow };
 }
 
-/** Events of a source, oldest first: reads the stream until all `wanted` ids have arrived. */
+/** Events of a source or workflow, oldest first: reads the stream until all `wanted` ids have arrived. */
 export async function emittedBy(
   client: Client,
-  sourceId: string,
+  emitterId: string,
   wanted: Iterable<string>,
 ): Promise<Emitted[]> {
   const open = new Set(wanted);
   const signal = AbortSignal.timeout(TIMEOUT_MS);
-  const stream = await client.streamSource({ id: sourceId, last_event_id: '0-0' }, { signal });
+  const from = { id: emitterId, last_event_id: '0-0' };
+  const stream = emitterId.startsWith('p_')
+    ? await client.streamWorkflow(from, { signal })
+    : await client.streamSource(from, { signal });
   const events: Emitted[] = [];
   for await (const record of stream) {
-    const emitted = record as Emitted;
+    const { id, event } = record as Emitted & { event: { raw_event?: Emitted['event'] } };
+    const emitted = { id, event: event.raw_event ?? event };
     events.push(emitted);
     open.delete(emitted.event.id);
     if (open.size === 0) break;
@@ -103,7 +134,7 @@ export interface Outcome {
  */
 export async function checkPipeline(
   { client, operator }: { client: Client; operator: OperatorClient },
-  { webhookId, plain, counting, listening }: Pipeline,
+  { webhookId, plain, counting, listening, workflow }: Pipeline,
   [toPlain, toCounting]: readonly [Load, Load],
   sink: WebhookSink,
 ): Promise<Outcome> {
@@ -114,29 +145,33 @@ export async function checkPipeline(
   const fromPlain = await emittedBy(client, plain.id, toPlain.accepted);
   const fromCounting = await emittedBy(client, counting.id, toCounting.accepted);
   const fromListening = await emittedBy(client, listening.id, idsOf(fromPlain));
+  const fromWorkflow = await emittedBy(client, workflow.id, idsOf(fromPlain));
   for (const [load, events] of [
     [toPlain, fromPlain],
     [toCounting, fromCounting],
     [toPlain, fromListening],
+    [toPlain, fromWorkflow],
   ] as const) {
     expect(missing(load.accepted, idsOf(events))).toEqual([]);
     expect(repeated(idsOf(events))).toEqual([]);
     expect(missing(idsOf(events), [...load.sent])).toEqual([]);
     expect(repeated(events.map(({ id }) => id))).toEqual([]);
   }
-  // The listener received every event once.
+  // The listeners received every event once.
   expect(missing(idsOf(fromPlain), idsOf(fromListening))).toEqual([]);
+  expect(missing(idsOf(fromPlain), idsOf(fromWorkflow))).toEqual([]);
   // `$service.db` and events were committed together.
   expect(fromCounting.map(({ event }) => event.n)).toEqual(fromCounting.map((_, index) => index + 1));
 
   // Delivered at least once, under one webhook-id.
-  const emitted = [fromPlain, fromCounting, fromListening].flat().length;
+  const emitted = [fromPlain, fromCounting, fromListening, fromWorkflow].flat().length;
   const key = (emitter: unknown, id: unknown) => `${emitter} ${id}`;
   const wanted = (
     [
       [plain, fromPlain],
       [counting, fromCounting],
       [listening, fromListening],
+      [workflow, fromWorkflow],
     ] as const
   ).flatMap(([source, events]) => events.map(({ id }) => key(source.id, id)));
   const delivered = () =>
@@ -160,6 +195,7 @@ export async function checkPipeline(
   for (const { id } of [plain, counting, listening]) {
     expect((await client.listSourceErrors({ id })).data).toEqual([]);
   }
+  expect((await client.listWorkflowErrors({ id: workflow.id })).data).toEqual([]);
   // A delivery with an unwritten outcome is retried after its lease.
   await eventually(
     async () => {
