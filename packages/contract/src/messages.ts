@@ -4,7 +4,20 @@
  */
 
 /** Queue `runs`, keyed by the id of the source or workflow: work for the runner that owns it. */
-export type RunsMessage = RunJob | RecordJob | DueJob;
+export type RunsMessage = RunJob | RecordJob | DueJob | DbJob;
+
+/** Replaces `$service.db` of a source, in the order of its runs. */
+export interface DbJob {
+  v: 1;
+  type: 'db';
+  /** Makes it idempotent, like a run id. */
+  run_id: string;
+  source_id: string;
+  /** JSON texts by key. */
+  db: Record<string, string>;
+  /** Reply address at which the service waits until it is done. */
+  reply_to: string;
+}
 
 export interface RunJob {
   v: 1;

@@ -51,6 +51,10 @@ export const Run = Type.Object({
   ),
 });
 
+export const ServiceDb = Type.Record(Type.String(), Type.Unknown(), {
+  description: 'Values by key, at most 64 KB as JSON',
+});
+
 export const RunStarted = Type.Object({ run_id: Type.String({ description: 'run_…' }) });
 
 export const EventSummary = Type.Object({

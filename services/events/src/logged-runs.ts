@@ -5,8 +5,8 @@ import { isId, msOfId } from '@wellspring/core/ids';
 import { canRead } from '@wellspring/http/principal';
 import { emittersOfOwner, findEmitter } from '@wellspring/store/collections/emitters';
 import { type LogRow, logs } from '@wellspring/store/collections/events';
+import type { RunTriggerName } from '@wellspring/store/collections/running-runs';
 import type { Store, Where } from '@wellspring/store/port';
-import type { Run } from './runs.ts';
 
 /** Log rows per read, and bytes of logs read for one request. */
 const CHUNK_SIZE = 16;
@@ -17,6 +17,21 @@ const MAX_SEARCHED_BYTES = 4 * 1024 * 1024;
 const MAX_EMITTERS = 500;
 /** Clocks of two processes differ at most by this. */
 const CLOCK_SKEW_MS = 5_000;
+
+/** A run as the API shows it. */
+export interface Run {
+  id: string;
+  emitter_id: string;
+  state: 'running' | 'ok' | 'failed' | 'cancelled';
+  trigger: RunTriggerName;
+  /** Epoch seconds. */
+  started_at: number;
+  duration_ms: number | null;
+  compute_ms: number | null;
+  emitted: number | null;
+  deduped: number | null;
+  error: { code: string; msg: string; stack: string } | null;
+}
 
 /** The fields of a record of `$logs` that tell about a run. */
 interface LogRecord {

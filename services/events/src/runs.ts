@@ -12,23 +12,9 @@ import { findEmitter } from '@wellspring/store/collections/emitters';
 import type { RunTriggerName } from '@wellspring/store/collections/running-runs';
 import { runningRuns } from '@wellspring/store/collections/running-runs';
 import { assertReadableSource, assertReadableWorkflow } from './access.ts';
-import { findLoggedRun, newestLoggedRuns } from './logged-runs.ts';
+import { findLoggedRun, newestLoggedRuns, type Run } from './logged-runs.ts';
 
 const CANCEL_DEADLINE_MS = 10_000;
-
-export interface Run {
-  id: string;
-  emitter_id: string;
-  state: 'running' | 'ok' | 'failed' | 'cancelled';
-  trigger: RunTriggerName;
-  /** Epoch seconds. */
-  started_at: number;
-  duration_ms: number | null;
-  compute_ms: number | null;
-  emitted: number | null;
-  deduped: number | null;
-  error: { code: string; msg: string; stack: string } | null;
-}
 
 /** Lists of runs, single runs, and their cancellation. */
 export function runRoutes({ store, call }: Pick<Deps, 'store' | 'call'>): Route[] {

@@ -74,7 +74,7 @@ export function runsWorkers(
   function refuse(messages: readonly RunsMessage[]): void {
     const reply: HttpReply = { kind: 'refused' };
     for (const message of messages) {
-      if (message.type === 'run' && message.reply_to !== undefined) call.reply(message.reply_to, reply);
+      if ('reply_to' in message && message.reply_to !== undefined) call.reply(message.reply_to, reply);
     }
   }
 
@@ -115,6 +115,11 @@ export function runsWorkers(
         batch.assertIntact();
         if (message.type === 'record') {
           pending.push(batch.record(message, deployed));
+          continue;
+        }
+        if (message.type === 'db') {
+          await Promise.all(executing);
+          pending.push(batch.replaceDb(message, deployed));
           continue;
         }
         if (message.type === 'due') {
@@ -200,8 +205,10 @@ export function runsWorkers(
 
 function decode(job: Job): RunsMessage {
   const message = JSON.parse(job.payload) as RunsMessage;
-  if (message.v !== 1 || !['run', 'record', 'due'].includes(message.type)) {
+  if (message.v !== 1 || !['run', 'record', 'due', 'db'].includes(message.type)) {
     throw new PoisonJob(job.id, `Unknown message type on the queue runs: ${String(message.type)}.`);
   }
-  return job.redelivered && message.type !== 'record' ? { ...message, redelivered: true } : message;
+  return job.redelivered && (message.type === 'run' || message.type === 'due')
+    ? { ...message, redelivered: true }
+    : message;
 }

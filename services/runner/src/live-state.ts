@@ -68,6 +68,15 @@ function put(db: Record<string, string>, key: string, json: string | undefined):
   else Object.defineProperty(db, key, { value: json, enumerable: true, configurable: true, writable: true });
 }
 
+/** Replaces the map; sets of a hook in progress are not kept. */
+export function replaceDb(live: Live, db: Record<string, string>): void {
+  live.db = { ...db };
+  live.dbBytes = sizeOf(db);
+  live.dbRevision = ++loads * REVISIONS_PER_LOAD;
+  const keys = new Set([...Object.keys(live.row.db), ...Object.keys(db), ...live.committedSets.keys()]);
+  live.committedSets = new Map([...keys].map((key) => [key, live.dbRevision]));
+}
+
 /** Changes the map that code sees; returns an error message if the map would become too large. */
 export function setDb(live: Live, key: string, json: string | undefined): DbSet | string {
   const { db } = live;

@@ -1,4 +1,4 @@
-import type { DueJob, RecordJob } from '@wellspring/contract/messages';
+import type { DbJob, DueJob, HttpReply, RecordJob } from '@wellspring/contract/messages';
 import type { Deps } from '@wellspring/runtime/deps';
 import { type EventRow, events } from '@wellspring/store/collections/events';
 import { type EmitterStateRow, MAX_COMMITTED_RUNS } from '@wellspring/store/collections/states';
@@ -7,20 +7,36 @@ import { eventRow } from './commit.ts';
 import type { CommitGroup, Part } from './commit-group.ts';
 import { prepareRecord } from './commit-record.ts';
 import { isCommitted, withCommitted } from './committed.ts';
-import type { Live } from './live-state.ts';
+import { type Live, replaceDb } from './live-state.ts';
 import { nextSortKey } from './next-sort-key.ts';
 import type { RunContext } from './records.ts';
 import { contextOf } from './run-task.ts';
 
-export interface PlatformJobsDeps extends Pick<Deps, 'store' | 'clock'> {
+export interface PlatformJobsDeps extends Pick<Deps, 'store' | 'clock' | 'call'> {
   join(live: Live, ownerId: string, state: EmitterStateRow, part: Part): CommitGroup;
   republish(runId: string): Promise<void>;
 }
 
 /** Jobs that run no code: records of other services, and delayed events that are due. */
-export function createPlatformJobs({ store, clock, join, republish }: PlatformJobsDeps) {
+export function createPlatformJobs({ store, clock, call, join, republish }: PlatformJobsDeps) {
   const rows = store.collection(events);
   return {
+    /** The runs before it have executed. The caller is answered once the new map is durable. */
+    async replaceDb(live: Live, job: DbJob, deployed: Deployed): Promise<void> {
+      const { run_id, reply_to } = job;
+      if (!isCommitted(live.row.committed, run_id)) {
+        replaceDb(live, job.db);
+        const state = {
+          ...live.row,
+          db: job.db,
+          committed: withCommitted(live.row.committed, run_id, MAX_COMMITTED_RUNS),
+        };
+        const part = { run_id, trace_id: run_id, hop: 0, events: [], logs: undefined, emitted: [] };
+        await join(live, deployed.source.owner_id, state, part).written;
+      }
+      call.reply(reply_to, { kind: 'none' } satisfies HttpReply);
+    },
+
     async record(live: Live, job: RecordJob, deployed: Deployed): Promise<void> {
       if (isCommitted(live.row.committed, job.run_id)) return republish(job.run_id);
       const now = clock.now();

@@ -17,7 +17,7 @@ export async function runsWithEvents(
   messages: readonly RunsMessage[],
 ): Promise<Set<string>> {
   const redelivered = messages.filter(
-    (one): one is RunJob | DueJob => one.type !== 'record' && one.redelivered === true,
+    (one): one is RunJob | DueJob => (one.type === 'run' || one.type === 'due') && one.redelivered === true,
   );
   const found = new Set<string>();
   if (redelivered.length === 0) return found;

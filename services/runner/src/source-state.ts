@@ -1,6 +1,6 @@
 import type { ThrownError } from '@wellspring/component/program/program-types';
 import type { HookName } from '@wellspring/contract/definition';
-import type { DueJob, HttpReply, RecordJob, RunJob } from '@wellspring/contract/messages';
+import type { DbJob, DueJob, HttpReply, RecordJob, RunJob } from '@wellspring/contract/messages';
 import { newId } from '@wellspring/core/ids';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { Quotas } from '@wellspring/runtime/quotas';
@@ -65,6 +65,7 @@ export interface Batch {
   record(job: RecordJob, deployed: Deployed): Promise<void>;
   /** @param hasEvents see RunOptions */
   due(job: DueJob, deployed: Deployed, hasEvents: boolean): Promise<void>;
+  replaceDb(job: DbJob, deployed: Deployed): Promise<void>;
   /** @throws Fenced after an earlier failure: no further job may start */
   assertIntact(): void;
 }
@@ -221,6 +222,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
           return one;
         },
         record: (job, deployed) => guarded(() => jobs.record(live, job, deployed)),
+        replaceDb: (job, deployed) => guarded(() => jobs.replaceDb(live, job, deployed)),
         due: (job, deployed, hasEvents) => guarded(() => jobs.due(live, job, deployed, hasEvents)),
       };
     },

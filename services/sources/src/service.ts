@@ -13,6 +13,7 @@ import { readSourceRoutes } from './read-sources.ts';
 import { recoverTransitionsWorker } from './recover-transitions.ts';
 import { runSourceRoute } from './run-source.ts';
 import { schedulerWorker } from './scheduler.ts';
+import { sourceDbRoutes } from './source-db.ts';
 import { updateSourceRoute } from './update-source.ts';
 import { recoverWorkflowsWorker } from './workflows/recover.ts';
 import { workflowRoutes } from './workflows/routes.ts';
@@ -41,6 +42,7 @@ export function createSourcesService(deps: SourcesDeps): Service {
       ...readSourceRoutes(context),
       ...workflowRoutes(context, workflows),
       ...accountRoutes(context),
+      ...sourceDbRoutes(deps),
     ],
     workers: [
       schedulerWorker(deps),

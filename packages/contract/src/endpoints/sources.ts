@@ -1,6 +1,6 @@
 import Type from 'typebox';
 import { defineEndpoint } from '../endpoint.ts';
-import { Nothing, RunStarted, Source } from '../resources.ts';
+import { Nothing, RunStarted, ServiceDb, Source } from '../resources.ts';
 
 import { common, EXAMPLE_CODE, identifiers, paging, text } from './parameters.ts';
 
@@ -114,6 +114,43 @@ export const deleteSource = defineEndpoint({
   envelope: 'none',
   status: 204,
   problems: [404],
+});
+
+const db = { service, path: '/sources/{id}/db', problems: [404] } as const;
+
+export const getSourceDb = defineEndpoint({
+  ...db,
+  operationId: 'getSourceDb',
+  method: 'GET',
+  summary: 'Read $service.db of a source',
+  description: 'The values as the newest committed run left them.',
+  input: Type.Object(common),
+  output: ServiceDb,
+  envelope: 'single',
+});
+
+export const putSourceDb = defineEndpoint({
+  ...db,
+  operationId: 'putSourceDb',
+  method: 'PUT',
+  summary: 'Replace $service.db of a source',
+  description: 'Waits for the runs that were accepted before; later runs see the new values.',
+  input: Type.Object({ data: ServiceDb, ...common }),
+  example: { data: { cursor: 1001 } },
+  output: ServiceDb,
+  envelope: 'single',
+});
+
+export const deleteSourceDb = defineEndpoint({
+  ...db,
+  operationId: 'deleteSourceDb',
+  method: 'DELETE',
+  summary: 'Empty $service.db of a source',
+  description: 'Waits for the runs that were accepted before; later runs find nothing.',
+  input: Type.Object(common),
+  output: Nothing,
+  envelope: 'none',
+  status: 204,
 });
 
 export const runSource = defineEndpoint({

@@ -95,6 +95,7 @@ export const EXAMPLES: { [Name in keyof Resources]: Static<Resources[Name]> } = 
     deduped: 1,
     error: null,
   },
+  ServiceDb: { cursor: 1001 },
   RunStarted: { run_id: 'run_2fGh5JkL7m' },
   EventSummary: {
     id: '1606370816223-0',
