@@ -17,6 +17,7 @@ import type { Emitter } from '@wellspring/store/collections/emitters';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import type { Catalog, Deployed } from './catalog.ts';
 import type { OwnerCosts } from './owner-costs.ts';
+import { sentenceOf } from './records.ts';
 import type { RunPermits } from './run-permits.ts';
 import { runsWithEvents } from './runs-with-events.ts';
 import { createSourceState, type SourceState, type SourceStateDeps } from './source-state.ts';
@@ -173,7 +174,7 @@ export function runsWorkers(
               // The deployment of the hook may differ from the current one, so a known state is not switched to it.
               const state = states.get(source_id)?.state ?? stateOf(deployed);
               const thrown = await state.hook(hook, deployed, await logsWanted(deployed.source));
-              return thrown ? { ok: false, name: thrown.name, message: thrown.message } : { ok: true };
+              return thrown ? { ok: false, name: thrown.name, message: sentenceOf(thrown) } : { ok: true };
             } finally {
               release();
             }

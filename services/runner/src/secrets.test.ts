@@ -22,7 +22,7 @@ const CODE = `export default {
     error.name = 'Error of ' + token;
     throw error;
   },
-  hooks: { activate() { throw new Error('hook saw ' + this.token + ' ' + this.plain); } },
+  hooks: { activate() { throw new Error('hook saw ' + this.token + ' ' + this.plain, { cause: new Error('also ' + this.token) }); } },
 };`;
 
 test('values of secret props are masked in logs and errors, not in emitted events', async () => {
@@ -55,5 +55,8 @@ test('values of secret props are masked in logs and errors, not in emitted event
 
 test('secrets are masked in the error of a hook', async () => {
   const id = await t.deploy(CODE, {}, { token: SECRET, plain: PLAIN });
-  expect(await t.hook(id, 'activate')).toMatchObject({ ok: false, message: `hook saw ******** ${PLAIN}` });
+  expect(await t.hook(id, 'activate')).toMatchObject({
+    ok: false,
+    message: `hook saw ******** ${PLAIN} (Error: also ********)`,
+  });
 });
