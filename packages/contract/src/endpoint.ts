@@ -46,8 +46,8 @@ export interface Endpoint<I extends TObject = TObject, O extends TSchema = TSche
   input: I;
   /** Further names of `input` that are documented as query parameters of a POST or PUT. */
   query?: readonly string[];
-  /** Exactly one of these fields of the body is given and not null. The handler checks it. */
-  exactlyOne?: readonly string[];
+  /** At least one of these fields of the body is given and not null; of several, the first counts. The handler checks it. */
+  atLeastOne?: readonly string[];
   /** Example of a body, for the OpenAPI document. */
   example?: Record<string, unknown>;
   /** Schema of one resource. */

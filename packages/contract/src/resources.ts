@@ -31,6 +31,10 @@ export const Source = Type.Object({
   ...dates,
   name: Type.String(),
   name_slug: Type.String(),
+  next_run_at: nullable(seconds('Next tick of its timers')),
+  last_run_at: nullable(seconds('Newest entry of its logs')),
+  last_event_at: nullable(seconds('Newest event')),
+  last_error_at: nullable(seconds('Newest error')),
 });
 
 export const Run = Type.Object({

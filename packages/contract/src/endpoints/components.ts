@@ -14,8 +14,8 @@ export const createComponent = defineEndpoint({
   path: '/components',
   summary: 'Save a component from its code or its URL; it is published under its key for its owner',
   description:
-    'Give component_code or component_url. The code is compiled, its packages are installed, and its definition is read in a sandbox. The same code saved again by the same owner gives the same component.',
-  exactlyOne: ['component_code', 'component_url'],
+    'Give component_code or component_url; with both, the code counts. The code is compiled, its packages are installed, and its definition is read in a sandbox. The same code saved again by the same owner gives the same component.',
+  atLeastOne: ['component_code', 'component_url'],
   example: { component_code: EXAMPLE_CODE },
   input: Type.Object({
     component_code: Type.Optional(Type.Union([Type.String(), Type.Null()])),
@@ -62,7 +62,7 @@ export const configureComponent = defineEndpoint({
   summary: 'Get a page of the options of a prop; its options method runs with the values chosen so far',
   description:
     'Give exactly one of component_id, component_code, key and component_url. The method runs for at most 30 seconds in a sandbox of its own; nothing is stored. Fixed options are returned too.',
-  exactlyOne: ['component_id', 'component_code', 'key', 'component_url'],
+  atLeastOne: ['component_id', 'component_code', 'key', 'component_url'],
   example: { key: 'github-new-issue', prop_name: 'repo', configured_props: { owner: 'octocat' }, page: 0 },
   input: Type.Object({
     ...identifiers,
@@ -93,7 +93,7 @@ export const listComponentProps = defineEndpoint({
   summary: 'Get the props of a component, those that additionalProps adds for the values included',
   description:
     'Give exactly one of component_id, component_code, key and component_url. additionalProps is called if a prop with reloadProps has a value; it runs for at most 30 seconds, and nothing is stored.',
-  exactlyOne: ['component_id', 'component_code', 'key', 'component_url'],
+  atLeastOne: ['component_id', 'component_code', 'key', 'component_url'],
   example: { key: 'github-new-issue', configured_props: { mode: 'webhook' } },
   input: Type.Object({ ...identifiers, ...given, ...common }),
   output: ConfigurableProps,
@@ -109,7 +109,7 @@ export const testComponent = defineEndpoint({
   summary: 'Run a component once without deploying it',
   description:
     'Give exactly one of component_id, component_code, key and component_url. It runs with an empty $service.db in a sandbox of its own; nothing is stored, and nothing is emitted to listeners. It counts as an invocation. Of an action, event is steps.trigger.event, and requests of $.send are shown, not made. An error of the component is part of the answer.',
-  exactlyOne: ['component_id', 'component_code', 'key', 'component_url'],
+  atLeastOne: ['component_id', 'component_code', 'key', 'component_url'],
   example: { component_code: EXAMPLE_CODE, event: { timestamp: 1606370816 } },
   input: Type.Object({
     ...identifiers,

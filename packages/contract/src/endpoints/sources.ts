@@ -60,8 +60,8 @@ export const createSource = defineEndpoint({
   path: '/sources',
   summary: 'Deploy a component: runs its deploy and activate hooks',
   description:
-    'Give exactly one of component_id, component_code, key and component_url. The source is active when its deploy and activate hooks have returned; if one throws, nothing is kept and the answer is a 400 with its message.',
-  exactlyOne: ['component_id', 'component_code', 'key', 'component_url'],
+    'Give component_id, component_code, key or component_url; of several, the first in this order counts. The source is active when its deploy and activate hooks have returned; if one throws, nothing is kept and the answer is a 400 with its message.',
+  atLeastOne: ['component_id', 'component_code', 'key', 'component_url'],
   example: {
     component_code: EXAMPLE_CODE,
     configured_props: { timer: { interval_seconds: 60 } },

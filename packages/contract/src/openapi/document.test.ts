@@ -135,11 +135,12 @@ describe.each([
   });
 });
 
-test('a source is created from exactly one identifier', () => {
+test('a source is created from at least one identifier', () => {
   const { components } = openApiDocument('public') as { components: { schemas: Record<string, object> } };
   const validate = new Ajv2020({ strict: false }).compile(components.schemas.CreateSourceBody!);
   expect(validate({ key: 'orders' })).toBe(true);
   expect(validate({ key: 'orders', component_id: null })).toBe(true);
-  expect(validate({ key: 'orders', component_id: 'sc_XyZ987abcD' })).toBe(false);
+  expect(validate({ key: 'orders', component_id: 'sc_XyZ987abcD' })).toBe(true);
+  expect(validate({ key: null })).toBe(false);
   expect(validate({})).toBe(false);
 });

@@ -82,6 +82,10 @@ export const EXAMPLES: { [Name in keyof Resources]: Static<Resources[Name]> } = 
     ...dates,
     name: 'Orders',
     name_slug: 'orders',
+    next_run_at: 1606370880,
+    last_run_at: 1606370820,
+    last_event_at: 1606370816,
+    last_error_at: null,
   },
   Run: {
     id: 'run_2fGh5JkL7m',

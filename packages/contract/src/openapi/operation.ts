@@ -70,9 +70,9 @@ function parametersOf(endpoint: Endpoint, schemas: Schemas): Json[] {
 
 const capitalised = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
 
-/** Exactly one of the fields is given and not null. */
-const exactlyOne = (names: readonly string[]) => ({
-  oneOf: names.map((name) => ({ required: [name], properties: { [name]: { type: 'string' } } })),
+/** One of the fields, or more, is given and not null. */
+const atLeastOne = (names: readonly string[]) => ({
+  anyOf: names.map((name) => ({ required: [name], properties: { [name]: { type: 'string' } } })),
 });
 
 /** The body as a named schema, `<Operation>Body`. Undefined for an endpoint without body fields. */
@@ -84,10 +84,10 @@ function bodyOf(endpoint: Endpoint, schemas: Schemas): Json | undefined {
     type: 'object',
     properties: Object.fromEntries(inBody.map(([name, field]) => [name, schemas.plain(field)])),
     ...(needed.length > 0 && { required: needed }),
-    ...(endpoint.exactlyOne && exactlyOne(endpoint.exactlyOne)),
+    ...(endpoint.atLeastOne && atLeastOne(endpoint.atLeastOne)),
   });
   return {
-    required: needed.length > 0 || endpoint.exactlyOne !== undefined,
+    required: needed.length > 0 || endpoint.atLeastOne !== undefined,
     content: { 'application/json': { schema, example: endpoint.example ?? {} } },
   };
 }
