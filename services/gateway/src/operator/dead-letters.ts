@@ -5,6 +5,7 @@ import {
 } from '@wellspring/contract/endpoints/operator';
 import { notFound } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
+import { MAX_LIMIT } from '@wellspring/http/paging';
 import type { Deps } from '@wellspring/runtime/deps';
 
 /** Routes to inspect, redrive and drop dead letters. */
@@ -12,7 +13,7 @@ export function deadLetterRoutes({ queue }: Pick<Deps, 'queue'>): Route[] {
   return [
     route(operatorListDeadLetters, ({ input }) =>
       queue.deadLetters.list({
-        limit: input.limit ?? 100,
+        limit: Math.min(input.limit ?? MAX_LIMIT, MAX_LIMIT),
         ...(input.after === undefined ? {} : { after: input.after }),
       }),
     ),
