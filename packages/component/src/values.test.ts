@@ -227,6 +227,14 @@ test('any input gives values of the declared types or a 400 that names the prop'
   );
 });
 
+test.each(['default', 'static'] as const)(
+  'an account is never taken from the %s of the component',
+  (field) => {
+    const app = prop('app', { app: 'github', [field]: { authProvisionId: 'apn_0000000001' } });
+    expect(validate(app, {})).toEqual({});
+  },
+);
+
 test('presented values hide secrets and tell schedules and endpoints', () => {
   const props = [
     prop('string', { name: 'open' }),

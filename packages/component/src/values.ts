@@ -73,7 +73,9 @@ function validateValue(
   { minIntervalSeconds, partial }: ValidateOptions,
 ): unknown {
   const param = `configured_props.${prop.name}`;
-  const value = chosenValue ?? prop.static ?? prop.default ?? undefined;
+  // An account is only chosen by the caller: the author of the component must not name one of the caller's.
+  const fallback = prop.type === 'app' ? undefined : (prop.static ?? prop.default);
+  const value = chosenValue ?? fallback ?? undefined;
   if (prop.type === '$.interface.timer') return timer(value ?? DEFAULT_TIMER, param, minIntervalSeconds);
   if (value === undefined) {
     // Nobody is asked for a value that the form does not show.

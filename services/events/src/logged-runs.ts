@@ -8,13 +8,12 @@ import { type LogRow, logs } from '@wellspring/store/collections/events';
 import type { RunTriggerName } from '@wellspring/store/collections/running-runs';
 import type { Store, Where } from '@wellspring/store/port';
 
-/** Log rows per read, and bytes of logs read for one request. */
-const CHUNK_SIZE = 16;
-const MAX_BYTES = 32 * 1024 * 1024;
-/** Bytes of logs of one emitter that are searched for a run. */
-const MAX_SEARCHED_BYTES = 4 * 1024 * 1024;
-/** Emitters of a caller that are searched for a run. */
-const MAX_EMITTERS = 500;
+/** Log rows per read: a row may have 2 MB. */
+const CHUNK_SIZE = 4;
+/** Bytes of logs read for one request. */
+const MAX_BYTES = 16 * 1024 * 1024;
+/** Emitters of an owner that are searched for a run. */
+const MAX_EMITTERS = 200;
 /** Clocks of two processes differ at most by this. */
 const CLOCK_SKEW_MS = 5_000;
 
@@ -86,16 +85,21 @@ const UNFINISHED = {
   error: null,
 } as const;
 
+/** Bytes that a request may still read. */
+interface Budget {
+  bytes: number;
+}
+
 /** Reads log rows until `take` returns false. */
 async function readRows(
   store: Store,
   where: Where<LogRow>,
   order: 'asc' | 'desc',
-  maxBytes: number,
+  budget: Budget,
   take: (row: LogRow) => boolean,
 ): Promise<void> {
   const rows = store.collection(logs);
-  for (let bound: string | undefined, bytes = 0; bytes < maxBytes; ) {
+  for (let bound: string | undefined; budget.bytes > 0; ) {
     const key = bound === undefined ? {} : { sort_key: order === 'desc' ? { lt: bound } : { gt: bound } };
     const chunk = await rows.list({
       where: { ...where, ...key },
@@ -104,7 +108,7 @@ async function readRows(
       limit: CHUNK_SIZE,
     });
     for (const row of chunk) {
-      bytes += row.records.length;
+      budget.bytes -= row.records.length;
       if (!take(row)) return;
     }
     if (chunk.length < CHUNK_SIZE) return;
@@ -113,9 +117,14 @@ async function readRows(
 }
 
 /** The newest runs of an emitter, newest first. */
-export async function newestLoggedRuns(store: Store, emitterId: string, limit: number): Promise<Run[]> {
+export async function newestLoggedRuns(
+  store: Store,
+  emitterId: string,
+  limit: number,
+  budget: Budget = { bytes: MAX_BYTES },
+): Promise<Run[]> {
   const runs = new Map<string, Run>();
-  await readRows(store, { emitter_id: emitterId }, 'desc', MAX_BYTES, (row) => {
+  await readRows(store, { emitter_id: emitterId }, 'desc', budget, (row) => {
     addRecords(runs, row);
     return runs.size < limit;
   });
@@ -129,10 +138,16 @@ const isEnded = (row: LogRow, id: string) =>
   (JSON.parse(row.records) as LogRecord[]).some(({ k, execution_id }) => k === 'end' && execution_id === id);
 
 /** The run as the rows of one emitter tell, from a sort key on. */
-async function runOf(store: Store, emitterId: string, id: string, from: string): Promise<Run | undefined> {
+async function runOf(
+  store: Store,
+  emitterId: string,
+  id: string,
+  from: string,
+  budget: Budget,
+): Promise<Run | undefined> {
   const found: LogRow[] = [];
   const where = { emitter_id: emitterId, sort_key: { gte: from } };
-  await readRows(store, where, 'asc', MAX_SEARCHED_BYTES, (row) => {
+  await readRows(store, where, 'asc', budget, (row) => {
     if (!mentions(row, id)) return true;
     found.push(row);
     return !isEnded(row, id);
@@ -152,16 +167,18 @@ export async function findLoggedRun(
   id: string,
 ): Promise<Run | undefined> {
   if (!/^run_[0-9A-Za-z-]{1,80}$/.test(id)) return undefined;
+  const budget = { bytes: MAX_BYTES };
   const [row] = await store.collection(logs).list({ where: { run_id: id }, order: 'asc', limit: 1 });
   if (row) {
     const emitter = await findEmitter(store, row.emitter_id);
     if (!emitter || !canRead(principal, emitter.owner_id)) return undefined;
-    return runOf(store, row.emitter_id, id, row.sort_key);
+    return runOf(store, row.emitter_id, id, row.sort_key, budget);
   }
   if (principal.kind !== 'user') return undefined;
   for (const owner_id of [principal.user_id, ...principal.org_ids]) {
     for (const emitter of (await emittersOfOwner(store, owner_id)).slice(-MAX_EMITTERS)) {
-      const run = await searchRun(store, emitter.id, id);
+      const run = await searchRun(store, emitter.id, id, budget);
+      if (budget.bytes <= 0) return run;
       if (run) return run;
     }
   }
@@ -169,11 +186,16 @@ export async function findLoggedRun(
 }
 
 /** Ids of runs of events are hashes: only the newest runs are searched for them. */
-async function searchRun(store: Store, emitterId: string, id: string): Promise<Run | undefined> {
+async function searchRun(
+  store: Store,
+  emitterId: string,
+  id: string,
+  budget: Budget,
+): Promise<Run | undefined> {
   if (!isId('run', id)) {
-    const newest = await newestLoggedRuns(store, emitterId, LIMITS.retrievable);
+    const newest = await newestLoggedRuns(store, emitterId, LIMITS.retrievable, budget);
     return newest.find((run) => run.id === id);
   }
   const from = eventSortKey({ ms: Math.max(0, msOfId(id) - CLOCK_SKEW_MS), n: 0 });
-  return runOf(store, emitterId, id, from);
+  return runOf(store, emitterId, id, from, budget);
 }

@@ -150,14 +150,14 @@ function stepHost(
     host: {
       ...host,
       emit(emit) {
-        if (!take(data.spendEffect(emit.payload.length))) return;
+        if (!take(data.spendEffect(Buffer.byteLength(emit.payload)))) return;
         if (emit.delivery_ts === null) host.emit(emit);
         else errors.push({ name: 'EmitError', message: 'A workflow cannot delay an event.', stack: '' });
       },
-      log: (line) => take(data.spend(line.msg.length)) && host.log(line),
+      log: (line) => take(data.spend(Buffer.byteLength(line.msg))) && host.log(line),
       export: (name, json) => take(data.put(name, json)),
       send(kind, request) {
-        if (!take(data.spendEffect(request.length))) return;
+        if (!take(data.spendEffect(Buffer.byteLength(request)))) return;
         sends.push({
           id: `${run.run_id}/${sends.length}`,
           kind,

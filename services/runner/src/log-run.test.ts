@@ -56,3 +56,9 @@ test.each([
 ])('the place in %j is %s', (stack, place) => {
   expect(placeOf(stack)).toBe(place);
 });
+
+test('a hostile stack has no place', () => {
+  for (const stack of ['\n'.repeat(16_384), ' '.repeat(16_384), `    at ${'('.repeat(16_384)}`]) {
+    expect(placeOf(stack)).toBeUndefined();
+  }
+});

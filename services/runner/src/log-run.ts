@@ -20,9 +20,12 @@ const MAX_BYTES = 500;
 /** One line, without characters that control a terminal. */
 const oneLine = (text: string) => truncateUtf8(text.replace(/\p{Cc}+/gu, ' ').trim(), MAX_BYTES);
 
+/** Characters of a stack that are searched: it is hostile, and the search is on the main thread. */
+const MAX_STACK_CHARS = 2_000;
+
 /** `file:line:column` of the topmost frame of a stack. */
 export const placeOf = (stack: string): string | undefined =>
-  /^\s+at (?:.*\()?([^\s()]+:\d+:\d+)\)?$/m.exec(stack)?.[1];
+  /^[ \t]{1,8}at (?:.*\()?([^\s()]+:\d+:\d+)\)?$/m.exec(stack.slice(0, MAX_STACK_CHARS))?.[1];
 
 /** For the runs of one source: a debug line for each, and a warning with message and place if the component failed. */
 export function createLogRun(log: Log, clock: Clock): LogRun {

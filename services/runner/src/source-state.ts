@@ -196,6 +196,8 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
       let last: Promise<unknown> = Promise.resolve();
       const fail = () => {
         broken = true;
+        // Changes of the failed run are not committed: the repeated run must not see them.
+        live.stale = true;
       };
       const guarded = (work: () => Promise<void>) => {
         const done = working(work);

@@ -29,7 +29,7 @@ export function createStepData(job: RunJob, context: object): StepData {
   const texts = new Map([['trigger', `{"event":${event},"context":${JSON.stringify(context)}}`]]);
   const parsed = new Map<string, unknown>();
   let current = new Map<string, string>();
-  let dataBytes = event.length;
+  let dataBytes = Buffer.byteLength(event);
   let outputBytes = 0;
   let effects = 0;
 
@@ -68,7 +68,7 @@ export function createStepData(job: RunJob, context: object): StepData {
       }
     },
     put(name, json) {
-      dataBytes += json.length - (current.get(name)?.length ?? 0);
+      dataBytes += Buffer.byteLength(json) - Buffer.byteLength(current.get(name) ?? '');
       if (dataBytes > LIMITS.stepData)
         return `The trigger event and the exports of the steps have more than ${LIMITS.stepData / MB} MB.`;
       current.set(name, json);

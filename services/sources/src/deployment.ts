@@ -110,8 +110,8 @@ export function checkConcurrency(concurrency: number, { props, dedupe }: Definit
   if (!Number.isInteger(concurrency) || concurrency < 1 || concurrency > 10)
     throw refuse('has to be an integer from 2 to 10.');
   if (dedupe !== null) throw refuse('cannot be given to a source with a dedupe strategy.');
-  if (props.some(({ type }) => type === '$.service.db'))
-    throw refuse('cannot be given to a source with $.service.db.');
+  if (props.some(({ type }) => type === '$.service.db' || type === 'data_store'))
+    throw refuse('cannot be given to a source with $.service.db or a data store.');
   return concurrency;
 }
 

@@ -141,6 +141,8 @@ describe('updating a source', () => {
     await expect(create({ component_code: code({ dedupe: 'last' }), concurrency: 2 })).rejects.toMatchObject(
       refused,
     );
+    const store = code({ props: [{ name: 'store', type: 'data_store' }] });
+    await expect(create({ component_code: store, concurrency: 2 })).rejects.toMatchObject(refused);
     const made = await create({ component_code: code({ props: [HTTP] }), concurrency: 10 });
     await expect(update(made.id, { component_code: db })).rejects.toMatchObject(refused);
     await update(made.id, { concurrency: 3 });

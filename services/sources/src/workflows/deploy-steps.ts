@@ -79,8 +79,12 @@ async function newStep(
     deferred: templates,
   });
   const configured_props = { ...row.configured_props };
-  for (const { name, secret } of row.definition.props) {
+  for (const { name, secret, type } of row.definition.props) {
     if (!templates.has(name)) continue;
+    // Whether the account may be used is checked at deploy.
+    if (type === 'app') {
+      throw invalidParameter(`configured_props.${name}`, 'An app prop must not contain expressions.');
+    }
     const value = given[name];
     const text = typeof value === 'string' ? value : JSON.stringify(value);
     if (Buffer.byteLength(text) > LIMITS.propValue) {
