@@ -2,10 +2,14 @@ import type { Store } from '../port.ts';
 import { DELETED_OWNER, removeEmitterRows } from './delete-source.ts';
 import { deployments } from './sources.ts';
 import { autoSubscriptions, subscriptions } from './subscriptions.ts';
+import { deliveries } from './webhooks.ts';
 import { workflowDeployments, workflows } from './workflows.ts';
 
+const BATCH_SIZE = 500;
+
 /**
- * Removes a workflow and all its rows, but not the source that it made. The first write hides and stops it; its row is
+ * Removes a workflow and all its rows, but not the source that it made. Of its requests those that were made stay until
+ * the end of retention, so that a repeated fan-out does not repeat them. The first write hides and stops it; its row is
  * removed last, with status `deleting`, so that an interrupted deletion is found and repeated.
  */
 export async function deleteWorkflowRows(store: Store, workflowId: string): Promise<void> {
@@ -15,7 +19,18 @@ export async function deleteWorkflowRows(store: Store, workflowId: string): Prom
   await store.collection(subscriptions).removeWhere({ listener_id: workflowId });
   await store.collection(autoSubscriptions).removeWhere({ listener_id: workflowId });
   await removeEmitterRows(store, workflowId);
+  await removePendingSends(store, workflowId);
   await store.collection(deployments).removeWhere({ source_id: workflowId });
   await store.collection(workflowDeployments).removeWhere({ workflow_id: workflowId });
   await rows.remove(workflowId);
+}
+
+/** Repeated until nothing is found: a delivery service parks and claims requests meanwhile. */
+async function removePendingSends(store: Store, workflowId: string): Promise<void> {
+  const rows = store.collection(deliveries);
+  for (;;) {
+    const parked = await rows.removeWhere({ waiting: workflowId }, BATCH_SIZE);
+    const due = await rows.removeWhere({ webhook_id: workflowId, due_at: { gt: 0 } }, BATCH_SIZE);
+    if (parked + due === 0) return;
+  }
 }
