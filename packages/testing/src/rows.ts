@@ -97,7 +97,7 @@ export function deliveryRow(fields: Partial<DeliveryRow> = {}): DeliveryRow {
     due_at: null,
     waiting: null,
     failed_at_ms: null,
-    log: [],
+    log: '',
     created_at: 0,
     created_at_ms: 0,
     payload: '1',

@@ -161,7 +161,7 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
   async function makeSend({ row, lease }: Held): Promise<void> {
     const now = clock.now();
     if (lease - now < LEASE_MARGIN_MS) return;
-    await rows.patch(row.id, await deps.sender(row, now), { due_at: lease });
+    await deps.sender(row, now, (fields) => rows.patch(row.id, fields, { due_at: lease }));
   }
 
   async function attempt(held: Held): Promise<void> {

@@ -136,7 +136,7 @@ export function createFanOut({
             due_at: now + LEASE_MS,
             waiting: null,
             failed_at_ms: null,
-            log: [],
+            log: '',
             created_at: Math.floor(now / 1000),
             created_at_ms: now,
             payload: event.payload,

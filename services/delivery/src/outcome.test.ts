@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { RETRY_TABLE } from '@wellspring/core/retry-delay';
+import { attemptsOf } from '@wellspring/store/collections/webhooks';
 import { deliveryRow } from '@wellspring/testing/rows';
 import fc from 'fast-check';
 import { MAX_LOGGED_ATTEMPTS, outcomeOf, type Reply } from './outcome.ts';
@@ -18,7 +19,7 @@ describe('the outcome of an attempt', () => {
     const { verdict, fields } = outcomeOf({ ...ROW, attempts: 2 }, replied(status), NOW - 12, NOW, 0.5);
     expect(verdict).toBe('delivered');
     expect(fields).toMatchObject({ status: 'delivered', attempts: 3, due_at: null, failed_at_ms: null });
-    expect(fields.log).toEqual([{ n: 3, at: NOW - 12, duration_ms: 12, status, error: null }]);
+    expect(attemptsOf(fields)).toEqual([{ n: 3, at: NOW - 12, duration_ms: 12, status, error: null }]);
   });
 
   test.each([100, 199, 300, 301, 304, 400, 404, 429, 500, 503, null])('%p is retried', (status) => {
@@ -73,6 +74,8 @@ describe('the outcome of an attempt', () => {
     let row = ROW;
     for (let n = 0; n < MAX_LOGGED_ATTEMPTS + 5; n++)
       row = { ...row, ...outcomeOf(row, replied(200), NOW, NOW, 0).fields };
-    expect(row.log.map(({ n }) => n)).toEqual(Array.from({ length: MAX_LOGGED_ATTEMPTS }, (_, i) => i + 6));
+    expect(attemptsOf(row).map(({ n }) => n)).toEqual(
+      Array.from({ length: MAX_LOGGED_ATTEMPTS }, (_, i) => i + 6),
+    );
   });
 });

@@ -1,5 +1,5 @@
 import { parseRetryAfter, retryDelay } from '@wellspring/core/retry-delay';
-import type { Attempt, DeliveryRow } from '@wellspring/store/collections/webhooks';
+import { type Attempt, attemptsOf, type DeliveryRow } from '@wellspring/store/collections/webhooks';
 
 /** The result of one POST. */
 export interface Reply {
@@ -46,7 +46,7 @@ export function outcomeOf(
     ...(reply.headers && { headers: reply.headers }),
     ...(reply.body && { body: reply.body }),
   };
-  const log = [...row.log, attempt].slice(-MAX_LOGGED_ATTEMPTS);
+  const log = JSON.stringify([...attemptsOf(row), attempt].slice(-MAX_LOGGED_ATTEMPTS));
   if (reply.status !== null && reply.status >= 200 && reply.status < 300) {
     return {
       verdict: 'delivered',

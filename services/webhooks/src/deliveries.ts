@@ -52,7 +52,7 @@ export function deliveryRoutes({ store, pubsub, clock }: DeliveriesDeps): Route[
         due_at: now,
         waiting: null,
         failed_at_ms: null,
-        log: [],
+        log: '',
         created_at: Math.floor(now / 1000),
         created_at_ms: now,
         payload: '{"test":true}',
@@ -64,7 +64,15 @@ export function deliveryRoutes({ store, pubsub, clock }: DeliveriesDeps): Route[
     route(listWebhookDeliveries, async ({ principal, params, input }) => {
       const webhook = await ownWebhook(store, principal, params.id);
       const page = await findDeliveries(store, webhook.id, input);
-      return { ...page, data: page.data.map((row) => presentDelivery(row, input.expand === 'attempt_log')) };
+      if (input.expand !== 'attempt_log')
+        return { ...page, data: page.data.map((row) => presentDelivery(row)) };
+      const data = [];
+      // One at a time: each is read with its payload.
+      for (const row of page.data) {
+        const log = (await rows.get(row.id))?.log ?? '';
+        data.push(presentDelivery({ ...row, log }, true));
+      }
+      return { ...page, data };
     }),
 
     route(getDelivery, async ({ principal, params }) =>

@@ -5,6 +5,7 @@ import { type Attempt, type DeliveryRow, deliveries, webhooks } from '@wellsprin
 import { createFakeClock } from '@wellspring/testing/fake-clock';
 import { deliveryRow, webhookRow } from '@wellspring/testing/rows';
 import { BOB, callApi, useHarness } from '@wellspring/testing/service-harness';
+import { findDeliveries } from './find-deliveries.ts';
 import { createWebhooksService } from './service.ts';
 
 const t = useHarness(createFakeClock);
@@ -81,7 +82,13 @@ test('a delivery shows its attempts, newest first; in lists only when asked', as
     { n: 3, at: 1_700_000_009_123, duration_ms: 9, status: 204, error: null, headers: {} },
   ];
   const id = await made('2030-01-01T00:00:00Z', {
-    ...{ log, attempts: 3, due_at: 1_700_000_300_500, event_name: 'side', payload: 'secret' },
+    ...{
+      log: JSON.stringify(log),
+      attempts: 3,
+      due_at: 1_700_000_300_500,
+      event_name: 'side',
+      payload: 'secret',
+    },
   });
   const shown = (await callApi(service, 'GET', `/deliveries/${id}`)).json.data;
   expect(shown).toMatchObject({
@@ -108,6 +115,14 @@ test('a delivery shows its attempts, newest first; in lists only when asked', as
     (await callApi(service, 'GET', `/webhooks/${HOOK}/deliveries?${query}`)).json.data[0];
   expect(await of('expand=attempt_log')).toEqual(shown);
   expect(await of('')).toEqual({ ...shown, attempt_log: undefined });
+});
+
+test('a list reads neither payloads nor attempts of the deliveries', async () => {
+  await made('2030-01-01T00:00:00Z', { status: 'failed', log: '[{"n":1}]', payload: 'large' });
+  for (const filter of [{}, { status: 'failed' as const }]) {
+    const { data } = await findDeliveries(t.store, HOOK, filter);
+    expect(data).toMatchObject([{ status: 'failed', log: '', payload: '' }]);
+  }
 });
 
 test('deliveries of others, and requests of workflows, are not found', async () => {

@@ -11,7 +11,7 @@ type Input = InputOf<typeof listWebhookDeliveries>;
 /** Deliveries that a filter looks at: an index for each filter would slow down every delivery. */
 export const SEARCHED = 1_000;
 
-/** One page of the deliveries of a webhook that match, without their payloads. */
+/** One page of the deliveries of a webhook that match, without payloads and logs. */
 export async function findDeliveries(store: Store, webhookId: string, input: Input) {
   const rows = store.collection(deliveries);
   const { status, event_id, emitter_id, since, until } = input;

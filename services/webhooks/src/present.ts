@@ -1,4 +1,9 @@
-import type { Attempt, DeliveryRow, WebhookRow } from '@wellspring/store/collections/webhooks';
+import {
+  type Attempt,
+  attemptsOf,
+  type DeliveryRow,
+  type WebhookRow,
+} from '@wellspring/store/collections/webhooks';
 
 /** A webhook in the API, without its secret. */
 export const presentWebhook = (row: WebhookRow) => ({
@@ -33,5 +38,5 @@ export const presentDelivery = (row: DeliveryRow, log = false) => ({
   attempts: row.attempts,
   next_attempt_at: row.due_at === null ? null : Math.ceil(row.due_at / 1000),
   created_at: row.created_at,
-  ...(log && { attempt_log: row.log.map(presentAttempt).reverse() }),
+  ...(log && { attempt_log: attemptsOf(row).map(presentAttempt).reverse() }),
 });

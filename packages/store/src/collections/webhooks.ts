@@ -41,7 +41,10 @@ export interface Attempt {
 
 export interface DeliveryRow {
   id: string;
-  /** A request of a workflow (`$.send`) instead of a delivery; the payload is a Send (contract/messages). */
+  /**
+   * A request of a workflow (`$.send`) instead of a delivery; the payload is a Send (contract/messages), or after a
+   * failure the RecordJob that is still to be published.
+   */
   send?: true;
   /** The event was replayed. */
   replay?: true;
@@ -66,8 +69,8 @@ export interface DeliveryRow {
   /** The webhook's id while parked; else null. */
   waiting: string | null;
   failed_at_ms: number | null;
-  /** The newest attempts, at most 20. */
-  log: Attempt[];
+  /** JSON text: the newest attempts, at most 20; empty before the first. See `attemptsOf`. */
+  log: string;
   created_at: number;
   /** Start of retention: creation or last manual resend. */
   created_at_ms: number;
@@ -84,5 +87,8 @@ export const deliveries: CollectionDefinition<DeliveryRow> = {
     { fields: ['webhook_id', 'failed_at_ms'], sparse: true },
     { fields: ['created_at_ms'] },
   ],
-  texts: ['payload'],
+  texts: ['payload', 'log'],
 };
+
+export const attemptsOf = ({ log }: Pick<DeliveryRow, 'log'>): Attempt[] =>
+  log === '' ? [] : JSON.parse(log);

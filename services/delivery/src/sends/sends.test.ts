@@ -8,7 +8,7 @@ import { deliveries } from '@wellspring/store/collections/webhooks';
 import { OWNER } from '@wellspring/testing/rows';
 import { withServers } from '@wellspring/testing/servers/servers';
 import { SMTPServer } from 'smtp-server';
-import { usePlatform } from '../platform.fixture.ts';
+import { until, usePlatform } from '../platform.fixture.ts';
 import { sendRow } from './sends.ts';
 
 const t = usePlatform();
@@ -94,6 +94,27 @@ describe('$.send.http', () => {
     });
     await t.untilStatus('failed');
     t.clock.advance(3_600_000);
+    expect(sink.requests).toHaveLength(1);
+  });
+
+  test('a failure whose record could not be published: the record is repeated, the request is not', async () => {
+    const sink = await t.receive(() => 500);
+    const { publish } = t.queue;
+    let refused = 0;
+    t.queue.publish = async (queue, ...rest) => {
+      if (queue === 'runs' && refused++ === 0) throw new Error('The broker is down');
+      return await publish.call(t.queue, queue, ...rest);
+    };
+    t.start();
+    await emit(send('http', { url: sink.url }));
+    await until(
+      async () => refused,
+      (count) => count === 1,
+    );
+    t.clock.advance(120_000);
+    expect((await failure()).msg).toMatch(/status 500/);
+    const [row] = await t.untilStatus('failed');
+    expect(row).toMatchObject({ attempts: 1, due_at: null, payload: '' });
     expect(sink.requests).toHaveLength(1);
   });
 

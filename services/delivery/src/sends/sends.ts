@@ -31,25 +31,30 @@ export const sendRow = (
   due_at,
   waiting: null,
   failed_at_ms: null,
-  log: [],
+  log: '',
   created_at: Math.floor(now / 1000),
   created_at_ms: now,
   payload: JSON.stringify(send),
 });
 
+/** Writes fields of the row that is leased; false if the lease was lost or the row removed. */
+type Write = (fields: Partial<DeliveryRow>) => Promise<boolean>;
+
 /**
- * Makes the request of a row, once: a failure is a record on `$errors` of the workflow. Returns the fields to write;
- * the row stays, so that a repeated fan-out does not repeat the request.
+ * Makes the request of a row, once, and writes its outcome; the row stays, so that a repeated fan-out does not repeat the
+ * request. A failure is a record on `$errors` of the workflow: it is written into the row before it is published, so that
+ * only the record is repeated if that fails.
  */
-export type Sender = (row: DeliveryRow, now: number) => Promise<Partial<DeliveryRow>>;
+export type Sender = (row: DeliveryRow, now: number, write: Write) => Promise<void>;
+
+const OVER = { due_at: null, payload: '' };
 
 export function createSender(
   { queue, log }: { queue: Queue; log: Log },
   kinds: Record<Send['kind'], SendOne>,
 ): Sender {
-  return async (row, now) => {
-    const send = JSON.parse(row.payload) as Send;
-    const done = { attempts: row.attempts + 1, due_at: null, payload: '' };
+  /** Makes the request; returns why it failed. */
+  async function make(row: DeliveryRow, send: Send): Promise<SendError | undefined> {
     try {
       const request: unknown = JSON.parse(send.request);
       await kinds[send.kind](typeof request === 'object' && request ? { ...request } : {}, {
@@ -57,15 +62,28 @@ export function createSender(
         owner_id: row.owner_id,
         at: row.created_at_ms,
       });
-      return { ...done, status: 'delivered' };
+      return undefined;
     } catch (error) {
-      const isShown = error instanceof SendError;
-      if (!isShown) log.error({ send_id: send.id, error: String(error) }, 'send.failed');
-      const shown = isShown ? error : new SendError(`$.send.${send.kind} failed.`);
-      const job = failureOf(row, send, shown, now);
-      await queue.publish('runs', { key: job.source_id, payload: JSON.stringify(job) });
-      return { ...done, status: 'failed' };
+      if (error instanceof SendError) return error;
+      log.error({ send_id: send.id, error: String(error) }, 'send.failed');
+      return new SendError(`$.send.${send.kind} failed.`);
     }
+  }
+
+  return async (row, now, write) => {
+    let job = JSON.parse(row.payload) as Send | RecordJob;
+    if (!('type' in job)) {
+      const attempts = row.attempts + 1;
+      const failure = await make(row, job);
+      if (!failure) {
+        await write({ ...OVER, status: 'delivered', attempts });
+        return;
+      }
+      job = failureOf(row, job, failure, now);
+      if (!(await write({ attempts, payload: JSON.stringify(job) }))) return;
+    }
+    await queue.publish('runs', { key: job.source_id, payload: JSON.stringify(job) });
+    await write({ ...OVER, status: 'failed' });
   };
 }
 
