@@ -1,4 +1,4 @@
-import { randomBytes, randomInt } from 'node:crypto';
+import { createHash, randomBytes, randomInt } from 'node:crypto';
 
 /** Prefixes of ids, by kind of resource. */
 export type IdPrefix =
@@ -45,6 +45,10 @@ export function newId<P extends IdPrefix>(prefix: P, now: number = Date.now()): 
   }
   return `${prefix}_${base62(lastMs, 7)}${base62(counter, 3)}`;
 }
+
+/** The run id of a job that has this cause: equal for a repetition. */
+export const derivedRunId = (cause: string): `run_${string}` =>
+  `run_${createHash('sha256').update(cause).digest('hex').slice(0, 32)}`;
 
 /** The least id of a time: ids made from then on are not below it. @param ms epoch ms */
 export const leastIdAt = (prefix: IdPrefix, ms: number): string =>

@@ -1,5 +1,5 @@
-import { createHash } from 'node:crypto';
 import { errorRecordJob } from '@wellspring/contract/error-record';
+import { derivedRunId } from '@wellspring/core/ids';
 import { createLru } from '@wellspring/core/lru';
 import { quotaExceeded } from '@wellspring/core/problem';
 import { type SourceRow, sources } from '@wellspring/store/collections/sources';
@@ -66,9 +66,8 @@ export function createQuotas({ store, queue, clock }: Pick<Deps, 'store' | 'queu
     }
     const source = await store.collection(sources).get(sourceId);
     if (!source) return;
-    const hash = createHash('sha256').update(`quota/${id}`).digest('hex').slice(0, 32);
     const job = errorRecordJob({
-      run_id: `run_${hash}`,
+      run_id: derivedRunId(`quota/${id}`),
       emitter: source,
       source_type: stop,
       code: 'QuotaExceeded',

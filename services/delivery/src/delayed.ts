@@ -1,6 +1,6 @@
-import { createHash } from 'node:crypto';
 import type { DueJob, EmittedMessage } from '@wellspring/contract/messages';
 import { eventIdOfSortKey, parseEventId } from '@wellspring/core/event-id';
+import { derivedRunId } from '@wellspring/core/ids';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
 import { type DelayedRow, delayed } from '@wellspring/store/collections/delayed';
@@ -123,7 +123,7 @@ function jobOf({ id, emitter_id, sort_key, delivery_ts, hop, trace_id }: Delayed
   return {
     v: 1,
     type: 'due',
-    run_id: `run_${createHash('sha256').update(id).digest('hex').slice(0, 32)}`,
+    run_id: derivedRunId(id),
     source_id: emitter_id,
     sort_key,
     due_at: delivery_ts,

@@ -1,8 +1,8 @@
-import { createHash } from 'node:crypto';
 import { errorRecordJob } from '@wellspring/contract/error-record';
 import type { RecordJob } from '@wellspring/contract/messages';
 import type { Clock } from '@wellspring/core/clock';
 import { isGlob } from '@wellspring/core/glob';
+import { derivedRunId } from '@wellspring/core/ids';
 import type { Log } from '@wellspring/core/log';
 import { changedTopic, type PubSub } from '@wellspring/pubsub/port';
 import type { Queue } from '@wellspring/queue/port';
@@ -100,9 +100,8 @@ export function createWebhookHealth({ store, queue, pubsub, clock, log }: Disabl
 
 /** The record on `$errors` of an emitter whose webhook was disabled. */
 function recordOf(webhook: WebhookRow, since: number, emitter: Emitter, now: number): RecordJob {
-  const id = createHash('sha256').update(`${webhook.id}/${since}/${emitter.id}`).digest('hex').slice(0, 32);
   return errorRecordJob({
-    run_id: `run_${id}`,
+    run_id: derivedRunId(`${webhook.id}/${since}/${emitter.id}`),
     emitter,
     source_type: 'WEBHOOK',
     code: 'WebhookDisabled',

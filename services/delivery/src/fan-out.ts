@@ -1,7 +1,6 @@
-import { createHash } from 'node:crypto';
 import type { EmittedEvent, EmittedMessage, RunJob } from '@wellspring/contract/messages';
 import type { Clock } from '@wellspring/core/clock';
-import { newId } from '@wellspring/core/ids';
+import { derivedRunId, newId } from '@wellspring/core/ids';
 import type { Log } from '@wellspring/core/log';
 import type { JobInput, Queue } from '@wellspring/queue/port';
 import type { Deps } from '@wellspring/runtime/deps';
@@ -37,11 +36,8 @@ export interface FanOutDeps {
 const runIdOf = (message: EmittedMessage, event: EmittedEvent, n: number, listenerId: string) => {
   const { emitter_id, run_id, replay } = message;
   const cause = replay ? [replay.id, event.event_id] : [run_id];
-  const hash = createHash('sha256')
-    .update(JSON.stringify([emitter_id, ...cause, event.name, listenerId]))
-    .digest('hex')
-    .slice(0, 32);
-  return replay ? `run_${hash}` : `run_${hash}-${n}`;
+  const id = derivedRunId(JSON.stringify([emitter_id, ...cause, event.name, listenerId]));
+  return replay ? id : `${id}-${n}`;
 };
 
 /** Of a replay for one listener: only that one. */

@@ -1,5 +1,5 @@
-import { createHash } from 'node:crypto';
 import type { RunJob } from '@wellspring/contract/messages';
+import { derivedRunId } from '@wellspring/core/ids';
 import { nextAfter, nextTick, type Schedule } from '@wellspring/core/schedule';
 import { TIMERS_CHANGED } from '@wellspring/pubsub/port';
 import type { Deps } from '@wellspring/runtime/deps';
@@ -123,8 +123,7 @@ export function schedulerWorker({
 }
 
 /** Deterministic per timer and due time. */
-export const tickRunId = (timerId: string, due: number): string =>
-  `run_${createHash('sha256').update(`${timerId}@${due}`).digest('hex').slice(0, 24)}`;
+export const tickRunId = (timerId: string, due: number): string => derivedRunId(`${timerId}@${due}`);
 
 /** Undefined: the schedule is no longer valid. */
 function nextOf(row: TimerRow, now: number): number | undefined {

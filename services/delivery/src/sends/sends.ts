@@ -1,7 +1,6 @@
-import { createHash } from 'node:crypto';
 import { errorRecordJob } from '@wellspring/contract/error-record';
 import type { EmittedMessage, RecordJob, Send } from '@wellspring/contract/messages';
-import { newId } from '@wellspring/core/ids';
+import { derivedRunId, newId } from '@wellspring/core/ids';
 import type { Log } from '@wellspring/core/log';
 import type { Queue } from '@wellspring/queue/port';
 import type { DeliveryRow } from '@wellspring/store/collections/webhooks';
@@ -89,7 +88,7 @@ export function createSender(
 
 function failureOf(row: DeliveryRow, send: Send, error: Error, now: number): RecordJob {
   const job = errorRecordJob({
-    run_id: `run_${createHash('sha256').update(send.id).digest('hex').slice(0, 32)}`,
+    run_id: derivedRunId(send.id),
     emitter: { id: row.webhook_id, owner_id: row.owner_id, deployment_id: send.deployment_id },
     source_type: 'SEND',
     context_id: send.run_id,
