@@ -1,8 +1,7 @@
 import Type from 'typebox';
 import { defineEndpoint } from '../endpoint.ts';
-
 import { Component, ConfigurableProps, Nothing, PropOptions, TestRun } from '../resources.ts';
-import { common, EXAMPLE_CODE, identifiers, paging } from './parameters.ts';
+import { common, configuredProps, EXAMPLE_CODE, IDENTIFIERS, identifiers, paging } from './parameters.ts';
 
 const service = 'components';
 const one = { service, output: Component, envelope: 'single' } as const;
@@ -48,21 +47,23 @@ export const getRegistryComponent = defineEndpoint({
   problems: [404],
 });
 
-const given = {
-  configured_props: Type.Optional(
-    Type.Record(Type.String(), Type.Unknown(), { description: 'Values chosen so far, by prop name' }),
-  ),
-};
+/** A call about a component that is not deployed. */
+const undeployed = {
+  service,
+  method: 'POST',
+  atLeastOne: IDENTIFIERS,
+  envelope: 'single',
+  problems: [403, 404, 413, 415],
+} as const;
+const given = { configured_props: configuredProps('Values chosen so far, by prop name') };
 
 export const configureComponent = defineEndpoint({
-  service,
+  ...undeployed,
   operationId: 'configureComponent',
-  method: 'POST',
   path: '/components/configure',
   summary: 'Get a page of the options of a prop; its options method runs with the values chosen so far',
   description:
-    'Give exactly one of component_id, component_code, key and component_url. The method runs for at most 30 seconds in a sandbox of its own; nothing is stored. Fixed options are returned too.',
-  atLeastOne: ['component_id', 'component_code', 'key', 'component_url'],
+    'Give component_id, component_code, key or component_url; of several, the first in this order counts. The method runs for at most 30 seconds in a sandbox of its own; nothing is stored. Fixed options are returned too.',
   example: { key: 'github-new-issue', prop_name: 'repo', configured_props: { owner: 'octocat' }, page: 0 },
   input: Type.Object({
     ...identifiers,
@@ -81,41 +82,31 @@ export const configureComponent = defineEndpoint({
     ...common,
   }),
   output: PropOptions,
-  envelope: 'single',
-  problems: [403, 404, 413, 415],
 });
 
 export const listComponentProps = defineEndpoint({
-  service,
+  ...undeployed,
   operationId: 'listComponentProps',
-  method: 'POST',
   path: '/components/props',
   summary: 'Get the props of a component, those that additionalProps adds for the values included',
   description:
-    'Give exactly one of component_id, component_code, key and component_url. additionalProps is called if a prop with reloadProps has a value; it runs for at most 30 seconds, and nothing is stored.',
-  atLeastOne: ['component_id', 'component_code', 'key', 'component_url'],
+    'Give component_id, component_code, key or component_url; of several, the first in this order counts. additionalProps is called if a prop with reloadProps has a value; it runs for at most 30 seconds, and nothing is stored.',
   example: { key: 'github-new-issue', configured_props: { mode: 'webhook' } },
   input: Type.Object({ ...identifiers, ...given, ...common }),
   output: ConfigurableProps,
-  envelope: 'single',
-  problems: [403, 404, 413, 415],
 });
 
 export const testComponent = defineEndpoint({
-  service,
+  ...undeployed,
   operationId: 'testComponent',
-  method: 'POST',
   path: '/components/test',
   summary: 'Run a component once without deploying it',
   description:
-    'Give exactly one of component_id, component_code, key and component_url. It runs with an empty $service.db in a sandbox of its own; nothing is stored, and nothing is emitted to listeners. It counts as an invocation. Of an action, event is steps.trigger.event, and requests of $.send are shown, not made. An error of the component is part of the answer.',
-  atLeastOne: ['component_id', 'component_code', 'key', 'component_url'],
+    'Give component_id, component_code, key or component_url; of several, the first in this order counts. It runs with an empty $service.db in a sandbox of its own; nothing is stored, and nothing is emitted to listeners. It counts as an invocation. Of an action, event is steps.trigger.event, and requests of $.send are shown, not made. An error of the component is part of the answer.',
   example: { component_code: EXAMPLE_CODE, event: { timestamp: 1606370816 } },
   input: Type.Object({
     ...identifiers,
-    configured_props: Type.Optional(
-      Type.Record(Type.String(), Type.Unknown(), { description: 'Values by prop name' }),
-    ),
+    configured_props: configuredProps('Values by prop name'),
     event: Type.Optional(
       Type.Unknown({
         description:
@@ -125,8 +116,6 @@ export const testComponent = defineEndpoint({
     ...common,
   }),
   output: TestRun,
-  envelope: 'single',
-  problems: [403, 404, 413, 415],
 });
 
 const page = { service, output: Component, envelope: 'page', method: 'GET' } as const;

@@ -97,15 +97,10 @@ export const replayEvents = defineEndpoint({
   problems: [404],
 });
 
-export const streamSource = defineEndpoint({
+const stream = {
   service,
-  operationId: 'streamSource',
   method: 'GET',
-  path: '/sources/{id}/sse',
   unversioned: true,
-  summary: 'Follow the events of a source as server-sent events; Last-Event-ID resumes without a gap',
-  description:
-    'Sends every new event as a frame with id and data, where data is an event as in the list, never cut. A comment is sent every 15 seconds.',
   input: Type.Object({
     last_event_id: Type.Optional(Type.String({ description: 'As the header Last-Event-ID' })),
     event_name: eventName,
@@ -114,6 +109,15 @@ export const streamSource = defineEndpoint({
   output: EventSummary,
   envelope: 'stream',
   problems: [404],
+} as const;
+
+export const streamSource = defineEndpoint({
+  ...stream,
+  operationId: 'streamSource',
+  path: '/sources/{id}/sse',
+  summary: 'Follow the events of a source as server-sent events; Last-Event-ID resumes without a gap',
+  description:
+    'Sends every new event as a frame with id and data, where data is an event as in the list, never cut. A comment is sent every 15 seconds.',
 });
 
 export const listWorkflowEvents = defineEndpoint({
@@ -146,20 +150,10 @@ export const listWorkflowLogs = defineEndpoint({
 });
 
 export const streamWorkflow = defineEndpoint({
-  service,
+  ...stream,
   operationId: 'streamWorkflow',
-  method: 'GET',
   path: '/workflows/{id}/sse',
-  unversioned: true,
   summary: 'Follow the events of a workflow as server-sent events; Last-Event-ID resumes without a gap',
   description:
     'What its steps emit, as on the stream of a source, and what they send by $.send.sse: a frame whose event field is the channel and whose data is the payload.',
-  input: Type.Object({
-    last_event_id: Type.Optional(Type.String({ description: 'As the header Last-Event-ID' })),
-    event_name: eventName,
-    ...common,
-  }),
-  output: EventSummary,
-  envelope: 'stream',
-  problems: [404],
 });

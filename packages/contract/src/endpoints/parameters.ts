@@ -42,3 +42,8 @@ export const identifiers = {
   ),
   component_url: text,
 };
+export const IDENTIFIERS = Object.keys(identifiers);
+
+/** Values of props, in a body. */
+export const configuredProps = (description: string) =>
+  Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description }));

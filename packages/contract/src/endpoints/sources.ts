@@ -1,8 +1,15 @@
 import Type from 'typebox';
 import { defineEndpoint } from '../endpoint.ts';
 import { Nothing, RunStarted, ServiceDb, Source } from '../resources.ts';
-
-import { common, EXAMPLE_CODE, identifiers, paging, text } from './parameters.ts';
+import {
+  common,
+  configuredProps,
+  EXAMPLE_CODE,
+  IDENTIFIERS,
+  identifiers,
+  paging,
+  text,
+} from './parameters.ts';
 
 const service = 'sources';
 const one = { service, output: Source, envelope: 'single' } as const;
@@ -14,9 +21,7 @@ const ignoreHookErrors = {
 };
 
 const configured = {
-  configured_props: Type.Optional(
-    Type.Record(Type.String(), Type.Unknown(), { description: 'Values by prop name' }),
-  ),
+  configured_props: configuredProps('Values by prop name'),
   name: text,
   concurrency: Type.Optional(
     Type.Integer({
@@ -61,7 +66,7 @@ export const createSource = defineEndpoint({
   summary: 'Deploy a component: runs its deploy and activate hooks',
   description:
     'Give component_id, component_code, key or component_url; of several, the first in this order counts. The source is active when its deploy and activate hooks have returned; if one throws, nothing is kept and the answer is a 400 with its message.',
-  atLeastOne: ['component_id', 'component_code', 'key', 'component_url'],
+  atLeastOne: IDENTIFIERS,
   example: {
     component_code: EXAMPLE_CODE,
     configured_props: { timer: { interval_seconds: 60 } },
