@@ -10,6 +10,7 @@ import { limitDelayed } from './delayed.ts';
 import { createEffects, type EffectsOptions } from './effects.ts';
 import type { DbSet } from './live-state.ts';
 import { maskError } from './mask-secrets.ts';
+import type { RunState } from './records.ts';
 
 export interface Execution {
   outcome: Outcome;
@@ -34,26 +35,27 @@ export async function executeRun(
   { task, ...options }: EffectsOptions & { task: Task },
   respond: (reply: HttpReply) => void,
 ): Promise<Execution> {
-  const { live, run, mask } = options;
+  const { run, mask } = options;
   const { host, emits, errors, logs, sets, startedAt, flushLogs } = createEffects(clock, options, respond);
   const { signal, end } = active.begin(run, startedAt, flushLogs);
-  const given = await executor
-    .execute(task, host, { timeoutMs: LIMITS.runMs, signal })
-    .catch((error: unknown) => {
-      // The redelivered run repeats its sets, so the map must be reread without them.
-      live.stale = true;
-      throw error;
-    })
-    .finally(end);
+  const given = await executor.execute(task, host, { timeoutMs: LIMITS.runMs, signal }).finally(end);
   const cancelled = !given.ok && given.reason === 'aborted' && signal.aborted;
   const result = given.ok ? given : { ...given, error: cancelled ? CANCELLED : maskError(given.error, mask) };
   const limited = await limitDelayed(store, run.source_id, emits, clock.now());
   errors.push(...limited.errors);
   if (!result.ok) errors.push(result.error);
-  const state = cancelled ? 'cancelled' : errors.length > 0 ? 'failed' : 'ok';
   const { durationMs, cpuMs } = result;
-  return { outcome: { emits: limited.emits, errors, logs }, result, sets, end: { state, durationMs, cpuMs } };
+  return {
+    outcome: { emits: limited.emits, errors, logs },
+    result,
+    sets,
+    end: { state: stateOf(cancelled, errors), durationMs, cpuMs },
+  };
 }
+
+/** How a run has ended. */
+export const stateOf = (cancelled: boolean, errors: readonly unknown[]): RunState =>
+  cancelled ? 'cancelled' : errors.length > 0 ? 'failed' : 'ok';
 
 export const CANCELLED: ThrownError = {
   name: 'CancelledError',

@@ -4,7 +4,7 @@ import type { HttpReply, RunJob, Send } from '@wellspring/contract/messages';
 import type { Host, Result, Task } from '@wellspring/sandbox/port';
 import type { DeployedWorkflow, Step } from './catalog.ts';
 import { createEffects, type Effects, type EffectsOptions } from './effects.ts';
-import { CANCELLED, type ExecuteDeps, type Execution } from './execute-run.ts';
+import { CANCELLED, type ExecuteDeps, type Execution, stateOf } from './execute-run.ts';
 import type { Live } from './live-state.ts';
 import { maskError } from './mask-secrets.ts';
 import type { RunContext } from './records.ts';
@@ -67,13 +67,10 @@ export async function executeWorkflow(
       },
     };
     const timeoutMs = Math.max(1, LIMITS.runMs - (clock.now() - began));
-    const result = await executor
-      .execute(task, host, { timeoutMs, signal: AbortSignal.any([excess.signal, cancel.signal]) })
-      .catch((error: unknown) => {
-        // The redelivered run repeats its sets, so the map must be reread without them.
-        live.stale = true;
-        throw error;
-      });
+    const result = await executor.execute(task, host, {
+      timeoutMs,
+      signal: AbortSignal.any([excess.signal, cancel.signal]),
+    });
     const error = exceeded();
     return error ? { ...refused(error), durationMs: result.durationMs, cpuMs: result.cpuMs } : result;
   }
@@ -97,8 +94,7 @@ export async function executeWorkflow(
   }
   if (held) respond(held);
   const { emits, errors, logs, sets } = effects;
-  const state = cancelled ? 'cancelled' : errors.length > 0 ? 'failed' : 'ok';
-  const end = { state, ...total } as const;
+  const end = { state: stateOf(cancelled, errors), ...total };
   return { outcome: { emits, errors, logs }, result: { ...result, ...total }, sets, end, sends };
 }
 

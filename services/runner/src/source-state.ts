@@ -251,7 +251,11 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
           deps,
           { task, live, run, mask, commitLogs },
           () => {},
-        );
+        ).catch((error: unknown) => {
+          // Nothing commits what the hook has set, so the map must be reread without it.
+          live.stale = true;
+          throw error;
+        });
         meter.countTime(deployed.source.owner_id, result.cpuMs);
         costs.charge(deployed.source.owner_id, costOf(outcome, result));
         // Hooks are rare: their process is not reused.
