@@ -56,7 +56,7 @@ describe('options', () => {
     expect(await valuesOf('none')).toEqual([]);
   });
 
-  test('of an app run on its app prop, with the inputs of all propDefinitions on the way', async () => {
+  test('of an app run on its app prop, with the inputs of each propDefinition that leads to them', async () => {
     start(
       {
         props: {

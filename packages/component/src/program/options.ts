@@ -12,7 +12,7 @@ interface Source {
   options: unknown;
   /** The app whose propDefinition has the options; undefined: the component itself. */
   app: unknown;
-  /** Inputs of the propDefinitions on the way, innermost first. */
+  /** Inputs of the propDefinitions that lead to the prop, innermost first. */
   inputs: unknown[];
 }
 

@@ -16,7 +16,7 @@ export interface Emitter {
 
 export const isWorkflowId = (id: string): boolean => id.startsWith('p_');
 
-/** The source or workflow with this id; undefined if there is none. */
+/** The source or workflow with this id; undefined for an unknown id. */
 export async function findEmitter(store: Store, id: string): Promise<Emitter | undefined> {
   if (!isWorkflowId(id)) return store.collection(sources).get(id);
   const row = await store.collection(workflows).get(id);
