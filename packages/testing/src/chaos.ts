@@ -2,19 +2,19 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Cluster } from './cluster.ts';
 import type { Load } from './crash.ts';
 import type { TestServer } from './servers/server.ts';
+import type { ServiceProcess } from './service-process.ts';
 
-/** A kill of processes or of a server. */
+/** A fault that processes or a server suffer for a while. */
 export interface Strike {
   what: string;
-  /** Process of a service, or server. */
-  kind: 'process' | TestServer['name'];
-  /** How many processes and servers died. */
+  kind: 'processes killed' | 'server killed' | 'processes frozen' | 'server frozen' | 'connections cut';
+  /** Number of processes and servers that died. */
   kills: number;
   outageMs: number;
 }
 
 export interface Healed extends Strike {
-  /** From the restart until every gateway accepts calls, in ms. */
+  /** From the end of the outage until every gateway accepts calls, in ms. */
   healedMs: number;
 }
 
@@ -30,23 +30,35 @@ export interface ChaosOptions {
   kills: number;
   /** Strikes of earlier calls. */
   before?: number;
-  /** Longest outage of a server, in ms; the shortest is 1 s. */
+  /** Longest outage, in ms; the shortest of a server is 1 s. */
   longestOutageMs: number;
   onStrike?(healed: Healed): void;
 }
 
-/** Every third strike hits a server, so that a short run hits each of them, too. */
-const SERVER_EACH = 3;
 /** Calls that each gateway accepts before the next strike. */
 const CALLS = 20;
 /** How often a process dies with a server. */
 const PROCESS_AND_SERVER_RATIO = 0.25;
-/** Processes that die at the same time. */
-const MAX_KILLS_AT_ONCE = 3;
+/** Processes that are hit at the same time. */
+const MAX_HIT_AT_ONCE = 3;
+
+/** The services that an event passes: the others suffer kills only. */
+const PIPELINE = ['gateway', 'runner', 'delivery', 'events'] as const;
+
+/** The strikes of one round; each hits one of the servers in turn. */
+const ROUND = [
+  'processes killed',
+  'connections cut',
+  'server killed',
+  'processes killed',
+  'processes frozen',
+  'server frozen',
+] as const satisfies Strike['kind'][];
 
 /**
- * Kills processes of the platform and their servers, one after the other, at random moments, and waits each time until
- * every gateway accepts calls.
+ * Kills and freezes processes of the platform and their servers, and cuts connections between a process and a server,
+ * one after the other, at random moments. Waits each time until every gateway accepts calls.
+ * @param options.cluster with networks
  */
 export async function strike({
   cluster,
@@ -60,48 +72,91 @@ export async function strike({
   onStrike = () => {},
 }: ChaosOptions): Promise<Healed[]> {
   const results: Healed[] = [];
-  const anyProcess = () => {
-    const all = cluster.processes;
-    return all[Math.floor(random() * all.length)]!;
-  };
+  const oneOf = <T>(all: readonly T[]): T => all[Math.floor(random() * all.length)]!;
+  const anyProcess = () => oneOf(cluster.processes);
   const names = new Map(cluster.processes.map((one) => [one, cluster.nameOf(one)] as const));
+  const namesOf = (processes: readonly ServiceProcess[]) =>
+    processes.map((one) => names.get(one)).join(' and ');
+  const pipeline = PIPELINE.flatMap((service) => cluster.of(service));
+  const some = (any: () => ServiceProcess) => {
+    const count = 1 + Math.floor(random() * MAX_HIT_AT_ONCE);
+    return [...new Set(Array.from({ length: count }, any))];
+  };
+  /** As many outages of 1 to 2 s as of 30 to 60 s. */
+  const longOutage = () => 1_000 * (longestOutageMs / 1_000) ** random();
 
-  async function hitProcess(): Promise<Strike> {
-    const count = 1 + Math.floor(random() * MAX_KILLS_AT_ONCE);
-    const hit = [...new Set(Array.from({ length: count }, anyProcess))];
-    const outageMs = random() * 1_500;
-    await Promise.all(hit.map((one) => one.end('SIGKILL')));
-    await pause(outageMs);
-    await Promise.all(hit.map((one) => one.start()));
-    const what = hit.map((one) => names.get(one)).join(' and ');
-    return { what, kind: 'process', kills: hit.length, outageMs };
-  }
+  const hit: Record<Strike['kind'], (server: TestServer) => Promise<Omit<Strike, 'kind'>>> = {
+    async 'processes killed'() {
+      const killed = some(anyProcess);
+      const outageMs = random() * 1_500;
+      await Promise.all(killed.map((one) => one.end('SIGKILL')));
+      await pause(outageMs);
+      await Promise.all(killed.map((one) => one.start()));
+      return { what: namesOf(killed), kills: killed.length, outageMs };
+    },
 
-  async function hitServer(server: TestServer): Promise<Strike> {
-    // As many outages of 1 to 2 s as of 30 to 60 s.
-    const outageMs = 1_000 * (longestOutageMs / 1_000) ** random();
-    const also = random() < PROCESS_AND_SERVER_RATIO ? anyProcess() : undefined;
-    await Promise.all([server.kill(), also?.end('SIGKILL')]);
-    also?.spawn();
-    await pause(outageMs);
-    await server.start();
-    return {
-      what: also ? `${server.name} and ${names.get(also)}` : server.name,
-      kind: server.name,
-      kills: also ? 2 : 1,
-      outageMs,
-    };
-  }
+    async 'server killed'(server) {
+      const outageMs = longOutage();
+      const also = random() < PROCESS_AND_SERVER_RATIO ? anyProcess() : undefined;
+      await Promise.all([server.kill(), also?.end('SIGKILL')]);
+      also?.spawn();
+      await pause(outageMs);
+      await server.start();
+      return {
+        what: also ? `${server.name} and ${names.get(also)}` : server.name,
+        kills: also ? 2 : 1,
+        outageMs,
+      };
+    },
+
+    async 'processes frozen'() {
+      const frozen = some(() => oneOf(pipeline));
+      const outageMs = longOutage();
+      for (const one of frozen) one.freeze();
+      await pause(outageMs);
+      for (const one of frozen) one.resume();
+      return { what: namesOf(frozen), kills: 0, outageMs };
+    },
+
+    async 'server frozen'(server) {
+      const outageMs = longOutage();
+      await server.freeze();
+      await pause(outageMs);
+      server.resume();
+      return { what: server.name, kills: 0, outageMs };
+    },
+
+    /** The other processes still reach the server. */
+    async 'connections cut'() {
+      const process = oneOf(pipeline);
+      const outageMs = longOutage();
+      const [name, network] = oneOf(Object.entries(cluster.networksOf(process)));
+      network.silence();
+      const isReset = random() < 0.5;
+      if (isReset) network.cut();
+      await pause(outageMs);
+      // What was dropped meanwhile is missing from the old connections.
+      network.cut();
+      network.heal();
+      return {
+        what: `${names.get(process)} and ${name}, ${isReset ? 'reset' : 'silent'}`,
+        kills: 0,
+        outageMs,
+      };
+    },
+  };
 
   const killed = () => results.reduce((sum, one) => sum + one.kills, 0);
   for (let n = before; n < before + strikes && killed() < kills; n++) {
     // A random moment, not a wait for a condition.
     await pause(random() * 300);
-    const server = servers[Math.floor(n / SERVER_EACH) % servers.length]!;
-    const hit = n % SERVER_EACH === SERVER_EACH - 1 ? await hitServer(server) : await hitProcess();
+    const kind = ROUND[n % ROUND.length]!;
+    // Each server is killed in one round and frozen in another.
+    const server = servers[Math.floor(n / (ROUND.length / 2)) % servers.length]!;
+    const suffered = await hit[kind](server);
     const back = performance.now();
     await Promise.all(loads.map((load) => load.acceptedMore(CALLS)));
-    const healed = { ...hit, healedMs: performance.now() - back };
+    const healed = { ...suffered, kind, healedMs: performance.now() - back };
     results.push(healed);
     onStrike(healed);
   }

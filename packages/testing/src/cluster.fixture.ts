@@ -18,7 +18,9 @@ export interface ClusterKit {
 }
 
 /** The distributed platform for the tests of a suite, with separate servers that may be killed. */
-export function useCluster(options: Pick<ClusterOptions, 'replicas'> & ServerSetOptions = {}): ClusterKit {
+export function useCluster(
+  options: Pick<ClusterOptions, 'replicas' | 'networks'> & ServerSetOptions = {},
+): ClusterKit {
   let dir: TempDir | undefined;
   const fixture = {
     load({ plain, counting }, { connections = 2, pauseMs = 0 } = {}) {
@@ -38,6 +40,7 @@ export function useCluster(options: Pick<ClusterOptions, 'replicas'> & ServerSet
       urls: fixture.servers.urls,
       dataDir: dir.path,
       ...(options.replicas && { replicas: options.replicas }),
+      ...(options.networks && { networks: true }),
       env: { WELLSPRING_RETAIN_EVENTS: '1000000' },
     });
   }, 180_000);

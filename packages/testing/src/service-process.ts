@@ -43,6 +43,10 @@ export interface ServiceProcess extends AsyncDisposable {
    * @param group to its whole group, as a terminal does; needs `ownGroup`
    */
   end(signal?: NodeJS.Signals, group?: boolean): Promise<number | null>;
+  /** SIGSTOP to the process without its descendants. */
+  freeze(): void;
+  /** SIGCONT after `freeze`. */
+  resume(): void;
 }
 
 const foreign = (name: string) => !name.startsWith('WELLSPRING_') && name !== 'NODE_OPTIONS';
@@ -124,6 +128,8 @@ export async function createServiceProcess({
       else child?.kill(signal);
       return ended;
     },
+    freeze: () => void child?.kill('SIGSTOP'),
+    resume: () => void child?.kill('SIGCONT'),
     async [Symbol.asyncDispose]() {
       await self.end('SIGKILL');
     },

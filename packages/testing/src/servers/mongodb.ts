@@ -23,9 +23,8 @@ interface Member extends TestServer {
 export interface ReplicaSet extends TestServer {
   /** SIGKILL to the primary; `start` restarts it and waits until the set accepts writes. */
   kill(): Promise<void>;
-  /** SIGSTOP to the primary, which keeps its connections; `resume` continues it. */
+  /** SIGSTOP to the primary; `resume` continues it. */
   freeze(): Promise<void>;
-  resume(): void;
   /** Makes the primary step down. */
   stepDown(): Promise<void>;
 }
@@ -69,7 +68,7 @@ export async function startMongo({ members: count = 1, root }: MongoOptions = {}
   stack.move();
 
   let hit: Member | undefined;
-  let frozen: number | undefined;
+  let frozen: Member | undefined;
   const primary = (): Promise<Member> =>
     eventually(
       async () => {
@@ -91,12 +90,11 @@ export async function startMongo({ members: count = 1, root }: MongoOptions = {}
       await takesWrites(url);
     },
     async freeze() {
-      const { url: ofPrimary } = await primary();
-      frozen = await ask(ofPrimary, async (admin) => Number((await admin.command({ serverStatus: 1 })).pid));
-      process.kill(frozen, 'SIGSTOP');
+      frozen = await primary();
+      await frozen.freeze();
     },
     resume() {
-      if (frozen !== undefined) process.kill(frozen, 'SIGCONT');
+      frozen?.resume();
       frozen = undefined;
     },
     async stepDown() {

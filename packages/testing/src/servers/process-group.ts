@@ -9,6 +9,8 @@ export interface ProcessGroup {
   /** Resolves when the whole group has exited. */
   readonly ended: Promise<void>;
   readonly isRunning: boolean;
+  /** Sends a signal to the group, such as SIGSTOP. */
+  signal(signal: NodeJS.Signals): void;
   /** Sends SIGKILL to the group and waits for its exit. */
   kill(): Promise<void>;
   /** Output so far, including that of earlier starts in the same directory. */
@@ -56,13 +58,17 @@ export function startGroup(
       resolve();
     });
   });
+  const signal = (name: NodeJS.Signals) => {
+    if (isRunning) process.kill(-child.pid!, name);
+  };
   return {
     ended,
     get isRunning() {
       return isRunning;
     },
+    signal,
     async kill() {
-      if (isRunning) process.kill(-child.pid!, 'SIGKILL');
+      signal('SIGKILL');
       await ended;
     },
     output: () => readFile(path, 'utf8').catch(() => ''),

@@ -79,6 +79,8 @@ export async function startRabbit({ nodes: count = 1 } = {}): Promise<RabbitClus
       await nodes[turn]!.start();
       turn = (turn + 1) % nodes.length;
     },
+    freeze: () => nodes[turn]!.freeze(),
+    resume: () => nodes[turn]!.resume(),
     async queues() {
       const told = (n: number): Promise<string> =>
         nodes[n]!.tell('rabbitmqctl', ...LIST, ...MORE).catch((error: unknown) => {

@@ -9,6 +9,10 @@ export interface TestServer {
   kill(): Promise<void>;
   /** Restarts it after `kill` on the same port and data, and waits until it answers. */
   start(): Promise<void>;
+  /** SIGSTOP: it keeps its connections and answers nothing. */
+  freeze(): Promise<void>;
+  /** SIGCONT after `freeze`. */
+  resume(): void;
   /** Stops it and removes its data. */
   dispose(): Promise<void>;
 }

@@ -37,6 +37,12 @@ export async function startServer(program: ServerProgram): Promise<TestServer> {
     async kill() {
       await group?.kill();
     },
+    async freeze() {
+      group?.signal('SIGSTOP');
+    },
+    resume() {
+      group?.signal('SIGCONT');
+    },
     async dispose() {
       await group?.kill();
       await directory.remove();
