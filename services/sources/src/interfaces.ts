@@ -131,6 +131,7 @@ function timerRow(source: SourceRow, prop: string, value: unknown, now: number):
     cron: schedule.kind === 'cron' ? schedule.cron : null,
     timezone: schedule.kind === 'cron' ? schedule.timezone : null,
     due_at: source.active ? nextAfter(schedule, now) : null,
+    lease_until: null,
   };
 }
 

@@ -26,7 +26,7 @@ test('a source shows when it ran, emitted and failed last, and when it runs next
     .insertMany([at(1000), at(2000), at(9000, { stream: '$errors', name: '$errors' })]);
   const log = { id: `${ID}/${keyOf(3000)}`, emitter_id: ID, sort_key: keyOf(3000), run_id: 'run_1' };
   await t.store.collection(logs).insert({ ...log, indexed_at_ms: NOW + 3000, count: 1, records: '[{}]' });
-  const timer = { source_id: ID, interval_seconds: 60, cron: null, timezone: null };
+  const timer = { source_id: ID, interval_seconds: 60, cron: null, timezone: null, lease_until: null };
   await t.store.collection(timers).insertMany([
     { ...timer, id: `${ID}/a`, prop: 'a', due_at: NOW + 60_000 },
     { ...timer, id: `${ID}/b`, prop: 'b', due_at: NOW + 30_000 },

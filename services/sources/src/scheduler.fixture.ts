@@ -43,7 +43,15 @@ function createClock() {
   };
 }
 
-export type Fault = 'none' | 'before publish' | 'after publish' | 'before patch' | 'after patch';
+export const FAULTS = [
+  'none',
+  'before claim',
+  'after claim',
+  'after publish',
+  'before patch',
+  'after patch',
+] as const;
+export type Fault = (typeof FAULTS)[number];
 
 /** A scheduler on real adapters that can be made to die at each of its writes. */
 export function createHarness() {
@@ -59,16 +67,21 @@ export function createHarness() {
   };
   const dyingQueue: Queue = {
     ...queue,
-    async publish(name, job) {
-      dieIf('before publish');
-      await queue.publish(name, job);
-      jobs.push(JSON.parse(job.payload) as RunJob);
+    async publishMany(name, some) {
+      await queue.publishMany(name, some);
+      for (const { payload } of some) jobs.push(JSON.parse(payload) as RunJob);
       dieIf('after publish');
     },
   };
   const rows = store.collection(timers);
   const dyingRows = {
     ...rows,
+    async claim(...args: Parameters<typeof rows.claim>) {
+      dieIf('before claim');
+      const claimed = await rows.claim(...args);
+      if (claimed.length > 0) dieIf('after claim');
+      return claimed;
+    },
     async patch(...args: Parameters<typeof rows.patch>) {
       dieIf('before patch');
       const patched = await rows.patch(...args);
@@ -129,5 +142,6 @@ export const timer = (fields: Partial<TimerRow>): TimerRow => ({
   cron: null,
   timezone: null,
   due_at: START + 60_000,
+  lease_until: null,
   ...fields,
 });

@@ -5,20 +5,25 @@ import { TIMERS_CHANGED } from '@wellspring/pubsub/port';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
 import { type TimerRow, timers } from '@wellspring/store/collections/sources';
+import type { Where } from '@wellspring/store/port';
 
 /** Polling interval, in case a wake-up is lost. */
 const MAX_SLEEP_MS = 5_000;
-const BATCH_SIZE = 200;
+/** Ticks of this time are claimed together. */
+const MIN_SLEEP_MS = 20;
+const BATCH_SIZE = 500;
 /** Retry delay of a schedule that is no longer valid, e.g. because its time zone was abolished. */
 const INVALID_SCHEDULE_DELAY_MS = 24 * 3_600_000;
 /** Tolerated difference between the clocks of schedulers. */
 const MAX_CLOCK_SKEW_MS = 5_000;
-const REDELIVERED_AFTER_MS = 5_000;
+/** Time to publish and advance what was claimed; afterwards another scheduler does. */
+export const LEASE_MS = 15_000;
 
 /**
- * Publishes a run for each due timer, then advances the timer. After a crash in between, the same run id is published
- * again, which the runner recognizes: no tick is lost or runs twice, with any number of schedulers. Ticks missed while
- * no scheduler ran are replaced with one run. After the clock was put back, timers follow the new time.
+ * Claims due timers, publishes a run for each, then advances them: each tick is published once, with any number of
+ * schedulers. After a crash in between, the timer is claimed again when its lease has expired, and the same run id is
+ * published, marked as redelivered: no tick is lost or runs twice. Ticks missed while no scheduler ran are replaced with
+ * one run. After the clock was put back, timers follow the new time.
  */
 export function schedulerWorker({
   store,
@@ -28,30 +33,46 @@ export function schedulerWorker({
   log,
 }: Pick<Deps, 'store' | 'queue' | 'pubsub' | 'clock' | 'log'>): BackgroundWorker {
   const rows = store.collection(timers);
+  /** When expired leases were last looked for. */
+  let lookedAt = Number.NEGATIVE_INFINITY;
 
-  async function tick(row: TimerRow): Promise<void> {
-    const [due, now] = [row.due_at!, clock.now()];
-    const job: RunJob = {
-      v: 1,
-      type: 'run',
-      run_id: tickRunId(row.id, due),
-      source_id: row.source_id,
-      trigger: {
-        kind: 'timer',
-        prop: row.prop,
-        due_at: due,
-        ...(row.interval_seconds === null ? {} : { interval_seconds: row.interval_seconds }),
-        ...(row.cron === null ? {} : { cron: row.cron, timezone: row.timezone ?? 'UTC' }),
-      },
-      hop: 0,
-      trace_id: tickRunId(row.id, due),
-      accepted_at: now,
-      // It may have been published before without its timer being advanced.
-      ...(now - due > REDELIVERED_AFTER_MS && { redelivered: true }),
-    };
-    await queue.publish('runs', { key: row.source_id, payload: JSON.stringify(job) });
+  const claim = (where: Where<TimerRow>, until: number) =>
+    rows.claim({ where, orderBy: 'due_at', order: 'asc', limit: BATCH_SIZE }, { lease_until: until });
+
+  /** Publishes the ticks of claimed timers and advances them. */
+  async function fire(claimed: readonly TimerRow[], until: number, wasLeased: boolean): Promise<void> {
+    // Without those that were changed or deactivated between the claim and its reading.
+    const due = claimed.filter((row) => row.lease_until === until && row.due_at !== null);
+    const jobs = due.map((row) => ({
+      key: row.source_id,
+      payload: JSON.stringify(
+        tickJob(row, clock.now(), wasLeased || clock.now() >= until - MAX_CLOCK_SKEW_MS),
+      ),
+    }));
+    if (jobs.length > 0) await queue.publishMany('runs', jobs);
     // Only if the timer was not changed meanwhile.
-    await rows.patch(row.id, { due_at: following(row, due) }, { due_at: due });
+    await Promise.all(
+      due.map((row) =>
+        rows.patch(
+          row.id,
+          { due_at: following(row, row.due_at!), lease_until: null },
+          { due_at: row.due_at, lease_until: until },
+        ),
+      ),
+    );
+    if (due.length > 0) log.debug({ count: due.length }, 'timers.fired');
+  }
+
+  /** Fires a batch of due timers. @returns whether there may be more */
+  async function fireDue(now: number): Promise<boolean> {
+    const until = now + LEASE_MS;
+    const due = await claim({ lease_until: null, due_at: { lte: now } }, until);
+    if (due.length > 0) await fire(due, until, false);
+    if (Math.abs(now - lookedAt) < MAX_SLEEP_MS) return due.length === BATCH_SIZE;
+    const abandoned = await claim({ lease_until: { lte: now } }, until);
+    if (abandoned.length > 0) await fire(abandoned, until, true);
+    if (abandoned.length < BATCH_SIZE) lookedAt = now;
+    return due.length === BATCH_SIZE || abandoned.length === BATCH_SIZE;
   }
 
   function following(row: TimerRow, due: number): number {
@@ -67,10 +88,17 @@ export function schedulerWorker({
   /** Reschedules timers that were set before the clock was put back: none is due later than its next tick. */
   async function bringForward(): Promise<void> {
     const now = clock.now();
-    for (const row of await rows.list({ where: { due_at: { gt: now + MAX_CLOCK_SKEW_MS } } })) {
+    for (const { id, lease_until } of await rows.list({
+      where: { lease_until: { gt: now + LEASE_MS + MAX_CLOCK_SKEW_MS } },
+    })) {
+      await rows.patch(id, { lease_until: now }, { lease_until });
+    }
+    for (const row of await rows.list({
+      where: { lease_until: null, due_at: { gt: now + MAX_CLOCK_SKEW_MS } },
+    })) {
       const next = nextOf(row, now);
       if (next !== undefined && row.due_at! > next + MAX_CLOCK_SKEW_MS)
-        await rows.patch(row.id, { due_at: next }, { due_at: row.due_at! });
+        await rows.patch(row.id, { due_at: next }, { due_at: row.due_at, lease_until: null });
     }
   }
 
@@ -89,19 +117,9 @@ export function schedulerWorker({
           woken = false;
           if (clock.now() < seen - MAX_CLOCK_SKEW_MS) await bringForward();
           seen = clock.now();
-          const due = await rows.list({
-            where: { due_at: { lte: clock.now() } },
-            orderBy: 'due_at',
-            order: 'asc',
-            limit: BATCH_SIZE,
-          });
-          if (due.length > 0) {
-            await Promise.all(due.map(tick));
-            log.debug({ count: due.length }, 'timers.fired');
-            continue;
-          }
+          if (await fireDue(seen)) continue;
           const [next] = await rows.list({
-            where: { due_at: { gt: clock.now() } },
+            where: { lease_until: null, due_at: { gt: seen } },
             orderBy: 'due_at',
             order: 'asc',
             limit: 1,
@@ -111,7 +129,7 @@ export function schedulerWorker({
           wake = () => stop.abort();
           const ms = Math.min(
             MAX_SLEEP_MS,
-            Math.max(0, (next?.due_at ?? Number.MAX_SAFE_INTEGER) - clock.now()),
+            Math.max(MIN_SLEEP_MS, (next?.due_at ?? Number.MAX_SAFE_INTEGER) - clock.now()),
           );
           await clock.sleep(ms, AbortSignal.any([signal, stop.signal]));
         }
@@ -124,6 +142,27 @@ export function schedulerWorker({
 
 /** Deterministic per timer and due time. */
 export const tickRunId = (timerId: string, due: number): string => derivedRunId(`${timerId}@${due}`);
+
+function tickJob(row: TimerRow, now: number, redelivered: boolean): RunJob {
+  const due = row.due_at!;
+  return {
+    v: 1,
+    type: 'run',
+    run_id: tickRunId(row.id, due),
+    source_id: row.source_id,
+    trigger: {
+      kind: 'timer',
+      prop: row.prop,
+      due_at: due,
+      ...(row.interval_seconds === null ? {} : { interval_seconds: row.interval_seconds }),
+      ...(row.cron === null ? {} : { cron: row.cron, timezone: row.timezone ?? 'UTC' }),
+    },
+    hop: 0,
+    trace_id: tickRunId(row.id, due),
+    accepted_at: now,
+    ...(redelivered && { redelivered: true }),
+  };
+}
 
 /** Undefined: the schedule is no longer valid. */
 function nextOf(row: TimerRow, now: number): number | undefined {

@@ -93,8 +93,10 @@ export interface TimerRow {
   timezone: string | null;
   /** Epoch ms of the next tick; null while the source is inactive. */
   due_at: number | null;
+  /** Epoch ms until which a scheduler publishes the tick; null: none does. A lease that has expired is that of a dead one. */
+  lease_until: number | null;
 }
 export const timers: CollectionDefinition<TimerRow> = {
   name: 'timers',
-  indexes: [{ fields: ['due_at'] }, { fields: ['source_id'] }],
+  indexes: [{ fields: ['lease_until', 'due_at'] }, { fields: ['source_id'] }],
 };

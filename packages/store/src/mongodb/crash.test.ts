@@ -17,6 +17,7 @@ const timer = (id: string): TimerRow => ({
   interval_seconds: 1,
   cron: null,
   timezone: null,
+  lease_until: null,
   due_at: 1,
 });
 
