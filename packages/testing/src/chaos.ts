@@ -135,7 +135,7 @@ export async function strike({
       const isReset = random() < 0.5;
       if (isReset) network.cut();
       await pause(outageMs);
-      // What was dropped meanwhile is missing from the old connections.
+      // Old connections miss the data that was dropped.
       network.cut();
       network.heal();
       return {
