@@ -125,6 +125,62 @@ export function failuresConformance(bench: () => Bench): void {
     expect(await queue.deadLetters.list()).toEqual([second]);
   });
 
+  test('after next() the following batch of the key starts; when the first then fails, its jobs are redelivered, and draining waits for it', async () => {
+    const { queue, consume, until } = bench();
+    await queue.publishMany('runs', [job('a', 1), job('a', 2), job('a', 3)]);
+    const started: unknown[] = [];
+    const first = Promise.withResolvers<void>();
+    const again = Promise.withResolvers<void>();
+    const end = new AbortController();
+    let ended = false;
+    const consumer = consume(
+      async (jobs, next) => {
+        const nth = started.push(...values(jobs));
+        next();
+        next();
+        if (nth === 1) await first.promise;
+        else if (nth > 3) await again.promise;
+      },
+      { concurrency: 1, signal: end.signal },
+    ).then(() => {
+      ended = true;
+    });
+    await until(() => started.length === 3);
+    await until(async () => (await queue.depth('runs')) === 1);
+    first.reject(new Error('not now'));
+    await until(() => started.length === 4);
+    expect(started).toEqual([1, 2, 3, 1]);
+    end.abort();
+    await until(async () => true);
+    expect(ended).toBe(false);
+    again.resolve();
+    await consumer;
+    await until(async () => (await queue.depth('runs')) === 0);
+  });
+
+  test('after next() a failure holds back its own jobs for the backoff, and each job is handled', async () => {
+    const { queue, now, consume, until } = bench();
+    const tries: number[] = [];
+    const done = new Set<unknown>();
+    consume(
+      async (jobs, next) => {
+        next();
+        if (values(jobs).includes('bad')) {
+          tries.push(now());
+          await Promise.resolve();
+          if (tries.length < 4) throw new Error('not now');
+        }
+        for (const value of values(jobs)) done.add(value);
+      },
+      { batch: 3 },
+    );
+    await queue.publishMany('runs', [job('a', 'bad'), ...[1, 2, 3, 4, 5].map((n) => job('a', n))]);
+    await until(() => done.size === 6);
+    expect(tries[1]! - tries[0]!).toBeGreaterThanOrEqual(100);
+    expect(tries[3]! - tries[2]!).toBeGreaterThan(tries[1]! - tries[0]!);
+    await until(async () => (await queue.depth('runs')) === 0);
+  });
+
   test('Unavailable counts no attempt: jobs are redelivered within 2 s, without limit', async () => {
     const { queue, now, consume, until } = bench();
     await queue.publishMany('runs', [job('a', 1), job('a', 2)]);

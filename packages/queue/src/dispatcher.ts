@@ -8,14 +8,25 @@ const ADMISSION_RETRY_DELAY_MS = 1_000;
 interface Consumer {
   handler: Handler;
   options: ConsumeOptions;
+  /** Batches that count towards the concurrency. */
   running: number;
+  /** Batches that are out. */
+  out: number;
   ended(): void;
 }
 
 export interface DispatcherOptions<E extends Entry> {
   keyQueues: KeyQueues<E>;
-  /** Handles a batch. Never rejects. @returns ms to wait before the next batch of the key */
-  handle(handler: Handler, keyQueue: KeyQueue<E>, entries: E[]): Promise<number>;
+  /**
+   * Handles a batch. Never rejects.
+   * @returns ms to wait before jobs that were given back may start; undefined: none were given back
+   */
+  handle(
+    handler: Handler,
+    keyQueue: KeyQueue<E>,
+    entries: E[],
+    next: () => void,
+  ): Promise<number | undefined>;
   clock: Clock;
   log: Log;
   closing: AbortSignal;
@@ -52,18 +63,36 @@ export function createDispatcher<E extends Entry>({
   }
 
   function settle(consumer: Consumer): void {
-    if (!consumer.options.signal.aborted || consumer.running > 0) return;
+    if (!consumer.options.signal.aborted || consumer.out > 0) return;
     if (consumers.delete(consumer)) consumer.ended();
   }
 
-  async function run(consumer: Consumer, keyQueue: KeyQueue<E>): Promise<number> {
+  async function run(consumer: Consumer, keyQueue: KeyQueue<E>): Promise<void> {
     const entries = keyQueues.take(keyQueue, consumer.options.batch ?? 1);
+    // The jobs were purged.
+    if (entries.length === 0) return keyQueues.release(keyQueue);
+    let isHolding = true;
+    const next = () => {
+      if (!isHolding) return;
+      isHolding = false;
+      consumer.running -= 1;
+      keyQueues.release(keyQueue);
+      // Not at once: handlers would nest.
+      queueMicrotask(dispatch);
+    };
     consumer.running += 1;
-    // Empty when the jobs were purged.
-    const delay = entries.length > 0 ? await handle(consumer.handler, keyQueue, entries) : 0;
-    consumer.running -= 1;
+    consumer.out += 1;
+    const delay = await handle(consumer.handler, keyQueue, entries, next);
+    consumer.out -= 1;
     settle(consumer);
-    return delay;
+    next();
+    if (delay !== undefined) void resume(keyQueue, delay);
+  }
+
+  async function resume(keyQueue: KeyQueue<E>, delay: number): Promise<void> {
+    if (delay > 0) await clock.sleep(delay, closing);
+    keyQueues.release(keyQueue);
+    dispatch();
   }
 
   /** Jobs are taken after the admission, so that they can be purged or moved while it is pending. */
@@ -71,21 +100,22 @@ export function createDispatcher<E extends Entry>({
     consumer: Consumer,
     keyQueue: KeyQueue<E>,
     admit: NonNullable<ConsumeOptions['admit']>,
-  ): Promise<number> {
+  ): Promise<void> {
     const { signal } = consumer.options;
     let release: () => void;
     keyQueue.admissionSince = performance.now();
     try {
       release = await admit(keyQueue.key, signal);
     } catch (error) {
-      if (signal.aborted) return 0;
+      if (signal.aborted) return keyQueues.release(keyQueue);
       log.warn({ key: keyQueue.key, error: String(error) }, 'queue.admission_failed');
-      return ADMISSION_RETRY_DELAY_MS;
+      return resume(keyQueue, ADMISSION_RETRY_DELAY_MS);
     } finally {
       keyQueue.admissionSince = undefined;
     }
     try {
-      return signal.aborted || closing.aborted ? 0 : await run(consumer, keyQueue);
+      if (signal.aborted || closing.aborted) keyQueues.release(keyQueue);
+      else await run(consumer, keyQueue);
     } finally {
       release();
     }
@@ -93,9 +123,8 @@ export function createDispatcher<E extends Entry>({
 
   async function handOut(consumer: Consumer, keyQueue: KeyQueue<E>): Promise<void> {
     const { admit } = consumer.options;
-    const delay = await (admit ? runAdmitted(consumer, keyQueue, admit) : run(consumer, keyQueue));
-    if (delay > 0) await clock.sleep(delay, closing);
-    keyQueues.release(keyQueue);
+    await (admit ? runAdmitted(consumer, keyQueue, admit) : run(consumer, keyQueue));
+    keyQueues.end(keyQueue);
     dispatch();
   }
 
@@ -116,7 +145,7 @@ export function createDispatcher<E extends Entry>({
     consume(handler, options) {
       if (options.signal.aborted) return Promise.resolve();
       return new Promise((ended) => {
-        const consumer: Consumer = { handler, options, running: 0, ended };
+        const consumer: Consumer = { handler, options, running: 0, out: 0, ended };
         consumers.add(consumer);
         options.signal.addEventListener('abort', () => settle(consumer), { once: true });
       });

@@ -21,8 +21,10 @@ export interface KeyQueue<E extends Entry = Entry> {
   /** Valid from `head` on. */
   waiting: E[];
   head: number;
-  /** A batch is out, or a backoff is running. */
-  held: boolean;
+  /** Batches that are out and have not let the next one start, and running backoffs: no batch starts before it is 0. */
+  held: number;
+  /** Batches that are out. */
+  out: number;
   /** This many jobs go out in batches of one, so that a failure counts against the job that caused it. */
   single: number;
   /** performance.now() at which the wait for the admission began; undefined: not waiting. */
@@ -37,10 +39,12 @@ export interface KeyQueues<E extends Entry = Entry> {
   take(queue: KeyQueue<E>, batch: number): E[];
   /** Entries that were out are done. */
   settle(count: number): void;
-  /** Returns entries that were out to the front, in this order. */
+  /** Returns entries that were out to the front, in this order, and holds the queue. */
   giveBack(queue: KeyQueue<E>, entries: readonly E[]): void;
-  /** Allows the next batch. */
+  /** Undoes one hold; without another one, the next batch may start. */
   release(queue: KeyQueue<E>): void;
+  /** A batch is no longer out. */
+  end(queue: KeyQueue<E>): void;
   /** Removes chosen waiting entries; entries that are out are not affected. */
   purge(key: string, chosen: (entry: E) => boolean): E[];
   keys(): Iterable<string>;
@@ -61,11 +65,11 @@ export function createKeyQueues<E extends Entry = Entry>(): KeyQueues<E> {
   let size = 0;
 
   function reschedule(queue: KeyQueue<E>): void {
-    if (queue.held) return;
+    if (queue.held > 0) return;
     if (queue.head < queue.waiting.length) turn.add(queue.key);
     else {
       turn.delete(queue.key);
-      queues.delete(queue.key);
+      if (queue.out === 0) queues.delete(queue.key);
     }
   }
 
@@ -77,7 +81,8 @@ export function createKeyQueues<E extends Entry = Entry>(): KeyQueues<E> {
           key: entry.key,
           waiting: [],
           head: 0,
-          held: false,
+          held: 0,
+          out: 0,
           single: 0,
           admissionSince: undefined,
         };
@@ -92,7 +97,8 @@ export function createKeyQueues<E extends Entry = Entry>(): KeyQueues<E> {
       if (key === undefined) return undefined;
       turn.delete(key);
       const queue = queues.get(key)!;
-      queue.held = true;
+      queue.held += 1;
+      queue.out += 1;
       return queue;
     },
     take(queue, batch) {
@@ -109,6 +115,8 @@ export function createKeyQueues<E extends Entry = Entry>(): KeyQueues<E> {
       size -= count;
     },
     giveBack(queue, entries) {
+      queue.held += 1;
+      turn.delete(queue.key);
       queue.waiting = [...entries, ...queue.waiting.slice(queue.head)];
       queue.head = 0;
       const [first] = entries;
@@ -116,7 +124,11 @@ export function createKeyQueues<E extends Entry = Entry>(): KeyQueues<E> {
         queue.single += entries.length;
     },
     release(queue) {
-      queue.held = false;
+      queue.held -= 1;
+      reschedule(queue);
+    },
+    end(queue) {
+      queue.out -= 1;
       reschedule(queue);
     },
     purge(key, chosen) {

@@ -37,8 +37,11 @@ export interface Job {
  * - Unavailable: redelivered within 2 s, without limit.
  * - anything else: redelivered after a backoff; after MAX_ATTEMPTS the first job moves to the dead letters. After some
  *   failures batches have one job, so that no job is given up because of another one.
+ *
+ * `next` lets the following batch of this key start before this one is done, and ends its share of `concurrency`. When
+ * the batch fails after that, its jobs are redelivered after jobs that followed them.
  */
-export type Handler = (jobs: readonly [Job, ...Job[]]) => Promise<void>;
+export type Handler = (jobs: readonly [Job, ...Job[]], next: () => void) => Promise<void>;
 
 /** The job can never succeed and moves to the dead letters. */
 export class PoisonJob extends Error {
@@ -51,7 +54,7 @@ export class PoisonJob extends Error {
 }
 
 export interface ConsumeOptions {
-  /** Maximum number of batches handled at the same time; default: unlimited. */
+  /** Maximum number of batches handled at the same time, except those that called `next`; default: unlimited. */
   concurrency?: number;
   /**
    * Admission: resolves when the next batch of this key may be handled; until then its jobs stay in the queue.

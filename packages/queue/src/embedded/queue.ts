@@ -29,7 +29,7 @@ export function createEmbeddedQueue(db: Database, { clock, log }: { clock: Clock
     const keyQueues = createKeyQueues();
     const dispatcher = createDispatcher({
       keyQueues,
-      handle: (handler, keyQueue, entries) => handOut(queue, handler, keyQueue, entries),
+      handle: (handler, keyQueue, entries, next) => handOut(queue, handler, keyQueue, entries, next),
       clock,
       log,
       closing: closing.signal,
@@ -76,15 +76,16 @@ export function createEmbeddedQueue(db: Database, { clock, log }: { clock: Clock
     handler: Handler,
     keyQueue: KeyQueue,
     entries: Entry[],
-  ): Promise<number> {
+    next: () => void,
+  ): Promise<number | undefined> {
     const state = stateOf(queue);
     try {
       // Jobs without a row were purged.
       const jobs = entries.map(toJob).filter((job) => job !== undefined);
       const [first, ...others] = jobs;
-      if (first) await handler([first, ...others]);
+      if (first) await handler([first, ...others], next);
       acknowledge(state, entries);
-      return 0;
+      return undefined;
     } catch (error) {
       return failed(queue, state, keyQueue, entries, error);
     }

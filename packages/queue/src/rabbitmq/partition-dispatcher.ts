@@ -78,18 +78,19 @@ export function createPartitionDispatcher(options: PartitionDispatcherOptions): 
     handler: Handler,
     keyQueue: KeyQueue<ReceivedJob>,
     jobs: ReceivedJob[],
-  ): Promise<number> {
+    next: () => void,
+  ): Promise<number | undefined> {
     const outAt = performance.now();
     for (const job of jobs) Object.assign(job, { out: true, outAt });
     const [first, ...others] = jobs as [ReceivedJob, ...ReceivedJob[]];
     // The partition object that received it; a later owner is not affected.
     const partition = owned.get(partitionOf(first.key));
     try {
-      await handler([toJob(first), ...others.map(toJob)]);
+      await handler([toJob(first), ...others.map(toJob)], next);
       for (const job of jobs) job.out = false;
       keyQueues.settle(jobs.length);
       partition?.done(jobs);
-      return 0;
+      return undefined;
     } catch (error) {
       return failed(partition, keyQueue, jobs, error);
     }
