@@ -22,7 +22,7 @@ export function classifyFailure<E extends Entry>(
 ): Failure<E> {
   // By name: an error may come from another realm or another copy of the module.
   const { name, jobId } = (error ?? {}) as Partial<PoisonJob>;
-  if (error instanceof Unavailable || (name as string) === 'Unavailable') {
+  if (error instanceof Unavailable || ['Unavailable', 'LeaseLost'].includes(name as string)) {
     return { dead: undefined, counts: false };
   }
   const poisoned = name === 'PoisonJob' ? entries.find((entry) => idOf(entry) === jobId) : undefined;

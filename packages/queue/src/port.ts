@@ -26,6 +26,11 @@ export interface Job {
   attempt: number;
   /** Epoch ms of the publication. */
   published_at: number;
+  /**
+   * Of the lease on the job's partition under which it was handed out (the fencing token). A commit of its effects carries
+   * it, so that whoever lost the lease can write nothing after the next owner has written.
+   */
+  epoch: number;
   /** Possible duplicate of a job that was handled before. */
   redelivered?: true;
 }
@@ -34,6 +39,7 @@ export interface Job {
  * Handles a batch of jobs of one key, in order. When it resolves, all are done. When it throws, jobs are redelivered in
  * the same order:
  * - PoisonJob: that job moves to the dead letters, the others are redelivered.
+ * - LeaseLost: another process has the partition; its jobs are dropped here, without counting an attempt.
  * - Unavailable: redelivered within 2 s, without limit.
  * - anything else: redelivered after a backoff; after MAX_ATTEMPTS the first job moves to the dead letters. After some
  *   failures batches have one job, so that no job is given up because of another one.
@@ -51,6 +57,11 @@ export class PoisonJob extends Error {
     super(reason);
     this.jobId = jobId;
   }
+}
+
+/** A later lease on the partition has been used: nothing of this one takes effect any more. */
+export class LeaseLost extends Error {
+  override readonly name = 'LeaseLost';
 }
 
 export interface ConsumeOptions {

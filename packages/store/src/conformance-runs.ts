@@ -23,6 +23,7 @@ export const eventOf = (n: number, rest: Partial<EventRow> = {}): EventRow =>
 const state = (value: string): EmitterStateRow => ({
   id: EMITTER,
   db: { value: JSON.stringify(value) },
+  epoch: 1,
   dedupe: { '': { unique: [value] } },
   last_ids: { events: value },
   committed: [`run_${value}`],
@@ -96,6 +97,18 @@ export function commitRunConformance(name: string, open: () => Promise<StoreSubj
       expect(await everything()).toEqual(after(1, 1, [1]));
       expect(await store.commitRun(run(2, 1))).toBe(true);
       expect(await everything()).toEqual(after(2, 2, [1, 2]));
+    });
+
+    test('a commit of an earlier epoch is refused, also when it is based on the newest version', async () => {
+      const under = (epoch: number, n: number, ifVersion: number) =>
+        run(n, ifVersion, { state: { ...state(String(n)), epoch } });
+      expect(await store.commitRun(under(1, 1, 0))).toBe(true);
+      expect(await store.commitRun(under(3, 2, 1))).toBe(true);
+      for (const epoch of [1, 2]) expect(await store.commitRun(under(epoch, 3, 2))).toBe(false);
+      expect((await everything()).events).toEqual([1, 2]);
+      expect(await store.commitRun(under(3, 4, 2))).toBe(true);
+      expect(await store.commitRun(under(4, 5, 3))).toBe(true);
+      expect((await everything()).events).toEqual([1, 2, 4, 5]);
     });
 
     test('concurrent commits take effect in order of the calls', async () => {

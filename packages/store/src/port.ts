@@ -96,7 +96,7 @@ export interface Store {
   collection<T extends Row>(definition: CollectionDefinition<T>): Collection<T>;
   /**
    * Writes state, events, logs and outbox row atomically. Concurrent commits take effect in order of the calls. Resolves
-   * to false without writing if the state has another version: another process owns the emitter.
+   * to false without writing if the state has another version or a later epoch: another process owns the emitter.
    */
   commitRun(commit: RunCommit): Promise<boolean>;
   /** Resolves when the database answers. */

@@ -142,6 +142,7 @@ describe('a stream', () => {
     await store.collection(states).insert({
       id,
       db: {},
+      epoch: 1,
       dedupe: {},
       last_ids: { events: newest },
       committed: [],

@@ -24,7 +24,14 @@ const part = (run_id: string, rest: Partial<Part> = {}): Part => ({
   ...rest,
 });
 
-const state = { id: 'dc_1', db: {}, dedupe: {}, last_ids: {}, committed: [] } satisfies EmitterStateRow;
+const state = {
+  id: 'dc_1',
+  db: {},
+  epoch: 1,
+  dedupe: {},
+  last_ids: {},
+  committed: [],
+} satisfies EmitterStateRow;
 
 test('logs with consecutive ids share a row, others do not', () => {
   const group = createCommitGroup('dc_1', 'u_1');

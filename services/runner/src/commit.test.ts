@@ -8,7 +8,7 @@ import { commitSets, liveState, setDb } from './live-state.ts';
 import type { LogRecord, RunContext } from './records.ts';
 
 const NOW = 1_700_000_000_000;
-const EMPTY: EmitterStateRow = { id: 'dc_1', db: {}, dedupe: {}, last_ids: {}, committed: [] };
+const EMPTY: EmitterStateRow = { id: 'dc_1', db: {}, epoch: 1, dedupe: {}, last_ids: {}, committed: [] };
 const run = (run_id = 'run_1'): RunContext => ({
   run_id,
   source_id: 'dc_1',

@@ -97,7 +97,7 @@ export function runsWorkers(
     if (!source) return refuse(messages);
     const shard = String(parseOrderingKey(jobs[0].key).shard ?? '');
     const withEvents = await runsWithEvents(store, sourceId, messages);
-    const batch = await source.state.open();
+    const batch = await source.state.open(jobs[0].epoch);
     const pending: Promise<void>[] = [];
     const executing: Promise<void>[] = [];
     try {

@@ -47,7 +47,7 @@ export function liveState(
   sourceId: string,
   found: { row: EmitterStateRow; version: number } | undefined,
 ): Live {
-  const row = found?.row ?? { id: sourceId, db: {}, dedupe: {}, last_ids: {}, committed: [] };
+  const row = found?.row ?? { id: sourceId, epoch: 0, db: {}, dedupe: {}, last_ids: {}, committed: [] };
   return {
     row,
     version: found?.version ?? 0,

@@ -6,7 +6,7 @@ import { systemClock } from '@wellspring/core/clock';
 import { newId } from '@wellspring/core/ids';
 import { silentLog } from '@wellspring/core/log';
 import { type Metrics, noMetrics } from '@wellspring/core/metrics';
-import type { QueueName } from '@wellspring/queue/port';
+import type { Job, QueueName } from '@wellspring/queue/port';
 import type { Config } from '@wellspring/runtime/config';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
 import { createSandbox, type Sandbox } from '@wellspring/sandbox/sandbox';
@@ -36,6 +36,10 @@ export interface Platform extends Harness {
   faults: Faults;
   /** Offset of the runner's clock, ms. */
   ahead: number;
+  /** Of the lease under which jobs are handed out; undefined: that of the queue. */
+  epoch: number | undefined;
+  /** Thrown by the handler of the queue `runs`. */
+  failures: Error[];
   start(): void;
   /** Reopens the database file and starts the service. */
   restart(): Promise<void>;
@@ -101,6 +105,8 @@ export function usePlatform({ permits }: { permits?: PermitCounts } = {}): Platf
     t.faults = { commit: () => undefined, publish: () => {}, execute: () => {} };
     t.published = [];
     t.ahead = 0;
+    t.epoch = undefined;
+    t.failures = [];
     t.start();
   });
 
@@ -115,6 +121,19 @@ export function usePlatform({ permits }: { permits?: PermitCounts } = {}): Platf
       publish: async (name, job) => {
         t.faults.publish(name);
         await queue.publish(name, job);
+      },
+      consume: (name, handler, options) => {
+        if (name !== 'runs') return queue.consume(name, handler, options);
+        const leased = (job: Job): Job => ({ ...job, epoch: t.epoch ?? job.epoch });
+        return queue.consume(
+          name,
+          async ([first, ...others], ...rest) => {
+            const work = handler([leased(first), ...others.map(leased)], ...rest);
+            work.catch((error: Error) => t.failures.push(error));
+            await work;
+          },
+          options,
+        );
       },
     };
     t.run(

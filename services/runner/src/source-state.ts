@@ -44,8 +44,8 @@ export interface SourceStateDeps extends Pick<Deps, 'store' | 'call' | 'clock' |
  * the version of the stored state fences off a second one.
  */
 export interface SourceState {
-  /** Starts a batch of jobs. */
-  open(): Promise<Batch>;
+  /** Starts a batch of jobs. @param epoch of their lease @throws LeaseLost */
+  open(epoch: number): Promise<Batch>;
   /** Runs a hook in a separate process and commits its effects; returns the error it threw. */
   hook(hook: HookName, deployed: DeployedSource, logsWanted: boolean): Promise<ThrownError | undefined>;
   /** The source was deleted: rejects further commits. */
@@ -190,8 +190,8 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
       return active > 0;
     },
 
-    async open() {
-      const live = await load();
+    async open(epoch) {
+      const live = await load(epoch);
       let broken = false;
       let last: Promise<unknown> = Promise.resolve();
       const fail = () => {

@@ -1,5 +1,6 @@
 import type { EmittedEvent } from '@wellspring/contract/messages';
 import { Unavailable } from '@wellspring/core/unavailable';
+import { LeaseLost } from '@wellspring/queue/port';
 import type { Deps } from '@wellspring/runtime/deps';
 import { type EmitterStateRow, states } from '@wellspring/store/collections/states';
 import type { Deployed } from './catalog.ts';
@@ -39,13 +40,25 @@ export function createStateCommits(
   let loading: Promise<Live> | undefined;
   let forgotten = false;
 
-  /** The live state; reread from the store after a failed commit. */
-  async function load(): Promise<Live> {
+  /**
+   * The live state; reread from the store after a failed commit.
+   * @param epoch of the job; commits made from now on carry it
+   * @throws LeaseLost if a later owner of the partition has committed
+   */
+  async function load(epoch = 0): Promise<Live> {
+    const live = await read();
+    if (epoch > live.row.epoch) live.row = { ...live.row, epoch };
+    else if (epoch > 0 && epoch < live.row.epoch)
+      throw new LeaseLost(`A later owner of the partition of ${sourceId} has committed`);
+    return live;
+  }
+
+  async function read(): Promise<Live> {
     loading ??= stateRows.getVersioned(sourceId).then((found) => liveState(sourceId, found));
     const current = loading;
     const reread = () => {
       if (loading === current) loading = undefined;
-      return load();
+      return read();
     };
     try {
       const live = await current;

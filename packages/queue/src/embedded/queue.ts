@@ -68,6 +68,7 @@ export function createEmbeddedQueue(db: Database, { clock, log }: { clock: Clock
       payload,
       attempt: entry.attempts + 1,
       published_at: entry.publishedAt,
+      epoch: 1,
     };
   }
 

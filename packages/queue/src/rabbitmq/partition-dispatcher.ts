@@ -46,6 +46,7 @@ const toJob = ({ id, key, payload, attempts: failures, publishedAt, redelivered 
   payload,
   attempt: failures + 1,
   published_at: publishedAt,
+  epoch: 1,
   ...(redelivered && { redelivered }),
 });
 

@@ -11,6 +11,8 @@ export interface DedupeCache {
 export interface EmitterStateRow {
   /** Id of the source (later also of a workflow). */
   id: string;
+  /** Of the lease under which the last commit was made; see RunCommit. */
+  epoch: number;
   /** `$service.db`: JSON texts by key. */
   db: Record<string, string>;
   /** By channel name. */

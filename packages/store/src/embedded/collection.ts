@@ -15,8 +15,11 @@ import { checkIndexed, compileWhere } from './where.ts';
 export interface EmbeddedCollection<T extends Row> extends Collection<T> {
   /** Within a transaction. @throws ConflictError */
   insertNow(row: T): void;
-  /** Within a transaction: returns false for another version. Version 0 inserts. */
-  putNow(row: T, ifVersion: number): boolean;
+  /**
+   * Within a transaction: returns false for another version, or if a value of the stored row is not within its limit.
+   * Version 0 inserts.
+   */
+  putNow(row: T, ifVersion: number, atMost: { [K in keyof T]?: number }): boolean;
   /** Adds a row to a batch in a temporary table, see insertStagedNow. */
   stage(row: T, batch: number): void;
   /** Within a transaction: inserts all rows of a batch with one statement. @throws ConflictError */
@@ -126,13 +129,17 @@ export function createCollection<T extends Row>(
     return row;
   }
 
-  function replaceNow(row: T, ifVersion: number): boolean {
+  function replaceNow(row: T, ifVersion: number, atMost: { [K in keyof T]?: number } = {}): boolean {
     const values: SQLInputValue[] = [codec.doc(row), ...codec.texts(row)];
     let sets = ['doc', ...textFields.map(textColumnOf)].map((column) => `${column} = ?`).join(', ');
     for (const field of fields)
       sets += `, ${columnOf(field)} = ${placeholderOf(columnValue(row[field]), values)}`;
     values.push(row.id, ifVersion);
-    const sql = `UPDATE ${table} SET version = version + 1, ${sets} WHERE id = ? AND version = ?`;
+    let sql = `UPDATE ${table} SET version = version + 1, ${sets} WHERE id = ? AND version = ?`;
+    for (const [field, limit] of Object.entries(atMost)) {
+      sql += ` AND json_extract(doc, '$.${field}') <= ?`;
+      values.push(limit as number);
+    }
     return guarded(() => db.statement(sql).run(...values).changes === 1);
   }
 
@@ -149,7 +156,8 @@ export function createCollection<T extends Row>(
     unstage(batch) {
       db.statement(`DELETE FROM ${staged} WHERE batch = ?`).run(batch);
     },
-    putNow: (row, ifVersion) => (ifVersion === 0 ? insertNewNow(row) : replaceNow(row, ifVersion)),
+    putNow: (row, ifVersion, atMost) =>
+      ifVersion === 0 ? insertNewNow(row) : replaceNow(row, ifVersion, atMost),
     async get(id) {
       const stored = getStored(id);
       return stored && codec.row(stored);

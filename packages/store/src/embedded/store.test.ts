@@ -141,7 +141,7 @@ test('lists use an index: none of the queries sorts or scans a table', async () 
 
 test('other writes do not wait for a commit of thousands of events', async () => {
   const subject = await openEmbedded();
-  const state = { id: 'dc_large', db: {}, dedupe: {}, last_ids: {}, committed: [] };
+  const state = { id: 'dc_large', db: {}, epoch: 1, dedupe: {}, last_ids: {}, committed: [] };
   const many = Array.from({ length: 5000 }, (_, n) => eventOf(n));
   const order: string[] = [];
   const large = subject.store
@@ -158,7 +158,7 @@ test('other writes do not wait for a commit of thousands of events', async () =>
 
 test('a commit of thousands of events is atomic and keeps its order among those of its state', async () => {
   const subject = await openEmbedded();
-  const state = { id: 'dc_large', db: {}, dedupe: {}, last_ids: {}, committed: [] };
+  const state = { id: 'dc_large', db: {}, epoch: 1, dedupe: {}, last_ids: {}, committed: [] };
   const rows = subject.store.collection(events);
   const from = (first: number) => Array.from({ length: 2000 }, (_, n) => eventOf(first + n));
   const commit = (ifVersion: number, written: ReturnType<typeof from>) =>

@@ -37,12 +37,12 @@ export function createEmbeddedStore(db: Database): Store {
   /** By state id: the newest staged commit. */
   const staging = new Map<string, Promise<boolean>>();
 
-  /** Within a transaction. Returns false if the state has another version. */
+  /** Within a transaction. Returns false if the state has another version or a later epoch. */
   function commitNow(
     { state, ifVersion, logs: logsOfRuns, outbox: row }: RunCommit,
     insertEvents: () => void,
   ) {
-    if (!stateRows.putNow(state, ifVersion)) return false;
+    if (!stateRows.putNow(state, ifVersion, { epoch: state.epoch })) return false;
     insertEvents();
     for (const one of logsOfRuns) logRows.insertNow(one);
     if (row) outboxRows.insertNow(row);

@@ -29,6 +29,8 @@ const CACHE_SIZE = 50_000;
 /** Of a refusal: the state has another version, or a sort key does not increase. */
 type Reason = 'version' | 'sort-key';
 
+const epochOf = ({ waiting }: CoalescedCommit) => waiting.at(-1)!.commit.state.epoch;
+
 export interface Commits {
   commitRun(commit: RunCommit): Promise<boolean>;
   /** To be called when the pending rows of these states have been appended. */
@@ -166,7 +168,7 @@ export function createCommits(db: Db, pending: PendingRows, now: () => number): 
     if (allMatched) return refused;
     const ids = batch.map(({ id }) => id);
     const options = {
-      projection: { _v: 1, _commit: 1 },
+      projection: { _v: 1, _commit: 1, epoch: 1 },
       batchSize: ids.length + 1,
       // A majority read may be older than the state that refused the write, and that answer waited for the majority.
       readConcern: { level: 'local' as const },
@@ -177,7 +179,10 @@ export function createCommits(db: Db, pending: PendingRows, now: () => number): 
       const { token, ifVersion, after } = one;
       const state = byId.get(one.id);
       if (state?._commit === token) continue;
-      const fits = state?._v === ifVersion && (after === undefined || state._commit === after);
+      const fits =
+        state?._v === ifVersion &&
+        state.epoch <= epochOf(one) &&
+        (after === undefined || state._commit === after);
       refused.set(one, fits ? 'sort-key' : 'version');
     }
     return refused;
@@ -198,7 +203,17 @@ export function createCommits(db: Db, pending: PendingRows, now: () => number): 
       ? { insertOne: { document: { ...document, _id: id } } }
       : {
           updateOne: {
-            filter: { $and: [{ _id: id, _v: ifVersion, ...(after && { _commit: after }) }, ...increasing] },
+            filter: {
+              $and: [
+                {
+                  _id: id,
+                  _v: ifVersion,
+                  epoch: { $lte: epochOf(coalesced) },
+                  ...(after && { _commit: after }),
+                },
+                ...increasing,
+              ],
+            },
             update: { $set: document },
           },
         };

@@ -73,6 +73,7 @@ export function run(emitter: string, ifVersion: number, numbers: number[], paylo
     state: {
       id: emitter,
       db: {},
+      epoch: 1,
       dedupe: {},
       last_ids: { events: key(numbers.at(-1)!) },
       committed: [run_id],
