@@ -1,6 +1,6 @@
 /**
- * Messages of the queues. Each names its type and version; a consumer refuses an unknown one, which becomes a dead
- * letter.
+ * Messages of the queues. Each names its type and version; one of an unknown type becomes a dead letter, one of a newer
+ * version waits for a process that knows it.
  */
 
 /** Queue `runs`, keyed by the id of the source or workflow: work for the runner that owns it. */

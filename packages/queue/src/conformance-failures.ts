@@ -1,6 +1,14 @@
 import { expect, test } from '@jest/globals';
 import { Unavailable } from '@wellspring/core/unavailable';
-import { type Handler, type Job, type JobInput, MAX_ATTEMPTS, PoisonJob, type Queue } from './port.ts';
+import {
+  type Handler,
+  type Job,
+  type JobInput,
+  MAX_ATTEMPTS,
+  NewerVersion,
+  PoisonJob,
+  type Queue,
+} from './port.ts';
 
 export const job = (key: string, payload: unknown): JobInput => ({ key, payload: JSON.stringify(payload) });
 export const values = (jobs: readonly Job[]): unknown[] => jobs.map(({ payload }) => JSON.parse(payload));
@@ -179,6 +187,39 @@ export function failuresConformance(bench: () => Bench): void {
     expect(tries[1]! - tries[0]!).toBeGreaterThanOrEqual(100);
     expect(tries[3]! - tries[2]!).toBeGreaterThan(tries[1]! - tries[0]!);
     await until(async () => (await queue.depth('runs')) === 0);
+  });
+
+  test('a job of a newer version waits without limit and counts no attempt; jobs before it are handled, those after it wait in order', async () => {
+    const { queue, consume, until } = bench();
+    await queue.publishMany('runs', [job('a', 1), job('a', 2), job('a', 'newer'), job('a', 3)]);
+    const done: unknown[] = [];
+    let refused = 0;
+    const older = new AbortController();
+    const ended = consume(
+      async (jobs) => {
+        const newer = jobs.find(({ payload }) => payload === '"newer"');
+        if (newer) {
+          refused += 1;
+          throw new NewerVersion(newer.id, 2);
+        }
+        done.push(...values(jobs));
+      },
+      { batch: 5, signal: older.signal },
+    );
+    await until(() => done.length === 2 && refused > 2 * MAX_ATTEMPTS, 500);
+    await queue.publish('runs', job('b', 'other'));
+    await until(() => done.length === 3, 500);
+    expect(done).toEqual([1, 2, 'other']);
+    expect(await queue.deadLetters.count()).toBe(0);
+    older.abort();
+    await ended;
+    const seen: Job[] = [];
+    void consume(async (jobs) => void seen.push(...jobs), { batch: 5 });
+    await until(() => seen.length >= 2, 500);
+    expect(seen.map(({ payload, attempt }) => [payload, attempt])).toEqual([
+      ['"newer"', 1],
+      ['3', 1],
+    ]);
   });
 
   test('Unavailable counts no attempt: jobs are redelivered within 2 s, without limit', async () => {

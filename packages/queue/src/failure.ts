@@ -23,6 +23,8 @@ export function classifyFailure<E extends Entry>(
   // By name: an error may come from another realm or another copy of the module.
   const { name, jobId } = (error ?? {}) as Partial<PoisonJob>;
   if (error instanceof Unavailable || ['Unavailable', 'LeaseLost'].includes(name as string)) {
+    const later = entries.find((entry) => idOf(entry) === jobId);
+    if (later) later.alone = true;
     return { dead: undefined, counts: false };
   }
   const poisoned = name === 'PoisonJob' ? entries.find((entry) => idOf(entry) === jobId) : undefined;

@@ -10,6 +10,8 @@ export interface Entry {
   attempts: number;
   /** Failures that do not count as attempts; they only determine the backoff. */
   uncounted?: number;
+  /** It has to wait, others before it need not: they go out one by one. */
+  alone?: true;
   /** Epoch ms. */
   publishedAt: number;
   /** undefined: read from the database when it is needed. */
@@ -120,8 +122,9 @@ export function createKeyQueues<E extends Entry = Entry>(): KeyQueues<E> {
       queue.waiting = [...entries, ...queue.waiting.slice(queue.head)];
       queue.head = 0;
       const [first] = entries;
-      if (first && (queue.single > 0 || first.attempts >= SINGLE_AFTER_ATTEMPTS))
-        queue.single += entries.length;
+      const isSplit =
+        first && (first.attempts >= SINGLE_AFTER_ATTEMPTS || entries.some(({ alone }) => alone));
+      if (queue.single > 0 || isSplit) queue.single += entries.length;
     },
     release(queue) {
       queue.held -= 1;

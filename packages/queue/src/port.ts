@@ -3,6 +3,8 @@
  * publication, at least once: handlers must be idempotent.
  */
 
+import { Unavailable } from '@wellspring/core/unavailable';
+
 export const QUEUES = [
   /** RunsMessage; ordering key: the source. */
   'runs',
@@ -41,6 +43,7 @@ export interface Job {
  * - PoisonJob: that job moves to the dead letters, the others are redelivered.
  * - LeaseLost: another process has the partition; its jobs are dropped here, without counting an attempt.
  * - Unavailable: redelivered within 2 s, without limit.
+ * - NewerVersion: the same; the jobs before that one are handled first.
  * - anything else: redelivered after a backoff; after MAX_ATTEMPTS the first job moves to the dead letters. After some
  *   failures batches have one job, so that no job is given up because of another one.
  *
@@ -55,6 +58,16 @@ export class PoisonJob extends Error {
   readonly jobId: string;
   constructor(jobId: string, reason: string) {
     super(reason);
+    this.jobId = jobId;
+  }
+}
+
+/** A newer version of the platform published the job: it waits until a process of that version has its partition. */
+export class NewerVersion extends Unavailable {
+  override readonly name = 'NewerVersion';
+  readonly jobId: string;
+  constructor(jobId: string, version: number) {
+    super(`The job ${jobId} has version ${version}, which this process does not know: update it.`);
     this.jobId = jobId;
   }
 }

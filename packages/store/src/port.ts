@@ -92,8 +92,10 @@ export async function modify<T extends Row>(
 }
 
 export interface Store {
-  /** The table and its indexes are created or migrated on first use. */
+  /** The table and its indexes are created on first use. No index is dropped: a newer version may have made it. */
   collection<T extends Row>(definition: CollectionDefinition<T>): Collection<T>;
+  /** Drops indexes that the definition does not declare, and returns their names. For the command of operators alone. */
+  dropStaleIndexes<T extends Row>(definition: CollectionDefinition<T>): Promise<string[]>;
   /**
    * Writes state, events, logs and outbox row atomically. Concurrent commits take effect in order of the calls. Resolves
    * to false without writing if the state has another version or a later epoch: another process owns the emitter.

@@ -141,10 +141,20 @@ describe('fan-out', () => {
     ]);
   });
 
+  test('a message of a newer version waits and holds up no other emitter', async () => {
+    const [emitter, other, sink] = [await t.source(), await t.source(), await t.receive()];
+    await t.subscribe(other, (await t.webhook(sink.url)).id);
+    await t.queue.publish('emitted', { key: emitter, payload: '{"v":2,"type":"emitted"}' });
+    await t.emit(other, [event(1)]);
+    t.start();
+    await sink.received(1);
+    expect([await t.queue.depth('emitted'), await t.queue.deadLetters.count()]).toEqual([1, 0]);
+  });
+
   test('a malformed message becomes a dead letter and blocks no other', async () => {
     const [emitter, sink] = [await t.source(), await t.receive()];
     await t.subscribe(emitter, (await t.webhook(sink.url)).id);
-    await t.queue.publish('emitted', { key: emitter, payload: '{"v":2,"type":"emitted"}' });
+    await t.queue.publish('emitted', { key: emitter, payload: '{"v":1,"type":"omitted"}' });
     await t.queue.publish('emitted', { key: emitter, payload: 'no JSON' });
     await t.emit(emitter, [event(1)]);
     t.start();

@@ -1,6 +1,6 @@
 import type { EmittedEvent, EmittedMessage, ReplayMessage } from '@wellspring/contract/messages';
 import { eventIdOfSortKey } from '@wellspring/core/event-id';
-import { type Handler, type Job, PoisonJob, type Queue } from '@wellspring/queue/port';
+import { type Handler, type Job, NewerVersion, PoisonJob, type Queue } from '@wellspring/queue/port';
 import { type EventRow, events } from '@wellspring/store/collections/events';
 import { streamOf } from '@wellspring/store/collections/find-event';
 import type { Store, Where } from '@wellspring/store/port';
@@ -36,7 +36,7 @@ export function createEmittedHandler(
   };
 }
 
-/** @throws PoisonJob for an unknown type or version: the job becomes a dead letter */
+/** @throws PoisonJob for an unknown type, NewerVersion */
 function readJob(job: Job): EmittedMessage | ReplayMessage {
   let message: EmittedMessage | ReplayMessage | undefined;
   try {
@@ -44,6 +44,7 @@ function readJob(job: Job): EmittedMessage | ReplayMessage {
   } catch {
     throw new PoisonJob(job.id, 'Malformed job: the payload is not JSON.');
   }
+  if (message !== undefined && message.v > 1) throw new NewerVersion(job.id, message.v);
   if (message?.v !== 1 || !['emitted', 'replay'].includes(message.type)) {
     throw new PoisonJob(job.id, 'Unknown message: expected type emitted or replay, version 1.');
   }

@@ -10,7 +10,7 @@ import { emitterPatterns } from '@wellspring/core/glob';
 import { parseOrderingKey } from '@wellspring/core/ordering-key';
 import { notFound } from '@wellspring/core/problem';
 import { untilAborted } from '@wellspring/core/until-aborted';
-import { type Job, PoisonJob } from '@wellspring/queue/port';
+import { type Job, NewerVersion, PoisonJob } from '@wellspring/queue/port';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
 import type { Emitter } from '@wellspring/store/collections/emitters';
@@ -206,6 +206,7 @@ export function runsWorkers(
 
 function decode(job: Job): RunsMessage {
   const message = JSON.parse(job.payload) as RunsMessage;
+  if (message.v > 1) throw new NewerVersion(job.id, message.v);
   if (message.v !== 1 || !['run', 'record', 'due', 'db'].includes(message.type)) {
     throw new PoisonJob(job.id, `Unknown message type on the queue runs: ${String(message.type)}.`);
   }

@@ -228,9 +228,17 @@ test('events that were committed but not published are published after a restart
   expect(t.publishedPayloads()).toEqual(['from the hook']);
 });
 
+test('a message of a newer version waits, with what follows it, and holds up no other source', async () => {
+  const [id, other] = [await t.deploy(ECHO), await t.deploy(ECHO)];
+  await t.queue.publish('runs', { key: id, payload: '{"v":2,"type":"run"}' });
+  await t.runAll(other, ['after']);
+  await eventually(async () => (await t.events(other)).length === 1);
+  expect([await t.queue.depth('runs'), await t.queue.deadLetters.count()]).toEqual([1, 0]);
+});
+
 test('a message of unknown type goes to the dead letters and blocks no other', async () => {
   const id = await t.deploy(ECHO);
-  await t.queue.publish('runs', { key: id, payload: '{"v":2,"type":"run"}' });
+  await t.queue.publish('runs', { key: id, payload: '{"v":1,"type":"walk"}' });
   await t.runAll(id, ['after']);
   await eventually(async () => (await t.events(id)).length === 1);
   expect(await t.queue.deadLetters.list()).toMatchObject([

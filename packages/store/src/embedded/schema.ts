@@ -33,7 +33,10 @@ export function prepareDatabase(db: Database): void {
   db.statement("INSERT OR REPLACE INTO meta VALUES ('layout', ?)").run(String(LAYOUT));
 }
 
-/** Migrates the table of a collection to its definition in one transaction: columns, indexes and texts. */
+/**
+ * Migrates the table of a collection to its definition in one transaction: columns, indexes and texts. Other columns and
+ * indexes stay, since they may be those of a newer version.
+ */
 export function migrateCollection<T extends Row>(db: Database, definition: CollectionDefinition<T>): void {
   const wanted = JSON.stringify({
     layout: LAYOUT,
@@ -51,7 +54,7 @@ export function migrateCollection<T extends Row>(db: Database, definition: Colle
       `CREATE TABLE IF NOT EXISTS ${tableOf(definition)}
        (id TEXT PRIMARY KEY NOT NULL, version INTEGER NOT NULL, doc TEXT NOT NULL)`,
     );
-    dropIndexes(db, definition);
+    dropGenerated(db, definition);
     moveTexts(db, definition);
     makeColumns(db, definition);
     makeIndexes(db, definition);
@@ -77,37 +80,56 @@ function columnsOf(db: Database, { name }: { name: string }): Column[] {
 const indexName = <T extends Row>(collection: string, { fields, unique, sparse }: Index<T>) =>
   `i_${collection}_${fields.join('_')}${unique ? '_u' : ''}${sparse ? '_s' : ''}`;
 
-/** Drops undeclared indexes, and those on columns that must be recreated. */
-function dropIndexes<T extends Row>(db: Database, definition: CollectionDefinition<T>): void {
-  const { name: collection, indexes } = definition;
-  const generated = columnsOf(db, definition).some((column) => column.generated);
-  const declared = new Set(indexes.map((index) => indexName(collection, index)));
-  const present = db
-    .statement(
-      "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = ? AND name LIKE 'i!_%' ESCAPE '!'",
-    )
-    .all(`c_${collection}`) as { name: string }[];
-  for (const { name } of present) {
-    if (generated || !declared.has(name)) db.exec(`DROP INDEX ${quoted(name)}`);
-  }
+const indexesOf = (db: Database, { name }: { name: string }): string[] =>
+  (
+    db
+      .statement(
+        "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = ? AND name LIKE 'i!_%' ESCAPE '!'",
+      )
+      .all(`c_${name}`) as { name: string }[]
+  ).map(({ name: index }) => index);
+
+/** Drops indexes and columns that the definition does not declare; returns the names of the indexes. */
+export function dropStaleIndexes<T extends Row>(db: Database, definition: CollectionDefinition<T>): string[] {
+  const declared = new Set(definition.indexes.map((index) => indexName(definition.name, index)));
+  const wanted = new Set<string>(indexedFields(definition).map((field) => `f_${field}`));
+  return db.transaction(() => {
+    const stale = indexesOf(db, definition).filter((name) => !declared.has(name));
+    for (const name of stale) db.exec(`DROP INDEX ${quoted(name)}`);
+    for (const { name } of columnsOf(db, definition)) {
+      if (name.startsWith('f_') && !wanted.has(name)) dropColumn(db, definition, name);
+    }
+    return stale;
+  });
 }
 
-/** Adds columns for newly indexed fields and drops stale ones. */
+const dropColumn = (db: Database, definition: { name: string }, name: string) =>
+  db.exec(`ALTER TABLE ${tableOf(definition)} DROP COLUMN ${quoted(name)}`);
+
+/** Drops the columns of layout 1 with their indexes. */
+function dropGenerated(db: Database, definition: { name: string }): void {
+  const generated = columnsOf(db, definition).filter((column) => column.generated);
+  if (generated.length === 0) return;
+  for (const name of indexesOf(db, definition)) db.exec(`DROP INDEX ${quoted(name)}`);
+  for (const { name } of generated) dropColumn(db, definition, name);
+}
+
+/** Adds columns for newly indexed fields; rows written by another version may lack the values of present ones. */
 function makeColumns<T extends Row>(db: Database, definition: CollectionDefinition<T>): void {
   const table = tableOf(definition);
-  const wanted = new Set<string>(indexedFields(definition).map((field) => `f_${field}`));
-  const present = columnsOf(db, definition).filter(({ name }) => name.startsWith('f_'));
-  const stale = present.filter(({ name, generated }) => generated || !wanted.has(name));
-  for (const { name } of stale) db.exec(`ALTER TABLE ${table} DROP COLUMN ${quoted(name)}`);
-  for (const { name } of present) if (!stale.some((column) => column.name === name)) wanted.delete(name);
-  if (wanted.size === 0) return;
+  const present = new Set(columnsOf(db, definition).map(({ name }) => name));
+  const names = indexedFields(definition).map((field) => `f_${field}`);
   // Without a type, so that SQLite converts no value.
-  for (const name of wanted) db.exec(`ALTER TABLE ${table} ADD COLUMN ${quoted(name)}`);
-  const sets = [...wanted].map((name) => {
+  for (const name of names)
+    if (!present.has(name)) db.exec(`ALTER TABLE ${table} ADD COLUMN ${quoted(name)}`);
+  if (names.length === 0) return;
+  const values = names.map((name) => {
     const path = `$."${name.slice(2)}"`.replaceAll("'", "''");
-    return `${quoted(name)} = json_extract(doc, '${path}')`;
+    return { column: quoted(name), value: `json_extract(doc, '${path}')` };
   });
-  db.exec(`UPDATE ${table} SET ${sets.join(', ')}`);
+  const sets = values.map(({ column, value }) => `${column} = ${value}`).join(', ');
+  const differ = values.map(({ column, value }) => `${column} IS NOT ${value}`).join(' OR ');
+  db.exec(`UPDATE ${table} SET ${sets} WHERE ${differ}`);
 }
 
 function makeIndexes<T extends Row>(db: Database, definition: CollectionDefinition<T>): void {

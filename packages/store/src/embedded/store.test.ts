@@ -5,7 +5,7 @@ import { events } from '../collections/events.ts';
 import { collectionConformance } from '../conformance.ts';
 import { queryConformance } from '../conformance-queries.ts';
 import { commitRunConformance, eventOf } from '../conformance-runs.ts';
-import type { CollectionDefinition } from '../port.ts';
+import type { CollectionDefinition, Store } from '../port.ts';
 import { openEmbedded } from './store.fixture.ts';
 import { createEmbeddedStore } from './store.ts';
 
@@ -60,6 +60,42 @@ test('indexes and texts may be added, changed and removed without changing the r
     { name: 'notes', indexes: [{ fields: ['title'] }, { fields: ['owner', 'title'], sparse: true }] },
     { name: 'notes', indexes: [{ fields: ['title'] }, { fields: ['owner'] }] },
   );
+});
+
+test('an older version drops no index of a newer one, which finds the rows that were written meanwhile; the command drops it', async () => {
+  const subject = await openEmbedded();
+  const path = join(subject.path, 'two', 'wellspring.db');
+  const older: CollectionDefinition<Note> = { name: 'notes', indexes: [{ fields: ['owner'] }] };
+  const newer: CollectionDefinition<Note> = {
+    name: 'notes',
+    indexes: [{ fields: ['owner'] }, { fields: ['title'], unique: true }],
+  };
+  const indexes = () => {
+    const db = openDatabase(path);
+    const found = db.statement("SELECT name FROM sqlite_master WHERE name LIKE 'i!_notes%' ESCAPE '!'").all();
+    return db.close().then(() => found.map(({ name }) => name));
+  };
+  async function as<R>(definition: CollectionDefinition<Note>, work: (store: Store) => Promise<R>) {
+    const db = openDatabase(path);
+    const store = createEmbeddedStore(db);
+    store.collection(definition);
+    const result = await work(store);
+    await db.close();
+    return result;
+  }
+  await as(newer, (store) => store.collection(newer).insert(note('1')));
+  const both = await indexes();
+  await as(older, (store) => store.collection(older).insertMany([note('2'), note('3')]));
+  expect(await indexes()).toEqual(both);
+  expect(await as(newer, (store) => store.collection(newer).find({ title: note('2').title }))).toEqual(
+    note('2'),
+  );
+  expect(await as(older, (store) => store.dropStaleIndexes(older))).toEqual(['i_notes_title_u']);
+  expect(await indexes()).toEqual(['i_notes_owner']);
+  expect(await as(newer, (store) => store.collection(newer).find({ title: note('3').title }))).toEqual(
+    note('3'),
+  );
+  await subject.close();
 });
 
 test('a table of the first layout, with generated columns, keeps its rows and finds them', async () => {

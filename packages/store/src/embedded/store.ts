@@ -6,7 +6,7 @@ import { states } from '../collections/states.ts';
 import type { Collection, CollectionDefinition, Row, Store } from '../port.ts';
 import type { RunCommit } from '../run-commit.ts';
 import { createCollection, type EmbeddedCollection } from './collection.ts';
-import { migrateCollection, prepareDatabase } from './schema.ts';
+import { dropStaleIndexes, migrateCollection, prepareDatabase } from './schema.ts';
 
 /** A commit with more events is staged in steps. */
 const MAX_EVENTS_AT_ONCE = 250;
@@ -90,6 +90,10 @@ export function createEmbeddedStore(db: Database): Store {
       };
       made.then(forget, forget);
       return made;
+    },
+    async dropStaleIndexes(definition) {
+      collection(definition);
+      return dropStaleIndexes(db, definition);
     },
     async ping() {
       db.statement('SELECT 1').get();

@@ -29,7 +29,7 @@ await withServers(['mongodb'], ({ mongodb }) => {
   const indexNames = async ({ mongo }: MongoSubject) =>
     (await mongo.db.collection('notes').indexes()).map(({ name }) => name).sort();
 
-  test('indexes may be added, made unique and removed; existing rows conflict, too', async () => {
+  test('indexes may be added and made unique, existing rows conflict, too; only the command drops an index', async () => {
     const subject = await open();
     const first = subject.store.collection(PLAIN);
     await first.insertMany(Array.from({ length: 1200 }, (_, n) => note(`n${n}`, { title: `t${n}` })));
@@ -45,10 +45,14 @@ await withServers(['mongodb'], ({ mongodb }) => {
       fields: ['owner', 'title'],
     });
     await expect(unique.patch('none', { owner: 'o' })).rejects.toBeInstanceOf(ConflictError);
-    expect(await indexNames(subject)).toEqual(['_id_', 'i_rank', 'u_owner_title']);
+    expect(await indexNames(subject)).toEqual(['_id_', 'i_owner', 'i_rank', 'u_owner_title']);
 
     const { store: third } = await subject.another();
     expect(await third.collection(PLAIN).count({ owner: 'o' })).toBe(1200);
+    // Rows of a version without the unique index do not conflict with each other.
+    expect(await third.collection(PLAIN).insertMany([note('old1'), note('old2')])).toHaveLength(2);
+    expect(await indexNames(subject)).toEqual(['_id_', 'i_owner', 'i_rank', 'u_owner_title']);
+    expect(await third.dropStaleIndexes(PLAIN)).toEqual(['u_owner_title']);
     expect(await indexNames(subject)).toEqual(['_id_', 'i_owner', 'i_rank']);
   });
 

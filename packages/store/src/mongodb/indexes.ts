@@ -17,7 +17,8 @@ interface Meta {
 function indexOf<T extends Row>({ fields, unique }: Index<T>) {
   if (unique) {
     const field = uniqueField(fields);
-    return { name: field.slice(1), key: { [field]: 1 as const }, unique: true };
+    // Sparse: rows written by a version that does not declare the index have no such field.
+    return { name: field.slice(1), key: { [field]: 1 as const }, unique: true, sparse: true };
   }
   // Ties are broken by id.
   const list = fields.includes('id' as never) ? fields : [...fields, 'id'];
@@ -37,7 +38,8 @@ export function conflictingFields<T extends Row>(
 }
 
 /**
- * Creates and drops indexes to match the definition. Idempotent, also concurrently.
+ * Creates the indexes of the definition; others stay, since they may be those of a newer version. Idempotent, also
+ * concurrently.
  * @throws Error for a database of a later version, or if rows violate a unique index
  */
 export async function makeIndexes<T extends Row>(
@@ -66,21 +68,30 @@ export async function makeIndexes<T extends Row>(
       });
     });
   }
-  const names = new Set(indexes.map(({ name }) => name));
-  const present = await translateErrors(stored.indexes()).catch((error: { code?: number }) => {
-    // The collection does not exist yet.
-    if (error.code === 26) return [];
-    throw error;
-  });
-  for (const { name } of present) {
-    if (/^[iu]_/.test(name ?? '') && !names.has(name!)) await translateErrors(stored.dropIndex(name!));
-  }
   for (const [_id, value] of [
     ['layout', LAYOUT],
     [key, wanted],
   ] as const) {
     await translateErrors(meta.updateOne({ _id }, { $set: { value } }, { upsert: true }));
   }
+}
+
+/** Drops the indexes that the definition does not declare, and returns their names. */
+export async function dropStaleIndexes<T extends Row>(
+  stored: Stored<StoredRow>,
+  { indexes }: CollectionDefinition<T>,
+): Promise<string[]> {
+  const declared = new Set(indexes.map((index) => indexOf(index).name));
+  const present = await translateErrors(stored.indexes()).catch((error: { code?: number }) => {
+    // The collection does not exist yet.
+    if (error.code === 26) return [];
+    throw error;
+  });
+  const stale = present.flatMap(({ name = '' }) =>
+    /^[iu]_/.test(name) && !declared.has(name) ? [name] : [],
+  );
+  for (const name of stale) await translateErrors(stored.dropIndex(name));
+  return stale;
 }
 
 /** Adds the hidden fields of new unique indexes to existing rows. */

@@ -6,6 +6,7 @@ import { states } from '../collections/states.ts';
 import type { Collection, CollectionDefinition, Row, Store } from '../port.ts';
 import { createCollection } from './collection.ts';
 import { createCommits } from './commits.ts';
+import { dropStaleIndexes } from './indexes.ts';
 import { createPendingRows, type StoredState } from './pending-rows.ts';
 import { encodeString } from './row.ts';
 
@@ -54,6 +55,7 @@ export function createMongoStore({ db, ping }: Mongo, { clock }: { clock: Clock 
       return found;
     },
     commitRun: commits.commitRun,
+    dropStaleIndexes: (definition) => dropStaleIndexes(db.collection(definition.name), definition),
     ping,
     close: pending.close,
   };
