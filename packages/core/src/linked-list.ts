@@ -5,6 +5,8 @@ export interface LinkedList<T> {
   /** The item that was appended first and is still in the list. */
   readonly first: T | undefined;
   readonly size: number;
+  /** In order; the item at hand may be removed meanwhile. */
+  [Symbol.iterator](): Iterator<T>;
 }
 
 interface Node<T> {
@@ -41,6 +43,9 @@ export function createLinkedList<T>(): LinkedList<T> {
     },
     get size() {
       return size;
+    },
+    *[Symbol.iterator]() {
+      for (let node = head; node; node = node.next) yield node.item;
     },
   };
 }

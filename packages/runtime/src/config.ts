@@ -33,7 +33,7 @@ export interface Config {
   /** The same for user code. */
   codeAllowNetworks: readonly string[];
   isolation: 'auto' | 'required' | 'bubblewrap' | 'launcher' | 'none';
-  /** Memory of a runner in MB; null: all of the container or machine. */
+  /** Memory of this process with its sandboxes in MB; null: all of the container or machine. */
   memoryMb: number | null;
   minIntervalSeconds: number;
   /** API requests per second and key; 0: unlimited. */

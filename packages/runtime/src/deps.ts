@@ -2,6 +2,7 @@ import type { Blob } from '@wellspring/blob/port';
 import type { Call } from '@wellspring/call/port';
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
+import type { Memory } from '@wellspring/core/memory';
 import type { Metrics } from '@wellspring/core/metrics';
 import type { Seal } from '@wellspring/core/seal';
 import type { TokenBuckets } from '@wellspring/core/token-buckets';
@@ -23,6 +24,8 @@ export interface Deps {
   clock: Clock;
   log: Log;
   metrics: Metrics;
+  /** Limits of what this process holds. */
+  memory: Memory;
   seal: Seal;
 }
 

@@ -1,5 +1,6 @@
 import { type Clock, systemClock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
+import type { Memory } from '@wellspring/core/memory';
 import type { Metrics } from '@wellspring/core/metrics';
 import { createSeal } from '@wellspring/core/seal';
 import type { Config } from './config.ts';
@@ -7,6 +8,7 @@ import { type Keys, readKeys } from './credentials.ts';
 import type { Deps, Ports } from './deps.ts';
 import { openDistributed } from './infra-distributed.ts';
 import { openEmbedded } from './infra-embedded.ts';
+import { openMemory } from './memory.ts';
 import { createMetrics, type Exposition } from './metrics.ts';
 
 export interface Infra {
@@ -18,7 +20,10 @@ export interface Infra {
 }
 
 /** The adapters of a mode. Only the modules `infra*` know them. @throws Error when they are unavailable */
-async function openPorts(config: Config, how: { clock: Clock; log: Log; metrics: Metrics }): Promise<Ports> {
+async function openPorts(
+  config: Config,
+  how: { clock: Clock; log: Log; metrics: Metrics; memory: Memory },
+): Promise<Ports> {
   const { dataDir, amqpUrl, redisUrl, mongodbUrl, s3Url } = config;
   // The configuration has been validated: all three are set, or none.
   if (!amqpUrl || !redisUrl || !mongodbUrl) return openEmbedded(config, how);
@@ -29,7 +34,9 @@ async function openPorts(config: Config, how: { clock: Clock; log: Log; metrics:
 export async function openInfra(config: Config, log: Log): Promise<Infra> {
   const clock = systemClock;
   const exposition = createMetrics();
-  const ports = await openPorts(config, { clock, log, metrics: exposition.metrics });
+  const { metrics } = exposition;
+  const memory = openMemory(config, metrics);
+  const ports = await openPorts(config, { clock, log, metrics, memory });
   try {
     const keys = readKeys(config);
     const { close, ...adapters } = ports;
@@ -39,7 +46,8 @@ export async function openInfra(config: Config, log: Log): Promise<Infra> {
         ...adapters,
         clock,
         log,
-        metrics: exposition.metrics,
+        metrics,
+        memory,
         seal: createSeal(keys.secretKeys),
       },
       keys,

@@ -4,6 +4,7 @@ import { createEmbeddedCall } from '@wellspring/call/embedded';
 import type { Principal } from '@wellspring/contract/principal';
 import { type Clock, systemClock } from '@wellspring/core/clock';
 import { silentLog } from '@wellspring/core/log';
+import { createMemory } from '@wellspring/core/memory';
 import { noMetrics } from '@wellspring/core/metrics';
 import { createSeal } from '@wellspring/core/seal';
 import { createRouter } from '@wellspring/http/bind';
@@ -32,7 +33,7 @@ export const BOB = user('u_0000000002');
 
 /** Dependencies of services on embedded adapters. */
 export interface Ports
-  extends Pick<Deps, 'store' | 'queue' | 'pubsub' | 'call' | 'log' | 'metrics' | 'seal'> {
+  extends Pick<Deps, 'store' | 'queue' | 'pubsub' | 'call' | 'log' | 'metrics' | 'memory' | 'seal'> {
   db: Database;
   close(): Promise<void>;
 }
@@ -40,13 +41,14 @@ export interface Ports
 /** @param path of the database; default: in memory */
 export function openPorts({ path = ':memory:', clock = systemClock } = {}): Ports {
   const log = silentLog;
+  const memory = createMemory(1024 ** 3);
   const db = openDatabase(path);
   const store = createEmbeddedStore(db);
   const queue = createEmbeddedQueue(db, { clock, log });
   const pubsub = createEmbeddedPubSub({ log });
   const call = createEmbeddedCall({ log });
   return {
-    ...{ db, store, queue, pubsub, call, log, metrics: noMetrics, seal },
+    ...{ db, store, queue, pubsub, call, log, metrics: noMetrics, memory, seal },
     async close() {
       for (const adapter of [call, pubsub, queue, store]) await adapter.close();
       await db.close();

@@ -1,0 +1,76 @@
+import { expect, test } from '@jest/globals';
+import fc from 'fast-check';
+import { createByteBudget } from './byte-budget.ts';
+
+test('one owner gets at most half, and an owner without bytes gets what is left', () => {
+  const budget = createByteBudget(100);
+  expect(budget.tryTake(40, 'a')).toBeDefined();
+  expect(budget.tryTake(11, 'a')).toBeUndefined();
+  expect(budget.tryTake(60, 'b')).toBeDefined();
+  expect(budget.used).toBe(100);
+});
+
+test('an amount above the total goes when half is free', () => {
+  const budget = createByteBudget(100);
+  const small = budget.tryTake(51)!;
+  expect(budget.tryTake(1000)).toBeUndefined();
+  small();
+  const large = budget.tryTake(1000)!;
+  expect(budget.tryTake(1)).toBeUndefined();
+  large();
+  large();
+  expect(budget.used).toBe(0);
+});
+
+test('a request that is passed by smaller ones is served after a bounded number of them', async () => {
+  const budget = createByteBudget(100);
+  let last = await budget.take(60, 'holder');
+  let served = false;
+  void budget.take(50, 'large').then(() => {
+    served = true;
+  });
+  let passed = 0;
+  for (; passed < 10_000 && !served; passed++) {
+    const next = budget.take(60 - (passed % 2), `small${passed}`);
+    last();
+    last = await Promise.race([next, Promise.resolve(() => {})]);
+    await Promise.resolve();
+  }
+  expect(passed).toBeLessThan(1_000);
+});
+
+test('a request leaves the line when its signal is aborted', async () => {
+  const budget = createByteBudget(100);
+  const release = budget.tryTake(100)!;
+  const stop = new AbortController();
+  const waiting = budget.take(10, 'a', stop.signal);
+  stop.abort(new Error('enough'));
+  await expect(waiting).rejects.toThrow('enough');
+  release();
+  expect(budget.used).toBe(0);
+  await expect(budget.take(1, 'a', stop.signal)).rejects.toThrow('enough');
+});
+
+test('at most the total is held, amounts above half of it aside, and every request is served', async () => {
+  const request = fc.record({
+    owner: fc.constantFrom('a', 'b', 'c'),
+    bytes: fc.integer({ min: 1, max: 50 }),
+  });
+  await fc.assert(
+    fc.asyncProperty(fc.array(request, { maxLength: 60 }), async (requests) => {
+      const budget = createByteBudget(100);
+      let served = 0;
+      await Promise.all(
+        requests.map(async ({ owner, bytes }) => {
+          const release = await budget.take(bytes, owner);
+          expect(budget.used).toBeLessThanOrEqual(100);
+          await Promise.resolve();
+          release();
+          served += 1;
+        }),
+      );
+      expect(served).toBe(requests.length);
+      expect(budget.used).toBe(0);
+    }),
+  );
+});

@@ -1,0 +1,123 @@
+import { createLinkedList } from './linked-list.ts';
+
+/**
+ * Bytes that a process may hold for one purpose. Owners share them fairly: one that holds bytes gets more only while it
+ * then holds at most what is left, so a single owner gets at most half. An amount above half of the total counts as half,
+ * so that it can go at all.
+ */
+export interface ByteBudget {
+  readonly total: number;
+  /** May exceed the total by amounts above half of it. */
+  readonly used: number;
+  /** @param owner undefined: not shared between owners @returns a function that gives them back; undefined: no room */
+  tryTake(bytes: number, owner?: string): (() => void) | undefined;
+  /**
+   * Waits for room. Requests are served in their order, but small ones pass a large one for a while.
+   * @returns a function that gives them back; further calls have no effect @throws the reason of the signal
+   */
+  take(bytes: number, owner?: string, signal?: AbortSignal): Promise<() => void>;
+}
+
+interface Request {
+  bytes: number;
+  owner: string | undefined;
+  /** Number of later requests that were served before it. */
+  passed: number;
+  grant(): void;
+}
+
+/** Requests that may pass one that does not fit; after them it is the next. */
+const MAX_PASSED = 256;
+/** Requests that are tried after bytes were given back. */
+const MAX_TRIED = 64;
+
+/** @throws RangeError when `total` is not a positive integer */
+export function createByteBudget(total: number): ByteBudget {
+  if (!Number.isSafeInteger(total) || total < 1) {
+    throw new RangeError(`The total must be a positive integer, not ${total}.`);
+  }
+  const owners = new Map<string, number>();
+  const line = createLinkedList<Request>();
+  let used = 0;
+
+  const heldBy = (owner: string | undefined) => (owner === undefined ? 0 : (owners.get(owner) ?? 0));
+  function fits(bytes: number, owner: string | undefined): boolean {
+    const counted = Math.min(bytes, total / 2);
+    const held = heldBy(owner);
+    return (held === 0 ? counted : held + 2 * counted) <= total - used;
+  }
+
+  function add(bytes: number, owner: string | undefined): void {
+    used += bytes;
+    if (owner === undefined) return;
+    const held = heldBy(owner) + bytes;
+    if (held > 0) owners.set(owner, held);
+    else owners.delete(owner);
+  }
+
+  function taken(bytes: number, owner: string | undefined): () => void {
+    add(bytes, owner);
+    let isHeld = true;
+    return () => {
+      if (!isHeld) return;
+      isHeld = false;
+      add(-bytes, owner);
+      serve();
+    };
+  }
+
+  function serve(): void {
+    const skipped: Request[] = [];
+    let tried = 0;
+    for (const request of line) {
+      const { bytes, owner } = request;
+      if (fits(bytes, owner)) {
+        for (const one of skipped) one.passed += 1;
+        request.grant();
+        // An owner over its share does not hold back others.
+      } else if (heldBy(owner) === 0) {
+        if (request.passed >= MAX_PASSED) return;
+        skipped.push(request);
+      }
+      tried += 1;
+      if (tried >= MAX_TRIED) return;
+    }
+  }
+
+  /** The oldest request has been passed too often. */
+  const isClosed = () =>
+    line.first !== undefined && line.first.passed >= MAX_PASSED && heldBy(line.first.owner) === 0;
+
+  function tryTake(bytes: number, owner?: string): (() => void) | undefined {
+    if (isClosed() || !fits(bytes, owner)) return undefined;
+    if (line.first && heldBy(line.first.owner) === 0) line.first.passed += 1;
+    return taken(bytes, owner);
+  }
+
+  return {
+    total,
+    get used() {
+      return used;
+    },
+    tryTake,
+    take(bytes, owner, signal) {
+      if (signal?.aborted) return Promise.reject(signal.reason);
+      const now = tryTake(bytes, owner);
+      if (now) return Promise.resolve(now);
+      return new Promise((resolve, reject) => {
+        const abort = () => {
+          leave();
+          reject(signal?.reason);
+          serve();
+        };
+        const grant = () => {
+          leave();
+          signal?.removeEventListener('abort', abort);
+          resolve(taken(bytes, owner));
+        };
+        const leave = line.append({ bytes, owner, passed: 0, grant });
+        signal?.addEventListener('abort', abort, { once: true });
+      });
+    },
+  };
+}

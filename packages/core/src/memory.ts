@@ -1,0 +1,40 @@
+import { type ByteBudget, createByteBudget } from './byte-budget.ts';
+
+/** Byte budgets of one process, for texts of jobs, events and bodies. What they are parsed to takes several times as much. */
+export interface Memory {
+  /** Bodies of calls that are being read or are not durable yet. Beyond: 503. */
+  intake: ByteBudget;
+  /** Jobs of the queue `runs` that are handed out. */
+  runs: ByteBudget;
+  /** Jobs of the queue `emitted` that are handed out. */
+  emitted: ByteBudget;
+  /** Jobs in memory that wait to be handed out. */
+  waiting: ByteBudget;
+  /** Messages that the broker has not confirmed. */
+  publishers: ByteBudget;
+  /** Payloads of attempts under way. */
+  delivery: ByteBudget;
+  /** Frames that readers of streams have not taken. */
+  streams: ByteBudget;
+}
+
+/** Of the heap. */
+const SHARES = {
+  intake: 1 / 16,
+  runs: 1 / 16,
+  emitted: 1 / 32,
+  waiting: 1 / 16,
+  publishers: 1 / 32,
+  delivery: 1 / 16,
+  streams: 1 / 32,
+} satisfies Record<keyof Memory, number>;
+/** A message has up to 6 MB. */
+const MIN_BYTES = 8 * 1024 * 1024;
+
+/** @param heapBytes what the heap of this process may hold */
+export function createMemory(heapBytes: number): Memory {
+  const budgets = Object.entries(SHARES).map(([use, share]) => {
+    return [use, createByteBudget(Math.max(MIN_BYTES, Math.floor(heapBytes * share)))];
+  });
+  return Object.fromEntries(budgets) as Memory;
+}
