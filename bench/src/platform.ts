@@ -1,3 +1,5 @@
+import { stat } from 'node:fs/promises';
+import { join } from 'node:path';
 import type { Client } from '@wellspring/client/client';
 import { type Platform, startPlatform } from '@wellspring/testing/platform';
 import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
@@ -6,6 +8,10 @@ export interface BenchPlatform extends AsyncDisposable {
   /** Parent of the sandbox processes. */
   pid: number;
   deploy(receiver: string): Promise<string>;
+  /** Statements executed so far. */
+  statements(): Promise<number>;
+  /** Stops the platform. @returns bytes of the database file */
+  stop(): Promise<number>;
 }
 
 /** Emits the body of each call. */
@@ -38,6 +44,14 @@ export async function startBenchPlatform(nodeFlags: readonly string[] = []): Pro
   return {
     pid: platform.pid!,
     deploy: (receiver) => deployRoad(client, receiver),
+    async statements() {
+      const text = await (await fetch(`${platform.adminUrl}/metrics`)).text();
+      return Number(/^wellspring_sqlite_statements (\S+)$/m.exec(text)?.[1]);
+    },
+    async stop() {
+      await platform.end('SIGTERM');
+      return (await stat(join(dir.path, 'wellspring.db'))).size;
+    },
     async [Symbol.asyncDispose]() {
       await platform.end('SIGTERM');
       process.stderr.write(platform.output());

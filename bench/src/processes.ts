@@ -1,6 +1,5 @@
 import { fork } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
-import { cpus } from 'node:os';
 import { fileURLToPath } from 'node:url';
 
 const path = (name: string) => fileURLToPath(new URL(name, import.meta.url));
@@ -58,9 +57,6 @@ export function cpuOfProgram(root: number, program: string): number {
     .filter((pid) => readIfThere(`/proc/${pid}/comm`)?.trim() === program)
     .reduce((sum, pid) => sum + cpuOf(pid).itself, 0);
 }
-
-/** Idle seconds of all CPUs. */
-export const idleSeconds = (): number => cpus().reduce((sum, { times }) => sum + times.idle, 0) / 1000;
 
 /** Bytes written by a process; 0 if unreadable. */
 export function writtenBy(pid: number): number {

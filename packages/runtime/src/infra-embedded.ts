@@ -4,6 +4,7 @@ import { createEmbeddedBlob } from '@wellspring/blob/embedded';
 import { createEmbeddedCall } from '@wellspring/call/embedded';
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
+import type { Metrics } from '@wellspring/core/metrics';
 import { createTokenBuckets } from '@wellspring/core/token-buckets';
 import { createEmbeddedPubSub } from '@wellspring/pubsub/embedded';
 import { createEmbeddedQueue } from '@wellspring/queue/embedded';
@@ -20,7 +21,10 @@ export const MOVED = 'moved';
  * The adapters on a data directory, which is locked for this process.
  * @throws Error when another process holds the data directory, or its data were written by a newer version
  */
-export function openEmbedded({ dataDir }: Config, { clock, log }: { clock: Clock; log: Log }): Ports {
+export function openEmbedded(
+  { dataDir }: Config,
+  { clock, log, metrics }: { clock: Clock; log: Log; metrics: Metrics },
+): Ports {
   if (existsSync(join(dataDir, MOVED))) {
     throw new Error(
       `The data in ${dataDir} was moved to other servers. Remove the file ${MOVED} to use it here.`,
@@ -29,6 +33,7 @@ export function openEmbedded({ dataDir }: Config, { clock, log }: { clock: Clock
   const release = lockDirectory(dataDir);
   try {
     const db = openDatabase(join(dataDir, 'wellspring.db'));
+    metrics.gauge('wellspring_sqlite_statements', 'Statements executed since the start', () => db.executed);
     const store = createEmbeddedStore(db);
     const queue = createEmbeddedQueue(db, { clock, log });
     const pubsub = createEmbeddedPubSub({ log });

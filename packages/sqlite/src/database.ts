@@ -14,7 +14,7 @@ import { createCheckpoints } from './checkpoints.ts';
  * damaged. When a commit fails (e.g. full disk), all its writes are rejected and rolled back.
  */
 export interface Database {
-  /** Prepared once per SQL text. */
+  /** Prepared once per SQL text; called for each execution. */
   statement(sql: string): StatementSync;
   /**
    * Runs `work` in the next commit, in the order of the calls, and resolves with its result when it is durable.
@@ -29,6 +29,8 @@ export interface Database {
   transaction<T>(work: () => T): T;
   /** Number of commits, for benchmarks. */
   readonly commits: number;
+  /** Number of statements executed. */
+  readonly executed: number;
   /** Commits pending writes and closes the file. */
   close(): Promise<void>;
 }
@@ -74,6 +76,7 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
   let nextAt = 0;
   let closed = false;
   let commits = 0;
+  let executed = 0;
   /** Descriptor of the write-ahead log, which exists from the first commit on. */
   let logFile: number | undefined;
   let syncing: Promise<void> | undefined;
@@ -82,6 +85,7 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
   const checkpoints = createCheckpoints(path, () => statement('PRAGMA wal_checkpoint(TRUNCATE)').get());
 
   function statement(sql: string): StatementSync {
+    executed += 1;
     let found = statements.get(sql);
     if (!found) {
       found = db.prepare(sql);
@@ -222,6 +226,9 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
     },
     get commits() {
       return commits;
+    },
+    get executed() {
+      return executed;
     },
     async close() {
       if (closed) return;

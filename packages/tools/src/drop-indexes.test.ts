@@ -1,6 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { systemClock } from '@wellspring/core/clock';
 import { silentLog } from '@wellspring/core/log';
+import { noMetrics } from '@wellspring/core/metrics';
 import { readConfig } from '@wellspring/runtime/config';
 import { openEmbedded } from '@wellspring/runtime/infra-embedded';
 import { timers } from '@wellspring/store/collections/sources';
@@ -10,7 +11,7 @@ import { dropIndexes } from './drop-indexes.ts';
 test('the command drops the indexes that this version does not declare, and only those', async () => {
   await using directory = await tempDir();
   const config = readConfig({ env: { WELLSPRING_DATA_DIR: directory.path } });
-  const newer = openEmbedded(config, { clock: systemClock, log: silentLog });
+  const newer = openEmbedded(config, { clock: systemClock, log: silentLog, metrics: noMetrics });
   newer.store.collection({ ...timers, indexes: [...timers.indexes, { fields: ['prop'] }] });
   await newer.close();
   const said: string[] = [];

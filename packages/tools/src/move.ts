@@ -59,7 +59,7 @@ export async function move({ config, clock = systemClock, log, say }: MoveOption
     return;
   }
   prepareDataDirectory(dataDir, log, true);
-  const from = openEmbedded(config, { clock, log });
+  const from = openEmbedded(config, { clock, log, metrics: noMetrics });
   try {
     const caches = join(dataDir, 'move');
     const urls = { amqpUrl, redisUrl, mongodbUrl, s3Url };
