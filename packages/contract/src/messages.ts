@@ -17,6 +17,8 @@ export interface DbJob {
   db: Record<string, string>;
   /** Reply address at which the service waits until it is done. */
   reply_to: string;
+  /** See RunJob. */
+  redelivered?: true;
 }
 
 export interface RunJob {
@@ -40,7 +42,7 @@ export interface RunJob {
   trace_id: string;
   /** Epoch milliseconds. */
   accepted_at: number;
-  /** It may have run before, and the state of the source may no longer list that run. */
+  /** It may have been committed before: set by a service that publishes it once more, and by the queue. */
   redelivered?: true;
 }
 
@@ -55,6 +57,8 @@ export interface RecordJob {
   /** JSON text of the record. */
   payload: string;
   hop: number;
+  /** See RunJob. */
+  redelivered?: true;
 }
 
 /** A delayed event is due: it becomes an ordinary one. */
@@ -70,7 +74,7 @@ export interface DueJob {
   due_at: number;
   hop: number;
   trace_id: string;
-  /** It may have been published before. */
+  /** See RunJob. */
   redelivered?: true;
 }
 

@@ -184,3 +184,18 @@ test('the most recently used channels are remembered', () => {
   expect(reused.verdicts).toEqual(['known', 'keep']);
   expect(Object.keys(reused.caches)).toEqual([...names.slice(52), 'c50', 'new']);
 });
+
+test('the caches of all channels stay small with the longest ids', () => {
+  const long = (n: number) => String(n).padStart(1024, '9');
+  for (const strategy of strategies) {
+    let caches: Record<string, Cache> = {};
+    for (let channel = 0; channel < MAX_CHANNELS; channel++) {
+      const ids = Array.from({ length: MAX_UNIQUE_IDS }, (_, n) => ({ id: long(n), name: `c${channel}` }));
+      caches = dedupe(strategy, caches, ids).caches;
+    }
+    expect(JSON.stringify(caches).length).toBeLessThan(MAX_CHANNELS * 1300);
+    const again = dedupe(strategy, caches, [{ id: long(MAX_UNIQUE_IDS - 1), name: `c${MAX_CHANNELS - 1}` }]);
+    expect(again).toEqual({ verdicts: ['known'], caches });
+    expect(again.caches).toBe(caches);
+  }
+});

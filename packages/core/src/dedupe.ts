@@ -1,3 +1,5 @@
+import { hash } from 'node:crypto';
+
 /**
  * Dedupe strategies of a source, as pure functions: the cache before a run and the emits of the run give the events to
  * keep and the new cache. Each channel has its own cache.
@@ -5,12 +7,13 @@
 
 export type Strategy = 'unique' | 'greatest' | 'last';
 
+/** Ids are up to 1 KB long; those that are only compared for equality are kept as marks of MARK_LENGTH characters. */
 export interface Cache {
-  /** unique: the ids kept, oldest first. */
-  unique?: string[];
+  /** unique: the marks of the ids kept, oldest first, one after the other. */
+  unique?: string;
   /** greatest: the largest id. */
   greatest?: string;
-  /** last: the id of the last event emitted. */
+  /** last: the mark of the id of the last event emitted. */
   last?: string;
 }
 
@@ -23,7 +26,7 @@ export interface Candidate {
 export interface Decision {
   /** Per candidate, in the order given: kept, known, or without the id that the strategy needs. */
   verdicts: ('keep' | 'known' | 'no-id')[];
-  /** By channel, the MAX_CHANNELS most recently used ones. The given caches are not changed. */
+  /** By channel, the MAX_CHANNELS most recently used ones. The given object if nothing has changed; it is never modified. */
   caches: Record<string, Cache>;
 }
 
@@ -32,6 +35,10 @@ export const MAX_CHANNELS = 100;
 
 /** Ids that `unique` remembers, first in, first out. */
 export const MAX_UNIQUE_IDS = 100;
+
+/** 72 bits of a hash in base64: a new id is mistaken for one of a hundred others once in 10^19. */
+const MARK_LENGTH = 12;
+const markOf = (id: string) => hash('sha256', id, 'base64').slice(0, MARK_LENGTH);
 
 /**
  * Decides over the emits of one run.
@@ -42,8 +49,9 @@ export function dedupe(
   caches: Readonly<Record<string, Cache>>,
   candidates: readonly Candidate[],
 ): Decision {
-  if (strategy === null) return { verdicts: candidates.map(() => 'keep'), caches: { ...caches } };
+  if (strategy === null) return { verdicts: candidates.map(() => 'keep'), caches };
   const after: Record<string, Cache> = { ...caches };
+  let changed = false;
   const verdicts: Decision['verdicts'] = candidates.map(() => 'no-id');
   const channels = new Map<string, { index: number; id: string }[]>();
   candidates.forEach(({ id, name }, index) => {
@@ -61,6 +69,8 @@ export function dedupe(
     members.forEach(({ index }, i) => {
       verdicts[index] = decided.keep[i] ? 'keep' : 'known';
     });
+    if (isEqual(cache, decided.cache) && Object.keys(after).at(-1) === name) continue;
+    changed = true;
     // Moved to the end: most recently used.
     delete after[name];
     Object.defineProperty(after, name, {
@@ -72,23 +82,29 @@ export function dedupe(
   }
   const known = Object.keys(after);
   for (const name of known.slice(0, Math.max(0, known.length - MAX_CHANNELS))) delete after[name];
-  return { verdicts, caches: after };
+  return { verdicts, caches: changed ? after : caches };
 }
+
+const isEqual = (a: Cache, b: Cache) =>
+  a.unique === b.unique && a.greatest === b.greatest && a.last === b.last;
 
 type Decide = (cache: Cache, ids: readonly string[]) => { keep: boolean[]; cache: Cache };
 
+const MARKS = new RegExp(`.{${MARK_LENGTH}}`, 'g');
+
 /** A hit does not move the id in the queue. */
 const unique: Decide = (cache, ids) => {
-  const order = [...(cache.unique ?? [])];
+  const order: string[] = cache.unique?.match(MARKS) ?? [];
   const known = new Set(order);
   const keep = ids.map((id) => {
-    if (known.has(id)) return false;
-    known.add(id);
-    order.push(id);
+    const mark = markOf(id);
+    if (known.has(mark)) return false;
+    known.add(mark);
+    order.push(mark);
     while (order.length > MAX_UNIQUE_IDS) known.delete(order.shift()!);
     return true;
   });
-  return { keep, cache: { unique: order } };
+  return { keep, cache: { unique: order.join('') } };
 };
 
 /** Compared with the largest id known before the run: APIs list newest first, often without ts. */
@@ -102,11 +118,11 @@ const greatest: Decide = (cache, ids) => {
 
 /** Candidates after the last emitted id; all when it is absent. */
 const last: Decide = (cache, ids) => {
-  const match = cache.last === undefined ? -1 : ids.lastIndexOf(cache.last);
+  const match = cache.last === undefined ? -1 : ids.findLastIndex((id) => markOf(id) === cache.last);
   const newest = ids.at(-1);
   return {
     keep: ids.map((_, index) => index > match),
-    cache: newest === undefined ? cache : { last: newest },
+    cache: newest === undefined ? cache : { last: markOf(newest) },
   };
 };
 

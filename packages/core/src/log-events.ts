@@ -1,6 +1,7 @@
 /** Every event that is logged, with its meaning: what operators may rely on. docs/operations.md lists them. */
 export const LOG_EVENTS = {
   'call.failed': 'A call of one service to another threw an unexpected error.',
+  'commit.held': 'The store takes no commits: executed runs wait for it, and no further run starts.',
   'config.unknown_variable':
     'A variable begins with WELLSPRING_ and is not one of the platform; it is ignored.',
   'run.list_failed': 'The row of a long run could not be written or removed: lists of runs are incomplete.',

@@ -30,7 +30,7 @@ export interface Job {
   published_at: number;
   /**
    * Of the lease on the job's partition under which it was handed out (the fencing token). A commit of its effects carries
-   * it, so that whoever lost the lease can write nothing after the next owner has written.
+   * it, so that a former owner can write nothing after the next one has written.
    */
   epoch: number;
   /** Possible duplicate of a job that was handled before. */

@@ -24,9 +24,8 @@ const state = (value: string): EmitterStateRow => ({
   id: EMITTER,
   db: { value: JSON.stringify(value) },
   epoch: 1,
-  dedupe: { '': { unique: [value] } },
+  dedupe: { '': { unique: value } },
   last_ids: { events: value },
-  committed: [`run_${value}`],
 });
 
 /** A run that emits event n, logs it, and leaves an outbox row. */
@@ -48,6 +47,9 @@ const run = (n: number, ifVersion: number, rest: Partial<RunCommit> = {}): RunCo
   outbox: { id: `run_${padded(n)}`, emitter_id: EMITTER, created_at_ms: n, message: '{"v":1}' },
   ...rest,
 });
+
+/** Of a run that writes nothing but its state. */
+const OF_ANOTHER = { events: [], logs: [], outbox: undefined };
 
 /** Conformance suite of commitRun. */
 export function commitRunConformance(name: string, open: () => Promise<StoreSubject>): void {
@@ -111,42 +113,58 @@ export function commitRunConformance(name: string, open: () => Promise<StoreSubj
       expect((await everything()).events).toEqual([1, 2, 4, 5]);
     });
 
-    test('concurrent commits take effect in order of the calls', async () => {
-      const results = await Promise.all(Array.from({ length: 30 }, (_, i) => store.commitRun(run(i + 1, i))));
-      expect(results).toEqual(results.map(() => true));
-      expect(await everything()).toEqual(
-        after(
-          30,
-          30,
-          Array.from({ length: 30 }, (_, i) => i + 1),
-        ),
+    test('large fields of the state that a commit does not give stay as they are', async () => {
+      const { db, dedupe, ...small } = state('1');
+      await store.commitRun(run(1, 0, { state: small }));
+      expect((await everything()).state?.row).toEqual({ ...small, db: {}, dedupe: {} });
+      await store.commitRun(run(2, 1, { state: { ...small, db } }));
+      await store.commitRun(run(3, 2, { state: { ...small, dedupe } }));
+      await store.commitRun(run(4, 3, { state: { ...small, last_ids: {} } }));
+      expect((await everything()).state).toEqual({ row: { ...state('1'), last_ids: {} }, version: 4 });
+    });
+
+    test('the largest state is committed together with the largest run', async () => {
+      const db = { text: 'é'.repeat(32_000) };
+      const dedupe = Object.fromEntries(
+        Array.from({ length: 100 }, (_, n) => [`${n}${'c'.repeat(250)}`, { greatest: 'x'.repeat(1024) }]),
       );
+      const payload = 'x'.repeat(6_000_000);
+      const large = [1, 2, 3].map((n) => eventOf(n, { payload }));
+      expect(await store.commitRun(run(1, 0, { state: { ...state('1'), db, dedupe }, events: large }))).toBe(
+        true,
+      );
+      expect(await store.commitRun(run(4, 1, { state: { ...state('4'), db, dedupe } }))).toBe(true);
+      expect((await everything()).events).toEqual([1, 2, 3, 4]);
+      expect((await everything()).state?.row).toEqual({ ...state('4'), db, dedupe });
     });
 
     test('of two writers one is refused, with all commits based on its first', async () => {
       await store.commitRun(run(1, 0));
-      const mine = [store.commitRun(run(2, 1)), store.commitRun(run(3, 2))];
-      const theirs = [store.commitRun(run(4, 1)), store.commitRun(run(5, 1))];
-      expect(await Promise.all(mine)).toEqual([true, true]);
-      expect(await Promise.all(theirs)).toEqual([false, false]);
+      expect(await store.commitRun(run(2, 1))).toBe(true);
+      expect(await Promise.all([store.commitRun(run(3, 2)), store.commitRun(run(4, 1))])).toEqual([
+        true,
+        false,
+      ]);
+      expect(await store.commitRun(run(5, 1))).toBe(false);
       expect(await everything()).toEqual(after(3, 3, [1, 2, 3]));
     });
 
-    test('a commit with a conflict writes nothing and does not affect concurrent ones', async () => {
+    test('a commit with a conflict writes nothing and does not affect others', async () => {
       await store.commitRun(run(1, 0));
       const broken = store.commitRun(run(2, 1, { events: [eventOf(2), eventOf(3), eventOf(1)] }));
-      const next = store.commitRun(run(4, 1));
+      const other = store.commitRun(run(4, 0, { ...OF_ANOTHER, state: { ...state('4'), id: 'dc_other' } }));
       await expect(broken).rejects.toBeInstanceOf(ConflictError);
-      expect(await next).toBe(true);
+      expect(await other).toBe(true);
+      expect(await store.commitRun(run(4, 1))).toBe(true);
       expect(await everything()).toEqual(after(4, 2, [1, 4]));
     });
 
     test('a reader sees all of a run or nothing', async () => {
-      const committing = Promise.all(Array.from({ length: 20 }, (_, i) => store.commitRun(run(i + 1, i))));
       let over = false;
-      void committing.then(() => {
+      const committing = (async () => {
+        for (let n = 0; n < 20; n++) await store.commitRun(run(n + 1, n));
         over = true;
-      });
+      })();
       do {
         const before = (await store.collection(states).getVersioned(EMITTER))?.version ?? 0;
         const written = await store.collection(events).count();

@@ -97,8 +97,7 @@ export interface Store {
   /** Drops indexes that the definition does not declare, and returns their names. For the command of operators alone. */
   dropStaleIndexes<T extends Row>(definition: CollectionDefinition<T>): Promise<string[]>;
   /**
-   * Writes state, events, logs and outbox row atomically. Concurrent commits take effect in order of the calls. Resolves
-   * to false without writing if the state has another version or a later epoch: another process owns the emitter.
+   * Writes state, events, logs and outbox row atomically. A process makes one commit of a state at a time. Resolves to false without writing if the state has another version or a later epoch: another process owns the emitter.
    */
   commitRun(commit: RunCommit): Promise<boolean>;
   /** Resolves when the database answers. */

@@ -2,15 +2,21 @@ import type { EventRow, LogRow } from './collections/events.ts';
 import type { OutboxRow } from './collections/outbox.ts';
 import type { EmitterStateRow } from './collections/states.ts';
 
+/** The fields of a state that may be large. */
+export type LargeField = 'db' | 'dedupe';
+
 /** All rows that one run, or several runs of one emitter, write. See docs/architecture.md, rule 4. */
 export interface RunCommit {
   /**
-   * The whole new state; its id is that of the emitter. Its epoch is that of the lease on the partition under which the run
-   * was executed (the fencing token): a commit with a lower one than the stored state has is refused for good, whatever
-   * its version. Work that has no job (a hook) takes the epoch of the newest job of the state in memory, else that of the
-   * stored state: such a commit is fenced by the version alone until a commit of the next owner.
+   * The new state; its id is that of the emitter. Large fields are written only if they are given: without them the stored
+   * ones stay.
+   *
+   * Its epoch is that of the lease on the partition under which the run was executed (the fencing token): a commit with a
+   * lower one than the stored state has is refused for good, also with the right version. Work that has no job (a hook)
+   * takes the epoch of the newest job of the state in memory, else that of the stored state: such a commit is fenced by the
+   * version alone until the next owner commits.
    */
-  state: EmitterStateRow;
+  state: Omit<EmitterStateRow, LargeField> & Partial<Pick<EmitterStateRow, LargeField>>;
   /** Version of the state that this one is based on; 0 for a new state. */
   ifVersion: number;
   events: readonly EventRow[];

@@ -145,7 +145,6 @@ describe('a stream', () => {
       epoch: 1,
       dedupe: {},
       last_ids: { events: newest },
-      committed: [],
     });
     expect(await after(idOf(9))).toBe(newest);
     expect(await after('9999999999999-0')).toBe('');

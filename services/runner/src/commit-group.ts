@@ -1,7 +1,5 @@
 import type { DelayedEvent, EmittedEvent, EmittedMessage, Send } from '@wellspring/contract/messages';
-import { eventIdOfSortKey, parseEventId } from '@wellspring/core/event-id';
 import type { EventRow, LogRow } from '@wellspring/store/collections/events';
-import type { OutboxRow } from '@wellspring/store/collections/outbox';
 import type { EmitterStateRow } from '@wellspring/store/collections/states';
 import type { RunCommit } from '@wellspring/store/run-commit';
 import { outboxRow } from './outbox-relay.ts';
@@ -18,17 +16,16 @@ export interface Part {
   delayed?: readonly Omit<DelayedEvent, 'trace_id'>[];
 }
 
-/** Runs of one source that ended in the same turn, written as one atomic commit: one state, one outbox row, one message. */
+/**
+ * Runs of one source that ended in the same turn, or during the previous commit, written as one atomic commit: one state,
+ * one outbox row, one message.
+ */
 export interface CommitGroup {
   /** False for another hop or a full group: the part needs a new group. */
   takes(part: Part): boolean;
-  add(part: Part): void;
-  /** @param state state after the last part */
-  close(
-    state: EmitterStateRow,
-    ifVersion: number,
-    now: number,
-  ): { commit: RunCommit; outbox: OutboxRow | undefined };
+  /** @param state state after the part */
+  add(part: Part, state: EmitterStateRow): void;
+  close(now: number): Pick<RunCommit, 'events' | 'logs' | 'outbox'> & { state: EmitterStateRow };
   /** Resolves when the group is durable; `published` when its message is published, too. */
   readonly written: Promise<void>;
   readonly published: Promise<void>;
@@ -45,6 +42,7 @@ export function createCommitGroup(emitterId: string, ownerId: string): CommitGro
   const sends: Send[] = [];
   const delayed: DelayedEvent[] = [];
   let first: Part | undefined;
+  let state: EmitterStateRow | undefined;
   let parts = 0;
   let bytes = 0;
   const written = Promise.withResolvers<void>();
@@ -57,11 +55,12 @@ export function createCommitGroup(emitterId: string, ownerId: string): CommitGro
     written: written.promise,
     published: published.promise,
     takes: ({ hop }) => first === undefined || (first.hop === hop && parts < MAX_PARTS && bytes < MAX_BYTES),
-    add(part) {
+    add(part, after) {
+      state = after;
       first ??= part;
       parts += 1;
       events.push(...part.events);
-      if (part.logs) addLogs(logs, part.logs);
+      if (part.logs) logs.push(part.logs);
       for (const event of part.emitted) {
         emitted.push({ ...event, trace_id: part.trace_id });
         bytes += event.payload.length;
@@ -72,7 +71,7 @@ export function createCommitGroup(emitterId: string, ownerId: string): CommitGro
       }
       for (const event of part.delayed ?? []) delayed.push({ ...event, trace_id: part.trace_id });
     },
-    close(state, ifVersion, now) {
+    close(now) {
       const message: EmittedMessage = {
         v: 1,
         type: 'emitted',
@@ -85,30 +84,11 @@ export function createCommitGroup(emitterId: string, ownerId: string): CommitGro
         ...(delayed.length > 0 && { delayed }),
       };
       const isEmpty = emitted.length + sends.length + delayed.length === 0;
-      const outbox = isEmpty ? undefined : outboxRow(message, now);
-      return { commit: { state, ifVersion, events, logs, outbox }, outbox };
+      return { state: state!, events, logs, outbox: isEmpty ? undefined : outboxRow(message, now) };
     },
     settle(durable, sent) {
       durable.then(written.resolve, written.reject);
       sent.then(published.resolve, published.reject);
     },
   };
-}
-
-const MAX_LOG_BYTES = 256 * 1024;
-
-/** Appends logs with consecutive ids to the last row: a burst of short runs has one row. */
-function addLogs(rows: LogRow[], next: LogRow): void {
-  const last = rows.at(-1);
-  if (last && last.records.length < MAX_LOG_BYTES && follows(last, next)) {
-    const records = `${last.records.slice(0, -1)},${next.records.slice(1)}`;
-    rows[rows.length - 1] = { ...last, count: last.count + next.count, records };
-  } else {
-    rows.push(next);
-  }
-}
-
-function follows(row: LogRow, next: LogRow): boolean {
-  const [first, second] = [row, next].map(({ sort_key }) => parseEventId(eventIdOfSortKey(sort_key)));
-  return first!.ms === second!.ms && first!.n + row.count === second!.n;
 }

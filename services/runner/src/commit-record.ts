@@ -1,8 +1,8 @@
 import { MAX_HOPS, type RecordJob } from '@wellspring/contract/messages';
-import { type EmitterStateRow, MAX_COMMITTED_RUNS } from '@wellspring/store/collections/states';
+import { type LogRow, marksOf } from '@wellspring/store/collections/events';
+import type { EmitterStateRow } from '@wellspring/store/collections/states';
 import { emittedLogs, eventRow, logRow } from './commit.ts';
 import type { Part } from './commit-group.ts';
-import { withCommitted } from './committed.ts';
 import { nextSortKey } from './next-sort-key.ts';
 import type { LogRecord, RunContext } from './records.ts';
 
@@ -14,28 +14,38 @@ export function prepareRecord(
   now: number,
 ): { state: EmitterStateRow; part: Part } {
   const { sortKey, lastIds } = nextSortKey(before.last_ids, channel, now);
-  const state = {
-    ...before,
-    last_ids: lastIds,
-    committed: withCommitted(before.committed, run_id, MAX_COMMITTED_RUNS),
-  };
   // A request that fails because of its own failure record would do so without end.
   const emitted = hop > MAX_HOPS ? [] : [{ event_id: sortKey.eventId, name: channel, payload }];
   const part = { run_id, trace_id: run_id, hop, emitted };
   if (channel === '$errors') {
     const event = eventRow(run, '$errors', '$errors', sortKey.text, now, { payload });
-    return { state, part: { ...part, events: [event], logs: undefined } };
+    const { state, mark } = prepareMark({ ...before, last_ids: lastIds }, run_id, now);
+    return { state, part: { ...part, events: [event], logs: mark } };
   }
   const logs = {
     id: `${run.source_id}/${sortKey.text}`,
     emitter_id: run.source_id,
     sort_key: sortKey.text,
     run_id,
+    ended: true as const,
     indexed_at_ms: now,
     count: 1,
     records: `[${payload}]`,
   };
-  return { state, part: { ...part, events: [], logs } };
+  return { state: { ...before, last_ids: lastIds }, part: { ...part, events: [], logs } };
+}
+
+/** The mark of a job without log records. */
+export function prepareMark(
+  before: EmitterStateRow,
+  run_id: string,
+  now: number,
+): { state: EmitterStateRow; mark: LogRow } {
+  const { sortKey, lastIds } = nextSortKey(before.last_ids, '$logs', now);
+  const emitter_id = marksOf(before.id);
+  const key = { id: `${emitter_id}/${sortKey.text}`, emitter_id, sort_key: sortKey.text };
+  const mark = { ...key, run_id, ended: true as const, indexed_at_ms: now, count: 1, records: '[]' };
+  return { state: { ...before, last_ids: lastIds }, mark };
 }
 
 /** Prepares the commit of the log lines of a run that has not ended. A repetition of the run logs them again. */

@@ -1,14 +1,14 @@
 import { expect, test } from '@jest/globals';
 import type { Emit } from '@wellspring/component/program/program-types';
 import { dedupe } from '@wellspring/core/dedupe';
-import { type EmitterStateRow, MAX_COMMITTED_RUNS } from '@wellspring/store/collections/states';
+import type { EmitterStateRow } from '@wellspring/store/collections/states';
 import fc from 'fast-check';
 import { type CommitInput, prepareCommit } from './commit.ts';
 import { commitSets, liveState, setDb } from './live-state.ts';
 import type { LogRecord, RunContext } from './records.ts';
 
 const NOW = 1_700_000_000_000;
-const EMPTY: EmitterStateRow = { id: 'dc_1', db: {}, epoch: 1, dedupe: {}, last_ids: {}, committed: [] };
+const EMPTY: EmitterStateRow = { id: 'dc_1', db: {}, epoch: 1, dedupe: {}, last_ids: {} };
 const run = (run_id = 'run_1'): RunContext => ({
   run_id,
   source_id: 'dc_1',
@@ -32,7 +32,6 @@ const input = (fields: Partial<CommitInput> & { emits?: Emit[]; logs?: LogRecord
   run: run(),
   outcome: { emits: fields.emits ?? [], errors: [], logs: fields.logs ?? [] },
   strategy: null,
-  shard: '',
   hop: 0,
   triggerEvent: () => ({ given: true }),
   handlesRecords: false,
@@ -109,20 +108,13 @@ test('the strategy unique drops the same emits of a later run', () => {
   );
 });
 
-test('the previous state is not mutated, the next one lists only the newest runs', () => {
-  const state: EmitterStateRow = {
-    ...EMPTY,
-    committed: Array.from({ length: MAX_COMMITTED_RUNS }, (_, n) => `run_old${n}`),
-  };
-  const before = structuredClone(state);
-  const after = prepareCommit(input({ state, emits: [emit({ id: 1 })], strategy: 'unique' })).state;
-  expect(state).toEqual(before);
-  expect(after.committed).toHaveLength(MAX_COMMITTED_RUNS);
-  expect(after.committed.at(-1)).toBe('run_1');
-  expect(after.committed).not.toContain('run_old0');
-  // Each shard has its own limit.
-  const many = prepareCommit(input({ state, shard: '1' })).state;
-  expect(many.committed).toHaveLength(MAX_COMMITTED_RUNS + 1);
+test('the previous state is not mutated, and an emit that is known changes no cache', () => {
+  const before = structuredClone(EMPTY);
+  const once = { emits: [emit({ id: 1 })], strategy: 'unique' as const };
+  const first = prepareCommit(input(once)).state;
+  expect(EMPTY).toEqual(before);
+  expect(first.dedupe).not.toBe(EMPTY.dedupe);
+  expect(prepareCommit(input({ ...once, state: first, run: run('run_2') })).state.dedupe).toBe(first.dedupe);
 });
 
 test('ts is null when none was given', () => {
@@ -154,7 +146,7 @@ test('records of a run triggered by $errors or $logs are stored but not emitted'
 });
 
 test('a commit stores the sets of its own run and undoes no later set', () => {
-  const live = liveState('dc_1', undefined);
+  const live = liveState('dc_1', undefined, NOW);
   const set = (key: string, json: string | undefined) => {
     const done = setDb(live, key, json);
     if (typeof done === 'string') throw new Error(done);
@@ -179,7 +171,7 @@ test('in any commit order the stored map ends up as the code sees it', () => {
   });
   fc.assert(
     fc.property(sets, fc.shuffledSubarray([0, 1, 2], { minLength: 3 }), (list, order) => {
-      const live = liveState('dc_1', undefined);
+      const live = liveState('dc_1', undefined, NOW);
       const done = list.map(([key, value, who]) => ({
         who,
         set: setDb(live, key, value === null ? undefined : String(value)),
@@ -194,7 +186,7 @@ test('in any commit order the stored map ends up as the code sees it', () => {
 });
 
 test('$service.db holds 64 KB; a set beyond that changes nothing', () => {
-  const live = liveState('dc_1', { row: { ...EMPTY, db: { a: 'x'.repeat(60_000) } }, version: 3 });
+  const live = liveState('dc_1', { row: { ...EMPTY, db: { a: 'x'.repeat(60_000) } }, version: 3 }, NOW);
   const { dbRevision } = live;
   expect(setDb(live, 'b', 'x'.repeat(10_000))).toMatch(/at most 64 KB/);
   expect(live.dbRevision).toBe(dbRevision);

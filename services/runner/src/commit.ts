@@ -5,8 +5,7 @@ import { type DelayedEvent, type EmittedEvent, MAX_HOPS } from '@wellspring/cont
 import { dedupe } from '@wellspring/core/dedupe';
 import { eventIdOfSortKey, eventSortKey, parseEventId } from '@wellspring/core/event-id';
 import type { EventRow, EventStream, LogRow } from '@wellspring/store/collections/events';
-import { type EmitterStateRow, MAX_COMMITTED_RUNS } from '@wellspring/store/collections/states';
-import { withCommitted } from './committed.ts';
+import type { EmitterStateRow } from '@wellspring/store/collections/states';
 import { nextSortKey } from './next-sort-key.ts';
 import {
   errorLogRecord,
@@ -37,8 +36,6 @@ export interface CommitInput {
   run: RunContext;
   outcome: Outcome;
   strategy: DedupeStrategy | null;
-  /** Shard of the ordering key; '' without concurrency. */
-  shard: string;
   hop: number;
   /** Input of the run; read only when there is an error. */
   triggerEvent: () => unknown;
@@ -119,7 +116,7 @@ export function prepareCommit(input: CommitInput): Prepared {
     duration_ms: rounded(input.end.durationMs),
     ...counts,
   });
-  const logs = logRow(run, records, allocate('$logs', records.length), now);
+  const logs: LogRow = { ...logRow(run, records, allocate('$logs', records.length), now), ended: true };
 
   const emitted = events.filter(({ stream }) => stream === 'events').map(asEmitted);
   if (!input.handlesRecords) {
@@ -131,7 +128,6 @@ export function prepareCommit(input: CommitInput): Prepared {
       ...state,
       dedupe: caches,
       last_ids: allocate.lastIds(),
-      committed: withCommitted(state.committed, run.run_id, MAX_COMMITTED_RUNS, input.shard),
     },
     events: [...events, ...waiting, ...failures],
     logs,

@@ -19,7 +19,6 @@ import type { Catalog, Deployed } from './catalog.ts';
 import type { OwnerCosts } from './owner-costs.ts';
 import { sentenceOf } from './records.ts';
 import type { RunPermits } from './run-permits.ts';
-import { runsWithEvents } from './runs-with-events.ts';
 import { createSourceState, type SourceState, type SourceStateDeps } from './source-state.ts';
 
 /** Jobs of one source per delivery. */
@@ -37,7 +36,7 @@ export function runsWorkers(
   catalog: Catalog,
   permits: RunPermits,
 ): BackgroundWorker[] {
-  const { queue, call, store, executor, costs, active } = deps;
+  const { queue, call, store, executor, costs, active, gate } = deps;
   const states = new Map<string, { state: SourceState; deploymentId: string; ownerId: string }>();
   const subscriptionRows = store.collection(subscriptions);
 
@@ -96,8 +95,8 @@ export function runsWorkers(
     let source = await load(sourceId);
     if (!source) return refuse(messages);
     const shard = String(parseOrderingKey(jobs[0].key).shard ?? '');
-    const withEvents = await runsWithEvents(store, sourceId, messages);
-    const batch = await source.state.open(jobs[0].epoch);
+    await gate.opened();
+    const batch = await source.state.open(jobs[0].epoch, messages);
     const pending: Promise<void>[] = [];
     const executing: Promise<void>[] = [];
     try {
@@ -113,6 +112,7 @@ export function runsWorkers(
           break;
         }
         const { deployed, wanted } = source;
+        await gate.opened();
         batch.assertIntact();
         if (message.type === 'record') {
           pending.push(batch.record(message, deployed));
@@ -124,7 +124,7 @@ export function runsWorkers(
           continue;
         }
         if (message.type === 'due') {
-          pending.push(batch.due(message, deployed, withEvents.has(message.run_id)));
+          pending.push(batch.due(message, deployed));
           continue;
         }
         if (!deployed.source.active) {
@@ -138,7 +138,6 @@ export function runsWorkers(
         const { executed, done } = batch.run(message, deployed, {
           shard,
           logsWanted: wanted,
-          hasEvents: withEvents.has(message.run_id),
         });
         pending.push(done);
         executing.push(executed);
@@ -154,7 +153,10 @@ export function runsWorkers(
   return [
     {
       name: 'runner.runs',
-      run: (signal) => queue.consume('runs', handle, { admit: permits.admit, batch: BATCH_SIZE, signal }),
+      run(signal) {
+        signal.addEventListener('abort', gate.close, { once: true });
+        return queue.consume('runs', handle, { admit: permits.admit, batch: BATCH_SIZE, signal });
+      },
     },
     {
       name: 'runner.hooks',
@@ -210,7 +212,5 @@ function decode(job: Job): RunsMessage {
   if (message.v !== 1 || !['run', 'record', 'due', 'db'].includes(message.type)) {
     throw new PoisonJob(job.id, `Unknown message type on the queue runs: ${String(message.type)}.`);
   }
-  return job.redelivered && (message.type === 'run' || message.type === 'due')
-    ? { ...message, redelivered: true }
-    : message;
+  return job.redelivered ? { ...message, redelivered: true } : message;
 }

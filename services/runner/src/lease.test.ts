@@ -13,7 +13,7 @@ test('a runner whose partition has a later owner commits nothing and gives its j
   const rows = t.store.collection(states);
   const { row, version } = (await rows.getVersioned(id))!;
   expect(row.epoch).toBe(2);
-  // What a commit of the next owner leaves.
+  // As after a commit of the next owner.
   await rows.replace({ ...row, epoch: 3 }, version);
 
   await t.runAll(id, ['late']);

@@ -1,12 +1,13 @@
 import { LIMITS } from '@wellspring/contract/limits';
 import type { EmitterStateRow } from '@wellspring/store/collections/states';
 import type { CommitGroup } from './commit-group.ts';
+import { createKnownRuns, type KnownRuns } from './known-runs.ts';
 
 /** The state of a source as its runs see it: ahead of the stored one by the runs and commits in progress. */
 export interface Live {
   /** After the newest commit, written or not. */
   row: EmitterStateRow;
-  /** Version of `row` once that commit is written. */
+  /** Of `stored`. */
   version: number;
   /** `$service.db` as code sees it: includes the sets of unfinished runs and hooks. */
   db: Record<string, string>;
@@ -14,8 +15,14 @@ export interface Live {
   dbRevision: number;
   /** By key: the revision of the set that `row` holds. */
   committedSets: Map<string, number>;
-  /** Runs that ended in this turn, not yet written. */
-  group: CommitGroup | undefined;
+  /** As stored: what differs in `row` has to be written. */
+  stored: EmitterStateRow;
+  /** Runs that have ended: not yet written, in order. */
+  groups: CommitGroup[];
+  /** A group is being written, or will be at the end of this turn. */
+  isWriting: boolean;
+  /** The newest committed runs, also those whose commit is in progress. */
+  known: KnownRuns;
   /** A commit failed: nothing built on this state can be written. */
   stale: boolean;
   /** Epoch ms at which the last run, and the last run of a timer, ended; 0: none since the state was loaded. */
@@ -46,8 +53,9 @@ const sizeOf = (db: Record<string, string>) =>
 export function liveState(
   sourceId: string,
   found: { row: EmitterStateRow; version: number } | undefined,
+  now: number,
 ): Live {
-  const row = found?.row ?? { id: sourceId, epoch: 0, db: {}, dedupe: {}, last_ids: {}, committed: [] };
+  const row = found?.row ?? { id: sourceId, epoch: 0, db: {}, dedupe: {}, last_ids: {} };
   return {
     row,
     version: found?.version ?? 0,
@@ -55,7 +63,10 @@ export function liveState(
     dbBytes: sizeOf(row.db),
     dbRevision: ++loads * REVISIONS_PER_LOAD,
     committedSets: new Map(),
-    group: undefined,
+    stored: row,
+    groups: [],
+    isWriting: false,
+    known: createKnownRuns(now),
     stale: false,
     runEndedAt: 0,
     tickEndedAt: 0,

@@ -1,12 +1,11 @@
 import type { DbJob, DueJob, HttpReply, RecordJob } from '@wellspring/contract/messages';
 import type { Deps } from '@wellspring/runtime/deps';
 import { type EventRow, events } from '@wellspring/store/collections/events';
-import { type EmitterStateRow, MAX_COMMITTED_RUNS } from '@wellspring/store/collections/states';
+import type { EmitterStateRow } from '@wellspring/store/collections/states';
 import type { Deployed } from './catalog.ts';
 import { eventRow } from './commit.ts';
 import type { CommitGroup, Part } from './commit-group.ts';
-import { prepareRecord } from './commit-record.ts';
-import { isCommitted, withCommitted } from './committed.ts';
+import { prepareMark, prepareRecord } from './commit-record.ts';
 import { type Live, replaceDb } from './live-state.ts';
 import { nextSortKey } from './next-sort-key.ts';
 import type { RunContext } from './records.ts';
@@ -17,28 +16,27 @@ export interface PlatformJobsDeps extends Pick<Deps, 'store' | 'clock' | 'call'>
   republish(runId: string): Promise<void>;
 }
 
-/** Jobs that run no code: records of other services, and delayed events that are due. */
+/**
+ * Jobs that run no code: records of other services, and delayed events that are due. `isRepeated`: the job was committed
+ * before.
+ */
 export function createPlatformJobs({ store, clock, call, join, republish }: PlatformJobsDeps) {
   const rows = store.collection(events);
   return {
     /** The runs before it have executed. The caller is answered once the new map is durable. */
-    async replaceDb(live: Live, job: DbJob, deployed: Deployed): Promise<void> {
+    async replaceDb(live: Live, job: DbJob, deployed: Deployed, isRepeated: boolean): Promise<void> {
       const { run_id, reply_to } = job;
-      if (!isCommitted(live.row.committed, run_id)) {
+      if (!isRepeated) {
         replaceDb(live, job.db);
-        const state = {
-          ...live.row,
-          db: job.db,
-          committed: withCommitted(live.row.committed, run_id, MAX_COMMITTED_RUNS),
-        };
-        const part = { run_id, trace_id: run_id, hop: 0, events: [], logs: undefined, emitted: [] };
+        const { state, mark } = prepareMark({ ...live.row, db: job.db }, run_id, clock.now());
+        const part = { run_id, trace_id: run_id, hop: 0, events: [], logs: mark, emitted: [] };
         await join(live, deployed.source.owner_id, state, part).written;
       }
       call.reply(reply_to, { kind: 'none' } satisfies HttpReply);
     },
 
-    async record(live: Live, job: RecordJob, deployed: Deployed): Promise<void> {
-      if (isCommitted(live.row.committed, job.run_id)) return republish(job.run_id);
+    async record(live: Live, job: RecordJob, deployed: Deployed, isRepeated: boolean): Promise<void> {
+      if (isRepeated) return republish(job.run_id);
       const now = clock.now();
       const run = contextOf(job.run_id, deployed, 'EMIT', now);
       const { state, part } = prepareRecord(live.row, run, job, now);
@@ -46,9 +44,9 @@ export function createPlatformJobs({ store, clock, call, join, republish }: Plat
     },
 
     /** The delayed event is removed after the commit; a crash in between repeats only the removal. */
-    async due(live: Live, job: DueJob, deployed: Deployed, hasEvents: boolean): Promise<void> {
+    async due(live: Live, job: DueJob, deployed: Deployed, isRepeated: boolean): Promise<void> {
       const waiting = await rows.get(`${job.source_id}/$in/${job.sort_key}`);
-      if (hasEvents || isCommitted(live.row.committed, job.run_id)) {
+      if (isRepeated) {
         await republish(job.run_id);
       } else if (waiting) {
         const now = clock.now();
@@ -71,15 +69,11 @@ function prepareDue(
 ): { state: EmitterStateRow; part: Part } {
   const { name, payload, emit_id, meta_id, summary, ts } = waiting;
   const { sortKey, lastIds } = nextSortKey(before.last_ids, 'events', now);
-  const state = {
-    ...before,
-    last_ids: lastIds,
-    committed: withCommitted(before.committed, run_id, MAX_COMMITTED_RUNS),
-  };
+  const { state, mark } = prepareMark({ ...before, last_ids: lastIds }, run_id, now);
   const event = {
     ...eventRow(run, 'events', name, sortKey.text, now, { payload, summary, ts, id: meta_id }),
     emit_id,
   };
   const emitted = [{ event_id: sortKey.eventId, name, payload }];
-  return { state, part: { run_id, trace_id, hop, events: [event], logs: undefined, emitted } };
+  return { state, part: { run_id, trace_id, hop, events: [event], logs: mark, emitted } };
 }

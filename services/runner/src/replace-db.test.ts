@@ -61,6 +61,20 @@ test('a change that is delivered twice applies once', async () => {
   expect(await dbOf(id)).toEqual({ n: '6' });
 });
 
+test('a change that is redelivered after hundreds of runs, and after a restart, applies once', async () => {
+  const id = await t.deploy(COUNTING);
+  await replaceDb(id, { n: '5' }, 'run_0000000001');
+  await t.runAll(
+    id,
+    Array.from({ length: 300 }, (_, n) => n),
+  );
+  await t.quiet();
+  expect(await replaceDb(id, { n: '5' }, 'run_0000000001')).toEqual({ kind: 'none' });
+  await t.restart();
+  expect(await replaceDb(id, { n: '5' }, 'run_0000000001')).toEqual({ kind: 'none' });
+  expect(await dbOf(id)).toEqual({ n: '305' });
+});
+
 test('an inactive source can be changed, a deleted one is refused', async () => {
   const id = await t.deploy(COUNTING);
   await t.store.collection(sources).patch(id, { active: false });

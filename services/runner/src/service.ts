@@ -4,6 +4,7 @@ import type { Service } from '@wellspring/runtime/service';
 import type { Executor, Packager } from '@wellspring/sandbox/port';
 import { createActiveRuns } from './active-runs.ts';
 import { createCatalog } from './catalog.ts';
+import { createCommitGate } from './commit-gate.ts';
 import { configureWorker } from './configure.ts';
 import { runsWorkers } from './consume-runs.ts';
 import { createOutboxRelay } from './outbox-relay.ts';
@@ -49,6 +50,7 @@ export function createRunnerService(deps: RunnerDeps): Service {
   const costs = createOwnerCosts(deps.clock);
   const networks = createOwnerNetworks(deps, executor);
   const relay = createOutboxRelay(deps);
+  const gate = createCommitGate(deps);
   const meter = createUsageMeter(deps);
   const quotas = createQuotas(deps);
   const active = createActiveRuns(deps);
@@ -63,7 +65,7 @@ export function createRunnerService(deps: RunnerDeps): Service {
       configureWorker({ ...deps, networks, costs, meter, permits }),
       testWorker({ ...deps, networks, costs, meter, permits, quotas }),
       ...runsWorkers(
-        { ...deps, active, relay, meter, costs, networks, quotas, observe },
+        { ...deps, active, relay, gate, meter, costs, networks, quotas, observe },
         createCatalog(deps),
         permits,
       ),

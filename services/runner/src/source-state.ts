@@ -1,19 +1,20 @@
 import type { ThrownError } from '@wellspring/component/program/program-types';
 import type { HookName } from '@wellspring/contract/definition';
-import type { DbJob, DueJob, HttpReply, RecordJob, RunJob } from '@wellspring/contract/messages';
+import type { DbJob, DueJob, HttpReply, RecordJob, RunJob, RunsMessage } from '@wellspring/contract/messages';
 import { newId } from '@wellspring/core/ids';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { Quotas } from '@wellspring/runtime/quotas';
 import type { Executor } from '@wellspring/sandbox/port';
 import type { ActiveRuns } from './active-runs.ts';
 import type { Deployed, DeployedSource } from './catalog.ts';
+import type { CommitGate } from './commit-gate.ts';
 
 import { prepareLogs } from './commit-record.ts';
 
-import { isCommitted } from './committed.ts';
 import { executeJob, passedReply } from './execute-job.ts';
 import { executeRun } from './execute-run.ts';
 import { isOvertaken } from './job-trigger.ts';
+import { findCommitted } from './known-runs.ts';
 import { type DbSet, type Live, setDb } from './live-state.ts';
 import { createLogRun } from './log-run.ts';
 import type { OutboxRelay } from './outbox-relay.ts';
@@ -31,6 +32,7 @@ export interface SourceStateDeps extends Pick<Deps, 'store' | 'call' | 'clock' |
   executor: Executor;
   active: ActiveRuns;
   relay: OutboxRelay;
+  gate: CommitGate;
   meter: UsageMeter;
   costs: Pick<OwnerCosts, 'charge'>;
   networks: Pick<OwnerNetworks, 'of'>;
@@ -45,7 +47,7 @@ export interface SourceStateDeps extends Pick<Deps, 'store' | 'call' | 'clock' |
  */
 export interface SourceState {
   /** Starts a batch of jobs. @param epoch of their lease @throws LeaseLost */
-  open(epoch: number): Promise<Batch>;
+  open(epoch: number, messages: readonly RunsMessage[]): Promise<Batch>;
   /** Runs a hook in a separate process and commits its effects; returns the error it threw. */
   hook(hook: HookName, deployed: DeployedSource, logsWanted: boolean): Promise<ThrownError | undefined>;
   /** The source was deleted: rejects further commits. */
@@ -63,8 +65,7 @@ export interface Batch {
   /** `executed` resolves when the next run may start, `done` when this one is committed and published. */
   run(job: RunJob, deployed: Deployed, options: RunOptions): { executed: Promise<void>; done: Promise<void> };
   record(job: RecordJob, deployed: Deployed): Promise<void>;
-  /** @param hasEvents see RunOptions */
-  due(job: DueJob, deployed: Deployed, hasEvents: boolean): Promise<void>;
+  due(job: DueJob, deployed: Deployed): Promise<void>;
   replaceDb(job: DbJob, deployed: Deployed): Promise<void>;
   /** @throws Fenced after an earlier failure: no further job may start */
   assertIntact(): void;
@@ -75,15 +76,13 @@ export interface RunOptions {
   shard: string;
   /** `$logs` has a subscriber. */
   logsWanted: boolean;
-  /** The store holds events of this run: it was committed, though the state may no longer list it. */
-  hasEvents: boolean;
 }
 
 /** Hooks are not redelivered; their commit is retried when a concurrent run fails to commit. */
 const MAX_HOOK_COMMITS = 3;
 
 export function createSourceState(sourceId: string, deps: SourceStateDeps): SourceState {
-  const { executor, clock, call, relay, meter, costs, networks, quotas } = deps;
+  const { store, executor, clock, call, relay, meter, costs, networks, quotas, gate } = deps;
   const { load, join, commit, forget, isForgotten } = createStateCommits(sourceId, deps);
   const logRun = createLogRun(deps.log, clock);
   let active = 0;
@@ -98,7 +97,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
   }
 
   /** Like `commit`; resolves when the message is published, too. */
-  const commitRun = async (...args: Parameters<typeof commit>): Promise<void> => commit(...args)?.published;
+  const commitRun = async (...args: Parameters<typeof commit>): Promise<void> => commit(...args).published;
 
   /**
    * Publishes the outbox row of a committed run that was redelivered, if the row is still there. The row of a commit
@@ -137,13 +136,10 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
     live: Live,
     job: RunJob,
     deployed: Deployed,
-    { shard, logsWanted, hasEvents }: RunOptions,
+    { shard, logsWanted }: RunOptions,
     before: Promise<unknown>,
   ): Promise<{ committed: Promise<unknown> }> {
     const { trigger, run_id, reply_to } = job;
-    if (hasEvents || isCommitted(live.row.committed, run_id, shard)) {
-      return { committed: republish(run_id) };
-    }
     let waiting = reply_to !== undefined;
     const respond = (reply: HttpReply) => {
       if (waiting) call.reply(reply_to!, reply);
@@ -152,7 +148,6 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
     const run = contextOfJob(job, deployed);
     const options: CommitOptions = {
       deployed,
-      shard,
       hop: job.hop,
       traceId: job.trace_id,
       handlesRecords: trigger.kind === 'event' && /^\$(errors|logs)$/.test(trigger.event_name),
@@ -190,8 +185,10 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
       return active > 0;
     },
 
-    async open(epoch) {
+    async open(epoch, messages) {
       const live = await load(epoch);
+      const committed = await findCommitted(store, live.known, messages);
+      const isRepeated = ({ run_id }: RunsMessage) => committed.has(run_id) || live.known.has(run_id);
       let broken = false;
       let last: Promise<unknown> = Promise.resolve();
       const fail = () => {
@@ -214,7 +211,9 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
         run(job, deployed, options) {
           const same = started.get(job.run_id);
           if (same) return same;
-          const execution = start(live, job, deployed, options, last);
+          const execution = isRepeated(job)
+            ? Promise.resolve({ committed: republish(job.run_id) })
+            : start(live, job, deployed, options, last);
           last = execution;
           const done = guarded(async () => {
             await (await execution).committed;
@@ -223,14 +222,15 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
           started.set(job.run_id, one);
           return one;
         },
-        record: (job, deployed) => guarded(() => jobs.record(live, job, deployed)),
-        replaceDb: (job, deployed) => guarded(() => jobs.replaceDb(live, job, deployed)),
-        due: (job, deployed, hasEvents) => guarded(() => jobs.due(live, job, deployed, hasEvents)),
+        record: (job, deployed) => guarded(() => jobs.record(live, job, deployed, isRepeated(job))),
+        replaceDb: (job, deployed) => guarded(() => jobs.replaceDb(live, job, deployed, isRepeated(job))),
+        due: (job, deployed) => guarded(() => jobs.due(live, job, deployed, isRepeated(job))),
       };
     },
 
     hook: (hook, deployed, logsWanted) =>
       working(async () => {
+        await gate.opened();
         const live = await load();
         const run: RunContext = { ...contextOf(newId('run'), deployed, 'HOOK', clock.now()), hook };
         const owner = await networks.of(deployed.source.owner_id);
@@ -238,7 +238,6 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
         const { mask } = deployed.deployment;
         const options: CommitOptions = {
           deployed,
-          shard: '',
           hop: 0,
           traceId: run.run_id,
           handlesRecords: false,
@@ -267,7 +266,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
             current === live ? sets : sets.flatMap(({ key, json }) => replaySet(current, key, json));
           try {
             // If publishing fails, the sweep publishes the row.
-            await commit(current, run, outcome, own, { ...options, end })?.written;
+            await commit(current, run, outcome, own, { ...options, end }).written;
             return result.ok ? undefined : result.error;
           } catch (error) {
             if (!(error instanceof Fenced) || isForgotten() || attempt === MAX_HOOK_COMMITS) throw error;

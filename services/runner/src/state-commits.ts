@@ -5,8 +5,8 @@ import type { Deps } from '@wellspring/runtime/deps';
 import { type EmitterStateRow, states } from '@wellspring/store/collections/states';
 import type { Deployed } from './catalog.ts';
 import { type Outcome, prepareCommit, type RunEnd } from './commit.ts';
+import type { CommitGate } from './commit-gate.ts';
 import { type CommitGroup, createCommitGroup, type Part } from './commit-group.ts';
-import { isCommitted } from './committed.ts';
 import { commitSets, type DbSet, type Live, liveState } from './live-state.ts';
 import type { OutboxRelay } from './outbox-relay.ts';
 import type { RunContext } from './records.ts';
@@ -18,7 +18,6 @@ export class Fenced extends Unavailable {
 
 export interface CommitOptions {
   deployed: Deployed;
-  shard: string;
   hop: number;
   traceId: string;
   /** The run was started by a record of `$errors` or `$logs`. */
@@ -31,10 +30,10 @@ export interface CommitOptions {
   reply?: EmittedEvent['reply'];
 }
 
-/** Reads and writes the state of one source: coalesces the commits of a turn, and stops at the first that fails. */
+/** Reads and writes the state of one source, by one commit at a time; stops at the first that fails. */
 export function createStateCommits(
   sourceId: string,
-  { store, clock, relay }: Pick<Deps, 'store' | 'clock'> & { relay: OutboxRelay },
+  { store, clock, relay, gate }: Pick<Deps, 'store' | 'clock'> & { relay: OutboxRelay; gate: CommitGate },
 ) {
   const stateRows = store.collection(states);
   let loading: Promise<Live> | undefined;
@@ -54,7 +53,8 @@ export function createStateCommits(
   }
 
   async function read(): Promise<Live> {
-    loading ??= stateRows.getVersioned(sourceId).then((found) => liveState(sourceId, found));
+    const now = clock.now();
+    loading ??= stateRows.getVersioned(sourceId).then((found) => liveState(sourceId, found, now));
     const current = loading;
     const reread = () => {
       if (loading === current) loading = undefined;
@@ -69,64 +69,77 @@ export function createStateCommits(
     }
   }
 
-  /** Writes the commit group of a turn. Later runs build on a state ahead of the stored one. */
-  function flush(live: Live): void {
-    const { group } = live;
-    if (!group) return;
-    live.group = undefined;
-    const ifVersion = live.version;
-    live.version += 1;
-    const { commit: rows, outbox } = group.close(live.row, ifVersion, clock.now());
-    const written = (async () => {
-      let done = false;
-      try {
-        if (!forgotten && !live.stale) done = await store.commitRun(rows);
-      } finally {
-        if (!done) live.stale = true;
+  /** Writes the groups one after the other: those that end meanwhile form the next one. */
+  function write(live: Live): void {
+    if (live.isWriting) return;
+    live.isWriting = true;
+    setImmediate(async () => {
+      for (let group = live.groups.shift(); group; group = live.groups.shift()) {
+        const { outbox, ...commit } = group.close(clock.now());
+        const written = writeOne(live, { ...commit, outbox });
+        const published = written.then(() => outbox && relay.publish(outbox));
+        group.settle(written, published);
+        await written.catch(() => {});
       }
-      if (!done)
-        throw new Fenced(`The state of ${sourceId} was changed by another runner or could not be written`);
-      relay.wake(sourceId);
-    })();
-    group.settle(
-      written,
-      written.then(() => outbox && relay.publish(outbox)),
-    );
+      live.isWriting = false;
+    });
+  }
+
+  async function writeOne(live: Live, { state, ...rows }: ReturnType<CommitGroup['close']>): Promise<void> {
+    const { db, dedupe, ...small } = state;
+    const changed = {
+      ...small,
+      ...(db !== live.stored.db && { db }),
+      ...(dedupe !== live.stored.dedupe && { dedupe }),
+    };
+    const isOver = () => forgotten || live.stale;
+    let done = false;
+    try {
+      const commit = { ...rows, state: changed, ifVersion: live.version };
+      done = !isOver() && (await gate.commit(() => store.commitRun(commit), isOver));
+    } finally {
+      if (!done) live.stale = true;
+    }
+    if (!done)
+      throw new Fenced(`The state of ${sourceId} was changed by another runner or could not be written`);
+    live.stored = state;
+    live.version += 1;
+    relay.wake(sourceId);
   }
 
   /**
-   * Adds a part to the commit group of this turn. The part must have been built from the live state in the same turn.
+   * Adds a part to the newest commit group. The part must have been built from the live state in the same turn.
    * @throws Fenced
    */
   function join(live: Live, ownerId: string, state: EmitterStateRow, part: Part): CommitGroup {
     if (forgotten) throw new Fenced(`The source ${sourceId} was deleted`);
     if (live.stale) throw new Fenced(`An earlier commit of ${sourceId} failed`);
-    if (live.group && !live.group.takes(part)) flush(live);
-    if (!live.group) {
-      live.group = createCommitGroup(sourceId, ownerId);
-      setImmediate(() => flush(live));
+    let group = live.groups.at(-1);
+    if (!group?.takes(part)) {
+      group = createCommitGroup(sourceId, ownerId);
+      live.groups.push(group);
+      write(live);
     }
-    live.group.add(part);
+    group.add(part, state);
     live.row = state;
-    return live.group;
+    live.known.add(part.run_id, clock.now());
+    return group;
   }
 
-  /** Starts the commit of a run; undefined for a duplicate of a committed run. */
+  /** Starts the commit of a run. */
   function commit(
     live: Live,
     run: RunContext,
     outcome: Outcome,
     sets: readonly DbSet[],
-    { deployed, shard, hop, traceId, handlesRecords, logsWanted, event, end, sends, reply }: CommitOptions,
-  ): CommitGroup | undefined {
+    { deployed, hop, traceId, handlesRecords, logsWanted, event, end, sends, reply }: CommitOptions,
+  ): CommitGroup {
     const { run_id } = run;
-    if (isCommitted(live.row.committed, run_id, shard)) return undefined;
     const { state, events, logs, emitted, delayed } = prepareCommit({
       state: live.row,
       run,
       outcome,
       strategy: deployed.workflow ? null : deployed.deployment.definition.dedupe,
-      shard,
       hop,
       triggerEvent: event,
       handlesRecords,

@@ -12,7 +12,7 @@ const PATH = `/sources/${ID}/db`;
 
 const start = async () => {
   await t.store.collection(sources).insert(sourceRow({ id: ID }));
-  const state = { epoch: 1, dedupe: {}, last_ids: {}, committed: [] };
+  const state = { epoch: 1, dedupe: {}, last_ids: {} };
   await t.store.collection(states).insert({ id: ID, db: { n: '1', 'a.b': '{"x":[null]}' }, ...state });
   return createSourcesService(t as never);
 };

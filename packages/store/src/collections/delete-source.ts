@@ -1,6 +1,6 @@
 import type { Store } from '../port.ts';
 import { delayed } from './delayed.ts';
-import { events, logs } from './events.ts';
+import { events, logs, marksOf } from './events.ts';
 import { outbox } from './outbox.ts';
 import { runningRuns } from './running-runs.ts';
 import { deployments, endpoints, sources, timers } from './sources.ts';
@@ -45,7 +45,9 @@ export async function removeEmitterRows(store: Store, emitterId: string): Promis
       BATCH_SIZE
     );
   }
-  while ((await store.collection(logs).removeWhere({ emitter_id: emitterId }, BATCH_SIZE)) === BATCH_SIZE);
+  for (const emitter_id of [emitterId, marksOf(emitterId)]) {
+    while ((await store.collection(logs).removeWhere({ emitter_id }, BATCH_SIZE)) === BATCH_SIZE);
+  }
   while ((await store.collection(delayed).removeWhere({ emitter_id: emitterId }, BATCH_SIZE)) === BATCH_SIZE);
   await store.collection(outbox).removeWhere({ emitter_id: emitterId });
   await store.collection(runningRuns).removeWhere({ emitter_id: emitterId });

@@ -41,20 +41,27 @@ export const events: CollectionDefinition<EventRow> = {
   texts: ['payload'],
 };
 
-/** The logs of a run, or of runs that ended together: consecutive event ids of the stream `$logs`, one per record. */
+/**
+ * Logs of a run: consecutive event ids of the stream `$logs`, one per record. A run that lasts has several rows. The one
+ * written with its commit is the mark of the committed run, by which a redelivered one is known (index `run_id`).
+ */
 export interface LogRow {
   /** `<emitter_id>/<sort key of the first record>` */
   id: string;
   emitter_id: string;
   sort_key: string;
-  /** Of the first run. */
   run_id: string;
+  /** The run is committed. */
+  ended?: true;
   indexed_at_ms: number;
   /** Number of records; their ids are `<ms>-<n>` … `<ms>-<n + count - 1>`. */
   count: number;
   /** JSON text: an array of log records. */
   records: string;
 }
+
+/** `emitter_id` of the marks of jobs that write no log record; they are not listed. */
+export const marksOf = (emitterId: string) => `${emitterId}/jobs`;
 
 export const logs: CollectionDefinition<LogRow> = {
   name: 'logs',

@@ -2,14 +2,14 @@ import type { CollectionDefinition } from '../collection-definition.ts';
 
 /** Dedupe cache of one channel; see core/dedupe. */
 export interface DedupeCache {
-  unique?: string[];
+  unique?: string;
   greatest?: string;
   last?: string;
 }
 
 /** The state of an emitter between its runs; written only by commitRun. */
 export interface EmitterStateRow {
-  /** Id of the source (later also of a workflow). */
+  /** Id of the source or workflow. */
   id: string;
   /** Of the lease under which the last commit was made; see RunCommit. */
   epoch: number;
@@ -19,11 +19,6 @@ export interface EmitterStateRow {
   dedupe: Record<string, DedupeCache>;
   /** Sort key of the newest id by stream (`events`, `$errors`, `$logs`, `$in`). */
   last_ids: Record<string, string>;
-  /** The newest committed runs, oldest first; format: see committed.ts of the runner. */
-  committed: string[];
 }
-
-/** Entries per shard: more than a queue redelivers. */
-export const MAX_COMMITTED_RUNS = 128;
 
 export const states: CollectionDefinition<EmitterStateRow> = { name: 'states', indexes: [] };

@@ -20,6 +20,8 @@ export interface EmbeddedCollection<T extends Row> extends Collection<T> {
    * Version 0 inserts.
    */
   putNow(row: T, ifVersion: number, atMost: { [K in keyof T]?: number }): boolean;
+  /** Within a transaction. */
+  removeNow(id: string): boolean;
   /** Adds a row to a batch in a temporary table, see insertStagedNow. */
   stage(row: T, batch: number): void;
   /** Within a transaction: inserts all rows of a batch with one statement. @throws ConflictError */
@@ -143,6 +145,9 @@ export function createCollection<T extends Row>(
     return guarded(() => db.statement(sql).run(...values).changes === 1);
   }
 
+  const removeNow = (id: string): boolean =>
+    db.statement(`DELETE FROM ${table} WHERE id = ?`).run(id).changes === 1;
+
   return {
     insertNow,
     stage(row, batch) {
@@ -198,8 +203,8 @@ export function createCollection<T extends Row>(
         if (stored) changeNow(stored, Object.fromEntries(sums));
         else insertNow({ ...row, ...Object.fromEntries(sums), id });
       }),
-    remove: (id) =>
-      db.writeOne(() => db.statement(`DELETE FROM ${table} WHERE id = ?`).run(id).changes === 1),
+    removeNow,
+    remove: (id) => db.writeOne(() => removeNow(id)),
     removeWhere: (where, limit = -1, orderBy) =>
       db.writeOne(() => {
         const { sql, values } = compileWhere(definition, where);

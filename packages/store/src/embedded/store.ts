@@ -7,6 +7,7 @@ import type { Collection, CollectionDefinition, Row, Store } from '../port.ts';
 import type { RunCommit } from '../run-commit.ts';
 import { createCollection, type EmbeddedCollection } from './collection.ts';
 import { dropStaleIndexes, migrateCollection, prepareDatabase } from './schema.ts';
+import { createStates, smallStates } from './states.ts';
 
 /** A commit with more events is staged in steps. */
 const MAX_EVENTS_AT_ONCE = 250;
@@ -29,23 +30,19 @@ export function createEmbeddedStore(db: Database): Store {
     return found;
   }
 
-  const stateRows = collection(states);
+  const stateRows = createStates(db, collection(smallStates));
   const eventRows = collection(events);
   const logRows = collection(logs);
   const outboxRows = collection(outbox);
   let batches = 0;
-  /** By state id: the newest staged commit. */
-  const staging = new Map<string, Promise<boolean>>();
+  const staging = new Set<Promise<boolean>>();
 
-  /** Within a transaction. Returns false if the state has another version or a later epoch. */
-  function commitNow(
-    { state, ifVersion, logs: logsOfRuns, outbox: row }: RunCommit,
-    insertEvents: () => void,
-  ) {
-    if (!stateRows.putNow(state, ifVersion, { epoch: state.epoch })) return false;
+  /** Within a transaction; see EmbeddedStates. */
+  function commitNow(commit: RunCommit, insertEvents: () => void): boolean {
+    if (!stateRows.putNow(commit)) return false;
     insertEvents();
-    for (const one of logsOfRuns) logRows.insertNow(one);
-    if (row) outboxRows.insertNow(row);
+    for (const one of commit.logs) logRows.insertNow(one);
+    if (commit.outbox) outboxRows.insertNow(commit.outbox);
     return true;
   }
 
@@ -68,26 +65,21 @@ export function createEmbeddedStore(db: Database): Store {
   }
 
   return {
-    collection: collection as <T extends Row>(definition: CollectionDefinition<T>) => Collection<T>,
+    collection: <T extends Row>(definition: CollectionDefinition<T>): Collection<T> =>
+      definition.name === states.name
+        ? (stateRows.collection as unknown as Collection<T>)
+        : collection(definition),
     commitRun(commit) {
-      const { id } = commit.state;
-      const before = staging.get(id);
-      if (before === undefined && commit.events.length <= MAX_EVENTS_AT_ONCE) {
+      if (commit.events.length <= MAX_EVENTS_AT_ONCE) {
         return db.write(() =>
           commitNow(commit, () => {
             for (const event of commit.events) eventRows.insertNow(event);
           }),
         );
       }
-      // Commits of one state must keep their order.
-      const made = (async () => {
-        await before?.catch(() => {});
-        return commitLarge(commit);
-      })();
-      staging.set(id, made);
-      const forget = () => {
-        if (staging.get(id) === made) staging.delete(id);
-      };
+      const made = commitLarge(commit);
+      staging.add(made);
+      const forget = () => staging.delete(made);
       made.then(forget, forget);
       return made;
     },
@@ -99,7 +91,7 @@ export function createEmbeddedStore(db: Database): Store {
       db.statement('SELECT 1').get();
     },
     async close() {
-      await Promise.allSettled(staging.values());
+      await Promise.allSettled(staging);
     },
   };
 }

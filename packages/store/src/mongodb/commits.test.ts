@@ -6,7 +6,7 @@ import { withServers } from '@wellspring/testing/servers/servers';
 import { events, logs } from '../collections/events.ts';
 import { outbox } from '../collections/outbox.ts';
 import { states } from '../collections/states.ts';
-import { ConflictError, type Store } from '../port.ts';
+import type { Store } from '../port.ts';
 import { type MongoSubject, openMongoSubject, type ProcessOptions, run } from './store.fixture.ts';
 import { createMongoStore } from './store.ts';
 
@@ -120,28 +120,6 @@ await withServers(['mongodb'], ({ mongodb }) => {
     expect(await appended(store)).toEqual({ events: [1, 2], logs: 2, outbox: 2 });
   });
 
-  test('a commit based on a refused one is refused, even if another process wrote the expected version', async () => {
-    let next: Promise<boolean> | undefined;
-    const { store, another } = await open({
-      fails(statement) {
-        // During the first commit.
-        if (refused && statement === 'update states') next ??= store.commitRun(run('dc_1', 2, [4]));
-        return false;
-      },
-    });
-    let refused: Promise<boolean> | undefined;
-    await store.commitRun(run('dc_1', 0, [1]));
-    const other = await another();
-    expect(await other.store.commitRun(run('dc_1', 1, [2]))).toBe(true);
-    refused = Promise.resolve().then(() => store.commitRun(run('dc_1', 1, [3])));
-    expect(await refused).toBe(false);
-    expect(await next).toBe(false);
-    expect(await appended(store)).toEqual({ events: [1, 2], logs: 2, outbox: 2 });
-    // A commit based on the read state succeeds.
-    expect(await store.collection(states).getVersioned('dc_1')).toMatchObject({ version: 2 });
-    expect(await store.commitRun(run('dc_1', 2, [5]))).toBe(true);
-  });
-
   test('rows deleted after their commit do not reappear, even if the committing process died at once', async () => {
     // It dies before clearing the pending rows.
     const { store, another } = await open({ fails: (one) => one === 'update states' });
@@ -182,28 +160,6 @@ await withServers(['mongodb'], ({ mongodb }) => {
       expect(sent.slice(4)).toEqual(sent.slice(4).map(() => 'update states'));
       await eventually(() => sent.length === 5);
     }
-  });
-
-  test('successive commits of a turn are coalesced into one write', async () => {
-    const { store, sent, mongo } = await open();
-    await Promise.all(Array.from({ length: 30 }, (_, n) => store.commitRun(run('dc_1', n, [n + 1]))));
-    expect(sent.filter((one) => one !== 'update states')).toHaveLength(4);
-    expect(await mongo.db.collection('states').findOne({})).toMatchObject({ _v: 30 });
-  });
-
-  test('of coalesced commits a conflicting one affects only those based on it', async () => {
-    const { store } = await open();
-    await store.commitRun(run('dc_1', 0, [5]));
-    const given = await Promise.allSettled([
-      store.commitRun({ ...run('dc_1', 1, [6]), logs: [] }),
-      // Its event has a new sort key, its logs have an old one.
-      store.commitRun({ ...run('dc_1', 2, [7]), logs: run('dc_1', 0, [3]).logs }),
-      store.commitRun({ ...run('dc_1', 3, [8]), logs: [] }),
-    ]);
-    expect(given[0]).toEqual({ status: 'fulfilled', value: true });
-    expect(given[1]).toMatchObject({ status: 'rejected', reason: expect.any(ConflictError) });
-    expect(given[2]).toEqual({ status: 'fulfilled', value: false });
-    expect(await appended(store)).toEqual({ events: [5, 6], logs: 1, outbox: 2 });
   });
 
   describe('a run that exceeds the size of a document', () => {

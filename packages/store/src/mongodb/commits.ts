@@ -1,35 +1,23 @@
 import { createLru } from '@wellspring/core/lru';
-import type { Db, Document } from '@wellspring/mongodb/client';
+import type { Db } from '@wellspring/mongodb/client';
 import { duplicatesOf, translateErrors } from '@wellspring/mongodb/errors';
 import { events } from '../collections/events.ts';
 import { states } from '../collections/states.ts';
 import { ConflictError } from '../port.ts';
 import type { RunCommit } from '../run-commit.ts';
-import {
-  type CoalescedCommit,
-  coalesce,
-  joinRows,
-  MAX_BYTES,
-  prepare,
-  type SentCommit,
-  splitRows,
-  startCoalesced,
-  type WaitingCommit,
-} from './coalesced-commit.ts';
 import type { PendingRows, StoredState } from './pending-rows.ts';
-import { createCodec, encodeString } from './row.ts';
+import { documentsOf, joinRows, MAX_BYTES, type RunDocuments, splitRows } from './run-documents.ts';
+import { shareStatements } from './share-statements.ts';
 
-/** Concurrent batches; a state is in at most one of them. */
-const MAX_BATCHES = 2;
-/** Coalesced commits per batch. */
-const BATCH_SIZE = 500;
+/** Concurrent batches, and the bytes of one. */
+const SHARING = { batches: 2, maxSize: 2 * MAX_BYTES };
+/** Assumed bytes of a state. */
+const STATE_BYTES = 8 * 1024;
 /** States whose rows are known to be appended; others are read before they are written. */
 const CACHE_SIZE = 50_000;
 
-/** Of a refusal: the state has another version, or a sort key does not increase. */
-type Reason = 'version' | 'sort-key';
-
-const epochOf = ({ waiting }: CoalescedCommit) => waiting.at(-1)!.commit.state.epoch;
+/** Of a commit: written, refused because of the state's version or epoch, or in conflict with older rows. */
+type Outcome = 'written' | 'refused' | 'conflict';
 
 export interface Commits {
   commitRun(commit: RunCommit): Promise<boolean>;
@@ -42,92 +30,48 @@ export interface Commits {
  * collections, by this process or by the next reader of the state (see PendingRows). Concurrent commits of several
  * emitters share statements: one for the states, one per collection.
  *
- * A version alone does not identify a state: after a refusal, another process may have written the version that this
- * process expects. Therefore a commit based on an unconfirmed one also checks `_commit`.
- *
  * The write of the state checks that sort keys increase within each stream. So a duplicate found when appending is the
  * same row, and a reader who has seen a row has seen all rows before it.
  */
 export function createCommits(db: Db, pending: PendingRows, now: () => number): Commits {
   const stored = db.collection<StoredState>(states.name);
-  const codec = createCodec(states);
-  const queues = new Map<string, WaitingCommit[]>();
-  const busy = new Set<string>();
-  /** By state, while commits of it wait: the last one sent. */
-  const lastSent = new Map<string, SentCommit>();
   /** By state: the version whose rows are all appended. */
   const appended = createLru<number>(CACHE_SIZE);
-  let batches = 0;
-  let scheduled = false;
 
-  /** Collects the commits of a turn, and those that arrive while all batches are in progress. */
-  function schedule(): void {
-    if (scheduled || batches >= MAX_BATCHES || queues.size === 0) return;
-    scheduled = true;
-    setImmediate(() => {
-      scheduled = false;
-      const batch = takeBatch();
-      if (batch.length === 0) return;
-      batches += 1;
-      void writeAll(batch).then(() => {
-        batches -= 1;
-        for (const { id } of batch) {
-          busy.delete(id);
-          if (!queues.has(id)) lastSent.delete(id);
-        }
-        schedule();
-      });
-    });
-  }
-
-  function takeBatch(): CoalescedCommit[] {
-    const batch: CoalescedCommit[] = [];
-    for (const [id, queue] of queues) {
-      if (busy.has(id)) continue;
-      if (batch.length === BATCH_SIZE) break;
-      const coalesced = startCoalesced(queue.shift()!, lastSent.get(id));
-      while (queue.length > 0 && coalesce(coalesced, queue[0]!)) queue.shift();
-      if (queue.length === 0) queues.delete(id);
-      busy.add(id);
-      lastSent.set(id, coalesced);
-      batch.push(coalesced);
-    }
-    return batch;
-  }
-
-  /** Writes a batch and settles its commits. Never rejects. */
-  async function writeAll(batch: readonly CoalescedCommit[]): Promise<void> {
+  async function writeAll(batch: readonly RunDocuments[]): Promise<Outcome[]> {
     try {
       const overtaken = await completeUnknown(batch);
-      for (const one of overtaken) refuse(one, 'version');
       const current = batch.filter((one) => !overtaken.has(one));
-      if (current.length === 0) return;
-      const sideDocuments = new Map<CoalescedCommit, number>();
-      for (const one of current) {
-        if (one.size <= MAX_BYTES) continue;
-        sideDocuments.set(one, await pending.writeSideDocuments(one.token, one.id, splitRows(one.rows)));
-      }
-      const refused = await writeStates(current, sideDocuments);
-      const written = current.filter((one) => !refused.has(one));
-      await pending.append(
-        joinRows(written.filter((one) => !sideDocuments.has(one)).map(({ rows }) => rows)),
-      );
-      for (const one of written) {
-        const { id, token, version } = one;
-        const _pending = sideDocuments.get(one);
-        if (_pending !== undefined)
-          await pending.complete([{ _id: id, _v: version, _commit: token, _pending }]);
-        else pending.clear(id, token);
-        appended.set(id, version);
-        for (const { resolve } of one.waiting) resolve(true);
-      }
-      for (const [one, reason] of refused) refuse(one, reason);
+      const refused = current.length === 0 ? new Map() : await writeRows(current);
+      return batch.map((one) => {
+        const outcome = overtaken.has(one) ? 'refused' : (refused.get(one) ?? 'written');
+        if (outcome === 'written') appended.set(one.id, one.ifVersion + 1);
+        else appended.delete(one.id);
+        return outcome;
+      });
     } catch (error) {
-      for (const { id, waiting } of batch) {
-        appended.delete(id);
-        for (const { reject } of waiting) reject(error);
-      }
+      for (const { id } of batch) appended.delete(id);
+      throw error;
     }
+  }
+
+  /** Returns the commits that were not written. */
+  async function writeRows(batch: readonly RunDocuments[]): Promise<Map<RunDocuments, Outcome>> {
+    const sideDocuments = new Map<RunDocuments, number>();
+    for (const one of batch) {
+      if (one.size <= MAX_BYTES) continue;
+      sideDocuments.set(one, await pending.writeSideDocuments(one.token, one.id, splitRows(one.rows)));
+    }
+    const refused = await writeStates(batch, sideDocuments);
+    const written = batch.filter((one) => !refused.has(one));
+    await pending.append(joinRows(written.filter((one) => !sideDocuments.has(one)).map(({ rows }) => rows)));
+    for (const one of written) {
+      const { id, token, ifVersion } = one;
+      const _pending = sideDocuments.get(one);
+      if (_pending === undefined) pending.clear(id, token);
+      else await pending.complete([{ _id: id, _v: ifVersion + 1, _commit: token, _pending }]);
+    }
+    return refused;
   }
 
   /**
@@ -135,7 +79,7 @@ export function createCommits(db: Db, pending: PendingRows, now: () => number): 
    * the expected version: it was overtaken, or the read was stale. After an election the new primary may briefly serve
    * older majority reads while it already overwrites newer data.
    */
-  async function completeUnknown(batch: readonly CoalescedCommit[]): Promise<ReadonlySet<CoalescedCommit>> {
+  async function completeUnknown(batch: readonly RunDocuments[]): Promise<ReadonlySet<RunDocuments>> {
     const unknown = batch.filter(({ id, ifVersion }) => ifVersion > 0 && appended.get(id) !== ifVersion);
     if (unknown.length === 0) return new Set();
     const ids = unknown.map(({ id }) => id);
@@ -148,11 +92,10 @@ export function createCommits(db: Db, pending: PendingRows, now: () => number): 
     return new Set(unknown.filter(({ id, ifVersion }) => appended.get(id) !== ifVersion));
   }
 
-  /** Returns the refused commits with the reason. */
   async function writeStates(
-    batch: readonly CoalescedCommit[],
-    sideDocuments: ReadonlyMap<CoalescedCommit, number>,
-  ): Promise<Map<CoalescedCommit, Reason>> {
+    batch: readonly RunDocuments[],
+    sideDocuments: ReadonlyMap<RunDocuments, number>,
+  ): Promise<Map<RunDocuments, Outcome>> {
     const at = now();
     const updates = batch.filter(({ ifVersion }) => ifVersion > 0).length;
     const allMatched = await translateErrors(
@@ -164,7 +107,7 @@ export function createCommits(db: Db, pending: PendingRows, now: () => number): 
       ({ matchedCount }) => matchedCount === updates,
       (error) => duplicatesOf(error).length === 0,
     );
-    const refused = new Map<CoalescedCommit, Reason>();
+    const refused = new Map<RunDocuments, Outcome>();
     if (allMatched) return refused;
     const ids = batch.map(({ id }) => id);
     const options = {
@@ -176,81 +119,40 @@ export function createCommits(db: Db, pending: PendingRows, now: () => number): 
     const found = await translateErrors(stored.find({ _id: { $in: ids } }, options).toArray());
     const byId = new Map(found.map((state) => [state._id, state]));
     for (const one of batch) {
-      const { token, ifVersion, after } = one;
       const state = byId.get(one.id);
-      if (state?._commit === token) continue;
-      const fits =
-        state?._v === ifVersion &&
-        state.epoch <= epochOf(one) &&
-        (after === undefined || state._commit === after);
-      refused.set(one, fits ? 'sort-key' : 'version');
+      if (state?._commit === one.token) continue;
+      const fits = state?._v === one.ifVersion && state.epoch <= one.epoch;
+      refused.set(one, fits ? 'conflict' : 'refused');
     }
     return refused;
   }
 
-  function operationOf(coalesced: CoalescedCommit, _pending: StoredState['_pending'], at: number) {
-    const { id, token, ifVersion, after, version, ranges } = coalesced;
-    const { _id, ...row } = codec.document(coalesced.waiting.at(-1)!.commit.state, version);
-    const lastKeys: Document = {};
-    const increasing: Document[] = [];
-    for (const [stream, { first, last }] of ranges) {
-      const field = `_last_${stream.replace('$', '')}`;
-      lastKeys[field] = last;
-      increasing.push({ $or: [{ [field]: null }, { [field]: { $lt: first } }] });
-    }
-    const document = { ...row, ...lastKeys, _commit: token, _pending_at: at, _pending } as StoredState;
+  function operationOf(one: RunDocuments, _pending: StoredState['_pending'], at: number) {
+    const { id, token, ifVersion, epoch, increasing } = one;
+    const document = { ...one.state, _commit: token, _pending_at: at, _pending } as StoredState;
     return ifVersion === 0
       ? { insertOne: { document: { ...document, _id: id } } }
       : {
           updateOne: {
-            filter: {
-              $and: [
-                {
-                  _id: id,
-                  _v: ifVersion,
-                  epoch: { $lte: epochOf(coalesced) },
-                  ...(after && { _commit: after }),
-                },
-                ...increasing,
-              ],
-            },
+            filter: { $and: [{ _id: id, _v: ifVersion, epoch: { $lte: epoch } }, ...increasing] },
             update: { $set: document },
           },
         };
-  }
-
-  function refuse({ id, ifVersion, after, waiting }: CoalescedCommit, reason: Reason): void {
-    appended.delete(id);
-    if (reason === 'version') {
-      // All waiting commits of the state build on the refused one.
-      for (const { resolve } of [...waiting, ...(queues.get(id) ?? [])]) resolve(false);
-      queues.delete(id);
-      lastSent.delete(id);
-    } else if (waiting.length === 1) {
-      waiting[0]!.reject(new ConflictError(events.name, ['id']));
-    } else {
-      // Only one of them is at fault: retry each on its own.
-      for (const one of waiting) one.alone = true;
-      lastSent.delete(id);
-      if (after) lastSent.set(id, { token: after, version: ifVersion });
-      queues.set(id, [...waiting, ...(queues.get(id) ?? [])]);
-    }
   }
 
   function completed(found: readonly StoredState[]): void {
     for (const { _id, _v } of found) appended.set(_id, _v);
   }
 
+  const write = shareStatements(SHARING, writeAll);
   return {
     completed,
-    commitRun: (commit) =>
-      new Promise((resolve, reject) => {
-        const waiting = { ...prepare(commit), resolve, reject };
-        const id = encodeString(commit.state.id);
-        const queue = queues.get(id);
-        if (queue) queue.push(waiting);
-        else queues.set(id, [waiting]);
-        schedule();
-      }),
+    async commitRun(commit) {
+      const documents = documentsOf(commit);
+      const { id, size } = documents;
+      const outcome = await write(documents, { key: id, size: size + STATE_BYTES });
+      if (outcome === 'conflict') throw new ConflictError(events.name, ['id']);
+      return outcome === 'written';
+    },
   };
 }

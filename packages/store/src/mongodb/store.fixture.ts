@@ -76,7 +76,6 @@ export function run(emitter: string, ifVersion: number, numbers: number[], paylo
       epoch: 1,
       dedupe: {},
       last_ids: { events: key(numbers.at(-1)!) },
-      committed: [run_id],
     },
     ifVersion,
     events: rows,

@@ -1,0 +1,62 @@
+import type { Clock } from '@wellspring/core/clock';
+import type { Log } from '@wellspring/core/log';
+import { Unavailable } from '@wellspring/core/unavailable';
+import type { Store } from '@wellspring/store/port';
+
+/**
+ * Stands between runs and a store that takes no commits (an outage, a full disk). What was executed is committed later,
+ * not executed again; and no run starts before the store takes writes again.
+ */
+export interface CommitGate {
+  /** Calls `write` again while the store is unavailable, until `isOver`. The version of the state makes that safe. */
+  commit(write: () => Promise<boolean>, isOver: () => boolean): Promise<boolean>;
+  /** Resolves when commits can be made, as far as is known. */
+  opened(): Promise<void>;
+  /** The process stops: nothing is repeated any more. */
+  close(): void;
+}
+
+const PROBE_INTERVAL_MS = 1_000;
+
+export function createCommitGate({
+  store,
+  clock,
+  log,
+}: {
+  store: Pick<Store, 'ping'>;
+  clock: Clock;
+  log: Log;
+}): CommitGate {
+  const closing = new AbortController();
+  let probing: Promise<void> | undefined;
+
+  async function probe(): Promise<void> {
+    for (let isUp = false; !isUp && !closing.signal.aborted; ) {
+      await clock.sleep(PROBE_INTERVAL_MS, closing.signal);
+      isUp = await store.ping().then(
+        () => true,
+        () => false,
+      );
+    }
+    probing = undefined;
+  }
+
+  return {
+    async commit(write, isOver) {
+      for (;;) {
+        try {
+          return await write();
+        } catch (error) {
+          if (!(error instanceof Unavailable) || isOver() || closing.signal.aborted) throw error;
+          if (!probing) log.warn({ error: error.message }, 'commit.held');
+        }
+        probing ??= probe();
+        await probing;
+      }
+    },
+    async opened() {
+      while (probing) await probing;
+    },
+    close: () => closing.abort(),
+  };
+}

@@ -1,0 +1,64 @@
+import type { RunsMessage } from '@wellspring/contract/messages';
+import { parseEventId } from '@wellspring/core/event-id';
+import { logs } from '@wellspring/store/collections/events';
+import type { Store } from '@wellspring/store/port';
+
+/**
+ * The newest committed runs of a source. A run of before that time is known by its mark in the store (see LogRow), which
+ * is looked up for the jobs that may have run by then: those flagged as redelivered, and those older than this memory.
+ */
+export interface KnownRuns {
+  add(runId: string, now: number): void;
+  has(runId: string): boolean;
+  /** Time from which on all commits are known, epoch ms. */
+  readonly since: number;
+}
+
+/** Assumed difference between the clocks of two processes. */
+const MAX_CLOCK_SKEW_MS = 10_000;
+const REMEMBERED_MS = 6 * MAX_CLOCK_SKEW_MS;
+
+/** @param loadedAt when the state was read */
+export function createKnownRuns(loadedAt: number): KnownRuns {
+  /** Times of commit; oldest first. */
+  const known = new Map<string, number>();
+  let since = loadedAt;
+  return {
+    add(runId, now) {
+      known.set(runId, now);
+      for (const [id, at] of known) {
+        if (now - at <= REMEMBERED_MS) break;
+        known.delete(id);
+        since = Math.max(since, at);
+      }
+    },
+    has: (runId) => known.has(runId),
+    get since() {
+      return since;
+    },
+  };
+}
+
+/** Those of the jobs that were committed before, as far as `known` does not tell. */
+export async function findCommitted(
+  store: Store,
+  known: KnownRuns,
+  messages: readonly RunsMessage[],
+): Promise<ReadonlySet<string>> {
+  const unsure = messages.filter(
+    (message) => message.redelivered || earliest(message) <= known.since + MAX_CLOCK_SKEW_MS,
+  );
+  const ids = unsure.map(({ run_id }) => run_id).filter((id) => !known.has(id));
+  if (ids.length === 0) return new Set();
+  const found = await store.collection(logs).list({ where: { run_id: { in: ids } }, texts: false });
+  return new Set(found.filter(({ ended }) => ended).map(({ run_id }) => run_id));
+}
+
+/** Earliest possible start, epoch ms. `accepted_at` may be that of the redelivery. */
+function earliest(message: RunsMessage): number {
+  if (message.type === 'due') return message.due_at;
+  if (message.type !== 'run') return 0;
+  const { trigger, accepted_at } = message;
+  if (trigger.kind === 'event') return parseEventId(trigger.event_id)?.ms ?? 0;
+  return trigger.kind === 'timer' ? trigger.due_at : accepted_at;
+}
