@@ -5,10 +5,11 @@ import { LOG_EVENTS } from '@wellspring/core/log-events';
 import { PROBLEM_CODES } from '@wellspring/core/problem-codes';
 import { configTable } from '@wellspring/runtime/config';
 import { ATTACKS } from '@wellspring/sandbox/attacks/rows';
+import { coverageMarkdown } from './coverage/markdown.ts';
 
 /**
- * Generates the OpenAPI documents, the configuration table of the README, the attack table of docs/security.md, and the
- * tables of docs/errors.md. With `--check` it writes nothing, names outdated files and exits with 1.
+ * Generates the OpenAPI documents, the configuration table of the README, the attack table of docs/security.md, the
+ * tables of docs/errors.md and of docs/coverage.md. With `--check` it writes nothing, names outdated files and exits with 1.
  */
 
 const ROOT = join(import.meta.dirname, '../../..');
@@ -16,6 +17,7 @@ const CONFIG = ['<!-- config:start -->', '<!-- config:end -->'] as const;
 const ATTACK_TABLE = ['<!-- attacks:start -->', '<!-- attacks:end -->'] as const;
 const PROBLEM_TABLE = ['<!-- codes:start -->', '<!-- codes:end -->'] as const;
 const EVENT_TABLE = ['<!-- events:start -->', '<!-- events:end -->'] as const;
+const COVERAGE_TABLES = ['<!-- coverage:start -->', '<!-- coverage:end -->'] as const;
 const TIERS = ['bubblewrap', 'launcher', 'none'] as const;
 
 /** The text with the part between the markers replaced. @throws Error when a marker is missing */
@@ -65,6 +67,7 @@ const GENERATED: [path: string, make: (present: string) => string][] = [
   ['packages/contract/golden/operator-openapi.json', () => documentText('operator')],
   ['README.md', (present) => replaceBetween(present, ...CONFIG, configMarkdown())],
   ['docs/security.md', (present) => replaceBetween(present, ...ATTACK_TABLE, attacksMarkdown())],
+  ['docs/coverage.md', (present) => replaceBetween(present, ...COVERAGE_TABLES, coverageMarkdown())],
   [
     'docs/errors.md',
     (present) =>

@@ -29,7 +29,8 @@ export const ECHO = `export default { name: 'Echo', run(event) { this.$emit(even
 export interface Faults {
   commit: () => 'refuse' | undefined;
   publish: (queue: QueueName) => void;
-  execute: () => void;
+  /** With the time limit of the call, ms. */
+  execute: (timeoutMs: number) => void;
 }
 
 export interface Platform extends Harness {
@@ -145,7 +146,7 @@ export function usePlatform({ permits }: { permits?: PermitCounts } = {}): Platf
         executor: {
           ...sandbox.executor,
           async execute(task, host, options) {
-            t.faults.execute();
+            t.faults.execute(options.timeoutMs);
             return sandbox.executor.execute(task, host, options);
           },
           close: async () => {},

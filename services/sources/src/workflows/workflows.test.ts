@@ -99,6 +99,7 @@ describe('a wrong definition is refused with the field at fault, and nothing is 
     ['definition.trigger.component', { ...HTTP_WORKFLOW, trigger: { component: ACTION } }],
     ['definition.steps', { ...HTTP_WORKFLOW, steps: 'none' }],
     ['definition.steps', { ...HTTP_WORKFLOW, steps: [] }],
+    ['definition.steps', { ...HTTP_WORKFLOW, steps: Array.from({ length: 101 }, (_, n) => step(`s${n}`)) }],
     ['definition.steps[0]', { ...HTTP_WORKFLOW, steps: [null] }],
     ['definition.steps[0].name', { ...HTTP_WORKFLOW, steps: [step('trigger')] }],
     ['definition.steps[0].name', { ...HTTP_WORKFLOW, steps: [step('__proto__')] }],
