@@ -36,9 +36,9 @@ interface Call {
   end(result: Result | undefined): void;
 }
 
-export function createChild({ started, tier, slot, clock, turns, parser }: ChildOptions): Child {
+export function createChild({ started, tier, directory, clock, turns, parser }: ChildOptions): Child {
   const socket = started.frames;
-  const usage = createChildUsage(tier, slot, started.pid);
+  const usage = createChildUsage(tier, directory, started.pid);
   /** In order of execution; the first one is the current call. */
   const calls: Call[] = [];
   let call: Call | undefined;

@@ -1,6 +1,6 @@
 import { type Account, openAccount } from './accounting.ts';
+import type { ProcessDirectory } from './process-directories.ts';
 import { type Excess, exceeded, tmpExceeded } from './resource-limits.ts';
-import type { Slot } from './slots.ts';
 import type { Tier } from './tiers/tier.ts';
 
 /** Resource usage of one child, from the kernel. Without `/proc` nothing is limited or stopped. */
@@ -31,7 +31,11 @@ export interface ChildUsage {
 const MIN_SAMPLED_MS = 5;
 
 /** @param pid process that the tier has started */
-export function createChildUsage(tier: Tier, slot: Slot, pid: number | undefined): ChildUsage {
+export function createChildUsage(
+  tier: Tier,
+  directory: ProcessDirectory,
+  pid: number | undefined,
+): ChildUsage {
   let account: Account | undefined;
   /** Processor time that earlier results contain. */
   let chargedMs = 0;
@@ -56,7 +60,7 @@ export function createChildUsage(tier: Tier, slot: Slot, pid: number | undefined
           reason: 'timeout',
           message: `The call used more than ${maxCpuMs / 1000} s of processor time.`,
         };
-      return exceeded(sample) ?? (await tmpExceeded(tier, slot, account));
+      return exceeded(sample) ?? (await tmpExceeded(tier, directory, account));
     },
     privateBytes: () => account?.privateBytes(),
     stop: () => account?.stop() ?? false,

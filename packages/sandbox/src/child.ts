@@ -1,8 +1,8 @@
 import type { Clock } from '@wellspring/core/clock';
 import type { FrameParser } from './frame-parser.ts';
 import type { Host, Result } from './port.ts';
+import type { ProcessDirectory } from './process-directories.ts';
 import type { CallFrame } from './protocol.ts';
-import type { Slot } from './slots.ts';
 import type { SpawnedProcess } from './spawner/spawner.ts';
 import type { Tier } from './tiers/tier.ts';
 import type { Turns } from './turns.ts';
@@ -42,7 +42,7 @@ export interface Child {
 export interface ChildOptions {
   started: SpawnedProcess;
   tier: Tier;
-  slot: Slot;
+  directory: ProcessDirectory;
   clock: Clock;
   turns: Turns;
   parser: FrameParser;

@@ -11,7 +11,7 @@ function starts() {
     const ready = Promise.withResolvers<void>();
     begun.push(ready);
     const child = { ready: ready.promise, usable: true, kill() {} } as unknown as Child;
-    return { child, slot: {} as Fresh['slot'] };
+    return { child, directory: {} as Fresh['directory'] };
   };
   return { begun, spawn };
 }

@@ -4,12 +4,12 @@ import type { Clock } from '@wellspring/core/clock';
 import { createFairPermits } from '@wellspring/core/fair-permits';
 import type { Log } from '@wellspring/core/log';
 import type { Child } from './child.ts';
-import type { Slot } from './slots.ts';
+import type { ProcessDirectory } from './process-directories.ts';
 
-/** An unused process and its slot. */
+/** An unused process and its process directory. */
 export interface Fresh {
   child: Child;
-  slot: Slot;
+  directory: ProcessDirectory;
 }
 
 /** Processes started in advance. They contain no data of a tenant; each is used for one source only. */

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { LIMITS } from '@wellspring/contract/limits';
 import type { Account, Sample } from './accounting.ts';
-import type { Slot } from './slots.ts';
+import type { ProcessDirectory } from './process-directories.ts';
 import { CHILD_LIMITS, type Tier } from './tiers/tier.ts';
 import { type TmpUsage, usageOfDirectory, usageOfFileSystem } from './tmp-usage.ts';
 
@@ -30,13 +30,17 @@ export function exceeded({ residentBytes, threads }: Sample): Excess | undefined
  * Checks the temporary directory; the launcher checks that of its child itself.
  * @returns undefined also if the process has ended
  */
-export async function tmpExceeded(tier: Tier, slot: Slot, { pid }: Account): Promise<Excess | undefined> {
+export async function tmpExceeded(
+  tier: Tier,
+  directory: ProcessDirectory,
+  { pid }: Account,
+): Promise<Excess | undefined> {
   if (tier.name === 'launcher') return undefined;
   let usage: TmpUsage;
   try {
     usage = await (tier.name === 'bubblewrap'
       ? usageOfFileSystem(join('/proc', String(pid), 'root/tmp'))
-      : usageOfDirectory(slot.tmp, MAX_TMP));
+      : usageOfDirectory(directory.tmp, MAX_TMP));
   } catch (error) {
     // A process that makes itself unreadable could hide its usage. One that has ended uses nothing.
     const { code } = error as NodeJS.ErrnoException;

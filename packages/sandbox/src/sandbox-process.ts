@@ -1,12 +1,12 @@
 import type { Child } from './child.ts';
 import type { Task } from './port.ts';
+import type { ProcessDirectory } from './process-directories.ts';
 import type { CallFrame } from './protocol.ts';
-import type { Slot } from './slots.ts';
 
 /** A process with the code of one deployment. */
 export interface SandboxProcess {
   readonly child: Child;
-  readonly slot: Slot;
+  readonly directory: ProcessDirectory;
   readonly bundleId: string;
   readonly ownerId: string;
   calls: number;

@@ -10,8 +10,8 @@ import { createIdleProcesses } from './idle-processes.ts';
 import type { Materialise } from './packages/materialise.ts';
 import { createPool, type Fresh } from './pool.ts';
 import type { Host, Result, Task } from './port.ts';
+import type { ProcessDirectories } from './process-directories.ts';
 import { createFrame, type SandboxProcess } from './sandbox-process.ts';
-import type { Slots } from './slots.ts';
 import type { Spawner } from './spawner/spawner.ts';
 import type { Tier } from './tiers/tier.ts';
 import { createTurns } from './turns.ts';
@@ -19,7 +19,7 @@ import { createTurns } from './turns.ts';
 export interface SandboxProcessesOptions {
   tier: Tier;
   spawner: Spawner;
-  slots: Slots;
+  directories: ProcessDirectories;
   egress: Egress;
   materialise: Materialise;
   clock: Clock;
@@ -63,7 +63,7 @@ const MEMORY_BYTES = Math.min(totalmem(), process.constrainedMemory() || Number.
 export function createSandboxProcesses({
   tier,
   spawner,
-  slots,
+  directories,
   egress,
   materialise,
   clock,
@@ -91,18 +91,18 @@ export function createSandboxProcesses({
     },
   });
 
-  /** Starts a process in a new slot. */
+  /** Starts a process in a new process directory. */
   async function spawn(warm: boolean): Promise<Fresh> {
-    const slot = slots.create();
-    egress.open(slot);
+    const directory = directories.create();
+    egress.open(directory);
     const release = () => {
-      egress.close(slot);
-      slots.remove(slot);
+      egress.close(directory);
+      directories.remove(directory);
     };
     let child: Child;
     try {
-      const started = await spawner.spawn(tier.command(slot, { warm }));
-      child = createChild({ started, tier, slot, clock, turns, parser });
+      const started = await spawner.spawn(tier.command(directory, { warm }));
+      child = createChild({ started, tier, directory, clock, turns, parser });
     } catch (error) {
       release();
       throw error;
@@ -117,7 +117,7 @@ export function createSandboxProcesses({
       idle.remove(child);
       release();
     });
-    return { child, slot };
+    return { child, directory };
   }
 
   const pool = createPool({
@@ -169,13 +169,13 @@ export function createSandboxProcesses({
       if (closed) throw new Error('the sandbox is closed');
       const old = key === undefined ? undefined : processes.get(key);
       if (old) drop(key!, old);
-      const [files, { child, slot }] = await Promise.all([
+      const [files, { child, directory }] = await Promise.all([
         materialise(bundleId, bundle, owner?.id ?? ''),
         pool.take(owner?.id ?? ''),
       ]);
-      egress.assign(slot, key ?? bundleId, owner);
+      egress.assign(directory, key ?? bundleId, owner);
       try {
-        await slots.fill(slot, files, tier.visiblePackages);
+        await directories.fill(directory, files, tier.visiblePackages);
         if (closed) throw new Error('the sandbox is closed');
       } catch (error) {
         child.kill('aborted', 'The code could not be placed in the sandbox.');
@@ -183,7 +183,7 @@ export function createSandboxProcesses({
       }
       const proc: SandboxProcess = {
         child,
-        slot,
+        directory,
         bundleId,
         ownerId: owner?.id ?? '',
         calls: 0,
@@ -191,7 +191,7 @@ export function createSandboxProcesses({
         usedAt: performance.now(),
         whenIdle: [],
         retired: false,
-        load: { path: `${tier.visible(slot).app}/${files.name}`, format: bundle.format },
+        load: { path: `${tier.visible(directory).app}/${files.name}`, format: bundle.format },
         started: false,
         dbRevision: -1,
         accountsRevision: '',
@@ -225,7 +225,7 @@ export function createSandboxProcesses({
         },
       };
       proc.child.call(createFrame(proc, task), counted, options, (result) => {
-        egress.endRun(proc.slot);
+        egress.endRun(proc.directory);
         proc.busy -= 1;
         proc.usedAt = performance.now();
         if (proc.busy === 0) becomeIdle(proc, task);

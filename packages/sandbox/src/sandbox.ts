@@ -9,10 +9,10 @@ import { startEgress } from './egress/relay-process.ts';
 import { jailFor } from './packages/jail/choose.ts';
 import { type OpenPackager, openPackager } from './packages/open-packager.ts';
 import type { Executor, Packager } from './port.ts';
+import { createProcessDirectories } from './process-directories.ts';
 import { createReadableFiles } from './readable-files.ts';
 import { writePrograms } from './runtime-files.ts';
 import { selfTest } from './self-test.ts';
-import { createSlots } from './slots.ts';
 import { createSpawner } from './spawner/spawner.ts';
 import { createSupervisor } from './supervisor.ts';
 import { chooseTier, type Isolation, IsolationUnavailable } from './tiers/choose.ts';
@@ -58,15 +58,15 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
   const { packageEnvironment, clock, log, metrics, pool = 4 } = options;
   const cache = join(dataDir, 'cache');
   const userIds = createUserIds();
-  const slots = createSlots(dataDir, userIds, (base) => removeLeftovers(base, cache));
-  const programs = await writePrograms(slots.shared);
-  const readable = createReadableFiles(slots.shared);
+  const directories = createProcessDirectories(dataDir, userIds, (base) => removeLeftovers(base, cache));
+  const programs = await writePrograms(directories.shared);
+  const readable = createReadableFiles(directories.shared);
   const tierOptions = {
     programs,
-    directory: join(slots.shared, 'tier'),
+    directory: join(directories.shared, 'tier'),
     readable,
     cache,
-    packages: slots.packages,
+    packages: directories.packages,
     heapMb: LIMITS.memoryMb - 64,
   };
   const egress = startEgress({
@@ -76,14 +76,14 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
     log,
     metrics,
   });
-  const spawner = createSpawner({ program: programs.spawner, directory: slots.shared, log });
+  const spawner = createSpawner({ program: programs.spawner, directory: directories.shared, log });
   /** Packagers of the tiers that were tried. */
   const opened: OpenPackager[] = [];
   try {
     const executor = await chooseTier(isolation, tierOptions, log, async (tier) => {
       const packager = await openPackager({
         dataDir,
-        shared: slots.shared,
+        shared: directories.shared,
         jail: jailFor(tier.name, cache, userIds),
         user: process.getuid?.() === 0 ? { uid: NOBODY, gid: NOBODY } : undefined,
         packageEnvironment,
@@ -92,7 +92,7 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
       });
       opened.push(packager);
       const { materialise } = packager;
-      const tried = createSupervisor({ ...options, tier, spawner, slots, egress, materialise, pool });
+      const tried = createSupervisor({ ...options, tier, spawner, directories, egress, materialise, pool });
       const [failed, jailFailed] = await Promise.all([selfTest(tried, codeAllowNetworks), packager.check()]);
       const failure = failed ?? jailFailed;
       if (failure === undefined) return { executor: tried };
@@ -106,14 +106,14 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
       await closePackager();
       await spawner.close();
       await egress.dispose();
-      slots.close();
+      directories.close();
     };
     return { executor: { ...executor, close }, packager };
   } catch (error) {
     for (const { close } of opened) await close();
     await spawner.close();
     await egress.dispose();
-    slots.close();
+    directories.close();
     throw error;
   }
 }

@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 
-/** User ids (and equal group ids) of sandboxes: each belongs to one slot at a time. */
+/** User ids (and equal group ids) of sandboxes: each belongs to one process directory at a time. */
 export interface UserIds {
   /** An unused id. @throws Error if all are in use */
   allocate(): number;

@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { descendants } from '../processes.fixture.ts';
 import { type TestSandbox, values } from '../sandbox.fixture.ts';
 
-/** Paths of the slot of a running process on the host. */
-export interface LiveSlot {
+/** Paths of the process directory of a running process on the host. */
+export interface LiveProcess {
   path: string;
   /** Path of the code. */
   code: string;
@@ -23,8 +23,8 @@ const list = (directory: string): string[] => {
   }
 };
 
-/** Starts a process with unique code, and finds its slot by it. */
-export async function liveSlot(sandbox: TestSandbox, name: string): Promise<LiveSlot> {
+/** Starts a process with unique code, and finds its process directory by it. */
+export async function liveProcess(sandbox: TestSandbox, name: string): Promise<LiveProcess> {
   const mark = randomUUID();
   const run = await sandbox.run(`return ${JSON.stringify(mark)}`, { process: name });
   if (values(run)[0] !== mark) throw new Error(`The process ${name} does not run.`);
@@ -35,7 +35,7 @@ export async function liveSlot(sandbox: TestSandbox, name: string): Promise<Live
       if (existsSync(code) && readFileSync(code, 'utf8').includes(mark))
         return { path, code, egress: join(path, 'run', 'eg'), tmp: join(path, 'tmp') };
     }
-  throw new Error(`The slot of ${name} was not found.`);
+  throw new Error(`The process directory of ${name} was not found.`);
 }
 
 /** Host id of the descendant process whose code has set this `process.title`. */

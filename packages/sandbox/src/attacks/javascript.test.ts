@@ -8,7 +8,7 @@ import { descendants } from '../processes.fixture.ts';
 import { isEnterable } from '../readable-files.ts';
 import { openSandbox, type RunOptions, type TestSandbox, TIERS, values } from '../sandbox.fixture.ts';
 import { attackOnce, attackRow } from './attempt.fixture.ts';
-import { liveSlot, pidOfTitle, portsListenedTo } from './host-view.fixture.ts';
+import { liveProcess, pidOfTitle, portsListenedTo } from './host-view.fixture.ts';
 
 const REFUSED = /^(E[A-Z]+|ERR_[A-Z_]+)$/;
 
@@ -73,7 +73,7 @@ describe.each(TIERS)('code in tier %s', (tier) => {
   });
 
   row('2', async () => {
-    const other = await liveSlot(sandbox, 'other/2');
+    const other = await liveProcess(sandbox, 'other/2');
     for (const file of [secret, other.code]) {
       expect(readFileSync(file).length).toBeGreaterThan(0);
       expect(statSync(file).mode & 0o004).toBe(0o004);
@@ -107,7 +107,7 @@ describe.each(TIERS)('code in tier %s', (tier) => {
   });
 
   row('4', async () => {
-    const { code } = await liveSlot(sandbox, 'row4/1');
+    const { code } = await liveProcess(sandbox, 'row4/1');
     const before = readFileSync(code, 'utf8');
     // Positive control: they can be written outside of the sandbox, and code can write its own file.
     for (const path of [code, process.execPath]) accessSync(path, constants.W_OK);

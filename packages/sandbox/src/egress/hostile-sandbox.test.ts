@@ -106,7 +106,7 @@ describe('a hostile sandbox', () => {
       const { id } = client.connect(`10.0.0.${n}`, 80);
       await client.answerTo(id);
     }
-    relay.relay.order({ type: 'endRun', slot: 'a' });
+    relay.relay.order({ type: 'endRun', sandbox: 'a' });
     const report = relay.reports.find(({ type }) => type === 'traffic');
     const destinations = report?.type === 'traffic' ? report.destinations : [];
     expect(destinations).toHaveLength(65);

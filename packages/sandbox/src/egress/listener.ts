@@ -38,7 +38,7 @@ export function listen(path: string, accept: (socket: Socket) => void): () => vo
     try {
       chmodSync(path, 0o777);
     } catch {
-      // The slot was removed; `close` follows.
+      // The sandbox was removed; `close` follows.
     }
   }
 

@@ -31,7 +31,7 @@ describe('the limit of a sandbox', () => {
     await eventually(async () => (await attempt(client, server.port)) === 'connected');
     expect(relay.reports).toContainEqual({
       type: 'limit',
-      slot: 'a',
+      sandbox: 'a',
       limit: '3 connections at the same time',
     });
   });
@@ -65,7 +65,7 @@ describe('the limit of a sandbox', () => {
     client.send({ acknowledge: id });
     expect(await attempt(client, other.port)).toMatch(/^EDQUOT: /);
     await isServed(neighbour, other.port);
-    relay.relay.order({ type: 'endRun', slot: 'a' });
+    relay.relay.order({ type: 'endRun', sandbox: 'a' });
     await isServed(client, other.port);
   });
 
@@ -197,13 +197,13 @@ test('a report contains host, port, connections and bytes of each destination, o
   const client = await relay.client('a');
   await isServed(client, server.port);
   await isServed(client, server.port);
-  relay.relay.order({ type: 'endRun', slot: 'a' });
-  relay.relay.order({ type: 'endRun', slot: 'a' });
+  relay.relay.order({ type: 'endRun', sandbox: 'a' });
+  relay.relay.order({ type: 'endRun', sandbox: 'a' });
   expect(relay.reports).toEqual([
-    { type: 'used', slot: 'a' },
+    { type: 'used', sandbox: 'a' },
     {
       type: 'traffic',
-      slot: 'a',
+      sandbox: 'a',
       destinations: [
         { host: '127.0.0.1', port: server.port, connections: 2, refused: 0, sent: 12, received: 12 },
       ],

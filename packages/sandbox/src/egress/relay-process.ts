@@ -5,13 +5,13 @@ import { backoff } from '@wellspring/core/backoff';
 import type { Log } from '@wellspring/core/log';
 import { createLru } from '@wellspring/core/lru';
 import type { Metrics } from '@wellspring/core/metrics';
-import type { Slot } from '../slots.ts';
+import type { ProcessDirectory } from '../process-directories.ts';
 import { LOOKUP_THREADS } from './names.ts';
 import type { Order, RelayConfig, Report } from './relay.ts';
 import type { Destination } from './traffic.ts';
 import { createLineReader } from './wire.ts';
 
-/** Name of the socket in the directory `egress` of a slot. */
+/** Name of the socket in the directory `egress` of a process directory. */
 export const SOCKET_NAME = 's';
 
 /** Owner of the code of a sandbox, and the private networks that it may reach. */
@@ -23,19 +23,19 @@ export interface EgressOwner {
 
 /** Runs the relay in a separate process, which is restarted when it ends. */
 export interface Egress {
-  /** Listens on the socket of the slot. Connections wait for `assign`. */
-  open(slot: Slot): void;
+  /** Listens on the socket of the sandbox. Connections wait for `assign`. */
+  open(sandbox: ProcessDirectory): void;
   /**
    * @param process process key, for the log
    * @param owner undefined: no additional networks
    */
-  assign(slot: Slot, process: string, owner: EgressOwner | undefined): void;
+  assign(sandbox: ProcessDirectory, process: string, owner: EgressOwner | undefined): void;
   /** Changes the networks that the code of an owner may reach, for new connections of running sandboxes, too. */
   allowNetworks(owner: EgressOwner): void;
   /** Logs the network traffic of the sandbox and resets its byte limit. Does nothing without traffic. */
-  endRun(slot: Slot): void;
+  endRun(sandbox: ProcessDirectory): void;
   /** The sandbox has ended. */
-  close(slot: Slot): void;
+  close(sandbox: ProcessDirectory): void;
   dispose(): Promise<void>;
 }
 
@@ -49,7 +49,7 @@ export interface EgressOptions {
 }
 
 interface Assignment {
-  slot: Slot;
+  sandbox: ProcessDirectory;
   process: string;
   owner: string | null;
   isAssigned: boolean;
@@ -67,8 +67,8 @@ const STABLE_MS = 60_000;
 const HEAP_MB = 256;
 
 export function startEgress({ node, program, config, log, metrics }: EgressOptions): Egress {
-  const slots = new Map<string, Assignment>();
-  /** Closed slots whose last report may not have arrived. */
+  const sandboxes = new Map<string, Assignment>();
+  /** Closed sandboxes whose last report may not have arrived. */
   const leaving = createLru<Assignment>(MAX_LEAVING);
   /** Allowed networks by owner; without owners that have none. */
   const networks = new Map<string, readonly string[]>();
@@ -89,7 +89,7 @@ export function startEgress({ node, program, config, log, metrics }: EgressOptio
   let disposed = false;
 
   const send = (order: Order | RelayConfig) => void relay?.stdin?.write(`${JSON.stringify(order)}\n`);
-  const pathOf = (slot: Slot) => join(slot.egress, SOCKET_NAME);
+  const pathOf = (sandbox: ProcessDirectory) => join(sandbox.egress, SOCKET_NAME);
 
   /** A user namespace may not map RELAY_USER. The separate user is a second safeguard: the relay runs no user code. */
   function stayPlatformUser(error: Error): void {
@@ -97,9 +97,9 @@ export function startEgress({ node, program, config, log, metrics }: EgressOptio
     user = undefined;
   }
 
-  function sendSlot({ slot, owner, isAssigned }: Assignment): void {
-    send({ type: 'open', slot: slot.id, path: pathOf(slot) });
-    if (isAssigned) send({ type: 'assign', slot: slot.id, owner });
+  function sendAssignment({ sandbox, owner, isAssigned }: Assignment): void {
+    send({ type: 'open', sandbox: sandbox.id, path: pathOf(sandbox) });
+    if (isAssigned) send({ type: 'assign', sandbox: sandbox.id, owner });
   }
 
   function logTraffic({ process, owner }: Assignment, destinations: Destination[]): void {
@@ -113,7 +113,7 @@ export function startEgress({ node, program, config, log, metrics }: EgressOptio
   }
 
   function receive(report: Report): void {
-    const assignment = slots.get(report.slot) ?? leaving.get(report.slot);
+    const assignment = sandboxes.get(report.sandbox) ?? leaving.get(report.sandbox);
     if (!assignment) return;
     if (report.type === 'used') assignment.isUsed = true;
     else if (report.type === 'traffic') logTraffic(assignment, report.destinations);
@@ -161,7 +161,7 @@ export function startEgress({ node, program, config, log, metrics }: EgressOptio
     });
     send(config);
     for (const [id, list] of networks) send({ type: 'owner', owner: id, networks: list });
-    for (const assignment of slots.values()) sendSlot(assignment);
+    for (const assignment of sandboxes.values()) sendAssignment(assignment);
   }
   start();
 
@@ -174,37 +174,37 @@ export function startEgress({ node, program, config, log, metrics }: EgressOptio
   }
 
   return {
-    open(slot) {
+    open(sandbox) {
       // The relay creates the socket; the sandbox can neither replace nor remove it.
       try {
-        if (user) chownSync(slot.egress, user.uid, user.gid);
+        if (user) chownSync(sandbox.egress, user.uid, user.gid);
       } catch (error) {
         stayPlatformUser(error as Error);
       }
-      const assignment: Assignment = { slot, process: '', owner: null, isAssigned: false, isUsed: false };
-      slots.set(slot.id, assignment);
-      sendSlot(assignment);
+      const assignment: Assignment = { sandbox, process: '', owner: null, isAssigned: false, isUsed: false };
+      sandboxes.set(sandbox.id, assignment);
+      sendAssignment(assignment);
     },
-    assign(slot, processKey, owner) {
-      const assignment = slots.get(slot.id);
+    assign(sandbox, processKey, owner) {
+      const assignment = sandboxes.get(sandbox.id);
       if (!assignment) return;
       if (owner) allowNetworks(owner);
       Object.assign(assignment, { process: processKey, owner: owner?.id ?? null, isAssigned: true });
-      send({ type: 'assign', slot: slot.id, owner: assignment.owner });
+      send({ type: 'assign', sandbox: sandbox.id, owner: assignment.owner });
     },
     allowNetworks,
-    endRun(slot) {
-      const assignment = slots.get(slot.id);
+    endRun(sandbox) {
+      const assignment = sandboxes.get(sandbox.id);
       if (!assignment?.isUsed) return;
       assignment.isUsed = false;
-      send({ type: 'endRun', slot: slot.id });
+      send({ type: 'endRun', sandbox: sandbox.id });
     },
-    close(slot) {
-      const assignment = slots.get(slot.id);
+    close(sandbox) {
+      const assignment = sandboxes.get(sandbox.id);
       if (!assignment) return;
-      slots.delete(slot.id);
-      leaving.set(slot.id, assignment);
-      send({ type: 'close', slot: slot.id });
+      sandboxes.delete(sandbox.id);
+      leaving.set(sandbox.id, assignment);
+      send({ type: 'close', sandbox: sandbox.id });
     },
     async dispose() {
       disposed = true;

@@ -24,9 +24,9 @@ export interface Client {
 export interface TestRelay extends AsyncDisposable {
   relay: Relay;
   reports: Report[];
-  path(slot: string): string;
-  /** Opens a slot, assigned to this owner except for `unassigned`, and the channel of one thread. */
-  client(slot: string, owner?: string | null | 'unassigned'): Promise<Client>;
+  path(sandbox: string): string;
+  /** Opens a sandbox, assigned to this owner except for `unassigned`, and the channel of one thread. */
+  client(sandbox: string, owner?: string | null | 'unassigned'): Promise<Client>;
 }
 
 export async function openRelay(
@@ -48,11 +48,11 @@ export async function openRelay(
     (report) => void reports.push(report),
     options.names,
   );
-  const path = (slot: string) => join(directory.path, slot);
+  const path = (sandbox: string) => join(directory.path, sandbox);
   const sockets: Socket[] = [];
 
-  async function dial(slot: string): Promise<Socket> {
-    const socket = connect({ path: path(slot), allowHalfOpen: true });
+  async function dial(sandbox: string): Promise<Socket> {
+    const socket = connect({ path: path(sandbox), allowHalfOpen: true });
     sockets.push(socket);
     await new Promise((resolve, reject) => socket.once('connect', resolve).once('error', reject));
     socket.on('error', () => {});
@@ -63,10 +63,10 @@ export async function openRelay(
     relay,
     reports,
     path,
-    async client(slot, owner = null) {
-      relay.order({ type: 'open', slot, path: path(slot) });
-      if (owner !== 'unassigned') relay.order({ type: 'assign', slot, owner });
-      const channel = await dial(slot);
+    async client(sandbox, owner = null) {
+      relay.order({ type: 'open', sandbox, path: path(sandbox) });
+      if (owner !== 'unassigned') relay.order({ type: 'assign', sandbox, owner });
+      const channel = await dial(sandbox);
       channel.write(encodePreamble({ operation: OPERATION.control, channel: 7, id: 0, port: 0, host: '' }));
       const answers = new Map<number, Answer[]>();
       const waiting = new Map<number, (answer: Answer) => void>();
@@ -95,7 +95,7 @@ export async function openRelay(
         answerTo,
         connect(host, port) {
           last += 1;
-          const socket = connect({ path: path(slot), allowHalfOpen: true });
+          const socket = connect({ path: path(sandbox), allowHalfOpen: true });
           sockets.push(socket);
           socket.on('error', () => {});
           socket.write(encodePreamble({ operation: OPERATION.connect, channel: 7, id: last, port, host }));

@@ -292,6 +292,6 @@ test('a connection of an unassigned sandbox waits for the assignment', async () 
   const other = await relay.client('b', 'o_1');
   expect(await other.answerTo(other.connect('127.0.0.1', server.port).id)).toHaveProperty('connected');
   expect(isAnswered).toBe(false);
-  relay.relay.order({ type: 'assign', slot: 'a', owner: 'o_1' });
+  relay.relay.order({ type: 'assign', sandbox: 'a', owner: 'o_1' });
   expect(await answer).toHaveProperty('connected');
 });

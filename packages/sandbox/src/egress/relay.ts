@@ -27,17 +27,17 @@ export interface RelayConfig {
 
 /** From the relay to the runner. */
 export type Report =
-  | { type: 'used'; slot: string }
-  | { type: 'limit'; slot: string; limit: string }
-  | { type: 'traffic'; slot: string; destinations: Destination[] };
+  | { type: 'used'; sandbox: string }
+  | { type: 'limit'; sandbox: string; limit: string }
+  | { type: 'traffic'; sandbox: string; destinations: Destination[] };
 
 /** From the runner to the relay. */
 export type Order =
-  | { type: 'open'; slot: string; path: string }
-  | { type: 'assign'; slot: string; owner: string | null }
+  | { type: 'open'; sandbox: string; path: string }
+  | { type: 'assign'; sandbox: string; owner: string | null }
   | { type: 'owner'; owner: string; networks: readonly string[] }
-  | { type: 'endRun'; slot: string }
-  | { type: 'close'; slot: string };
+  | { type: 'endRun'; sandbox: string }
+  | { type: 'close'; sandbox: string };
 
 /** Connects sandboxes with the network. All of its state comes from orders, so that it can be restarted. */
 export interface Relay {
@@ -45,7 +45,7 @@ export interface Relay {
   close(): void;
 }
 
-interface Slot {
+interface Served {
   owner: string | null;
   relay: SandboxRelay;
 }
@@ -72,7 +72,7 @@ export function createRelay(
   const own = createOwnAddresses(config.platform, names.lookup);
   const forAll = createAddressGuard(config.allowNetworks);
   const owners = new Map<string, (address: string) => boolean>();
-  const slots = new Map<string, Slot>();
+  const sandboxes = new Map<string, Served>();
   const lookups = createFairPermits({ total: MAX_LOOKUPS - PLATFORM_LOOKUPS });
 
   /** Permits are shared fairly, so that a slow name server delays only the owner who uses its names. */
@@ -86,11 +86,11 @@ export function createRelay(
   }
 
   function rulesOf(id: string): Rules {
-    const slot = () => slots.get(id);
-    const owner = () => slot()?.owner ?? `slot ${id}`;
+    const sandbox = () => sandboxes.get(id);
+    const owner = () => sandbox()?.owner ?? `sandbox ${id}`;
     const isReachable = (address: string) => {
       if (forAll(address)) return true;
-      const assigned = slot()?.owner;
+      const assigned = sandbox()?.owner;
       return typeof assigned === 'string' && owners.get(assigned)?.(address) === true;
     };
     return {
@@ -131,9 +131,9 @@ export function createRelay(
     };
   }
 
-  function send(slot: string, { relay }: Slot): void {
+  function send(sandbox: string, { relay }: Served): void {
     const destinations = relay.report();
-    if (destinations.length > 0) report({ type: 'traffic', slot, destinations });
+    if (destinations.length > 0) report({ type: 'traffic', sandbox, destinations });
   }
 
   return {
@@ -142,35 +142,35 @@ export function createRelay(
         owners.set(order.owner, createAddressGuard(order.networks));
         return;
       }
-      const { slot: id } = order;
+      const { sandbox: id } = order;
       if (order.type === 'open') {
         const relay = createSandboxRelay({
           path: order.path,
           limits,
           rules: rulesOf(id),
-          onUsed: () => report({ type: 'used', slot: id }),
-          onLimit: (limit) => report({ type: 'limit', slot: id, limit }),
+          onUsed: () => report({ type: 'used', sandbox: id }),
+          onLimit: (limit) => report({ type: 'limit', sandbox: id, limit }),
         });
-        slots.set(id, { owner: null, relay });
+        sandboxes.set(id, { owner: null, relay });
         return;
       }
-      const slot = slots.get(id);
-      if (!slot) return;
+      const sandbox = sandboxes.get(id);
+      if (!sandbox) return;
       if (order.type === 'assign') {
-        slot.owner = order.owner;
-        slot.relay.assign();
+        sandbox.owner = order.owner;
+        sandbox.relay.assign();
       } else {
-        send(id, slot);
+        send(id, sandbox);
         if (order.type === 'close') {
-          slots.delete(id);
-          slot.relay.close();
+          sandboxes.delete(id);
+          sandbox.relay.close();
         }
       }
     },
     close() {
       own.close();
-      for (const { relay } of slots.values()) relay.close();
-      slots.clear();
+      for (const { relay } of sandboxes.values()) relay.close();
+      sandboxes.clear();
     },
   };
 }

@@ -4,7 +4,7 @@ import { chmod, mkdir, rename, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Bundle } from '@wellspring/contract/definition';
 import { createLru } from '@wellspring/core/lru';
-import type { Files } from '../slots.ts';
+import type { Files } from '../process-directories.ts';
 import type { Packages } from './packager.ts';
 
 /** Writes a bundle to disk, once. @param ownerId owner whose share of installations it uses */
@@ -30,7 +30,7 @@ export function createMaterialise(directory: string, packages: Packages, now: ()
       await mkdir(directory, { recursive: true, mode: 0o700 });
       const temporary = `${path}.${randomBytes(6).toString('hex')}.part`;
       await writeFile(temporary, bundle.code);
-      // Slots link to the file, and another user reads it; the umask would restrict a mode given to `writeFile`.
+      // Process directories link to the file, and another user reads it; the umask would restrict a mode given to `writeFile`.
       await chmod(temporary, 0o644);
       await rename(temporary, path);
     }

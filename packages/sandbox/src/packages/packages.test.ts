@@ -82,7 +82,7 @@ describe.each(TIERS)('packages in tier %s', (tier) => {
     );
     const [[used, listed, written]] = values(outcome) as [unknown[]];
     expect(used).toBe(1000);
-    // In tier launcher the packages are in the slot, which is the root of the sandbox.
+    // In tier launcher the packages are in the process directory, which is the root of the sandbox.
     if (tier === 'launcher') expect(listed).not.toContain('packages');
     else expect(String(listed)).toMatch(/EACCES|ERR_ACCESS_DENIED/);
     expect(String(written)).toMatch(/EACCES|EROFS|ERR_ACCESS_DENIED/);

@@ -104,13 +104,13 @@ export function createBubblewrapTier({ programs, directory, readable, packages, 
     name: 'bubblewrap',
     visible: () => ({ app: ROOT.app, egress: ROOT.egress }),
     visiblePackages: PACKAGES,
-    command(slot, { warm }) {
-      const binds = ['--ro-bind', slot.app, ROOT.app, '--ro-bind', slot.egress, ROOT.egress];
+    command(directory, { warm }) {
+      const binds = ['--ro-bind', directory.app, ROOT.app, '--ro-bind', directory.egress, ROOT.egress];
       const last = ['--remount-ro', '/', '--chdir', ROOT.app, '--seccomp', '4', '--'];
       return {
         file: bwrap,
         args: [...root, ...binds, ...last, ...command, ...(warm ? [WARM] : [])],
-        ...userOf(slot),
+        ...userOf(directory),
         env: {},
         cwd: '/',
         input: filter,

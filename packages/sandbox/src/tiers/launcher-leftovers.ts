@@ -46,7 +46,7 @@ export async function cleanRoots(base: string, launcher: string): Promise<void> 
 
 /**
  * As `cleanRoots`, when the platform starts: for all directories that the previous platform has left.
- * @param base directory of the slots; below it, `shared/packager` has a directory for each process of the packager
+ * @param parent of the process directories; below it, `shared/packager` has a directory for each process of the packager
  * @param cache see LauncherOptions
  */
 export function removeLeftovers(base: string, cache: string): void {

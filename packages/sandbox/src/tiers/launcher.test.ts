@@ -134,7 +134,7 @@ testWithCapabilities(
     await eventually(() => below.every((pid) => !isAlive(pid)));
     const [base] = readdirSync(temporary);
     const left = readdirSync(join(temporary, base!)).filter((name) => /^[0-9a-f]{24}$/.test(name));
-    for (const slot of left) expect(readdirSync(join(temporary, base!, slot, 'tmp'))).toEqual([]);
+    for (const directory of left) expect(readdirSync(join(temporary, base!, directory, 'tmp'))).toEqual([]);
     expect(left.length).toBeGreaterThan(0);
   },
 );
@@ -163,8 +163,8 @@ testWithCapabilities(
     for (const pid of launchers) process.kill(pid, 'SIGKILL');
     await eventually(() => below.every((pid) => !isAlive(pid)));
     const [base] = readdirSync(temporary);
-    const slots = readdirSync(join(temporary, base!)).map((name) => join(temporary, base!, name));
-    const left = slots.filter((slot) => existsSync(join(slot, 'tmp/a/b/c')));
+    const directories = readdirSync(join(temporary, base!)).map((name) => join(temporary, base!, name));
+    const left = directories.filter((directory) => existsSync(join(directory, 'tmp/a/b/c')));
     expect(left).toHaveLength(1);
     const asUser = ['--reuid', String(USER), '--regid', String(USER), '--clear-groups'];
     expect(() => execFileSync('/usr/bin/setpriv', [...asUser, 'rm', join(left[0]!, 'tmp/a/b/c')])).toThrow();

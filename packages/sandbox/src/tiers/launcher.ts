@@ -1,9 +1,9 @@
 import { execFileSync } from 'node:child_process';
 import { chmodSync, chownSync, linkSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { ProcessDirectory } from '../process-directories.ts';
 import { WARM } from '../protocol.ts';
 import { seccompFilter } from '../seccomp.ts';
-import type { Slot } from '../slots.ts';
 import { provideLauncher } from './compile-launcher.ts';
 import { directoriesOf, isLoader, ROOT, ROOT_COMMAND, rootFiles } from './root-files.ts';
 import {
@@ -46,14 +46,14 @@ export interface LauncherOptions extends TierOptions {
 }
 
 /**
- * Tier B: a separate root (chroot into the slot), a separate user id, Landlock, seccomp and kernel limits, set up by a
+ * Tier B: a separate root (chroot into the process directory), a separate user id, Landlock, seccomp and kernel limits, set up by a
  * native program. It needs no namespaces, so plain `docker run` suffices.
  * @throws TierUnavailable if it does not work on this machine
  */
 export function createLauncherTier({ programs, directory, readable, heapMb, cache }: LauncherOptions): Tier {
   const launcher = provideLauncher(cache);
   checkLauncher(launcher);
-  // Hard links into slots need the same file system and, without root, files of the platform's user.
+  // Hard links into process directories need the same file system and, without root, files of the platform's user.
   const files = rootFiles(programs, directory).map(({ source, target }) => ({
     source: readable.link(source),
     target,
@@ -77,15 +77,15 @@ export function createLauncherTier({ programs, directory, readable, heapMb, cach
   ];
   const command = [ROOT.node, ...nodeFlags(heapMb), ...ROOT_COMMAND];
 
-  /** Prepares the slot as root directory of a sandbox. */
-  function prepareRoot({ path, tmp, uid }: Slot): void {
+  /** Prepares the process directory as root directory of a sandbox. */
+  function prepareRoot({ path, tmp, uid }: ProcessDirectory): void {
     chmodSync(path, 0o755);
     for (const name of directories) {
       mkdirSync(join(path, name), { recursive: true });
       chmodSync(join(path, name), 0o755);
     }
     for (const { source, target } of files) linkSync(source, join(path, target));
-    // Without root, the owner cannot be changed; other users do not know the name of the slot.
+    // Without root, the owner cannot be changed; other users do not know the name of the process directory.
     if (process.getuid?.() === 0) chownSync(tmp, uid!, uid!);
     else chmodSync(tmp, 0o777);
   }
@@ -99,12 +99,12 @@ export function createLauncherTier({ programs, directory, readable, heapMb, cach
       exitCode === EXIT_TMP_LIMIT
         ? `The code put more than ${tmpBytes / 1024 / 1024} MB or ${tmpInodes} files into its temporary directory.`
         : undefined,
-    command(slot, { warm }) {
-      if (slot.uid === undefined) {
+    command(directory, { warm }) {
+      if (directory.uid === undefined) {
         throw new TierUnavailable('The launcher needs user ids that this user namespace does not map.');
       }
-      prepareRoot(slot);
-      const options = [`root=${slot.path}`, `uid=${slot.uid}`, ...constant];
+      prepareRoot(directory);
+      const options = [`root=${directory.path}`, `uid=${directory.uid}`, ...constant];
       return {
         file: launcher,
         args: ['run', ...options, '--', ...command, ...(warm ? [WARM] : [])],

@@ -36,9 +36,9 @@ export function createPlainTier({ programs, readable, packages, heapMb }: TierOp
     name: 'none',
     visible: ({ app, egress }) => ({ app, egress }),
     visiblePackages: packages,
-    command(slot, { warm }) {
-      const { app, egress, tmp } = slot;
-      const user = userOf(slot);
+    command(directory, { warm }) {
+      const { app, egress, tmp } = directory;
+      const user = userOf(directory);
       if (user) chownSync(tmp, user.uid, user.gid);
       const flags = [
         ...nodeFlags(heapMb),

@@ -1,6 +1,6 @@
+import type { ProcessDirectory } from '../process-directories.ts';
 import type { ReadableFiles } from '../readable-files.ts';
 import type { Programs } from '../runtime-files.ts';
-import type { Slot } from '../slots.ts';
 import type { Command } from '../spawner/messages.ts';
 
 export type TierName = 'bubblewrap' | 'launcher' | 'none';
@@ -9,11 +9,11 @@ export type TierName = 'bubblewrap' | 'launcher' | 'none';
 export interface Tier {
   readonly name: TierName;
   /**
-   * Prepares the slot for a child, which exchanges frames on descriptor 3. Its code is placed in `slot.app` later.
+   * Prepares the process directory for a child, which exchanges frames on descriptor 3. Its code is placed in its `app` later.
    * @param options.warm see WARM
    * @returns how to start the child, and how to kill it with its descendants
    */
-  command(slot: Slot, options: { warm: boolean }): Command;
+  command(directory: ProcessDirectory, options: { warm: boolean }): Command;
   /**
    * True: SIGTSTP and SIGCONT to the started process stop and continue the Node process. Otherwise the platform signals
    * the Node process itself.
@@ -21,9 +21,9 @@ export interface Tier {
   readonly relaysStops?: true;
   /** The limit for which the tier killed a child, by exit code; undefined: it did not kill it. */
   endedFor?(exitCode: number | null): string | undefined;
-  /** Paths of the slot's directories in the sandbox. */
-  visible(slot: Slot): Pick<Slot, 'app' | 'egress'>;
-  /** Path of the package directory in the sandbox; undefined: packages are linked into each slot. */
+  /** Paths of the directories in the sandbox. */
+  visible(directory: ProcessDirectory): Pick<ProcessDirectory, 'app' | 'egress'>;
+  /** Path of the package directory in the sandbox; undefined: packages are linked into each process directory. */
   visiblePackages: string | undefined;
 }
 
@@ -64,12 +64,12 @@ export const CHILD_LIMITS = {
 const isRoot = process.getuid?.() === 0;
 
 /**
- * The user of a child: that of the slot if the platform is root, otherwise that of the platform (undefined).
- * @throws Error if the platform is root and the slot has no user
+ * The user of a child: that of the process directory if the platform is root, otherwise that of the platform (undefined).
+ * @throws Error if the platform is root and the process directory has no user
  */
-export function userOf({ uid }: Slot): { uid: number; gid: number } | undefined {
+export function userOf({ uid }: ProcessDirectory): { uid: number; gid: number } | undefined {
   if (!isRoot) return undefined;
-  if (uid === undefined) throw new Error('A slot without a user id cannot be used by root.');
+  if (uid === undefined) throw new Error('A process directory without a user id cannot be used by root.');
   return { uid, gid: uid };
 }
 

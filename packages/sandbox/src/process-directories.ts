@@ -16,8 +16,8 @@ import { createSharedSets } from './shared-sets.ts';
 import type { UserIds } from './user-ids.ts';
 
 /** The directories of one process. They are not reused. */
-export interface Slot {
-  /** Random; identifies the slot in logs. */
+export interface ProcessDirectory {
+  /** Random; identifies the process directory in logs. */
   id: string;
   /** Parent of the directories below. */
   path: string;
@@ -31,36 +31,36 @@ export interface Slot {
   uid: number | undefined;
 }
 
-/** Content of a slot. */
+/** Content of a process directory. */
 export interface Files {
   /** Path of the code. */
   path: string;
-  /** File name in the slot; its extension tells Node the module format. */
+  /** File name in the process directory; its extension tells Node the module format. */
   name: string;
   nodeModules: string | undefined;
 }
 
-/** Slots of all processes, outside of the data directory, which only the platform may enter. */
-export interface Slots {
+/** Directories of all sandbox processes, outside of the data directory, which only the platform may enter. */
+export interface ProcessDirectories {
   /** Directory for programs and other files that processes share. */
   shared: string;
   /** Directory of package sets with random names. It cannot be listed, so a source can only read its own set. */
   packages: string;
-  create(): Slot;
+  create(): ProcessDirectory;
   /**
-   * Places the code and its packages in a slot.
+   * Places the code and its packages in a process directory.
    * @param visiblePackages path of `packages` in the sandbox; undefined: it is not visible, so packages are linked into
-   *   the slot
+   *   the process directory
    */
-  fill(slot: Slot, files: Files, visiblePackages: string | undefined): Promise<void>;
-  remove(slot: Slot): void;
+  fill(directory: ProcessDirectory, files: Files, visiblePackages: string | undefined): Promise<void>;
+  remove(directory: ProcessDirectory): void;
   close(): void;
 }
 
 /**
  * An empty base directory of the platform; the same one for the same data directory, so that leftovers of a crash are
  * removed. Named after the absolute path, since two platforms may have the same relative path.
- * @param removeForeign removes files of other users from slots
+ * @param removeForeign removes files of other users from process directories
  */
 function baseFor(dataDir: string, removeForeign: (base: string) => void): string {
   const path = join(
@@ -133,16 +133,16 @@ async function linkTree(from: string, to: string): Promise<void> {
   );
 }
 
-/** @param removeForeign removes files of other users that a crash has left in slots */
-export function createSlots(
+/** @param removeForeign removes files of other users that a crash has left in process directories */
+export function createProcessDirectories(
   dataDir: string,
   userIds: UserIds | undefined,
   removeForeign: (base: string) => void = () => {},
-): Slots {
+): ProcessDirectories {
   const base = makeDirectory(baseFor(dataDir, removeForeign), 0o711);
   const shared = makeDirectory(join(base, 'shared'), 0o755);
   const packages = makeDirectory(join(base, 'packages'), 0o311);
-  /** Each set of packages is linked once for all slots that use it. */
+  /** Each set of packages is linked once for all process directories that use it. */
   const sets = createSharedSets(
     async (nodeModules) => {
       const name = randomBytes(16).toString('hex');
@@ -159,7 +159,7 @@ export function createSlots(
     packages,
     create() {
       const id = randomBytes(12).toString('hex');
-      // In some tiers the slot is the root directory of the process, which sees these permissions.
+      // In some tiers the process directory is the root directory of the process, which sees these permissions.
       const path = makeDirectory(join(base, id), 0o711);
       makeDirectory(join(path, 'run'), 0o755);
       return {
@@ -171,14 +171,14 @@ export function createSlots(
         uid: userIds?.allocate(),
       };
     },
-    async fill(slot, { path, name, nodeModules }, visiblePackages) {
+    async fill(directory, { path, name, nodeModules }, visiblePackages) {
       // Synchronous, since the first call waits for this and the thread pool may be busy.
-      placeFile(path, join(slot.app, name));
+      placeFile(path, join(directory.app, name));
       if (nodeModules === undefined) return;
-      const target = join(slot.app, 'node_modules');
+      const target = join(directory.app, 'node_modules');
       if (visiblePackages === undefined) await linkTree(nodeModules, target);
       else {
-        const name = await sets.use(slot.id, nodeModules);
+        const name = await sets.use(directory.id, nodeModules);
         await symlink(join(visiblePackages, name, 'node_modules'), target);
       }
     },
