@@ -55,6 +55,7 @@ test('titles are read from groups, tables and texts of any form', () => {
     '  });',
     '  test("isn\'t quoted", () => {});',
     '});',
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: the text of a title
     'test.skipIf(!available)(`with ${what}`, () => {});',
     "// test('in a comment', () => {});",
   ].join('\n');

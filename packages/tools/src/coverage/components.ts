@@ -1,0 +1,287 @@
+import type { Section } from './row.ts';
+import * as in_ from './suites.ts';
+
+const NEEDED = 'readDefinition › only a name is needed; the rest has its defaults';
+
+export const COMPONENTS: Section = {
+  title: 'Components and the registry',
+  rules: [
+    {
+      rule: 'Saving needs `component_code` or `component_url`; with both, the code counts and the URL is kept',
+      shownBy: in_.components('saving › %s is refused', 'saving › with code given, the URL is only kept'),
+    },
+    {
+      rule: 'The same code of the same owner is the same component',
+      shownBy: in_.components(
+        'saving › the same code is the same component of its owner, and is evaluated once for everybody',
+        'saving › posted many times at once, it is still one component, evaluated once',
+      ),
+    },
+    {
+      rule: 'Code that does not parse or define a component is a 400, and is not saved',
+      shownBy: [
+        ...in_.components(
+          'saving › refused code is not saved, and is checked once more when it is posted again',
+        ),
+        ...in_.hooks('preparing code › %s is a 400 that says why'),
+      ],
+    },
+    {
+      rule: 'A saved component is found under its key; the newest post wins; own keys go before the registry',
+      shownBy: [
+        ...in_.components(
+          'keys › the newest post wins, also when it is old code',
+          'keys › belong to an owner: oneself, or the organization named',
+          'keys › code given to a source takes no key',
+        ),
+        ...in_.registry('the registry › comes after what one posted oneself'),
+      ],
+    },
+    {
+      rule: 'Of several identifiers the first counts: component_id, component_code, key, component_url; none is a 400 that names all',
+      shownBy: [
+        ...in_.components('resolving › takes component_id before code, code before key, key before URL'),
+        ...in_.sources('a source without a component is refused with the four ways to name one'),
+      ],
+    },
+    {
+      rule: 'Code of a URL comes with its relative imports; GitHub pages give the raw file; each redirect is checked',
+      shownBy: in_.fetchCode(
+        'relative imports come along by their addresses, each fetched once, circles too',
+        'GitHub pages give the raw file',
+        'each redirect is checked, and so is each name that is looked up',
+        'a body over the limit is refused, also when it is compressed',
+        'an address that nobody listens at is a fault of the address',
+      ),
+    },
+    {
+      rule: 'The registry needs a key and a semantic version, takes a version once, and finds versions and ranges',
+      shownBy: in_.registry(
+        'the registry › gives the newest version, or the one that is named, to everybody',
+        'the registry › takes a version once, with a key and by the rules',
+        'the registry › finds the newest version in a range, own versions before those of the registry',
+      ),
+    },
+    {
+      rule: 'An unpublished version leaves the registry; sources that run it keep it',
+      shownBy: in_.registry(
+        'the registry › unpublished versions are gone from the registry; sources that run them keep them',
+      ),
+    },
+    {
+      rule: 'A folder of components is published at once, and what was refused is reported',
+      shownBy: in_.importing(
+        'a folder is published once; what was refused is reported by its reason',
+        'a published version never changes: changed code is refused until it has another version',
+      ),
+    },
+    {
+      rule: 'A component that sources use cannot be deleted: 409 with their ids',
+      shownBy: in_.ownComponents('while sources use it, it is kept, and they are listed'),
+    },
+    {
+      rule: 'A test run stores and emits nothing, has an empty db, and counts as an invocation',
+      shownBy: in_.testRuns(
+        'a test run shows what the code emitted, logged and replied; nothing is stored',
+        'an error of the code is part of the answer, with secrets masked; emits before it are shown',
+        'a test run counts as an invocation, and is refused over the quota',
+      ),
+    },
+  ],
+};
+
+export const DEFINITION: Section = {
+  title: 'Component definition',
+  rules: [
+    {
+      rule: 'CommonJS, ES modules and TypeScript define a component; errors have the position',
+      shownBy: in_.compile(
+        'compilation in jail %s › code › %s is compiled to its module format',
+        'compilation in jail %s › code › that does not parse is refused with the position',
+      ),
+    },
+    {
+      rule: '`name` is needed; `key`, `version`, `description` and the rest are optional',
+      shownBy: in_.define(
+        NEEDED,
+        'readDefinition › refuses %p as a component, and the message names what is missing',
+      ),
+    },
+    { rule: 'A component without `type` is a source', shownBy: in_.define(NEEDED) },
+    {
+      rule: '`run` is required of an action; a source without it emits its trigger event',
+      shownBy: [
+        ...in_.define('readDefinition › an action needs run, a source does not'),
+        ...in_.emitter('$emit › a component without run emits its trigger event'),
+      ],
+    },
+    {
+      rule: 'An action cannot be deployed as a source',
+      shownBy: in_.sources(
+        'creating a source › refuses actions, unknown components and wrong values before any hook runs',
+      ),
+    },
+    {
+      rule: '`hooks` are functions `deploy`, `activate` and `deactivate`',
+      shownBy: in_.define('readDefinition › hooks are those that are functions'),
+    },
+    {
+      rule: 'Unknown strategies, types and malformed fields are refused',
+      shownBy: in_.define('readDefinition › %p is refused'),
+    },
+    {
+      rule: 'Configured values and `methods` are properties of `this`, in hooks too',
+      shownBy: in_.program(
+        'this › has props, app instances and methods, which may be called detached',
+        'hooks have the same this, and what they throw is thrown',
+      ),
+    },
+    {
+      rule: 'Packages are imported by name, with an exact version or a range (`~`, `^`), several versions side by side',
+      shownBy: [
+        ...in_.installed(
+          'packages in tier %s › are available in the requested versions, several per package, by import and require',
+          'packages in tier %s › of ES modules are required as if they were of CommonJS',
+        ),
+        ...in_.compile(
+          'compilation in jail %s › imports › of packages become aliases of their version; builtins stay',
+          'compilation in jail %s › imports › of two versions of one package can be combined',
+        ),
+      ],
+    },
+    {
+      rule: 'Code cannot read environment variables of the platform',
+      shownBy: in_.sandbox('code in tier %s › has an environment that reveals nothing about the host'),
+    },
+    {
+      rule: 'Code starts no programs, reads no file of the host, and reaches public addresses only',
+      shownBy: [
+        ...in_.sandbox(
+          'code in tier %s › can neither start processes or listeners nor send signals',
+          'code in tier %s › reads no file of the host',
+          'code in tier %s › can write only to its temporary directory, which no other code sees',
+        ),
+        ...in_.addresses('code in tier %s › reaches no address that is not public, in any notation'),
+      ],
+    },
+    {
+      rule: 'Every example of docs/components.md does what is said',
+      shownBy: in_.componentDocs('the example $name › does what is said: $kind $#'),
+    },
+  ],
+};
+
+export const PROPS: Section = {
+  title: 'Props',
+  rules: [
+    {
+      rule: 'Values are converted to the type: string, integer, boolean, object, any, and arrays of them; else a 400',
+      shownBy: in_.values(
+        'values are converted to the type of the prop › %s: %p',
+        'values are converted to the type of the prop › %s: %p is a 400 that names the prop',
+      ),
+    },
+    {
+      rule: 'A required prop without value is a 400; an optional one is left out; the default is taken',
+      shownBy: in_.values(
+        'absent values › a required one is missed, an optional one left out',
+        'absent values › the default is taken, converted if it fits the type, else as it is; also in an update',
+      ),
+    },
+    {
+      rule: '`min` and `max` hold; values outside of fixed `options` are left free',
+      shownBy: in_.values(
+        'values are converted to the type of the prop › min and max hold for integers, also in lists; options are left free',
+      ),
+    },
+    {
+      rule: 'Options are given as texts or `{label, value}`, or by a method with `page` and `prevContext`, whose context leads to the next page',
+      shownBy: [
+        ...in_.define('props › options are data, or true when a function gives them'),
+        ...in_.configure('options › texts, numbers, labelled values and a context become labels and values'),
+        ...in_.configureRoutes('options › begin at page 0 with an empty context'),
+      ],
+    },
+    {
+      rule: 'A `propDefinition` takes a prop from an app, with inputs that may depend on earlier values',
+      shownBy: [
+        ...in_.define(
+          'props › a propDefinition gives the attributes, and those beside it win',
+          'props › a propDefinition that leads back to itself is refused',
+        ),
+        ...in_.configure(
+          'options › of an app run on its app prop, with the inputs of each propDefinition that leads to them',
+        ),
+      ],
+    },
+    {
+      rule: '`reloadProps` asks `additionalProps` for further props',
+      shownBy: [
+        ...in_.configureRoutes('props are asked of the code when a prop that reloads them has a value'),
+        ...in_.configure(
+          'additionalProps › adds props, and replaces static ones of the same name',
+          'additionalProps › sees values of dynamic props, and their defaults in a second round',
+        ),
+      ],
+    },
+    {
+      rule: 'A `secret` is stored encrypted, shown as `********`, kept when that comes back, and masked in logs and errors',
+      shownBy: [
+        ...in_.sources('creating a source › stores secrets sealed and shows them never'),
+        ...in_.values('an update › a secret that comes back masked keeps its value'),
+        ...in_.runnerSecrets('values of secret props are masked in logs and errors, not in emitted events'),
+      ],
+    },
+    {
+      rule: 'A timer is given as `{intervalSeconds}`, `{interval_seconds}` or `{cron}`, with `timezone`; without value it ticks hourly',
+      shownBy: [
+        ...in_.times(
+          'schedule › is read from either spelling of an interval, and from what the API returns',
+          'schedule › knows %s',
+          'schedule › %j is a 400 that names the prop',
+          'schedule › a cron follows its time zone over a change of its clocks',
+        ),
+        ...in_.values('absent values › a timer ticks every hour, or as its default or static says'),
+      ],
+    },
+    {
+      rule: 'Timers are shown as `{cron, interval_seconds}`, HTTP interfaces as `{endpoint_url}`',
+      shownBy: in_.values('presented values hide secrets and tell schedules and endpoints'),
+    },
+    {
+      rule: 'An update merges values by name; null unsets; what has no prop is dropped',
+      shownBy: in_.values(
+        'an update › merges by name, null unsets',
+        'absent values › interfaces, the database and alerts take no value; unknown names are dropped',
+      ),
+    },
+    {
+      rule: 'An app prop has the credentials of its account as `$auth`, and the methods of the app',
+      shownBy: [
+        ...in_.propTypes('an app prop has the credentials of its account, a copy for each run'),
+        ...in_.program('this › has props, app instances and methods, which may be called detached'),
+        ...in_.runnerAccounts(
+          'accounts reach the code as $auth, each its own, and are masked in logs and errors',
+        ),
+      ],
+    },
+    {
+      rule: 'An app prop without account deploys; an account that is unknown, of others, of another app or incomplete is a 400',
+      shownBy: [
+        ...in_.values('absent values › an app without account deploys; of an account, the id is kept'),
+        ...in_.accounts(
+          'an app prop › refuses accounts that are unknown, of others or of another app; nothing is deployed',
+          'an app prop › refuses an account that lacks a field that the app declares',
+        ),
+      ],
+    },
+    {
+      rule: '`withLabel`, `http_request` and `data_store` props do what they do in the original',
+      shownBy: in_.propTypes(
+        'values with their labels reach the code as labels and values, in lists too',
+        'an http_request prop sends the configured request',
+        'a data store keeps values by key in $service.db, apart from other stores',
+      ),
+    },
+  ],
+};
