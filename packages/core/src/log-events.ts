@@ -36,7 +36,10 @@ export const LOG_EVENTS = {
   'outbox.remove_failed': 'Published outbox rows could not be removed yet.',
   'outbox.swept': 'Runs that a crashed process had committed were published.',
   'ownership.release_failed': 'Partitions could not be handed over; they expire instead.',
-  'ownership.unknown': 'The owners of partitions are unknown while Redis does not answer.',
+  'ownership.lost':
+    'The process lost its partitions: it could not renew its session, or another process ended it.',
+  'ownership.member_gone': 'A process did not renew its session; its partitions are free.',
+  'ownership.unknown': 'The session of this process cannot be renewed while the store does not answer.',
   'packages.collected': 'Bundles and packages that were not used lately were removed.',
   'packages.not_collected': 'Unused bundles and packages could not be removed.',
   'process.draining': 'The process takes no new work and finishes what it has.',

@@ -18,3 +18,5 @@ export const changedTopic = (id: string) => `changed/${id}`;
 export const DELIVERIES_DUE = 'deliveries-due';
 /** Timers were set. */
 export const TIMERS_CHANGED = 'timers-changed';
+/** Partitions of a queue are free, or a process joined or left. */
+export const PARTITIONS_CHANGED = 'partitions-changed';

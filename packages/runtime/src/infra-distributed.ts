@@ -9,11 +9,12 @@ import type { Metrics } from '@wellspring/core/metrics';
 import { partitionOf } from '@wellspring/core/partitions';
 import { createTokenBuckets } from '@wellspring/core/token-buckets';
 import { openMongo } from '@wellspring/mongodb/client';
+import { PARTITIONS_CHANGED } from '@wellspring/pubsub/port';
 import { createRedisPubSub } from '@wellspring/pubsub/redis';
+import { createLeases } from '@wellspring/queue/leases';
 import { QUEUES } from '@wellspring/queue/port';
 import { assertLayout, createRabbitQueue } from '@wellspring/queue/rabbitmq';
 import { openRedis } from '@wellspring/redis/client';
-import { createOwnership } from '@wellspring/redis/ownership';
 import { createSharedBuckets } from '@wellspring/redis/token-buckets';
 import { lockDirectory } from '@wellspring/sqlite/lock';
 import { createMongoStore } from '@wellspring/store/mongodb';
@@ -59,27 +60,35 @@ export async function openDistributed(
     const redis = opened(await openRedis({ url: config.redisUrl, log }));
     const amqp = opened(await openAmqp({ url: config.amqpUrl, log }));
     const member = newSecret();
-    const ownerships = new Map(
-      QUEUES.map((group) => {
-        const options = { redis, clock, log, group, partitions: PARTITIONS, member };
-        const ownership = createOwnership(options);
-        metrics.gauge(
-          'wellspring_queue_partitions',
-          'Partitions of the queue that this process has',
-          () => ownership.owned.size,
-          { queue: group },
-        );
-        return [group, ownership] as const;
-      }),
-    );
     const store = opened(createMongoStore(mongo, { clock }));
     await assertLayout(store, PARTITIONS);
+    const pubsub = opened(await createRedisPubSub(redis, { log }));
+    const leases = createLeases({
+      store,
+      clock,
+      log,
+      member,
+      partitions: PARTITIONS,
+      wakeUp: {
+        send: () => pubsub.publish(PARTITIONS_CHANGED),
+        onReceived: (listener) => pubsub.subscribe(PARTITIONS_CHANGED, listener),
+      },
+      isAble: () => amqp.isUp,
+    });
+    for (const name of QUEUES) {
+      metrics.gauge(
+        'wellspring_queue_partitions',
+        'Partitions of the queue that this process has',
+        () => leases.held(name),
+        { queue: name },
+      );
+    }
     const queue = createRabbitQueue({
       amqp,
       store,
       clock,
       log,
-      ownershipOf: (name) => ownerships.get(name)!,
+      leases,
       partitions: PARTITIONS,
     });
     const call = createRabbitCall({
@@ -87,12 +96,12 @@ export async function openDistributed(
       log,
       member,
       keyed: KEYED_CALLS,
-      ownerOf: (key) => ownerships.get('runs')!.ownerOf(partitionOf(key, PARTITIONS)),
+      ownerOf: (key) => leases.holderOf('runs', partitionOf(key, PARTITIONS)),
     });
     return {
       store,
       queue: opened(queue),
-      pubsub: opened(await createRedisPubSub(redis, { log })),
+      pubsub,
       call: opened(call),
       blob: opened(await openBlob()),
       buckets: createSharedBuckets(redis, createTokenBuckets(clock)),

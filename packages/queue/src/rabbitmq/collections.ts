@@ -1,5 +1,5 @@
 import type { CollectionDefinition } from '@wellspring/store/port';
-import type { DeadLetter } from '../port.ts';
+import type { DeadLetter, QueueName } from '../port.ts';
 
 /** An unfinished job of a slow key that was moved from the broker to the store. */
 export interface OverflowRow {
@@ -60,3 +60,35 @@ export interface LayoutRow {
 }
 
 export const layout: CollectionDefinition<LayoutRow> = { name: 'queue_layout', indexes: [] };
+
+/** A process that takes part in the queues; it renews the row (see session.ts). */
+export interface SessionRow {
+  /** `<member>/<secret>`. */
+  id: string;
+  /** Incremented by each renewal. */
+  beat: number;
+  /** The queues it consumes, separated by commas. */
+  queues: string;
+}
+
+export const sessions: CollectionDefinition<SessionRow> = {
+  name: 'queue_sessions',
+  indexes: [{ fields: ['beat'] }],
+};
+
+/** A partition of a queue and the process that has it. */
+export interface LeaseRow {
+  /** E.g. `runs.7`. */
+  id: string;
+  queue: QueueName;
+  partition: number;
+  /** Id of a session; another process may take the partition when it is not alive. */
+  holder: string | null;
+  /** Fencing token: grows whenever the partition is taken. */
+  epoch: number;
+}
+
+export const leases: CollectionDefinition<LeaseRow> = {
+  name: 'queue_leases',
+  indexes: [{ fields: ['queue', 'epoch'] }],
+};

@@ -4,7 +4,6 @@ import { newSecret } from '@wellspring/core/ids';
 import { type Database, openDatabase } from '@wellspring/sqlite/database';
 import { createEmbeddedStore } from '@wellspring/store/embedded';
 import { startRabbit } from '@wellspring/testing/servers/rabbitmq';
-import { startRedis } from '@wellspring/testing/servers/redis';
 import type { TestServer } from '@wellspring/testing/servers/server';
 import type { Job, Queue } from '../port.ts';
 import { type Installation, type RabbitProcess, startProcess } from './process.fixture.ts';
@@ -92,13 +91,13 @@ export function publishing(queue: Queue, keys: number) {
 }
 /** Processes on RabbitMQ and Redis servers of the file; they end with each test. */
 export function useProcesses() {
-  const servers = {} as { rabbit: TestServer; redis: TestServer };
+  const servers = {} as { rabbit: TestServer };
   const databases: Database[] = [];
   const processes: RabbitProcess[] = [];
   const stops: AbortController[] = [];
 
   beforeAll(async () => {
-    [servers.rabbit, servers.redis] = await Promise.all([startRabbit(), startRedis()]);
+    servers.rabbit = await startRabbit();
   }, 60_000);
   afterEach(async () => {
     for (const stop of stops.splice(0)) stop.abort();
@@ -107,18 +106,16 @@ export function useProcesses() {
   });
   afterAll(async () => {
     await servers.rabbit?.dispose();
-    await servers.redis?.dispose();
   });
 
   function install(partitions = 8): Installation {
     const db = openDatabase(':memory:');
     databases.push(db);
     const store = createEmbeddedStore(db);
-    const { rabbit, redis } = servers;
-    return { amqp: rabbit.url, redis: redis.url, store, prefix: `t${newSecret()}.`, partitions };
+    return { amqp: servers.rabbit.url, store, prefix: `t${newSecret()}.`, partitions };
   }
   async function start(installation: Installation): Promise<RabbitProcess> {
-    const one = await startProcess({ ...installation, heartbeatMs: 100, mortal: true });
+    const one = await startProcess({ ...installation, renewMs: 100, mortal: true });
     processes.push(one);
     return one;
   }

@@ -6,7 +6,7 @@ import { withPrograms } from '@wellspring/testing/servers/servers';
 import { attempts, overflow } from './collections.ts';
 import { createLedger, outOfOrder, useProcesses } from './faults.fixture.ts';
 
-await withPrograms(['rabbitmq', 'redis'], () => {
+await withPrograms(['rabbitmq'], () => {
   const { stops, install, start, consumer } = useProcesses();
 
   test('ten thousand jobs of a slow key block no other key and keep their order after a kill', async () => {

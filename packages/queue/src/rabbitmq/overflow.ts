@@ -24,6 +24,8 @@ export interface OverflowOptions {
   store: Store;
   /** Name of the partition. */
   name: string;
+  /** Of its lease. */
+  epoch: number;
   /** Retries until it succeeds; undefined: the partition was released first. */
   persist<T>(what: string, work: () => Promise<T>): Promise<T | undefined>;
   /** Maximum number of jobs of a slow key in memory. */
@@ -33,6 +35,9 @@ export interface OverflowOptions {
 /**
  * Jobs of slow keys of one partition, as rows of the store, in order and without a limit; the first of each key are in
  * memory. A key is *overflowing* while it may have rows that are not in memory: new jobs of it are appended to them.
+ *
+ * The epoch of the lease begins each `seq`: rows of a later holder follow those of a former one, which can neither read
+ * nor remove them.
  */
 export interface Overflow {
   isOverflowing(key: string): boolean;
@@ -61,6 +66,9 @@ const INSERT_BATCH = 500;
 /** Rereads of a page that is too short; with the backoff about 1.5 s, in which a store that failed over catches up. */
 const MAX_REREADS = 4;
 
+/** More rows than one holder appends to a partition. */
+const ROWS_PER_EPOCH = 2 ** 32;
+
 interface KeyState {
   /** `seq` of the last row in memory or done. */
   after: number;
@@ -82,13 +90,14 @@ interface Append {
 }
 
 export function createOverflow(
-  { store, name, persist, maxInMemory }: OverflowOptions,
+  { store, name, epoch, persist, maxInMemory }: OverflowOptions,
   { loaded, countInMemory, isKnown }: OverflowEvents,
 ): Overflow {
   const rows = store.collection(overflow);
   const attemptRows = store.collection(attempts);
   const states = new Map<string, KeyState>();
-  let nextSeq = 1;
+  let nextSeq = epoch * ROWS_PER_EPOCH;
+  const end = nextSeq + ROWS_PER_EPOCH;
   /** Serializes appends and purges. */
   let writes: Promise<unknown> = Promise.resolve();
   let buffer: Append[] = [];
@@ -127,7 +136,7 @@ export function createOverflow(
     let rereads = 0;
     const page = await persist('load overflow', async () => {
       const found = await rows.list({
-        where: { partition: name, key, seq: { gt: after } },
+        where: { partition: name, key, seq: { gt: after, lt: end } },
         orderBy: 'seq',
         order: 'asc',
         limit,
@@ -185,17 +194,16 @@ export function createOverflow(
     refill,
     async find() {
       for (let after = ''; ; ) {
-        const where = { partition: name, key: { gt: after } };
+        const where = { partition: name, key: { gt: after }, seq: { lt: end } };
         const [first] = await rows.list({ where, orderBy: 'key', order: 'asc', limit: 1 });
         if (!first) return;
         after = first.key;
         const [last] = await rows.list({
-          where: { partition: name, key: after },
+          where: { partition: name, key: after, seq: { lt: end } },
           orderBy: 'seq',
           order: 'desc',
           limit: 1,
         });
-        nextSeq = Math.max(nextSeq, (last?.seq ?? 0) + 1);
         // Rows behind jobs in memory are found by the next call.
         if (states.has(after) || countInMemory(after) > 0 || isKnown(first.id)) continue;
         startOverflow(after).foundUpTo = last?.seq ?? 0;
@@ -203,14 +211,14 @@ export function createOverflow(
       }
     },
     async remove(ids) {
-      await rows.removeWhere({ id: { in: ids } });
+      await rows.removeWhere({ id: { in: ids }, seq: { lt: end } });
     },
     purge(isPurged) {
       const keys = [...states.keys()].filter(isPurged);
       for (const key of keys) states.delete(key);
       writes = writes.then(() =>
         persist('purge overflow', async () => {
-          for (const key of keys) await rows.removeWhere({ partition: name, key });
+          for (const key of keys) await rows.removeWhere({ partition: name, key, seq: { lt: end } });
         }),
       );
     },

@@ -1,6 +1,5 @@
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
-import type { Ownership } from '@wellspring/redis/ownership';
 import type { Collection } from '@wellspring/store/port';
 import { createDispatcher } from '../dispatcher.ts';
 import { backoffOf, classifyFailure } from '../failure.ts';
@@ -8,6 +7,7 @@ import { createKeyQueues, type KeyQueue } from '../key-queues.ts';
 import type { ConsumeOptions, Handler, Job, QueueName } from '../port.ts';
 import type { AttemptsRow } from './collections.ts';
 import type { Burial } from './dead-letters.ts';
+import type { Leases } from './leases.ts';
 import type { Partition, PartitionEvents } from './partition.ts';
 import type { ReceivedJob } from './received-job.ts';
 
@@ -15,10 +15,10 @@ export interface PartitionDispatcherOptions {
   queue: QueueName;
   clock: Clock;
   log: Log;
-  ownership: Ownership;
+  leases: Leases;
   attemptRows: Collection<AttemptsRow>;
   partitionOf(key: string): number;
-  open(partition: number, events: PartitionEvents): Partition;
+  open(lease: { partition: number; epoch: number }, events: PartitionEvents): Partition;
   bury(dead: Burial): Promise<void>;
   closing: AbortSignal;
 }
@@ -32,47 +32,54 @@ export interface PartitionDispatcher {
   spill(): void;
 }
 
-/** Delay between acquiring a partition and its first job, so that keys start evenly. */
+/** Delay between the first messages of the acquired partitions and the first job, so that keys start evenly. */
 const SETTLE_DELAY_MS = 20;
+/** A partition that opens later is not waited for. */
+const MAX_OPENING_MS = 200;
 /** A release waits while a job has been running for longer than this. */
 const LONG_RUNNING_MS = 1_000;
 const RELEASE_CHECK_INTERVAL_MS = 100;
 /** Payloads in memory; beyond, waiting jobs move to the overflow. */
 const MAX_PAYLOAD_BYTES = 128 * 1024 * 1024;
 
-const toJob = ({ id, key, payload, attempts: failures, publishedAt, redelivered }: ReceivedJob): Job => ({
+const toJob = (
+  { id, key, payload, attempts: failures, publishedAt, redelivered }: ReceivedJob,
+  epoch: number,
+): Job => ({
   id,
   key,
   payload,
   attempt: failures + 1,
   published_at: publishedAt,
-  epoch: 1,
+  epoch,
   ...(redelivered && { redelivered }),
 });
 
 export function createPartitionDispatcher(options: PartitionDispatcherOptions): PartitionDispatcher {
-  const { queue, clock, log, ownership, attemptRows, partitionOf, open, bury, closing } = options;
+  const { queue, clock, log, leases, attemptRows, partitionOf, open, bury, closing } = options;
   const keyQueues = createKeyQueues<ReceivedJob>();
   const owned = new Map<number, Partition>();
   const dispatcher = createDispatcher({ keyQueues, handle: handOut, clock, log, closing });
   let sharing: { stop: AbortController; ended: Promise<void> } | undefined;
   /** performance.now() from which jobs are handed out. */
   let settledAt = 0;
-  let isScheduled = false;
+  let scheduled: NodeJS.Timeout | NodeJS.Immediate | undefined;
+  /** Acquired partitions without a consumer so far. */
+  const opening = new Set<number>();
+  /** Batches that wait for a certain lease. */
+  const starting = new Set<() => void>();
   let isUnderMemoryPressure = false;
 
   /** Dispatches at the end of the event loop turn, so that jobs that arrive together form batches. */
   function schedule(): void {
-    if (isScheduled) return;
-    isScheduled = true;
+    if (scheduled) return;
     const settling = settledAt - performance.now();
     const run = () => {
-      isScheduled = false;
+      scheduled = undefined;
       if (performance.now() < settledAt) schedule();
       else dispatcher.dispatch();
     };
-    if (settling > 0) setTimeout(run, settling);
-    else setImmediate(run);
+    scheduled = settling > 0 ? setTimeout(run, settling) : setImmediate(run);
   }
 
   async function handOut(
@@ -86,8 +93,15 @@ export function createPartitionDispatcher(options: PartitionDispatcherOptions): 
     const [first, ...others] = jobs as [ReceivedJob, ...ReceivedJob[]];
     // The partition object that received it; a later owner is not affected.
     const partition = owned.get(partitionOf(first.key));
+    const isLost = () => partition === undefined || owned.get(partitionOf(first.key)) !== partition;
+    while (!isLost() && !leases.mayStart) await new Promise<void>((start) => starting.add(start));
+    if (isLost()) {
+      keyQueues.settle(jobs.length);
+      return undefined;
+    }
+    const { epoch } = partition!;
     try {
-      await handler([toJob(first), ...others.map(toJob)], next);
+      await handler([toJob(first, epoch), ...others.map((job) => toJob(job, epoch))], next);
       for (const job of jobs) job.out = false;
       keyQueues.settle(jobs.length);
       partition?.done(jobs);
@@ -103,9 +117,17 @@ export function createPartitionDispatcher(options: PartitionDispatcherOptions): 
     keyQueue: KeyQueue<ReceivedJob>,
     jobs: ReceivedJob[],
     error: unknown,
-  ): Promise<number> {
+  ): Promise<number | undefined> {
     const reason = String(error);
     const [first] = jobs as [ReceivedJob, ...ReceivedJob[]];
+    const number = partitionOf(first.key);
+    // By name: an error may come from another copy of the module.
+    if ((error as Error).name === 'LeaseLost' && owned.get(number) === partition)
+      leases.forfeit(queue, number);
+    if (owned.get(number) !== partition) {
+      keyQueues.settle(jobs.length);
+      return undefined;
+    }
     let { dead, counts } = classifyFailure(error, jobs, ({ id }) => id);
     const fields = { queue, key: first.key, job: (dead ?? first).id, reason };
     try {
@@ -143,21 +165,45 @@ export function createPartitionDispatcher(options: PartitionDispatcherOptions): 
     return backoffOf(first, counts);
   }
 
-  function acquire(partition: number): void {
-    settledAt = performance.now() + SETTLE_DELAY_MS;
-    const opened = open(partition, {
-      enqueue(job) {
-        keyQueues.add(job);
-        schedule();
+  function acquire(partition: number, epoch: number): void {
+    settledAt = performance.now() + MAX_OPENING_MS;
+    opening.add(partition);
+    const opened = open(
+      { partition, epoch },
+      {
+        opened() {
+          if (!opening.delete(partition) || opening.size > 0) return;
+          settledAt = performance.now() + SETTLE_DELAY_MS;
+          clearTimeout(scheduled as NodeJS.Timeout | undefined);
+          scheduled = undefined;
+          schedule();
+        },
+        enqueue(job) {
+          keyQueues.add(job);
+          schedule();
+        },
+        drop(isSelected, chosen) {
+          const keys = [...keyQueues.keys()].filter(isSelected);
+          return keys.flatMap((key) => keyQueues.purge(key, chosen));
+        },
+        isUnderMemoryPressure: () => isUnderMemoryPressure,
+        admissionSince: (key) => keyQueues.get(key)?.admissionSince,
       },
-      drop(isSelected, chosen) {
-        const keys = [...keyQueues.keys()].filter(isSelected);
-        return keys.flatMap((key) => keyQueues.purge(key, chosen));
-      },
-      isUnderMemoryPressure: () => isUnderMemoryPressure,
-      admissionSince: (key) => keyQueues.get(key)?.admissionSince,
-    });
+    );
     owned.set(partition, opened);
+  }
+
+  function lost(partition: number): void {
+    const one = owned.get(partition);
+    owned.delete(partition);
+    opening.delete(partition);
+    one?.lose();
+    renewed();
+  }
+
+  function renewed(): void {
+    for (const start of [...starting]) start();
+    starting.clear();
   }
 
   async function release(partition: number, urgent: AbortSignal): Promise<void> {
@@ -168,6 +214,7 @@ export function createPartitionDispatcher(options: PartitionDispatcherOptions): 
     while (!urgent.aborted && [...(one?.jobs.values() ?? [])].some(isLongRunning)) {
       await clock.sleep(RELEASE_CHECK_INTERVAL_MS, urgent);
     }
+    opening.delete(partition);
     await one?.release();
     if (owned.get(partition) === one) owned.delete(partition);
   }
@@ -191,9 +238,11 @@ export function createPartitionDispatcher(options: PartitionDispatcherOptions): 
       if (signal.aborted) return;
       if (!sharing) {
         const stop = new AbortController();
-        const ended = ownership.run({ take: acquire, release }, stop.signal).finally(() => {
-          sharing = undefined;
-        });
+        const ended = leases
+          .join(queue, { take: acquire, release, lost, renewed }, stop.signal)
+          .finally(() => {
+            sharing = undefined;
+          });
         sharing = { stop, ended };
       }
       const current = sharing;

@@ -6,7 +6,6 @@ import {
   type RecoveringChannel,
 } from '@wellspring/amqp/channel';
 import type { Amqp } from '@wellspring/amqp/client';
-import { type Backoff, backoff } from '@wellspring/core/backoff';
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
 import { createLru } from '@wellspring/core/lru';
@@ -18,13 +17,16 @@ import { acknowledge, createJobsInMemory } from './jobs-in-memory.ts';
 import { fromMessage, type JobMessage } from './message.ts';
 import { createOverflow } from './overflow.ts';
 import { PREFETCH, type ReceivedJob, slowJobsByKey } from './received-job.ts';
+import { createStoreAccess } from './store-access.ts';
 
 export interface Partition {
   /** Jobs in memory by id, in order of arrival. */
   readonly jobs: ReadonlyMap<string, ReceivedJob>;
+  /** Of the lease. */
+  readonly epoch: number;
   /** No further job is started. */
   readonly isReleasing: boolean;
-  /** Size of the payloads in memory. */
+  /** Of the payloads in memory. */
   readonly bytes: number;
   /** The jobs are done or dead: acknowledges their messages and removes their rows. */
   done(jobs: readonly ReceivedJob[]): void;
@@ -36,9 +38,13 @@ export interface Partition {
   findOverflow(): Promise<void>;
   /** Resolves when no job is out and all acknowledgements are sent; waiting jobs are left to the next owner. */
   release(): Promise<void>;
+  /** The lease is lost: drops everything, without waiting for jobs that are out. */
+  lose(): void;
 }
 
 export interface PartitionEvents {
+  /** Messages arrive. */
+  opened(): void;
   /** Appends a job to the queue of its key. */
   enqueue(job: ReceivedJob): void;
   /** Removes chosen waiting jobs of the selected keys. */
@@ -58,20 +64,22 @@ export interface PartitionOptions {
   declare(channel: Channel): Promise<void>;
   /** Name in rows, e.g. `runs.7`. */
   name: string;
+  epoch: number;
+  /** False while the lease is not certain: the store is neither read nor written. */
+  mayStart(): boolean;
 }
 
 /** For keys in overflow. */
 const MAX_IN_MEMORY_PER_KEY = 256;
 const MAX_IN_MEMORY_UNDER_PRESSURE = 16;
-const STORE_BACKOFF: Backoff = { baseMs: 100, maxMs: 2_000 };
 /** Remembered ids of finished jobs, whose acknowledgements may have been lost. */
 const MAX_FINISHED_IDS = 16 * PREFETCH;
 
 const belongsTo = (key: string, sourceId: string) => parseOrderingKey(key).sourceId === sourceId;
 
 export function openPartition(
-  { amqp, store, clock, log, queue, declare, name }: PartitionOptions,
-  { enqueue, drop, isUnderMemoryPressure, admissionSince }: PartitionEvents,
+  { amqp, store, clock, log, queue, declare, name, epoch, mayStart }: PartitionOptions,
+  { opened, enqueue, drop, isUnderMemoryPressure, admissionSince }: PartitionEvents,
 ): Partition {
   const attemptRows = store.collection(attempts);
   const purgeRows = store.collection(purges);
@@ -88,28 +96,16 @@ export function openPartition(
   let idle: (() => void) | undefined;
   let isReleasing = false;
 
-  /** Writes in progress; a release waits for them. */
-  const writing = new Set<Promise<unknown>>();
-  function write(what: string, work: () => Promise<unknown>): void {
-    const written = persist(what, work).finally(() => writing.delete(written));
-    writing.add(written);
-  }
-
-  async function persist<T>(what: string, work: () => Promise<T>): Promise<T | undefined> {
-    for (let failures = 1; !closing.signal.aborted; failures++) {
-      try {
-        return await work();
-      } catch (error) {
-        log.warn({ partition: name, what, error: String(error) }, 'queue.store_failed');
-      }
-      await clock.sleep(backoff(failures, STORE_BACKOFF), closing.signal);
-    }
-    return undefined;
-  }
-
+  const { persist, write, written } = createStoreAccess({
+    clock,
+    log,
+    name,
+    mayStart,
+    closing: closing.signal,
+  });
   const maxInMemory = () => (isUnderMemoryPressure() ? MAX_IN_MEMORY_UNDER_PRESSURE : MAX_IN_MEMORY_PER_KEY);
   const overflow = createOverflow(
-    { store, name, persist, maxInMemory },
+    { store, name, epoch, persist, maxInMemory },
     {
       countInMemory: memory.countOf,
       isKnown: (id) => jobs.has(id) || finished.has(id),
@@ -208,6 +204,7 @@ export function openPartition(
         await made.prefetch(PREFETCH);
         channel = made;
         await consume(made, queue, (message) => arrivals.onMessage(made, message));
+        opened();
       },
       lost() {
         channel = undefined;
@@ -240,17 +237,21 @@ export function openPartition(
       } else tail.add(job);
     }
     overflow.loadedUpTo(key, last, late.length === 0);
-    for (const job of drop(
-      (one) => one === key,
-      (one) => tail.has(one),
-    ))
-      remove(job);
+    const isTail = (one: ReceivedJob) => tail.has(one);
+    for (const job of drop((one) => one === key, isTail)) remove(job);
     if (late.length > 0) write('remove finished jobs', () => overflow.remove(late));
     overflow.refill(key);
   }
 
+  /** Removes the jobs from memory that are not out. */
+  function dropWaiting(): void {
+    const isWaiting = (one: ReceivedJob) => jobs.get(one.id) === one && !one.out;
+    for (const job of drop(() => true, isWaiting)) remove(job);
+  }
+
   return {
     jobs,
+    epoch,
     get isReleasing() {
       return isReleasing;
     },
@@ -258,9 +259,7 @@ export function openPartition(
       return memory.bytes;
     },
     done,
-    forget(gone) {
-      for (const job of gone) remove(job);
-    },
+    forget: (gone) => gone.forEach(remove),
     spill() {
       if (!channel || isReleasing) return;
       for (const [key, chosen] of slowJobsByKey(jobs.values(), {
@@ -277,21 +276,25 @@ export function openPartition(
     async release() {
       isReleasing = true;
       const isOut = () => [...jobs.values()].some((job) => job.out);
-      for (const job of drop(
-        () => true,
-        (one) => jobs.get(one.id) === one && !one.out,
-      ))
-        remove(job);
+      dropWaiting();
       if (isOut()) {
         await new Promise<void>((resolve) => {
           idle = resolve;
         });
       }
-      await Promise.all([...writing, overflow.settled()]);
+      await Promise.all([written(), overflow.settled()]);
       closing.abort();
       await opening;
       await consumer?.close();
       jobs.clear();
+    },
+    lose() {
+      isReleasing = true;
+      closing.abort();
+      dropWaiting();
+      jobs.clear();
+      idle?.();
+      void opening.then(() => consumer?.close());
     },
   };
 }

@@ -3,19 +3,19 @@ import { openAmqp } from '@wellspring/amqp/client';
 import { type Clock, systemClock } from '@wellspring/core/clock';
 import { newSecret } from '@wellspring/core/ids';
 import { silentLog } from '@wellspring/core/log';
-import { openRedis } from '@wellspring/redis/client';
-import { createOwnership } from '@wellspring/redis/ownership';
 import { openDatabase } from '@wellspring/sqlite/database';
 import { createEmbeddedStore } from '@wellspring/store/embedded';
 import type { Store } from '@wellspring/store/port';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
 import type { QueueSubject } from '../conformance.ts';
-import { QUEUES, type Queue, type QueueName } from '../port.ts';
+import type { Queue } from '../port.ts';
+import { createLeases, type WakeUp } from './leases.ts';
 import { createRabbitQueue } from './queue.ts';
 
 /** Few, so that keys share a partition. */
 const PARTITIONS = 4;
-const HEARTBEAT_MS = 20;
+const RENEW_MS = 20;
+const LEASE_MS = 1_500;
 
 export interface RabbitProcess {
   queue: Queue;
@@ -27,14 +27,27 @@ export interface RabbitProcess {
 
 export interface Installation {
   amqp: string;
-  redis: string;
   store: Store;
   prefix: string;
   clock?: Clock;
   partitions?: number;
-  heartbeatMs?: number;
+  renewMs?: number;
+  leaseMs?: number;
   /** After `kill`, the process does nothing more; otherwise its consumers can be awaited. */
   mortal?: boolean;
+}
+
+/** Listeners by prefix of the installation. */
+const wakeUps = new Map<string, Set<() => void>>();
+function wakeUpOf(prefix: string): WakeUp {
+  const listeners = wakeUps.get(prefix) ?? new Set();
+  wakeUps.set(prefix, listeners);
+  return {
+    send() {
+      for (const listener of listeners) listener();
+    },
+    onReceived: (listener) => listeners.add(listener),
+  };
 }
 
 /** The queues of one process of an installation. */
@@ -44,11 +57,11 @@ export async function startProcess(installation: Installation): Promise<RabbitPr
     prefix,
     clock = systemClock,
     partitions = PARTITIONS,
-    heartbeatMs = HEARTBEAT_MS,
+    renewMs = RENEW_MS,
+    leaseMs = LEASE_MS,
   } = installation;
   const log = silentLog;
   const amqp = await openAmqp({ url: installation.amqp, log });
-  const redis = await openRedis({ url: installation.redis, prefix, log });
   const member = newSecret();
   let isDead = false;
   /** A sleep does not end after the kill. */
@@ -59,27 +72,23 @@ export async function startProcess(installation: Installation): Promise<RabbitPr
       if (isDead && installation.mortal) await new Promise(() => {});
     },
   });
-  const ownerships = new Map(
-    QUEUES.map((group) => {
-      const options = {
-        redis,
-        clock: mortal(systemClock),
-        log,
-        group,
-        partitions,
-        member,
-        heartbeatMs,
-      };
-      return [group, createOwnership(options)] as const;
-    }),
-  );
-  const ownershipOf = (queue: QueueName) => ownerships.get(queue)!;
+  const leases = createLeases({
+    store,
+    clock: mortal(systemClock),
+    log,
+    member,
+    partitions,
+    wakeUp: wakeUpOf(prefix),
+    isAble: () => amqp.isUp,
+    renewMs,
+    leaseMs,
+  });
   const queue = createRabbitQueue({
     amqp,
     store,
     clock: mortal(clock),
     log,
-    ownershipOf,
+    leases,
     partitions,
     prefix,
   });
@@ -88,22 +97,21 @@ export async function startProcess(installation: Installation): Promise<RabbitPr
     member,
     async kill() {
       isDead = true;
-      await Promise.all([amqp.close(), redis.close()]);
+      await amqp.close();
     },
     async close() {
       await queue.close();
       await amqp.close();
-      await redis.close();
     },
   };
 }
 
-/** @param urls shared servers */
-export async function openRabbitSubject(urls: { amqp: string; redis: string }): Promise<QueueSubject> {
+/** @param amqp URL of a shared server */
+export async function openRabbitSubject(amqp: string): Promise<QueueSubject> {
   const clock = createFakeClock();
   const db = openDatabase(':memory:');
   const installation: Installation = {
-    ...urls,
+    amqp,
     store: createEmbeddedStore(db),
     prefix: `t${newSecret()}.`,
     clock,

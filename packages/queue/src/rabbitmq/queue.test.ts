@@ -8,16 +8,16 @@ import { withServers } from '@wellspring/testing/servers/servers';
 import { queueConformance } from '../conformance.ts';
 import { openRabbitSubject, startProcess } from './process.fixture.ts';
 
-await withServers(['rabbitmq', 'redis'], ({ rabbitmq, redis }) => {
-  queueConformance('RabbitMQ', () => openRabbitSubject({ amqp: rabbitmq, redis }));
+await withServers(['rabbitmq'], ({ rabbitmq }) => {
+  queueConformance('RabbitMQ', () => openRabbitSubject(rabbitmq));
 
   test('a job that was out when its process was killed is flagged as redelivered; others are not', async () => {
     const db = openDatabase(':memory:');
     const store = createEmbeddedStore(db);
-    const installation = { amqp: rabbitmq, redis, store, prefix: `t${newSecret()}.`, partitions: 8 };
+    const installation = { amqp: rabbitmq, store, prefix: `t${newSecret()}.`, partitions: 8 };
     const stop = new AbortController();
     const out = Promise.withResolvers<void>();
-    const first = await startProcess({ ...installation, heartbeatMs: 100, mortal: true });
+    const first = await startProcess({ ...installation, renewMs: 100, mortal: true });
     void first.queue.consume(
       'runs',
       () => {
@@ -29,7 +29,7 @@ await withServers(['rabbitmq', 'redis'], ({ rabbitmq, redis }) => {
     await first.queue.publish('runs', { key: 'dc_1', payload: 'out' });
     await out.promise;
     await first.kill();
-    const second = await startProcess({ ...installation, heartbeatMs: 100, mortal: true });
+    const second = await startProcess({ ...installation, renewMs: 100, mortal: true });
     const seen: string[] = [];
     const ended = second.queue.consume(
       'runs',
@@ -50,7 +50,7 @@ await withServers(['rabbitmq', 'redis'], ({ rabbitmq, redis }) => {
   });
 
   test('a job is flagged as redelivered after a failure', async () => {
-    const { queue, advance, close } = await openRabbitSubject({ amqp: rabbitmq, redis });
+    const { queue, advance, close } = await openRabbitSubject(rabbitmq);
     const stop = new AbortController();
     const seen: (true | undefined)[] = [];
     const ended = queue.consume(

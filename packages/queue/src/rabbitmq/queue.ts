@@ -8,11 +8,11 @@ import type { Log } from '@wellspring/core/log';
 import { partitionOf } from '@wellspring/core/partitions';
 import { Unavailable } from '@wellspring/core/unavailable';
 import { withTimeout } from '@wellspring/core/with-timeout';
-import type { Ownership } from '@wellspring/redis/ownership';
 import type { Store } from '@wellspring/store/port';
 import { type JobInput, QUEUES, type Queue, type QueueName } from '../port.ts';
 import { attempts, layout, overflow, purges } from './collections.ts';
 import { createDeadLetters } from './dead-letters.ts';
+import type { Leases } from './leases.ts';
 import { toMessage } from './message.ts';
 import { openPartition } from './partition.ts';
 import { createPartitionDispatcher } from './partition-dispatcher.ts';
@@ -23,7 +23,7 @@ export interface RabbitQueueOptions {
   clock: Clock;
   log: Log;
   /** Assigns the partitions of a queue to processes. */
-  ownershipOf(queue: QueueName): Ownership;
+  leases: Leases;
   /** Number of partitions of each queue; see `assertLayout`. */
   partitions: number;
   /** Prefix of queue names; default `wellspring.`. */
@@ -59,12 +59,12 @@ export async function assertLayout(store: Store, partitions: number): Promise<vo
 
 /**
  * Each queue is partitioned into quorum queues `runs.0`, `runs.1`, …. A hash of the key selects the partition, and one
- * process owns it (see redis/ownership): jobs of a key arrive in order at one consumer. A job is durable when the broker
+ * process owns it (see leases.ts): jobs of a key arrive in order at one consumer. A job is durable when the broker
  * has confirmed it; a failed publishMany may have published some of its jobs.
  * The store holds the overflow and the dead letters. The depth excludes jobs in the memory of other processes.
  */
 export function createRabbitQueue(options: RabbitQueueOptions): Queue {
-  const { amqp, store, clock, log, ownershipOf, partitions, prefix = 'wellspring.' } = options;
+  const { amqp, store, clock, log, leases, partitions, prefix = 'wellspring.' } = options;
   /** One per broker queue, so that an unavailable queue does not block the others. */
   const publishers = new Map<string, Publisher>();
   function publisherOf(name: string): Publisher {
@@ -154,12 +154,13 @@ export function createRabbitQueue(options: RabbitQueueOptions): Queue {
         queue,
         clock,
         log,
-        ownership: ownershipOf(queue),
+        leases,
         attemptRows,
         partitionOf: (key) => partitionOf(key, partitions),
-        open(partition, events) {
+        open({ partition, epoch }, events) {
           const name = nameOf(queue, partition);
-          const known = { amqp, store, clock, log, name, queue: prefix + name };
+          const mayStart = () => leases.mayStart;
+          const known = { amqp, store, clock, log, name, queue: prefix + name, epoch, mayStart };
           return openPartition({ ...known, declare: (channel) => declare(channel, name) }, events);
         },
         bury,

@@ -1,0 +1,293 @@
+import type { Clock } from '@wellspring/core/clock';
+import type { Log } from '@wellspring/core/log';
+import { shareOf } from '@wellspring/core/partitions';
+import type { Store } from '@wellspring/store/port';
+import type { QueueName } from '../port.ts';
+import { type LeaseRow, leases, type SessionRow, sessions } from './collections.ts';
+import { createSession } from './session.ts';
+
+/**
+ * Assigns the partitions of the queues to processes. Each partition has a row with its holder, a session (see session.ts),
+ * and an epoch that grows with each taking. Processes hold equal shares: one with a surplus releases partitions when
+ * their running work has ended, one with a deficit takes free ones; only the share of a joining or leaving process moves.
+ *
+ * A process has one session for all its partitions, so that one statement renews them. When it was not renewed within
+ * two thirds of the lease, `mayStart` is false; at its end, or when another process has ended it, all are lost.
+ */
+export interface Leases {
+  /** Nothing may be started, read or removed in the name of a partition while it is false. */
+  readonly mayStart: boolean;
+  /** Number of partitions of a queue that this process holds. */
+  held(queue: QueueName): number;
+  /** Takes part until the signal is aborted, then releases everything. */
+  join(queue: QueueName, handlers: LeaseHandlers, signal: AbortSignal): Promise<void>;
+  /** The store refused the epoch of a partition: another process has it. */
+  forfeit(queue: QueueName, partition: number): void;
+  /** The process that has a partition; undefined: none. @throws Unavailable */
+  holderOf(queue: QueueName, partition: number): Promise<string | undefined>;
+}
+
+export interface LeaseHandlers {
+  take(partition: number, epoch: number): void;
+  /**
+   * Must stop the work on a partition; no other process takes it before this resolves.
+   * @param urgent aborted when another process needs the partition soon: do not wait for slow work
+   */
+  release(partition: number, urgent: AbortSignal): Promise<void>;
+  /** Another process may have the partition: what is in memory must be dropped. */
+  lost(partition: number): void;
+  /** The session was renewed. */
+  renewed(): void;
+}
+
+/** Makes other processes look at once. Without it they look when they renew. */
+export interface WakeUp {
+  send(): void;
+  onReceived(listener: () => void): void;
+}
+
+export interface LeasesOptions {
+  store: Store;
+  clock: Clock;
+  log: Log;
+  /** Unique name of the process. */
+  member: string;
+  /** Of each queue. */
+  partitions: number;
+  wakeUp?: WakeUp;
+  /** False while the process cannot serve partitions; after the length of a lease it gives them up. */
+  isAble?(): boolean;
+  renewMs?: number;
+  leaseMs?: number;
+}
+
+const RENEW_INTERVAL_MS = 1_500;
+/** A frozen or unreachable process is replaced after it. */
+const LEASE_MS = 6_000;
+/** Partitions move when the sessions were the same for this part of the interval: processes often start together. */
+const SETTLE_PART = 1 / 3;
+
+interface Held {
+  epoch: number;
+  releasing?: { ended: Promise<unknown>; urgent: AbortController };
+}
+interface Group extends LeaseHandlers {
+  queue: QueueName;
+  held: Map<number, Held>;
+  isLeaving: boolean;
+  /** A row may name this process though it does not hold the partition. */
+  isUnsure: boolean;
+}
+
+const noWakeUp: WakeUp = { send() {}, onReceived() {} };
+const idOf = (queue: QueueName, partition: number): string => `${queue}.${partition}`;
+const keysOf = (held: Group['held']) => [...held.keys()];
+
+export function createLeases({
+  store,
+  clock,
+  log,
+  member,
+  partitions,
+  wakeUp = noWakeUp,
+  isAble = () => true,
+  renewMs = RENEW_INTERVAL_MS,
+  leaseMs = LEASE_MS,
+}: LeasesOptions): Leases {
+  const rows = store.collection(leases);
+  const groups = new Map<QueueName, Group>();
+  const session = createSession({ rows: store.collection(sessions), log, member, leaseMs, lost });
+  let known = { members: '', since: 0 };
+  let joined = '';
+  let ableAt = 0;
+  let wake = new AbortController();
+  let running: Promise<void> | undefined;
+
+  wakeUp.onReceived(() => wake.abort());
+
+  function lost(): void {
+    for (const group of groups.values()) for (const partition of keysOf(group.held)) drop(group, partition);
+  }
+
+  function drop(group: Group, partition: number): void {
+    if (!group.held.delete(partition)) return;
+    group.isUnsure = true;
+    group.lost(partition);
+  }
+
+  function startRelease(group: Group, partition: number, isUrgent: boolean): void {
+    const held = group.held.get(partition)!;
+    const urgent = held.releasing?.urgent ?? new AbortController();
+    if (isUrgent) urgent.abort();
+    if (held.releasing) return;
+    const { queue } = group;
+    const ended = group
+      .release(partition, urgent.signal)
+      .catch((error: unknown) =>
+        log.error({ group: queue, partition, error: String(error) }, 'ownership.release_failed'),
+      )
+      .then(() => {
+        if (group.held.get(partition) === held) group.held.delete(partition);
+        return free(queue, partition, held.epoch);
+      });
+    held.releasing = { ended, urgent };
+  }
+
+  async function free(queue: QueueName, partition: number, epoch: number): Promise<void> {
+    const { id } = session;
+    // Later the session is not alive, which frees it, too.
+    while (id !== undefined && session.id === id) {
+      try {
+        await rows.patch(idOf(queue, partition), { holder: null }, { epoch });
+        wakeUp.send();
+        return;
+      } catch {
+        await clock.sleep(renewMs);
+      }
+    }
+  }
+
+  async function take(group: Group, row: LeaseRow, holder: string): Promise<void> {
+    const epoch = row.epoch + 1;
+    if (!(await rows.patch(row.id, { holder, epoch }, { epoch: row.epoch }))) return;
+    if (session.id !== holder) return;
+    if (group.isLeaving) return free(group.queue, row.partition, epoch);
+    group.held.set(row.partition, { epoch });
+    group.take(row.partition, epoch);
+  }
+
+  async function list(queue: QueueName): Promise<LeaseRow[]> {
+    const found = await rows.list({ where: { queue } });
+    if (found.length >= partitions) return found;
+    const all = Array.from({ length: partitions }, (_, partition) => partition);
+    await rows.insertMany(
+      all.map((partition) => ({ id: idOf(queue, partition), queue, partition, holder: null, epoch: 0 })),
+    );
+    return rows.list({ where: { queue } });
+  }
+
+  /** Takes free partitions, beginning with `first`; frees those beyond `room` that an unanswered statement took. */
+  async function acquire(
+    group: Group,
+    alive: ReadonlySet<string>,
+    room: number,
+    first: number,
+  ): Promise<void> {
+    const found = await list(group.queue);
+    const { id } = session;
+    if (id === undefined) return;
+    const distance = ({ partition }: LeaseRow) => (partition - first + partitions) % partitions;
+    const available = found
+      .filter(({ partition }) => !group.held.has(partition))
+      .filter(({ holder }) => holder === null || holder === id || !alive.has(holder))
+      .sort((a, b) => distance(a) - distance(b));
+    const surplus = available.slice(room).filter(({ holder }) => holder === id);
+    group.isUnsure = true;
+    await Promise.all([
+      ...available.slice(0, room).map((row) => take(group, row, id)),
+      ...surplus.map((row) => rows.patch(row.id, { holder: null }, { epoch: row.epoch })),
+    ]);
+    group.isUnsure = false;
+    if (surplus.length > 0) wakeUp.send();
+  }
+
+  async function balance(group: Group, all: readonly SessionRow[], isSettled: boolean): Promise<void> {
+    const { queue, held } = group;
+    const { id } = session;
+    if (id === undefined) return;
+    const names = all
+      .filter(({ queues }) => queues.split(',').includes(queue))
+      .map((one) => one.id)
+      .sort();
+    const share = shareOf(id, names, { group: queue, partitions });
+    const staying = () => keysOf(held).filter((partition) => !held.get(partition)!.releasing);
+    const room = isSettled ? Math.max(0, share - staying().length) : 0;
+    // Processes that take at the same time begin at different partitions.
+    const first = Math.floor((names.indexOf(id) * partitions) / names.length) || 0;
+    if (room > 0 || group.isUnsure) await acquire(group, new Set(all.map((one) => one.id)), room, first);
+    if (!isSettled) return;
+    // The most recent ones have the coldest caches.
+    const surplus = Math.max(0, staying().length - share);
+    for (const partition of staying().reverse().slice(0, surplus))
+      startRelease(group, partition, share === 0);
+  }
+
+  /** @returns ms until the next look */
+  async function look(): Promise<number> {
+    const begun = performance.now();
+    if (isAble()) ableAt = begun;
+    const canServe = begun - ableAt < leaseMs;
+    const queues = [...groups.values()]
+      .filter(({ isLeaving }) => canServe && !isLeaving)
+      .map(({ queue }) => queue)
+      .sort();
+    const alive = await session.renew(queues);
+    for (const group of groups.values()) group.renewed();
+    if (joined !== queues.join()) wakeUp.send();
+    joined = queues.join();
+    const members = alive
+      .map(({ id, queues }) => `${id} ${queues}`)
+      .sort()
+      .join('\n');
+    if (members !== known.members) known = { members, since: performance.now() };
+    const settling = known.since + renewMs * SETTLE_PART - performance.now();
+    for (const group of groups.values()) if (!group.isLeaving) await balance(group, alive, settling <= 0);
+    return settling > 0 ? settling : renewMs;
+  }
+
+  async function run(): Promise<void> {
+    let isFailing = false;
+    while (groups.size > 0) {
+      wake = new AbortController();
+      let pause = renewMs;
+      try {
+        pause = await look();
+        isFailing = false;
+      } catch (error) {
+        if (!isFailing) log.warn({ error: String(error) }, 'ownership.unknown');
+        isFailing = true;
+        known.since = performance.now();
+        session.forget();
+      }
+      await clock.sleep(pause, wake.signal);
+    }
+    await session.end().catch(() => {});
+    wakeUp.send();
+    if (groups.size > 0) await run();
+    else running = undefined;
+  }
+
+  return {
+    get mayStart() {
+      return session.isValid;
+    },
+    held: (queue) => groups.get(queue)?.held.size ?? 0,
+    async join(queue, handlers, signal) {
+      const group: Group = { ...handlers, queue, held: new Map(), isLeaving: false, isUnsure: true };
+      groups.set(queue, group);
+      wake.abort();
+      running ??= run();
+      if (!signal.aborted) {
+        await new Promise<void>((resolve) =>
+          signal.addEventListener('abort', () => resolve(), { once: true }),
+        );
+      }
+      group.isLeaving = true;
+      wake.abort();
+      for (const partition of keysOf(group.held)) startRelease(group, partition, true);
+      await Promise.all([...group.held.values()].map(({ releasing }) => releasing?.ended));
+      groups.delete(queue);
+      wake.abort();
+      if (groups.size === 0) await running;
+    },
+    forfeit(queue, partition) {
+      const group = groups.get(queue);
+      if (group) drop(group, partition);
+      wake.abort();
+    },
+    async holderOf(queue, partition) {
+      const row = await rows.get(idOf(queue, partition));
+      return row?.holder?.split('/')[0];
+    },
+  };
+}

@@ -1,0 +1,124 @@
+import { newSecret } from '@wellspring/core/ids';
+import type { Log } from '@wellspring/core/log';
+import type { Collection } from '@wellspring/store/port';
+import type { QueueName } from '../port.ts';
+import type { SessionRow } from './collections.ts';
+
+/**
+ * Which processes live, without synchronized clocks. Each process has a row that it renews. Another one that has seen the
+ * row unchanged for the whole lease, by its own monotonic clock, removes it on the condition that it is still unchanged,
+ * which frees the leases of the session. The process itself counts from the moment at which it *sent* its last successful
+ * renewal, so it knows of the end of its session before others act on it.
+ */
+export interface Session {
+  /** undefined: none at the moment. */
+  readonly id: string | undefined;
+  /** Renewed within two thirds of the lease: work may be started. */
+  readonly isValid: boolean;
+  /** Begins or renews the session. @returns the living sessions. @throws Unavailable */
+  renew(queues: readonly QueueName[]): Promise<SessionRow[]>;
+  /** Observations made so far do not count: the store was away, so nobody could renew. */
+  forget(): void;
+  end(): Promise<void>;
+}
+
+export interface SessionOptions {
+  rows: Collection<SessionRow>;
+  log: Log;
+  member: string;
+  leaseMs: number;
+  /** Nothing may be done in the name of the session any more. */
+  lost(): void;
+}
+
+export function createSession({ rows, log, member, leaseMs, lost }: SessionOptions): Session {
+  let own: { id: string; beat: number; renewedAt: number } | undefined;
+  let expiry: NodeJS.Timeout | undefined;
+  /** Ids of own sessions that may still have a row. */
+  const former = new Set<string>();
+  const seen = new Map<string, { beat: number; since: number }>();
+
+  function drop(reason: string): void {
+    if (!own) return;
+    log.warn({ reason }, 'ownership.lost');
+    former.add(own.id);
+    own = undefined;
+    clearTimeout(expiry);
+    lost();
+  }
+
+  function renewedAt(time: number): void {
+    own!.renewedAt = time;
+    clearTimeout(expiry);
+    const left = Math.max(0, time + leaseMs - performance.now());
+    expiry = setTimeout(() => drop('It could not be renewed in time.'), left).unref();
+  }
+
+  async function renewOwn(queues: readonly QueueName[]): Promise<void> {
+    const sentAt = performance.now();
+    const fields = { beat: (own?.beat ?? 0) + 1, queues: queues.join() };
+    if (own) {
+      const mine = own;
+      mine.beat += 1;
+      const isAlive = await rows.patch(mine.id, fields);
+      if (own === mine && isAlive) renewedAt(sentAt);
+      else if (own === mine) drop('Another process ended it.');
+      return;
+    }
+    const id = `${member}/${newSecret()}`;
+    // If this fails, the row may exist all the same.
+    former.add(id);
+    await rows.insert({ id, ...fields });
+    former.delete(id);
+    own = { id, beat: fields.beat, renewedAt: sentAt };
+    renewedAt(sentAt);
+  }
+
+  /** Ends sessions that were not renewed for the whole lease. @returns the others */
+  async function living(): Promise<SessionRow[]> {
+    const found = await rows.list();
+    const now = performance.now();
+    const alive: SessionRow[] = [];
+    for (const row of found) {
+      if (former.has(row.id)) continue;
+      const before = seen.get(row.id);
+      if (before?.beat !== row.beat) seen.set(row.id, { beat: row.beat, since: now });
+      const isDead = before?.beat === row.beat && now - before.since >= leaseMs && row.id !== own?.id;
+      if (!isDead) alive.push(row);
+      else if ((await rows.removeWhere({ id: row.id, beat: row.beat })) === 1) {
+        log.warn({ member: row.id.split('/')[0]! }, 'ownership.member_gone');
+      }
+    }
+    const ids = new Set(found.map(({ id }) => id));
+    for (const id of seen.keys()) if (!ids.has(id)) seen.delete(id);
+    return alive;
+  }
+
+  async function removeFormer(): Promise<void> {
+    if (former.size === 0) return;
+    const ids = [...former];
+    await rows.removeWhere({ id: { in: ids } });
+    for (const id of ids) former.delete(id);
+  }
+
+  return {
+    get id() {
+      return own?.id;
+    },
+    get isValid() {
+      return own !== undefined && performance.now() - own.renewedAt < (leaseMs * 2) / 3;
+    },
+    async renew(queues) {
+      await removeFormer();
+      await renewOwn(queues);
+      return living();
+    },
+    forget: () => seen.clear(),
+    async end() {
+      clearTimeout(expiry);
+      if (own) former.add(own.id);
+      own = undefined;
+      await removeFormer();
+    },
+  };
+}
