@@ -136,7 +136,7 @@ export interface EmittedMessage {
   /** Events that wait in the stream `$in` of the emitter. Absent: none. */
   delayed?: DelayedEvent[];
   /** Its events are replayed, to one listener or to all. */
-  replay?: { id: string; listener_id?: string };
+  replay?: { id: string; at: number; listener_id?: string };
   /** It may have been published before. */
   redelivered?: true;
 }
@@ -147,6 +147,8 @@ export interface ReplayMessage {
   type: 'replay';
   /** Random: makes its deliveries and runs differ from those of the events and of other replays. */
   replay_id: string;
+  /** Epoch ms of the request. */
+  at: number;
   emitter_id: string;
   owner_id: string;
   /** Channel; absent: the default and all named channels. */
@@ -184,6 +186,8 @@ export interface DelayedEvent {
 export interface Send {
   /** `<run_id>/<n>`, n from 0 within the run: equal for a repetition. */
   id: string;
+  /** Epoch ms, equal for a repetition. */
+  at: number;
   kind: 'http' | 'email' | 's3';
   /** JSON text of the argument, as user code gave it: neither checked nor limited to known fields. */
   request: string;

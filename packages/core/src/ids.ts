@@ -50,6 +50,13 @@ export function newId<P extends IdPrefix>(prefix: P, now: number = Date.now()): 
 export const derivedRunId = (cause: string): `run_${string}` =>
   `run_${createHash('sha256').update(cause).digest('hex').slice(0, 32)}`;
 
+/** `<prefix>_`, seven base62 characters of `ms` and eleven of a hash: equal for the same cause, sorted by time. */
+export function derivedId(prefix: IdPrefix, ms: number, cause: string): string {
+  const hash = createHash('sha256').update(cause).digest();
+  const [high, low] = [hash.readUIntBE(0, 4), hash.readUIntBE(4, 4)];
+  return `${prefix}_${base62(ms, 7)}${base62(high, 5)}${base62(low, 6)}`;
+}
+
 /** The least id of a time: ids made from then on are not below it. @param ms epoch ms */
 export const leastIdAt = (prefix: IdPrefix, ms: number): string =>
   `${prefix}_${base62(Math.max(0, Math.min(Math.ceil(ms), 62 ** 7 - 1)), 7)}000`;

@@ -9,6 +9,7 @@ export const LOG_EVENTS = {
   'delivery.attempt_failed':
     'The result of an attempt could not be stored; the delivery is attempted once more.',
   'delivery.attempted': 'One attempt of a delivery, with status and duration.',
+  'delivery.health_failed': 'The outcome of an attempt could not be written into the row of its webhook.',
   'delivery.claim_failed': 'Due deliveries could not be read from the store.',
   'dispose.failed': 'A resource could not be released at the end.',
   'egress.destination': 'A sandbox connected to a destination, with its bytes.',

@@ -37,7 +37,7 @@ export function installationMetrics({
   );
   metrics.gauge(
     'wellspring_deliveries_overdue_seconds',
-    'For how long the delivery that waits longest has been due without anybody taking it',
+    'For how long the delivery that waits longest has been due, also while its webhook is paused',
     async () => {
       const [oldest] = await deliveryRows.list({
         where: { due_at: { lte: clock.now() } },
@@ -50,7 +50,7 @@ export function installationMetrics({
   );
   metrics.gauge(
     'wellspring_deliveries_parked',
-    `Deliveries that wait for a permit of their webhook, counted up to ${MAX_PARKED}`,
-    () => deliveryRows.count({ waiting: { gt: '' } }, MAX_PARKED),
+    `Due deliveries that wait for a permit of their webhook, counted up to ${MAX_PARKED}`,
+    () => deliveryRows.count({ due_at: { lte: clock.now() } }, MAX_PARKED),
   );
 }

@@ -100,18 +100,16 @@ describe('what waits in the installation', () => {
     expect(await value('wellspring_outbox_oldest_seconds')).toBe(42);
   });
 
-  test('shows deliveries that are due or parked, not those that are done or held', async () => {
+  test('shows deliveries that are due, paused ones included, not those that are done or held', async () => {
     const rows = t.store.collection(deliveries);
-    const add = (id: string, fields: Partial<DeliveryRow>) =>
-      rows.insert(deliveryRow({ created_at_ms: t.clock.now(), ...fields, id }));
+    const add = (id: string, fields: Partial<DeliveryRow>) => rows.insert(deliveryRow({ ...fields, id }));
     await add('dlv_done', { status: 'delivered' });
     await add('dlv_held', { due_at: t.clock.now() + 60_000 });
     expect(await value('wellspring_deliveries_overdue_seconds')).toBe(0);
     expect(await value('wellspring_deliveries_parked')).toBe(0);
     await add('dlv_due', { due_at: t.clock.now() - 1_000 });
     await add('dlv_overdue', { due_at: t.clock.now() - 90_000 });
-    await add('dlv_parked', { waiting: 'wh_1' });
     expect(await value('wellspring_deliveries_overdue_seconds')).toBe(90);
-    expect(await value('wellspring_deliveries_parked')).toBe(1);
+    expect(await value('wellspring_deliveries_parked')).toBe(2);
   });
 });

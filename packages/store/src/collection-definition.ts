@@ -17,6 +17,8 @@ export interface CollectionDefinition<T extends Row> {
   indexes: readonly Index<T>[];
   /** Large string fields stored outside of the document (event payloads, code): never indexed; absent reads as ''. */
   texts?: readonly (keyof T & string)[];
+  /** Each write raises this revision (collections/revisions.ts) before it resolves, but for patches of `except` alone. */
+  revision?: { of: string; except?: readonly (keyof T & string)[] };
   /** Only for the type. */
   row?: T;
 }

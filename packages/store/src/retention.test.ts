@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { newId } from '@wellspring/core/ids';
 import { deliveryRow, eventRow } from '@wellspring/testing/rows';
 import { type EventRow, events, type LogRow, logs } from './collections/events.ts';
 import { idempotencyKeys } from './collections/idempotency.ts';
@@ -6,6 +7,7 @@ import { outbox } from './collections/outbox.ts';
 import { usage } from './collections/users.ts';
 import { deliveries } from './collections/webhooks.ts';
 import { type EmbeddedSubject, openEmbedded } from './embedded/store.fixture.ts';
+import type { Store } from './port.ts';
 import { prune } from './retention.ts';
 
 const DAY = 86_400_000;
@@ -107,8 +109,9 @@ test('deliveries, idempotency keys and usage have separate limits; the outbox ha
   await store
     .collection(deliveries)
     .insertMany([
-      deliveryRow({ id: 'old', created_at_ms: NOW - 30 * DAY - 1 }),
-      deliveryRow({ id: 'new', created_at_ms: NOW - 30 * DAY }),
+      deliveryRow({ id: newId('dlv', NOW - 31 * DAY) }),
+      deliveryRow({ id: newId('dlv', NOW - 32 * DAY), due_at: NOW }),
+      deliveryRow({ id: newId('dlv', NOW - 29 * DAY) }),
     ]);
   const call = { request_hash: '', response: null, process: 'p' };
   await store.collection(idempotencyKeys).insertMany([
@@ -130,7 +133,8 @@ test('deliveries, idempotency keys and usage have separate limits; the outbox ha
     running_runs: 0,
     usage: 1,
   });
-  expect(await store.collection(deliveries).get('new')).toBeDefined();
+  // One that was sent again is due.
+  expect(await store.collection(deliveries).count()).toBe(2);
   expect(await store.collection(idempotencyKeys).get('new')).toBeDefined();
   expect(await store.collection(usage).get('u_1/2023-08-16')).toBeDefined();
   expect(await store.collection(outbox).count()).toBe(1);
@@ -148,4 +152,20 @@ test('an aborted signal stops it between two batches', async () => {
   });
   expect(stopped.events).toBe(0);
   expect(await rows.count()).toBe(300);
+});
+
+test('a step that fails keeps no other step from being made', async () => {
+  const { store } = subject;
+  const call = { request_hash: '', response: null, process: 'p' };
+  await store.collection(idempotencyKeys).insert({ id: 'old', created_at_ms: NOW - 2 * DAY, ...call });
+  const broken: Store = {
+    ...store,
+    collection(definition) {
+      if ([events.name, deliveries.name].includes(definition.name)) throw new Error(`No ${definition.name}`);
+      return store.collection(definition);
+    },
+  };
+  const pruned = prune(broken, { now: NOW, retainEvents: 1, retainDays: 7, retainDeliveryDays: 30 });
+  await expect(pruned).rejects.toThrow(/No events.*No deliveries/);
+  expect(await store.collection(idempotencyKeys).count()).toBe(0);
 });

@@ -1,10 +1,11 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { leastIdAt } from '@wellspring/core/ids';
 import { events, type LogRow, logs } from './collections/events.ts';
 import { idempotencyKeys } from './collections/idempotency.ts';
 import { runningRuns } from './collections/running-runs.ts';
 import { usage } from './collections/users.ts';
 import { deliveries } from './collections/webhooks.ts';
-import type { Collection, Row, Store, Where } from './port.ts';
+import type { Collection, CollectionDefinition, Row, Store, Where } from './port.ts';
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -41,36 +42,48 @@ export interface Pruned {
 
 /**
  * Removes old rows: events and logs beyond `retainEvents` and `retainDays`, except the newest hundred log records and
- * delayed events;
- * deliveries beyond `retainDeliveryDays`; idempotency keys after 24 hours; usage after 90 days. Never the outbox. Idempotent, in small
- * writes.
+ * delayed events; deliveries beyond `retainDeliveryDays` that are not due any more; idempotency keys after 24 hours;
+ * usage after 90 days. Never the outbox. Idempotent, in small writes. A step that fails does not keep the others from
+ * being made.
+ * @throws AggregateError with the errors of the steps that failed
  */
 export async function prune(store: Store, retention: Retention): Promise<Pruned> {
   const { now, signal } = retention;
-  return {
-    events: await pruneEvents(store, retention),
-    logs: await pruneLogs(store, retention),
-    deliveries: await removeAll(
-      store.collection(deliveries),
-      { created_at_ms: { lt: now - retention.retainDeliveryDays * DAY_MS } },
-      signal,
-    ),
-    idempotency_keys: await removeAll(
-      store.collection(idempotencyKeys),
-      { created_at_ms: { lt: now - IDEMPOTENCY_HOURS * HOUR_MS } },
-      signal,
-    ),
-    running_runs: await removeAll(
-      store.collection(runningRuns),
-      { started_at_ms: { lt: now - RUNNING_RUN_HOURS * HOUR_MS } },
-      signal,
-    ),
-    usage: await removeAll(
-      store.collection(usage),
-      { day: { lt: new Date(now - USAGE_DAYS * DAY_MS).toISOString().slice(0, 10) } },
-      signal,
-    ),
+  const pruned: Pruned = {
+    events: 0,
+    logs: 0,
+    deliveries: 0,
+    idempotency_keys: 0,
+    running_runs: 0,
+    usage: 0,
   };
+  const remove = <T extends Row>(rows: CollectionDefinition<T>, where: Where<T>) =>
+    removeAll(store.collection(rows), where, signal);
+  const steps: Record<keyof Pruned, () => Promise<number>> = {
+    events: () => pruneEvents(store, retention),
+    logs: () => pruneLogs(store, retention),
+    deliveries: () =>
+      remove(deliveries, {
+        id: { lt: leastIdAt('dlv', now - retention.retainDeliveryDays * DAY_MS) },
+        due_at: null,
+      }),
+    idempotency_keys: () =>
+      remove(idempotencyKeys, { created_at_ms: { lt: now - IDEMPOTENCY_HOURS * HOUR_MS } }),
+    running_runs: () => remove(runningRuns, { started_at_ms: { lt: now - RUNNING_RUN_HOURS * HOUR_MS } }),
+    usage: () =>
+      remove(usage, { day: { lt: new Date(now - USAGE_DAYS * DAY_MS).toISOString().slice(0, 10) } }),
+  };
+  const errors: unknown[] = [];
+  for (const [name, step] of Object.entries(steps) as [keyof Pruned, () => Promise<number>][]) {
+    try {
+      pruned[name] = await step();
+    } catch (error) {
+      errors.push(error);
+    }
+  }
+  if (errors.length > 0)
+    throw new AggregateError(errors, `Retention failed: ${errors.map(String).join('; ')}`);
+  return pruned;
 }
 
 /** Sorts after all ids `<prefix>/…`. */

@@ -8,7 +8,7 @@ const DIALECT: [pattern: RegExp, replacement: string][] = [
   [/\bwhatever\b/i, 'any'],
   [/\bwhile there (is|are) (no|none)\b/i, 'without'],
   [/\bwhoever\b/i, 'name the subject'],
-  [/\blanes?\b/i, 'ordering key, source state or per-webhook queue'],
+  [/\blanes?\b/i, 'ordering key or source state'],
   [/\b(comes|come|came) again\b|x-again|\bannounceAgain\b/i, 'redelivered'],
   [/announcer?\b|announces?\b|announced\b/i, 'publish, outbox relay'],
   [/\b(MOST|LOOK)_[A-Z]|\b(LONGEST|DEEPEST|PATIENCE)(_|\b)/, 'MAX_…, …_INTERVAL_MS or …_TIMEOUT_MS'],

@@ -2,15 +2,17 @@ import { randomInt } from 'node:crypto';
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
 import type { Metrics } from '@wellspring/core/metrics';
+import { Unavailable } from '@wellspring/core/unavailable';
+import { findEmitter } from '@wellspring/store/collections/emitters';
 import { type DeliveryRow, deliveries, type WebhookRow } from '@wellspring/store/collections/webhooks';
 import type { Store } from '@wellspring/store/port';
-import type { WebhookHealth } from './disable.ts';
+import type { WebhookHealth } from './health.ts';
 import type { SigningKeys } from './keys.ts';
-import { LEASE_MARGIN_MS, MAX_QUEUED_MS } from './lease.ts';
+import { LEASE_MS } from './lease.ts';
 import { outcomeOf, type Reply } from './outcome.ts';
-import type { Permits } from './permits.ts';
+import type { Patience } from './patience.ts';
+import type { Line, Permit, Permits } from './permits.ts';
 import type { Post } from './post.ts';
-import type { RecentWebhooks } from './recent-webhooks.ts';
 import { headersOf } from './request.ts';
 import type { Sender } from './sends/sends.ts';
 
@@ -19,62 +21,52 @@ export interface AttemptsDeps {
   clock: Clock;
   log: Log;
   metrics: Metrics;
-  permits: Permits<Held>;
+  permits: Permits;
+  patience: Patience;
   post: Post;
   keys: SigningKeys;
   health: WebhookHealth;
   /** Of rows that are requests of workflows. */
   sender: Sender;
-  recent: RecentWebhooks;
-  /** Called when parked deliveries may start. */
+  /** Called when a row waits for its line. */
   wake: () => void;
 }
 
-/** A delivery leased by this process. */
-export interface Held {
+/** A delivery of this process: not stored yet, or a row under its lease. */
+interface Held {
   row: DeliveryRow;
-  /** The `due_at` set by this process: condition of every write to the row. */
-  lease: number;
-  bytes: number;
-}
-
-interface Sent {
-  webhook: WebhookRow;
-  startedAt: number;
-  reply: Reply;
+  /** The `due_at` set by this process: condition of every write to the row; undefined: not stored. */
+  lease: number | undefined;
+  /** Resolves when the row is stored for the first time. */
+  stored: PromiseWithResolvers<void>;
+  /** The last write. */
+  saved: Promise<unknown>;
 }
 
 export interface Attempts {
   /**
-   * Attempts a delivery as soon as it has a permit, or parks it. Called once per lease. If the row cannot be written
-   * afterwards, the lease expires and another claim takes the delivery.
-   * @param claimed see Permits.offer
+   * Attempts a delivery that has no row. Resolves when it has one: with the outcome, or pending if the attempt fails,
+   * takes longer than FIRST_ATTEMPT_TIMEOUT_MS together with the wait for a permit, or finds none. A repetition during the attempt
+   * joins it. @throws Unavailable only after `drain`
+   * @param webhook absent: a request of a workflow
    */
-  accept(row: DeliveryRow, lease: number, claimed?: boolean): void;
-  /** Number of further deliveries to this webhook that may wait in memory; the rest must be written as parked. */
-  room(webhookId: string): number;
-  /** Deliveries to this webhook were written as parked. */
-  parked(webhookId: string): void;
-  /** Parks deliveries that have waited in memory for too long. */
-  parkOverdue(): void;
-  /**
-   * Releases the leases of all waiting deliveries. Resolves when no attempt is in progress; must be repeated after a
-   * later `accept`.
-   */
+  first(row: DeliveryRow, webhook?: WebhookRow): Promise<void>;
+  /** Attempts the delivery of a claimed row. @param webhook undefined: a request of a workflow */
+  again(row: DeliveryRow, permit: Permit, webhook: WebhookRow | undefined): void;
+  /** Waiting deliveries become rows. Resolves when no attempt is in progress. */
   drain(): Promise<void>;
 }
 
-/**
- * Answered attempts to one webhook whose row is not written yet; a crash repeats them. Beyond, a permit is held until
- * the row is written.
- */
-const MAX_UNWRITTEN = 56;
+const RETRY_DELAY_MS = 1_000;
+const ENDED = 'no answer, and other receivers needed the slot';
 
 export function createAttempts(deps: AttemptsDeps): Attempts {
-  const { store, clock, log, permits, health, recent } = deps;
+  const { store, clock, log, permits, patience, health } = deps;
   const rows = store.collection(deliveries);
   const inProgress = new Set<Promise<void>>();
-  const unwritten = new Map<string, number>();
+  /** First attempts without a row, by id. */
+  const firsts = new Map<string, Promise<void>>();
+  const draining = new AbortController();
   const attempted = deps.metrics.counter(
     'wellspring_delivery_attempts_total',
     'Attempts to deliver to webhooks.',
@@ -84,139 +76,142 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
     'wellspring_delivery_attempt_seconds',
     'Time from sending to the answer.',
   );
-  deps.metrics.gauge('wellspring_delivery_in_flight', 'Attempts in progress.', () => permits.taken);
+  const inFlight = (state: string, read: () => number) =>
+    deps.metrics.gauge('wellspring_delivery_in_flight', 'Attempts in progress.', read, { state });
+  inFlight('quick', () => permits.taken - permits.onTrial);
+  inFlight('on trial', () => permits.onTrial);
 
-  /** Logs a failure; the lease then expires and another claim takes the delivery. */
-  function track({ row }: Held, work: Promise<unknown>): void {
-    const promise = work.then(
-      () => {},
-      (error: unknown) => log.error({ delivery_id: row.id, error: String(error) }, 'delivery.attempt_failed'),
-    );
-    inProgress.add(promise);
-    promise.then(() => inProgress.delete(promise));
-  }
-
-  const start = (held: Held) => track(held, attempt(held));
-
-  function release({ row, bytes }: Held): void {
-    permits.release(row.webhook_id, bytes);
-    for (let next = permits.next(); next; next = permits.next()) start(next);
-    if (permits.hasTurn) deps.wake();
-  }
-
-  /** Sends the request; undefined if the delivery is obsolete or its lease too short. */
-  async function send({ row, lease }: Held): Promise<Sent | undefined> {
-    const webhook = await recent.get(row.webhook_id, row.created_at_ms);
-    if (!webhook) {
-      await rows.remove(row.id);
-      return undefined;
-    }
-    const startedAt = clock.now();
-    if (!webhook.active) {
-      await rows.patch(
-        row.id,
-        { status: 'failed', due_at: null, failed_at_ms: startedAt },
-        { due_at: lease },
-      );
-      return undefined;
-    }
-    // Left to expire, so that another claim takes the delivery.
-    if (lease - startedAt < LEASE_MARGIN_MS) return undefined;
-    const headers = headersOf(row, deps.keys(webhook, startedAt), startedAt);
-    return { webhook, startedAt, reply: await deps.post({ url: webhook.url, headers, body: row.payload }) };
-  }
-
-  /** Writes the outcome. */
-  async function record({ row, lease }: Held, { webhook, startedAt, reply }: Sent): Promise<void> {
-    const outcome = outcomeOf(row, reply, startedAt, clock.now(), randomInt(1_000_000) / 1_000_000);
-    // In one turn, hence one transaction where the store supports it.
-    const written = rows.patch(row.id, outcome.fields, { due_at: lease });
-    const { verdict } = outcome;
-    if (verdict !== 'delivered' || webhook.failing_since !== null) recent.forget(webhook.id);
-    const healthUpdated =
-      verdict === 'delivered'
-        ? health.succeeded(webhook)
-        : verdict === 'gone'
-          ? health.gone(webhook)
-          : health.failed(webhook);
-    await Promise.all([written, healthUpdated]);
-    attempted.inc({ outcome: verdict });
-    duration.observe(reply.durationMs / 1000);
-    const fields = {
-      delivery_id: row.id,
-      webhook_id: row.webhook_id,
-      emitter_id: row.emitter_id,
-      event_id: row.event_id,
-      attempt: outcome.fields.attempts,
-      outcome: verdict,
-      status: reply.status,
-      error: reply.error,
-      duration_ms: Math.round(reply.durationMs),
-    };
-    if (verdict === 'delivered') log.debug(fields, 'delivery.attempted');
-    else log.info(fields, 'delivery.attempted');
-  }
-
-  /** Makes the request of a workflow and writes its outcome. */
-  async function makeSend({ row, lease }: Held): Promise<void> {
-    const now = clock.now();
-    if (lease - now < LEASE_MARGIN_MS) return;
-    await deps.sender(row, now, (fields) => rows.patch(row.id, fields, { due_at: lease }));
-  }
-
-  async function attempt(held: Held): Promise<void> {
-    const { webhook_id } = held.row;
-    let taken = true;
-    const free = () => {
-      if (taken) release(held);
-      taken = false;
-    };
-    try {
-      if (held.row.send) return await makeSend(held);
-      const sent = await send(held);
-      if (!sent) return;
-      const count = unwritten.get(webhook_id) ?? 0;
-      unwritten.set(webhook_id, count + 1);
-      if (count < MAX_UNWRITTEN) free();
-      await record(held, sent).finally(() => {
-        const left = unwritten.get(webhook_id)! - 1;
-        if (left > 0) unwritten.set(webhook_id, left);
-        else unwritten.delete(webhook_id);
-      });
-    } finally {
-      free();
+  /** Repeats a write while the store does not answer: the request was made, and must not be made again. */
+  async function persist<T>(write: () => Promise<T>): Promise<T> {
+    for (;;) {
+      try {
+        return await write();
+      } catch (error) {
+        if (!(error instanceof Unavailable) || draining.signal.aborted) throw error;
+        await clock.sleep(RETRY_DELAY_MS, draining.signal);
+      }
     }
   }
 
-  function parked(webhookId: string): void {
-    permits.setParked(webhookId, true);
+  async function write(held: Held, fields: Partial<DeliveryRow>): Promise<boolean> {
+    const { row, lease } = held;
+    if (lease === undefined) {
+      Object.assign(row, fields);
+      const inserted = await persist(() => rows.insertMany([row]));
+      held.stored.resolve();
+      held.lease = row.due_at ?? 0;
+      return inserted.length === 1;
+    }
+    const written = await persist(() => rows.patch(row.id, fields, { due_at: lease }));
+    if (fields.due_at) held.lease = fields.due_at;
+    return written;
+  }
+
+  /** Writes fields of the row, after earlier writes. False: another process has the delivery. */
+  function save(held: Held, fields: Partial<DeliveryRow>): Promise<boolean> {
+    const written = held.saved.then(() => write(held, fields));
+    held.saved = written.catch(() => {});
+    return written;
+  }
+
+  /** The delivery waits in the store. */
+  async function wait(held: Held, line: Line): Promise<void> {
+    await save(held, { due_at: clock.now() });
+    permits.setRows(line, true);
     deps.wake();
   }
 
-  async function park({ row, lease }: Held): Promise<void> {
-    permits.setParked(row.webhook_id, true);
-    await rows.patch(row.id, { waiting: row.webhook_id, due_at: null }, { due_at: lease });
-    // Repeated: a claim that found nothing may have reset it during the write.
-    parked(row.webhook_id);
+  function record({ id, webhook_id }: DeliveryRow, line: Line, webhook: WebhookRow, verdict: string) {
+    const tried_at = clock.now();
+    const failures = verdict === 'delivered' ? 0 : (line.failures ?? 0) + 1;
+    const isSame = failures === 0 && line.failures === 0;
+    permits.record(line, { failures, tried_at });
+    if (isSame) return undefined;
+    if (verdict === 'gone') return health.gone(webhook);
+    const update = failures === 0 ? health.succeeded : health.failed;
+    return update(webhook, { failures, tried_at }).catch((error) =>
+      log.error({ delivery_id: id, webhook_id, error: String(error) }, 'delivery.health_failed'),
+    );
+  }
+
+  function report(row: DeliveryRow, { status, error, durationMs }: Reply, outcome: string): void {
+    attempted.inc({ outcome });
+    duration.observe(durationMs / 1000);
+    const { id, webhook_id, emitter_id, event_id, attempts } = row;
+    const fields = {
+      ...{ delivery_id: id, webhook_id, emitter_id, event_id, attempt: attempts + 1 },
+      ...{ outcome, status, error, duration_ms: Math.round(durationMs) },
+    };
+    if (outcome === 'delivered') log.debug(fields, 'delivery.attempted');
+    else log.info(fields, 'delivery.attempted');
+  }
+
+  async function attempt(held: Held, permit: Permit, webhook: WebhookRow | undefined): Promise<void> {
+    const { row } = held;
+    const startedAt = clock.now();
+    const ended = new AbortController();
+    const answered = patience(() => {
+      permit.setSlow(() => ended.abort(ENDED));
+      // Its message must not wait for it.
+      if (held.lease === undefined) save(held, { due_at: clock.now() + LEASE_MS }).catch(held.stored.reject);
+    });
+    try {
+      if (!webhook) return await deps.sender(row, startedAt, (fields) => save(held, fields), ended);
+      const headers = headersOf(row, deps.keys(webhook, startedAt), startedAt);
+      const reply = await deps.post({ url: webhook.url, headers, body: row.payload }, ended);
+      answered();
+      const { verdict, fields } = outcomeOf(row, reply, startedAt, clock.now(), randomInt(1e6) / 1e6);
+      report(row, reply, verdict);
+      const updated = record(row, permit.line, webhook, verdict);
+      permit.release();
+      await Promise.all([save(held, fields), updated]);
+    } finally {
+      answered();
+      permit.release();
+    }
+  }
+
+  /** Logs a failure: the lease then expires, or the message is redelivered. */
+  function track(held: Held, work: Promise<void>): void {
+    const tracked = work.catch((error: unknown) => {
+      held.stored.reject(error);
+      log.error({ delivery_id: held.row.id, error: String(error) }, 'delivery.attempt_failed');
+    });
+    inProgress.add(tracked);
+    void tracked.then(() => inProgress.delete(tracked));
+  }
+
+  async function begin(held: Held, webhook: WebhookRow | undefined): Promise<void> {
+    const { webhook_id, owner_id } = held.row;
+    // The workflow was deleted.
+    if (!webhook && !(await findEmitter(store, webhook_id))?.active) return held.stored.resolve();
+    const line = permits.line(webhook_id, owner_id, webhook);
+    const permit = await permits.wait(line, patience);
+    await (permit ? attempt(held, permit, webhook) : wait(held, line));
   }
 
   return {
-    accept(row, lease, claimed) {
-      const held: Held = { row, lease, bytes: Buffer.byteLength(row.payload) };
-      const offer = permits.offer(row.webhook_id, held.bytes, held, clock.now(), claimed);
-      if (offer === 'start') start(held);
-      else if (offer === 'park') track(held, park(held));
+    first(row, webhook) {
+      const known = firsts.get(row.id);
+      if (known) return known;
+      const stored = Promise.withResolvers<void>();
+      const held: Held = { row, lease: undefined, stored, saved: Promise.resolve() };
+      firsts.set(row.id, stored.promise);
+      const forget = () => void firsts.delete(row.id);
+      stored.promise.then(forget, forget);
+      track(held, begin(held, webhook));
+      return stored.promise;
     },
-    room: permits.room,
-    parked,
-    parkOverdue() {
-      for (const held of permits.expire(clock.now() - MAX_QUEUED_MS)) track(held, park(held));
+    again(row, permit, webhook) {
+      const stored = Promise.withResolvers<void>();
+      stored.promise.catch(() => {});
+      const held: Held = { row, lease: row.due_at!, stored, saved: Promise.resolve() };
+      track(held, attempt(held, permit, webhook));
     },
     async drain() {
-      for (const held of permits.expire(Number.POSITIVE_INFINITY)) {
-        track(held, rows.patch(held.row.id, { due_at: clock.now() }, { due_at: held.lease }));
-      }
-      await Promise.all(inProgress);
+      draining.abort();
+      permits.close();
+      while (inProgress.size > 0) await Promise.all(inProgress);
     },
   };
 }

@@ -89,7 +89,7 @@ describe('fan-out', () => {
     const emitted = event(1);
     await t.emit(emitter, [emitted]);
     await t.untilStatus('delivered');
-    await t.emit(emitter, [emitted, event(2)]);
+    await t.emit(emitter, [emitted, event(2)], { redelivered: true });
     await t.untilStatus('delivered', 2);
     expect(sink.requests.map(({ text }) => text)).toEqual(['1', '2']);
   });

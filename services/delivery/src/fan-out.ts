@@ -1,32 +1,49 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { EmittedEvent, EmittedMessage, RunJob } from '@wellspring/contract/messages';
 import type { Clock } from '@wellspring/core/clock';
-import { derivedRunId, newId } from '@wellspring/core/ids';
+import { derivedRunId } from '@wellspring/core/ids';
 import type { Log } from '@wellspring/core/log';
+import { Unavailable } from '@wellspring/core/unavailable';
 import type { JobInput, Queue } from '@wellspring/queue/port';
 import type { Deps } from '@wellspring/runtime/deps';
-import { streamOf } from '@wellspring/store/collections/find-event';
-import { type DeliveryRow, deliveries } from '@wellspring/store/collections/webhooks';
+import {
+  type DeliveryRow,
+  deliveries,
+  deliveryId,
+  type WebhookRow,
+} from '@wellspring/store/collections/webhooks';
 import type { Store } from '@wellspring/store/port';
 import type { Attempts } from './attempts.ts';
 import type { DelayedEvents } from './delayed.ts';
-import { LEASE_MS } from './lease.ts';
-import { type Listeners, listenersOf } from './match.ts';
-import type { RecentWebhooks } from './recent-webhooks.ts';
+import type { FindListeners } from './listeners.ts';
+import type { Listeners } from './match.ts';
 import { sendRow } from './sends/sends.ts';
+import { createWindows } from './windows.ts';
 
-/** @param messages of one emitter */
-export type FanOut = (messages: readonly EmittedMessage[]) => Promise<void>;
+/**
+ * @param messages of one emitter
+ * @param next lets the following messages of the emitter start
+ */
+export type FanOut = (messages: readonly EmittedMessage[], next: () => void) => Promise<void>;
 
 export interface FanOutDeps {
-  attempts: Pick<Attempts, 'accept' | 'room' | 'parked'>;
-  recent: RecentWebhooks;
+  attempts: Pick<Attempts, 'first'>;
+  listeners: FindListeners;
   delayed: Pick<DelayedEvents, 'store'>;
   store: Store;
   queue: Queue;
   call: Pick<Deps['call'], 'reply'>;
   clock: Clock;
   log: Log;
+  /** Aborted when the process ends: messages that are not done are redelivered. */
+  signal: AbortSignal;
 }
+
+/** Deliveries handled in one turn of the event loop, and their bytes. */
+const CHUNK_SIZE = 64;
+const CHUNK_BYTES = 1024 * 1024;
+/** Deliveries of one emitter whose first attempt waits or is in progress. */
+const WINDOW_SIZE = 128;
 
 /**
  * Deterministic per event and listener, so that a repeated fan-out runs nothing twice. Runs of a replay are not numbered,
@@ -50,109 +67,167 @@ const listenersOfMessage = ({ replay }: EmittedMessage, found: Listeners): Liste
   };
 };
 
-const dedupeKeyOf = ({ emitter_id, replay }: EmittedMessage, event: EmittedEvent, webhookId: string) => {
-  const key = `${webhookId}/${emitter_id}/${streamOf(event.name)}/${event.event_id}`;
-  return replay ? `${key}/replay/${replay.id}` : key;
-};
+/** A delivery or a request that has no row yet, or may have one if its message is redelivered. */
+interface Pending {
+  row: DeliveryRow;
+  webhook?: WebhookRow;
+  redelivered: boolean;
+}
 
 /**
- * Fans out messages of one emitter: stores a delivery per event and webhook, and per request of a workflow, and queues a run
- * per event and listening source or workflow.
- * Idempotent. This process makes the first attempts, under the lease written with the rows; rows that exceed the
- * per-webhook queue are written as parked.
+ * Fans out messages of one emitter: queues a run per event and listening source or workflow, then attempts a delivery
+ * per event and webhook, and each request of a workflow. Resolves when all deliveries have rows. Works in chunks with a
+ * turn of the event loop in between, so that a message with many deliveries holds up nothing else. Idempotent: ids are
+ * derived, and of a redelivered message only deliveries without a row are attempted.
  */
-export function createFanOut({
-  store,
-  queue,
-  call,
-  clock,
-  log,
-  attempts,
-  recent,
-  delayed,
-}: FanOutDeps): FanOut {
-  const rowsOfDeliveries = store.collection(deliveries);
+export function createFanOut(deps: FanOutDeps): FanOut {
+  const { store, queue, call, clock, log, attempts, listeners, delayed, signal } = deps;
+  const rows = store.collection(deliveries);
+  const windows = createWindows(WINDOW_SIZE);
 
-  async function insert(rows: DeliveryRow[]): Promise<void> {
-    const room = new Map<string, number>();
-    for (const row of rows) {
-      const { webhook_id } = row;
-      const left = room.get(webhook_id) ?? attempts.room(webhook_id);
-      room.set(webhook_id, left - 1);
-      if (left <= 0) Object.assign(row, { due_at: null, waiting: webhook_id });
+  /** In order. */
+  async function publish(runs: Iterable<JobInput>): Promise<number> {
+    let count = 0;
+    for (const chunk of chunksOf(runs, ({ payload }) => payload.length)) {
+      if (count > 0) await nextTurn();
+      await queue.publishMany('runs', chunk);
+      count += chunk.length;
     }
-    const inserted = new Set(await rowsOfDeliveries.insertMany(rows));
-    const parked = new Set<string>();
-    for (const row of rows) {
-      if (!inserted.has(row.id)) continue;
-      if (row.due_at === null) parked.add(row.webhook_id);
-      else attempts.accept(row, row.due_at);
-    }
-    for (const webhookId of parked) attempts.parked(webhookId);
-    if (inserted.size === rows.length) return;
-    // Either this fan-out is a repetition, or the random id is taken by another delivery.
-    const missing = rows.filter(({ id }) => !inserted.has(id));
-    const known = await rowsOfDeliveries.list({
-      where: { dedupe_key: { in: missing.map((row) => row.dedupe_key!) } },
-    });
-    const keys = new Set(known.map((row) => row.dedupe_key));
-    const renamed = missing.filter((row) => !keys.has(row.dedupe_key));
-    if (renamed.length > 0) await insert(renamed.map((row) => ({ ...row, id: newId('dlv') })));
+    return count;
   }
 
-  return async (messages) => {
+  async function withoutRow(chunk: Pending[]): Promise<Pending[]> {
+    const ids = chunk.filter(({ redelivered }) => redelivered).map(({ row }) => row.id);
+    if (ids.length === 0) return chunk;
+    const found = await rows.list({ where: { id: { in: ids } }, texts: false });
+    const known = new Set(found.map(({ id }) => id));
+    return chunk.filter(({ row }) => !known.has(row.id));
+  }
+
+  /** Starts the first attempts, a few at a time; `done` resolves when all have rows. */
+  async function deliver(emitterId: string, pending: Iterable<Pending>) {
+    let count = 0;
+    let open = 1;
+    const all = Promise.withResolvers<void>();
+    const settle = () => {
+      open -= 1;
+      if (open === 0) all.resolve();
+    };
+    const leave = () => {
+      windows.leave(emitterId);
+      settle();
+    };
+    for (const chunk of chunksOf(pending, ({ row }) => row.payload.length)) {
+      if (count > 0) await nextTurn();
+      for (const { row, webhook } of await withoutRow(chunk)) {
+        const entered = windows.enter(emitterId);
+        if (entered) await entered;
+        open += 1;
+        count += 1;
+        if (signal.aborted) all.reject(new Unavailable('The process ends'));
+        const stored = signal.aborted ? Promise.resolve() : attempts.first(row, webhook);
+        stored.catch(all.reject).finally(leave);
+      }
+      if (signal.aborted) break;
+    }
+    settle();
+    return { count, done: all.promise };
+  }
+
+  return async (messages, next) => {
     const { emitter_id, owner_id } = messages[0]!;
     const names = [...new Set(messages.flatMap(({ events }) => events.map(({ name }) => name)))];
     const now = clock.now();
-    const listeners = await listenersOf(store, { id: emitter_id, owner_id }, names);
-    for (const { webhooks } of listeners.values()) for (const one of webhooks) recent.put(one, now);
-
-    const rows: DeliveryRow[] = [];
-    const runs: JobInput[] = [];
-    for (const message of messages) {
-      const numbers = new Map<string, number>();
-      for (const send of message.sends ?? []) rows.push(sendRow(message, send, now, now + LEASE_MS));
-      for (const event of message.events) {
-        const { webhooks, runs: listening } = listenersOfMessage(message, listeners.get(event.name)!);
-        const n = numbers.get(event.name) ?? 0;
-        numbers.set(event.name, n + 1);
-        for (const webhook of webhooks) {
-          rows.push({
-            id: newId('dlv'),
-            webhook_id: webhook.id,
-            owner_id: webhook.owner_id,
-            dedupe_key: dedupeKeyOf(message, event, webhook.id),
-            ...(message.replay && { replay: true as const }),
-            emitter_id,
-            event_id: event.event_id,
-            event_name: event.name,
-            hop: message.hop + 1,
-            status: 'pending',
-            attempts: 0,
-            due_at: now + LEASE_MS,
-            waiting: null,
-            failed_at_ms: null,
-            log: '',
-            created_at: Math.floor(now / 1000),
-            created_at_ms: now,
-            payload: event.payload,
-          });
-        }
-        // The workflow that was to answer is gone.
-        if (event.reply && !listening.includes(event.reply.by)) call.reply(event.reply.to, { kind: 'none' });
-        for (const id of listening) runs.push(runJob(message, event, n, id, now));
-      }
+    const found = names.length === 0 ? new Map() : await listeners({ id: emitter_id, owner_id }, names);
+    // The workflow that was to answer is gone.
+    for (const { event, to } of eventsOf(messages, found)) {
+      const { reply } = event;
+      if (reply && !to.runs.includes(reply.by)) call.reply(reply.to, { kind: 'none' });
     }
-    // In one turn, hence one transaction where the store supports it.
-    await Promise.all([
-      rows.length > 0 && insert(rows),
-      runs.length > 0 && queue.publishMany('runs', runs),
-      delayed.store(messages),
-    ]);
-    log.debug(
-      { emitter_id, runs: messages.length, deliveries: rows.length, listening: runs.length },
-      'event.fanned_out',
-    );
+    // Before `next`: they are in the order of the events.
+    const runs = await publish(runsOf(messages, found, now));
+    await delayed.store(messages);
+    const { count, done } = await deliver(emitter_id, deliveriesOf(messages, found, now));
+    done.catch(() => {});
+    next();
+    await done;
+    log.debug({ emitter_id, runs: messages.length, deliveries: count, listening: runs }, 'event.fanned_out');
+  };
+}
+
+function* chunksOf<T>(items: Iterable<T>, sizeOf: (item: T) => number): Generator<T[]> {
+  let chunk: T[] = [];
+  let bytes = 0;
+  for (const item of items) {
+    chunk.push(item);
+    bytes += sizeOf(item);
+    if (chunk.length < CHUNK_SIZE && bytes < CHUNK_BYTES) continue;
+    yield chunk;
+    chunk = [];
+    bytes = 0;
+  }
+  if (chunk.length > 0) yield chunk;
+}
+
+/** Each event with its listeners, and its index among the events of its channel in its message. */
+function* eventsOf(messages: readonly EmittedMessage[], found: ReadonlyMap<string, Listeners>) {
+  for (const message of messages) {
+    const numbers = new Map<string, number>();
+    for (const event of message.events) {
+      const n = numbers.get(event.name) ?? 0;
+      numbers.set(event.name, n + 1);
+      yield { message, event, n, to: listenersOfMessage(message, found.get(event.name)!) };
+    }
+  }
+}
+
+function* runsOf(
+  messages: readonly EmittedMessage[],
+  found: ReadonlyMap<string, Listeners>,
+  now: number,
+): Generator<JobInput> {
+  for (const { message, event, n, to } of eventsOf(messages, found)) {
+    for (const id of to.runs) yield runJob(message, event, n, id, now);
+  }
+}
+
+function* deliveriesOf(
+  messages: readonly EmittedMessage[],
+  found: ReadonlyMap<string, Listeners>,
+  now: number,
+): Generator<Pending> {
+  for (const message of messages) {
+    const redelivered = message.redelivered === true;
+    // Those are not repeated even if the message is not known to be.
+    for (const send of message.sends ?? []) yield { row: sendRow(message, send, now), redelivered: true };
+    for (const { event, to } of eventsOf([message], found)) {
+      for (const webhook of to.webhooks)
+        yield { row: rowOf(message, event, webhook, now), webhook, redelivered };
+    }
+  }
+}
+
+function rowOf(message: EmittedMessage, event: EmittedEvent, webhook: WebhookRow, now: number): DeliveryRow {
+  const { emitter_id, hop, replay } = message;
+  const delivered = {
+    webhook_id: webhook.id,
+    emitter_id,
+    event_id: event.event_id,
+    event_name: event.name,
+    ...(replay && { replay: replay.id }),
+  };
+  return {
+    id: deliveryId(delivered, replay?.at),
+    ...delivered,
+    owner_id: webhook.owner_id,
+    hop: hop + 1,
+    status: 'pending',
+    attempts: 0,
+    due_at: null,
+    failed_at_ms: null,
+    log: '',
+    created_at: Math.floor(now / 1000),
+    payload: event.payload,
   };
 }
 

@@ -1,9 +1,13 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { emitterPatterns, isGlob } from '@wellspring/core/glob';
 import { type Emitter, findEmitter } from '@wellspring/store/collections/emitters';
 import { createReach } from '@wellspring/store/collections/subscription-reach';
 import { type SubscriptionRow, subscriptions } from '@wellspring/store/collections/subscriptions';
 import { type WebhookRow, webhooks } from '@wellspring/store/collections/webhooks';
 import type { Store } from '@wellspring/store/port';
+
+/** Rows read at once. */
+const PAGE_SIZE = 200;
 
 /** Listeners of one channel of an emitter, without duplicates. */
 export interface Listeners {
@@ -36,10 +40,7 @@ export async function subscriptionsOf(
   return [...direct, ...byGlob];
 }
 
-/**
- * The active listeners by channel. Read from the store for every batch, so that a subscription or webhook created before
- * an event was accepted receives it.
- */
+/** The active listeners by channel. */
 export async function listenersOf(
   store: Store,
   emitter: { id: string; owner_id: string },
@@ -53,10 +54,10 @@ export async function listenersOf(
   const ids = [...new Set(found.map((one) => one.listener_id))];
   const isWebhook = (id: string) => id.startsWith('wh_');
   const [webhookRows, runningRows] = await Promise.all([
-    rowsById<WebhookRow>(ids.filter(isWebhook), (id) => store.collection(webhooks).get(id)),
-    rowsById<Emitter>(
+    readWebhooks(store, ids.filter(isWebhook)),
+    readEmitters(
+      store,
       ids.filter((id) => !isWebhook(id)),
-      (id) => findEmitter(store, id),
     ),
   ]);
 
@@ -77,7 +78,25 @@ export async function listenersOf(
   return listeners;
 }
 
-async function rowsById<T>(ids: readonly string[], get: (id: string) => Promise<T | undefined>) {
-  const rows = await Promise.all(ids.map(async (id) => [id, await get(id)] as const));
-  return new Map(rows.flatMap(([id, row]) => (row ? [[id, row] as const] : [])));
+const byId = <T extends { id: string }>(rows: readonly T[]) => new Map(rows.map((row) => [row.id, row]));
+
+async function readWebhooks(store: Store, ids: readonly string[]) {
+  const rows: WebhookRow[] = [];
+  for (let n = 0; n < ids.length; n += PAGE_SIZE) {
+    if (n > 0) await nextTurn();
+    rows.push(
+      ...(await store.collection(webhooks).list({ where: { id: { in: ids.slice(n, n + PAGE_SIZE) } } })),
+    );
+  }
+  return byId(rows);
+}
+
+async function readEmitters(store: Store, ids: readonly string[]) {
+  const rows: Emitter[] = [];
+  for (const [n, id] of ids.entries()) {
+    if (n % PAGE_SIZE === PAGE_SIZE - 1) await nextTurn();
+    const row = await findEmitter(store, id);
+    if (row) rows.push(row);
+  }
+  return byId(rows);
 }

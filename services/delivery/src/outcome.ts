@@ -21,7 +21,7 @@ export type Verdict = 'delivered' | 'retry' | 'failed' | 'gone';
 export interface Outcome {
   verdict: Verdict;
   /** Fields to set on the row. */
-  fields: Pick<DeliveryRow, 'status' | 'attempts' | 'due_at' | 'failed_at_ms' | 'log'>;
+  fields: Partial<DeliveryRow> & Pick<DeliveryRow, 'status' | 'attempts' | 'due_at' | 'failed_at_ms' | 'log'>;
 }
 
 /**
@@ -50,7 +50,8 @@ export function outcomeOf(
   if (reply.status !== null && reply.status >= 200 && reply.status < 300) {
     return {
       verdict: 'delivered',
-      fields: { status: 'delivered', attempts, due_at: null, failed_at_ms: null, log },
+      // The event has the payload.
+      fields: { status: 'delivered', attempts, due_at: null, failed_at_ms: null, log, payload: '' },
     };
   }
   const wait =

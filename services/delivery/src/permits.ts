@@ -1,183 +1,261 @@
+import type { WebhookRow } from '@wellspring/store/collections/webhooks';
+
 export interface PermitLimits {
-  /** Concurrent attempts to one webhook. */
+  /** Concurrent attempts to a webhook that answers. */
   perWebhook: number;
-  /** Concurrent attempts in all. */
+  /** Concurrent attempts in all; half of them are for webhooks that answer within a second. */
   total: number;
-  /** Bytes of bodies in progress, and of those that wait; a larger one starts when nothing else is in progress. */
-  bytes: number;
-  /** Deliveries to one webhook that may wait in memory. */
-  queued: number;
-  /** Deliveries that may wait in memory in all. */
-  queuedInAll: number;
+  /** Attempts on trial in progress for one owner. */
+  trialsPerOwner: number;
 }
 
-/** `start`: a permit was taken; `wait`: `next` will return it; `park`: it must wait in the store. */
-export type Offer = 'start' | 'wait' | 'park';
+/** Outcome of the latest attempts, as in the row of the webhook. */
+export type Health = Pick<WebhookRow, 'failures' | 'tried_at'>;
+
+/** The attempts of this process to one webhook, or for one workflow. */
+export interface Line {
+  readonly id: string;
+  readonly owner_id: string;
+  /** Failed attempts since the last success; null: never tried. */
+  failures: number | null;
+  /** Epoch ms of the attempt that set `failures`. */
+  tried_at: number;
+  /** Due rows of it may wait in the store. */
+  hasRows: boolean;
+  /** Its rows are being claimed. */
+  claiming: boolean;
+  held: number;
+  readonly waiters: Waiter[];
+}
+
+interface Waiter {
+  grant(permit: Permit | undefined): void;
+}
+
+/** The right to make one attempt. */
+export interface Permit {
+  readonly line: Line;
+  /** The attempt takes long: it goes on trial, and `abort` ends it if the slots on trial run out. */
+  setSlow(abort: () => void): void;
+  release(): void;
+}
 
 /**
- * Permits for the attempts of one process, shared fairly: no webhook exceeds its limit; webhooks with waiting deliveries,
- * in memory or parked in the store, take turns; within a webhook the oldest goes first.
+ * Permits for the attempts of one process, shared by time: a webhook that answers has several; one that failed, or was
+ * never tried, has one, and after a failure a pause that grows (breaker: open until the pause is over, then half-open).
+ * Attempts of such webhooks, and all that take longer than a second, are *on trial*: they share half of the permits, a
+ * part of it for each owner. When more are needed, the attempt on trial that has taken longest is ended. So receivers
+ * that hang never keep the permits of those that answer.
  */
-export interface Permits<T> {
-  /** @param claimed it was claimed after `turn`, so it does not wait behind the parked ones */
-  offer(webhookId: string, bytes: number, item: T, now: number, claimed?: boolean): Offer;
-  /** Number of further small deliveries to this webhook that may wait in memory. */
-  room(webhookId: string): number;
-  /** Releases a permit taken by `offer` or `next`. */
-  release(webhookId: string, bytes: number): void;
-  /** Takes a permit for the next waiting item that may start. */
-  next(): T | undefined;
-  /** Removes the items that have waited since before `since`: they must be parked. */
-  expire(since: number): T[];
-  /** Sets whether deliveries of this webhook are parked in the store. */
-  setParked(webhookId: string, parked: boolean): void;
-  /**
-   * The next webhook whose parked deliveries may be claimed, and how many. The number doubles with each turn, and falls
-   * back to the number of permits when deliveries waited in memory for too long.
-   */
-  turn(): { webhookId: string; count: number } | undefined;
-  /** `turn` would return a webhook. */
-  readonly hasTurn: boolean;
+export interface Permits {
+  /** The line of a webhook, or of a workflow if there is no health. */
+  line(id: string, ownerId: string, health?: Health): Line;
+  /** Resolves with a permit; undefined: the delivery has to become a row. @param patience see Patience */
+  wait(line: Line, patience: (tooLong: () => void) => () => void): Promise<Permit | undefined>;
+  /** Records the outcome of an attempt. */
+  record(line: Line, health: Health): void;
+  setRows(line: Line, hasRows: boolean): void;
+  /** Permits for rows of the line whose turn it is. */
+  turn(): Permit[] | undefined;
+  /** Epoch ms at which the next pause of a line with rows ends. */
+  readonly nextPauseEnd: number;
+  /** Ends all waiting; from now on nobody waits. */
+  close(): void;
   readonly taken: number;
-  readonly waiting: number;
+  readonly onTrial: number;
 }
 
-interface Entry<T> {
-  item: T;
-  bytes: number;
-  since: number;
-}
-interface WebhookQueue<T> {
-  held: number;
-  entries: Entry<T>[];
-  parked: boolean;
-  /** Number to claim in its next turn. */
-  claim: number;
-}
+const FIRST_PAUSE_MS = 250;
+const MAX_PAUSE_MS = 60_000;
+/** Lines that are remembered. */
+const MAX_LINES = 20_000;
+/** Blocked lines that are looked at when a permit is released. */
+const MAX_LOOKED_AT = 64;
 
-/** Parked deliveries claimed in one turn, in multiples of the permits of a webhook. */
-const MAX_CLAIM = 16;
+/** Epoch ms until which the webhook is not tried. */
+export const pausedUntil = ({ failures, tried_at }: Health): number =>
+  failures ? tried_at + Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (failures - 1)) : 0;
 
-export function createPermits<T>(limits: PermitLimits): Permits<T> {
-  // In the order of turns: after its turn a webhook moves to the end.
-  const queues = new Map<string, WebhookQueue<T>>();
+/** @param wake called when rows of a line may be claimed */
+export function createPermits(limits: PermitLimits, now: () => number, wake: () => void): Permits {
+  const lines = new Map<string, Line>();
+  /** With rows, in the order of turns. */
+  const withRows = new Set<Line>();
+  /** With waiters that a limit other than their own holds back, in the order of turns. */
+  const blocked = new Set<Line>();
+  /** Attempts that may be ended, oldest first. */
+  const slow = new Map<object, () => void>();
+  const trialsOf = new Map<string, number>();
   let taken = 0;
-  let takenBytes = 0;
-  let waiting = 0;
-  let waitingBytes = 0;
-  const parkedQueues = new Set<WebhookQueue<T>>();
+  let onTrial = 0;
+  let closed = false;
 
-  const fits = (bytes: number) => taken === 0 || (taken < limits.total && takenBytes + bytes <= limits.bytes);
+  const isWorkflow = ({ id }: Line) => id.startsWith('p_');
+  const limitOf = (line: Line) => (line.failures === 0 || isWorkflow(line) ? limits.perWebhook : 1);
+  const isPaused = (line: Line) => line.failures !== 0 && pausedUntil(line) > now();
 
-  function take(queue: WebhookQueue<T>, bytes: number): void {
-    queue.held += 1;
+  /** The limit that holds back the next attempt of a line. */
+  function obstacle(line: Line): 'line' | 'trials' | 'total' | undefined {
+    if (line.held >= limitOf(line) || isPaused(line)) return 'line';
+    if (line.failures !== 0) {
+      if (onTrial >= limits.total / 2) return 'trials';
+      if ((trialsOf.get(line.owner_id) ?? 0) >= limits.trialsPerOwner) return 'trials';
+    }
+    return taken >= limits.total ? 'total' : undefined;
+  }
+
+  function endOldest(): void {
+    const [oldest] = slow;
+    if (!oldest) return;
+    slow.delete(oldest[0]);
+    oldest[1]();
+  }
+
+  function setTrial(line: Line, change: 1 | -1): void {
+    onTrial += change;
+    const count = (trialsOf.get(line.owner_id) ?? 0) + change;
+    if (count > 0) trialsOf.set(line.owner_id, count);
+    else trialsOf.delete(line.owner_id);
+  }
+
+  function grant(line: Line): Permit {
+    let trial = line.failures !== 0;
+    let released = false;
+    const key = {};
+    line.held += 1;
     taken += 1;
-    takenBytes += bytes;
+    if (trial) setTrial(line, 1);
+    return {
+      line,
+      setSlow(abort) {
+        if (released) return;
+        slow.set(key, abort);
+        if (trial) return;
+        trial = true;
+        setTrial(line, 1);
+        if (onTrial > limits.total / 2) endOldest();
+      },
+      release() {
+        if (released) return;
+        released = true;
+        slow.delete(key);
+        line.held -= 1;
+        taken -= 1;
+        if (trial) setTrial(line, -1);
+        serve(line);
+      },
+    };
   }
-  const queueOf = (webhookId: string): WebhookQueue<T> =>
-    queues.get(webhookId) ?? { held: 0, entries: [], parked: false, claim: limits.perWebhook };
-  const full = () => taken > 0 && (taken >= limits.total || takenBytes >= limits.bytes);
-  const canClaim = (queue: WebhookQueue<T>) =>
-    queue.parked && queue.entries.length === 0 && queue.held < limits.perWebhook;
 
-  function turnOver(webhookId: string, queue: WebhookQueue<T>): void {
-    queues.delete(webhookId);
-    queues.set(webhookId, queue);
+  /** Grants permits to waiters of this line and of blocked ones. */
+  function serve(line: Line): void {
+    if (line.waiters.length > 0) blocked.add(line);
+    let looks = MAX_LOOKED_AT;
+    for (const one of blocked) {
+      if (looks-- === 0) break;
+      blocked.delete(one);
+      let found = one.waiters.length === 0 ? 'line' : obstacle(one);
+      while (found === undefined) {
+        one.waiters.shift()!.grant(grant(one));
+        found = one.waiters.length === 0 ? 'line' : obstacle(one);
+      }
+      if (found !== 'line') blocked.add(one);
+      if (found === 'total') break;
+    }
+    if (withRows.size > 0) wake();
   }
-  function forgetIdle(webhookId: string, queue: WebhookQueue<T>): void {
-    if (queue.held === 0 && queue.entries.length === 0 && !queue.parked) queues.delete(webhookId);
+
+  function forgetIdle(): void {
+    for (const [id, { held, hasRows, waiters }] of lines) {
+      if (lines.size <= MAX_LINES) return;
+      if (held === 0 && !hasRows && waiters.length === 0) lines.delete(id);
+    }
+  }
+
+  function dismiss({ waiters }: Line): void {
+    for (const { grant: end } of waiters.splice(0)) end(undefined);
+  }
+
+  function learn(line: Line, { failures, tried_at }: Health): void {
+    Object.assign(line, { failures, tried_at });
+    // They would only wait for the end of the pause.
+    if (isPaused(line)) dismiss(line);
   }
 
   return {
-    offer(webhookId, bytes, item, now, claimed = false) {
-      const queue = queueOf(webhookId);
-      queues.set(webhookId, queue);
-      if (queue.parked && !claimed) return 'park';
-      if (queue.held < limits.perWebhook && queue.entries.length === 0 && fits(bytes)) {
-        take(queue, bytes);
-        return 'start';
+    line(id, owner_id, health) {
+      let line = lines.get(id);
+      if (!line) {
+        line = {
+          ...{ id, owner_id, failures: null, tried_at: 0, hasRows: false, claiming: false, held: 0 },
+          waiters: [],
+        };
+        lines.set(id, line);
+        if (lines.size > MAX_LINES) forgetIdle();
       }
-      const room = waiting < limits.queuedInAll && waitingBytes + bytes <= limits.bytes;
-      if (queue.entries.length < limits.queued && room) {
-        queue.entries.push({ item, bytes, since: now });
-        waiting += 1;
-        waitingBytes += bytes;
-        return 'wait';
-      }
-      forgetIdle(webhookId, queue);
-      return 'park';
+      if (health && health.tried_at > line.tried_at) learn(line, health);
+      return line;
     },
-    room(webhookId) {
-      const queue = queues.get(webhookId);
-      if (queue?.parked) return 0;
-      return Math.min(limits.queued - (queue?.entries.length ?? 0), limits.queuedInAll - waiting);
+    wait(line, patience) {
+      // The oldest deliveries go first.
+      if (closed || line.hasRows || isPaused(line)) return Promise.resolve(undefined);
+      const found = line.waiters.length > 0 ? 'line' : obstacle(line);
+      if (found === undefined) return Promise.resolve(grant(line));
+      return new Promise((resolve) => {
+        const waiter: Waiter = {
+          grant(given) {
+            stop();
+            resolve(given);
+          },
+        };
+        const stop = patience(() => {
+          line.waiters.splice(line.waiters.indexOf(waiter), 1);
+          resolve(undefined);
+        });
+        line.waiters.push(waiter);
+        if (found !== 'line') blocked.add(line);
+        if (found === 'trials' && onTrial >= limits.total / 2) endOldest();
+      });
     },
-    release(webhookId, bytes) {
-      const queue = queues.get(webhookId);
-      if (!queue || queue.held === 0) throw new Error(`${webhookId} holds no permit`);
-      queue.held -= 1;
-      taken -= 1;
-      takenBytes -= bytes;
-      forgetIdle(webhookId, queue);
+    record(line, health) {
+      learn(line, health);
+      serve(line);
     },
-    next() {
-      if (waiting === 0 || taken >= limits.total) return undefined;
-      for (const [webhookId, queue] of queues) {
-        const first = queue.entries[0];
-        if (!first || queue.held >= limits.perWebhook || !fits(first.bytes)) continue;
-        queue.entries.shift();
-        waiting -= 1;
-        waitingBytes -= first.bytes;
-        take(queue, first.bytes);
-        turnOver(webhookId, queue);
-        return first.item;
-      }
-      return undefined;
-    },
-    expire(since) {
-      const expired: T[] = [];
-      if (waiting === 0) return expired;
-      for (const [webhookId, queue] of queues) {
-        // Oldest first.
-        const kept = queue.entries.findIndex((entry) => entry.since >= since);
-        const out = queue.entries.splice(0, kept === -1 ? queue.entries.length : kept);
-        waiting -= out.length;
-        for (const { bytes } of out) waitingBytes -= bytes;
-        if (out.length > 0) queue.claim = limits.perWebhook;
-        expired.push(...out.map((entry) => entry.item));
-        forgetIdle(webhookId, queue);
-      }
-      return expired;
-    },
-    setParked(webhookId, parked) {
-      const queue = queueOf(webhookId);
-      if (parked) parkedQueues.add(queue);
-      else parkedQueues.delete(queue);
-      queue.parked = parked;
-      queues.set(webhookId, queue);
-      forgetIdle(webhookId, queue);
+    setRows(line, hasRows) {
+      line.hasRows = hasRows;
+      if (hasRows) withRows.add(line);
+      else withRows.delete(line);
     },
     turn() {
-      if (parkedQueues.size === 0 || full()) return undefined;
-      for (const [webhookId, queue] of queues) {
-        if (!canClaim(queue)) continue;
-        turnOver(webhookId, queue);
-        const count = Math.max(1, Math.min(queue.claim - queue.held, limits.queuedInAll - waiting));
-        queue.claim = Math.min(2 * queue.claim, MAX_CLAIM * limits.perWebhook);
-        return { webhookId, count };
+      let lacksTrials = false;
+      for (const line of withRows) {
+        if (line.claiming) continue;
+        const found = obstacle(line);
+        lacksTrials ||= found === 'trials' && onTrial >= limits.total / 2;
+        if (found !== undefined) continue;
+        withRows.delete(line);
+        withRows.add(line);
+        const permits = [];
+        while (obstacle(line) === undefined) permits.push(grant(line));
+        return permits;
       }
+      if (lacksTrials) endOldest();
       return undefined;
     },
-    get hasTurn() {
-      if (full()) return false;
-      for (const queue of parkedQueues) if (canClaim(queue)) return true;
-      return false;
+    get nextPauseEnd() {
+      let next = Number.POSITIVE_INFINITY;
+      for (const line of withRows) if (isPaused(line)) next = Math.min(next, pausedUntil(line));
+      return next;
+    },
+    close() {
+      closed = true;
+      for (const line of lines.values()) dismiss(line);
     },
     get taken() {
       return taken;
     },
-    get waiting() {
-      return waiting;
+    get onTrial() {
+      return onTrial;
     },
   };
 }

@@ -8,6 +8,7 @@ import type {
 } from '@wellspring/contract/messages';
 import { type Clock, systemClock } from '@wellspring/core/clock';
 import { newId } from '@wellspring/core/ids';
+import { createTokenBuckets } from '@wellspring/core/token-buckets';
 import { newWebhookSecret } from '@wellspring/core/webhook-signature';
 import type { Config } from '@wellspring/runtime/config';
 import { type SourceRow, sources } from '@wellspring/store/collections/sources';
@@ -18,6 +19,7 @@ import {
   type WebhookRow,
   webhooks,
 } from '@wellspring/store/collections/webhooks';
+import { workflows } from '@wellspring/store/collections/workflows';
 import { OWNER, sourceRow, subscriptionRow, webhookRow } from '@wellspring/testing/rows';
 import { type Harness, seal, useHarness } from '@wellspring/testing/service-harness';
 import {
@@ -68,6 +70,7 @@ export interface Platform extends Harness<ReturnType<typeof movableClock>> {
   receive(respond?: Respond): Promise<WebhookSink>;
   webhook(url: string, fields?: Partial<WebhookRow>): Promise<{ id: string; secret: string }>;
   source(fields?: Partial<SourceRow>): Promise<string>;
+  workflow(id: string): Promise<void>;
   subscribe(
     emitterId: string,
     listenerId: string,
@@ -134,7 +137,7 @@ export function usePlatform(): Platform {
       sendS3Url: null,
       ...fields,
     } as Config;
-    t.run(createDeliveryService({ ...t, config }));
+    t.run(createDeliveryService({ ...t, buckets: createTokenBuckets(t.clock), config }));
   };
   t.restart = async () => {
     endHanging();
@@ -167,6 +170,11 @@ export function usePlatform(): Platform {
     await t.store.collection(sources).insert(row);
     return row.id;
   };
+  t.workflow = (id) =>
+    t.store.collection(workflows).insert({
+      ...{ id, owner_id: OWNER, name: id, source_id: 'dc_0000000000', made_source: false },
+      ...{ deployment_id: 'd_1', status: 'live', transition: null, created_at: 0, updated_at: 0 },
+    });
   t.subscribe = (emitter_id, listener_id, event_name = '', owner_id = OWNER, user_id = OWNER) =>
     t.store
       .collection(subscriptions)

@@ -9,8 +9,8 @@ export interface Request {
   body: string | Uint8Array | null;
 }
 
-/** Sends one request. Never rejects: an error is part of the reply. */
-export type Post = (request: Request) => Promise<Reply>;
+/** Sends one request. Never rejects: an error is part of the reply. @param ended ends it; its reason is the error */
+export type Post = (request: Request, ended?: AbortController) => Promise<Reply>;
 
 /** A longer response body is not read to its end, which closes the connection. */
 const MAX_READ_BYTES = 64 * 1024;
@@ -20,10 +20,9 @@ const KEPT_HEADER_BYTES = 4 * 1024;
 
 /** A request follows no redirect and ends within `timeoutMs`. */
 export function createPost(agent: Egress['agent'], timeoutMs: number): Post {
-  return async ({ method = 'POST', url, headers, body }) => {
+  return async ({ method = 'POST', url, headers, body }, ended = new AbortController()) => {
     const startedAt = performance.now();
-    const timeout = new AbortController();
-    const timer = setTimeout(() => timeout.abort(), timeoutMs);
+    const timer = setTimeout(() => ended.abort(`no answer within ${timeoutMs / 1000} s`), timeoutMs);
     try {
       const { origin, pathname, search, username, password } = new URL(url);
       const answer = await agent.request({
@@ -32,7 +31,7 @@ export function createPost(agent: Egress['agent'], timeoutMs: number): Post {
         method,
         headers: username || password ? { ...headers, authorization: basic(username, password) } : headers,
         body,
-        signal: timeout.signal,
+        signal: ended.signal,
       });
       const retryAfter = answer.headers['retry-after'];
       return {
@@ -46,7 +45,7 @@ export function createPost(agent: Egress['agent'], timeoutMs: number): Post {
     } catch (error) {
       return {
         status: null,
-        error: timeout.signal.aborted ? `no answer within ${timeoutMs / 1000} s` : reasonOf(error),
+        error: ended.signal.aborted ? String(ended.signal.reason) : reasonOf(error),
         durationMs: performance.now() - startedAt,
       };
     } finally {

@@ -1,17 +1,17 @@
 import { createHash } from 'node:crypto';
 import { PLATFORM_VERSION } from '@wellspring/contract/limits';
 import { signatures } from '@wellspring/core/webhook-signature';
-import type { DeliveryRow } from '@wellspring/store/collections/webhooks';
+import { type DeliveryRow, deliveryKeyOf } from '@wellspring/store/collections/webhooks';
 
 export const AGENT = `Wellspring/${PLATFORM_VERSION}`;
 
 /** Like `encodeURIComponent`; lone surrogates become U+FFFD. */
 const percentEncode = (text: string) => encodeURIComponent(text.toWellFormed());
 
-/** A hash of webhook, emitter, stream and event. */
-export const webhookIdOf = ({ id, dedupe_key }: Pick<DeliveryRow, 'id' | 'dedupe_key'>): string =>
+/** A hash of webhook, emitter, stream and event; of a test, of its id. */
+export const webhookIdOf = (row: DeliveryRow): string =>
   `msg_${createHash('sha256')
-    .update(dedupe_key ?? id)
+    .update(deliveryKeyOf(row) ?? row.id)
     .digest('hex')
     .slice(0, 32)}`;
 
@@ -35,7 +35,7 @@ export function headersOf(row: DeliveryRow, keys: readonly Buffer[], now: number
     'x-wellspring-hop-count': String(row.hop),
   };
   if (row.emitter_id !== null) headers['x-wellspring-emitter-id'] = row.emitter_id;
-  if (row.replay) headers['x-wellspring-replay'] = 'true';
+  if (row.replay !== undefined) headers['x-wellspring-replay'] = 'true';
   if (row.event_id !== null) headers['x-wellspring-event-id'] = row.event_id;
   return headers;
 }

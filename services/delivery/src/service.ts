@@ -2,56 +2,51 @@ import { createObjectWriter } from '@wellspring/blob/object-writer';
 import { createEgress } from '@wellspring/http/egress';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { Service } from '@wellspring/runtime/service';
-import { type Attempts, createAttempts, type Held } from './attempts.ts';
-import { createClaimLoop } from './claim.ts';
+import { type Attempts, createAttempts } from './attempts.ts';
+import { createClaimLoop } from './claims.ts';
 import { createDelayedEvents } from './delayed.ts';
-import { createWebhookHealth } from './disable.ts';
+import { createEmittedHandler } from './emitted.ts';
 import { createFanOut } from './fan-out.ts';
+import { createWebhookHealth } from './health.ts';
 import { createSigningKeys } from './keys.ts';
 import { ATTEMPT_TIMEOUT_MS } from './lease.ts';
+import { createListeners } from './listeners.ts';
+import { createPatience } from './patience.ts';
 import { createPermits } from './permits.ts';
 import { createPost } from './post.ts';
-import { createRecentWebhooks } from './recent-webhooks.ts';
-import { createEmittedHandler } from './replay.ts';
 import { createEmailSend } from './sends/email.ts';
 import { createHttpSend } from './sends/http.ts';
 import { createS3Send } from './sends/s3.ts';
 import { createSender } from './sends/sends.ts';
 
-const LIMITS = {
-  perWebhook: 8,
-  total: 1_024,
-  bytes: 128 * 1024 * 1024,
-  queued: 2_048,
-  queuedInAll: 8_192,
-};
-/** Emitters fanned out concurrently, and messages of one emitter per batch. */
-const CONCURRENCY = 64;
+const LIMITS = { perWebhook: 8, total: 1_024, trialsPerOwner: 64 };
+/** Emitters whose events are matched concurrently, and messages of one emitter per batch. */
+const CONCURRENCY = 1_024;
 const BATCH_SIZE = 64;
 
 type DeliveryDeps = Pick<
   Deps,
-  'store' | 'queue' | 'pubsub' | 'call' | 'clock' | 'log' | 'metrics' | 'seal' | 'config'
+  'store' | 'queue' | 'pubsub' | 'call' | 'buckets' | 'clock' | 'log' | 'metrics' | 'seal' | 'config'
 >;
 
 /**
  * Delivers every committed event to its listeners at least once: runs for sources, signed requests for webhooks. A crash
- * repeats each attempt in progress at most once. Also makes the requests of workflows (`$.send`), without retries.
+ * repeats each attempt in progress at most once, with the same `webhook-id`. Also makes the requests of workflows
+ * (`$.send`), without retries.
  */
 export function createDeliveryService(deps: DeliveryDeps): Service {
   const egress = createEgress({
     allowNetworks: deps.config.allowNetworks,
     connections: LIMITS.perWebhook * 8,
   });
-  const permits = createPermits<Held>(LIMITS);
-  const recent = createRecentWebhooks(deps);
+  const permits = createPermits(LIMITS, deps.clock.now, () => claims.wake());
   const post = createPost(egress.agent, ATTEMPT_TIMEOUT_MS);
   const { smtpUrl, sendS3Url } = deps.config;
   const objects = sendS3Url === null ? undefined : createObjectWriter(sendS3Url);
   const attempts: Attempts = createAttempts({
     ...deps,
     permits,
-    recent,
+    patience: createPatience(deps.clock),
     post,
     sender: createSender(deps, {
       http: createHttpSend(post, egress.checkUrl),
@@ -75,7 +70,8 @@ export function createDeliveryService(deps: DeliveryDeps): Service {
       {
         name: 'fan-out',
         async run(signal) {
-          const fanOut = createFanOut({ ...deps, attempts, recent, delayed });
+          const listeners = createListeners(deps);
+          const fanOut = createFanOut({ ...deps, attempts, listeners, delayed, signal });
           await deps.queue.consume('emitted', createEmittedHandler(deps, fanOut), {
             concurrency: CONCURRENCY,
             batch: BATCH_SIZE,

@@ -20,7 +20,7 @@ import { keyOfId } from './delete-events.ts';
 const FIRST = '';
 
 /** Replays a range of events: counts them and leaves the rest to the delivery service, as a job. */
-export function replayRoutes({ store, queue }: Pick<Deps, 'store' | 'queue'>): Route[] {
+export function replayRoutes({ store, queue, clock }: Pick<Deps, 'store' | 'queue' | 'clock'>): Route[] {
   return [
     route(replayEvents, async ({ principal, params, input }) => {
       const { event_id, start_id, end_id, event_name, listener_id } = input;
@@ -57,6 +57,7 @@ export function replayRoutes({ store, queue }: Pick<Deps, 'store' | 'queue'>): R
         v: 1,
         type: 'replay',
         replay_id: randomUUID(),
+        at: clock.now(),
         emitter_id: source.id,
         owner_id: source.owner_id,
         ...(event_name !== undefined && { event_name }),

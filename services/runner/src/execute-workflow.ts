@@ -156,6 +156,7 @@ function stepHost(
         if (!take(data.spendEffect(Buffer.byteLength(request)))) return;
         sends.push({
           id: `${run.run_id}/${sends.length}`,
+          at: run.accepted_at,
           kind,
           request,
           run_id: run.run_id,

@@ -10,8 +10,8 @@ import { gone, notFound } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
 import { DELIVERIES_DUE } from '@wellspring/pubsub/port';
 import type { Deps } from '@wellspring/runtime/deps';
-import { eventExists } from '@wellspring/store/collections/find-event';
-import { type DeliveryRow, deliveries } from '@wellspring/store/collections/webhooks';
+import { payloadOfEvent } from '@wellspring/store/collections/find-event';
+import { type DeliveryRow, deliveries, TEST_PAYLOAD } from '@wellspring/store/collections/webhooks';
 import { insertNew } from '@wellspring/store/insert-new';
 import { findDeliveries } from './find-deliveries.ts';
 import { needActive, ownDelivery, ownWebhook } from './own.ts';
@@ -26,10 +26,12 @@ type DeliveriesDeps = Pick<Deps, 'store' | 'pubsub' | 'clock'>;
 export function deliveryRoutes({ store, pubsub, clock }: DeliveriesDeps): Route[] {
   const rows = store.collection(deliveries);
 
-  /** @throws Problem 410 if it was delivered, and its event was removed since */
-  async function needEvent({ id, status, emitter_id, event_id, event_name }: DeliveryRow): Promise<void> {
-    if (status !== 'delivered' || emitter_id === null || event_id === null) return;
-    if (await eventExists(store, emitter_id, event_name, event_id)) return;
+  /** The body: in the row until it is delivered, then only in the event. @throws Problem 410 if that was removed */
+  async function payloadOf({ id, payload, emitter_id, event_id, event_name }: DeliveryRow): Promise<string> {
+    if (payload !== '') return payload;
+    if (emitter_id === null || event_id === null) return TEST_PAYLOAD;
+    const found = await payloadOfEvent(store, emitter_id, event_name, event_id);
+    if (found !== undefined) return found;
     throw gone('event_gone', `The delivery ${id} was delivered, and its event does not exist any more.`);
   }
 
@@ -42,7 +44,6 @@ export function deliveryRoutes({ store, pubsub, clock }: DeliveriesDeps): Route[
         id: newId('dlv'),
         webhook_id: webhook.id,
         owner_id: webhook.owner_id,
-        dedupe_key: null,
         emitter_id: null,
         event_id: null,
         event_name: '',
@@ -50,12 +51,10 @@ export function deliveryRoutes({ store, pubsub, clock }: DeliveriesDeps): Route[
         status: 'pending' as const,
         attempts: 0,
         due_at: now,
-        waiting: null,
         failed_at_ms: null,
         log: '',
         created_at: Math.floor(now / 1000),
-        created_at_ms: now,
-        payload: '{"test":true}',
+        payload: TEST_PAYLOAD,
       }));
       pubsub.publish(DELIVERIES_DUE);
       return presentDelivery(row);
@@ -82,11 +81,10 @@ export function deliveryRoutes({ store, pubsub, clock }: DeliveriesDeps): Route[
     route(resendDelivery, async ({ principal, params }) => {
       const delivery = await ownDelivery(store, principal, params.id);
       needActive(await ownWebhook(store, principal, delivery.webhook_id));
-      await needEvent(delivery);
-      const now = clock.now();
-      const due = { status: 'pending' as const, due_at: now, failed_at_ms: null, created_at_ms: now };
-      // A parked delivery is due already.
-      if (await rows.patch(delivery.id, due, { waiting: null })) pubsub.publish(DELIVERIES_DUE);
+      const due = { status: 'pending' as const, due_at: clock.now(), failed_at_ms: null };
+      const payload = await payloadOf(delivery);
+      await rows.patch(delivery.id, { ...due, payload });
+      pubsub.publish(DELIVERIES_DUE);
       const row = await rows.get(delivery.id);
       if (!row) throw notFound('delivery', delivery.id);
       return presentDelivery(row);
@@ -107,7 +105,7 @@ export function deliveryRoutes({ store, pubsub, clock }: DeliveriesDeps): Route[
             order: 'asc',
             limit: BATCH_SIZE,
           },
-          { status: 'pending', attempts: 0, due_at: now, failed_at_ms: null, created_at_ms: now },
+          { status: 'pending', attempts: 0, due_at: now, failed_at_ms: null },
         );
         count += recovered.length;
         if (recovered.length < BATCH_SIZE) break;

@@ -20,7 +20,7 @@ beforeEach(async () => {
 /** Stores a delivery that was made at a time; returns its id. */
 async function made(at: string, fields: Partial<DeliveryRow> = {}): Promise<string> {
   const ms = Date.parse(at);
-  const row = deliveryRow({ id: newId('dlv', ms), created_at_ms: ms, ...fields });
+  const row = deliveryRow({ id: newId('dlv', ms), ...fields });
   await t.store.collection(deliveries).insert(row);
   return row.id;
 }

@@ -60,6 +60,8 @@ export function webhookRoutes({ store, pubsub, clock, seal }: WebhooksDeps): Rou
           old_secret: null,
           old_secret_until: null,
           failing_since: null,
+          failures: null,
+          tried_at: 0,
           created_at: now,
           updated_at: now,
         };
@@ -95,7 +97,11 @@ export function webhookRoutes({ store, pubsub, clock, seal }: WebhooksDeps): Rou
           description: input.description === undefined ? old.description : input.description,
           active,
           // A URL, even the same one, or a reactivation resets the failures.
-          failing_since: (active && !old.active) || url !== undefined ? null : old.failing_since,
+          ...(((active && !old.active) || url !== undefined) && {
+            failing_since: null,
+            failures: null,
+            tried_at: clock.now(),
+          }),
           updated_at: seconds(),
         };
       });

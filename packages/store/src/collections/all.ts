@@ -5,6 +5,7 @@ import { delayed } from './delayed.ts';
 import { events, logs } from './events.ts';
 import { idempotencyKeys } from './idempotency.ts';
 import { outbox } from './outbox.ts';
+import { revisions } from './revisions.ts';
 import { runningRuns } from './running-runs.ts';
 import { deployments, endpoints, sources, timers } from './sources.ts';
 import { states } from './states.ts';
@@ -42,4 +43,5 @@ export const collections = [
   delayed,
   deliveries,
   idempotencyKeys,
+  revisions,
 ] as unknown as readonly CollectionDefinition<Row>[];

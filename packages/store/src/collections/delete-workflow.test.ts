@@ -10,17 +10,15 @@ test('requests of a deleted workflow that were not made are never made', async (
   const rows = store.collection(deliveries);
   const [gone, kept] = ['p_gone', 'p_kept'];
   const row = (id: string, fields: Partial<DeliveryRow>) =>
-    ({ id, dedupe_key: id, due_at: null, waiting: null, send: true, ...fields }) as DeliveryRow;
+    ({ id, due_at: null, send: true, ...fields }) as DeliveryRow;
   await rows.insertMany([
     row('dlv_due', { webhook_id: gone, due_at: 1 }),
-    row('dlv_parked', { webhook_id: gone, waiting: gone }),
     row('dlv_made', { webhook_id: gone }),
     row('dlv_other_due', { webhook_id: kept, due_at: 1 }),
-    row('dlv_other_parked', { webhook_id: kept, waiting: kept }),
     ...Array.from({ length: 1_100 }, (_, n) => row(`dlv_${n}`, { webhook_id: gone, due_at: n + 1 })),
   ]);
   await deleteWorkflowRows(store, gone);
   const left = await rows.list({ order: 'asc' });
-  expect(left.map(({ id }) => id)).toEqual(['dlv_made', 'dlv_other_due', 'dlv_other_parked']);
+  expect(left.map(({ id }) => id)).toEqual(['dlv_made', 'dlv_other_due']);
   await db.close();
 });

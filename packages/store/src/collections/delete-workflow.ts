@@ -25,12 +25,8 @@ export async function deleteWorkflowRows(store: Store, workflowId: string): Prom
   await rows.remove(workflowId);
 }
 
-/** Repeated until nothing is found: a delivery service parks and claims requests meanwhile. */
+/** Repeated until nothing is found: a delivery service claims requests meanwhile. */
 async function removePendingSends(store: Store, workflowId: string): Promise<void> {
   const rows = store.collection(deliveries);
-  for (;;) {
-    const parked = await rows.removeWhere({ waiting: workflowId }, BATCH_SIZE);
-    const due = await rows.removeWhere({ webhook_id: workflowId, due_at: { gt: 0 } }, BATCH_SIZE);
-    if (parked + due === 0) return;
-  }
+  while ((await rows.removeWhere({ webhook_id: workflowId, due_at: { gt: 0 } }, BATCH_SIZE)) > 0);
 }

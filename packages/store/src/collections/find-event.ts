@@ -6,26 +6,27 @@ import { events, logs } from './events.ts';
 export const streamOf = (name: string): 'events' | '$errors' | '$logs' =>
   name === '$errors' || name === '$logs' ? name : 'events';
 
-/** Whether an event of this channel is still retained. @param eventId `<ms>-<n>` */
-export async function eventExists(
+/** The payload of an event of this channel, as its listeners got it; undefined: not retained. @param eventId `<ms>-<n>` */
+export async function payloadOfEvent(
   store: Store,
   emitterId: string,
   name: string,
   eventId: string,
-): Promise<boolean> {
+): Promise<string | undefined> {
   const id = parseEventId(eventId);
-  if (!id) return false;
+  if (!id) return undefined;
   const sort_key = eventSortKey(id);
   const stream = streamOf(name);
   if (stream !== '$logs') {
-    return (await store.collection(events).count({ id: `${emitterId}/${stream}/${sort_key}` }, 1)) === 1;
+    return (await store.collection(events).get(`${emitterId}/${stream}/${sort_key}`))?.payload;
   }
   const [row] = await store.collection(logs).list({
     where: { emitter_id: emitterId, sort_key: { lte: sort_key } },
     orderBy: 'sort_key',
     limit: 1,
-    texts: false,
   });
   const first = row && parseEventId(eventIdOfSortKey(row.sort_key))!;
-  return first !== undefined && first.ms === id.ms && id.n < first.n + row!.count;
+  if (first?.ms !== id.ms) return undefined;
+  const record = (JSON.parse(row!.records) as unknown[])[id.n - first.n];
+  return record === undefined ? undefined : JSON.stringify(record);
 }

@@ -36,6 +36,7 @@ export interface SourceRow {
 }
 export const sources: CollectionDefinition<SourceRow> = {
   name: 'sources',
+  revision: { of: 'listeners' },
   indexes: [
     { fields: ['owner_id', 'name_slug'], unique: true },
     { fields: ['owner_id', 'status'] },

@@ -15,6 +15,7 @@ export interface SubscriptionRow {
 }
 export const subscriptions: CollectionDefinition<SubscriptionRow> = {
   name: 'subscriptions',
+  revision: { of: 'listeners' },
   indexes: [
     { fields: ['owner_id', 'emitter_id', 'listener_id', 'event_name'], unique: true },
     { fields: ['emitter_id', 'event_name'] },

@@ -50,6 +50,7 @@ export interface MemberRow {
 }
 export const members: CollectionDefinition<MemberRow> = {
   name: 'members',
+  revision: { of: 'listeners' },
   indexes: [{ fields: ['user_id'] }, { fields: ['org_id'] }],
 };
 

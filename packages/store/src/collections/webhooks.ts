@@ -1,4 +1,7 @@
+import { parseEventId } from '@wellspring/core/event-id';
+import { derivedId } from '@wellspring/core/ids';
 import type { CollectionDefinition } from '../collection-definition.ts';
+import { streamOf } from './find-event.ts';
 
 export interface WebhookRow {
   id: string;
@@ -17,12 +20,17 @@ export interface WebhookRow {
   old_secret_until: number | null;
   /** Epoch ms of the first failure since the last success; null after a success. */
   failing_since: number | null;
+  /** Failed attempts since the last success; null: never tried, or changed since. */
+  failures: number | null;
+  /** Epoch ms at which `failures` was set: the latest of several processes counts. */
+  tried_at: number;
   created_at: number;
   updated_at: number;
 }
 export const webhooks: CollectionDefinition<WebhookRow> = {
   name: 'webhooks',
   indexes: [{ fields: ['owner_id'] }],
+  revision: { of: 'listeners', except: ['failing_since', 'failures', 'tried_at'] },
 };
 
 export interface Attempt {
@@ -46,16 +54,11 @@ export interface DeliveryRow {
    * failure the RecordJob that is still to be published.
    */
   send?: true;
-  /** The event was replayed. */
-  replay?: true;
+  /** Id of the replay of the event. */
+  replay?: string;
   /** Of a `send`: id of the workflow. */
   webhook_id: string;
   owner_id: string;
-  /**
-   * `<webhook_id>/<emitter_id>/<stream>/<event_id>`: an event reaches a webhook once, and once by each replay
-   * (`…/replay/<replay id>`). Of a `send`: its id. Null for a test.
-   */
-  dedupe_key: string | null;
   emitter_id: string | null;
   event_id: string | null;
   event_name: string;
@@ -64,31 +67,42 @@ export interface DeliveryRow {
   status: 'pending' | 'delivered' | 'failed';
   /** Attempts since creation or resend: index in the retry table. */
   attempts: number;
-  /** Epoch ms from which it may be claimed; during an attempt the end of the lease; null when done or parked. */
+  /** Epoch ms from which it may be claimed; during an attempt the end of the lease; null when done. */
   due_at: number | null;
-  /** The webhook's id while parked; else null. */
-  waiting: string | null;
   failed_at_ms: number | null;
   /** JSON text: the newest attempts, at most 20; empty before the first. See `attemptsOf`. */
   log: string;
   created_at: number;
-  /** Start of retention: creation or last manual resend. */
-  created_at_ms: number;
-  /** JSON text: the body. */
+  /** JSON text: the body. Empty when delivered: the event has it. */
   payload: string;
 }
 export const deliveries: CollectionDefinition<DeliveryRow> = {
   name: 'deliveries',
   indexes: [
-    { fields: ['dedupe_key'], unique: true },
     { fields: ['due_at'], sparse: true },
-    { fields: ['waiting'], sparse: true },
+    { fields: ['webhook_id', 'due_at'], sparse: true },
     { fields: ['webhook_id', 'id'] },
     { fields: ['webhook_id', 'failed_at_ms'], sparse: true },
-    { fields: ['created_at_ms'] },
   ],
   texts: ['payload', 'log'],
 };
+
+/** Body of a test, which has no event. */
+export const TEST_PAYLOAD = '{"test":true}';
+
+type Delivered = Pick<DeliveryRow, 'webhook_id' | 'emitter_id' | 'event_id' | 'event_name' | 'replay'>;
+
+/** An event reaches a webhook once, and once by each replay. Undefined for a test. */
+export function deliveryKeyOf(delivered: Delivered): string | undefined {
+  const { webhook_id, emitter_id, event_id, event_name, replay } = delivered;
+  if (event_id === null) return undefined;
+  const key = `${webhook_id}/${emitter_id}/${streamOf(event_name)}/${event_id}`;
+  return replay === undefined ? key : `${key}/replay/${replay}`;
+}
+
+/** Equal for a repeated fan-out. Sorts by the time of the event. @param replayedAt epoch ms of its replay */
+export const deliveryId = (delivered: Delivered & { event_id: string }, replayedAt?: number): string =>
+  derivedId('dlv', replayedAt ?? parseEventId(delivered.event_id)?.ms ?? 0, deliveryKeyOf(delivered)!);
 
 export const attemptsOf = ({ log }: Pick<DeliveryRow, 'log'>): Attempt[] =>
   log === '' ? [] : JSON.parse(log);

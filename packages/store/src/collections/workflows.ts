@@ -27,6 +27,7 @@ export interface WorkflowRow {
 }
 export const workflows: CollectionDefinition<WorkflowRow> = {
   name: 'workflows',
+  revision: { of: 'listeners' },
   indexes: [{ fields: ['owner_id', 'status'] }, { fields: ['status'] }],
 };
 

@@ -2,7 +2,9 @@ import { setTimeout } from 'node:timers/promises';
 import type { Database } from '@wellspring/sqlite/database';
 import { events, logs } from '../collections/events.ts';
 import { outbox } from '../collections/outbox.ts';
+import { revisions } from '../collections/revisions.ts';
 import { states } from '../collections/states.ts';
+import { counted } from '../counted.ts';
 import type { Collection, CollectionDefinition, Row, Store } from '../port.ts';
 import type { RunCommit } from '../run-commit.ts';
 import { createCollection, type EmbeddedCollection } from './collection.ts';
@@ -24,7 +26,9 @@ export function createEmbeddedStore(db: Database): Store {
     let found = collections.get(definition.name) as EmbeddedCollection<T> | undefined;
     if (!found) {
       migrateCollection(db, definition);
-      found = createCollection(db, definition);
+      found = counted(createCollection(db, definition), definition, () =>
+        collection(revisions),
+      ) as EmbeddedCollection<T>;
       collections.set(definition.name, found as unknown as EmbeddedCollection<never>);
     }
     return found;

@@ -21,7 +21,8 @@ export const SHARDS: Record<string, Shard> = {
   bundles: { by: 'id' },
   usage: { by: 'id' },
   idempotency_keys: { by: 'id' },
-  deliveries: { unsharded: 'Unique by dedupe_key, found by id, and claimed in order of due_at.' },
+  deliveries: { by: 'id' },
+  revisions: { unsharded: 'A row for each cache.' },
   components: { unsharded: 'Unique by owner and content, but found by id.' },
   sources: {
     unsharded: 'Unique by owner and slug, but found by id; the owner changes when a source is deleted.',

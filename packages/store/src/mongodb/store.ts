@@ -2,7 +2,9 @@ import type { Clock } from '@wellspring/core/clock';
 import type { Mongo } from '@wellspring/mongodb/client';
 import { events, logs } from '../collections/events.ts';
 import { outbox } from '../collections/outbox.ts';
+import { revisions } from '../collections/revisions.ts';
 import { states } from '../collections/states.ts';
+import { counted } from '../counted.ts';
 import type { Collection, CollectionDefinition, Row, Store } from '../port.ts';
 import { createCollection } from './collection.ts';
 import { createCommits } from './commits.ts';
@@ -45,11 +47,11 @@ export function createMongoStore({ db, ping }: Mongo, { clock }: { clock: Clock 
     };
   }
 
-  return {
+  const store: Store = {
     collection<T extends Row>(definition: CollectionDefinition<T>): Collection<T> {
       let found = collections.get(definition.name) as Collection<T> | undefined;
       if (!found) {
-        found = make(definition);
+        found = counted(make(definition), definition, () => store.collection(revisions));
         collections.set(definition.name, found as unknown as Collection<never>);
       }
       return found;
@@ -59,6 +61,7 @@ export function createMongoStore({ db, ping }: Mongo, { clock }: { clock: Clock 
     ping,
     close: pending.close,
   };
+  return store;
 }
 
 /** The emitter whose rows are to be removed; undefined if not restricted to one. */

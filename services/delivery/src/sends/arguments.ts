@@ -11,8 +11,10 @@ export interface SendContext {
   id: string;
   /** Of the workflow. */
   owner_id: string;
-  /** Epoch ms of the commit, equal for a repetition. */
+  /** Epoch ms, equal for a repetition. */
   at: number;
+  /** Ends the request; its reason is the error. */
+  ended: AbortController;
 }
 
 /** A text field; undefined if it is absent. @throws SendError for an object */

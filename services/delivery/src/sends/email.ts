@@ -23,7 +23,7 @@ export function createEmailSend(store: Store, url: string | null, timeoutMs: num
     return owner.email;
   }
 
-  return async (request, { id, owner_id }) => {
+  return async (request, { id, owner_id, ended }) => {
     if (!transport) {
       throw new SendError(`${CALL} is not configured: the operator sets WELLSPRING_SMTP_URL.`);
     }
@@ -31,7 +31,8 @@ export function createEmailSend(store: Store, url: string | null, timeoutMs: num
     if (text === undefined && html === undefined) throw new SendError(`${CALL} needs text or html.`);
     const to = await recipient(owner_id);
     const name = createHash('sha256').update(id).digest('hex').slice(0, 32);
-    const signal = AbortSignal.timeout(timeoutMs);
+    const timeout = AbortSignal.timeout(timeoutMs);
+    const signal = AbortSignal.any([timeout, ended.signal]);
     const mail = {
       from,
       to: { name: '', address: to },
@@ -45,7 +46,8 @@ export function createEmailSend(store: Store, url: string | null, timeoutMs: num
     try {
       await transport.sendMail(mail);
     } catch (error) {
-      const reason = signal.aborted ? `no answer within ${timeoutMs / 1000} s` : (error as Error).message;
+      const late = timeout.aborted ? `no answer within ${timeoutMs / 1000} s` : undefined;
+      const reason = late ?? (ended.signal.aborted ? String(ended.signal.reason) : (error as Error).message);
       throw new SendError(`${CALL} failed: ${reason.slice(0, 300)}.`);
     }
   };

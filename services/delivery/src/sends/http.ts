@@ -9,14 +9,14 @@ const DROPPED =
 
 /** `{url, method?, headers?, params?, data? or body?, auth?: {username, password}}`, as axios takes it. */
 export function createHttpSend(post: Post, checkUrl: (url: string) => void): SendOne {
-  return async (given) => {
+  return async (given, { ended }) => {
     const request = httpRequest(given);
     try {
       checkUrl(request.url);
     } catch (error) {
       throw new SendError(`${CALL} was refused: ${(error as Error).message}`);
     }
-    const { status, error } = await post(request);
+    const { status, error } = await post(request, ended);
     if (status !== null && status >= 200 && status < 300) return;
     // Path and query may hold secrets.
     const what = `${request.method} to ${new URL(request.url).host}`;

@@ -10,7 +10,7 @@ const MAX_KEY_BYTES = 900;
  * object is replaced.
  */
 export function createS3Send(writer: ObjectWriter | undefined, timeoutMs: number): SendOne {
-  return async (request, { id, at }) => {
+  return async (request, { id, at, ended }) => {
     if (!writer) {
       throw new SendError(`${CALL} is not configured: the operator sets WELLSPRING_SEND_S3_URL.`);
     }
@@ -25,7 +25,8 @@ export function createS3Send(writer: ObjectWriter | undefined, timeoutMs: number
     const { body, type, extension } = contentOf(request.payload);
     const hour = new Date(at).toISOString().slice(0, 13).replace(/[-T]/g, '/');
     const name = createHash('sha256').update(id).digest('hex').slice(0, 32);
-    const signal = AbortSignal.timeout(timeoutMs);
+    const timeout = AbortSignal.timeout(timeoutMs);
+    const signal = AbortSignal.any([timeout, ended.signal]);
     try {
       await writer.put({
         bucket,
@@ -35,7 +36,8 @@ export function createS3Send(writer: ObjectWriter | undefined, timeoutMs: number
         signal,
       });
     } catch (error) {
-      const reason = signal.aborted ? `no answer within ${timeoutMs / 1000} s` : (error as Error).message;
+      const late = timeout.aborted ? `no answer within ${timeoutMs / 1000} s` : undefined;
+      const reason = late ?? (ended.signal.aborted ? String(ended.signal.reason) : (error as Error).message);
       throw new SendError(`${CALL} failed: the object could not be stored: ${reason.slice(0, 300)}`);
     }
   };

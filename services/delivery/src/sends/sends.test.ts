@@ -1,36 +1,17 @@
-import { randomUUID } from 'node:crypto';
 import { text } from 'node:stream/consumers';
 import { describe, expect, test } from '@jest/globals';
-import type { EmittedMessage, RecordJob, Send } from '@wellspring/contract/messages';
-import { newId } from '@wellspring/core/ids';
+import type { EmittedMessage } from '@wellspring/contract/messages';
 import { users } from '@wellspring/store/collections/users';
 import { deliveries } from '@wellspring/store/collections/webhooks';
+import { workflows } from '@wellspring/store/collections/workflows';
 import { OWNER } from '@wellspring/testing/rows';
-import { withServers } from '@wellspring/testing/servers/servers';
 import { SMTPServer } from 'smtp-server';
 import { until, usePlatform } from '../platform.fixture.ts';
+import { OTHER, useSends, WORKFLOW } from './sends.fixture.ts';
 import { sendRow } from './sends.ts';
 
 const t = usePlatform();
-
-let numbers = 0;
-const send = (kind: Send['kind'], request: unknown): Send => ({
-  id: `run_1/${numbers++}`,
-  kind,
-  request: JSON.stringify(request),
-  run_id: 'run_1',
-  deployment_id: 'd_1',
-  cell_id: 'c_1',
-});
-
-const WORKFLOW = 'p_0000000001';
-const emit = (...sends: Send[]) => t.emit(WORKFLOW, [], { sends, hop: 2 });
-
-/** Waits for the record of a failure. */
-async function failure(): Promise<{ job: RecordJob; msg: string }> {
-  const [job] = (await t.runs(1)) as RecordJob[];
-  return { job: job!, msg: JSON.parse(job!.payload).error.msg };
-}
+const { send, emit, failure } = useSends(t);
 
 describe('$.send.http', () => {
   test('makes the request once, however often the commit is published', async () => {
@@ -137,7 +118,7 @@ describe('$.send.http', () => {
     t.start();
     await emit(...Array.from({ length: 50 }, () => send('http', { url: slow.url })));
     await slow.received(8);
-    await t.emit('p_0000000002', [], { sends: [send('http', { url: quick.url })] });
+    await t.emit(OTHER, [], { sends: [send('http', { url: quick.url })] });
     await quick.received(1);
     expect(slow.requests).toHaveLength(8);
   });
@@ -147,12 +128,27 @@ describe('$.send.http', () => {
     const message = { emitter_id: WORKFLOW, owner_id: OWNER, hop: 0 } as EmittedMessage;
     const now = t.clock.now();
     // As the crashed process left it.
-    const row = sendRow(message, send('http', { url: sink.url }), now, now + 55_000);
-    await t.store.collection(deliveries).insert(row);
+    const row = sendRow(message, send('http', { url: sink.url }), now);
+    await t.store.collection(deliveries).insert({ ...row, due_at: now + 55_000 });
     t.start();
     await t.untilStatus('delivered');
     expect(sink.requests).toHaveLength(1);
   });
+});
+
+test('requests of a deleted workflow are not made, neither from messages nor from rows', async () => {
+  const sink = await t.receive();
+  const message = { emitter_id: WORKFLOW, owner_id: OWNER, hop: 0 } as EmittedMessage;
+  const now = t.clock.now();
+  const row = sendRow(message, send('http', { url: sink.url }), now);
+  await t.store.collection(deliveries).insert({ ...row, due_at: now });
+  await t.store.collection(workflows).remove(WORKFLOW);
+  t.start();
+  await emit(send('http', { url: sink.url }));
+  await t.emit(OTHER, [], { sends: [send('http', { url: `${sink.url}/other` })] });
+  await t.untilStatus('delivered');
+  await until(t.deliveries, (rows) => rows.length === 1);
+  expect(sink.requests.map(({ path }) => path)).toEqual(['/other']);
 });
 
 describe('$.send.email', () => {
@@ -221,6 +217,27 @@ describe('$.send.email', () => {
     expect(mail!.text).not.toMatch(/^Bcc|root:|filename/im);
   });
 
+  test('beyond the rate of the owner is made later', async () => {
+    await using server = await mailServer();
+    await account();
+    t.start({ smtpUrl: server.url });
+    await emit(...Array.from({ length: 5 }, (_, n) => send('email', { text: `${n}` })));
+    await t.untilStatus('delivered', 2);
+    const rows = await until(t.deliveries, (all) => all.length === 5);
+    expect(rows.filter(({ status }) => status === 'pending').map(({ attempts }) => attempts)).toEqual([
+      0, 0, 0,
+    ]);
+    expect(server.mails).toHaveLength(2);
+    await until(
+      async () => {
+        t.clock.advance(15_000);
+        await new Promise((resolve) => setImmediate(resolve));
+        return server.mails;
+      },
+      (mails) => mails.length === 5,
+    );
+  });
+
   test('that is refused or not configured is a record on $errors', async () => {
     await using server = await mailServer('No such user');
     await account();
@@ -233,68 +250,5 @@ describe('$.send.email', () => {
     t.start();
     await emit(send('email', { text: 'x' }));
     expect((await failure()).msg).toMatch(/not configured.*WELLSPRING_SMTP_URL/);
-  });
-});
-
-test('$.send.s3 that is not configured is a record on $errors', async () => {
-  t.start();
-  await emit(send('s3', { bucket: 'b', payload: 1 }));
-  expect((await failure()).msg).toMatch(/not configured.*WELLSPRING_SEND_S3_URL/);
-});
-
-await withServers(['s3'], ({ s3 }) => {
-  describe('$.send.s3', () => {
-    const { origin, username, password } = new URL(s3);
-    const newBucket = async () => {
-      const name = `test-${randomUUID()}`;
-      await fetch(`${origin}/${name}`, { method: 'PUT' });
-      return name;
-    };
-    const store = (path = '') => Object.assign(new URL(`${origin}${path}`), { username, password }).href;
-    const listing = async (bucket: string) => (await fetch(`${origin}/${bucket}`)).text();
-    const keys = async (bucket: string) =>
-      [...(await listing(bucket)).matchAll(/<Key>(.*?)<\/Key>/g)].map(([, key]) => key!);
-
-    test('writes objects below the prefix, each under a name of its own', async () => {
-      const bucket = await newBucket();
-      t.start({ sendS3Url: store() });
-      await emit(
-        send('s3', { bucket, prefix: 'p/', payload: { a: 'ü' } }),
-        send('s3', { bucket, prefix: 'p/', payload: 'text' }),
-      );
-      await t.untilStatus('delivered', 2);
-      const sizes = [...(await listing(bucket)).matchAll(/<Size>(\d+)/g)].map(([, size]) => Number(size));
-      const found = (await keys(bucket)).sort((a, b) => (a.slice(-4) < b.slice(-4) ? -1 : 1));
-      expect(found).toEqual([
-        expect.stringMatching(/^p\/\d{4}\/\d\d\/\d\d\/\d\d\/[0-9a-f]{32}\.txt$/),
-        expect.stringMatching(/^p\/\d{4}\/\d\d\/\d\d\/\d\d\/[0-9a-f]{32}\.json$/),
-      ]);
-      expect(sizes).toContain(Buffer.byteLength('{"a":"ü"}'));
-    });
-
-    test('writes only to the configured bucket, if there is one', async () => {
-      const [own, other] = [await newBucket(), await newBucket()];
-      t.start({ sendS3Url: store(`/${own}/folder`) });
-      await emit(send('s3', { bucket: other, payload: 1 }));
-      expect((await failure()).msg).toContain('not the one that the platform is configured for');
-      await emit(send('s3', { payload: 1 }), send('s3', { bucket: own, payload: 2 }));
-      await t.untilStatus('delivered', 2);
-      expect((await keys(own)).every((key) => key.startsWith('folder/2'))).toBe(true);
-      expect(await keys(other)).toEqual([]);
-    });
-
-    test.each([
-      [
-        'a missing bucket',
-        { bucket: `missing-${newId('wh').toLowerCase().replace('_', '-')}`, payload: 1 },
-        /bucket/,
-      ],
-      ['no payload', { bucket: 'bucket' }, /needs a payload/],
-      ['a bucket that leads elsewhere', { bucket: '../x', payload: 1 }, /not the name of a bucket/],
-    ])('%s is a record on $errors', async (_, request, expected) => {
-      t.start({ sendS3Url: store() });
-      await emit(send('s3', request));
-      expect((await failure()).msg).toMatch(expected);
-    });
   });
 });

@@ -1,42 +1,36 @@
+import { randomInt } from 'node:crypto';
 import { errorRecordJob } from '@wellspring/contract/error-record';
 import type { EmittedMessage, RecordJob, Send } from '@wellspring/contract/messages';
-import { derivedRunId, newId } from '@wellspring/core/ids';
-import type { Log } from '@wellspring/core/log';
-import type { Queue } from '@wellspring/queue/port';
+import { derivedId, derivedRunId } from '@wellspring/core/ids';
+import type { Deps } from '@wellspring/runtime/deps';
 import type { DeliveryRow } from '@wellspring/store/collections/webhooks';
+import { LEASE_MS } from '../lease.ts';
 import { SendError, type SendOne } from './arguments.ts';
 
-/**
- * A delivery row for a request of a workflow. It takes part in leases and permits like the delivery to a webhook; the
- * permits are those of the workflow.
- */
+/** A request of a workflow: like the delivery to a webhook, with permits of the workflow. */
 export const sendRow = (
   { emitter_id, owner_id, hop }: EmittedMessage,
   send: Send,
   now: number,
-  due_at: number,
 ): DeliveryRow => ({
-  id: newId('dlv'),
+  id: derivedId('dlv', send.at, send.id),
   send: true,
   webhook_id: emitter_id,
   owner_id,
-  dedupe_key: `send/${send.id}`,
   emitter_id,
   event_id: null,
   event_name: '',
   hop: hop + 1,
   status: 'pending',
   attempts: 0,
-  due_at,
-  waiting: null,
+  due_at: null,
   failed_at_ms: null,
   log: '',
   created_at: Math.floor(now / 1000),
-  created_at_ms: now,
   payload: JSON.stringify(send),
 });
 
-/** Writes fields of the row that is leased; false if the lease was lost or the row removed. */
+/** Writes fields of the row; false if another process has it, or it was removed. */
 type Write = (fields: Partial<DeliveryRow>) => Promise<boolean>;
 
 /**
@@ -44,22 +38,35 @@ type Write = (fields: Partial<DeliveryRow>) => Promise<boolean>;
  * request. A failure is a record on `$errors` of the workflow: it is written into the row before it is published, so that
  * only the record is repeated if that fails.
  */
-export type Sender = (row: DeliveryRow, now: number, write: Write) => Promise<void>;
+export type Sender = (row: DeliveryRow, now: number, write: Write, ended: AbortController) => Promise<void>;
+
+/** Requests a second of one owner; twice as many at once. */
+const RATES: Partial<Record<Send['kind'], number>> = { email: 1, s3: 20 };
+/** Spreads requests beyond the rate. */
+const SPREAD_MS = 10_000;
 
 const OVER = { due_at: null, payload: '' };
 
 export function createSender(
-  { queue, log }: { queue: Queue; log: Log },
+  { queue, buckets, log }: Pick<Deps, 'queue' | 'buckets' | 'log'>,
   kinds: Record<Send['kind'], SendOne>,
 ): Sender {
+  /** Ms until the owner may make another request of this kind. */
+  async function delayOf({ kind }: Send, ownerId: string): Promise<number> {
+    const rate = RATES[kind];
+    const seconds = rate === undefined ? 0 : await buckets.take(`send/${kind}/${ownerId}`, rate);
+    return seconds === 0 ? 0 : Math.ceil(seconds * 1_000) + randomInt(SPREAD_MS);
+  }
+
   /** Makes the request; returns why it failed. */
-  async function make(row: DeliveryRow, send: Send): Promise<SendError | undefined> {
+  async function make(row: DeliveryRow, send: Send, ended: AbortController): Promise<SendError | undefined> {
     try {
       const request: unknown = JSON.parse(send.request);
       await kinds[send.kind](typeof request === 'object' && request ? { ...request } : {}, {
         id: send.id,
         owner_id: row.owner_id,
-        at: row.created_at_ms,
+        at: send.at,
+        ended,
       });
       return undefined;
     } catch (error) {
@@ -69,17 +76,23 @@ export function createSender(
     }
   }
 
-  return async (row, now, write) => {
+  return async (row, now, write, ended) => {
     let job = JSON.parse(row.payload) as Send | RecordJob;
     if (!('type' in job)) {
+      const delay = await delayOf(job, row.owner_id);
+      if (delay > 0) {
+        await write({ due_at: now + delay });
+        return;
+      }
       const attempts = row.attempts + 1;
-      const failure = await make(row, job);
+      const failure = await make(row, job, ended);
       if (!failure) {
         await write({ ...OVER, status: 'delivered', attempts });
         return;
       }
       job = failureOf(row, job, failure, now);
-      if (!(await write({ attempts, payload: JSON.stringify(job) }))) return;
+      const due_at = now + LEASE_MS;
+      if (!(await write({ attempts, due_at, payload: JSON.stringify(job) }))) return;
     }
     await queue.publish('runs', { key: job.source_id, payload: JSON.stringify(job) });
     await write({ ...OVER, status: 'failed' });

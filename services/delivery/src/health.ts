@@ -11,6 +11,7 @@ import { createReach } from '@wellspring/store/collections/subscription-reach';
 import { type SubscriptionRow, subscriptions } from '@wellspring/store/collections/subscriptions';
 import { type WebhookRow, webhooks } from '@wellspring/store/collections/webhooks';
 import { modify, type Store } from '@wellspring/store/port';
+import type { Health } from './permits.ts';
 
 /** A webhook without a success for this long is disabled. */
 export const FAILING_LIMIT_MS = 5 * 24 * 3_600_000;
@@ -23,12 +24,12 @@ export interface DisableDeps {
   log: Log;
 }
 
-/** Updates a webhook according to the outcome of its deliveries. */
+/** Updates the row of a webhook according to the outcome of an attempt; `failures` is that of this process. */
 export interface WebhookHealth {
-  /** A delivery succeeded: resets `failing_since`. */
-  succeeded(webhook: WebhookRow): Promise<void>;
-  /** A delivery failed; after five days without a success disables the webhook and notifies its emitters. */
-  failed(webhook: WebhookRow): Promise<void>;
+  /** An attempt succeeded. */
+  succeeded(webhook: WebhookRow, health: Health): Promise<void>;
+  /** An attempt failed; after five days without a success disables the webhook and notifies its emitters. */
+  failed(webhook: WebhookRow, health: Health): Promise<void>;
   /** The receiver answered 410. */
   gone(webhook: WebhookRow): Promise<void>;
 }
@@ -76,14 +77,16 @@ export function createWebhookHealth({ store, queue, pubsub, clock, log }: Disabl
   }
 
   return {
-    async succeeded(webhook) {
-      if (webhook.failing_since !== null) await collection.patch(webhook.id, { failing_since: null });
+    async succeeded({ id }, health) {
+      await collection.patch(id, { ...health, failing_since: null });
     },
-    async failed(webhook) {
-      const now = clock.now();
-      const { failing_since: since } = webhook;
-      if (since === null) await collection.patch(webhook.id, { failing_since: now });
-      else if (webhook.active && now - since >= FAILING_LIMIT_MS) await disable(webhook, since);
+    async failed({ id }, health) {
+      // The row in memory may be older than the first failure.
+      const row = await collection.get(id);
+      if (!row) return;
+      const since = row.failing_since ?? health.tried_at;
+      await collection.patch(id, { ...health, failing_since: since });
+      if (row.active && health.tried_at - since >= FAILING_LIMIT_MS) await disable(row, since);
     },
     async gone(webhook) {
       const updated_at = Math.floor(clock.now() / 1000);

@@ -23,6 +23,7 @@ const replay = (emitter_id: string, last: number, fields: Partial<ReplayMessage>
     v: 1,
     type: 'replay',
     replay_id: 'replay-1',
+    at: 1_700_000_100_000,
     emitter_id,
     owner_id: OWNER,
     after: '',
@@ -69,7 +70,7 @@ test('a replay that is handled twice, as after a crash, delivers and runs nothin
   t.start();
   await replay(emitter, 99);
   await quiet();
-  await replay(emitter, 99);
+  await replay(emitter, 99, { redelivered: true });
   await quiet();
   await t.untilStatus('delivered', 100);
   expect(sink.requests).toHaveLength(100);

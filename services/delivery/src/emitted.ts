@@ -20,19 +20,19 @@ export function createEmittedHandler(
   { store, queue }: { store: Store; queue: Queue },
   fanOut: FanOut,
 ): Handler {
-  async function replay(message: ReplayMessage): Promise<void> {
+  async function replay(message: ReplayMessage, next: () => void): Promise<void> {
     const { found, isLast } = await pageOf(store, message);
-    if (found.length > 0) await fanOut([asEmitted(message, found)]);
+    if (found.length > 0) await fanOut([asEmitted(message, found)], next);
     if (isLast) return;
     const rest: ReplayMessage = { ...message, after: found.at(-1)!.sort_key };
     await queue.publish('emitted', { key: message.emitter_id, payload: JSON.stringify(rest) });
   }
 
-  return async (jobs) => {
+  return async (jobs, next) => {
     const messages = jobs.map(readJob);
     const commits = messages.filter((message) => message.type === 'emitted');
-    if (commits.length > 0) await fanOut(commits);
-    for (const message of messages) if (message.type === 'replay') await replay(message);
+    if (commits.length > 0) await fanOut(commits, next);
+    for (const message of messages) if (message.type === 'replay') await replay(message, next);
   };
 }
 
@@ -48,7 +48,7 @@ function readJob(job: Job): EmittedMessage | ReplayMessage {
   if (message?.v !== 1 || !['emitted', 'replay'].includes(message.type)) {
     throw new PoisonJob(job.id, 'Unknown message: expected type emitted or replay, version 1.');
   }
-  return job.redelivered ? { ...message, redelivered: true } : message;
+  return job.redelivered || job.attempt > 1 ? { ...message, redelivered: true } : message;
 }
 
 async function pageOf(store: Store, { emitter_id, event_name, after, end }: ReplayMessage) {
@@ -72,7 +72,7 @@ async function pageOf(store: Store, { emitter_id, event_name, after, end }: Repl
 }
 
 function asEmitted(message: ReplayMessage, found: readonly EventRow[]): EmittedMessage {
-  const { emitter_id, owner_id, replay_id, listener_id, redelivered } = message;
+  const { emitter_id, owner_id, replay_id, at, listener_id, redelivered } = message;
   return {
     v: 1,
     type: 'emitted',
@@ -88,7 +88,7 @@ function asEmitted(message: ReplayMessage, found: readonly EventRow[]): EmittedM
         trace_id: replay_id,
       }),
     ),
-    replay: { id: replay_id, ...(listener_id !== undefined && { listener_id }) },
+    replay: { id: replay_id, at, ...(listener_id !== undefined && { listener_id }) },
     ...(redelivered && { redelivered }),
   };
 }

@@ -1,0 +1,224 @@
+import type { Clock } from '@wellspring/core/clock';
+import type { Log } from '@wellspring/core/log';
+import { DELIVERIES_DUE, type PubSub } from '@wellspring/pubsub/port';
+import { findEmitter } from '@wellspring/store/collections/emitters';
+import { type DeliveryRow, deliveries, webhooks } from '@wellspring/store/collections/webhooks';
+import type { Store } from '@wellspring/store/port';
+import type { Attempts } from './attempts.ts';
+import { LEASE_MS } from './lease.ts';
+import type { Permit, Permits } from './permits.ts';
+
+export interface ClaimDeps {
+  store: Store;
+  pubsub: PubSub;
+  clock: Clock;
+  log: Log;
+  permits: Permits;
+  attempts: Attempts;
+  /** No other process uses the store: existing leases belong to a process that has ended. */
+  singleProcess: boolean;
+}
+
+const MAX_CLAIMS = 8;
+const PAGE_SIZE = 500;
+/** Polls for due deliveries in case a wake-up was lost. */
+const POLL_INTERVAL_MS = 1_000;
+/** Pause between two searches for rows that another process left behind. */
+const SEARCH_INTERVAL_MS = 30_000;
+/** Rows that another process made due are looked for this far back. */
+const MAX_LATENESS_MS = 5_000;
+const RETRY_DELAY_MS = 1_000;
+
+export interface ClaimLoop {
+  /** A delivery may have become due, or a permit free. */
+  wake(): void;
+  run(signal: AbortSignal): Promise<void>;
+}
+
+/**
+ * Rows are the waiting line. Looks at each row once when it becomes due, only to learn which webhooks have due rows; then
+ * claims for one webhook after the other as many rows as it has free permits. A claim is a lease: if this process dies,
+ * another one claims the delivery after LEASE_MS.
+ */
+export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
+  const { store, pubsub, clock, log, permits, attempts } = deps;
+  const rows = store.collection(deliveries);
+  const startedAt = clock.now();
+  const claiming = new Set<Promise<void>>();
+  let takenOver = !deps.singleProcess;
+  let woken = false;
+  let endSleep = () => {};
+  /** Rows due before were looked at. */
+  let seen = 0;
+  let lookAt = 0;
+  /** The same for the search, which begins anew from time to time. */
+  let searched = 0;
+  let searchAt = startedAt + SEARCH_INTERVAL_MS;
+
+  function wake(): void {
+    woken = true;
+    endSleep();
+  }
+
+  /** Rows may have become due at any time up to now. */
+  function lookBack(): void {
+    seen = Math.min(seen, clock.now() - MAX_LATENESS_MS);
+    lookAt = 0;
+    wake();
+  }
+
+  /** Looks at a page of due rows, by time. Returns the time up to which rows were looked at. */
+  async function look(from: number): Promise<{ until: number; isLast: boolean; next: number }> {
+    const now = clock.now();
+    const page = await rows.list({
+      where: { due_at: { gte: from } },
+      orderBy: 'due_at',
+      order: 'asc',
+      limit: PAGE_SIZE,
+      texts: false,
+    });
+    const due = page.filter((row) => row.due_at! <= now);
+    for (const { webhook_id, owner_id } of due) permits.setRows(permits.line(webhook_id, owner_id), true);
+    const isLast = due.length < PAGE_SIZE;
+    const last = due.at(-1)?.due_at ?? from;
+    // Rows beyond the page may have the `due_at` of the last one; if all have it, the search finds them.
+    const until = isLast ? Math.max(from, now + 1) : last > from ? last : last + 1;
+    return { until, isLast, next: page[due.length]?.due_at ?? Number.POSITIVE_INFINITY };
+  }
+
+  /** Looks at the rows that became due since the last call. */
+  async function lookForward(): Promise<void> {
+    const from = seen;
+    const { until, isLast, next } = await look(from);
+    // A wake-up may have set it back meanwhile.
+    if (seen !== from) return;
+    seen = until;
+    lookAt = isLast ? Math.min(next, clock.now() + POLL_INTERVAL_MS) : 0;
+  }
+
+  async function search(): Promise<void> {
+    if (clock.now() < searchAt) return;
+    const { until, isLast } = await look(searched);
+    searched = isLast ? 0 : until;
+    if (isLast) searchAt = clock.now() + SEARCH_INTERVAL_MS;
+  }
+
+  /** Claims rows of the line of these permits. */
+  async function claim(held: Permit[]): Promise<void> {
+    const { line } = held[0]!;
+    const left = [...held];
+    line.claiming = true;
+    try {
+      const lease = clock.now() + LEASE_MS;
+      const claimed = await rows.claim(
+        {
+          where: { webhook_id: line.id, due_at: { lte: clock.now() } },
+          orderBy: 'due_at',
+          order: 'asc',
+          limit: left.length,
+        },
+        { due_at: lease },
+      );
+      if (claimed.length < left.length) permits.setRows(line, false);
+      await start(claimed, left);
+    } catch (error) {
+      log.error({ webhook_id: line.id, error: String(error) }, 'delivery.claim_failed');
+      // Its rows are found again by the search, at the latest.
+      permits.setRows(line, false);
+    } finally {
+      line.claiming = false;
+      for (const permit of left) permit.release();
+    }
+  }
+
+  /** Starts the attempts of claimed rows, of one webhook or workflow; takes their permits from `held`. */
+  async function start(claimed: readonly DeliveryRow[], held: Permit[]): Promise<void> {
+    const [first] = claimed;
+    if (!first) return;
+    if (first.send) {
+      const workflow = await findEmitter(store, first.webhook_id);
+      if (!workflow?.active) return void (await Promise.all(claimed.map(({ id }) => rows.remove(id))));
+      for (const row of claimed) attempts.again(row, held.pop()!, undefined);
+      return;
+    }
+    const webhook = await store.collection(webhooks).get(first.webhook_id);
+    if (!webhook) return void (await Promise.all(claimed.map(({ id }) => rows.remove(id))));
+    if (!webhook.active) {
+      const failed = { status: 'failed', due_at: null, failed_at_ms: clock.now() } as const;
+      await Promise.all(claimed.map(({ id, due_at }) => rows.patch(id, failed, { due_at })));
+      return;
+    }
+    permits.line(webhook.id, webhook.owner_id, webhook);
+    for (const row of claimed) attempts.again(row, held.pop()!, webhook);
+  }
+
+  /** Begins claims until nothing more can start. */
+  function claimAll(): void {
+    while (claiming.size < MAX_CLAIMS) {
+      const held = permits.turn();
+      if (!held) return;
+      const claimed = claim(held).finally(() => {
+        claiming.delete(claimed);
+        wake();
+      });
+      claiming.add(claimed);
+    }
+  }
+
+  /** Makes due the first attempts leased by the previous process. Later attempts wait for their lease to expire. */
+  async function takeOver(): Promise<void> {
+    // Leases of this process end later.
+    const lt = startedAt + LEASE_MS;
+    for (let gt = startedAt; ; ) {
+      const page = await rows.list({
+        where: { due_at: { gt, lt } },
+        orderBy: 'due_at',
+        order: 'asc',
+        limit: PAGE_SIZE,
+        texts: false,
+      });
+      const held = page.filter((row) => row.attempts === 0);
+      await Promise.all(held.map(({ id, due_at }) => rows.patch(id, { due_at: startedAt }, { due_at })));
+      if (page.length < PAGE_SIZE) return;
+      // Further rows may have the `due_at` of the last one; skip it if all rows of the page have to wait.
+      gt = page.at(-1)!.due_at! - (held.length > 0 ? 1 : 0);
+    }
+  }
+
+  async function sleep(signal: AbortSignal): Promise<void> {
+    const wait = Math.min(lookAt, permits.nextPauseEnd) - clock.now();
+    if (woken || wait <= 0) return;
+    const ended = new AbortController();
+    endSleep = () => ended.abort();
+    await clock.sleep(wait, AbortSignal.any([signal, ended.signal]));
+    endSleep = () => {};
+  }
+
+  return {
+    wake,
+    async run(signal) {
+      const unsubscribe = pubsub.subscribe(DELIVERIES_DUE, lookBack);
+      while (!signal.aborted) {
+        try {
+          woken = false;
+          if (!takenOver) {
+            await takeOver();
+            takenOver = true;
+          }
+          if (clock.now() >= lookAt) {
+            await lookForward();
+            await search();
+          }
+          claimAll();
+          await sleep(signal);
+        } catch (error) {
+          log.error({ error: String(error) }, 'delivery.claim_failed');
+          await clock.sleep(RETRY_DELAY_MS, signal);
+        }
+      }
+      unsubscribe();
+      await Promise.all(claiming);
+      await attempts.drain();
+    },
+  };
+}
