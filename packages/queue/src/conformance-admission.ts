@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { job, values } from './conformance-failures.ts';
-import type { ConsumeOptions, Handler, Job, Queue } from './port.ts';
+import type { Admission, ConsumeOptions, Handler, Job, Queue } from './port.ts';
 
 interface Bench {
   queue: Queue;
@@ -16,13 +16,13 @@ function gate() {
   const asked: string[] = [];
   const held = new Set<string>();
   const admit = (key: string, signal: AbortSignal) =>
-    new Promise<() => void>((resolve, reject) => {
+    new Promise<Admission>((resolve, reject) => {
       asked.push(key);
       signal.addEventListener('abort', () => reject(signal.reason), { once: true });
       waiting.set(key, () => {
         waiting.delete(key);
         held.add(key);
-        resolve(() => held.delete(key));
+        resolve({ owner: key, release: () => held.delete(key) });
       });
     });
   return { admit, asked, held, waiting, open: (key: string) => waiting.get(key)?.() };
@@ -97,7 +97,7 @@ export function admissionConformance(bench: () => Bench): void {
         admit: async () => {
           asked += 1;
           if (asked < 3) throw new Error('The store does not answer.');
-          return () => {};
+          return { owner: 'one', release() {} };
         },
       });
       await queue.publish('runs', job('a', 1));
@@ -111,7 +111,8 @@ export function admissionConformance(bench: () => Bench): void {
       const many = Array.from({ length: 3_000 }, (_, n) => job(`many${n}`, n));
       const seen: Job[] = [];
       consume(async (jobs) => void seen.push(...jobs), {
-        admit: (key, signal) => (key.startsWith('many') ? admit(key, signal) : Promise.resolve(() => {})),
+        admit: (key, signal) =>
+          key.startsWith('many') ? admit(key, signal) : Promise.resolve({ owner: key, release() {} }),
       });
       for (let at = 0; at < many.length; at += 500) await queue.publishMany('runs', many.slice(at, at + 500));
       await queue.publishMany(

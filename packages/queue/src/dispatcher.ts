@@ -105,7 +105,7 @@ export function createDispatcher<E extends Entry>({
     let release: () => void;
     keyQueue.admissionSince = performance.now();
     try {
-      release = await admit(keyQueue.key, signal);
+      ({ release } = await admit(keyQueue.key, signal));
     } catch (error) {
       if (signal.aborted) return keyQueues.release(keyQueue);
       log.warn({ key: keyQueue.key, error: String(error) }, 'queue.admission_failed');

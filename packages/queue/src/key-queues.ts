@@ -1,3 +1,5 @@
+import { createLinkedList } from '@wellspring/core/linked-list';
+
 /**
  * Waiting jobs in memory: one queue per ordering key. Jobs of a key keep their order, one batch of a key is out at a
  * time, and the keys take turns. No I/O.
@@ -16,6 +18,8 @@ export interface Entry {
   publishedAt: number;
   /** undefined: read from the database when it is needed. */
   payload: string | undefined;
+  /** Of the payload; undefined: not counted. */
+  bytes?: number;
 }
 
 export interface KeyQueue<E extends Entry = Entry> {
@@ -31,14 +35,18 @@ export interface KeyQueue<E extends Entry = Entry> {
   single: number;
   /** performance.now() at which the wait for the admission began; undefined: not waiting. */
   admissionSince: number | undefined;
+  /** Takes it out of the turn; undefined: it is not in it. */
+  leave: (() => void) | undefined;
 }
 
 export interface KeyQueues<E extends Entry = Entry> {
   add(entry: E): void;
   /** The next key in turn, marked as held. */
   next(): KeyQueue<E> | undefined;
-  /** Removes the first entries of a held queue; none when they were purged. */
-  take(queue: KeyQueue<E>, batch: number): E[];
+  /** Bytes of the next batch: of the first entry, and of further ones within the limits. */
+  sizeOf(queue: KeyQueue<E>, batch: number, maxBytes?: number): number;
+  /** Removes the next batch of a held queue; none when they were purged. */
+  take(queue: KeyQueue<E>, batch: number, maxBytes?: number): E[];
   /** Entries that were out are done. */
   settle(count: number): void;
   /** Returns entries that were out to the front, in this order, and holds the queue. */
@@ -63,16 +71,33 @@ const SINGLE_AFTER_ATTEMPTS = 5;
 export function createKeyQueues<E extends Entry = Entry>(): KeyQueues<E> {
   const queues = new Map<string, KeyQueue<E>>();
   /** Keys with a batch to hand out, in their order. */
-  const turn = new Set<string>();
+  const turn = createLinkedList<KeyQueue<E>>();
   let size = 0;
+
+  function leave(queue: KeyQueue<E>): void {
+    queue.leave?.();
+    queue.leave = undefined;
+  }
 
   function reschedule(queue: KeyQueue<E>): void {
     if (queue.held > 0) return;
-    if (queue.head < queue.waiting.length) turn.add(queue.key);
+    if (queue.head < queue.waiting.length) queue.leave ??= turn.append(queue);
     else {
-      turn.delete(queue.key);
+      leave(queue);
       if (queue.out === 0) queues.delete(queue.key);
     }
+  }
+
+  /** Number and bytes of the entries of the next batch. */
+  function nextBatch({ waiting, head, single }: KeyQueue<E>, batch: number, maxBytes: number) {
+    const max = single > 0 ? 1 : batch;
+    let [count, bytes] = [0, 0];
+    for (; count < max && head + count < waiting.length; count += 1) {
+      const more = waiting[head + count]!.bytes ?? 0;
+      if (count > 0 && bytes + more > maxBytes) break;
+      bytes += more;
+    }
+    return { count, bytes };
   }
 
   return {
@@ -87,6 +112,7 @@ export function createKeyQueues<E extends Entry = Entry>(): KeyQueues<E> {
           out: 0,
           single: 0,
           admissionSince: undefined,
+          leave: undefined,
         };
         queues.set(entry.key, queue);
       }
@@ -95,16 +121,17 @@ export function createKeyQueues<E extends Entry = Entry>(): KeyQueues<E> {
       reschedule(queue);
     },
     next() {
-      const [key] = turn;
-      if (key === undefined) return undefined;
-      turn.delete(key);
-      const queue = queues.get(key)!;
+      const queue = turn.first;
+      if (!queue) return undefined;
+      leave(queue);
       queue.held += 1;
       queue.out += 1;
       return queue;
     },
-    take(queue, batch) {
-      const entries = queue.waiting.slice(queue.head, queue.head + (queue.single > 0 ? 1 : batch));
+    sizeOf: (queue, batch, maxBytes = Number.POSITIVE_INFINITY) => nextBatch(queue, batch, maxBytes).bytes,
+    take(queue, batch, maxBytes = Number.POSITIVE_INFINITY) {
+      const { count } = nextBatch(queue, batch, maxBytes);
+      const entries = queue.waiting.slice(queue.head, queue.head + count);
       queue.single = Math.max(0, queue.single - 1);
       queue.head += entries.length;
       if (queue.head >= COMPACT_AFTER || queue.head === queue.waiting.length) {
@@ -118,7 +145,7 @@ export function createKeyQueues<E extends Entry = Entry>(): KeyQueues<E> {
     },
     giveBack(queue, entries) {
       queue.held += 1;
-      turn.delete(queue.key);
+      leave(queue);
       queue.waiting = [...entries, ...queue.waiting.slice(queue.head)];
       queue.head = 0;
       const [first] = entries;

@@ -77,16 +77,22 @@ export class LeaseLost extends Error {
   override readonly name = 'LeaseLost';
 }
 
+export interface Admission {
+  /** Shares the memory for jobs that are out fairly with other owners. */
+  owner: string;
+  /** Called after the batch. */
+  release(): void;
+}
+
 export interface ConsumeOptions {
   /** Maximum number of batches handled at the same time, except those that called `next`; default: unlimited. */
   concurrency?: number;
   /**
    * Admission: resolves when the next batch of this key may be handled; until then its jobs stay in the queue.
    * @param signal of the consumer
-   * @returns a function that is called after the batch
    * @throws anything: retried after a second
    */
-  admit?(key: string, signal: AbortSignal): Promise<() => void>;
+  admit?(key: string, signal: AbortSignal): Promise<Admission>;
   /** Maximum number of jobs in a batch; default 1. */
   batch?: number;
   signal: AbortSignal;

@@ -4,6 +4,7 @@ import { createEmbeddedBlob } from '@wellspring/blob/embedded';
 import { createEmbeddedCall } from '@wellspring/call/embedded';
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
+import type { Memory } from '@wellspring/core/memory';
 import type { Metrics } from '@wellspring/core/metrics';
 import { createTokenBuckets } from '@wellspring/core/token-buckets';
 import { createEmbeddedPubSub } from '@wellspring/pubsub/embedded';
@@ -23,7 +24,7 @@ export const MOVED = 'moved';
  */
 export function openEmbedded(
   { dataDir }: Config,
-  { clock, log, metrics }: { clock: Clock; log: Log; metrics: Metrics },
+  { clock, log, metrics, memory }: { clock: Clock; log: Log; metrics: Metrics; memory: Memory },
 ): Ports {
   if (existsSync(join(dataDir, MOVED))) {
     throw new Error(
@@ -35,7 +36,7 @@ export function openEmbedded(
     const db = openDatabase(join(dataDir, 'wellspring.db'));
     metrics.gauge('wellspring_sqlite_statements', 'Statements executed since the start', () => db.executed);
     const store = createEmbeddedStore(db);
-    const queue = createEmbeddedQueue(db, { clock, log });
+    const queue = createEmbeddedQueue(db, { clock, log, memory });
     const pubsub = createEmbeddedPubSub({ log });
     const call = createEmbeddedCall({ log });
     const blob = createEmbeddedBlob(join(dataDir, 'blobs'), { clock });

@@ -44,7 +44,7 @@ export function openPorts({ path = ':memory:', clock = systemClock } = {}): Port
   const memory = createMemory(1024 ** 3);
   const db = openDatabase(path);
   const store = createEmbeddedStore(db);
-  const queue = createEmbeddedQueue(db, { clock, log });
+  const queue = createEmbeddedQueue(db, { clock, log, memory });
   const pubsub = createEmbeddedPubSub({ log });
   const call = createEmbeddedCall({ log });
   return {

@@ -4,6 +4,7 @@ import { silentLog } from '@wellspring/core/log';
 import { noMetrics } from '@wellspring/core/metrics';
 import { readConfig } from '@wellspring/runtime/config';
 import { openEmbedded } from '@wellspring/runtime/infra-embedded';
+import { openMemory } from '@wellspring/runtime/memory';
 import { timers } from '@wellspring/store/collections/sources';
 import { tempDir } from '@wellspring/testing/temp-dir';
 import { dropIndexes } from './drop-indexes.ts';
@@ -11,7 +12,12 @@ import { dropIndexes } from './drop-indexes.ts';
 test('the command drops the indexes that this version does not declare, and only those', async () => {
   await using directory = await tempDir();
   const config = readConfig({ env: { WELLSPRING_DATA_DIR: directory.path } });
-  const newer = openEmbedded(config, { clock: systemClock, log: silentLog, metrics: noMetrics });
+  const newer = openEmbedded(config, {
+    clock: systemClock,
+    log: silentLog,
+    metrics: noMetrics,
+    memory: openMemory(config, noMetrics),
+  });
   newer.store.collection({ ...timers, indexes: [...timers.indexes, { fields: ['prop'] }] });
   await newer.close();
   const said: string[] = [];

@@ -5,6 +5,7 @@ import { noMetrics } from '@wellspring/core/metrics';
 import type { Config } from '@wellspring/runtime/config';
 import { openDistributed } from '@wellspring/runtime/infra-distributed';
 import { openEmbedded } from '@wellspring/runtime/infra-embedded';
+import { openMemory } from '@wellspring/runtime/memory';
 import { collections } from '@wellspring/store/collections/all';
 
 export interface DropIndexesOptions {
@@ -21,7 +22,7 @@ export interface DropIndexesOptions {
  */
 export async function dropIndexes({ config, log, say }: DropIndexesOptions): Promise<void> {
   const { dataDir, amqpUrl, redisUrl, mongodbUrl, s3Url } = config;
-  const how = { clock: systemClock, log, metrics: noMetrics };
+  const how = { clock: systemClock, log, metrics: noMetrics, memory: openMemory(config, noMetrics) };
   const ports =
     amqpUrl && redisUrl && mongodbUrl
       ? await openDistributed(

@@ -10,6 +10,7 @@ import { prepareDataDirectory } from '@wellspring/runtime/data-directory';
 import type { Ports } from '@wellspring/runtime/deps';
 import { openDistributed } from '@wellspring/runtime/infra-distributed';
 import { MOVED, openEmbedded } from '@wellspring/runtime/infra-embedded';
+import { openMemory } from '@wellspring/runtime/memory';
 import { users } from '@wellspring/store/collections/users';
 import { copyStore } from '@wellspring/store/copy';
 import type { CollectionDefinition, Store } from '@wellspring/store/port';
@@ -59,7 +60,8 @@ export async function move({ config, clock = systemClock, log, say }: MoveOption
     return;
   }
   prepareDataDirectory(dataDir, log, true);
-  const from = openEmbedded(config, { clock, log, metrics: noMetrics });
+  const memory = openMemory(config, noMetrics);
+  const from = openEmbedded(config, { clock, log, metrics: noMetrics, memory });
   try {
     const caches = join(dataDir, 'move');
     const urls = { amqpUrl, redisUrl, mongodbUrl, s3Url };

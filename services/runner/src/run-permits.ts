@@ -1,6 +1,7 @@
 import { createFairPermits } from '@wellspring/core/fair-permits';
 import { createLru } from '@wellspring/core/lru';
 import { parseOrderingKey } from '@wellspring/core/ordering-key';
+import type { Admission } from '@wellspring/queue/port';
 import type { Deps } from '@wellspring/runtime/deps';
 import { findEmitter } from '@wellspring/store/collections/emitters';
 
@@ -23,7 +24,7 @@ const DELETED = 'deleted';
  */
 export interface RunPermits {
   /** For ConsumeOptions of the queue `runs`. */
-  admit(key: string, signal: AbortSignal): Promise<() => void>;
+  admit(key: string, signal: AbortSignal): Promise<Admission>;
   /** @throws the reason of the signal */
   hook(ownerId: string, signal: AbortSignal): Promise<() => void>;
   stats(): { held: number; waiting: number };
@@ -45,7 +46,8 @@ export function createRunPermits({ store }: Pick<Deps, 'store'>, counts: PermitC
   return {
     async admit(key, signal) {
       const { sourceId } = parseOrderingKey(key);
-      return runs.acquire(await ownerOf(sourceId!), signal);
+      const owner = await ownerOf(sourceId!);
+      return { owner, release: await runs.acquire(owner, signal) };
     },
     hook: (ownerId, signal) => hooks.acquire(ownerId, signal),
     stats: runs.stats,

@@ -11,54 +11,80 @@ export interface StoredJob {
   published_at: number;
 }
 
-interface JobRow {
-  queue: QueueName;
+/** A waiting job without its payload. */
+export interface JobRow {
   seq: number;
   key: string;
   attempts: number;
   published_at: number;
+  /** Of the payload. */
+  bytes: number;
 }
+
+export type JobTable = ReturnType<typeof createJobTable>;
 
 export function createJobTable(db: Database) {
   // The payload is the last column: the others are read without loading its overflow pages.
   db.exec(`CREATE TABLE IF NOT EXISTS jobs (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT, queue TEXT NOT NULL, key TEXT,
+    seq INTEGER PRIMARY KEY, queue TEXT NOT NULL, key TEXT,
     attempts INTEGER NOT NULL DEFAULT 0, published_at INTEGER NOT NULL, payload TEXT NOT NULL)`);
   db.exec(`CREATE INDEX IF NOT EXISTS jobs_key ON jobs (queue, key)`);
   db.exec(`CREATE TABLE IF NOT EXISTS dead_letters (
     id INTEGER PRIMARY KEY AUTOINCREMENT, queue TEXT NOT NULL, key TEXT, payload TEXT NOT NULL,
     reason TEXT NOT NULL, attempts INTEGER NOT NULL, died_at INTEGER NOT NULL)`);
 
-  const INSERT = 'INSERT INTO jobs (queue, key, payload, published_at) VALUES (?, ?, ?, ?)';
+  const INSERT = 'INSERT INTO jobs (seq, queue, key, payload, published_at) VALUES (?, ?, ?, ?, ?)';
   const REMOVE = 'DELETE FROM jobs WHERE seq = ?';
+  const REMOVE_ALL = 'DELETE FROM jobs WHERE seq IN (SELECT value FROM json_each(?))';
+  const ROW = 'seq, key, attempts, published_at, octet_length(payload) AS bytes';
   const LETTERS =
     'SELECT CAST(id AS TEXT) AS id, queue, key, payload, reason, attempts, died_at FROM dead_letters';
 
+  const { last } = db.statement('SELECT coalesce(max(seq), 0) AS last FROM jobs').get() as { last: number };
+  let nextSeq = last + 1;
+
   const insertNow = (queue: QueueName, { key, payload }: JobInput, now: number): StoredJob => {
-    const { lastInsertRowid } = db.statement(INSERT).run(queue, key, payload, now);
-    return { seq: Number(lastInsertRowid), key, payload, published_at: now };
+    const seq = nextSeq++;
+    db.statement(INSERT).run(seq, queue, key, payload, now);
+    return { seq, key, payload, published_at: now };
   };
 
   const deadOne = (id: string) =>
     db.statement(`${LETTERS} WHERE id = ?`).get(Number(id) || 0) as unknown as DeadLetter | undefined;
 
   return {
-    /** All jobs in the order of their publication, without their payloads. */
-    all: () =>
+    /** `seq` of the newest job at the start. */
+    lastAtStart: last,
+    count: (queue: QueueName): number =>
+      (db.statement('SELECT count(*) AS n FROM jobs WHERE queue = ?').get(queue) as { n: number }).n,
+    /** The first job of each key, in order. */
+    firstOfKeys: (queue: QueueName): JobRow[] =>
       db
-        .statement('SELECT queue, seq, key, attempts, published_at FROM jobs ORDER BY seq')
-        .iterate() as Iterable<unknown> as Iterable<JobRow>,
+        .statement(
+          `SELECT ${ROW} FROM jobs WHERE seq IN (SELECT min(seq) FROM jobs WHERE queue = ? GROUP BY key) ORDER BY seq`,
+        )
+        .all(queue) as unknown as JobRow[],
+    /** Jobs of a key after one and up to another one, in order. */
+    page: (queue: QueueName, key: string, after: number, upTo: number, limit: number): JobRow[] =>
+      db
+        .statement(
+          `SELECT ${ROW} FROM jobs WHERE queue = ? AND key = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?`,
+        )
+        .all(queue, key, after, upTo, limit) as unknown as JobRow[],
     payload: (seq: number): string | undefined =>
       (db.statement('SELECT payload FROM jobs WHERE seq = ?').get(seq) as { payload: string } | undefined)
         ?.payload,
+    /** As a part of a write. */
+    insertNow,
     insert: (queue: QueueName, jobs: readonly JobInput[], now: number): Promise<StoredJob[]> => {
       const [only] = jobs;
       if (jobs.length === 1 && only) return db.writeOne(() => [insertNow(queue, only, now)]);
       return db.write(() => jobs.map((job) => insertNow(queue, job, now)));
     },
     remove: (seqs: readonly number[]): Promise<void> =>
-      db.write(() => {
-        for (const seq of seqs) db.statement(REMOVE).run(seq);
+      db.writeOne(() => {
+        if (seqs.length === 1) db.statement(REMOVE).run(seqs[0]!);
+        else db.statement(REMOVE_ALL).run(JSON.stringify(seqs));
       }),
     setAttempts: (seq: number, attempts: number) =>
       db.writeOne(() => db.statement('UPDATE jobs SET attempts = ? WHERE seq = ?').run(attempts, seq)),

@@ -1,0 +1,221 @@
+import { type Backoff, backoff } from '@wellspring/core/backoff';
+import type { ByteBudget } from '@wellspring/core/byte-budget';
+import type { Clock } from '@wellspring/core/clock';
+import type { Log } from '@wellspring/core/log';
+import type { Dispatcher } from '../job-dispatcher.ts';
+import type { JobSource, WaitingJob } from '../job-source.ts';
+import type { Job, QueueName } from '../port.ts';
+import type { JobRow, JobTable, StoredJob } from './job-table.ts';
+
+const REMOVE_BACKOFF: Backoff = { baseMs: 100, maxMs: 30_000 };
+/** Jobs of a key in memory; the others are rows only. */
+const MAX_IN_MEMORY_PER_KEY = 256;
+/** Of all keys; each key has at least one. */
+const MAX_IN_MEMORY = 50_000;
+/** Rows of a key that are read at a time. */
+const PAGE = 128;
+/** When too many are in memory. */
+const MIN_PAGE = 8;
+
+export interface EmbeddedJob extends WaitingJob {
+  seq: number;
+  /** Gives back the bytes of a payload in memory. */
+  forget: (() => void) | undefined;
+}
+
+/** A key with jobs in memory. */
+interface Window {
+  /** Number of jobs in memory, those that are out included. */
+  jobs: number;
+  /** `seq` of the last one. */
+  last: number;
+  /** There may be rows behind it. */
+  hasMore: boolean;
+}
+
+export interface EmbeddedSourceOptions {
+  queue: QueueName;
+  table: JobTable;
+  /** Of payloads of waiting jobs; the others are read when they are handed out. */
+  waiting: ByteBudget;
+  clock: Clock;
+  log: Log;
+  closing: AbortSignal;
+}
+
+/**
+ * The jobs of one queue in SQLite. In memory are the first ones of each key; their number does not depend on the backlog.
+ * Payloads are read when their jobs are handed out, unless they have just been published.
+ */
+export interface EmbeddedSource extends JobSource<EmbeddedJob> {
+  /** Number of waiting jobs and of those that are out. */
+  readonly size: number;
+  /** Offers the jobs that were there at the start. */
+  open(dispatcher: Dispatcher<EmbeddedJob>): void;
+  /** Jobs that have just become durable, in the order of their `seq`. */
+  stored(jobs: readonly StoredJob[]): void;
+  /** Rows were removed, except of jobs that are out: forgets their jobs. */
+  purged(isSelected: (key: string) => boolean, seqs: ReadonlySet<number>): void;
+  /** Resolves when the rows of finished jobs are removed. */
+  removed(): Promise<void>;
+}
+
+export function createEmbeddedSource(options: EmbeddedSourceOptions): EmbeddedSource {
+  const { queue, table, waiting, clock, log, closing } = options;
+  const windows = new Map<string, Window>();
+  const out = new Set<number>();
+  let dispatcher: Dispatcher<EmbeddedJob>;
+  /** Rows up to this one are durable; later ones may be visible before they are. */
+  let durableUpTo = table.lastAtStart;
+  let size = 0;
+  let inMemory = 0;
+  /** `seq` of finished jobs whose removal has not been written. */
+  let finished: number[] = [];
+  let removing: Promise<void> | undefined;
+
+  function offer(window: Window, row: JobRow, payload?: string): void {
+    const { seq, key, attempts, published_at, bytes } = row;
+    window.jobs += 1;
+    window.last = seq;
+    inMemory += 1;
+    const forget = payload === undefined ? undefined : waiting.tryTake(bytes);
+    dispatcher.offer({
+      id: String(seq),
+      seq,
+      key,
+      attempts,
+      publishedAt: published_at,
+      bytes,
+      payload: forget && payload,
+      forget,
+      // A former process may have handed it out. This is not stored: it would cost a write per job.
+      redelivered: seq <= table.lastAtStart || attempts > 0 ? true : undefined,
+    });
+  }
+
+  function load(key: string, window: Window): void {
+    const limit = inMemory < MAX_IN_MEMORY ? PAGE : MIN_PAGE;
+    const rows = table.page(queue, key, window.last, durableUpTo, limit);
+    window.hasMore = rows.length === limit;
+    for (const row of rows) offer(window, row);
+  }
+
+  function dropPayload(job: EmbeddedJob): void {
+    job.forget?.();
+    job.forget = undefined;
+    job.payload = undefined;
+  }
+
+  function gone(jobs: readonly EmbeddedJob[]): void {
+    for (const job of jobs) {
+      dropPayload(job);
+      out.delete(job.seq);
+      inMemory -= 1;
+      size -= 1;
+      const window = windows.get(job.key)!;
+      window.jobs -= 1;
+      if (window.jobs > 0) continue;
+      if (window.hasMore) load(job.key, window);
+      if (window.jobs === 0) windows.delete(job.key);
+    }
+  }
+
+  /**
+   * The rows are removed with the next commit, by one statement; after a crash before it, the jobs are redelivered. The
+   * removal is retried until it succeeds: a later redelivery would find no trace of the first one.
+   */
+  async function removeFinished(): Promise<void> {
+    for (let failures = 0; finished.length > 0; ) {
+      const seqs = finished;
+      finished = [];
+      try {
+        await table.remove(seqs);
+        failures = 0;
+      } catch (error) {
+        failures += 1;
+        finished = [...seqs, ...finished];
+        log.warn({ jobs: seqs.length, error: String(error) }, 'queue.ack_failed');
+        if (closing.aborted) break;
+        await clock.sleep(backoff(failures, REMOVE_BACKOFF), closing);
+      }
+    }
+    removing = undefined;
+  }
+
+  return {
+    get size() {
+      return size;
+    },
+    open(opened) {
+      dispatcher = opened;
+      size = table.count(queue);
+      for (const row of table.firstOfKeys(queue)) {
+        const window = { jobs: 0, last: 0, hasMore: true };
+        windows.set(row.key, window);
+        offer(window, row);
+      }
+    },
+    stored(jobs) {
+      durableUpTo = Math.max(durableUpTo, jobs.at(-1)!.seq);
+      size += jobs.length;
+      for (const { seq, key, payload, published_at } of jobs) {
+        let window = windows.get(key);
+        if (!window) {
+          window = { jobs: 0, last: 0, hasMore: false };
+          windows.set(key, window);
+        }
+        // Loaded with the page of another job.
+        if (seq <= window.last) continue;
+        const isFull =
+          window.jobs > 0 && (inMemory >= MAX_IN_MEMORY || dispatcher.waiting(key) >= MAX_IN_MEMORY_PER_KEY);
+        if (isFull) window.hasMore = true;
+        if (window.hasMore) continue;
+        offer(window, { seq, key, attempts: 0, published_at, bytes: payload.length }, payload);
+      }
+    },
+    purged(isSelected, seqs) {
+      const dropped = dispatcher.withdraw(isSelected, ({ seq }) => seqs.has(seq));
+      gone(dropped);
+      for (const [key, window] of windows) {
+        if (window.hasMore && isSelected(key)) load(key, window);
+      }
+      // Rows that were not in memory; jobs that are out count until they are done.
+      for (const seq of seqs) if (!out.has(seq)) size -= 1;
+      size += dropped.length;
+    },
+    start(jobs) {
+      return jobs.flatMap((job): Job[] => {
+        const { id, seq, key, attempts, publishedAt, redelivered } = job;
+        out.add(seq);
+        const payload = job.payload ?? table.payload(seq);
+        dropPayload(job);
+        // Purged.
+        if (payload === undefined) return [];
+        const flag = redelivered && { redelivered };
+        return [{ id, key, payload, attempt: attempts + 1, published_at: publishedAt, epoch: 1, ...flag }];
+      });
+    },
+    taken(key, left) {
+      const window = windows.get(key);
+      const isLow = left < (inMemory < MAX_IN_MEMORY ? PAGE / 2 : 1);
+      if (window?.hasMore && isLow) load(key, window);
+    },
+    done(jobs) {
+      gone(jobs);
+      for (const { seq } of jobs) finished.push(seq);
+      removing ??= removeFinished();
+    },
+    giveBack(jobs) {
+      for (const { seq } of jobs) out.delete(seq);
+      return jobs;
+    },
+    countAttempt: async ({ seq, attempts }) => {
+      await table.setAttempts(seq, attempts + 1);
+    },
+    removed: async () => removing,
+    async bury(job, reason) {
+      await table.bury(job.seq, reason, clock.now());
+      gone([job]);
+    },
+  };
+}

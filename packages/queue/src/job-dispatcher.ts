@@ -1,0 +1,253 @@
+import type { ByteBudget } from '@wellspring/core/byte-budget';
+import type { Clock } from '@wellspring/core/clock';
+import type { Log } from '@wellspring/core/log';
+import { backoffOf, classifyFailure } from './failure.ts';
+import type { JobSource, WaitingJob } from './job-source.ts';
+import { createKeyQueues, type KeyQueue } from './key-queues.ts';
+import type { Admission, ConsumeOptions, Handler, QueueName } from './port.ts';
+
+const ADMISSION_RETRY_DELAY_MS = 1_000;
+/** A batch has at most this many bytes, unless its first job is larger: what is handed out takes several times as much. */
+export const MAX_BATCH_BYTES = 1024 * 1024;
+
+interface Consumer {
+  handler: Handler;
+  options: ConsumeOptions;
+  /** Batches that count towards the concurrency. */
+  running: number;
+  /** Batches that are out. */
+  out: number;
+  ended(): void;
+}
+
+export interface DispatcherOptions<J extends WaitingJob> {
+  queue: QueueName;
+  source: JobSource<J>;
+  /** Of the jobs that are out. Owners of the budget are those of the admissions, else the keys. */
+  budget: ByteBudget;
+  clock: Clock;
+  log: Log;
+  closing: AbortSignal;
+}
+
+/**
+ * Hands the jobs of one queue to the consumers of this process: those of a key in order and one batch at a time, the keys
+ * in turns. Failed jobs wait for their backoff or become dead letters.
+ */
+export interface Dispatcher<J extends WaitingJob> {
+  /** Number of consumers. */
+  readonly consumers: number;
+  /** Appends a job to its key. */
+  offer(job: J): void;
+  /** Number of waiting jobs of the key in memory. */
+  waiting(key: string): number;
+  /** performance.now() at which the key began to wait for its admission; undefined: not waiting. */
+  admissionSince(key: string): number | undefined;
+  /** Takes waiting jobs out of memory; those that are out are not affected. */
+  withdraw(isSelected: (key: string) => boolean, chosen: (job: J) => boolean): J[];
+  /** Hands out nothing before this time, performance.now(). */
+  pauseUntil(at: number): void;
+  /** Resolves when the consumer's signal is aborted and its last batch has ended. */
+  consume(handler: Handler, options: ConsumeOptions): Promise<void>;
+}
+
+export function createJobDispatcher<J extends WaitingJob>(options: DispatcherOptions<J>): Dispatcher<J> {
+  const { queue, source, budget, clock, log, closing } = options;
+  const keyQueues = createKeyQueues<J>();
+  const consumers = new Set<Consumer>();
+  let isScheduled = false;
+  let pausedUntil = 0;
+
+  /** Dispatches at the end of the event loop turn, so that jobs that arrive together form batches. */
+  function schedule(): void {
+    if (isScheduled) return;
+    isScheduled = true;
+    const run = () => {
+      isScheduled = false;
+      if (performance.now() < pausedUntil) schedule();
+      else dispatch();
+    };
+    const pause = pausedUntil === 0 ? 0 : pausedUntil - performance.now();
+    if (pause > 0) setTimeout(run, pause);
+    else setImmediate(run);
+  }
+
+  function dispatch(): void {
+    while (!closing.aborted) {
+      const consumer = leastBusy();
+      const keyQueue = consumer && keyQueues.next();
+      if (!keyQueue) return;
+      void handOut(consumer, keyQueue);
+    }
+  }
+
+  /** The consumer with the fewest running batches that may take another one. */
+  function leastBusy(): Consumer | undefined {
+    let found: Consumer | undefined;
+    for (const one of consumers) {
+      const { signal, concurrency = Number.POSITIVE_INFINITY } = one.options;
+      if (signal.aborted || one.running >= concurrency) continue;
+      if (!found || one.running < found.running) found = one;
+    }
+    return found;
+  }
+
+  function settle(consumer: Consumer): void {
+    if (!consumer.options.signal.aborted || consumer.out > 0) return;
+    if (consumers.delete(consumer)) consumer.ended();
+  }
+
+  async function handOut(consumer: Consumer, keyQueue: KeyQueue<J>): Promise<void> {
+    const { admit, signal } = consumer.options;
+    const admission = admit && (await admitted(keyQueue, admit, signal));
+    if (!admit || admission) {
+      if (signal.aborted || closing.aborted) keyQueues.release(keyQueue);
+      else await run(consumer, keyQueue, admission?.owner ?? keyQueue.key);
+      admission?.release();
+    }
+    keyQueues.end(keyQueue);
+    schedule();
+  }
+
+  async function admitted(
+    keyQueue: KeyQueue<J>,
+    admit: NonNullable<ConsumeOptions['admit']>,
+    signal: AbortSignal,
+  ): Promise<Admission | undefined> {
+    keyQueue.admissionSince = performance.now();
+    try {
+      return await admit(keyQueue.key, signal);
+    } catch (error) {
+      if (signal.aborted) keyQueues.release(keyQueue);
+      else {
+        log.warn({ key: keyQueue.key, error: String(error) }, 'queue.admission_failed');
+        void resume(keyQueue, ADMISSION_RETRY_DELAY_MS);
+      }
+      return undefined;
+    } finally {
+      keyQueue.admissionSince = undefined;
+    }
+  }
+
+  /** Jobs are taken after the admission and with their bytes, so that they can be withdrawn while these are pending. */
+  async function run(consumer: Consumer, keyQueue: KeyQueue<J>, owner: string): Promise<void> {
+    const { batch = 1, signal } = consumer.options;
+    let isHolding = true;
+    const next = () => {
+      if (!isHolding) return;
+      isHolding = false;
+      consumer.running -= 1;
+      keyQueues.release(keyQueue);
+      schedule();
+    };
+    consumer.running += 1;
+    consumer.out += 1;
+    let delay: number | undefined;
+    try {
+      let bytes = keyQueues.sizeOf(keyQueue, batch, MAX_BATCH_BYTES);
+      let giveBytesBack = budget.tryTake(bytes, owner);
+      if (!giveBytesBack) {
+        bytes = keyQueues.sizeOf(keyQueue, 1);
+        giveBytesBack = await budget.take(bytes, owner, signal);
+      }
+      const jobs = keyQueues.take(keyQueue, batch, bytes);
+      if (jobs.length > 0) {
+        source.taken(keyQueue.key, waitingIn(keyQueue));
+        delay = await handle(consumer.handler, keyQueue, jobs, next);
+      }
+      giveBytesBack();
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    }
+    next();
+    if (delay !== undefined) void resume(keyQueue, delay);
+    consumer.out -= 1;
+    settle(consumer);
+  }
+
+  async function resume(keyQueue: KeyQueue<J>, delay: number): Promise<void> {
+    if (delay > 0) await clock.sleep(delay, closing);
+    keyQueues.release(keyQueue);
+    schedule();
+  }
+
+  /** @returns ms to wait before jobs that were given back may start; undefined: none were given back */
+  async function handle(
+    handler: Handler,
+    keyQueue: KeyQueue<J>,
+    jobs: readonly J[],
+    next: () => void,
+  ): Promise<number | undefined> {
+    try {
+      const started = source.start(jobs);
+      const [first, ...others] = Array.isArray(started) ? started : await started;
+      if (first) await handler([first, ...others], next);
+      source.done(jobs);
+      return undefined;
+    } catch (error) {
+      return failed(keyQueue, jobs, error);
+    }
+  }
+
+  /** Returns the jobs to their key, except a dead one. @returns ms to wait before its next batch */
+  async function failed(keyQueue: KeyQueue<J>, jobs: readonly J[], error: unknown): Promise<number> {
+    const reason = String(error);
+    const [first] = jobs as [J, ...J[]];
+    let { dead, counts } = classifyFailure(error, jobs, ({ id }) => id);
+    const fields = { queue, key: first.key, job: (dead ?? first).id, reason };
+    try {
+      if (dead) {
+        await source.bury(dead, reason);
+        log.error(fields, 'queue.job_dead');
+      } else {
+        log.warn({ ...fields, attempt: first.attempts + 1 }, 'queue.job_failed');
+        if (counts) {
+          await source.countAttempt(first);
+          first.attempts += 1;
+        }
+      }
+    } catch (writeError) {
+      // The jobs are not at fault: no attempt is counted.
+      dead = undefined;
+      counts = false;
+      log.error({ queue, error: String(writeError) }, 'queue.write_failed');
+    }
+    if (!counts) first.uncounted = (first.uncounted ?? 0) + 1;
+    const left = jobs.filter((job) => job !== dead);
+    // The handler may have done a part of its work.
+    for (const job of left) job.redelivered = true;
+    keyQueues.giveBack(keyQueue, source.giveBack(left, error));
+    return dead ? 0 : backoffOf(first, counts);
+  }
+
+  const waitingIn = ({ waiting, head }: KeyQueue<J>) => waiting.length - head;
+
+  return {
+    get consumers() {
+      return consumers.size;
+    },
+    offer(job) {
+      keyQueues.add(job);
+      schedule();
+    },
+    waiting(key) {
+      const found = keyQueues.get(key);
+      return found ? waitingIn(found) : 0;
+    },
+    admissionSince: (key) => keyQueues.get(key)?.admissionSince,
+    withdraw: (isSelected, chosen) =>
+      [...keyQueues.keys()].filter(isSelected).flatMap((key) => keyQueues.purge(key, chosen)),
+    pauseUntil(at) {
+      pausedUntil = at;
+    },
+    consume(handler, options) {
+      if (options.signal.aborted) return Promise.resolve();
+      schedule();
+      return new Promise((ended) => {
+        const consumer: Consumer = { handler, options, running: 0, out: 0, ended };
+        consumers.add(consumer);
+        options.signal.addEventListener('abort', () => settle(consumer), { once: true });
+      });
+    },
+  };
+}

@@ -1,0 +1,37 @@
+import type { Entry } from './key-queues.ts';
+import type { Job } from './port.ts';
+
+/** A job that waits in the memory of this process, or is out at a handler. */
+export interface WaitingJob extends Entry {
+  readonly id: string;
+  /** Of the payload. */
+  readonly bytes: number;
+  /** It was handed out before. */
+  redelivered: true | undefined;
+}
+
+/**
+ * Where the jobs of one queue come from, and where they end: the part of the dispatcher that differs between adapters. The
+ * source offers jobs to the dispatcher (`Dispatcher.offer`), those of a key in order. It decides how many of them are in
+ * memory; all else (turns of keys, batches, retries, dead letters) is decided by the dispatcher.
+ */
+export interface JobSource<J extends WaitingJob> {
+  /**
+   * The jobs go to a handler: with their payloads, in this order, without those that are gone. A source whose right to the
+   * jobs is uncertain waits until it is certain, or returns none.
+   */
+  start(jobs: readonly J[]): Job[] | Promise<Job[]>;
+  /** A batch of the key was taken, and this many of its jobs are left in memory: time to offer more of them. */
+  taken(key: string, left: number): void;
+  /** The jobs must not be offered once more. Does not fail: the source repeats its writes until they succeed. */
+  done(jobs: readonly J[]): void;
+  /**
+   * The batch has failed, and these jobs wait again.
+   * @returns those that the dispatcher keeps; the others will be offered again, or belong to another process
+   */
+  giveBack(jobs: readonly J[], error: unknown): readonly J[];
+  /** Stores one more failed attempt. @throws when it could not be stored */
+  countAttempt(job: J): Promise<void>;
+  /** Moves the job to the dead letters; it is done. @throws when it could not be stored */
+  bury(job: J, reason: string): Promise<void>;
+}
