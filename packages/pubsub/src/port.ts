@@ -14,6 +14,8 @@ export interface PubSub {
 export const eventsTopic = (emitterId: string) => `events/${emitterId}`;
 /** An emitter, webhook or API key was changed or deleted. */
 export const changedTopic = (id: string) => `changed/${id}`;
+/** The first call with an Idempotency-Key is over. */
+export const answeredTopic = (id: string) => `answered/${id}`;
 /** Deliveries are due. */
 export const DELIVERIES_DUE = 'deliveries-due';
 /** Timers were set. */

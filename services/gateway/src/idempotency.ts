@@ -2,15 +2,23 @@ import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { LIMITS } from '@wellspring/contract/limits';
 import { newSecret } from '@wellspring/core/ids';
-import { conflict, invalidParameter } from '@wellspring/core/problem';
+import { conflict, invalidParameter, tooManyRequests } from '@wellspring/core/problem';
+import { Unavailable } from '@wellspring/core/unavailable';
 import { readBody } from '@wellspring/http/read-body';
+import { answeredTopic } from '@wellspring/pubsub/port';
 import type { Deps } from '@wellspring/runtime/deps';
 import { type IdempotencyRow, idempotencyKeys } from '@wellspring/store/collections/idempotency';
 import { ConflictError } from '@wellspring/store/port';
 
 /** Longer than any call may take: afterwards the process that held the key has died. */
 const ABANDONED_MS = 700_000;
-const POLL_INTERVAL_MS = 50;
+/** In case a wake-up is lost. */
+const POLL_INTERVAL_MS = 2_000;
+/** Calls that wait for the first one with their key: of this process, and of one user. */
+const MAX_WAITING = 1_000;
+const MAX_WAITING_OF_USER = 50;
+
+const RETRY_AFTER_SECONDS = 1;
 
 type StoredResponse = NonNullable<IdempotencyRow['response']>;
 
@@ -26,14 +34,18 @@ const sha256 = (...parts: (string | Buffer)[]) => {
  */
 export function createIdempotency({
   store,
+  pubsub,
   clock,
   config,
   seal,
-}: Pick<Deps, 'store' | 'clock' | 'config' | 'seal'>) {
+}: Pick<Deps, 'store' | 'pubsub' | 'clock' | 'config' | 'seal'>) {
   const rows = store.collection(idempotencyKeys);
   const thisProcess = newSecret();
   /** Responses of finished calls that could not be stored yet. */
   const unstored = new Map<string, StoredResponse | undefined>();
+  /** Waiting calls by user. */
+  const waiting = new Map<string, number>();
+  let waitingInAll = 0;
   const abandoned = (row: IdempotencyRow) =>
     row.process !== thisProcess &&
     (config.mode === 'embedded' || clock.now() - row.created_at_ms > ABANDONED_MS);
@@ -47,11 +59,44 @@ export function createIdempotency({
     } catch (error) {
       unstored.set(id, response);
       throw error;
+    } finally {
+      pubsub.publish(answeredTopic(id));
     }
   }
 
-  /** The stored response of a previous call; undefined: execute this one. */
-  async function begin(id: string, request_hash: string): Promise<StoredResponse | undefined> {
+  /** Calls `look` until it returns something, whenever the first call with the key may be over. @throws Problem, Unavailable */
+  async function wait<R>(
+    id: string,
+    userId: string,
+    left: AbortSignal,
+    look: () => Promise<R | undefined>,
+  ): Promise<R | undefined> {
+    const ofUser = waiting.get(userId) ?? 0;
+    if (ofUser >= MAX_WAITING_OF_USER) throw tooManyRequests(RETRY_AFTER_SECONDS);
+    if (waitingInAll >= MAX_WAITING)
+      throw new Unavailable('Too many calls wait for the first one with their key.');
+    waiting.set(userId, ofUser + 1);
+    waitingInAll += 1;
+    let over = new AbortController();
+    const unsubscribe = pubsub.subscribe(answeredTopic(id), () => over.abort());
+    try {
+      for (;;) {
+        over = new AbortController();
+        const found = await look();
+        if (found !== undefined || left.aborted) return found;
+        await clock.sleep(POLL_INTERVAL_MS, AbortSignal.any([left, over.signal]));
+      }
+    } finally {
+      unsubscribe();
+      waitingInAll -= 1;
+      const rest = waiting.get(userId)! - 1;
+      if (rest === 0) waiting.delete(userId);
+      else waiting.set(userId, rest);
+    }
+  }
+
+  /** The stored response of the first call; 'execute' if this is the first; undefined: its end is not known yet. */
+  async function lookUp(id: string, request_hash: string): Promise<StoredResponse | 'execute' | undefined> {
     for (;;) {
       try {
         await rows.insert({
@@ -61,7 +106,7 @@ export function createIdempotency({
           process: thisProcess,
           created_at_ms: clock.now(),
         });
-        return undefined;
+        return 'execute';
       } catch (error) {
         if (!(error instanceof ConflictError)) throw error;
       }
@@ -73,7 +118,7 @@ export function createIdempotency({
       if (row.response) return { ...row.response, body: seal.open(row.response.body, id) };
       if (abandoned(row)) await rows.remove(id);
       else if (unstored.has(id)) await finish(id, unstored.get(id));
-      else await clock.sleep(POLL_INTERVAL_MS);
+      else return undefined;
     }
   }
 
@@ -90,10 +135,16 @@ export function createIdempotency({
     }
     const body = await readBody(req, LIMITS.apiBody);
     const id = sha256(userId, key);
-    const stored = await begin(id, sha256(req.method, req.url ?? '', body));
-    if (stored) {
-      res.writeHead(stored.status, { ...stored.headers, 'idempotent-replayed': 'true' });
-      res.end(stored.body);
+    const hash = sha256(req.method, req.url ?? '', body);
+    const left = new AbortController();
+    res.once('close', () => left.abort());
+    const look = () => lookUp(id, hash);
+    const found = (await look()) ?? (await wait(id, userId, left.signal, look));
+    // The client has left.
+    if (found === undefined) return;
+    if (found !== 'execute') {
+      res.writeHead(found.status, { ...found.headers, 'idempotent-replayed': 'true' });
+      res.end(found.body);
       return;
     }
     captureResponse(res, (response) => finish(id, response));

@@ -15,7 +15,7 @@ import { createRouteTable } from './route-table.ts';
 /** Returns the request listener of a service: its router in this process, or a proxy. */
 export type ServiceListener = (service: ServiceName) => RequestListener;
 
-type ApiDeps = Pick<Deps, 'store' | 'clock' | 'log' | 'config' | 'seal' | 'metrics' | 'buckets'>;
+type ApiDeps = Pick<Deps, 'store' | 'pubsub' | 'clock' | 'log' | 'config' | 'seal' | 'metrics' | 'buckets'>;
 
 /** Streams also have paths without the version. */
 const UNVERSIONED = /^\/(sources|workflows)\/[^/]+\/sse\/?$/;

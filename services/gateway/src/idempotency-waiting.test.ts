@@ -1,0 +1,106 @@
+import { request } from 'node:http';
+import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
+import { sendProblem } from '@wellspring/http/problem-response';
+import { readConfig } from '@wellspring/runtime/config';
+import { idempotencyKeys } from '@wellspring/store/collections/idempotency';
+import { eventually } from '@wellspring/testing/eventually';
+import { createFakeClock } from '@wellspring/testing/fake-clock';
+import { type HttpServer, send, startHttpServer } from '@wellspring/testing/http';
+import { openPorts, type Ports } from '@wellspring/testing/service-harness';
+import { createIdempotency } from './idempotency.ts';
+
+let ports: Ports;
+let server: HttpServer;
+let finish: () => void;
+let held: Promise<void>;
+let reads = 0;
+let carriedOut = 0;
+// Its time stands still: no poll ends a wait.
+const clock = createFakeClock();
+
+beforeAll(async () => {
+  ports = openPorts();
+  const rows = ports.store.collection(idempotencyKeys);
+  const get = rows.get;
+  Object.assign(rows, {
+    get: (id: string) => {
+      reads += 1;
+      return get(id);
+    },
+  });
+  const idempotent = createIdempotency({
+    ...ports,
+    clock,
+    config: { ...readConfig({ env: {} }), adminKey: null },
+  });
+  server = await startHttpServer((req, res) => {
+    idempotent(req, res, String(req.headers['x-user']), async () => {
+      carriedOut += 1;
+      await held;
+      res.end('{"done":true}');
+    }).catch((error: unknown) => sendProblem(res, error, { requestId: 'req_1', log: ports.log }));
+  });
+});
+afterAll(async () => {
+  await server.close();
+  await ports.close();
+});
+afterEach(() => {
+  reads = 0;
+  carriedOut = 0;
+});
+
+const hold = () => {
+  ({ promise: held, resolve: finish } = Promise.withResolvers<void>());
+};
+const post = (key: string, user = 'u_0000000001') =>
+  send(server.port, 'POST', '/', { headers: { 'idempotency-key': key, 'x-user': user } });
+const sleeping = () => clock.wakings().length;
+
+test('a waiting call is answered as soon as the first is over, without a poll', async () => {
+  hold();
+  const calls = [post('one')];
+  await eventually(() => carriedOut === 1);
+  for (let i = 0; i < 20; i += 1) calls.push(post('one'));
+  await clock.asleep(20);
+  const before = reads;
+  finish();
+  const answers = await Promise.all(calls);
+  expect(answers.map(({ text }) => text)).toEqual(Array.from({ length: 21 }, () => '{"done":true}'));
+  expect([carriedOut, reads - before]).toEqual([1, 20]);
+});
+
+test('a call ends its wait when its client leaves', async () => {
+  hold();
+  const first = post('left');
+  await eventually(() => carriedOut === 1);
+  const waiter = request({
+    port: server.port,
+    method: 'POST',
+    agent: false,
+    headers: { 'idempotency-key': 'left', 'x-user': 'u_0000000001' },
+  });
+  waiter.on('error', () => {});
+  waiter.end();
+  await clock.asleep();
+  waiter.destroy();
+  await eventually(() => sleeping() === 0);
+  finish();
+  await first;
+});
+
+test('a user has a bounded number of waiting calls, and takes none from others', async () => {
+  hold();
+  const first = post('many');
+  await eventually(() => carriedOut === 1);
+  const waiting = Array.from({ length: 50 }, () => post('many'));
+  await clock.asleep(50);
+  expect((await post('many')).status).toBe(429);
+  const other = post('many', 'u_0000000002');
+  await eventually(() => carriedOut === 2);
+  const another = post('many', 'u_0000000002');
+  await clock.asleep(51);
+  finish();
+  const answers = await Promise.all([first, ...waiting, other, another]);
+  expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+});
