@@ -197,3 +197,6 @@ export function packageEnvironment(
     ),
   );
 }
+
+/** Name of the script of package.json that started this process. */
+export const startScript = (): string | undefined => process.env.npm_lifecycle_event;

@@ -21,9 +21,13 @@ export interface Keys {
   path: string;
 }
 
-/** Reads the keys, generates missing ones, and stores them in files that only their owner can read. */
+/**
+ * Reads the keys, generates missing ones, and stores them in files that only their owner can read.
+ * @param refuse the error if the root key would be generated; undefined: it may
+ */
 export function readKeys(
   config: Pick<Config, 'dataDir' | 'publicUrl' | 'apiKey' | 'adminKey' | 'secretKeys'>,
+  { refuse }: { refuse?: ((path: string) => Error) | undefined } = {},
 ): Keys {
   const { dataDir } = config;
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
@@ -37,7 +41,7 @@ export function readKeys(
   if (!sameCredentials(before, credentials)) writePrivate(path, `${JSON.stringify(credentials, null, 2)}\n`);
   return {
     credentials,
-    secretKeys: config.secretKeys ?? [keptSecretKey(join(dataDir, 'secret.key'))],
+    secretKeys: config.secretKeys ?? [keptSecretKey(join(dataDir, 'secret.key'), refuse)],
     isNewApiKey: before.api_key !== credentials.api_key,
     path,
   };
@@ -56,9 +60,10 @@ function readCredentials(path: string): Partial<Credentials> {
   }
 }
 
-function keptSecretKey(path: string): string {
+function keptSecretKey(path: string, refuse?: (path: string) => Error): string {
   const kept = readIfThere(path)?.trim();
   if (kept) return kept;
+  if (refuse) throw refuse(path);
   const made = newSecret() + newSecret();
   writePrivate(path, `${made}\n`);
   return made;

@@ -2,14 +2,14 @@ import { type Clock, systemClock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
 import type { Memory } from '@wellspring/core/memory';
 import type { Metrics } from '@wellspring/core/metrics';
-import { createSeal } from '@wellspring/core/seal';
 import type { Config } from './config.ts';
-import { type Keys, readKeys } from './credentials.ts';
+import type { Keys } from './credentials.ts';
 import type { Deps, Ports } from './deps.ts';
 import { openDistributed } from './infra-distributed.ts';
 import { openEmbedded } from './infra-embedded.ts';
 import { openMemory } from './memory.ts';
 import { createMetrics, type Exposition } from './metrics.ts';
+import { openRootKey } from './root-key.ts';
 
 export interface Infra {
   deps: Deps;
@@ -30,7 +30,7 @@ async function openPorts(
   return openDistributed({ dataDir, amqpUrl, redisUrl, mongodbUrl, s3Url }, how);
 }
 
-/** Builds the dependencies of the services. @throws Error when the adapters are unavailable */
+/** Builds the dependencies of the services. @throws Error when the adapters are unavailable, WrongRootKey */
 export async function openInfra(config: Config, log: Log): Promise<Infra> {
   const clock = systemClock;
   const exposition = createMetrics();
@@ -38,7 +38,7 @@ export async function openInfra(config: Config, log: Log): Promise<Infra> {
   const memory = openMemory(config, metrics);
   const ports = await openPorts(config, { clock, log, metrics, memory });
   try {
-    const keys = readKeys(config);
+    const { keys, seal } = await openRootKey(ports.store, config);
     const { close, ...adapters } = ports;
     return {
       deps: {
@@ -48,7 +48,7 @@ export async function openInfra(config: Config, log: Log): Promise<Infra> {
         log,
         metrics,
         memory,
-        seal: createSeal(keys.secretKeys),
+        seal,
       },
       keys,
       exposition,

@@ -1,5 +1,14 @@
-import { type Config, ConfigError, printConfig, readConfig, unknownVariables } from './config.ts';
+import {
+  type Config,
+  ConfigError,
+  printConfig,
+  readConfig,
+  startScript,
+  unknownVariables,
+} from './config.ts';
 import { setPrivateUmask } from './data-directory.ts';
+import { endInOrder } from './end-of-process.ts';
+import { findLaunchers } from './launchers.ts';
 import { createLog } from './log.ts';
 import { type Factories, type Running, runServices } from './run.ts';
 
@@ -38,44 +47,29 @@ export async function main(
   // A closed output must not end the platform.
   process.stdout.on('error', () => {});
   process.stderr.on('error', () => {});
-  for (const event of ['uncaughtException', 'unhandledRejection'] as const) {
-    process.on(event, (error: unknown) => {
-      const reason = error instanceof Error ? (error.stack ?? error.message) : String(error);
-      log.error({ error: reason }, 'process.unexpected');
-    });
-  }
-  let running: Running;
+  let running: Running | undefined;
+  endInOrder((limitMs) => running?.stop(limitMs) ?? Promise.resolve(false), {
+    log,
+    launchers: findLaunchers(startScript()),
+  });
   try {
     running = await runServices(config, factories, log);
   } catch (error) {
     log.debug({ error: (error as Error).stack }, 'process.start_failed');
     const { name, message } = error as Error;
     fail(message);
-    process.exit(name === 'IsolationUnavailable' ? EXIT_CONFIG : 1);
+    process.exit(USELESS_TO_RESTART.includes(name) ? EXIT_CONFIG : 1);
   }
   if (config.logFormat === 'pretty') say(banner(running));
   log.info(
     { url: config.publicUrl, isolation: running.isolation, services: config.services },
     'process.started',
   );
-
-  let signals = 0;
-  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-    process.on(signal, () => {
-      signals += 1;
-      if (signals > 1) process.exit(1);
-      log.info({ signal }, 'process.draining');
-      running.stop().then((finished) => {
-        log.info({ finished }, 'process.stopped');
-        process.exit(0);
-      });
-    });
-  }
 }
 
 /** EX_CONFIG of sysexits.h: a restart is useless. */
 const EXIT_CONFIG = 78;
-
+const USELESS_TO_RESTART = ['IsolationUnavailable', 'WrongRootKey'];
 function fail(message: string): void {
   process.stderr.write(`${message}\n`);
   process.exitCode = 1;

@@ -97,3 +97,36 @@ test.each(['SIGTERM', 'SIGINT'] as const)('the platform starts, and %s ends it i
   );
   expect(output).not.toContain(SECRET);
 });
+
+test('another root key than that of the data is refused with code 78 and the name of the setting', async () => {
+  const { code, stdout, stderr } = await run([], {
+    WELLSPRING_SECRET_KEY: 'another root key of thirty-two characters',
+  });
+  expect([code, stdout]).toEqual([78, '']);
+  expect(stderr).toMatch(/^WELLSPRING_SECRET_KEY is not the root key of the data/);
+});
+
+test.each([
+  ['error', 'throw new Error("nobody expects it")'],
+  ['rejection', 'Promise.reject(new Error("nobody expects it"))'],
+])(
+  'an %s that nothing handles is logged and ends the platform in order with code 1',
+  async (_what, fault) => {
+    const preload = `data:text/javascript,process.on('SIGUSR2', () => { ${fault} })`;
+    const child = spawn(process.execPath, ['--import', preload, MAIN], {
+      env,
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    let output = '';
+    child.stdout.on('data', (chunk) => {
+      output += chunk;
+    });
+    const ended = once(child, 'exit');
+    const url = `http://127.0.0.1:${env.WELLSPRING_PORT}`;
+    await eventually(async () => (await fetch(`${url}/ready`)).status === 200, { every: 50 });
+    child.kill('SIGUSR2');
+    expect(await ended).toEqual([1, null]);
+    expect(output).toMatch(/"process.unexpected"(.|\n)*"process.stopped"/);
+    expect(output).toContain('nobody expects it');
+  },
+);

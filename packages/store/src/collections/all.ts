@@ -4,6 +4,7 @@ import { bundles, components, publishedKeys, registry } from './components.ts';
 import { delayed } from './delayed.ts';
 import { events, logs } from './events.ts';
 import { idempotencyKeys } from './idempotency.ts';
+import { installation } from './installation.ts';
 import { outbox } from './outbox.ts';
 import { revisions } from './revisions.ts';
 import { runningRuns } from './running-runs.ts';
@@ -44,4 +45,5 @@ export const collections = [
   deliveries,
   idempotencyKeys,
   revisions,
+  installation,
 ] as unknown as readonly CollectionDefinition<Row>[];

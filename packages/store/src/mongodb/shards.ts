@@ -35,5 +35,6 @@ export const SHARDS: Record<string, Shard> = {
   users: { unsharded: 'Unique by name.' },
   api_keys: { unsharded: 'Unique by hash, which every request queries.' },
   orgs: { unsharded: 'Unique by name.' },
+  installation: { unsharded: 'One row.' },
   members: { unsharded: 'A few for each organization.' },
 };
