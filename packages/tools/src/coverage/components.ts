@@ -45,6 +45,10 @@ export const COMPONENTS: Section = {
       ],
     },
     {
+      rule: 'A component of an unknown id or key is a 404',
+      shownBy: in_.apiRules('unknown components are a 404, and a stream that cannot begin is a JSON error'),
+    },
+    {
       rule: 'Code of a URL comes with its relative imports; GitHub pages give the raw file; each redirect is checked',
       shownBy: in_.fetchCode(
         'relative imports come along by their addresses, each fetched once, circles too',
@@ -150,8 +154,17 @@ export const DEFINITION: Section = {
       ],
     },
     {
+      rule: '`defineComponent`, `defineSource`, `defineAction` and `defineApp` return their argument; TypeScript may have enums',
+      shownBy: in_.apiRules(
+        'defineComponent, defineSource, defineAction and defineApp return their argument; TypeScript may have enums',
+      ),
+    },
+    {
       rule: 'Code cannot read environment variables of the platform',
-      shownBy: in_.sandbox('code in tier %s › has an environment that reveals nothing about the host'),
+      shownBy: [
+        ...in_.sandbox('code in tier %s › has an environment that reveals nothing about the host'),
+        ...in_.apiRules('the environment of code has few variables, and none of the platform'),
+      ],
     },
     {
       rule: 'Code starts no programs, reads no file of the host, and reaches public addresses only',

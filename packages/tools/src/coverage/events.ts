@@ -75,6 +75,10 @@ export const EVENTS: Section = {
       ],
     },
     {
+      rule: 'A stream without valid key, or of an unknown source, is a JSON error',
+      shownBy: in_.apiRules('unknown components are a 404, and a stream that cannot begin is a JSON error'),
+    },
+    {
       rule: 'Last-Event-ID resumes without gap and without repetition',
       shownBy: in_.follow(
         'a stream › sends retained events after the cursor, then new ones, each once and in order',

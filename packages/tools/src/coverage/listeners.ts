@@ -23,9 +23,12 @@ export const SUBSCRIPTIONS: Section = {
     },
     {
       rule: 'A glob matches emitters that are created later, too',
-      shownBy: in_.texts(
-        'glob › an emitter is found under its id, under all of its kind and under its owner',
-      ),
+      shownBy: [
+        ...in_.apiRules(
+          'a listener of dc_* gets the events of sources created later, and none of other owners',
+        ),
+        ...in_.texts('glob › an emitter is found under its id, under all of its kind and under its owner'),
+      ],
     },
     {
       rule: 'Without `event_name`, DELETE means the default channel, a list any channel',
@@ -58,6 +61,10 @@ export const SUBSCRIPTIONS: Section = {
         ),
         ...in_.runnerRuns('runs of a source › at the tenth hop must not emit and report it on $errors'),
       ],
+    },
+    {
+      rule: 'A listening workflow gets the bare event as `steps.trigger.event`; its own events reach its listeners',
+      shownBy: in_.apiRules('a workflow listens to a source, and its events reach sources and webhooks'),
     },
     {
       rule: 'Who loses access to an end loses the subscription',

@@ -57,6 +57,12 @@ export const SOURCES: Section = {
       ],
     },
     {
+      rule: 'The endpoint of a disabled or deleted source is a 404 within two seconds; new code answers at once',
+      shownBy: in_.apiRules(
+        'an endpoint follows its source: disabled and deleted it is a 404, enabled it answers, with new code at once',
+      ),
+    },
+    {
       rule: 'Names become slugs, unique per owner by `-1`, `-2`, …',
       shownBy: [
         ...in_.texts('slug › lower-case letters and digits of any script, joined by hyphens'),
@@ -134,6 +140,10 @@ export const RUNS: Section = {
         'a call › to an inactive endpoint is 404 and runs nothing',
         'a call › to %s is 404',
       ),
+    },
+    {
+      rule: 'An endpoint has a host of its own, too, where the operator gives a domain',
+      shownBy: in_.ingest('a call › by the endpoint’s own host is the same'),
     },
     {
       rule: 'Files of a multipart body have a signed address of their bytes',
@@ -224,10 +234,13 @@ export const RUNS: Section = {
     },
     {
       rule: 'A delayed event waits on `$in` and becomes an ordinary event once, when due',
-      shownBy: in_.delayed(
-        'a delayed event waits on $in under an id of its own, and is not among the events',
-        'when due it becomes an ordinary event once, however often that is published',
-      ),
+      shownBy: [
+        ...in_.delayed(
+          'a delayed event waits on $in under an id of its own, and is not among the events',
+          'when due it becomes an ordinary event once, however often that is published',
+        ),
+        ...in_.apiRules('a run that emits with delivery_ts emits when it is due'),
+      ],
     },
     {
       rule: 'A run that throws keeps what it emitted and set before',

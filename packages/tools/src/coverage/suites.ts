@@ -9,6 +9,7 @@ export const apiComponents = testsOf(`${TESTING}/api-components.test.ts`);
 export const apiEvents = testsOf(`${TESTING}/api-events.test.ts`);
 export const apiOwners = testsOf(`${TESTING}/api-owners.test.ts`);
 export const apiLimits = testsOf(`${TESTING}/api-limits.test.ts`);
+export const apiRules = testsOf(`${TESTING}/api-rules.test.ts`);
 export const apiProperties = testsOf(`${TESTING}/api-properties.test.ts`);
 export const componentDocs = testsOf(`${TESTING}/component-docs.test.ts`);
 export const crash = testsOf(`${TESTING}/crash.test.ts`);

@@ -1,0 +1,124 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { admin, api, call, hit, usePlatform } from './api.fixture.ts';
+import { eventually } from './eventually.ts';
+import { API_KEY } from './platform.ts';
+import { createWebhookSink, type WebhookSink } from './webhook-sink.ts';
+
+/** Rules that several services keep together. */
+
+usePlatform();
+
+let sink: WebhookSink;
+beforeAll(async () => {
+  sink = await createWebhookSink();
+});
+afterAll(() => sink?.close());
+
+const ECHO = `export default { name: 'Echo', props: { http: '$.interface.http' }, run({ body }) { this.$emit(body); } };`;
+const newSource = async (component_code = ECHO, key = API_KEY) =>
+  (await api('POST', '/sources', { component_code }, key)).json.data;
+const newWebhook = async (path: string) =>
+  (await api('POST', '/webhooks', { url: `${sink.url}${path}` })).json.data;
+const subscribe = (emitter_id: string, listener_id: string) =>
+  api('POST', '/subscriptions', { emitter_id, listener_id });
+
+test('a listener of dc_* gets the events of sources created later, and none of other owners', async () => {
+  const webhook = await newWebhook('/glob');
+  expect((await subscribe('dc_*', webhook.id)).status).toBe(200);
+  const { api_key } = (await admin('POST', '/users', { username: 'other', email: 'o@example.com' })).json
+    .data;
+  await hit(await newSource(ECHO, api_key), { from: 'another owner' });
+  await hit(await newSource(), { from: 'a later source' });
+  const { text } = await sink.request(({ path }) => path === '/glob');
+  expect(text).toBe('{"from":"a later source"}');
+  expect((await api('GET', `/webhooks/${webhook.id}/deliveries`)).json.page_info.total_count).toBe(1);
+  await api('DELETE', `/webhooks/${webhook.id}`);
+});
+
+test('a workflow listens to a source, and its events reach sources and webhooks', async () => {
+  const owner_id = (await api('GET', '/users/me')).json.data.id;
+  const component = `export default { name: 'Pass', type: 'action', version: '1.0.0', run({ $, steps }) {
+    $.send.emit({ passed: steps.trigger.event });
+  } };`;
+  const definition = { name: 'Pass', trigger: { http: true }, steps: [{ name: 'pass', component }] };
+  const workflow = (await admin('POST', '/workflows', { owner_id, definition })).json.data;
+  const [emitter, listener] = [await newSource(), await newSource(`export default { name: 'Bare' };`)];
+  const webhook = await newWebhook('/workflow');
+  await subscribe(emitter.id, workflow.id);
+  await subscribe(workflow.id, webhook.id);
+  await subscribe(workflow.id, listener.id);
+  await hit(emitter, { n: 1 });
+  expect((await sink.request(({ path }) => path === '/workflow')).text).toBe('{"passed":{"n":1}}');
+  await eventually(async () => {
+    const { data } = (await api('GET', `/sources/${listener.id}/event_summaries`)).json;
+    expect(data.map(({ event }: { event: unknown }) => event)).toEqual([{ passed: { n: 1 } }]);
+  });
+});
+
+test('an endpoint follows its source: disabled and deleted it is a 404, enabled it answers, with new code at once', async () => {
+  const answering = (text: string) => `export default { name: 'Answer',
+    props: { http: { type: '$.interface.http', customResponse: true } },
+    run() { this.http.respond({ status: 200, body: '${text}' }); } };`;
+  const source = await newSource(answering('one'));
+  const put = (body: object) => api('PUT', `/sources/${source.id}`, body);
+  const within2s = (status: number) =>
+    eventually(async () => expect((await hit(source, {})).status).toBe(status), { ms: 2_000 });
+  expect((await hit(source, {})).text).toBe('one');
+  await put({ component_code: answering('two') });
+  expect((await hit(source, {})).text).toBe('two');
+  await put({ active: false });
+  await within2s(404);
+  await put({ active: true });
+  await within2s(200);
+  await api('DELETE', `/sources/${source.id}`);
+  await within2s(404);
+});
+
+test('defineComponent, defineSource, defineAction and defineApp return their argument; TypeScript may have enums', async () => {
+  for (const define of ['defineComponent', 'defineSource', 'defineApp']) {
+    const component_code = `enum Kind { Order = 'order' }
+      const kept: { name: string } = { name: 'x' };
+      export default ${define}({ name: 'Typed', ${define === 'defineApp' ? '' : `type: 'source',`} run(): void {
+        this.$emit([Kind.Order, ${define}(kept) === kept]);
+      } });`;
+    const { emitted } = (await api('POST', '/components/test', { component_code })).json.data;
+    expect(emitted).toMatchObject([{ event: ['order', true] }]);
+  }
+  const action = `export default defineAction({ name: 'A', type: 'action', version: '1.0.0', run: () => 1 });`;
+  const { exports } = (await api('POST', '/components/test', { component_code: action })).json.data;
+  expect(exports).toEqual({ $return_value: 1 });
+});
+
+test('the environment of code has few variables, and none of the platform', async () => {
+  const component_code = `export default { name: 'Env', run() { this.$emit(Object.keys(process.env)); } };`;
+  const [{ event }] = (await api('POST', '/components/test', { component_code })).json.data.emitted;
+  const allowed = /^(PD_COMPONENT|PIPEDREAM_\w+|HOME|PATH|PWD|TZ|TMPDIR|NODE_ENV)$/;
+  expect(event.filter((name: string) => !allowed.test(name))).toEqual([]);
+});
+
+test('unknown components are a 404, and a stream that cannot begin is a JSON error', async () => {
+  for (const body of [{ component_id: 'sc_0000000000' }, { key: 'nobody-has-this' }]) {
+    expect((await api('POST', '/sources', body)).status).toBe(404);
+  }
+  const { id } = await newSource();
+  const unauthorized = await call('GET', `/sources/${id}/sse`);
+  expect([unauthorized.status, unauthorized.json.code]).toEqual([401, 'unauthorized']);
+  const unknown = await api('GET', '/sources/dc_0000000000/sse');
+  expect([unknown.status, unknown.json.code]).toEqual([404, 'not_found']);
+});
+
+test('a run that emits with delivery_ts emits when it is due', async () => {
+  const component_code = `export default { name: 'Later', props: { http: '$.interface.http' }, run() {
+    this.$emit('later', { delivery_ts: Date.now() + 4000 });
+    this.$emit('now');
+  } };`;
+  const source = await newSource(component_code);
+  const events = async (query = '') =>
+    (await api('GET', `/sources/${source.id}/event_summaries${query}`)).json.data.map(
+      ({ event }: { event: unknown }) => event,
+    );
+  await hit(source, {});
+  await eventually(async () => expect(await events()).toEqual(['now']));
+  expect(await events('?event_name=$in')).toEqual(['later']);
+  await eventually(async () => expect(await events()).toEqual(['later', 'now']));
+});
