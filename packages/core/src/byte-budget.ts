@@ -31,6 +31,28 @@ const MAX_PASSED = 256;
 /** Requests that are tried after bytes were given back. */
 const MAX_TRIED = 64;
 
+/** Bytes that are taken piece by piece and given back together. */
+export interface Hold {
+  /** False: no room. */
+  take(bytes: number): boolean;
+  release(): void;
+}
+
+export function createHold(budget: ByteBudget, owner?: string): Hold {
+  let held: (() => void)[] = [];
+  return {
+    take(bytes) {
+      const giveBack = budget.tryTake(bytes, owner);
+      if (giveBack) held.push(giveBack);
+      return giveBack !== undefined;
+    },
+    release() {
+      for (const giveBack of held) giveBack();
+      held = [];
+    },
+  };
+}
+
 /** @throws RangeError when `total` is not a positive integer */
 export function createByteBudget(total: number): ByteBudget {
   if (!Number.isSafeInteger(total) || total < 1) {

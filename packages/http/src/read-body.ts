@@ -5,7 +5,12 @@ export class BodyTooLarge extends Error {
   override readonly name = 'BodyTooLarge';
 }
 
-/** Bytes of a body that is too large which are still read, so that the client receives the response. */
+/** The process may not hold more bytes of bodies now. */
+export class NoRoomForBody extends Error {
+  override readonly name = 'NoRoomForBody';
+}
+
+/** Bytes of a refused body which are still read, so that the client receives the response. */
 const MAX_DROPPED_BYTES = 64 * 1024 * 1024;
 
 const READ = Symbol('body');
@@ -13,33 +18,39 @@ const READ = Symbol('body');
 /**
  * All bytes of a body of at most `limit` bytes. A second call returns the same bytes, so that the gateway can read a
  * body before a service in the same process.
- * @throws BodyTooLarge as soon as the limit is exceeded; the rest is read and dropped, so the connection stays usable
+ * @param hold asked before bytes are kept; false: they may not be
+ * @throws BodyTooLarge as soon as the limit is exceeded, NoRoomForBody; the rest is read and dropped, so the connection
+ * stays usable
  */
 export function readBody(
   req: IncomingMessage & { [READ]?: Promise<Buffer> },
   limit: number,
+  hold: (bytes: number) => boolean = () => true,
 ): Promise<Buffer> {
-  req[READ] ??= read(req, limit);
+  req[READ] ??= read(req, limit, hold);
   return req[READ];
 }
 
-function read(req: IncomingMessage, limit: number): Promise<Buffer> {
+function read(req: IncomingMessage, limit: number, hold: (bytes: number) => boolean): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let size = 0;
     let refused = false;
-    const refuse = () => {
+    const refuse = (error: Error) => {
       refused = true;
       chunks.length = 0;
-      reject(new BodyTooLarge());
+      reject(error);
     };
-    if (Number(req.headers['content-length'] ?? 0) > limit) refuse();
+    const { 'content-length': announced } = req.headers;
+    if (Number(announced ?? 0) > limit) refuse(new BodyTooLarge());
+    else if (announced !== undefined && !hold(Number(announced))) refuse(new NoRoomForBody());
     req.on('data', (chunk: Buffer) => {
       size += chunk.length;
       if (size > MAX_DROPPED_BYTES) req.destroy();
       else if (!refused) {
-        chunks.push(chunk);
-        if (size > limit) refuse();
+        if (size > limit) refuse(new BodyTooLarge());
+        else if (announced === undefined && !hold(chunk.length)) refuse(new NoRoomForBody());
+        else chunks.push(chunk);
       }
     });
     req.on('end', () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)));

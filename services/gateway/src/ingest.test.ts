@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { connect } from 'node:net';
 import { describe, expect, test } from '@jest/globals';
 import type { HttpRequestRecord } from '@wellspring/contract/messages';
 import { eventually } from '@wellspring/testing/eventually';
@@ -75,6 +76,35 @@ describe('a call', () => {
     expect((await platform.call('POST', `/e/${id}`, { body: body.subarray(1) })).status).toBe(200);
     await eventually(() => jobs.length > 0);
     expect(jobs).toHaveLength(1);
+  });
+
+  test('is refused with 503 and retry-after while the calls of its owner fill the memory for intake, and other owners are not', async () => {
+    const { id, owner_id } = await platform.endpoint();
+    const other = await platform.endpoint();
+    const { intake } = platform.deps.memory;
+    const release = intake.tryTake(intake.total / 2 - 64 * 1024, owner_id)!;
+    const body = Buffer.alloc(256 * 1024, 'x');
+    for (const headers of [{}, { 'transfer-encoding': 'chunked' }]) {
+      const answer = await platform.call('POST', `/e/${id}`, { body, headers });
+      expect([answer.status, answer.headers['retry-after']]).toEqual([503, '1']);
+    }
+    expect((await platform.call('POST', `/e/${id}`, { body: 'small' })).status).toBe(200);
+    expect((await platform.call('POST', `/e/${other.id}`, { body })).status).toBe(200);
+    release();
+    expect((await platform.call('POST', `/e/${id}`, { body })).status).toBe(200);
+    await eventually(() => jobs.length === 3);
+    expect(intake.used).toBe(0);
+  });
+
+  test('holds no memory for intake after its client has left', async () => {
+    const { id } = await platform.endpoint();
+    const { intake } = platform.deps.memory;
+    const socket = connect(Number(new URL(platform.url).port), '127.0.0.1');
+    socket.write(`POST /e/${id} HTTP/1.1\r\nhost: x\r\ncontent-length: 400000\r\n\r\nabc`);
+    await eventually(() => intake.used >= 400_000);
+    socket.destroy();
+    await eventually(() => intake.used === 0);
+    expect(jobs).toEqual([]);
   });
 
   test('of a browser from elsewhere is allowed', async () => {

@@ -3,24 +3,27 @@ import { endpointUrl, ownHostOf } from '@wellspring/contract/endpoint-url';
 import { LIMITS } from '@wellspring/contract/limits';
 import { type HttpReply, type HttpRequestRecord, MAX_HOPS, type RunJob } from '@wellspring/contract/messages';
 import { allowedHeaders, type ResponseHeaders } from '@wellspring/contract/response-headers';
+import { createHold, type Hold } from '@wellspring/core/byte-budget';
 import { newId } from '@wellspring/core/ids';
 import { formatOrderingKey } from '@wellspring/core/ordering-key';
 import { Problem } from '@wellspring/core/problem';
 import { Unavailable } from '@wellspring/core/unavailable';
-import { BodyTooLarge, readBody } from '@wellspring/http/read-body';
+import { BodyTooLarge, NoRoomForBody, readBody } from '@wellspring/http/read-body';
 import type { Deps } from '@wellspring/runtime/deps';
 import { createQuotas } from '@wellspring/runtime/quotas';
-import { endpoints } from '@wellspring/store/collections/sources';
+import { type EndpointRow, endpoints } from '@wellspring/store/collections/sources';
 import { createClientIp } from './client-ip.ts';
 import { parseMultipart } from './multipart.ts';
 import { createRateLimit } from './rate-limit.ts';
 
 export type IngestDeps = Pick<
   Deps,
-  'store' | 'queue' | 'call' | 'blob' | 'clock' | 'log' | 'config' | 'metrics' | 'seal' | 'buckets'
+  'store' | 'queue' | 'call' | 'blob' | 'clock' | 'log' | 'config' | 'metrics' | 'memory' | 'seal' | 'buckets'
 >;
 
 const METHODS = 'GET,HEAD,PUT,PATCH,POST,DELETE';
+/** Of a call besides its body: headers, URL, the record itself. */
+const CALL_BYTES = 2 * 1024;
 const KEY = /^e[a-z0-9_-]{25,63}$/;
 const PATH = /^\/e\/([^/?]*)/;
 
@@ -29,7 +32,7 @@ const BODILESS = new Set([204, 205, 304]);
 
 /**
  * Accepts calls of sources' endpoints: `/e/{key}` with any sub-path, or a separate host below the endpoint domain. A
- * call is accepted once its job is durable; with a custom response the caller then waits for the run.
+ * call is accepted once its job is durable, and refused with 503 while too many bytes of calls are not; with a custom response the caller then waits for the run.
  * @returns false for other requests
  */
 export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: ServerResponse) => boolean {
@@ -74,6 +77,8 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
   const text = (res: ServerResponse, status: number, body: string, headers = {}) =>
     answer(res, status, { 'content-type': 'text/plain; charset=utf-8', ...headers }, body);
 
+  const unavailable = (res: ServerResponse) => text(res, 503, 'Service Unavailable', { 'retry-after': '1' });
+
   async function take(
     req: IncomingMessage,
     res: ServerResponse,
@@ -97,7 +102,30 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
     }
     await limit(key);
     await quotas.check({ id: endpoint.source_id, owner_id: endpoint.owner_id }, 'HTTP');
-    const body = await readBody(req, LIMITS.endpointBody);
+    const held = createHold(deps.memory.intake, endpoint.owner_id);
+    try {
+      await accept(req, res, { key, rest, ownHost, endpoint, held });
+    } finally {
+      held.release();
+    }
+  }
+
+  interface Call extends NonNullable<ReturnType<typeof locate>> {
+    endpoint: EndpointRow;
+    /** Its bytes, until its job is durable. */
+    held: Hold;
+  }
+
+  async function accept(
+    req: IncomingMessage,
+    res: ServerResponse,
+    { key, rest, ownHost, endpoint, held }: Call,
+  ): Promise<void> {
+    if (!held.take(CALL_BYTES)) {
+      req.resume();
+      throw new NoRoomForBody();
+    }
+    const body = await readBody(req, LIMITS.endpointBody, held.take);
     const complete = performance.now();
     const request = await toRecord(req, key, rest, body);
     if (endpoint.body_only) request.body_only = true;
@@ -121,6 +149,7 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
         key: nextKey(endpoint.source_id, endpoint.concurrency),
         payload: JSON.stringify(job),
       });
+      held.release();
       seconds.observe((performance.now() - complete) / 1000);
       if (!replyAddress) return answer(res, 200);
       const reply = (await replyAddress.receive(LIMITS.replyMs)) as HttpReply | undefined;
@@ -206,12 +235,11 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
     take(req, res, found).catch((error: unknown) => {
       if (res.headersSent) return res.destroy();
       if (error instanceof BodyTooLarge) return text(res, 413, 'Payload Too Large');
+      if (error instanceof NoRoomForBody) return unavailable(res);
       if (error instanceof Problem) return text(res, error.status, error.message, error.headers);
       if (req.destroyed && !req.complete) return;
       log.error({ error: String(error) }, 'endpoint.failed');
-      if (error instanceof Unavailable) {
-        return text(res, 503, 'Service Unavailable', { 'retry-after': '1' });
-      }
+      if (error instanceof Unavailable) return unavailable(res);
       text(res, 500, 'Internal Server Error');
     });
     return true;
