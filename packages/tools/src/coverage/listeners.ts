@@ -136,10 +136,13 @@ export const WEBHOOKS: Section = {
       ),
     },
     {
-      rule: 'A slow webhook has eight attempts at a time, and delays no other',
-      shownBy: in_.recovery(
-        'fairness › a hanging webhook has eight attempts in progress, parks the rest, and delays no other',
-      ),
+      rule: 'A webhook has at most eight attempts at a time; one that hangs delays no other',
+      shownBy: [
+        ...in_.permits('permits › a webhook that answers has eight, one that was never tried has one'),
+        ...in_.recovery(
+          'fairness › a webhook that hangs has one attempt in progress and delays no other; later all are delivered',
+        ),
+      ],
     },
     {
       rule: 'Private and local addresses are refused when connecting, unless the operator allows them',
@@ -171,7 +174,7 @@ export const WEBHOOKS: Section = {
     {
       rule: 'A resend counts on, a recovery anew; what was delivered is resent only while its event exists: else 410',
       shownBy: in_.webhooks(
-        'manual deliveries › a resend continues the count; a parked delivery keeps its place',
+        'manual deliveries › a resend of what was delivered continues the count, with the payload of the event',
         'manual deliveries › recovery resends every delivery failed since then once, with a new count',
         'manual deliveries › what was delivered is resent only while its event exists: 410',
       ),

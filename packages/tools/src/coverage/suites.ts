@@ -59,8 +59,10 @@ export const registry = testsOf('services/components/src/registry.test.ts');
 export const attempts = testsOf('services/delivery/src/attempts.test.ts');
 export const fanOut = testsOf('services/delivery/src/fan-out.test.ts');
 export const outcome = testsOf('services/delivery/src/outcome.test.ts');
-export const deliveryReplay = testsOf('services/delivery/src/replay.test.ts');
+export const deliveryReplay = testsOf('services/delivery/src/emitted.test.ts');
+export const permits = testsOf('services/delivery/src/permits.test.ts');
 export const request = testsOf('services/delivery/src/request.test.ts');
+export const s3Sends = testsOf('services/delivery/src/sends/s3.test.ts');
 export const sends = testsOf('services/delivery/src/sends/sends.test.ts');
 export const recovery = testsOf('services/delivery/src/recovery.test.ts');
 

@@ -84,7 +84,7 @@ export const WORKFLOWS: Section = {
     },
     {
       rule: '`$.send.s3` writes an object; without configuration it is a record on `$errors`',
-      shownBy: in_.sends(
+      shownBy: in_.s3Sends(
         '$.send.s3 › writes objects below the prefix, each under a name of its own',
         '$.send.s3 that is not configured is a record on $errors',
       ),
