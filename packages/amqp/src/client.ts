@@ -1,3 +1,4 @@
+import { type ByteBudget, createByteBudget } from '@wellspring/core/byte-budget';
 import type { Log } from '@wellspring/core/log';
 import { Unavailable } from '@wellspring/core/unavailable';
 import { withTimeout } from '@wellspring/core/with-timeout';
@@ -34,17 +35,26 @@ export interface AmqpTarget {
   /** `amqp://user:password@host:port/vhost`, or `amqps:` for TLS. */
   url: string;
   log: Log;
+  /** For the messages of all publishers that are sent and not confirmed. */
+  unconfirmed?: ByteBudget;
   /** Aborts the wait for an unreachable broker. */
   signal?: AbortSignal;
 }
 
 const PING_TIMEOUT_MS = 2_000;
+/** Default for tools and tests. */
+const UNCONFIRMED_BYTES = 32 * 1024 * 1024;
 
 /**
  * Connects; waits for an unreachable broker.
  * @throws Error when the broker is too old, refuses the credentials or the vhost, or the signal is aborted
  */
-export async function openAmqp({ url, log, signal }: AmqpTarget): Promise<Amqp> {
+export async function openAmqp({
+  url,
+  log,
+  unconfirmed = createByteBudget(UNCONFIRMED_BYTES),
+  signal,
+}: AmqpTarget): Promise<Amqp> {
   /** Everything to close, with its `reopen` for node changes. */
   const opened = new Map<{ close(): Promise<void> }, (() => void) | undefined>();
   const nodes = watchNodes(url, log, () => {
@@ -99,11 +109,13 @@ export async function openAmqp({ url, log, signal }: AmqpTarget): Promise<Amqp> 
           log,
           open: (events) =>
             openRecoveringChannel(publishing, (model) => model.createConfirmChannel(), events, log),
-          isBlocked: () => publishing.blocked !== undefined,
+          blocked: () => publishing.blocked,
+          unconfirmed,
         }),
       ),
     async ping() {
-      if (publishing.blocked) throw new Unavailable(`RabbitMQ blocks publishers: ${publishing.blocked}`);
+      if (publishing.blocked)
+        throw new Unavailable(`RabbitMQ blocks publishers: ${publishing.blocked.reason}`);
       const answered = answering.promise
         .then((channel) => channel.checkExchange('amq.direct'))
         .then(

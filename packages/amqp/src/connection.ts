@@ -9,12 +9,18 @@ import { type ChannelModel, connect } from 'amqplib';
 /** One connection to the broker that reconnects until it is closed. */
 export interface Connection {
   readonly isUp: boolean;
-  /** The broker's reason for blocking publishers, e.g. `low on memory`. */
-  readonly blocked: string | undefined;
+  /** The broker blocks publishers, for this reason, e.g. `low on memory`. */
+  readonly blocked: Blocked | undefined;
   /** Waits for the connection; undefined when it is closed first. */
   model(): Promise<ChannelModel | undefined>;
   /** Graceful for at most 2 seconds: the broker receives what was sent. */
   close(): Promise<void>;
+}
+
+export interface Blocked {
+  reason: string;
+  /** performance.now() */
+  since: number;
 }
 
 const CONNECT_TIMEOUT_MS = 5_000;
@@ -62,7 +68,7 @@ export async function openConnection({
   let model: ChannelModel | undefined;
   /** Aborting it destroys the present socket. */
   let life = new AbortController();
-  let blocked: string | undefined;
+  let blocked: Blocked | undefined;
   let downSince: number | undefined;
   let arrival = Promise.withResolvers<void>();
   const first = Promise.withResolvers<void>();
@@ -92,7 +98,7 @@ export async function openConnection({
       });
       opened.on('close', (error) => ended.resolve(failure ?? error));
       opened.on('blocked', (reason) => {
-        blocked = reason;
+        blocked = { reason, since: performance.now() };
         log.warn({ ...fields, reason }, 'rabbitmq.blocked');
       });
       opened.on('unblocked', () => {

@@ -1,8 +1,10 @@
+import type { ByteBudget } from '@wellspring/core/byte-budget';
 import type { Log } from '@wellspring/core/log';
 import { Unavailable } from '@wellspring/core/unavailable';
 import { withTimeout } from '@wellspring/core/with-timeout';
 import type { ConfirmChannel, Options } from 'amqplib';
 import type { ChannelEvents, RecoveringChannel } from './channel.ts';
+import type { Blocked } from './connection.ts';
 
 /** Header of messages that are sent once more because they were not confirmed: possible duplicates with the same id. */
 export const REDELIVERED = 'x-redelivered';
@@ -26,12 +28,15 @@ export class Unroutable extends Unavailable {
  *
  * Messages that the broker refuses are resent on a new channel: in a cluster, a channel opened while the leader of a
  * quorum queue died refuses everything for that queue until the dead node is back (`rabbit_fifo_client` of 3.10).
+ *
+ * What is sent and not confirmed is bounded by a byte budget of the process. Nothing is sent while the broker blocks
+ * publishers because of an alarm, since it would be buffered here; messages then fail after a second.
  */
 export interface Publisher {
   /**
    * Resolves when the broker has confirmed the message; in a quorum queue it is durable then.
    * @throws Unroutable when no queue is bound for it; Unavailable when it was not confirmed in time (it may have been
-   * enqueued all the same); RangeError when it is larger than MAX_MESSAGE_BYTES
+   * enqueued all the same), or the broker blocks publishers; RangeError when it is larger than MAX_MESSAGE_BYTES
    */
   publish(message: Message): Promise<void>;
   /** Waits at most 2 seconds for outstanding confirms. */
@@ -43,7 +48,10 @@ export const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
 export const PUBLISH_TIMEOUT_MS = 10_000;
 /** Unconfirmed messages; more would only add latency. */
 const MAX_UNCONFIRMED = 1_000;
-const MAX_UNCONFIRMED_BYTES = 32 * 1024 * 1024;
+/** A message is sent or refused within this time after the broker began to block publishers. */
+export const BLOCKED_TIMEOUT_MS = 1_000;
+/** Assumed size of the properties of a message. */
+const PROPERTIES_BYTES = 512;
 const CHECK_INTERVAL_MS = 250;
 const CLOSE_TIMEOUT_MS = 2_000;
 /**
@@ -58,6 +66,8 @@ interface Entry extends Message {
   returned: boolean;
   wasRefused: boolean;
   isRedelivered: boolean;
+  /** Gives the bytes of a sent message back. */
+  release?: (() => void) | undefined;
   resolve(): void;
   reject(error: Error): void;
 }
@@ -67,16 +77,19 @@ export interface PublisherOptions {
   name: string;
   log: Log;
   open(events: ChannelEvents<ConfirmChannel>): RecoveringChannel<ConfirmChannel>;
-  /** The broker blocks publishers at the moment. */
-  isBlocked(): boolean;
+  /** undefined: the broker accepts messages. */
+  blocked(): Blocked | undefined;
+  unconfirmed: ByteBudget;
 }
 
-export function createPublisher({ name, log, open, isBlocked }: PublisherOptions): Publisher {
+export function createPublisher({ name, log, open, blocked, unconfirmed }: PublisherOptions): Publisher {
   /** Both in the order of the calls; `sent` precedes `waiting`. */
   let sent = new Map<string, Entry>();
   let waiting: Entry[] = [];
   let head = 0;
-  let bytes = 0;
+  /** Waiting for bytes of the budget. */
+  let isStarved = false;
+  const closing = new AbortController();
   let counter = 0;
   /** Time of the last confirm, or of the first message that waits for one. */
   let lastProgress = 0;
@@ -101,7 +114,10 @@ export function createPublisher({ name, log, open, isBlocked }: PublisherOptions
     ready: () => pump(),
     lost() {
       isProven = false;
-      for (const entry of sent.values()) entry.isRedelivered = true;
+      for (const entry of sent.values()) {
+        entry.isRedelivered = true;
+        giveBack(entry);
+      }
       const all = [...sent.values(), ...waiting.slice(head)];
       const now = performance.now();
       waiting = all.filter(({ deadline }) => deadline > now);
@@ -109,7 +125,6 @@ export function createPublisher({ name, log, open, isBlocked }: PublisherOptions
       for (const entry of all) if (entry.deadline <= now) expire(entry);
       head = 0;
       sent = new Map();
-      bytes = 0;
     },
   });
 
@@ -119,7 +134,7 @@ export function createPublisher({ name, log, open, isBlocked }: PublisherOptions
     if (failure?.message === 'message nacked') refused(entry);
     if (failure) return;
     sent.delete(entry.id);
-    bytes -= entry.content.length;
+    giveBack(entry);
     lastProgress = performance.now();
     isProven = true;
     if (entry.returned) entry.reject(new Unroutable(`No queue is bound for ${entry.routingKey}.`));
@@ -140,12 +155,33 @@ export function createPublisher({ name, log, open, isBlocked }: PublisherOptions
     recovering.reopen();
   }
 
+  function giveBack(entry: Entry): void {
+    entry.release?.();
+    entry.release = undefined;
+  }
+
+  const sizeOf = ({ content }: Message) => content.length + PROPERTIES_BYTES;
+
+  /** Sends on when the budget has room for the next message. */
+  async function starve(entry: Entry): Promise<void> {
+    if (isStarved) return;
+    isStarved = true;
+    const release = await unconfirmed.take(sizeOf(entry), name, closing.signal).catch(() => undefined);
+    if (!release) return;
+    isStarved = false;
+    if (waiting[head] === entry) entry.release = release;
+    else release();
+    pump();
+  }
+
   function pump(): void {
     const channel = recovering.current;
-    if (!channel) return;
+    if (!channel || blocked()) return;
     const window = isProven ? MAX_UNCONFIRMED : 1;
-    while (head < waiting.length && sent.size < window && bytes < MAX_UNCONFIRMED_BYTES) {
+    while (head < waiting.length && sent.size < window) {
       const entry = waiting[head]!;
+      entry.release ??= unconfirmed.tryTake(sizeOf(entry), name);
+      if (!entry.release) return void starve(entry);
       entry.returned = false;
       try {
         const { exchange = '', routingKey, content, options, id, isRedelivered } = entry;
@@ -154,13 +190,12 @@ export function createPublisher({ name, log, open, isBlocked }: PublisherOptions
         const done = (failure: Error | null) => settle(entry, failure);
         if (sent.size === 0) lastProgress = performance.now();
         sent.set(id, entry);
-        bytes += content.length;
         channel.publish(exchange, routingKey, content, all, done);
         head += 1;
       } catch {
         // The channel was closed in this moment.
         sent.delete(entry.id);
-        bytes -= entry.content.length;
+        giveBack(entry);
         return;
       }
     }
@@ -181,8 +216,25 @@ export function createPublisher({ name, log, open, isBlocked }: PublisherOptions
       // It keeps its place in the window; a second settlement has no effect.
       expire(entry);
     }
-    while (head < waiting.length && waiting[head]!.deadline <= now) expire(waiting[head++]!);
-    if (sent.size > 0 && now - lastProgress > STALL_TIMEOUT_MS && !isBlocked()) reopen();
+    while (head < waiting.length && waiting[head]!.deadline <= now) {
+      giveBack(waiting[head]!);
+      expire(waiting[head++]!);
+    }
+    const alarm = blocked();
+    if (alarm) {
+      lastProgress = now;
+      if (now - alarm.since > BLOCKED_TIMEOUT_MS) refuseWaiting(alarm);
+    } else if (sent.size > 0 && now - lastProgress > STALL_TIMEOUT_MS) reopen();
+    else pump();
+  }
+
+  const refusalOf = ({ reason }: Blocked) => new Unavailable(`RabbitMQ blocks publishers: ${reason}.`);
+  function refuseWaiting(alarm: Blocked): void {
+    for (const entry of waiting.slice(head)) {
+      giveBack(entry);
+      entry.reject(refusalOf(alarm));
+    }
+    [waiting, head] = [[], 0];
   }
   const timer = setInterval(check, CHECK_INTERVAL_MS);
   timer.unref();
@@ -193,6 +245,10 @@ export function createPublisher({ name, log, open, isBlocked }: PublisherOptions
       if (message.content.length > MAX_MESSAGE_BYTES) {
         const reason = `A message of ${message.content.length} bytes exceeds the limit of ${MAX_MESSAGE_BYTES}.`;
         return Promise.reject(new RangeError(reason));
+      }
+      const alarm = blocked();
+      if (alarm && performance.now() - alarm.since > BLOCKED_TIMEOUT_MS) {
+        return Promise.reject(refusalOf(alarm));
       }
       return new Promise((resolve, reject) => {
         // Two messages with one id in flight need distinct ids for their confirms.
@@ -219,10 +275,14 @@ export function createPublisher({ name, log, open, isBlocked }: PublisherOptions
         });
         await withTimeout(empty, CLOSE_TIMEOUT_MS);
       }
+      closing.abort();
       await recovering.close();
       clearInterval(timer);
       const closed = new Unavailable('The connection to RabbitMQ was closed.');
-      for (const entry of [...sent.values(), ...waiting.slice(head)]) entry.reject(closed);
+      for (const entry of [...sent.values(), ...waiting.slice(head)]) {
+        giveBack(entry);
+        entry.reject(closed);
+      }
       sent.clear();
       waiting = [];
     },

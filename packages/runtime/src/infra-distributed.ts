@@ -5,6 +5,7 @@ import { KEYED_CALLS } from '@wellspring/contract/calls';
 import type { Clock } from '@wellspring/core/clock';
 import { newSecret } from '@wellspring/core/ids';
 import type { Log } from '@wellspring/core/log';
+import type { Memory } from '@wellspring/core/memory';
 import type { Metrics } from '@wellspring/core/metrics';
 import { partitionOf } from '@wellspring/core/partitions';
 import { createTokenBuckets } from '@wellspring/core/token-buckets';
@@ -38,7 +39,7 @@ interface Urls {
  */
 export async function openDistributed(
   config: Pick<Config, 'dataDir' | 's3Url'> & Urls,
-  { clock, log, metrics }: { clock: Clock; log: Log; metrics: Metrics },
+  { clock, log, metrics, memory }: { clock: Clock; log: Log; metrics: Metrics; memory: Memory },
 ): Promise<Ports> {
   const closers: (() => Promise<void> | void)[] = [lockDirectory(config.dataDir)];
   const close = async () => {
@@ -58,7 +59,7 @@ export async function openDistributed(
     };
     const mongo = opened(await openMongo({ url: config.mongodbUrl, log, metrics }));
     const redis = opened(await openRedis({ url: config.redisUrl, log }));
-    const amqp = opened(await openAmqp({ url: config.amqpUrl, log }));
+    const amqp = opened(await openAmqp({ url: config.amqpUrl, log, unconfirmed: memory.publishers }));
     const member = newSecret();
     const store = opened(createMongoStore(mongo, { clock }));
     await assertLayout(store, PARTITIONS);

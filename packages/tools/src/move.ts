@@ -65,7 +65,10 @@ export async function move({ config, clock = systemClock, log, say }: MoveOption
   try {
     const caches = join(dataDir, 'move');
     const urls = { amqpUrl, redisUrl, mongodbUrl, s3Url };
-    const to = await openDistributed({ dataDir: caches, ...urls }, { clock, log, metrics: noMetrics });
+    const to = await openDistributed(
+      { dataDir: caches, ...urls },
+      { clock, log, metrics: noMetrics, memory },
+    );
     try {
       const identity = await begin(from, to);
       await copyStore(from.store, to.store, ({ collection, rows }) => say(`${collection}: ${rows} rows`));

@@ -27,6 +27,8 @@ export interface RabbitCluster extends TestServer {
    * One tab-separated line per queue: name, ready messages, unacknowledged messages, consumers, leader, online members.
    */
   queues(): Promise<string>;
+  /** Raises an alarm, in which the broker blocks publishers; or ends it. */
+  alarm(isRaised: boolean): Promise<void>;
 }
 
 interface Node extends TestServer {
@@ -81,6 +83,10 @@ export async function startRabbit({ nodes: count = 1 } = {}): Promise<RabbitClus
     },
     freeze: () => nodes[turn]!.freeze(),
     resume: () => nodes[turn]!.resume(),
+    async alarm(isRaised) {
+      const limit = isRaised ? '0' : '0.4';
+      for (const node of nodes) await node.tell('rabbitmqctl', 'set_vm_memory_high_watermark', limit);
+    },
     async queues() {
       const told = (n: number): Promise<string> =>
         nodes[n]!.tell('rabbitmqctl', ...LIST, ...MORE).catch((error: unknown) => {

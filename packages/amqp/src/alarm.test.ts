@@ -1,0 +1,126 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { createByteBudget } from '@wellspring/core/byte-budget';
+import { silentLog } from '@wellspring/core/log';
+import { Unavailable } from '@wellspring/core/unavailable';
+import { eventually } from '@wellspring/testing/eventually';
+import { type RabbitCluster, startRabbit } from '@wellspring/testing/servers/rabbitmq';
+import { withPrograms } from '@wellspring/testing/servers/servers';
+import { consume } from './channel.ts';
+import { openAmqp } from './client.ts';
+
+const KB = 1024;
+const BUDGET = 4 * KB * KB;
+
+await withPrograms(['rabbitmq'], () => {
+  let server: RabbitCluster;
+  beforeAll(async () => {
+    server = await startRabbit();
+  }, 60_000);
+  afterAll(() => server.dispose());
+
+  test('a broker with an alarm refuses messages within seconds and within the budget; afterwards all go on, and none confirmed is lost', async () => {
+    const unconfirmed = createByteBudget(BUDGET);
+    const amqp = await openAmqp({ url: server.url, log: silentLog, unconfirmed });
+    const queue = 'alarm';
+    const arrived = new Set<string>();
+    const channel = amqp.openChannel({
+      name: queue,
+      async setup(made) {
+        await made.assertQueue(queue, { durable: true, arguments: { 'x-queue-type': 'quorum' } });
+        await consume(made, queue, ({ properties }) => void arrived.add(properties.messageId), {
+          noAck: true,
+        });
+      },
+    });
+    await eventually(() => channel.current !== undefined);
+    const publisher = amqp.openPublisher(queue);
+    const content = Buffer.alloc(100 * KB);
+    const confirmed: string[] = [];
+    const refused: unknown[] = [];
+    let nth = 0;
+    let mostUsed = 0;
+    const publish = () => {
+      const messageId = `m${++nth}`;
+      const sent = publisher.publish({ routingKey: queue, content, options: { messageId } }).then(
+        () => confirmed.push(messageId),
+        (error: unknown) => refused.push(error),
+      );
+      mostUsed = Math.max(mostUsed, unconfirmed.used);
+      return sent;
+    };
+    const many = () => Promise.all(Array.from({ length: 200 }, publish));
+    await many();
+    expect([confirmed.length, refused]).toEqual([200, []]);
+
+    await server.alarm(true);
+    // The broker tells publishers with their next message.
+    const first = many();
+    await eventually(() =>
+      amqp.ping().then(
+        () => false,
+        () => true,
+      ),
+    );
+    await first;
+    // No message waits from now on.
+    await eventually(async () => {
+      const begun = performance.now();
+      await publish();
+      return performance.now() - begun < 500;
+    });
+    const before = [confirmed.length, refused.length];
+    for (let round = 0; round < 20; round++) await many();
+    expect([confirmed.length, refused.length]).toEqual([before[0], before[1]! + 4_000]);
+    expect(refused.every((error) => error instanceof Unavailable)).toBe(true);
+    expect(mostUsed).toBeLessThanOrEqual(BUDGET);
+
+    await server.alarm(false);
+    await eventually(() => amqp.ping().then(() => true));
+    const then = confirmed.length;
+    await eventually(async () => {
+      await publish();
+      return confirmed.length > then;
+    });
+    await many();
+    expect(confirmed.length).toBeGreaterThanOrEqual(then + 201);
+    await eventually(() => confirmed.every((id) => arrived.has(id)));
+    expect(unconfirmed.used).toBe(0);
+    await amqp.close();
+  }, 60_000);
+
+  test('messages beyond the budget wait for it and are confirmed in order', async () => {
+    const unconfirmed = createByteBudget(256 * KB);
+    const amqp = await openAmqp({ url: server.url, log: silentLog, unconfirmed });
+    const queue = 'narrow';
+    const arrived: string[] = [];
+    const channel = amqp.openChannel({
+      name: queue,
+      async setup(made) {
+        await made.assertQueue(queue, { durable: true, arguments: { 'x-queue-type': 'quorum' } });
+        await consume(made, queue, ({ properties }) => void arrived.push(properties.messageId), {
+          noAck: true,
+        });
+      },
+    });
+    await eventually(() => channel.current !== undefined);
+    const publishers = [amqp.openPublisher('one'), amqp.openPublisher('two')];
+    const ids = Array.from({ length: 100 }, (_, n) => `m${n}`);
+    const content = Buffer.alloc(50 * KB);
+    let mostUsed = 0;
+    await Promise.all(
+      publishers.flatMap((publisher, at) =>
+        ids.map(async (id) => {
+          await publisher.publish({ routingKey: queue, content, options: { messageId: `${at}${id}` } });
+          mostUsed = Math.max(mostUsed, unconfirmed.used);
+        }),
+      ),
+    );
+    await eventually(() => arrived.length === 200);
+    for (const at of [0, 1]) {
+      expect(arrived.filter((id) => id.startsWith(`${at}`))).toEqual(ids.map((id) => `${at}${id}`));
+    }
+    expect(mostUsed).toBeLessThanOrEqual(256 * KB);
+    expect(unconfirmed.used).toBe(0);
+    await amqp.close();
+  }, 30_000);
+});
