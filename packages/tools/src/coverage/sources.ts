@@ -101,6 +101,15 @@ export const RUNS: Section = {
       ),
     },
     {
+      rule: 'A component of several files polls the API of a vendor with the account of its app: history on deploy, pages, waiting, dedupe',
+      shownBy: in_.registryComponent(
+        'a component of the registry, in tier %s, › polls with its account: history on deploy, pages, waits after a 429, and no event twice',
+        'a component of the registry, in tier %s, › asks the API for options',
+        'a component of the registry, in tier %s, › is refused with its own message, or that of the API, when it cannot be deployed',
+        'a component of the registry, in tier %s, › fails visibly when the credentials are gone, and the token is in no record',
+      ),
+    },
+    {
       rule: 'A tick has `timestamp` in seconds and the schedule; one that is due during the previous run is skipped and logged',
       shownBy: in_.ticks(
         'ticks › carry seconds and the schedule',

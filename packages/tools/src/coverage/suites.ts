@@ -13,6 +13,7 @@ export const apiRules = testsOf(`${TESTING}/api-rules.test.ts`);
 export const apiProperties = testsOf(`${TESTING}/api-properties.test.ts`);
 export const componentDocs = testsOf(`${TESTING}/component-docs.test.ts`);
 export const crash = testsOf(`${TESTING}/crash.test.ts`);
+export const registryComponent = testsOf(`${TESTING}/registry-component.test.ts`);
 export const e2e = testsOf(`${TESTING}/e2e.test.ts`);
 
 export const action = testsOf(`${COMPONENT}/program/action.test.ts`);
