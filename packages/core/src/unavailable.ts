@@ -2,3 +2,13 @@
 export class Unavailable extends Error {
   override readonly name: string = 'Unavailable';
 }
+
+/** Errors of a full or failing disk, a quota, a read-only file system. */
+const DISK_ERRORS = new Set(['ENOSPC', 'EDQUOT', 'EROFS', 'EIO', 'EFBIG', 'EMFILE', 'ENFILE']);
+
+/** An error of the file system for which its caller is not at fault becomes Unavailable; others stay as they are. */
+export function asUnavailable(error: unknown): unknown {
+  const { code, message } = (error ?? {}) as { code?: unknown; message?: string };
+  if (error instanceof Unavailable || !DISK_ERRORS.has(code as string)) return error;
+  return new Unavailable(`The disk takes no writes: ${message}`, { cause: error });
+}

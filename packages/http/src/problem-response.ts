@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import type { Log } from '@wellspring/core/log';
 import { invalidParameter, Problem, payloadTooLarge, unavailable } from '@wellspring/core/problem';
 import type { ProblemCode } from '@wellspring/core/problem-codes';
-import { Unavailable } from '@wellspring/core/unavailable';
+import { asUnavailable, Unavailable } from '@wellspring/core/unavailable';
 import { BodyTooLarge } from './read-body.ts';
 
 /** With the further fields of the problem. */
@@ -29,10 +29,11 @@ function asProblem(error: unknown): Problem | undefined {
  */
 export function sendProblem(
   res: ServerResponse,
-  error: unknown,
+  given: unknown,
   { requestId, log }: { requestId: string; log: Log },
 ): void {
   if (res.writableEnded || res.destroyed || res.socket?.destroyed) return;
+  const error = asUnavailable(given);
   const problem = asProblem(error);
   if (error instanceof Unavailable) {
     log.warn({ request_id: requestId, error: error.message }, 'http.unavailable');

@@ -9,9 +9,30 @@ import {
   MongoWriteConcernError,
 } from 'mongodb';
 
+/** Error codes of a server that takes no writes: full disk, quota of the disk or of the hosting service, writes blocked. */
+const NO_ROOM = [39, 371, 8000, 12501, 14031, 16500];
 /** Error codes of a temporarily unavailable server: shutdown, election, no majority, or timeout. */
 const TRANSIENT = new Set([
-  6, 7, 50, 64, 89, 91, 100, 133, 134, 189, 202, 262, 9001, 10107, 11600, 11602, 13388, 13435, 13436,
+  ...NO_ROOM,
+  6,
+  7,
+  50,
+  64,
+  89,
+  91,
+  100,
+  133,
+  134,
+  189,
+  202,
+  262,
+  9001,
+  10107,
+  11600,
+  11602,
+  13388,
+  13435,
+  13436,
 ]);
 
 const DUPLICATE_KEY = 11000;
@@ -43,6 +64,16 @@ export async function translateErrors<T>(work: Promise<T>): Promise<T> {
     if (!isTransient(error)) throw error;
     throw new Unavailable(`MongoDB does not answer: ${(error as Error).message}`, { cause: error });
   }
+}
+
+/** Whether the server took a write no more for lack of room, as far as the error or its cause tells. */
+export function isNoRoom(error: unknown): boolean {
+  const { code, writeErrors, cause } = (error ?? {}) as Record<string, unknown>;
+  const codes = [
+    code,
+    ...[(writeErrors as { code?: number }[] | undefined) ?? []].flat().map((one) => one.code),
+  ];
+  return codes.some((one) => NO_ROOM.includes(Number(one))) || (cause !== undefined && isNoRoom(cause));
 }
 
 /** A refused write of a batch. */

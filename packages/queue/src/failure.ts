@@ -1,5 +1,5 @@
 import { type Backoff, backoff } from '@wellspring/core/backoff';
-import { Unavailable } from '@wellspring/core/unavailable';
+import { asUnavailable, Unavailable } from '@wellspring/core/unavailable';
 import type { Entry } from './key-queues.ts';
 import { MAX_ATTEMPTS, type PoisonJob } from './port.ts';
 
@@ -22,7 +22,7 @@ export function classifyFailure<E extends Entry>(
 ): Failure<E> {
   // By name: an error may come from another realm or another copy of the module.
   const { name, jobId } = (error ?? {}) as Partial<PoisonJob>;
-  if (error instanceof Unavailable || ['Unavailable', 'LeaseLost'].includes(name as string)) {
+  if (asUnavailable(error) instanceof Unavailable || ['Unavailable', 'LeaseLost'].includes(name as string)) {
     const later = entries.find((entry) => idOf(entry) === jobId);
     if (later) later.alone = true;
     return { dead: undefined, counts: false };

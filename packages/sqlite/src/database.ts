@@ -1,7 +1,9 @@
 import { closeSync, fdatasync, fdatasyncSync, fsyncSync, mkdirSync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
+import { Unavailable } from '@wellspring/core/unavailable';
 import { createCheckpoints } from './checkpoints.ts';
+import { probeDisk, translate } from './disk-faults.ts';
 
 /**
  * One SQLite file with group commit. Sole importer of node:sqlite.
@@ -12,6 +14,8 @@ import { createCheckpoints } from './checkpoints.ts';
  * not durable yet. Under load, commits keep a minimum distance, so that more writes share their pages.
  * When an fsync fails, its writes are rejected, and nothing is written before a complete checkpoint: the log may be
  * damaged. When a commit fails (e.g. full disk), all its writes are rejected and rolled back.
+ *
+ * Faults of the disk (full, quota, read-only, I/O errors) and locks reject with Unavailable.
  */
 export interface Database {
   /** Prepared once per SQL text; called for each execution. */
@@ -29,6 +33,11 @@ export interface Database {
   transaction<T>(work: () => T): T;
   /** Number of commits, for benchmarks. */
   readonly commits: number;
+  /**
+   * Resolves when the file can be read and, after a commit that failed for a fault of the disk, can be written again.
+   * @throws Unavailable
+   */
+  ping(): Promise<void>;
   /** Number of statements executed. */
   readonly executed: number;
   /** Commits pending writes and closes the file. */
@@ -82,6 +91,9 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
   let syncing: Promise<void> | undefined;
   /** An fsync of the log failed: a later successful one does not prove that its pages are on the disk. */
   let isLogSuspect = false;
+  /** A commit failed for a fault of the disk, and none as large as the probe has succeeded since. */
+  let isDiskFaulty = false;
+  let probing: Promise<void> | undefined;
   const checkpoints = createCheckpoints(path, () => statement('PRAGMA wal_checkpoint(TRUNCATE)').get());
 
   function statement(sql: string): StatementSync {
@@ -122,7 +134,7 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
         } catch (error) {
           // A full disk may have rolled back the transaction: further writes would commit on their own.
           if (!db.isTransaction) throw error;
-          return () => one.reject(error);
+          return () => rejectAll([one], error);
         }
       });
       statement('COMMIT').run();
@@ -152,6 +164,26 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
     isLogSuspect = false;
   }
 
+  function rejectAll(group: readonly Pending[], error: unknown): void {
+    const reason = translate(error);
+    isDiskFaulty ||= reason instanceof Unavailable;
+    for (const { reject } of group) reject(reason);
+  }
+
+  /** @throws Unavailable while a file and a commit of some size find no room */
+  async function probe(): Promise<void> {
+    try {
+      // Pages of the log may be all that fills the disk.
+      statement('PRAGMA wal_checkpoint(TRUNCATE)').get();
+      if (!inMemory) await probeDisk(`${path}-probe`);
+      const { user_version } = statement('PRAGMA user_version').get() as { user_version: number };
+      await enqueue(() => db.exec(`PRAGMA user_version = ${(user_version + 1) % 2}`), true);
+      isDiskFaulty = false;
+    } catch (error) {
+      throw translate(error);
+    }
+  }
+
   /** Commits the pending writes and starts their fsync. */
   function flush(): void {
     scheduled = false;
@@ -166,7 +198,7 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
       settle = commit(group);
       log = inMemory ? undefined : openLog();
     } catch (error) {
-      for (const { reject } of group) reject(error);
+      rejectAll(group, error);
       if (pending.length > 0) schedule();
       return;
     }
@@ -180,7 +212,7 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
         syncing = undefined;
         if (error) {
           isLogSuspect = true;
-          for (const { reject } of group) reject(error);
+          rejectAll(group, error);
         } else {
           for (const tell of settle) tell();
           checkpoints.committed(file);
@@ -229,6 +261,14 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
     },
     get executed() {
       return executed;
+    },
+    async ping() {
+      statement('SELECT 1').get();
+      if (!isDiskFaulty) return;
+      probing ??= probe().finally(() => {
+        probing = undefined;
+      });
+      await probing;
     },
     async close() {
       if (closed) return;

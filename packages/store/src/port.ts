@@ -100,7 +100,7 @@ export interface Store {
    * Writes state, events, logs and outbox row atomically. A process makes one commit of a state at a time. Resolves to false without writing if the state has another version or a later epoch: another process owns the emitter.
    */
   commitRun(commit: RunCommit): Promise<boolean>;
-  /** Resolves when the database answers. */
+  /** Resolves when the database answers and, after a write that failed for a full disk or a quota, takes writes again. */
   ping(): Promise<void>;
   close(): Promise<void>;
 }

@@ -7,7 +7,7 @@ import { createHold, type Hold } from '@wellspring/core/byte-budget';
 import { newId } from '@wellspring/core/ids';
 import { formatOrderingKey } from '@wellspring/core/ordering-key';
 import { Problem } from '@wellspring/core/problem';
-import { Unavailable } from '@wellspring/core/unavailable';
+import { asUnavailable, Unavailable } from '@wellspring/core/unavailable';
 import { BodyTooLarge, NoRoomForBody, readBody } from '@wellspring/http/read-body';
 import type { Deps } from '@wellspring/runtime/deps';
 import { createQuotas } from '@wellspring/runtime/quotas';
@@ -239,7 +239,7 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
       if (error instanceof Problem) return text(res, error.status, error.message, error.headers);
       if (req.destroyed && !req.complete) return;
       log.error({ error: String(error) }, 'endpoint.failed');
-      if (error instanceof Unavailable) return unavailable(res);
+      if (asUnavailable(error) instanceof Unavailable) return unavailable(res);
       text(res, 500, 'Internal Server Error');
     });
     return true;

@@ -58,6 +58,18 @@ test('a cancelled run keeps what it emitted, says so in $errors, and the next ru
   ]);
 });
 
+test('a cancelled run whose commit fails stays cancelled when it is redelivered', async () => {
+  const id = await t.deploy(WAITING);
+  const [run_id] = await t.runAll(id, ['wait']);
+  await eventually(async () => expect((await running(id)).map((one) => one.id)).toContain(run_id));
+  let commits = 0;
+  t.faults.commit = () => (commits++ === 0 ? 'refuse' : undefined);
+  await cancel(id, run_id!);
+  await t.quiet();
+  expect(commits).toBeGreaterThan(1);
+  expect((await t.logs(id)).filter(({ k }) => k === 'end')).toMatchObject([{ state: 'cancelled' }]);
+});
+
 test('a run that has ended or does not exist cannot be cancelled', async () => {
   const id = await t.deploy(WAITING);
   const [run_id] = await t.runAll(id, ['short']);

@@ -1,5 +1,6 @@
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
+import { createLru } from '@wellspring/core/lru';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
 import { runningRuns } from '@wellspring/store/collections/running-runs';
 import type { Store } from '@wellspring/store/port';
@@ -25,6 +26,8 @@ export interface ActiveRuns {
   worker: BackgroundWorker;
 }
 
+/** Cancelled runs that are remembered: after a failed commit they are redelivered, and must not execute again. */
+const MAX_CANCELLED = 1_000;
 /** Runs that take longer are listed as running. */
 const LISTED_AFTER_MS = 500;
 const SWEEP_INTERVAL_MS = 250;
@@ -48,6 +51,7 @@ export function createActiveRuns({
     listed: Promise<void> | undefined;
   }
   const entries = new Map<string, Entry>();
+  const cancelled = createLru<true>(MAX_CANCELLED);
 
   // The list is for people: without the store, it lacks a run or shows one for longer.
   const ignoreOutage = (error: Error) => log.debug({ error: error.message }, 'run.list_failed');
@@ -65,6 +69,7 @@ export function createActiveRuns({
         listed: undefined,
       };
       entries.set(run.run_id, entry);
+      if (cancelled.has(run.run_id)) entry.controller.abort();
       return {
         signal: entry.controller.signal,
         end() {
@@ -75,6 +80,7 @@ export function createActiveRuns({
     },
     cancel(runId) {
       const entry = entries.get(runId);
+      if (entry) cancelled.set(runId, true);
       entry?.controller.abort();
       return entry !== undefined;
     },

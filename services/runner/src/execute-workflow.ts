@@ -2,11 +2,11 @@ import type { ThrownError } from '@wellspring/component/program/program-types';
 import { LIMITS, PLATFORM_VERSION } from '@wellspring/contract/limits';
 import type { HttpReply, RunJob, Send } from '@wellspring/contract/messages';
 import type { Host, Result, Task } from '@wellspring/sandbox/port';
-import type { DeployedWorkflow, Step } from './catalog.ts';
+import type { DeployedWorkflow, Deployment, Step } from './catalog.ts';
 import { createEffects, type Effects, type EffectsOptions } from './effects.ts';
 import { CANCELLED, type ExecuteDeps, type Execution, stateOf } from './execute-run.ts';
 import type { Live } from './live-state.ts';
-import { maskError } from './mask-secrets.ts';
+import { createMask, type Mask, maskError } from './mask-secrets.ts';
 import type { RunContext } from './records.ts';
 import { createStepData, type StepData } from './step-data.ts';
 
@@ -32,7 +32,8 @@ export async function executeWorkflow(
 ): Promise<Execution> {
   const { executor, clock, active } = deps;
   const { deployment, workflow } = deployed;
-  const { mask } = deployment;
+  const masks = [deployment.mask];
+  const mask: Mask = (text) => masks.reduce((masked, one) => one(masked), text);
   let held: Reply | undefined;
   const effects = createEffects(clock, { live, run, mask, commitLogs }, (reply, immediate) => {
     if (immediate && !held) respond(reply);
@@ -49,6 +50,7 @@ export async function executeWorkflow(
     const { deployment: code } = step;
     const given = data.fill(code.instance.values);
     if ('error' in given) return refused(given.error);
+    masks.push(maskOfFilled(code, given.values));
     const excess = new AbortController();
     const { host, exceeded } = stepHost(effects, data, step, sends, run, () => excess.abort());
     const task: Task = {
@@ -98,6 +100,15 @@ export async function executeWorkflow(
   return { outcome: { emits, errors, logs }, result: { ...result, ...total }, sets, end, sends };
 }
 
+/** Masks the values that expressions gave to secret props; the mask of the deployment knows only the expressions. */
+const maskOfFilled = ({ definition, instance }: Deployment, values: Record<string, unknown>): Mask =>
+  createMask(
+    definition.props.flatMap(({ name, secret }) => {
+      const value = values[name];
+      return secret && typeof value === 'string' && value !== instance.values[name] ? [value] : [];
+    }),
+  );
+
 const refused = (error: ThrownError): Extract<Result, { ok: false }> => ({
   ok: false,
   reason: 'thrown',
@@ -120,7 +131,7 @@ const contextOf = ({ trigger, trace_id }: RunJob, run: RunContext, name: string)
   event_name: trigger.kind === 'event' ? trigger.event_name : null,
   trace_id,
   verified: false,
-  replay: false,
+  replay: trigger.kind === 'event' && trigger.replay === true,
 });
 
 /** The host of a step: its limits are those of the whole run. */

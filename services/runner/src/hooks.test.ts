@@ -80,6 +80,20 @@ describe('a hook', () => {
     ).toHaveLength(1);
   });
 
+  test('keeps log lines that were committed while it ran, also if that commit fails', async () => {
+    const id = await t.deploy(HOOKED);
+    let commits = 0;
+    t.faults.commit = () => (commits++ === 0 ? 'refuse' : undefined);
+    const hook = t.hook(id, 'activate');
+    await eventually(() => commits > 0);
+    await t.runAll(id, ['beside']);
+    await t.quiet();
+    await t.trigger(id, { kind: 'manual', payload: '"released"' });
+    expect(await hook).toEqual({ ok: true });
+    const lines = (await t.logs(id)).filter(({ k }) => k === 'log').map(({ msg }) => msg);
+    expect(lines).toEqual(['waiting']);
+  });
+
   test('that throws returns the error and stores a record that names the hook', async () => {
     const id = await t.deploy(HOOKED);
     expect(await t.hook(id, 'deactivate')).toEqual({ ok: false, name: 'TypeError', message: 'cannot leave' });

@@ -112,14 +112,23 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
   /**
    * Commits log lines of a run in progress. A failure shows again when the run commits: it is then redelivered, and logs
    * its lines again.
+   * @param lost gets the lines that could not be committed
    */
   const logCommits =
-    (live: Live, run: RunContext, { deployed, hop, traceId, handlesRecords, logsWanted }: CommitOptions) =>
+    (
+      live: Live,
+      run: RunContext,
+      { deployed, hop, traceId, handlesRecords, logsWanted }: CommitOptions,
+      lost: LogRecord[] = [],
+    ) =>
     (records: LogRecord[]): void => {
-      if (live.stale || isForgotten()) return;
+      if (live.stale || isForgotten()) {
+        lost.push(...records);
+        return;
+      }
       const wanted = logsWanted && !handlesRecords;
       const { state, part } = prepareLogs(live.row, run, records, { hop, traceId, wanted }, clock.now());
-      join(live, deployed.source.owner_id, state, part);
+      join(live, deployed.source.owner_id, state, part).written.catch(() => lost.push(...records));
     };
 
   /** Why a tick is skipped: a sentence; undefined for runs that are executed. */
@@ -245,7 +254,9 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
           event: () => null,
           end: { durationMs: 0, cpuMs: 0 },
         };
-        const commitLogs = logCommits(live, run, options);
+        // A hook is not executed again: its commit takes the lines along whose own commit has failed.
+        const lost: LogRecord[] = [];
+        const commitLogs = logCommits(live, run, options, lost);
         const { outcome, result, sets, end } = await executeRun(
           deps,
           { task, live, run, mask, commitLogs },
@@ -266,7 +277,8 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
             current === live ? sets : sets.flatMap(({ key, json }) => replaySet(current, key, json));
           try {
             // If publishing fails, the sweep publishes the row.
-            await commit(current, run, outcome, own, { ...options, end }).written;
+            const whole = { ...outcome, logs: [...lost, ...outcome.logs] };
+            await commit(current, run, whole, own, { ...options, end }).written;
             return result.ok ? undefined : result.error;
           } catch (error) {
             if (!(error instanceof Fenced) || isForgotten() || attempt === MAX_HOOK_COMMITS) throw error;

@@ -3,6 +3,7 @@ import { bundles } from '@wellspring/store/collections/components';
 import { deployments } from '@wellspring/store/collections/sources';
 import { workflowDeployments, workflows } from '@wellspring/store/collections/workflows';
 import { OWNER } from '@wellspring/testing/rows';
+import { seal } from '@wellspring/testing/service-harness';
 import type { Platform } from './platform.fixture.ts';
 
 export interface TestStep {
@@ -25,8 +26,12 @@ export async function deployWorkflow(
     const code = `export default { name: '${name}', type: 'action', props: { ${props} }, async run({ $, steps }) { ${body} } };`;
     const { bundle_id, bundle, definition } = await prepare(code);
     await store.collection(bundles).insertMany([{ id: bundle_id, content: JSON.stringify(bundle) }]);
+    const sealed = { ...values };
+    for (const { name: prop, secret } of definition.props) {
+      if (secret) sealed[prop] = seal.seal(String(values[prop]), id);
+    }
     const row = { id: newId('d'), source_id: id, component_id: 'sc_0000000000', bundle_id, definition };
-    await store.collection(deployments).insert({ ...row, configured_props: values, created_at: 0 });
+    await store.collection(deployments).insert({ ...row, configured_props: sealed, created_at: 0 });
     deployed.push({ name, cell_id: newId('c'), deployment_id: row.id });
   }
   const row = { workflow_id: id, name: 'Tested', definition: '{}', steps: deployed, created_at: 0 };

@@ -232,6 +232,34 @@ describe('limits', () => {
   });
 });
 
+test('a secret prop that an expression fills is masked in the logs', async () => {
+  const { id } = await deployWorkflow(t, {
+    name: 'one',
+    body: 'console.log("token " + this.token); $.send.emit(this.token.length);',
+    props: 'token: { type: "string", secret: true }',
+    values: { token: '{{steps.trigger.event.token}}' },
+  });
+  await run(id, { token: 'tok-3f9a-of-the-event' });
+  expect(await t.events(id)).toEqual([21]);
+  const lines = (await t.logs(id)).filter(({ k }) => k === 'log').map(({ msg }) => msg);
+  expect(lines).toEqual(['token ********']);
+});
+
+test('a run of a replayed event says so in its context', async () => {
+  const { id } = await deployWorkflow(t, { name: 'one', body: '$.send.emit(steps.trigger.context.replay);' });
+  const trigger = {
+    kind: 'event',
+    payload: '1',
+    emitter_id: 'dc_1',
+    event_id: '1-0',
+    event_name: '',
+  } as const;
+  await t.trigger(id, trigger);
+  await t.trigger(id, { ...trigger, replay: true });
+  await t.quiet();
+  expect(await t.events(id)).toEqual([false, true]);
+});
+
 test('a step sees its workflow in the environment, and nothing of a source', async () => {
   const { id } = await deployWorkflow(t, {
     name: 'one',

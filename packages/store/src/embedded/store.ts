@@ -91,9 +91,7 @@ export function createEmbeddedStore(db: Database): Store {
       collection(definition);
       return dropStaleIndexes(db, definition);
     },
-    async ping() {
-      db.statement('SELECT 1').get();
-    },
+    ping: db.ping,
     async close() {
       await Promise.allSettled(staging);
     },

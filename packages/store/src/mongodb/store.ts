@@ -1,5 +1,6 @@
 import type { Clock } from '@wellspring/core/clock';
-import type { Mongo } from '@wellspring/mongodb/client';
+import { Binary, type Document, type Mongo } from '@wellspring/mongodb/client';
+import { isNoRoom, translateErrors } from '@wellspring/mongodb/errors';
 import { events, logs } from '../collections/events.ts';
 import { outbox } from '../collections/outbox.ts';
 import { revisions } from '../collections/revisions.ts';
@@ -12,10 +13,15 @@ import { dropStaleIndexes } from './indexes.ts';
 import { createPendingRows, type StoredState } from './pending-rows.ts';
 import { encodeString } from './row.ts';
 
+/** Written to see whether there is room again. */
+const PROBE_BYTES = 1024 * 1024;
+
 /** A store in MongoDB. Needs updates, unique indexes and bulk writes, no transactions. Closing leaves the connection open. */
 export function createMongoStore({ db, ping }: Mongo, { clock }: { clock: Clock }): Store {
   const collections = new Map<string, Collection<never>>();
   const pending = createPendingRows(db, clock);
+  /** A commit failed for lack of room, and the probe has not been written since. */
+  let isFull = false;
   const commits = createCommits(db, pending, clock.now);
 
   function make<T extends Row>(definition: CollectionDefinition<T>): Collection<T> {
@@ -56,9 +62,22 @@ export function createMongoStore({ db, ping }: Mongo, { clock }: { clock: Clock 
       }
       return found;
     },
-    commitRun: commits.commitRun,
+    async commitRun(commit) {
+      try {
+        return await commits.commitRun(commit);
+      } catch (error) {
+        isFull ||= isNoRoom(error);
+        throw error;
+      }
+    },
     dropStaleIndexes: (definition) => dropStaleIndexes(db.collection(definition.name), definition),
-    ping,
+    async ping() {
+      await ping();
+      if (!isFull) return;
+      const row = { bytes: new Binary(Buffer.alloc(PROBE_BYTES)) };
+      await translateErrors(db.collection<Document>('probe').replaceOne({}, row, { upsert: true }));
+      isFull = false;
+    },
     close: pending.close,
   };
   return store;
