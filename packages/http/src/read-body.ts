@@ -41,15 +41,15 @@ function read(req: IncomingMessage, limit: number, hold: (bytes: number) => bool
       chunks.length = 0;
       reject(error);
     };
-    const { 'content-length': announced } = req.headers;
-    if (Number(announced ?? 0) > limit) refuse(new BodyTooLarge());
-    else if (announced !== undefined && !hold(Number(announced))) refuse(new NoRoomForBody());
+    const { 'content-length': stated } = req.headers;
+    if (Number(stated ?? 0) > limit) refuse(new BodyTooLarge());
+    else if (stated !== undefined && !hold(Number(stated))) refuse(new NoRoomForBody());
     req.on('data', (chunk: Buffer) => {
       size += chunk.length;
       if (size > MAX_DROPPED_BYTES) req.destroy();
       else if (!refused) {
         if (size > limit) refuse(new BodyTooLarge());
-        else if (announced === undefined && !hold(chunk.length)) refuse(new NoRoomForBody());
+        else if (stated === undefined && !hold(chunk.length)) refuse(new NoRoomForBody());
         else chunks.push(chunk);
       }
     });

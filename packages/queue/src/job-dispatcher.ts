@@ -55,21 +55,19 @@ export function createJobDispatcher<J extends WaitingJob>(options: DispatcherOpt
   const { queue, source, budget, clock, log, closing } = options;
   const keyQueues = createKeyQueues<J>();
   const consumers = new Set<Consumer>();
-  let isScheduled = false;
+  let scheduled: NodeJS.Timeout | NodeJS.Immediate | undefined;
   let pausedUntil = 0;
 
   /** Dispatches at the end of the event loop turn, so that jobs that arrive together form batches. */
   function schedule(): void {
-    if (isScheduled) return;
-    isScheduled = true;
+    if (scheduled) return;
     const run = () => {
-      isScheduled = false;
+      scheduled = undefined;
       if (performance.now() < pausedUntil) schedule();
       else dispatch();
     };
     const pause = pausedUntil === 0 ? 0 : pausedUntil - performance.now();
-    if (pause > 0) setTimeout(run, pause);
-    else setImmediate(run);
+    scheduled = pause > 0 ? setTimeout(run, pause) : setImmediate(run);
   }
 
   function dispatch(): void {
@@ -239,6 +237,11 @@ export function createJobDispatcher<J extends WaitingJob>(options: DispatcherOpt
       [...keyQueues.keys()].filter(isSelected).flatMap((key) => keyQueues.purge(key, chosen)),
     pauseUntil(at) {
       pausedUntil = at;
+      if (!scheduled) return;
+      clearTimeout(scheduled as NodeJS.Timeout);
+      clearImmediate(scheduled as NodeJS.Immediate);
+      scheduled = undefined;
+      schedule();
     },
     consume(handler, options) {
       if (options.signal.aborted) return Promise.resolve();

@@ -1,0 +1,124 @@
+import { expect, test } from '@jest/globals';
+import { Unavailable } from '@wellspring/core/unavailable';
+import { eventually } from '@wellspring/testing/eventually';
+import { openSubject } from './subject.fixture.ts';
+
+test('after a restart, jobs that may have been handed out before are flagged as redelivered; new ones are not', async () => {
+  const subject = await openSubject();
+  const stop = new AbortController();
+  const out = Promise.withResolvers<void>();
+  const held = Promise.withResolvers<void>();
+  await subject.queue.publish('runs', { key: 'a', payload: '"out"' });
+  const consumed = subject.queue.consume(
+    'runs',
+    async ([{ redelivered }]) => {
+      expect(redelivered).toBeUndefined();
+      out.resolve();
+      await held.promise;
+    },
+    { signal: stop.signal },
+  );
+  await out.promise;
+  const after = await subject.afterCrash();
+  await after.publish('runs', { key: 'a', payload: '"new"' });
+  const seen: unknown[] = [];
+  const again = after.consume(
+    'runs',
+    async ([{ payload, redelivered }]) => {
+      seen.push([payload, redelivered]);
+    },
+    { signal: stop.signal },
+  );
+  await eventually(() => seen.length === 2);
+  expect(seen).toEqual([
+    ['"out"', true],
+    ['"new"', undefined],
+  ]);
+  stop.abort();
+  held.resolve();
+  await Promise.all([consumed, again]);
+  await subject.close();
+});
+
+test('a failed job is flagged as redelivered', async () => {
+  const { queue, advance, close } = await openSubject();
+  const stop = new AbortController();
+  const seen: (true | undefined)[] = [];
+  const ended = queue.consume(
+    'runs',
+    async ([job]) => {
+      if (seen.push(job.redelivered) === 1) throw new Unavailable('at the moment');
+    },
+    { signal: stop.signal },
+  );
+  await queue.publish('runs', { key: 'a', payload: '1' });
+  for (let i = 0; i < 1000 && seen.length < 2; i++) await advance(500);
+  expect(seen).toEqual([undefined, true]);
+  stop.abort();
+  await ended;
+  await close();
+});
+
+test('jobs inserted with a write of the database are handed out once they are durable, and gone when it is rolled back', async () => {
+  const { queue, db, close } = await openSubject();
+  const stop = new AbortController();
+  const seen: string[] = [];
+  const ended = queue.consume('emitted', async (jobs) => void seen.push(...jobs.map((job) => job.payload)), {
+    batch: 10,
+    signal: stop.signal,
+  });
+  const failing = db.write(() => {
+    queue.insert('emitted', [{ key: 'a', payload: '"never"' }]);
+    throw new Error('rolled back');
+  });
+  await expect(failing).rejects.toThrow('rolled back');
+  const stored = await db.write(() => queue.insert('emitted', [{ key: 'a', payload: '1' }]));
+  const published = queue.publish('emitted', { key: 'a', payload: '2' });
+  stored();
+  await published;
+  await eventually(() => seen.length === 2);
+  expect(seen).toEqual(['1', '2']);
+  await eventually(async () => (await queue.depth('emitted')) === 0);
+  stop.abort();
+  await ended;
+  await close();
+});
+
+test('a backlog is handed out in order from rows, and few of its jobs are in memory', async () => {
+  const subject = await openSubject();
+  const { queue, memory } = subject;
+  const COUNT = 3_000;
+  const payloads = Array.from({ length: COUNT }, (_, n) => JSON.stringify([n, 'x'.repeat(50_000)]));
+  for (let at = 0; at < COUNT; at += 100) {
+    const jobs = payloads.slice(at, at + 100).map((payload) => ({ key: `k${at % 300}`, payload }));
+    await queue.publishMany('emitted', jobs);
+    expect(memory.waiting.used).toBeLessThanOrEqual(memory.waiting.total);
+  }
+  const after = await subject.afterCrash();
+  const stop = new AbortController();
+  const seen = new Map<string, number[]>();
+  let most = 0;
+  let [running, count] = [0, 0];
+  const ended = after.consume(
+    'emitted',
+    async (jobs) => {
+      running += 1;
+      most = Math.max(most, memory.emitted.used);
+      const size = jobs.reduce((sum, { payload }) => sum + payload.length, 0);
+      expect(size).toBeLessThanOrEqual(1024 * 1024);
+      await after.ping();
+      const numbers = jobs.map(({ payload }) => (JSON.parse(payload) as [number])[0]);
+      seen.set(jobs[0].key, [...(seen.get(jobs[0].key) ?? []), ...numbers]);
+      count += jobs.length;
+      running -= 1;
+    },
+    { batch: 64, signal: stop.signal },
+  );
+  await eventually(() => count === COUNT, { ms: 20_000 });
+  for (const numbers of seen.values()) expect(numbers).toEqual(numbers.toSorted((a, b) => a - b));
+  expect(most).toBeLessThanOrEqual(memory.emitted.total);
+  expect(running).toBe(0);
+  stop.abort();
+  await ended;
+  await subject.close();
+}, 60_000);
