@@ -37,7 +37,8 @@ type DeliveryDeps = Pick<
 export function createDeliveryService(deps: DeliveryDeps): Service {
   const egress = createEgress({
     allowNetworks: deps.config.allowNetworks,
-    connections: LIMITS.perWebhook * 8,
+    // Webhooks of several owners may share an address: one that hangs must not keep its connections from others.
+    connections: LIMITS.total,
   });
   const permits = createPermits(LIMITS, deps.clock.now, () => claims.wake());
   const post = createPost(egress.agent, ATTEMPT_TIMEOUT_MS);

@@ -1,0 +1,116 @@
+import { createServer, type Socket } from 'node:net';
+import { afterEach, expect, test } from '@jest/globals';
+import { deliveries } from '@wellspring/store/collections/webhooks';
+import { event, until, usePlatform } from './platform.fixture.ts';
+
+const ends: (() => void)[] = [];
+// Before the platform stops, which waits for its requests.
+afterEach(() => {
+  for (const end of ends.splice(0)) end();
+});
+const t = usePlatform();
+
+/** A receiver that accepts connections and never answers. */
+async function hangingServer() {
+  const sockets: Socket[] = [];
+  const server = createServer((socket) => {
+    sockets.push(socket);
+    socket.on('error', () => {});
+    socket.resume();
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  ends.push(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  const { port } = server.address() as { port: number };
+  return { url: `http://127.0.0.1:${port}`, sockets };
+}
+
+const owner = (n: number) => `u_000000000${n}`;
+
+test('300 receivers that hang keep nothing from a receiver that answers, nor from a new one', async () => {
+  const hanging = await hangingServer();
+  // Some of them have the address of the one that answers.
+  const answers = ({ path }: { path: string }) => (path === '/hang' ? 'hang' : 200);
+  const [emitters, sound, fresh] = [new Map<string, string>(), await t.receive(answers), await t.receive()];
+  for (let n = 0; n < 300; n++) {
+    const owner_id = owner(n % 6);
+    const emitter = emitters.get(owner_id) ?? (await t.source({ owner_id }));
+    emitters.set(owner_id, emitter);
+    // Half of them answered before.
+    const health = n % 2 === 0 ? { failures: 0, tried_at: 1 } : {};
+    const { id } = await t.webhook(n % 3 === 0 ? `${sound.url}/hang` : hanging.url, { owner_id, ...health });
+    await t.subscribe(emitter, id, '', owner_id, owner_id);
+  }
+  const mine = owner(9);
+  const emitter = await t.source({ owner_id: mine });
+  const hook = async (url: string, name: string) =>
+    t.subscribe(emitter, (await t.webhook(url, { owner_id: mine })).id, name, mine, mine);
+  await hook(sound.url, '');
+  await hook(fresh.url, 'fresh');
+  t.start();
+  const flood = async () => {
+    for (const [owner_id, id] of emitters) {
+      await t.emit(
+        id,
+        Array.from({ length: 10 }, (_, n) => event(n)),
+        { owner_id },
+      );
+    }
+  };
+  await flood();
+  await until(
+    async () => hanging.sockets.length,
+    (count) => count >= 200,
+  );
+  t.clock.advance(1_100);
+  // They are all rows now, and their messages are done.
+  await until(
+    () => t.queue.depth('emitted'),
+    (depth) => depth === 0,
+  );
+  await flood();
+  for (let n = 0; n < 50; n++) await t.emit(emitter, [event(n), event(n, 'fresh')], { owner_id: mine });
+  await t.untilStatus('delivered', 100);
+  const answered = sound.requests.filter(({ path }) => path !== '/hang');
+  expect([answered.length, fresh.requests.length]).toEqual([50, 50]);
+  const waiting = await t.store.collection(deliveries).count({ due_at: { lte: t.clock.now() } });
+  expect(waiting).toBeGreaterThan(4_000);
+}, 60_000);
+
+test('a message with many deliveries holds up no other emitter, and is stored once', async () => {
+  const [many, sink, other] = [1_500, await t.receive(), await t.receive()];
+  const [big, small] = [await t.source(), await t.source()];
+  for (let n = 0; n < many; n++) {
+    const { id } = await t.webhook(`${sink.url}/${n}`, { failures: 0, tried_at: 1 });
+    await t.subscribe(big, id);
+  }
+  await t.subscribe(small, (await t.webhook(other.url)).id);
+  t.start();
+  await t.emit(
+    big,
+    Array.from({ length: 100 }, (_, n) => event(n)),
+  );
+  await sink.received(1);
+  for (let n = 0; n < 10; n++) {
+    await t.emit(small, [event(n)]);
+    await other.received(n + 1);
+  }
+  expect(sink.requests.length).toBeLessThan(many * 10);
+  const rows = await t.deliveries();
+  expect(rows.filter(({ status, payload }) => status === 'delivered' && payload !== '')).toEqual([]);
+}, 60_000);
+
+test('a webhook subscribed before an event receives it, however many events came before', async () => {
+  const [emitter, first] = [await t.source(), await t.receive()];
+  await t.subscribe(emitter, (await t.webhook(first.url)).id);
+  t.start();
+  for (let n = 0; n < 20; n++) {
+    const sink = await t.receive();
+    const { id } = await t.webhook(sink.url);
+    await t.subscribe(emitter, id);
+    await t.emit(emitter, [event(n)]);
+    expect((await sink.received(1))[0]!.text).toBe(String(n));
+  }
+});
