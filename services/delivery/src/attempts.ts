@@ -3,6 +3,7 @@ import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
 import type { Metrics } from '@wellspring/core/metrics';
 import { Unavailable } from '@wellspring/core/unavailable';
+import type { Deps } from '@wellspring/runtime/deps';
 import { findEmitter } from '@wellspring/store/collections/emitters';
 import { type DeliveryRow, deliveries, type WebhookRow } from '@wellspring/store/collections/webhooks';
 import type { Store } from '@wellspring/store/port';
@@ -21,6 +22,7 @@ export interface AttemptsDeps {
   clock: Clock;
   log: Log;
   metrics: Metrics;
+  memory: Deps['memory'];
   permits: Permits;
   patience: Patience;
   post: Post;
@@ -58,10 +60,13 @@ export interface Attempts {
 }
 
 const RETRY_DELAY_MS = 1_000;
+/** A claimed delivery for which there is no memory. */
+const MAX_POSTPONED_MS = 2_000;
 const ENDED = 'no answer, and other receivers needed the slot';
 
 export function createAttempts(deps: AttemptsDeps): Attempts {
   const { store, clock, log, permits, patience, health } = deps;
+  const budget = deps.memory.delivery;
   const rows = store.collection(deliveries);
   const inProgress = new Set<Promise<void>>();
   /** First attempts without a row, by id. */
@@ -150,8 +155,13 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
     const { row } = held;
     const startedAt = clock.now();
     const ended = new AbortController();
+    let free = () => {};
     const answered = patience(() => {
       permit.setSlow(() => ended.abort(ENDED));
+      // Until now its message was counted.
+      const taken = held.lease === undefined ? budget.tryTake(row.payload.length, row.owner_id) : free;
+      if (taken) free = taken;
+      else ended.abort(ENDED);
       // Its message must not wait for it.
       if (held.lease === undefined) save(held, { due_at: clock.now() + LEASE_MS }).catch(held.stored.reject);
     });
@@ -168,7 +178,20 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
     } finally {
       answered();
       permit.release();
+      free();
     }
+  }
+
+  /** Attempts the delivery of a claimed row if there is memory for its payload. */
+  async function repeat(held: Held, permit: Permit, webhook: WebhookRow | undefined): Promise<void> {
+    const { payload, owner_id } = held.row;
+    const free = budget.tryTake(payload.length, owner_id);
+    if (!free) {
+      permit.release();
+      await save(held, { due_at: clock.now() + randomInt(MAX_POSTPONED_MS) });
+      return;
+    }
+    await attempt(held, permit, webhook).finally(free);
   }
 
   /** Logs a failure: the lease then expires, or the message is redelivered. */
@@ -206,7 +229,7 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
       const stored = Promise.withResolvers<void>();
       stored.promise.catch(() => {});
       const held: Held = { row, lease: row.due_at!, stored, saved: Promise.resolve() };
-      track(held, attempt(held, permit, webhook));
+      track(held, repeat(held, permit, webhook));
     },
     async drain() {
       draining.abort();

@@ -8,6 +8,7 @@ import type {
 } from '@wellspring/contract/messages';
 import { type Clock, systemClock } from '@wellspring/core/clock';
 import { newId } from '@wellspring/core/ids';
+import { createMemory } from '@wellspring/core/memory';
 import { createTokenBuckets } from '@wellspring/core/token-buckets';
 import { newWebhookSecret } from '@wellspring/core/webhook-signature';
 import type { Config } from '@wellspring/runtime/config';
@@ -62,8 +63,8 @@ function movableClock(): Clock & { advance(ms: number): void } {
 export type Respond = (request: Received, n: number) => number | 'hang' | Answer | Promise<Answer>;
 
 export interface Platform extends Harness<ReturnType<typeof movableClock>> {
-  /** Starts the service. */
-  start(config?: Partial<Config>): void;
+  /** Starts the service. @param memoryBytes default 1 GiB */
+  start(config?: Partial<Config>, memoryBytes?: number): void;
   /** Reopens the database file and starts the service; the receivers stay. */
   restart(): Promise<void>;
   /** Starts an HTTP receiver. */
@@ -128,7 +129,7 @@ export function usePlatform(): Platform {
   });
   const t = useHarness(movableClock) as Platform;
 
-  t.start = (fields = {}) => {
+  t.start = (fields = {}, memoryBytes = 1024 ** 3) => {
     const config = {
       allowNetworks: ['127.0.0.0/8'],
       mode: 'embedded',
@@ -137,7 +138,8 @@ export function usePlatform(): Platform {
       sendS3Url: null,
       ...fields,
     } as Config;
-    t.run(createDeliveryService({ ...t, buckets: createTokenBuckets(t.clock), config }));
+    const memory = createMemory(memoryBytes);
+    t.run(createDeliveryService({ ...t, buckets: createTokenBuckets(t.clock), memory, config }));
   };
   t.restart = async () => {
     endHanging();

@@ -26,7 +26,17 @@ const BATCH_SIZE = 64;
 
 type DeliveryDeps = Pick<
   Deps,
-  'store' | 'queue' | 'pubsub' | 'call' | 'buckets' | 'clock' | 'log' | 'metrics' | 'seal' | 'config'
+  | 'store'
+  | 'queue'
+  | 'pubsub'
+  | 'call'
+  | 'buckets'
+  | 'memory'
+  | 'clock'
+  | 'log'
+  | 'metrics'
+  | 'seal'
+  | 'config'
 >;
 
 /**
