@@ -55,7 +55,7 @@ export function createCommitGate({
       }
     },
     async opened() {
-      while (probing) await probing;
+      while (probing && !closing.signal.aborted) await probing;
     },
     close: () => closing.abort(),
   };
