@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { components } from '@wellspring/store/collections/components';
 import { deployments, sources } from '@wellspring/store/collections/sources';
+import { members } from '@wellspring/store/collections/users';
 import { sourceRow } from '@wellspring/testing/rows';
 import { ALICE, BOB, user } from '@wellspring/testing/service-harness';
 import { createBed, keyed, OPERATOR, refusal, type Shown } from './bed.fixture.ts';
@@ -58,20 +59,22 @@ test('what is not one’s own, or in the registry, is unknown', async () => {
   await remove(inOrg.id, user('u_0000000003', ORG));
 });
 
-test('while sources use it, it is kept, and they are listed', async () => {
-  const { id } = await post(keyed(null, '', 'Used'));
-  await bed.store
-    .collection(sources)
-    .insert(sourceRow({ id: 'dc_0000000001', owner_id: ORG, component_id: id }));
+const deployedBy = async (id: string, owner_id: string, sourceId: string) => {
+  await bed.store.collection(sources).insert(sourceRow({ id: sourceId, owner_id, component_id: id }));
   await bed.store.collection(deployments).insert({
-    id: 'd_0000000001',
-    source_id: 'dc_0000000001',
+    id: sourceId.replace('dc_', 'd_'),
+    source_id: sourceId,
     component_id: id,
     bundle_id: '',
     definition: (await bed.store.collection(components).get(id))!.definition,
     configured_props: {},
     created_at: 0,
   });
+};
+
+test('while sources use it, it is kept, and they are listed', async () => {
+  const { id } = await post(keyed(null, '', 'Used'));
+  await deployedBy(id, ORG, 'dc_0000000001');
   await expect(remove(id)).rejects.toMatchObject({
     status: 409,
     code: 'component_in_use',
@@ -79,5 +82,20 @@ test('while sources use it, it is kept, and they are listed', async () => {
   });
   expect(await bed.store.collection(components).get(id)).toBeDefined();
   await bed.store.collection(deployments).remove('d_0000000001');
+  await remove(id);
+});
+
+test('of an organization, it is kept while a source of another member uses it, which is not named', async () => {
+  const { id } = await post(keyed(null, '', 'Of the organization'), ALICE, { org_id: ORG });
+  const membership = `${ORG}/${BOB.user_id}`;
+  await bed.store.collection(members).insert({ id: membership, org_id: ORG, user_id: BOB.user_id });
+  await deployedBy(id, BOB.user_id, 'dc_0000000001');
+  await expect(remove(id)).rejects.toMatchObject({
+    status: 409,
+    message: 'The component is used by 1 of other members of the organization.',
+    details: { sources: [], workflows: [] },
+  });
+  // A former member keeps the code that the source runs, and holds nobody up.
+  await bed.store.collection(members).remove(membership);
   await remove(id);
 });

@@ -3,12 +3,14 @@ import {
   listMyComponents,
   listOrgComponents,
 } from '@wellspring/contract/endpoints/components';
+import type { Principal } from '@wellspring/contract/principal';
 import { conflict, notFound } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
 import { listPage, type PageInput } from '@wellspring/http/paging';
 import { canRead } from '@wellspring/http/principal';
-import { components, publishedKeys } from '@wellspring/store/collections/components';
+import { type ComponentRow, components, publishedKeys } from '@wellspring/store/collections/components';
 import { deployments, sources } from '@wellspring/store/collections/sources';
+import { members } from '@wellspring/store/collections/users';
 import { workflows } from '@wellspring/store/collections/workflows';
 import type { ComponentsContext } from './context.ts';
 import { presentComponent } from './present.ts';
@@ -22,18 +24,29 @@ export function ownComponentRoutes({ deps }: ComponentsContext): Route[] {
     return { ...page, data: page.data.map(presentComponent) };
   };
 
-  /** Sources and workflows whose deployments were made from the component. */
-  async function usersOf(component_id: string, isVisible: (ownerId: string) => boolean) {
-    const found = await store.collection(deployments).list({ where: { component_id } });
+  /**
+   * Sources and workflows whose deployments were made from the component: ids of those that the caller may see, and the
+   * number of those that belong to other members of its organization.
+   */
+  async function usersOf({ id, owner_id }: ComponentRow, principal: Principal) {
+    const found = await store.collection(deployments).list({ where: { component_id: id } });
     const ids = [...new Set(found.map(({ source_id }) => source_id))].sort();
+    let others = 0;
     const visible = async (collection: { get(id: string): Promise<{ owner_id: string } | undefined> }) => {
-      const owners = await Promise.all(ids.map((id) => collection.get(id)));
-      return ids.filter((_, i) => owners[i] !== undefined && isVisible(owners[i].owner_id));
+      const shown: string[] = [];
+      for (const user of ids) {
+        const owner = (await collection.get(user))?.owner_id;
+        if (owner === undefined) continue;
+        if (canRead(principal, owner)) shown.push(user);
+        else if (await store.collection(members).get(`${owner_id}/${owner}`)) others += 1;
+      }
+      return shown;
     };
-    return {
+    const details = {
       sources: await visible(store.collection(sources)),
       workflows: await visible(store.collection(workflows)),
     };
+    return { details, others };
   }
 
   /** Removes the keys of a component; `key` then leads to the component saved last of those that are left. */
@@ -67,14 +80,11 @@ export function ownComponentRoutes({ deps }: ComponentsContext): Route[] {
       const component = await rows.get(id);
       if (!component || !canRead(principal, component.owner_id)) throw notFound('component', id);
       const refuseIfUsed = async () => {
-        const users = await usersOf(id, (ownerId) => canRead(principal, ownerId));
-        const used = [...users.sources, ...users.workflows];
+        const { details, others } = await usersOf(component, principal);
+        const used = [...details.sources, ...details.workflows].slice(0, 5);
+        if (others > 0) used.push(`${others} of other members of the organization`);
         if (used.length > 0)
-          throw conflict(
-            'component_in_use',
-            `The component is used by ${used.slice(0, 5).join(', ')}.`,
-            users,
-          );
+          throw conflict('component_in_use', `The component is used by ${used.join(', ')}.`, details);
       };
       await refuseIfUsed();
       if (!(await rows.remove(id))) throw notFound('component', id);

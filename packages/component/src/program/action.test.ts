@@ -5,7 +5,8 @@ type Argument = { $: Record<string, never> & Dollar; steps: Record<string, never
 interface Dollar {
   export(name: string, value: unknown): void;
   respond(reply: unknown): Promise<void>;
-  flow: Record<'exit' | 'delay' | 'suspend', (value?: unknown) => unknown>;
+  files: Record<'open', (path: string) => unknown>;
+  flow: Record<'exit' | 'delay' | 'suspend' | 'rerun', (value?: unknown) => unknown>;
   send: Record<'emit' | 'sse' | 'http', (value?: unknown, channel?: unknown) => void>;
 }
 
@@ -48,6 +49,9 @@ describe('what cannot be done is an error of the step', () => {
     ['a request that is no object', ({ $ }) => $.send.http('http://x'), /needs an object/],
     ['a status out of range', ({ $ }) => $.respond({ status: 42 }), /integer from 100 to 599/],
     ['a suspension', ({ $ }) => $.flow.suspend(), /suspend is not supported/],
+    ['a delay', ({ $ }) => $.flow.delay(1), /delay is not supported: a run .* cannot be suspended/],
+    ['a rerun', ({ $ }) => $.flow.rerun(1), /rerun is not supported/],
+    ['a file store', ({ $ }) => $.files.open('a'), /files is not supported: keep files in os.tmpdir/],
     ['a channel of two lines', ({ $ }) => $.send.sse({ channel: 'a\nb' }), /one line/],
   ])('%s', async (_, run, message) => {
     await expect(act(run)).rejects.toThrow(message);

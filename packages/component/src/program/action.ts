@@ -86,6 +86,12 @@ export function createDollar(call: ActionCall, io: ChildIO): Dollar {
       s3: send('s3'),
     },
   };
+  // Not enumerable: code that copies `$` does not ask for it.
+  Object.defineProperty($, 'files', {
+    get() {
+      throw new Error('$.files is not supported: keep files in os.tmpdir().');
+    },
+  });
   return { $, exited: () => exited };
 }
 

@@ -1,8 +1,9 @@
-import { COMPONENTS, DEFINITION, PROPS } from './components.ts';
+import { COMPONENTS, DEFINITION } from './components.ts';
 import { EVENTS } from './events.ts';
 import { AUTHENTICATION, GENERAL } from './general.ts';
 import { SUBSCRIPTIONS, WEBHOOKS } from './listeners.ts';
 import { OPERATION, OWNERS } from './owners.ts';
+import { PROPS } from './props.ts';
 import type { Section } from './row.ts';
 import { RUNS, SOURCES } from './sources.ts';
 import { WORKFLOWS } from './workflows.ts';
