@@ -1,20 +1,13 @@
-import {
-  type Channel,
-  type ConsumeMessage,
-  consume,
-  type Options,
-  type RecoveringChannel,
-} from '@wellspring/amqp/channel';
+import { setTimeout as pause } from 'node:timers/promises';
+import { type Channel, type ConsumeMessage, consume } from '@wellspring/amqp/channel';
 import type { Amqp } from '@wellspring/amqp/client';
 import { newSecret } from '@wellspring/core/ids';
 import type { Log } from '@wellspring/core/log';
-import { createLru } from '@wellspring/core/lru';
+import { Problem } from '@wellspring/core/problem';
 import { withTimeout } from '@wellspring/core/with-timeout';
 import { type Call, CallFailed } from '../port.ts';
 import { createPendingRequests } from './pending-requests.ts';
-import { createRegistry } from './registry.ts';
-import { createResponder, type Serve } from './responder.ts';
-import { DISCOVER, decodeAnswer, encode, REPLY_TO, UNKNOWN, WORKING } from './wire.ts';
+import { decodeAnswer, encode, encodeAnswer, encodeFailure, type Request, type Type } from './wire.ts';
 
 export interface RabbitCallOptions {
   amqp: Amqp;
@@ -29,15 +22,23 @@ export interface RabbitCallOptions {
   ownerOf(key: string): Promise<string | undefined>;
 }
 
+type Serve = (message: never, key: string | undefined) => Promise<unknown>;
+
 /** Retry delay while no server is known or nobody owns the key. */
 const RETRY_DELAY_MS = 50;
-const MAX_LAST_OWNERS = 10_000;
+const WHO_TIMEOUT_MS = 500;
+/** A server says `here` this much later for each request that it works on: the idle one is first. */
+const BUSY_DELAY_MS = 5;
+const MAX_BUSY_DELAY_MS = 200;
+
 /**
- * Requests and replies over RabbitMQ's direct reply-to; nothing is durable. A request without a server is retried until
- * its deadline; one whose server has died fails within about a second.
+ * Requests and replies over RabbitMQ; nothing is durable. Each process has one exclusive queue, bound to its own name and
+ * to the addresses that it serves. A request goes to the process that owns its key, or to the first that says that it
+ * serves the address: a process that is dead, frozen or busy does not come first. A request without a server is retried
+ * until its deadline; one whose server has died fails within about a second, one whose server is frozen within seconds.
  *
- * Every connection of a server declares an exclusive queue with a new name: a queue lives on one node of the cluster and
- * is locked while that node is down. The queues of an address are discovered through an exchange.
+ * Every connection declares a queue with a new name: a queue lives on one node of the cluster and is locked while that
+ * node is down.
  */
 export function createRabbitCall({
   amqp,
@@ -48,147 +49,126 @@ export function createRabbitCall({
   ownerOf,
 }: RabbitCallOptions): Call {
   const replyAddresses = new Map<string, (message: unknown) => void>();
-  const served = new Map<string, { handler: Serve; channel: RecoveringChannel }>();
-  /** Reply-to address of this process's channel; undefined without a channel. */
-  let ownReplyTo: string | undefined;
+  const served = new Map<string, Serve>();
+  /** Ids of requests in progress here. */
+  const working = new Set<string>();
+  /** Who serves an address? Waits for the first that says so. */
+  const asking = new Map<string, (server: string | undefined) => void>();
+  let queue = '';
   let isClosed = false;
   const exchange = `${prefix}call`;
-  const declare = (channel: Channel) => channel.assertExchange(exchange, 'direct', { durable: true });
-  const registry = createRegistry((address) => {
-    const correlationId = `${DISCOVER}:${address}`;
-    publish(exchange, address, Buffer.alloc(0), { correlationId, replyTo: REPLY_TO, type: DISCOVER });
-  });
+  const bindings = (addresses: Iterable<string>) => [...addresses].filter((address) => !keyed.has(address));
 
-  const send = (queue: string, content: Buffer, options: Options.Publish) =>
-    publish('', queue, content, options);
-  const pending = createPendingRequests(send, registry.remove);
-  const answer = createResponder(send, log);
-
+  const pending = createPendingRequests(send);
   const channel = amqp.openChannel({
     name: 'call',
     async setup(channel) {
-      channel.on('return', ({ properties: { correlationId } }) => pending.settle(correlationId, 'returned'));
-      await declare(channel);
-      await consume(channel, REPLY_TO, onReply, { noAck: true });
-      ownReplyTo = await resolveReplyTo(channel);
+      channel.on('return', ({ properties: { type, correlationId } }) => {
+        asking.get(correlationId)?.(undefined);
+        pending.returned(type, correlationId);
+      });
+      await channel.assertExchange(exchange, 'direct', { durable: true });
+      ({ queue } = await channel.assertQueue('', { exclusive: true, autoDelete: true }));
+      await consume(channel, queue, receive, { noAck: true });
+      await channel.bindQueue(queue, exchange, member);
     },
-    lost() {
-      ownReplyTo = undefined;
-      pending.lost();
+    ready(channel) {
+      for (const address of bindings(served.keys())) bind(channel, address);
     },
+    lost: () => pending.lost(),
   });
 
-  /** The broker reveals the reply-to address of a channel only to receivers of its messages. */
-  async function resolveReplyTo(channel: Channel): Promise<string> {
-    const { queue } = await channel.assertQueue('', { exclusive: true, autoDelete: true });
-    const address = Promise.withResolvers<string>();
-    await consume(channel, queue, ({ properties }) => address.resolve(properties.replyTo), { noAck: true });
-    channel.sendToQueue(queue, Buffer.alloc(0), { replyTo: REPLY_TO });
-    return address.promise;
-  }
-
-  function onReply({ content, properties: { correlationId, type } }: ConsumeMessage): void {
-    const [what, address = ''] = String(correlationId).split(':');
-    const deliver = replyAddresses.get(correlationId);
-    if (what === DISCOVER) {
-      registry.add(address, content.toString());
-      for (const wake of [...retrying]) wake();
-      return;
-    }
-    if (deliver) deliver(JSON.parse(content.toString()));
-    else if (type === WORKING) pending.heard(correlationId);
-    else pending.settle(correlationId, type === UNKNOWN ? 'lost' : { content });
-  }
+  const bind = (to: Channel | undefined, address: string) =>
+    // When the channel is lost in this moment, the next one binds it.
+    void to?.bindQueue(queue, exchange, address).catch(() => {});
 
   /** A message that cannot be sent is lost, like one without a receiver. */
-  function publish(to: string, key: string, content: Buffer, options: Options.Publish): void {
+  function send(to: string, type: Type, correlationId: string, content: Buffer = Buffer.alloc(0)): void {
+    const mandatory = type === 'who' || type === 'request' || type === 'probe';
     try {
-      channel.current?.publish(to, key, content, options);
+      channel.current?.publish(exchange, to, content, { type, correlationId, replyTo: member, mandatory });
     } catch {
       // The channel was closed in this moment; `lost` follows.
     }
   }
 
-  /** Routing key of the servers of an address, or of the one server that owns the request's key. */
-  const routeOf = (address: string, owner: string) => (keyed.has(address) ? `${address}@${owner}` : address);
-
-  /** Last known owners, for the time in which the owner is unknown. */
-  const lastOwners = createLru<string>(MAX_LAST_OWNERS);
-  async function routeFor(address: string, key: string | undefined): Promise<string | undefined> {
-    if (!keyed.has(address)) return address;
-    if (key === undefined) throw new Error(`A request to ${address} needs a key.`);
-    let owner: string | undefined;
-    try {
-      owner = await ownerOf(key);
-      if (owner) lastOwners.set(key, owner);
-    } catch {
-      owner = lastOwners.get(key);
-    }
-    return owner === undefined ? undefined : routeOf(address, owner);
+  function receive({ content, fields, properties }: ConsumeMessage): void {
+    const { correlationId, replyTo } = properties;
+    const type = properties.type as Type;
+    if (type === 'who') {
+      if (!served.has(fields.routingKey)) return;
+      const delay = Math.min(MAX_BUSY_DELAY_MS, working.size * BUSY_DELAY_MS);
+      if (delay === 0) send(replyTo, 'here', correlationId);
+      else setTimeout(send, delay, replyTo, 'here', correlationId);
+    } else if (type === 'here') asking.get(correlationId)?.(replyTo);
+    else if (type === 'request') void answer(content, replyTo, correlationId);
+    else if (type === 'probe') {
+      send(replyTo, working.has(correlationId) ? 'working' : 'unknown', correlationId);
+    } else if (type === 'reply') replyAddresses.get(correlationId)?.(JSON.parse(content.toString()));
+    else pending.received(type, correlationId, content);
   }
 
-  /** Requests that wait for a server, woken by discovery. */
-  const retrying = new Set<() => void>();
-  const retryDelay = (deadline: AbortSignal) =>
-    new Promise<void>((resolve) => {
-      const done = () => {
-        retrying.delete(done);
-        clearTimeout(timer);
-        deadline.removeEventListener('abort', done);
-        resolve();
-      };
-      const timer = setTimeout(done, RETRY_DELAY_MS);
-      retrying.add(done);
-      deadline.addEventListener('abort', done, { once: true });
-    });
+  async function answer(content: Buffer, to: string, id: string): Promise<void> {
+    const { address, message, key } = JSON.parse(content.toString()) as Request;
+    const handler = served.get(address);
+    if (!handler) return send(to, 'absent', id);
+    working.add(id);
+    let reply: Buffer;
+    try {
+      reply = encodeAnswer(await handler(message as never, key));
+    } catch (error) {
+      if (!(error instanceof Problem)) {
+        log.error({ address, error: error instanceof Error ? error.stack : String(error) }, 'call.failed');
+      }
+      reply = encodeFailure(error);
+    }
+    working.delete(id);
+    send(to, 'answer', id, reply);
+  }
+
+  /** The process that shall get the request; undefined: none at the moment. */
+  async function serverOf(address: string, key: string | undefined): Promise<string | undefined> {
+    if (keyed.has(address)) {
+      if (key === undefined) throw new Error(`A request to ${address} needs a key.`);
+      return ownerOf(key).catch(() => undefined);
+    }
+    if (!channel.current) return undefined;
+    const id = newSecret();
+    const { promise, resolve } = Promise.withResolvers<string | undefined>();
+    asking.set(id, resolve);
+    send(address, 'who', id);
+    return withTimeout(promise, WHO_TIMEOUT_MS).finally(() => asking.delete(id));
+  }
 
   return {
     async request(address, message, { key, deadlineMs }) {
       const deadline = AbortSignal.timeout(deadlineMs);
       let content: Buffer;
       try {
-        content = encode({ message, ...(key === undefined ? {} : { key }) });
+        content = encode({ address, message, ...(key === undefined ? {} : { key }) } satisfies Request);
       } catch (error) {
         log.error({ address, error: String(error) }, 'call.failed');
         throw new CallFailed(`The server of ${address} failed.`);
       }
       while (!deadline.aborted && !isClosed) {
-        const route = await routeFor(address, key);
-        const queue = route && registry.find(route);
-        const reply =
-          queue && channel.current && (await pending.ask({ route, queue }, address, content, deadline));
-        if (reply) return decodeAnswer(reply, address);
-        await retryDelay(deadline);
+        const server = await serverOf(address, key);
+        if (server && channel.current && !deadline.aborted) {
+          const reply = await pending.ask(server, address, content, deadline);
+          if (reply) return decodeAnswer(reply, address);
+        }
+        await pause(RETRY_DELAY_MS, undefined, { signal: deadline }).catch(() => {});
       }
       throw new CallFailed(`The request failed: nobody serves ${address}.`);
     },
 
     serve(address, handler, signal) {
       if (signal.aborted) return;
-      const known = served.get(address);
-      if (known) known.handler = handler;
-      else {
-        const opened = amqp.openChannel({
-          name: `call.${address}`,
-          async setup(channel) {
-            await declare(channel);
-            const { queue } = await channel.assertQueue('', { exclusive: true, autoDelete: true });
-            await consume(
-              channel,
-              queue,
-              (one) => void answer(one, served.get(address)?.handler ?? handler, address, queue),
-              { noAck: true },
-            );
-            await channel.bindQueue(queue, exchange, routeOf(address, member));
-          },
-        });
-        served.set(address, { handler, channel: opened });
-      }
+      served.set(address, handler);
+      for (const one of bindings([address])) bind(channel.current, one);
       const end = () => {
-        const current = served.get(address);
-        if (current?.handler !== handler) return;
+        if (served.get(address) !== handler) return;
         served.delete(address);
-        void current.channel.close();
+        void channel.current?.unbindQueue(queue, exchange, address).catch(() => {});
       };
       signal.addEventListener('abort', end, { once: true });
     },
@@ -198,8 +178,7 @@ export function createRabbitCall({
       const arrived = Promise.withResolvers<unknown>();
       replyAddresses.set(id, arrived.resolve);
       return {
-        // Without a channel no job can be published either.
-        address: `${ownReplyTo ?? ''}|${id}`,
+        address: `${member}|${id}`,
         receive: (timeoutMs) => withTimeout(arrived.promise, timeoutMs),
         close() {
           replyAddresses.delete(id);
@@ -210,9 +189,8 @@ export function createRabbitCall({
     },
 
     reply(address, message) {
-      const [to, correlationId] = address.split('|');
-      if (!to || !correlationId) return;
-      send(to, encode(message), { correlationId });
+      const [to, id] = address.split('|');
+      if (to && id) send(to, 'reply', id, encode(message));
     },
 
     ping: () => amqp.ping(),
@@ -220,7 +198,6 @@ export function createRabbitCall({
     async close() {
       isClosed = true;
       pending.close();
-      for (const { channel } of served.values()) await channel.close();
       for (const deliver of replyAddresses.values()) deliver(undefined);
       replyAddresses.clear();
       await channel.close();

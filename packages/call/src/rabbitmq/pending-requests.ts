@@ -1,96 +1,75 @@
-import type { Options } from '@wellspring/amqp/channel';
 import { newSecret } from '@wellspring/core/ids';
 import { CallFailed } from '../port.ts';
-import { PROBE, REPLY_TO } from './wire.ts';
+import type { Type } from './wire.ts';
 
 /** Interval of probes to the servers of pending requests. */
 const PROBE_INTERVAL_MS = 1_000;
-/** Without a reply to probes for this long, the server's queue is lost with its node. */
+/** Without a reply to probes for this long, the server is frozen, or its queue is lost with a node. */
 const PROBE_TIMEOUT_MS = 5_000;
 
 interface PendingRequest {
-  queue: string;
+  server: string;
   since: number;
-  /** performance.now() of the last reply to a probe. */
+  /** performance.now() of the last sign of life. */
   heardAt: number;
-  settle(how: Settlement): void;
+  resolve(answer: Buffer | undefined): void;
+  fail(reason: string): void;
 }
 
-type Settlement = { content: Buffer } | 'returned' | 'lost';
+type Send = (to: string, type: Type, correlationId: string, content?: Buffer) => void;
 
-/**
- * Requests that wait for their reply, and probes that find out whether their servers are alive.
- * @param unroute called for a queue that no longer exists
- */
-export function createPendingRequests(
-  send: (queue: string, content: Buffer, options: Options.Publish) => void,
-  unroute: (route: string, queue: string) => void,
-) {
+/** Requests that wait for their answer, and probes that find out whether their servers are alive. */
+export function createPendingRequests(send: Send) {
   const waiting = new Map<string, PendingRequest>();
 
   const prober = setInterval(() => {
     const now = performance.now();
-    for (const [correlationId, { queue, since, heardAt, settle }] of waiting) {
-      if (now - since < PROBE_INTERVAL_MS) continue;
-      if (now - heardAt > PROBE_TIMEOUT_MS) settle('returned');
-      else send(queue, Buffer.alloc(0), { mandatory: true, correlationId, replyTo: REPLY_TO, type: PROBE });
+    for (const [id, { server, since, heardAt, fail }] of waiting) {
+      if (now - heardAt > PROBE_TIMEOUT_MS) fail('does not answer');
+      else if (now - since >= PROBE_INTERVAL_MS) send(server, 'probe', id);
     }
   }, PROBE_INTERVAL_MS);
   prober.unref();
 
   return {
-    settle: (correlationId: string, how: Settlement) => waiting.get(correlationId)?.settle(how),
-
-    /** The server replied to a probe: it is working on the request. */
-    heard(correlationId: string): void {
-      const one = waiting.get(correlationId);
-      if (one) one.heardAt = performance.now();
-    },
-
-    /** Replies to the lost channel are lost. */
-    lost(): void {
-      for (const one of [...waiting.values()]) one.settle('lost');
-    },
-
-    /** Sends a request once. @returns the reply; undefined: nobody received it */
+    /** Sends a request once. @returns the answer; undefined: nobody received it */
     ask(
-      { route, queue }: { route: string; queue: string },
+      server: string,
       address: string,
       content: Buffer,
       deadline: AbortSignal,
     ): Promise<Buffer | undefined> {
-      const correlationId = newSecret();
-      return new Promise<Buffer | undefined>((resolve, reject) => {
-        const since = performance.now();
-        const end = () => {
-          waiting.delete(correlationId);
-          deadline.removeEventListener('abort', late);
-        };
-        const late = () => {
-          end();
-          reject(new CallFailed(`The server of ${address} did not reply in time.`));
-        };
-        if (deadline.aborted) return late();
-        deadline.addEventListener('abort', late, { once: true });
-        waiting.set(correlationId, {
-          queue,
-          since,
-          heardAt: since,
-          settle(how) {
-            end();
-            if (how === 'returned') unroute(route, queue);
-            if (how === 'lost')
-              reject(new CallFailed(`A connection to RabbitMQ was lost before ${address} replied.`));
-            // A returned probe: the server that received the request is gone.
-            else if (how === 'returned' && performance.now() - since >= PROBE_INTERVAL_MS) {
-              reject(new CallFailed(`The server of ${address} is gone.`));
-            } else resolve(how === 'returned' ? undefined : how.content);
-          },
-        });
-        send(queue, content, { mandatory: true, correlationId, replyTo: REPLY_TO });
+      const id = newSecret();
+      const answered = Promise.withResolvers<Buffer | undefined>();
+      const fail = (reason: string) => answered.reject(new CallFailed(`The server of ${address} ${reason}.`));
+      const late = () => fail('did not reply in time');
+      const since = performance.now();
+      waiting.set(id, { server, since, heardAt: since, resolve: answered.resolve, fail });
+      deadline.addEventListener('abort', late, { once: true });
+      send(server, 'request', id, content);
+      return answered.promise.finally(() => {
+        waiting.delete(id);
+        deadline.removeEventListener('abort', late);
       });
     },
-
+    /** A message about a request has arrived. */
+    received(type: Type, id: string, content: Buffer): void {
+      const one = waiting.get(id);
+      if (!one) return;
+      one.heardAt = performance.now();
+      if (type === 'answer') one.resolve(content);
+      else if (type === 'absent') one.resolve(undefined);
+      else if (type === 'unknown') one.fail('lost its connection before it replied');
+    },
+    /** The request, or a probe, had no receiver. */
+    returned(type: Type, id: string): void {
+      if (type === 'request') waiting.get(id)?.resolve(undefined);
+      else waiting.get(id)?.fail('is gone');
+    },
+    /** Answers to the lost channel are lost. */
+    lost(): void {
+      for (const { fail } of waiting.values()) fail('cannot reply: the connection to RabbitMQ was lost');
+    },
     close: () => clearInterval(prober),
   };
 }
