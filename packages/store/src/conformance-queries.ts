@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
+import { currentRevision } from './collections/revisions.ts';
 import { ids, type StoreSubject, type Thing, thing, things } from './conformance-subject.ts';
 import type { Collection } from './port.ts';
 
@@ -42,6 +43,27 @@ export function queryConformance(name: string, open: () => Promise<StoreSubject>
       expect(await found({ id: { gt: 'b' } })).toEqual(['c', 'd']);
       // A number does not match a text.
       expect(await found({ owner: 1 as never })).toEqual([]);
+    });
+
+    test('every write to a collection with a revision raises it, but for patches of excepted fields', async () => {
+      const revision = { of: 'things', except: ['rank'] } as const;
+      const counted = subject.store.collection({ ...things, name: 'counted_things', revision });
+      const current = () => currentRevision(subject.store, 'things');
+      const raises = async (write: () => Promise<unknown>) => {
+        const before = await current();
+        await write();
+        return (await current()) > before;
+      };
+      expect(await current()).toBe(0);
+      expect(await raises(() => counted.insert(thing('a')))).toBe(true);
+      expect(await raises(() => counted.insertMany([thing('b')]))).toBe(true);
+      expect(await raises(() => counted.patch('a', { rank: 1 }))).toBe(false);
+      expect(await raises(() => counted.patch('a', { rank: 1, name: 'x' }))).toBe(true);
+      expect(await raises(() => counted.replace(thing('b', { rank: 2 }), 1))).toBe(true);
+      expect(await raises(() => counted.get('a'))).toBe(false);
+      expect(await raises(() => counted.remove('a'))).toBe(true);
+      expect(await raises(() => counted.removeWhere({ rank: 2 }))).toBe(true);
+      expect(await counted.count()).toBe(0);
     });
 
     test('a list may leave out the texts', async () => {

@@ -1,6 +1,7 @@
 import { beforeEach, expect, test } from '@jest/globals';
 import type { ReplayMessage } from '@wellspring/contract/messages';
 import { eventIdOfSortKey, eventSortKey } from '@wellspring/core/event-id';
+import { createTokenBuckets } from '@wellspring/core/token-buckets';
 import type { Service } from '@wellspring/runtime/service';
 import { events } from '@wellspring/store/collections/events';
 import { sources } from '@wellspring/store/collections/sources';
@@ -17,7 +18,7 @@ const keyOf = (n: number) => eventSortKey({ ms: 1_700_000_000_000 + n, n: 0 });
 const idOf = (n: number) => eventIdOfSortKey(keyOf(n));
 
 beforeEach(async () => {
-  service = createEventsService(t);
+  service = createEventsService({ ...t, buckets: createTokenBuckets(t.clock) });
   await t.store.collection(sources).insert(sourceRow({ id: SOURCE }));
   await t.store
     .collection(events)
@@ -91,4 +92,10 @@ test('a chosen listener has to be one’s own, and to listen to the source', asy
   expect(await to(own[1])).toEqual([400, 'listener_id']);
   expect(await to('wh_0000000003')).toEqual([404, undefined]);
   expect(await to('dc_0000000009')).toEqual([404, undefined]);
+});
+
+test('a source has a limit of replays, the answer beyond it says when to try again', async () => {
+  const answers = await Promise.all(Array.from({ length: 30 }, () => replay({ start_id: idOf(2) })));
+  expect(answers).toContainEqual([429, undefined]);
+  expect(answers.filter((count) => count === 3).length).toBeGreaterThanOrEqual(10);
 });

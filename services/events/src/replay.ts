@@ -4,7 +4,7 @@ import type { ReplayMessage } from '@wellspring/contract/messages';
 import type { Principal } from '@wellspring/contract/principal';
 import { eventIdOfSortKey, eventSortKey, parseEventId } from '@wellspring/core/event-id';
 import { emitterPatterns } from '@wellspring/core/glob';
-import { invalidParameter, missingParameter, notFound } from '@wellspring/core/problem';
+import { invalidParameter, missingParameter, notFound, tooManyRequests } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
 import { canRead } from '@wellspring/http/principal';
 import type { Deps } from '@wellspring/runtime/deps';
@@ -16,11 +16,18 @@ import { assertReadableSource } from './access.ts';
 import { channelOf } from './channel.ts';
 import { keyOfId } from './delete-events.ts';
 
+/** Replays of a source a second, and twice as many at once: each may have thousands of events. */
+const RATE = 5;
 /** Sorts before every key. */
 const FIRST = '';
 
 /** Replays a range of events: counts them and leaves the rest to the delivery service, as a job. */
-export function replayRoutes({ store, queue, clock }: Pick<Deps, 'store' | 'queue' | 'clock'>): Route[] {
+export function replayRoutes({
+  store,
+  queue,
+  buckets,
+  clock,
+}: Pick<Deps, 'store' | 'queue' | 'buckets' | 'clock'>): Route[] {
   return [
     route(replayEvents, async ({ principal, params, input }) => {
       const { event_id, start_id, end_id, event_name, listener_id } = input;
@@ -53,6 +60,8 @@ export function replayRoutes({ store, queue, clock }: Pick<Deps, 'store' | 'queu
         if (event_id !== undefined) throw notFound('event', event_id);
         return { count };
       }
+      const seconds = await buckets.take(`replay/${source.id}`, RATE);
+      if (seconds > 0) throw tooManyRequests(seconds);
       const message: ReplayMessage = {
         v: 1,
         type: 'replay',

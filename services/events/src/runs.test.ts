@@ -2,6 +2,7 @@ import { beforeEach, expect, test } from '@jest/globals';
 import { CALLS } from '@wellspring/contract/calls';
 import { eventSortKey } from '@wellspring/core/event-id';
 import { leastIdAt } from '@wellspring/core/ids';
+import { createTokenBuckets } from '@wellspring/core/token-buckets';
 import type { Service } from '@wellspring/runtime/service';
 import { logs } from '@wellspring/store/collections/events';
 import { runningRuns } from '@wellspring/store/collections/running-runs';
@@ -17,7 +18,7 @@ const NOW = 1_700_000_000_000;
 const idAt = (n: number) => leastIdAt('run', NOW + n);
 
 beforeEach(async () => {
-  service = createEventsService(t);
+  service = createEventsService({ ...t, buckets: createTokenBuckets(t.clock) });
   await t.store.collection(sources).insert(sourceRow({ id: SOURCE }));
 });
 

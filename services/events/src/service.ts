@@ -8,7 +8,7 @@ import { replayRoutes } from './replay.ts';
 import { runRoutes } from './runs.ts';
 import { streamRoutes } from './stream.ts';
 
-type EventsDeps = Pick<Deps, 'store' | 'queue' | 'call' | 'pubsub' | 'clock' | 'metrics'>;
+type EventsDeps = Pick<Deps, 'store' | 'queue' | 'call' | 'pubsub' | 'buckets' | 'clock' | 'metrics'>;
 
 /** Lists, replays and streams of events. Streams end when the worker stops. */
 export function createEventsService(deps: EventsDeps): Service {
