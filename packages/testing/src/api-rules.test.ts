@@ -61,17 +61,18 @@ test('an endpoint follows its source: disabled and deleted it is a 404, enabled 
     run() { this.http.respond({ status: 200, body: '${text}' }); } };`;
   const source = await newSource(answering('one'));
   const put = (body: object) => api('PUT', `/sources/${source.id}`, body);
-  const within2s = (status: number) =>
-    eventually(async () => expect((await hit(source, {})).status).toBe(status), { ms: 2_000 });
+  const isGone = () =>
+    eventually(async () => expect((await hit(source, {})).status).toBe(404), { ms: 2_000 });
+  const answers = () => eventually(async () => expect((await hit(source, {})).text).toBe('two'));
   expect((await hit(source, {})).text).toBe('one');
   await put({ component_code: answering('two') });
   expect((await hit(source, {})).text).toBe('two');
   await put({ active: false });
-  await within2s(404);
+  await isGone();
   await put({ active: true });
-  await within2s(200);
+  await answers();
   await api('DELETE', `/sources/${source.id}`);
-  await within2s(404);
+  await isGone();
 });
 
 test('defineComponent, defineSource, defineAction and defineApp return their argument; TypeScript may have enums', async () => {
