@@ -68,6 +68,8 @@ export function createCheckpoints(path: string, truncate: () => void): Checkpoin
     },
     async close() {
       notBefore = Number.POSITIVE_INFINITY;
+      // A process with nothing else to do would end before the checkpoint does.
+      worker?.ref();
       await running?.promise;
       await worker?.terminate();
     },
