@@ -90,6 +90,7 @@ export async function openDistributed(
       clock,
       log,
       leases,
+      memory,
       partitions: PARTITIONS,
     });
     const call = createRabbitCall({

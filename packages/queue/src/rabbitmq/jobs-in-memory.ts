@@ -8,10 +8,15 @@ export function createJobsInMemory() {
   const jobs = new Map<string, ReceivedJob>();
   const counts = new Map<string, number>();
   let bytes = 0;
+  let usualBytes = 0;
   return {
     jobs,
     get bytes() {
       return bytes;
+    },
+    /** Size of the largest payload of late; falls slowly when smaller ones follow. */
+    get usualBytes() {
+      return usualBytes;
     },
     countOf: (key: string) => counts.get(key) ?? 0,
     /** @param delivery undefined: loaded from the overflow */
@@ -27,6 +32,7 @@ export function createJobsInMemory() {
         attempts: failures,
         publishedAt: at,
         payload,
+        bytes: payload.length,
         redelivered,
         stored: !delivery,
         delivery,
@@ -39,6 +45,7 @@ export function createJobsInMemory() {
       jobs.set(id, job);
       counts.set(key, (counts.get(key) ?? 0) + 1);
       bytes += payload.length;
+      usualBytes = Math.max(payload.length, usualBytes + (payload.length - usualBytes) / 16);
       return job;
     },
     remove({ id, key, payload }: ReceivedJob): void {

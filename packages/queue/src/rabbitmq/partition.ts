@@ -11,48 +11,15 @@ import type { Log } from '@wellspring/core/log';
 import { createLru } from '@wellspring/core/lru';
 import { parseOrderingKey } from '@wellspring/core/ordering-key';
 import type { Store } from '@wellspring/store/port';
+import { MAX_BATCH_BYTES } from '../job-dispatcher.ts';
 import { attempts, purges } from './collections.ts';
 import { createArrivals, failuresOf } from './failed-attempts.ts';
 import { acknowledge, createJobsInMemory } from './jobs-in-memory.ts';
 import { fromMessage, type JobMessage } from './message.ts';
 import { createOverflow } from './overflow.ts';
+import type { Partition, PartitionEvents } from './partition-interface.ts';
 import { PREFETCH, type ReceivedJob, slowJobsByKey } from './received-job.ts';
 import { createStoreAccess } from './store-access.ts';
-
-export interface Partition {
-  /** Jobs in memory by id, in order of arrival. */
-  readonly jobs: ReadonlyMap<string, ReceivedJob>;
-  /** Of the lease. */
-  readonly epoch: number;
-  /** No further job is started. */
-  readonly isReleasing: boolean;
-  /** Of the payloads in memory. */
-  readonly bytes: number;
-  /** The jobs are done or dead: acknowledges their messages and removes their rows. */
-  done(jobs: readonly ReceivedJob[]): void;
-  /** Removes jobs from memory that the broker will redeliver. */
-  forget(jobs: readonly ReceivedJob[]): void;
-  /** Moves jobs of slow keys to the overflow, so that they do not fill the prefetch window. */
-  spill(): void;
-  /** Finds overflow rows that a former owner wrote late. */
-  findOverflow(): Promise<void>;
-  /** Resolves when no job is out and all acknowledgements are sent; waiting jobs are left to the next owner. */
-  release(): Promise<void>;
-  /** The lease is lost: drops everything, without waiting for jobs that are out. */
-  lose(): void;
-}
-
-export interface PartitionEvents {
-  /** Messages arrive. */
-  opened(): void;
-  /** Appends a job to the queue of its key. */
-  enqueue(job: ReceivedJob): void;
-  /** Removes chosen waiting jobs of the selected keys. */
-  drop(isSelected: (key: string) => boolean, chosen: (job: ReceivedJob) => boolean): ReceivedJob[];
-  isUnderMemoryPressure(): boolean;
-  /** performance.now() at which the key began to wait for its admission; undefined: not waiting. */
-  admissionSince(key: string): number | undefined;
-}
 
 export interface PartitionOptions {
   amqp: Amqp;
@@ -77,9 +44,21 @@ const MAX_FINISHED_IDS = 16 * PREFETCH;
 
 const belongsTo = (key: string, sourceId: string) => parseOrderingKey(key).sourceId === sourceId;
 
+/**
+ * One partition from its taking to its end:
+ *
+ * - *opening*: reads unfinished purges and the keys that overflow;
+ * - *consuming*: the broker sends a window of messages. Whenever the channel is lost, or reopened with another window,
+ *   jobs that wait are dropped, since the broker sends them again; jobs that are out, and rows, stay;
+ * - *releasing*: nothing is started any more; ends when no job is out and everything is written, then closes the channel;
+ * - *lost*: the lease has ended; everything is dropped at once, and nothing is written any more.
+ *
+ * A job in memory has a message (`delivery`), or is a row of the overflow (`stored`). Jobs of a slow key become rows, all of
+ * them and in order; from then on its messages are appended behind them, until all rows are in memory again.
+ */
 export function openPartition(
   { amqp, store, clock, log, queue, declare, name, epoch, mayStart }: PartitionOptions,
-  { opened, enqueue, drop, isUnderMemoryPressure, admissionSince }: PartitionEvents,
+  { opened, enqueue, drop, isUnderMemoryPressure, maxBytes, admissionSince }: PartitionEvents,
 ): Partition {
   const attemptRows = store.collection(attempts);
   const purgeRows = store.collection(purges);
@@ -103,7 +82,12 @@ export function openPartition(
     mayStart,
     closing: closing.signal,
   });
-  const maxInMemory = () => (isUnderMemoryPressure() ? MAX_IN_MEMORY_UNDER_PRESSURE : MAX_IN_MEMORY_PER_KEY);
+  let prefetch = PREFETCH;
+  /** So many jobs of their usual size fit into the bytes. */
+  const countIn = (bytes: number, most: number) =>
+    Math.max(1, Math.min(most, Math.floor(bytes / Math.max(1, memory.usualBytes))));
+  const maxInMemory = () =>
+    countIn(MAX_BATCH_BYTES, isUnderMemoryPressure() ? MAX_IN_MEMORY_UNDER_PRESSURE : MAX_IN_MEMORY_PER_KEY);
   const overflow = createOverflow(
     { store, name, epoch, persist, maxInMemory },
     {
@@ -201,7 +185,8 @@ export function openPartition(
       reopenOnNodeChange: true,
       async setup(made) {
         await declare(made);
-        await made.prefetch(PREFETCH);
+        prefetch = countIn(maxBytes(), PREFETCH);
+        await made.prefetch(prefetch);
         channel = made;
         await consume(made, queue, (message) => arrivals.onMessage(made, message));
         opened();
@@ -262,12 +247,18 @@ export function openPartition(
     forget: (gone) => gone.forEach(remove),
     spill() {
       if (!channel || isReleasing) return;
+      // Smaller jobs than before.
+      if (countIn(maxBytes(), PREFETCH) >= 4 * prefetch) consumer?.reopen();
       for (const [key, chosen] of slowJobsByKey(jobs.values(), {
+        prefetch,
         isUnderMemoryPressure: isUnderMemoryPressure(),
         admissionSince,
       })) {
         if (!overflow.isOverflowing(key)) void moveToOverflow(key, chosen);
       }
+    },
+    narrow() {
+      if (channel && countIn(maxBytes(), PREFETCH) < prefetch) consumer?.reopen();
     },
     async findOverflow() {
       await opening;

@@ -3,14 +3,14 @@ import { openAmqp } from '@wellspring/amqp/client';
 import { type Clock, systemClock } from '@wellspring/core/clock';
 import { newSecret } from '@wellspring/core/ids';
 import { silentLog } from '@wellspring/core/log';
+import { createMemory } from '@wellspring/core/memory';
 import { openDatabase } from '@wellspring/sqlite/database';
 import { createEmbeddedStore } from '@wellspring/store/embedded';
 import type { Store } from '@wellspring/store/port';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
 import type { QueueSubject } from '../conformance.ts';
-import type { Queue } from '../port.ts';
 import { createLeases, type WakeUp } from './leases.ts';
-import { createRabbitQueue } from './queue.ts';
+import { createRabbitQueue, type RabbitQueue, type RabbitQueueOptions } from './queue.ts';
 
 /** Few, so that keys share a partition. */
 const PARTITIONS = 4;
@@ -18,7 +18,7 @@ const RENEW_MS = 20;
 const LEASE_MS = 1_500;
 
 export interface RabbitProcess {
-  queue: Queue;
+  queue: RabbitQueue;
   member: string;
   /** Closes its connections without finishing or releasing anything. */
   kill(): Promise<void>;
@@ -33,6 +33,7 @@ export interface Installation {
   partitions?: number;
   renewMs?: number;
   leaseMs?: number;
+  memory?: RabbitQueueOptions['memory'];
   /** After `kill`, the process does nothing more; otherwise its consumers can be awaited. */
   mortal?: boolean;
 }
@@ -59,6 +60,7 @@ export async function startProcess(installation: Installation): Promise<RabbitPr
     partitions = PARTITIONS,
     renewMs = RENEW_MS,
     leaseMs = LEASE_MS,
+    memory = createMemory(1024 ** 3),
   } = installation;
   const log = silentLog;
   const amqp = await openAmqp({ url: installation.amqp, log });
@@ -89,6 +91,7 @@ export async function startProcess(installation: Installation): Promise<RabbitPr
     clock: mortal(clock),
     log,
     leases,
+    memory,
     partitions,
     prefix,
   });

@@ -5,6 +5,7 @@ import { type Publisher, Unroutable } from '@wellspring/amqp/publisher';
 import type { Clock } from '@wellspring/core/clock';
 import { newSecret } from '@wellspring/core/ids';
 import type { Log } from '@wellspring/core/log';
+import type { Memory } from '@wellspring/core/memory';
 import { partitionOf } from '@wellspring/core/partitions';
 import { Unavailable } from '@wellspring/core/unavailable';
 import { withTimeout } from '@wellspring/core/with-timeout';
@@ -24,10 +25,16 @@ export interface RabbitQueueOptions {
   log: Log;
   /** Assigns the partitions of a queue to processes. */
   leases: Leases;
+  memory: Pick<Memory, 'runs' | 'emitted' | 'waiting'>;
   /** Number of partitions of each queue; see `assertLayout`. */
   partitions: number;
   /** Prefix of queue names; default `wellspring.`. */
   prefix?: string;
+}
+
+export interface RabbitQueue extends Queue {
+  /** Of the payloads of a queue in memory. */
+  bytesInMemory(queue: QueueName): number;
 }
 
 const QUEUE = {
@@ -63,8 +70,8 @@ export async function assertLayout(store: Store, partitions: number): Promise<vo
  * has confirmed it; a failed publishMany may have published some of its jobs.
  * The store holds the overflow and the dead letters. The depth excludes jobs in the memory of other processes.
  */
-export function createRabbitQueue(options: RabbitQueueOptions): Queue {
-  const { amqp, store, clock, log, leases, partitions, prefix = 'wellspring.' } = options;
+export function createRabbitQueue(options: RabbitQueueOptions): RabbitQueue {
+  const { amqp, store, clock, log, leases, memory, partitions, prefix = 'wellspring.' } = options;
   /** One per broker queue, so that an unavailable queue does not block the others. */
   const publishers = new Map<string, Publisher>();
   function publisherOf(name: string): Publisher {
@@ -156,6 +163,8 @@ export function createRabbitQueue(options: RabbitQueueOptions): Queue {
         log,
         leases,
         attemptRows,
+        budget: memory[queue],
+        maxBytes: memory.waiting.total / QUEUES.length,
         partitionOf: (key) => partitionOf(key, partitions),
         open({ partition, epoch }, events) {
           const name = nameOf(queue, partition);
@@ -218,6 +227,7 @@ export function createRabbitQueue(options: RabbitQueueOptions): Queue {
       await purgeRows.insert({ id, partition, key: sourceId });
       await send(queue, { key: sourceId, payload: '', id, purge: true });
     },
+    bytesInMemory: (queue) => dispatchers.get(queue)!.bytes,
     deadLetters,
     ping: () => amqp.ping(),
     async close() {

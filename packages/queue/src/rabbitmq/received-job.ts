@@ -1,5 +1,5 @@
 import type { Channel, ConsumeMessage } from '@wellspring/amqp/channel';
-import type { Entry } from '../key-queues.ts';
+import type { WaitingJob } from '../job-source.ts';
 
 interface Delivery {
   channel: Channel;
@@ -7,11 +7,8 @@ interface Delivery {
 }
 
 /** A job in memory, of a partition that this process owns. */
-export interface ReceivedJob extends Entry {
-  id: string;
+export interface ReceivedJob extends WaitingJob {
   payload: string;
-  /** See JobMessage. */
-  redelivered: true | undefined;
   /** To be acknowledged; undefined: it is in the overflow, or its channel is lost and it will be redelivered. */
   delivery: Delivery | undefined;
   /** Duplicates on the same channel, acknowledged together with it. */
@@ -29,13 +26,15 @@ export interface ReceivedJob extends Entry {
 
 /** Unacknowledged messages per partition: fewer cost throughput, more cost memory. */
 export const PREFETCH = 256;
-/** When half of the prefetch is used, keys with this many jobs, older than SLOW_MS, move to the overflow. */
-const MIN_SLOW_JOBS = PREFETCH / 8;
+/** When half of the prefetch is used, keys with this part of it, older than SLOW_MS, move to the overflow. */
+const SLOW_PART = 1 / 8;
 const SLOW_MS = 500;
 /** Jobs of this age move in any case: RabbitMQ closes channels after half an hour without acknowledgement. */
 const VERY_SLOW_MS = 60_000;
 
 export interface SlowOptions {
+  /** The present one of the partition. */
+  prefetch: number;
   isUnderMemoryPressure: boolean;
   /** performance.now() at which the key began to wait for its admission; undefined: not waiting. */
   admissionSince(key: string): number | undefined;
@@ -47,7 +46,7 @@ export interface SlowOptions {
  */
 export function slowJobsByKey(
   jobs: Iterable<ReceivedJob>,
-  { isUnderMemoryPressure, admissionSince }: SlowOptions,
+  { prefetch, isUnderMemoryPressure, admissionSince }: SlowOptions,
 ): Map<string, ReceivedJob[]> {
   const now = performance.now();
   const byKey = new Map<string, ReceivedJob[]>();
@@ -59,14 +58,14 @@ export function slowJobsByKey(
     if (own) own.push(job);
     else byKey.set(job.key, [job]);
   }
-  const isFull = held >= PREFETCH / 2;
+  const isFull = held >= prefetch / 2;
   for (const [key, own] of byKey) {
     const age = now - own[0]!.arrivedAt;
     const isBlocked = now - (admissionSince(key) ?? now) > SLOW_MS;
     const isSlow =
       age > VERY_SLOW_MS ||
       (isFull && isBlocked) ||
-      (isFull && age > SLOW_MS && own.length >= MIN_SLOW_JOBS) ||
+      (isFull && age > SLOW_MS && own.length >= prefetch * SLOW_PART) ||
       (isUnderMemoryPressure && own.length > 1);
     if (!isSlow) byKey.delete(key);
   }
