@@ -47,8 +47,6 @@ export interface KeyQueues<E extends Entry = Entry> {
   sizeOf(queue: KeyQueue<E>, batch: number, maxBytes?: number): number;
   /** Removes the next batch of a held queue; none when they were purged. */
   take(queue: KeyQueue<E>, batch: number, maxBytes?: number): E[];
-  /** Entries that were out are done. */
-  settle(count: number): void;
   /** Returns entries that were out to the front, in this order, and holds the queue. */
   giveBack(queue: KeyQueue<E>, entries: readonly E[]): void;
   /** Undoes one hold; without another one, the next batch may start. */
@@ -59,8 +57,6 @@ export interface KeyQueues<E extends Entry = Entry> {
   purge(key: string, chosen: (entry: E) => boolean): E[];
   keys(): Iterable<string>;
   get(key: string): KeyQueue<E> | undefined;
-  /** Number of entries that wait or are out. */
-  readonly size: number;
 }
 
 /** The array is compacted after this many taken entries. */
@@ -72,7 +68,6 @@ export function createKeyQueues<E extends Entry = Entry>(): KeyQueues<E> {
   const queues = new Map<string, KeyQueue<E>>();
   /** Keys with a batch to hand out, in their order. */
   const turn = createLinkedList<KeyQueue<E>>();
-  let size = 0;
 
   function leave(queue: KeyQueue<E>): void {
     queue.leave?.();
@@ -117,7 +112,6 @@ export function createKeyQueues<E extends Entry = Entry>(): KeyQueues<E> {
         queues.set(entry.key, queue);
       }
       queue.waiting.push(entry);
-      size += 1;
       reschedule(queue);
     },
     next() {
@@ -139,9 +133,6 @@ export function createKeyQueues<E extends Entry = Entry>(): KeyQueues<E> {
         queue.head = 0;
       }
       return entries;
-    },
-    settle(count) {
-      size -= count;
     },
     giveBack(queue, entries) {
       queue.held += 1;
@@ -168,14 +159,10 @@ export function createKeyQueues<E extends Entry = Entry>(): KeyQueues<E> {
       const dropped = waiting.filter(chosen);
       queue.waiting = waiting.filter((entry) => !chosen(entry));
       queue.head = 0;
-      size -= dropped.length;
       reschedule(queue);
       return dropped;
     },
     keys: () => queues.keys(),
     get: (key) => queues.get(key),
-    get size() {
-      return size;
-    },
   };
 }
