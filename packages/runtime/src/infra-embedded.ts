@@ -35,8 +35,10 @@ export function openEmbedded(
   try {
     const db = openDatabase(join(dataDir, 'wellspring.db'));
     metrics.gauge('wellspring_sqlite_statements', 'Statements executed since the start', () => db.executed);
-    const store = createEmbeddedStore(db);
     const queue = createEmbeddedQueue(db, { clock, log, memory });
+    const store = createEmbeddedStore(db, ({ emitter_id, message }) =>
+      queue.insert('emitted', [{ key: emitter_id, payload: message }]),
+    );
     const pubsub = createEmbeddedPubSub({ log });
     const call = createEmbeddedCall({ log });
     const blob = createEmbeddedBlob(join(dataDir, 'blobs'), { clock });

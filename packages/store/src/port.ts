@@ -97,9 +97,12 @@ export interface Store {
   /** Drops indexes that the definition does not declare, and returns their names. For the command of operators alone. */
   dropStaleIndexes<T extends Row>(definition: CollectionDefinition<T>): Promise<string[]>;
   /**
-   * Writes state, events, logs and outbox row atomically. A process makes one commit of a state at a time. Resolves to false without writing if the state has another version or a later epoch: another process owns the emitter.
+   * Writes state, events, logs and outbox row atomically. A process makes one commit of a state at a time. Resolves to
+   * false without writing if the state has another version or a later epoch: another process owns the emitter.
    */
   commitRun(commit: RunCommit): Promise<boolean>;
+  /** A commit publishes its message by itself, in the same transaction: there are no outbox rows. */
+  readonly publishesCommits: boolean;
   /** Resolves when the database answers and, after a write that failed for a full disk or a quota, takes writes again. */
   ping(): Promise<void>;
   close(): Promise<void>;

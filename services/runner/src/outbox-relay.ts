@@ -14,7 +14,7 @@ const BATCH_DELAY_MS = 50;
 
 /** Publishes committed events to the fan-out. */
 export interface OutboxRelay {
-  /** Publishes the message of an outbox row and schedules the removal of the row. */
+  /** Publishes the message of an outbox row, unless the commit did, and schedules the removal of the row. */
   publish(row: OutboxRow): Promise<void>;
   /** Like `publish`, for a row that may have been published before: flags the message as redelivered. */
   publishRedelivered(row: OutboxRow): Promise<void>;
@@ -71,12 +71,14 @@ export function createOutboxRelay({
   }
 
   return {
-    publish: (row) => send(row, row.message),
+    async publish(row) {
+      if (!store.publishesCommits) await send(row, row.message);
+    },
     publishRedelivered(row) {
       const message: EmittedMessage = { ...(JSON.parse(row.message) as EmittedMessage), redelivered: true };
       return send(row, JSON.stringify(message));
     },
-    pending: (runId) => rows.get(runId),
+    pending: async (runId) => (store.publishesCommits ? undefined : rows.get(runId)),
     async close() {
       closing.abort();
       if (removing) await withTimeout(removing, CLOSE_TIMEOUT_MS);

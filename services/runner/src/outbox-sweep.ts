@@ -11,17 +11,14 @@ const MIN_AGE_MS = 30_000;
 export function outboxSweep(
   { store, clock, log }: Pick<Deps, 'store' | 'clock' | 'log'>,
   relay: OutboxRelay,
-  singleProcess: boolean,
 ): BackgroundWorker {
   const rows = store.collection(outbox);
   return {
     name: 'runner.outbox-sweep',
     async run(signal) {
-      // A single process has no publish in progress at its start: every row was left by a crash.
-      let olderThan = singleProcess ? clock.now() : clock.now() - MIN_AGE_MS;
       while (!signal.aborted) {
         const found = await rows.list({
-          where: { created_at_ms: { lte: olderThan } },
+          where: { created_at_ms: { lte: clock.now() - MIN_AGE_MS } },
           orderBy: 'created_at_ms',
           order: 'asc',
           limit: 100,
@@ -32,7 +29,6 @@ export function outboxSweep(
         }
         if (found.length > 0) log.info({ count: found.length }, 'outbox.swept');
         if (found.length < 100) await clock.sleep(SWEEP_INTERVAL_MS, signal);
-        olderThan = clock.now() - MIN_AGE_MS;
       }
     },
   };

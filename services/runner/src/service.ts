@@ -69,7 +69,7 @@ export function createRunnerService(deps: RunnerDeps): Service {
         createCatalog(deps),
         permits,
       ),
-      outboxSweep(deps, relay, deps.config.mode === 'embedded'),
+      ...(deps.store.publishesCommits ? [] : [outboxSweep(deps, relay)]),
       meter.worker,
       active.worker,
       networks.worker,

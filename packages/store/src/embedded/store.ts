@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises';
 import type { Database } from '@wellspring/sqlite/database';
 import { events, logs } from '../collections/events.ts';
-import { outbox } from '../collections/outbox.ts';
+import { type OutboxRow, outbox } from '../collections/outbox.ts';
 import { revisions } from '../collections/revisions.ts';
 import { states } from '../collections/states.ts';
 import { counted } from '../counted.ts';
@@ -17,8 +17,17 @@ const MAX_EVENTS_AT_ONCE = 250;
 const STAGE_MS = 2;
 const STAGE_PAUSE_MS = 6;
 
-/** A store in a SQLite file; see sqlite/database for when a write is durable. */
-export function createEmbeddedStore(db: Database): Store {
+/**
+ * Publishes the message of an outbox row within the transaction of the commit.
+ * @returns a function to be called when the commit is durable
+ */
+export type PublishNow = (row: OutboxRow) => () => void;
+
+/**
+ * A store in a SQLite file; see sqlite/database for when a write is durable.
+ * @param publishNow of a queue in the same file; undefined: outbox rows are written
+ */
+export function createEmbeddedStore(db: Database, publishNow?: PublishNow): Store {
   prepareDatabase(db);
   const collections = new Map<string, EmbeddedCollection<never>>();
 
@@ -41,13 +50,19 @@ export function createEmbeddedStore(db: Database): Store {
   let batches = 0;
   const staging = new Set<Promise<boolean>>();
 
-  /** Within a transaction; see EmbeddedStates. */
-  function commitNow(commit: RunCommit, insertEvents: () => void): boolean {
-    if (!stateRows.putNow(commit)) return false;
-    insertEvents();
-    for (const one of commit.logs) logRows.insertNow(one);
-    if (commit.outbox) outboxRows.insertNow(commit.outbox);
-    return true;
+  /** Makes a commit in one transaction; see EmbeddedStates. */
+  async function commitNow(commit: RunCommit, insertEvents: () => void): Promise<boolean> {
+    let published = () => {};
+    const done = await db.write(() => {
+      if (!stateRows.putNow(commit)) return false;
+      insertEvents();
+      for (const one of commit.logs) logRows.insertNow(one);
+      if (commit.outbox && publishNow) published = publishNow(commit.outbox);
+      else if (commit.outbox) outboxRows.insertNow(commit.outbox);
+      return true;
+    });
+    published();
+    return done;
   }
 
   /** Stages thousands of events in steps, so that the transaction is short. */
@@ -62,7 +77,7 @@ export function createEmbeddedStore(db: Database): Store {
         await setTimeout(STAGE_PAUSE_MS);
         until = performance.now() + STAGE_MS;
       }
-      return await db.write(() => commitNow(commit, () => eventRows.insertStagedNow(batch)));
+      return await commitNow(commit, () => eventRows.insertStagedNow(batch));
     } finally {
       eventRows.unstage(batch);
     }
@@ -75,11 +90,9 @@ export function createEmbeddedStore(db: Database): Store {
         : collection(definition),
     commitRun(commit) {
       if (commit.events.length <= MAX_EVENTS_AT_ONCE) {
-        return db.write(() =>
-          commitNow(commit, () => {
-            for (const event of commit.events) eventRows.insertNow(event);
-          }),
-        );
+        return commitNow(commit, () => {
+          for (const event of commit.events) eventRows.insertNow(event);
+        });
       }
       const made = commitLarge(commit);
       staging.add(made);
@@ -91,6 +104,7 @@ export function createEmbeddedStore(db: Database): Store {
       collection(definition);
       return dropStaleIndexes(db, definition);
     },
+    publishesCommits: publishNow !== undefined,
     ping: db.ping,
     async close() {
       await Promise.allSettled(staging);

@@ -62,6 +62,7 @@ export function createMongoStore({ db, ping }: Mongo, { clock }: { clock: Clock 
       }
       return found;
     },
+    publishesCommits: false,
     async commitRun(commit) {
       try {
         return await commits.commitRun(commit);
