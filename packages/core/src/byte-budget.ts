@@ -60,6 +60,8 @@ export function createByteBudget(total: number): ByteBudget {
   }
   const owners = new Map<string, number>();
   const line = createLinkedList<Request>();
+  /** Number of requests in the line by owner. */
+  const waiting = new Map<string, number>();
   let used = 0;
 
   const heldBy = (owner: string | undefined) => (owner === undefined ? 0 : (owners.get(owner) ?? 0));
@@ -90,14 +92,20 @@ export function createByteBudget(total: number): ByteBudget {
 
   function serve(): void {
     const skipped: Request[] = [];
+    /** Owners whose oldest request does not fit: their later ones do not pass it. */
+    const blocked = new Set<string>();
     let tried = 0;
     for (const request of line) {
       const { bytes, owner } = request;
+      if (owner !== undefined && blocked.has(owner)) continue;
       if (fits(bytes, owner)) {
         for (const one of skipped) one.passed += 1;
         request.grant();
-        // An owner over its share does not hold back others.
-      } else if (heldBy(owner) === 0) {
+        continue;
+      }
+      if (owner !== undefined) blocked.add(owner);
+      // An owner over its share does not hold back others.
+      if (heldBy(owner) === 0) {
         if (request.passed >= MAX_PASSED) return;
         skipped.push(request);
       }
@@ -111,7 +119,7 @@ export function createByteBudget(total: number): ByteBudget {
     line.first !== undefined && line.first.passed >= MAX_PASSED && heldBy(line.first.owner) === 0;
 
   function tryTake(bytes: number, owner?: string): (() => void) | undefined {
-    if (isClosed() || !fits(bytes, owner)) return undefined;
+    if (isClosed() || (owner !== undefined && waiting.has(owner)) || !fits(bytes, owner)) return undefined;
     if (line.first && heldBy(line.first.owner) === 0) line.first.passed += 1;
     return taken(bytes, owner);
   }
@@ -137,7 +145,14 @@ export function createByteBudget(total: number): ByteBudget {
           signal?.removeEventListener('abort', abort);
           resolve(taken(bytes, owner));
         };
-        const leave = line.append({ bytes, owner, passed: 0, grant });
+        const remove = line.append({ bytes, owner, passed: 0, grant });
+        if (owner !== undefined) waiting.set(owner, (waiting.get(owner) ?? 0) + 1);
+        const leave = () => {
+          remove();
+          const others = owner === undefined ? 0 : waiting.get(owner)! - 1;
+          if (owner !== undefined && others > 0) waiting.set(owner, others);
+          else if (owner !== undefined) waiting.delete(owner);
+        };
         signal?.addEventListener('abort', abort, { once: true });
       });
     },

@@ -31,6 +31,11 @@ export function readBody(
   return req[READ];
 }
 
+/** Lets the bytes be freed although the request stays. */
+export function forgetBody(req: IncomingMessage & { [READ]?: Promise<Buffer> }): void {
+  delete req[READ];
+}
+
 function read(req: IncomingMessage, limit: number, hold: (bytes: number) => boolean): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];

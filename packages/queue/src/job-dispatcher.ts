@@ -134,6 +134,8 @@ export function createJobDispatcher<J extends WaitingJob>(options: DispatcherOpt
     const next = () => {
       if (!isHolding) return;
       isHolding = false;
+      // The handler counts by itself what it keeps from now on.
+      giveBytesBack?.();
       consumer.running -= 1;
       keyQueues.release(keyQueue);
       schedule();
@@ -141,9 +143,10 @@ export function createJobDispatcher<J extends WaitingJob>(options: DispatcherOpt
     consumer.running += 1;
     consumer.out += 1;
     let delay: number | undefined;
+    let giveBytesBack: (() => void) | undefined;
     try {
       let bytes = keyQueues.sizeOf(keyQueue, batch, MAX_BATCH_BYTES);
-      let giveBytesBack = budget.tryTake(bytes, owner);
+      giveBytesBack = budget.tryTake(bytes, owner);
       if (!giveBytesBack) {
         bytes = keyQueues.sizeOf(keyQueue, 1);
         giveBytesBack = await budget.take(bytes, owner, signal);
@@ -153,14 +156,14 @@ export function createJobDispatcher<J extends WaitingJob>(options: DispatcherOpt
         source.taken(keyQueue.key, waitingIn(keyQueue));
         delay = await handle(consumer.handler, keyQueue, jobs, next);
       }
-      giveBytesBack();
     } catch (error) {
       if (!signal.aborted) throw error;
+    } finally {
+      next();
+      if (delay !== undefined) void resume(keyQueue, delay);
+      consumer.out -= 1;
+      settle(consumer);
     }
-    next();
-    if (delay !== undefined) void resume(keyQueue, delay);
-    consumer.out -= 1;
-    settle(consumer);
   }
 
   async function resume(keyQueue: KeyQueue<J>, delay: number): Promise<void> {

@@ -31,8 +31,16 @@ export function findLaunchers(startedBy: string | undefined): Launchers | undefi
     one = outer;
   }
   return {
-    alive: () =>
-      links.every(([pid, parent]) => (pid === process.pid ? process.ppid : look(pid)?.parent) === parent),
+    alive() {
+      try {
+        return links.every(
+          ([pid, parent]) => (pid === process.pid ? process.ppid : look(pid)?.parent) === parent,
+        );
+      } catch {
+        // Too many open files.
+        return true;
+      }
+    },
   };
 }
 
@@ -46,10 +54,14 @@ function look(pid: number): Process | undefined {
       .split(/[\0 ]+/)
       .filter((word) => word !== '');
     return { pid, parent, words };
-  } catch {
+  } catch (error) {
+    if (!GONE.has((error as NodeJS.ErrnoException).code ?? '')) throw error;
     return undefined;
   }
 }
+
+/** ESRCH: it ended while it was read. */
+const GONE = new Set(['ENOENT', 'ESRCH']);
 
 const base = (word = '') => word.slice(word.lastIndexOf('/') + 1);
 const PACKAGE_MANAGER = /^(npm|npx|pnpm|pnpx)(-cli)?(\.[cm]?js)?$/;

@@ -45,7 +45,7 @@ describe('the image', () => {
     const manifest = JSON.parse(read('package.json'));
     const started = image.entrypoint.slice(image.entrypoint.indexOf('--') + 1);
     expect(started).toEqual(['node_modules/.bin/node', 'services/all/src/main.ts']);
-    expect(manifest.scripts.start).toBe(`node ${started[1]}`);
+    expect(manifest.scripts.start).toBe(`exec node ${started[1]}`);
     expect(manifest.dependencies).toHaveProperty('node');
     expect(existsSync(join(ROOT, started[1]!))).toBe(true);
     expect(image.packages).toContain(image.entrypoint[0]);

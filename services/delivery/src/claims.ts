@@ -110,6 +110,8 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
     line.claiming = true;
     try {
       const lease = clock.now() + LEASE_MS;
+      // Before the query: a row that is written meanwhile sets it again.
+      permits.setRows(line, false);
       const claimed = await rows.claim(
         {
           where: { webhook_id: line.id, due_at: { lte: clock.now() } },
@@ -119,12 +121,11 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
         },
         { due_at: lease },
       );
-      if (claimed.length < left.length) permits.setRows(line, false);
+      if (claimed.length === left.length) permits.setRows(line, true);
       await start(claimed, left);
     } catch (error) {
       log.error({ webhook_id: line.id, error: String(error) }, 'delivery.claim_failed');
-      // Its rows are found again by the search, at the latest.
-      permits.setRows(line, false);
+      // Its rows are found again by the search.
     } finally {
       line.claiming = false;
       for (const permit of left) permit.release();

@@ -109,6 +109,8 @@ export function createFanOut(deps: FanOutDeps): FanOut {
     let count = 0;
     let open = 1;
     const all = Promise.withResolvers<void>();
+    // A later chunk may fail first.
+    all.promise.catch(() => {});
     const settle = () => {
       open -= 1;
       if (open === 0) all.resolve();

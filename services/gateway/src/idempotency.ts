@@ -116,7 +116,8 @@ export function createIdempotency({
         throw conflict('idempotency_key_reused', 'This Idempotency-Key was used with another request.');
       }
       if (row.response) return { ...row.response, body: seal.open(row.response.body, id) };
-      if (abandoned(row)) await rows.remove(id);
+      // Not the row of a call that has replaced it.
+      if (abandoned(row)) await rows.removeWhere({ id, created_at_ms: row.created_at_ms });
       else if (unstored.has(id)) await finish(id, unstored.get(id));
       else return undefined;
     }

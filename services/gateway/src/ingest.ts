@@ -8,13 +8,14 @@ import { newId } from '@wellspring/core/ids';
 import { formatOrderingKey } from '@wellspring/core/ordering-key';
 import { Problem } from '@wellspring/core/problem';
 import { asUnavailable, Unavailable } from '@wellspring/core/unavailable';
-import { BodyTooLarge, NoRoomForBody, readBody } from '@wellspring/http/read-body';
+import { BodyTooLarge, forgetBody, NoRoomForBody, readBody } from '@wellspring/http/read-body';
 import type { Deps } from '@wellspring/runtime/deps';
 import { createQuotas } from '@wellspring/runtime/quotas';
 import { type EndpointRow, endpoints } from '@wellspring/store/collections/sources';
 import { createClientIp } from './client-ip.ts';
 import { parseMultipart } from './multipart.ts';
 import { createRateLimit } from './rate-limit.ts';
+import { assertSize, sandboxed } from './reply-headers.ts';
 
 export type IngestDeps = Pick<
   Deps,
@@ -116,10 +117,11 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
     held: Hold;
   }
 
-  async function accept(
+  /** Separate from the wait for the reply, during which the body must not stay in memory. */
+  async function enqueue(
     req: IncomingMessage,
-    res: ServerResponse,
-    { key, rest, ownHost, endpoint, held }: Call,
+    { key, rest, endpoint, held }: Call,
+    replyTo: string | undefined,
   ): Promise<void> {
     if (!held.take(CALL_BYTES)) {
       req.resume();
@@ -139,18 +141,24 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
       trace_id: newId('req'),
       accepted_at: clock.now(),
     };
+    if (replyTo !== undefined) {
+      job.reply_to = replyTo;
+      if (endpoint.reply_by !== null) job.reply_by = endpoint.reply_by;
+    }
+    await queue.publish('runs', {
+      key: nextKey(endpoint.source_id, endpoint.concurrency),
+      payload: JSON.stringify(job),
+    });
+    forgetBody(req);
+    held.release();
+    seconds.observe((performance.now() - complete) / 1000);
+  }
+
+  async function accept(req: IncomingMessage, res: ServerResponse, accepted: Call): Promise<void> {
+    const { endpoint, ownHost } = accepted;
     const replyAddress = endpoint.custom_response ? call.openReplyAddress() : undefined;
     try {
-      if (replyAddress) {
-        job.reply_to = replyAddress.address;
-        if (endpoint.reply_by !== null) job.reply_by = endpoint.reply_by;
-      }
-      await queue.publish('runs', {
-        key: nextKey(endpoint.source_id, endpoint.concurrency),
-        payload: JSON.stringify(job),
-      });
-      held.release();
-      seconds.observe((performance.now() - complete) / 1000);
+      await enqueue(req, accepted, replyAddress?.address);
       if (!replyAddress) return answer(res, 200);
       const reply = (await replyAddress.receive(LIMITS.replyMs)) as HttpReply | undefined;
       // Without $.respond, also of a workflow that takes longer.
@@ -269,30 +277,3 @@ function hopOf(req: IncomingMessage): number {
   const given = Number(req.headers['x-wellspring-hop-count'] ?? '');
   return Number.isInteger(given) && given > 0 ? Math.min(given, MAX_HOPS) : 0;
 }
-
-/** Of a response; many clients refuse more. */
-const MAX_HEADER_BYTES = 32 * 1024;
-
-/** @throws RangeError when the headers of a response are too large to be sent */
-function assertSize(headers: ResponseHeaders): void {
-  let bytes = 0;
-  for (const [name, value] of Object.entries(headers)) {
-    for (const one of [value].flat()) bytes += name.length + one.length + 4;
-  }
-  if (bytes > MAX_HEADER_BYTES) {
-    throw new RangeError(`The headers of the response have ${bytes} bytes, more than ${MAX_HEADER_BYTES}.`);
-  }
-}
-
-/**
- * A page of user code on the origin of the API gets an opaque origin: it may run scripts, but neither access the pages
- * of the documentation, where people type their keys, nor register a service worker for them.
- */
-const SANDBOX =
-  'sandbox allow-downloads allow-forms allow-modals allow-popups allow-popups-to-escape-sandbox allow-scripts allow-top-navigation';
-
-/** Browsers enforce all policies, so code can only narrow this one. */
-const sandboxed = (headers: ResponseHeaders): ResponseHeaders => ({
-  ...headers,
-  'content-security-policy': [headers['content-security-policy'] ?? [], SANDBOX].flat(),
-});

@@ -50,6 +50,13 @@ export async function findCommitted(
   );
   const ids = unsure.map(({ run_id }) => run_id).filter((id) => !known.has(id));
   if (ids.length === 0) return new Set();
+  return marked(store, ids);
+}
+
+export const isCommitted = async (store: Store, runId: string): Promise<boolean> =>
+  (await marked(store, [runId])).has(runId);
+
+async function marked(store: Store, ids: readonly string[]): Promise<ReadonlySet<string>> {
   const found = await store.collection(logs).list({ where: { run_id: { in: ids } }, texts: false });
   return new Set(found.filter(({ ended }) => ended).map(({ run_id }) => run_id));
 }

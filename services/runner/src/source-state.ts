@@ -14,7 +14,7 @@ import { prepareLogs } from './commit-record.ts';
 import { executeJob, passedReply } from './execute-job.ts';
 import { executeRun } from './execute-run.ts';
 import { isOvertaken } from './job-trigger.ts';
-import { findCommitted } from './known-runs.ts';
+import { findCommitted, isCommitted } from './known-runs.ts';
 import { type DbSet, type Live, setDb } from './live-state.ts';
 import { createLogRun } from './log-run.ts';
 import type { OutboxRelay } from './outbox-relay.ts';
@@ -272,6 +272,8 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
         executor.retire(task.process!);
         for (let attempt = 1; ; attempt++) {
           const current = await load();
+          // The answer to an earlier attempt was lost.
+          if (attempt > 1 && (await isCommitted(store, run.run_id))) break;
           // The live state was reread: replay the changes on it.
           const own =
             current === live ? sets : sets.flatMap(({ key, json }) => replaySet(current, key, json));
@@ -279,11 +281,12 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
             // If publishing fails, the sweep publishes the row.
             const whole = { ...outcome, logs: [...lost, ...outcome.logs] };
             await commit(current, run, whole, own, { ...options, end }).written;
-            return result.ok ? undefined : result.error;
+            break;
           } catch (error) {
-            if (!(error instanceof Fenced) || isForgotten() || attempt === MAX_HOOK_COMMITS) throw error;
+            if (!(error instanceof Fenced) || isForgotten() || attempt > MAX_HOOK_COMMITS) throw error;
           }
         }
+        return result.ok ? undefined : result.error;
       }),
   };
 }

@@ -100,11 +100,12 @@ export function createStateCommits(
     } finally {
       if (!done) live.stale = true;
     }
+    // Also of a commit whose answer was lost.
+    relay.wake(sourceId);
     if (!done)
       throw new Fenced(`The state of ${sourceId} was changed by another runner or could not be written`);
     live.stored = state;
     live.version += 1;
-    relay.wake(sourceId);
   }
 
   /**

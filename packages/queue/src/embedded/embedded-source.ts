@@ -7,6 +7,7 @@ import type { JobSource, WaitingJob } from '../job-source.ts';
 import type { Job, QueueName } from '../port.ts';
 import type { JobRow, JobTable, StoredJob } from './job-table.ts';
 
+const READ_RETRY_DELAY_MS = 1_000;
 const REMOVE_BACKOFF: Backoff = { baseMs: 100, maxMs: 30_000 };
 /** Jobs of a key in memory; the others are rows only. */
 const MAX_IN_MEMORY_PER_KEY = 256;
@@ -95,9 +96,24 @@ export function createEmbeddedSource(options: EmbeddedSourceOptions): EmbeddedSo
 
   function load(key: string, window: Window): void {
     const limit = inMemory < MAX_IN_MEMORY ? PAGE : MIN_PAGE;
-    const rows = table.page(queue, key, window.last, durableUpTo, limit);
+    let rows: JobRow[];
+    try {
+      rows = table.page(queue, key, window.last, durableUpTo, limit);
+    } catch (error) {
+      log.error({ queue, error: String(error) }, 'queue.read_failed');
+      window.hasMore = true;
+      void loadLater(key, window);
+      return;
+    }
     window.hasMore = rows.length === limit;
     for (const row of rows) offer(window, row);
+  }
+
+  async function loadLater(key: string, window: Window): Promise<void> {
+    await clock.sleep(READ_RETRY_DELAY_MS, closing);
+    if (closing.aborted || windows.get(key) !== window || !window.hasMore) return;
+    load(key, window);
+    if (window.jobs === 0 && !window.hasMore) windows.delete(key);
   }
 
   function dropPayload(job: EmbeddedJob): void {
@@ -116,7 +132,7 @@ export function createEmbeddedSource(options: EmbeddedSourceOptions): EmbeddedSo
       window.jobs -= 1;
       if (window.jobs > 0) continue;
       if (window.hasMore) load(job.key, window);
-      if (window.jobs === 0) windows.delete(job.key);
+      if (window.jobs === 0 && !window.hasMore) windows.delete(job.key);
     }
   }
 

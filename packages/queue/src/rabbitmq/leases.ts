@@ -150,7 +150,8 @@ export function createLeases({
   async function take(group: Group, row: LeaseRow, holder: string): Promise<void> {
     const epoch = row.epoch + 1;
     if (!(await rows.patch(row.id, { holder, epoch }, { epoch: row.epoch }))) return;
-    if (session.id !== holder) return;
+    // An earlier statement whose answer is late; a later one took the partition.
+    if (session.id !== holder || (group.held.get(row.partition)?.epoch ?? 0) >= epoch) return;
     if (group.isLeaving) return free(group.queue, row.partition, epoch);
     group.held.set(row.partition, { epoch });
     group.take(row.partition, epoch);
@@ -183,10 +184,11 @@ export function createLeases({
       .sort((a, b) => distance(a) - distance(b));
     const surplus = available.slice(room).filter(({ holder }) => holder === id);
     group.isUnsure = true;
-    await Promise.all([
+    const statements = await Promise.allSettled([
       ...available.slice(0, room).map((row) => take(group, row, id)),
       ...surplus.map((row) => rows.patch(row.id, { holder: null }, { epoch: row.epoch })),
     ]);
+    for (const one of statements) if (one.status === 'rejected') throw one.reason;
     group.isUnsure = false;
     if (surplus.length > 0) wakeUp.send();
   }

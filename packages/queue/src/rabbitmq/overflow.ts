@@ -18,6 +18,7 @@ export interface OverflowEvents {
   countInMemory(key: string): number;
   /** The job is in memory, or done and its row about to be removed. */
   isKnown(id: string): boolean;
+  isInMemory(id: string): boolean;
 }
 
 export interface OverflowOptions {
@@ -91,7 +92,7 @@ interface Append {
 
 export function createOverflow(
   { store, name, epoch, persist, maxInMemory }: OverflowOptions,
-  { loaded, countInMemory, isKnown }: OverflowEvents,
+  { loaded, countInMemory, isKnown, isInMemory }: OverflowEvents,
 ): Overflow {
   const rows = store.collection(overflow);
   const attemptRows = store.collection(attempts);
@@ -130,6 +131,10 @@ export function createOverflow(
     }
   }
 
+  async function remove(ids: readonly string[]): Promise<void> {
+    await rows.removeWhere({ id: { in: ids }, seq: { lt: end } });
+  }
+
   async function load(key: string, state: KeyState): Promise<void> {
     const { version, after } = state;
     const limit = maxInMemory();
@@ -152,12 +157,18 @@ export function createOverflow(
     // Purged or released.
     if (!page || states.get(key) !== state) return;
     state.loading = false;
+    // A former owner may have written rows of jobs that were then redelivered and are done.
+    const done: string[] = [];
     for (const row of page.found) {
       state.after = row.seq;
-      if (isKnown(row.id)) continue;
+      if (isKnown(row.id)) {
+        if (!isInMemory(row.id)) done.push(row.id);
+        continue;
+      }
       const found = row.seq <= state.foundUpTo ? { ...row, redelivered: true as const } : row;
       loaded(found, page.failures.get(row.id) ?? 0);
     }
+    if (done.length > 0) void persist('remove from overflow', () => remove(done));
     const isComplete = page.found.length < limit && state.version === version && state.appending === 0;
     if (isComplete) states.delete(key);
     else refill(key);
@@ -205,14 +216,12 @@ export function createOverflow(
           limit: 1,
         });
         // Rows behind jobs in memory are found by the next call.
-        if (states.has(after) || countInMemory(after) > 0 || isKnown(first.id)) continue;
+        if (states.has(after) || countInMemory(after) > 0) continue;
         startOverflow(after).foundUpTo = last?.seq ?? 0;
         refill(after);
       }
     },
-    async remove(ids) {
-      await rows.removeWhere({ id: { in: ids }, seq: { lt: end } });
-    },
+    remove,
     purge(isPurged) {
       const keys = [...states.keys()].filter(isPurged);
       for (const key of keys) states.delete(key);

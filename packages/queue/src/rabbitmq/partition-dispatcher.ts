@@ -130,6 +130,7 @@ export function createPartitionDispatcher(options: PartitionDispatcherOptions): 
   }
 
   function acquire(partition: number, epoch: number): void {
+    owned.get(partition)?.lose();
     dispatcher.pauseUntil(performance.now() + MAX_OPENING_MS);
     opening.add(partition);
     const one: Partition = open(

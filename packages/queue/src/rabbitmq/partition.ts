@@ -93,6 +93,7 @@ export function openPartition(
     {
       countInMemory: memory.countOf,
       isKnown: (id) => jobs.has(id) || finished.has(id),
+      isInMemory: (id) => jobs.has(id),
       loaded({ published_at: at, ...row }, failures) {
         if (!isReleasing) enqueue(memory.add({ ...row, at }, failures, undefined));
       },

@@ -1,0 +1,28 @@
+import type { ResponseHeaders } from '@wellspring/contract/response-headers';
+
+/** Of a response; many clients refuse more. */
+const MAX_HEADER_BYTES = 32 * 1024;
+
+/** @throws RangeError when the headers of a response are too large to be sent */
+export function assertSize(headers: ResponseHeaders): void {
+  let bytes = 0;
+  for (const [name, value] of Object.entries(headers)) {
+    for (const one of [value].flat()) bytes += name.length + one.length + 4;
+  }
+  if (bytes > MAX_HEADER_BYTES) {
+    throw new RangeError(`The headers of the response have ${bytes} bytes, more than ${MAX_HEADER_BYTES}.`);
+  }
+}
+
+/**
+ * A page of user code on the origin of the API gets an opaque origin: it may run scripts, but neither access the pages
+ * of the documentation, where people type their keys, nor register a service worker for them.
+ */
+const SANDBOX =
+  'sandbox allow-downloads allow-forms allow-modals allow-popups allow-popups-to-escape-sandbox allow-scripts allow-top-navigation';
+
+/** Browsers enforce all policies, so code can only narrow this one. */
+export const sandboxed = (headers: ResponseHeaders): ResponseHeaders => ({
+  ...headers,
+  'content-security-policy': [headers['content-security-policy'] ?? [], SANDBOX].flat(),
+});
