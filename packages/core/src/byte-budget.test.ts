@@ -2,7 +2,7 @@ import { expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { createByteBudget } from './byte-budget.ts';
 
-test('one owner gets at most half, and an owner without bytes gets what is left', () => {
+test('one owner gets at most half; an owner without bytes gets the rest', () => {
   const budget = createByteBudget(100);
   expect(budget.tryTake(40, 'a')).toBeDefined();
   expect(budget.tryTake(11, 'a')).toBeUndefined();

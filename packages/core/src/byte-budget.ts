@@ -2,8 +2,8 @@ import { createLinkedList } from './linked-list.ts';
 
 /**
  * Bytes that a process may hold for one purpose. Owners share them fairly: one that holds bytes gets more only while it
- * then holds at most what is left, so a single owner gets at most half. An amount above half of the total counts as half,
- * so that it can go at all.
+ * then holds at most as much as stays free, so a single owner gets at most half. An amount above half of the total counts
+ * as half: otherwise it would never be granted.
  */
 export interface ByteBudget {
   readonly total: number;

@@ -44,7 +44,7 @@ export function findLaunchers(startedBy: string | undefined): Launchers | undefi
   };
 }
 
-/** Undefined if there is none, or the system has no `/proc`. */
+/** Undefined for an unknown process, or on a system without `/proc`. */
 function look(pid: number): Process | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');

@@ -14,7 +14,7 @@ const settings = text.split('\n').flatMap((line) => {
 });
 const settingOf = (wanted: string) => settings.find(({ name }) => name === wanted)?.value;
 
-test('the unit of systemd starts what is there, without a shell or package manager between', () => {
+test('the systemd unit starts files that exist, without a shell or package manager', () => {
   const directory = settingOf('WorkingDirectory')!;
   const [node, main] = settingOf('ExecStart')!.split(' ') as [string, string];
   expect(node.startsWith(`${directory}/`)).toBe(true);

@@ -136,14 +136,15 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
   async function start(claimed: readonly DeliveryRow[], held: Permit[]): Promise<void> {
     const [first] = claimed;
     if (!first) return;
+    const removeAll = () => rows.removeWhere({ id: { in: claimed.map(({ id }) => id) } });
     if (first.send) {
       const workflow = await findEmitter(store, first.webhook_id);
-      if (!workflow?.active) return void (await Promise.all(claimed.map(({ id }) => rows.remove(id))));
+      if (!workflow?.active) return void (await removeAll());
       for (const row of claimed) attempts.again(row, held.pop()!, undefined);
       return;
     }
     const webhook = await store.collection(webhooks).get(first.webhook_id);
-    if (!webhook) return void (await Promise.all(claimed.map(({ id }) => rows.remove(id))));
+    if (!webhook) return void (await removeAll());
     if (!webhook.active) {
       const failed = { status: 'failed', due_at: null, failed_at_ms: clock.now() } as const;
       await Promise.all(claimed.map(({ id, due_at }) => rows.patch(id, failed, { due_at })));

@@ -10,6 +10,7 @@ import {
   type DeliveryRow,
   deliveries,
   deliveryId,
+  NOT_ATTEMPTED,
   type WebhookRow,
 } from '@wellspring/store/collections/webhooks';
 import type { Store } from '@wellspring/store/port';
@@ -48,7 +49,7 @@ const WINDOW_SIZE = 128;
 /**
  * Deterministic per event and listener, so that a repeated fan-out runs nothing twice. Runs of a replay are not numbered,
  * since the events of a page may change.
- * @param n index among the events of the channel in this message; see `committed.ts` of the runner
+ * @param n index among the events of the channel in this message
  */
 const runIdOf = (message: EmittedMessage, event: EmittedEvent, n: number, listenerId: string) => {
   const { emitter_id, run_id, replay } = message;
@@ -223,11 +224,7 @@ function rowOf(message: EmittedMessage, event: EmittedEvent, webhook: WebhookRow
     ...delivered,
     owner_id: webhook.owner_id,
     hop: hop + 1,
-    status: 'pending',
-    attempts: 0,
-    due_at: null,
-    failed_at_ms: null,
-    log: '',
+    ...NOT_ATTEMPTED,
     created_at: Math.floor(now / 1000),
     payload: event.payload,
   };

@@ -78,7 +78,7 @@ export function createOutboxRelay({
       const message: EmittedMessage = { ...(JSON.parse(row.message) as EmittedMessage), redelivered: true };
       return send(row, JSON.stringify(message));
     },
-    pending: async (runId) => (store.publishesCommits ? undefined : rows.get(runId)),
+    pending: (runId) => rows.get(runId),
     async close() {
       closing.abort();
       if (removing) await withTimeout(removing, CLOSE_TIMEOUT_MS);

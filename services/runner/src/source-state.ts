@@ -272,8 +272,6 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
         executor.retire(task.process!);
         for (let attempt = 1; ; attempt++) {
           const current = await load();
-          // The answer to an earlier attempt was lost.
-          if (attempt > 1 && (await isCommitted(store, run.run_id))) break;
           // The live state was reread: replay the changes on it.
           const own =
             current === live ? sets : sets.flatMap(({ key, json }) => replaySet(current, key, json));
@@ -283,7 +281,11 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
             await commit(current, run, whole, own, { ...options, end }).written;
             break;
           } catch (error) {
-            if (!(error instanceof Fenced) || isForgotten() || attempt > MAX_HOOK_COMMITS) throw error;
+            if (!(error instanceof Fenced) || isForgotten()) throw error;
+            // The answer to a commit that was made may be lost. Reading the state completes its rows.
+            await load();
+            if (await isCommitted(store, run.run_id)) break;
+            if (attempt === MAX_HOOK_COMMITS) throw error;
           }
         }
         return result.ok ? undefined : result.error;

@@ -88,12 +88,13 @@ export function openPartition(
     Math.max(1, Math.min(most, Math.floor(bytes / Math.max(1, memory.usualBytes))));
   const maxInMemory = () =>
     countIn(MAX_BATCH_BYTES, isUnderMemoryPressure() ? MAX_IN_MEMORY_UNDER_PRESSURE : MAX_IN_MEMORY_PER_KEY);
+  const isInMemory = (id: string) => jobs.has(id);
   const overflow = createOverflow(
     { store, name, epoch, persist, maxInMemory },
     {
       countInMemory: memory.countOf,
-      isKnown: (id) => jobs.has(id) || finished.has(id),
-      isInMemory: (id) => jobs.has(id),
+      isKnown: (id) => isInMemory(id) || finished.has(id),
+      isInMemory,
       loaded({ published_at: at, ...row }, failures) {
         if (!isReleasing) enqueue(memory.add({ ...row, at }, failures, undefined));
       },
@@ -103,7 +104,7 @@ export function openPartition(
   const isPurging = (key: string) => [...purging.values()].some((sourceId) => belongsTo(key, sourceId));
 
   const arrivals = createArrivals({
-    isInMemory: (id) => jobs.has(id),
+    isInMemory,
     load: (ids) => persist('load attempts', () => failuresOf(attemptRows, ids)),
     arrive,
     closing: closing.signal,

@@ -47,6 +47,15 @@ export interface Attempt {
   body?: string;
 }
 
+/** State of a delivery before its first attempt. */
+export const NOT_ATTEMPTED = {
+  status: 'pending',
+  attempts: 0,
+  due_at: null,
+  failed_at_ms: null,
+  log: '',
+} as const satisfies Partial<DeliveryRow>;
+
 export interface DeliveryRow {
   id: string;
   /**

@@ -3,7 +3,7 @@ import { errorRecordJob } from '@wellspring/contract/error-record';
 import type { EmittedMessage, RecordJob, Send } from '@wellspring/contract/messages';
 import { derivedId, derivedRunId } from '@wellspring/core/ids';
 import type { Deps } from '@wellspring/runtime/deps';
-import type { DeliveryRow } from '@wellspring/store/collections/webhooks';
+import { type DeliveryRow, NOT_ATTEMPTED } from '@wellspring/store/collections/webhooks';
 import { LEASE_MS } from '../lease.ts';
 import { SendError, type SendOne } from './arguments.ts';
 
@@ -21,11 +21,7 @@ export const sendRow = (
   event_id: null,
   event_name: '',
   hop: hop + 1,
-  status: 'pending',
-  attempts: 0,
-  due_at: null,
-  failed_at_ms: null,
-  log: '',
+  ...NOT_ATTEMPTED,
   created_at: Math.floor(now / 1000),
   payload: JSON.stringify(send),
 });
