@@ -26,12 +26,20 @@ export const Me = Type.Object({
 
 export const ApiKey = Type.Object({
   id: Type.String({ description: 'key_…' }),
+  name: nullable(Type.String()),
   created_at: seconds('Created'),
+  last_used_at: nullable(seconds('Last request with it, to within a minute')),
 });
 
 export const ApiKeyWithText = Type.Object({
-  id: Type.String({ description: 'key_…' }),
+  ...ApiKey.properties,
   api_key: Type.String({ description: 'Shown only here' }),
+});
+
+export const Member = Type.Object({
+  id: Type.String({ description: 'u_…' }),
+  username: Type.String(),
+  email: Type.String(),
 });
 
 export const Quotas = Type.Object({

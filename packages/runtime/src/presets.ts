@@ -25,7 +25,14 @@ export async function applyPresets(
   const keyRows = store.collection(apiKeys);
   const hash = hashApiKey(apiKey);
   try {
-    await insertNew(keyRows, () => ({ id: newId('key'), user_id: user.id, hash, created_at: now }));
+    await insertNew(keyRows, () => ({
+      id: newId('key'),
+      user_id: user.id,
+      hash,
+      name: null,
+      created_at: now,
+      last_used_at: null,
+    }));
   } catch (error) {
     if (!(error instanceof ConflictError)) throw error;
     const taken = await keyRows.find({ hash });

@@ -75,18 +75,50 @@ test('a run counts as an invocation of its owner, with its compute time in milli
 });
 
 test('an API key has its fields; its text is shown when it is made', async () => {
-  const created = await api('POST', '/users/me/api_keys', {});
-  expect([created.status, created.json]).toEqual([200, { data: { id: idOf('key'), api_key: TEXT } }]);
-  const { id, api_key } = created.json.data;
-  const list = (await api('GET', '/users/me/api_keys', undefined, api_key)).json;
-  expect(Object.keys(list)).toEqual(['data']);
-  expect(list.data).toEqual(expect.arrayContaining([{ id, created_at: SECONDS }]));
+  const created = await api('POST', '/users/me/api_keys', { name: 'deployments' });
+  const shown = { id: idOf('key'), name: 'deployments', created_at: SECONDS, last_used_at: null };
+  expect([created.status, created.json]).toEqual([200, { data: { ...shown, api_key: TEXT } }]);
+  const { api_key, ...unused } = created.json.data;
+  const { id } = unused;
+  expect((await api('GET', '/users/me/api_keys')).json.data).toContainEqual(unused);
+  await eventually(async () => {
+    const list = (await api('GET', '/users/me/api_keys', undefined, api_key)).json;
+    expect(Object.keys(list)).toEqual(['data']);
+    const [{ last_used_at, ...newest }] = list.data;
+    expect({ ...newest, last_used_at: null }).toEqual(unused);
+    expectNow(last_used_at);
+  });
   expect((await api('DELETE', `/users/me/api_keys/${id}`)).status).toBe(204);
   expect((await api('GET', '/users/me', undefined, api_key)).status).toBe(401);
   const user = await newUser({ username: 'keyed' });
   const further = await admin('POST', `/users/${user.id}/api_keys`, {});
-  expect(further.json.data).toEqual({ id: idOf('key'), api_key: TEXT });
+  const { api_key: text, ...made } = further.json.data;
+  expect([made, text]).toEqual([{ ...shown, name: null }, TEXT]);
+  const listed = (await admin('GET', `/users/${user.id}/api_keys`)).json;
+  expect(listed).toEqual({ data: [made, { ...shown, id: idOf('key'), name: null }] });
   expect((await admin('DELETE', `/users/${user.id}/api_keys/${further.json.data.id}`)).status).toBe(204);
+});
+
+test('members of an organization see each other, page by page, and strangers do not', async () => {
+  const org = (await admin('POST', '/orgs', { orgname: 'crew', name: 'Crew', email: 'c@example.com' })).json
+    .data;
+  const { api_key: stranger } = await newUser({ username: 'outside' });
+  const crew: { id: string; api_key: string }[] = [];
+  for (const username of ['older', 'newer']) {
+    crew.unshift(await newUser({ username }));
+    await admin('PUT', `/orgs/${org.id}/members/${crew[0]!.id}`);
+  }
+  const list = (query: string, key = crew[0]!.api_key) =>
+    api('GET', `/orgs/${org.id}/members?${query}`, undefined, key);
+  const first = (await list('limit=1')).json;
+  expect(first).toMatchObject({
+    page_info: { total_count: 2, count: 1 },
+    data: [{ id: crew[0]!.id, username: 'newer', email: 'a@example.com' }],
+  });
+  const rest = (await list(`limit=5&after=${first.page_info.end_cursor}`)).json;
+  expect(rest.data).toEqual([{ id: crew[1]!.id, username: 'older', email: 'a@example.com' }]);
+  expect((await list(`limit=5&before=${rest.page_info.start_cursor}`)).json.data).toEqual(first.data);
+  expect((await list('', stranger)).status).toBe(404);
 });
 
 test('an organization lists what belongs to it, to its members; org_id says where something is created', async () => {

@@ -7,20 +7,31 @@ import { type ApiKeyRow, apiKeys } from '@wellspring/store/collections/users';
 
 type KeyDeps = Pick<Deps, 'store' | 'clock' | 'pubsub'>;
 
+const present = ({ id, name, created_at, last_used_at }: ApiKeyRow) => ({
+  id,
+  name,
+  created_at,
+  last_used_at,
+});
+
+/** The keys of the user, newest first, without their texts. */
+export async function listApiKeys({ store }: Pick<KeyDeps, 'store'>, user_id: string) {
+  return (await store.collection(apiKeys).list({ where: { user_id } })).map(present);
+}
+
 /** Creates a key; only this response contains its text. */
-export async function issueApiKey(
-  { store, clock }: KeyDeps,
-  userId: string,
-): Promise<{ id: string; api_key: string }> {
+export async function issueApiKey({ store, clock }: KeyDeps, userId: string, name: string | null = null) {
   const api_key = newApiKey();
   const row: ApiKeyRow = {
     id: newId('key'),
     user_id: userId,
     hash: hashApiKey(api_key),
+    name,
     created_at: Math.floor(clock.now() / 1000),
+    last_used_at: null,
   };
   await store.collection(apiKeys).insert(row);
-  return { id: row.id, api_key };
+  return { ...present(row), api_key };
 }
 
 /** Revokes a key of the user; streams opened with it end. @throws Problem 404 */

@@ -3,7 +3,7 @@ import type { Principal } from '@wellspring/contract/principal';
 import { hashApiKey } from '@wellspring/core/api-key';
 import { unauthorized } from '@wellspring/core/problem';
 import type { Deps } from '@wellspring/runtime/deps';
-import { apiKeys, members } from '@wellspring/store/collections/users';
+import { type ApiKeyRow, apiKeys, members } from '@wellspring/store/collections/users';
 
 const BEARER = /^Bearer ([A-Za-z0-9._~+/-]{16,256})$/i;
 
@@ -14,16 +14,33 @@ export function bearerKey(header: string | undefined): string {
   return key;
 }
 
+/** Requests within this time of the last one that was noted are not noted. */
+const NOTE_INTERVAL_S = 60;
+
 /**
  * The principal of an API key. Read for each request, so revoked keys and memberships lose effect immediately.
+ * No request waits for the note of its key's use.
  * @throws Problem 401
  */
-export function createAuthenticator({ store }: Pick<Deps, 'store'>) {
+export function createAuthenticator({ store, clock }: Pick<Deps, 'store' | 'clock'>) {
   const keyRows = store.collection(apiKeys);
   const memberRows = store.collection(members);
+  /** Keys whose use is being noted. */
+  const noting = new Set<string>();
+
+  function noteUse({ id, last_used_at }: ApiKeyRow): void {
+    const now = Math.floor(clock.now() / 1000);
+    if (noting.has(id) || now - (last_used_at ?? 0) < NOTE_INTERVAL_S) return;
+    noting.add(id);
+    const noted = keyRows.patch(id, { last_used_at: now });
+    // A later request notes what the store did not take now.
+    noted.catch(() => {}).finally(() => noting.delete(id));
+  }
+
   return async (header: string | undefined): Promise<Extract<Principal, { kind: 'user' }>> => {
     const row = await keyRows.find({ hash: hashApiKey(bearerKey(header)) });
     if (!row) throw unauthorized();
+    noteUse(row);
     const memberships = await memberRows.list({ where: { user_id: row.user_id }, limit: 1000 });
     return {
       kind: 'user',

@@ -1,10 +1,18 @@
-import { createMyApiKey, deleteMyApiKey, getMe, listMyApiKeys } from '@wellspring/contract/endpoints/users';
+import {
+  createMyApiKey,
+  deleteMyApiKey,
+  getMe,
+  listMyApiKeys,
+  listOrgMembers,
+} from '@wellspring/contract/endpoints/users';
 import type { Principal } from '@wellspring/contract/principal';
 import { notFound } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
+import { listPage } from '@wellspring/http/paging';
+import { canRead } from '@wellspring/http/principal';
 import type { Deps } from '@wellspring/runtime/deps';
-import { apiKeys, orgs, type UserRow, usage, usageDay, users } from '@wellspring/store/collections/users';
-import { issueApiKey, revokeApiKey } from './api-keys.ts';
+import { members, orgs, type UserRow, usage, usageDay, users } from '@wellspring/store/collections/users';
+import { issueApiKey, listApiKeys, revokeApiKey } from './api-keys.ts';
 
 /** Shown as the quota of an account without one. */
 const UNLIMITED = Number.MAX_SAFE_INTEGER;
@@ -14,7 +22,7 @@ const ownId = (principal: Principal): string => {
   return principal.user_id;
 };
 
-/** `/users/me` and the caller's own keys. */
+/** `/users/me`, the caller's own keys, and who else is in an organization. */
 export function userRoutes(deps: Pick<Deps, 'store' | 'clock' | 'pubsub'>): Route[] {
   const { store, clock } = deps;
 
@@ -62,11 +70,15 @@ export function userRoutes(deps: Pick<Deps, 'store' | 'clock' | 'pubsub'>): Rout
         ...(user.plan === 'paid' ? await paid(user) : await free(user)),
       };
     }),
-    route(listMyApiKeys, async ({ principal }) => {
-      const rows = await store.collection(apiKeys).list({ where: { user_id: ownId(principal) } });
-      return rows.map(({ id, created_at }) => ({ id, created_at }));
+    route(listOrgMembers, async ({ params: { org_id }, input, principal }) => {
+      if (!org_id.startsWith('o_') || !canRead(principal, org_id)) throw notFound('organization', org_id);
+      const { data, total_count } = await listPage(store.collection(members), { org_id }, input, 'user_id');
+      const ids = data.map(({ user_id }) => user_id);
+      const rows = await store.collection(users).list({ where: { id: { in: ids } } });
+      return { data: rows.map(({ id, username, email }) => ({ id, username, email })), total_count };
     }),
-    route(createMyApiKey, ({ principal }) => issueApiKey(deps, ownId(principal))),
+    route(listMyApiKeys, ({ principal }) => listApiKeys(deps, ownId(principal))),
+    route(createMyApiKey, ({ principal, input }) => issueApiKey(deps, ownId(principal), input.name)),
     route(deleteMyApiKey, ({ params, principal }) => revokeApiKey(deps, ownId(principal), params.key_id)),
   ];
 }

@@ -13,7 +13,7 @@ test('only the code of an organization reaches its networks, within seconds of a
   const address = server.address();
   const port = typeof address === 'object' && address ? address.port : 0;
   const row = { orgname: 'o', name: 'O', email: 'o@example.com', created_at: 0, updated_at: 0 };
-  await t.store.collection(orgs).insert({ ...row, id: 'o_0000000001' });
+  await t.store.collection(orgs).insert({ ...row, id: 'o_0000000001', code_allow_networks: [] });
   const code = `import net from 'node:net'; export default { name: 'x', async run() {
     this.$emit(await new Promise((resolve) => net.connect(${port}, '127.0.0.1', () => resolve('connected'))
       .on('error', ({ code }) => resolve(code)))) } }`;

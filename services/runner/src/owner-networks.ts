@@ -38,7 +38,7 @@ export function createOwnerNetworks(
     const ids = [...known.rkeys()];
     if (ids.length === 0) return;
     const found = new Map(
-      (await rows.list({ where: { id: { in: ids } } })).map((row) => [row.id, row.code_allow_networks ?? []]),
+      (await rows.list({ where: { id: { in: ids } } })).map((row) => [row.id, row.code_allow_networks]),
     );
     for (const id of ids) {
       // A deleted organization allows nothing.

@@ -3,7 +3,7 @@ import type { listWebhookDeliveries } from '@wellspring/contract/endpoints/webho
 import { leastIdAt } from '@wellspring/core/ids';
 import { listPage } from '@wellspring/http/paging';
 import { type DeliveryRow, deliveries } from '@wellspring/store/collections/webhooks';
-import type { Store } from '@wellspring/store/port';
+import type { ListOptions, Store } from '@wellspring/store/port';
 import { parseTime } from './time.ts';
 
 type Input = InputOf<typeof listWebhookDeliveries>;
@@ -18,7 +18,7 @@ export async function findDeliveries(store: Store, webhookId: string, input: Inp
   if ([status, event_id, emitter_id, since, until].every((filter) => filter === undefined)) {
     return listPage(
       {
-        list: (options) => rows.list({ ...options, texts: false }),
+        list: (options: ListOptions<DeliveryRow>) => rows.list({ ...options, texts: false }),
         count: (where: { webhook_id: string }) => rows.count(where),
       },
       { webhook_id: webhookId },

@@ -1,7 +1,17 @@
 import Type from 'typebox';
 import { defineEndpoint } from '../endpoint.ts';
-import { ApiKeyWithText, DeadLetter, Nothing, Org, Plan, Quotas, User, UserWithKey } from '../resources.ts';
-import { fields, paging } from './parameters.ts';
+import {
+  ApiKey,
+  ApiKeyWithText,
+  DeadLetter,
+  Nothing,
+  Org,
+  Plan,
+  Quotas,
+  User,
+  UserWithKey,
+} from '../resources.ts';
+import { fields, keyName, paging } from './parameters.ts';
 
 const operator = { listener: 'operator' } as const;
 const gateway = { ...operator, service: 'gateway' } as const;
@@ -97,6 +107,19 @@ export const operatorDeleteUser = defineEndpoint({
   problems: [404],
 });
 
+export const operatorListApiKeys = defineEndpoint({
+  ...gateway,
+  operationId: 'operatorListApiKeys',
+  method: 'GET',
+  path: '/users/{id}/api_keys',
+  summary: 'List the API keys of a user, without their texts',
+  description: 'The texts of keys are stored as hashes and cannot be shown.',
+  input: bare,
+  output: ApiKey,
+  envelope: 'list',
+  problems: [404],
+});
+
 export const operatorCreateApiKey = defineEndpoint({
   ...gateway,
   operationId: 'operatorCreateApiKey',
@@ -104,7 +127,8 @@ export const operatorCreateApiKey = defineEndpoint({
   path: '/users/{id}/api_keys',
   summary: 'Make a further API key for a user',
   description: 'Keep the text; it cannot be shown again.',
-  input: bare,
+  example: { name: 'deployments' },
+  input: Type.Object({ name: keyName, ...fields }),
   output: ApiKeyWithText,
   envelope: 'single',
   problems: [404],

@@ -30,6 +30,11 @@ export const EXAMPLE_CODE =
 /** A text; null counts as absent. */
 export const text = Type.Optional(Type.Union([Type.String(), Type.Null()]));
 
+/** Tells the keys of a user apart; need not be unique. */
+export const keyName = Type.Optional(
+  Type.Union([Type.String({ minLength: 1, maxLength: 200 }), Type.Null()], { description: 'For people' }),
+);
+
 /** The four ways to identify a component, by precedence. */
 export const identifiers = {
   component_id: text,

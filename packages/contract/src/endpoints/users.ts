@@ -1,7 +1,7 @@
 import Type from 'typebox';
 import { defineEndpoint } from '../endpoint.ts';
-import { ApiKey, ApiKeyWithText, Me, Nothing } from '../resources.ts';
-import { common } from './parameters.ts';
+import { ApiKey, ApiKeyWithText, Me, Member, Nothing } from '../resources.ts';
+import { common, keyName, paging } from './parameters.ts';
 
 const service = 'gateway';
 
@@ -37,7 +37,8 @@ export const createMyApiKey = defineEndpoint({
   path: '/users/me/api_keys',
   summary: 'Make a further API key; its text is shown only here',
   description: 'Keep the text; it cannot be shown again. The key has the same rights as the one used.',
-  input: Type.Object(common),
+  example: { name: 'deployments' },
+  input: Type.Object({ name: keyName, ...common }),
   output: ApiKeyWithText,
   envelope: 'single',
 });
@@ -53,5 +54,18 @@ export const deleteMyApiKey = defineEndpoint({
   output: Nothing,
   envelope: 'none',
   status: 204,
+  problems: [404],
+});
+
+export const listOrgMembers = defineEndpoint({
+  service,
+  operationId: 'listOrgMembers',
+  method: 'GET',
+  path: '/orgs/{org_id}/members',
+  summary: 'List the members of an organization, newest user first',
+  description: 'For members of the organization. Cursors of page_info lead to the pages after and before.',
+  input: Type.Object({ ...paging, ...common }),
+  output: Member,
+  envelope: 'page',
   problems: [404],
 });

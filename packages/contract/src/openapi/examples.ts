@@ -13,6 +13,7 @@ const user = {
   ...dates,
 } as const;
 const apiKey = 'ws_2kGv0bQyN7cTzR4mXa9LpWdE';
+const key = { id: 'key_7Ty8Gh9Jk0', name: 'deployments', created_at: 1606243394 };
 const webhook = {
   id: 'wh_8Xt1cMe2Rf',
   user_id: user.id,
@@ -179,8 +180,9 @@ export const EXAMPLES: { [Name in keyof Resources]: Static<Resources[Name]> } = 
     daily_invocations_quota: 100_000,
     daily_invocations_used: 350,
   },
-  ApiKey: { id: 'key_7Ty8Gh9Jk0', created_at: 1606243394 },
-  ApiKeyWithText: { id: 'key_7Ty8Gh9Jk0', api_key: apiKey },
+  ApiKey: { ...key, last_used_at: 1606370816 },
+  ApiKeyWithText: { ...key, last_used_at: null, api_key: apiKey },
+  Member: { id: user.id, username: user.username, email: user.email },
   Quotas: user.quotas,
   Plan: user.plan,
   User: user,

@@ -20,7 +20,10 @@ export interface ApiKeyRow {
   user_id: string;
   /** sha256 hex of the key; the key itself is never stored. */
   hash: string;
+  name: string | null;
   created_at: number;
+  /** Epoch seconds, to within a minute; null: never. */
+  last_used_at: number | null;
 }
 export const apiKeys: CollectionDefinition<ApiKeyRow> = {
   name: 'api_keys',
@@ -32,8 +35,8 @@ export interface OrgRow {
   orgname: string;
   name: string;
   email: string;
-  /** CIDRs of private networks that the code of the organization may reach; absent: none. */
-  code_allow_networks?: string[];
+  /** CIDRs of private networks that the code of the organization may reach. */
+  code_allow_networks: string[];
   created_at: number;
   updated_at: number;
 }
@@ -51,7 +54,7 @@ export interface MemberRow {
 export const members: CollectionDefinition<MemberRow> = {
   name: 'members',
   revision: { of: 'listeners' },
-  indexes: [{ fields: ['user_id'] }, { fields: ['org_id'] }],
+  indexes: [{ fields: ['user_id'] }, { fields: ['org_id', 'user_id'] }],
 };
 
 /** The day of a usage row: `yyyy-mm-dd` in UTC. @param ms epoch ms */

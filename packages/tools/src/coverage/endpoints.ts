@@ -108,6 +108,10 @@ export const ENDPOINT_TESTS: EndpointTests = {
   getMe: USER,
   listMyApiKeys: KEY,
   createMyApiKey: KEY,
+  listOrgMembers: in_.apiOwners(
+    'members of an organization see each other, page by page, and strangers do not',
+  ),
+  operatorListApiKeys: KEY,
   deleteMyApiKey: KEY,
   getOpenApi: in_.publicApi('documents › are there without a key, and list every public endpoint'),
   operatorGetOpenApi: in_.apiProperties('generated requests to the %s API › %s answers as documented'),

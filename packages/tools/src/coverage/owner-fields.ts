@@ -26,6 +26,15 @@ const USED = in_.apiOwners(
   'a run counts as an invocation of its owner, with its compute time in milliseconds',
 );
 const KEY = in_.apiOwners('an API key has its fields; its text is shown when it is made');
+const KEY_FIELDS = {
+  id: 'Starts with `key_`',
+  name: 'As given, or null',
+  created_at: DATES.created_at,
+  last_used_at: 'Last request with it to within a minute, integer epoch seconds, or null',
+};
+const MEMBERS = in_.apiOwners(
+  'members of an organization see each other, page by page, and strangers do not',
+);
 const COMPONENT = in_.apiComponents(
   'a component has its fields, and is found by id, by key, in the lists and in the registry',
 );
@@ -53,8 +62,9 @@ export const OWNER_FIELDS: Record<string, ResourceFields> = {
     },
   },
   OrgOfUser: { fields: ORG_OF_USER, shownBy: USER },
-  ApiKey: { fields: { id: 'Starts with `key_`', created_at: DATES.created_at }, shownBy: KEY },
-  ApiKeyWithText: { fields: { id: 'Starts with `key_`', api_key: 'Its text, shown once' }, shownBy: KEY },
+  Member: { fields: { id: 'Starts with `u_`', username: 'Unique', email: 'Address' }, shownBy: MEMBERS },
+  ApiKey: { fields: KEY_FIELDS, shownBy: KEY },
+  ApiKeyWithText: { fields: { ...KEY_FIELDS, api_key: 'Its text, shown once' }, shownBy: KEY },
   User: { fields: USER_FIELDS, shownBy: USER },
   UserWithKey: { fields: { ...USER_FIELDS, api_key: 'Text of its first key, shown once' }, shownBy: USER },
   Quotas: {

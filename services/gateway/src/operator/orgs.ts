@@ -26,9 +26,6 @@ function checkNetworks(networks: readonly string[] | undefined): void {
   }
 }
 
-/** As the API shows it; organizations of earlier versions have no networks. */
-const shown = (org: OrgRow) => ({ ...org, code_allow_networks: org.code_allow_networks ?? [] });
-
 export function operatorOrgRoutes(deps: OwnerDeps): Route[] {
   const { store, clock } = deps;
   const rows = store.collection(orgs);
@@ -57,13 +54,10 @@ export function operatorOrgRoutes(deps: OwnerDeps): Route[] {
         updated_at: seconds(),
       };
       await rows.insert(row).catch(taken(orgname));
-      return shown(row);
+      return row;
     }),
-    route(operatorListOrgs, async ({ input }) => {
-      const page = await listPage(rows, {}, input);
-      return { ...page, data: page.data.map(shown) };
-    }),
-    route(operatorGetOrg, async ({ params }) => shown(await find(params.id))),
+    route(operatorListOrgs, ({ input }) => listPage(rows, {}, input)),
+    route(operatorGetOrg, ({ params }) => find(params.id)),
     route(operatorUpdateOrg, async ({ params, input }) => {
       const { name, email, orgname, code_allow_networks } = input;
       checkNetworks(code_allow_networks);
@@ -72,11 +66,11 @@ export function operatorOrgRoutes(deps: OwnerDeps): Route[] {
         name: name ?? org.name,
         email: email ?? org.email,
         orgname: orgname ?? org.orgname,
-        code_allow_networks: code_allow_networks ?? org.code_allow_networks ?? [],
+        code_allow_networks: code_allow_networks ?? org.code_allow_networks,
         updated_at: seconds(),
       })).catch(taken(orgname ?? ''));
       if (!row) throw notFound('organization', params.id);
-      return shown(row);
+      return row;
     }),
     route(operatorDeleteOrg, async ({ params }) => {
       await find(params.id);

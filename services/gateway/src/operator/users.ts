@@ -4,6 +4,7 @@ import {
   operatorDeleteApiKey,
   operatorDeleteUser,
   operatorGetUser,
+  operatorListApiKeys,
   operatorListUsers,
   operatorUpdateUser,
 } from '@wellspring/contract/endpoints/operator';
@@ -13,7 +14,7 @@ import { type Route, route } from '@wellspring/http/bind';
 import { listPage } from '@wellspring/http/paging';
 import { members, type UserRow, users } from '@wellspring/store/collections/users';
 import { ConflictError, modify } from '@wellspring/store/port';
-import { issueApiKey, revokeApiKey } from '../api-keys.ts';
+import { issueApiKey, listApiKeys, revokeApiKey } from '../api-keys.ts';
 import { deleteOwner, type OwnerDeps } from './delete-owner.ts';
 
 export const presentUser = (row: UserRow) => ({
@@ -55,7 +56,7 @@ export function operatorUserRoutes(deps: OwnerDeps): Route[] {
           throw conflict('username_taken', `The username ${input.username} is taken.`);
         throw error;
       });
-      const { api_key } = await issueApiKey(deps, row.id);
+      const { api_key } = await issueApiKey(deps, row.id, null);
       return { ...presentUser(row), api_key };
     }),
     route(operatorListUsers, async ({ input }) => {
@@ -88,7 +89,10 @@ export function operatorUserRoutes(deps: OwnerDeps): Route[] {
       await store.collection(members).removeWhere({ user_id: params.id });
       await deleteOwner(deps, params.id);
     }),
-    route(operatorCreateApiKey, async ({ params }) => issueApiKey(deps, (await find(params.id)).id)),
+    route(operatorListApiKeys, async ({ params }) => listApiKeys(deps, (await find(params.id)).id)),
+    route(operatorCreateApiKey, async ({ params, input }) =>
+      issueApiKey(deps, (await find(params.id)).id, input.name),
+    ),
     route(operatorDeleteApiKey, async ({ params }) =>
       revokeApiKey(deps, (await find(params.id)).id, params.key_id),
     ),

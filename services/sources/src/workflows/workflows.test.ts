@@ -80,7 +80,8 @@ test('sources of other tenants do not exist for a workflow', async () => {
     param: 'definition.trigger.source_id',
   });
   await t.store.collection(orgs).insert({
-    ...{ id: 'o_0000000009', orgname: 'x', name: 'x', email: '', created_at: 0, updated_at: 0 },
+    ...{ id: 'o_0000000009', orgname: 'x', name: 'x', email: '', code_allow_networks: [] },
+    ...{ created_at: 0, updated_at: 0 },
   });
   const theirs = create({ ...HTTP_WORKFLOW, trigger: { source_id: foreign.id } }, 'o_0000000009');
   await expect(theirs).rejects.toMatchObject({ status: 404 });
