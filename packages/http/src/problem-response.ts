@@ -25,14 +25,20 @@ function asProblem(error: unknown): Problem | undefined {
 
 /**
  * Responds with a problem as JSON. Any other error becomes a 500, whose details are only in the log, under the same
- * request id. Does nothing for a client that has disconnected; aborts a response that has begun.
+ * request id. A client that has disconnected gets nothing; a response that has begun is aborted.
  */
 export function sendProblem(
   res: ServerResponse,
   given: unknown,
   { requestId, log }: { requestId: string; log: Log },
 ): void {
-  if (res.writableEnded || res.destroyed || res.socket?.destroyed) return;
+  if (res.writableEnded) return;
+  if (res.destroyed || res.socket?.destroyed) {
+    // Ends it for those who wait for the outcome, e.g. repetitions with the same Idempotency-Key.
+    res.statusCode = 500;
+    res.end();
+    return;
+  }
   const error = asUnavailable(given);
   const problem = asProblem(error);
   if (error instanceof Unavailable) {

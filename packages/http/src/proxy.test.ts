@@ -143,7 +143,37 @@ test('an answer that is broken off there is broken off here', async () => {
   await expect(answer.text()).rejects.toThrow();
 });
 
-test('a client that disconnects ends the request', async () => {
+test('a POST goes on when its client disconnects', async () => {
+  const [begun, answered] = [Promise.withResolvers<() => void>(), Promise.withResolvers<boolean>()];
+  const origin = await serve((_req, res) => {
+    res.once('close', () => answered.resolve(res.writableFinished));
+    begun.resolve(() => res.end('done'));
+  });
+  const proxy = createProxy({ log: silentLog, clock: systemClock, draining: draining.signal });
+  proxies.push(proxy);
+  const ends: unknown[] = [];
+  const url = await serve((req, res) => {
+    const { end } = res;
+    res.end = ((...args: Parameters<typeof end>) => {
+      ends.push(`${res.statusCode} ${args[0]}`);
+      return end.apply(res, args);
+    }) as typeof res.end;
+    res.once('close', () => ends.push('closed'));
+    proxy.to([origin])(req, res);
+  });
+  const asked = request(url, { method: 'POST', agent: false });
+  asked.on('error', () => {});
+  asked.end();
+  const finish = await begun.promise;
+  asked.destroy();
+  await eventually(() => ends.length === 1);
+  finish();
+  expect(await answered.promise).toBe(true);
+  await eventually(() => ends.length === 2);
+  expect(ends).toEqual(['closed', '200 done']);
+});
+
+test('a client that disconnects ends a GET', async () => {
   let begun = () => {};
   const underWay = new Promise<void>((resolve) => {
     begun = resolve;

@@ -1,4 +1,5 @@
 import { Agent, type IncomingMessage, type RequestListener, request, type ServerResponse } from 'node:http';
+import { buffer } from 'node:stream/consumers';
 import { LIMITS } from '@wellspring/contract/limits';
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
@@ -40,7 +41,8 @@ const NOT_SENT = new Set([
 export interface ServiceProxy {
   /**
    * Forwards requests to the service at these origins, in turns. Unreachable ones are skipped; if none is reachable for
-   * 5 s, the response is 503. A request that may have been received is repeated only if it is a GET.
+   * 5 s, the response is 503. A request that may have been received is repeated only if it is a GET; one that is not a
+   * GET goes on when its client disconnects.
    */
   to(origins: readonly string[]): RequestListener;
   close(): void;
@@ -83,12 +85,14 @@ export function createProxy({ log, clock, draining }: ProxyOptions): ServiceProx
     const reads = req.method === 'GET' || req.method === 'HEAD';
     const body = reads ? undefined : await readBody(req, LIMITS.apiBody);
     const gone = new AbortController();
-    res.once('close', () => gone.abort());
+    if (reads) res.once('close', () => gone.abort());
     const patient = clock.now() + MAX_WAIT_MS;
     for (let attempt = 0; ; attempt++) {
       const origin = origins[(first + attempt) % origins.length]!;
       try {
-        answer(await ask(origin, req, body, gone.signal), res);
+        const from = await ask(origin, req, body, gone.signal);
+        if (reads) stream(from, res);
+        else await answer(from, res);
         return;
       } catch (error) {
         if (gone.signal.aborted) return;
@@ -102,7 +106,13 @@ export function createProxy({ log, clock, draining }: ProxyOptions): ServiceProx
     }
   }
 
-  function answer(from: IncomingMessage, res: ServerResponse): void {
+  async function answer(from: IncomingMessage, res: ServerResponse): Promise<void> {
+    const bytes = await buffer(from);
+    res.writeHead(from.statusCode!, endToEnd(from.headers));
+    res.end(bytes);
+  }
+
+  function stream(from: IncomingMessage, res: ServerResponse): void {
     res.writeHead(from.statusCode!, endToEnd(from.headers));
     res.flushHeaders();
     from.pipe(res);

@@ -33,14 +33,17 @@ beforeAll(async () => {
     clock,
     config: { ...readConfig({ env: {} }), adminKey: null },
   });
-  server = await startHttpServer((req, res) => {
+  server = await serve(idempotent);
+});
+
+const serve = (idempotent: ReturnType<typeof createIdempotency>) =>
+  startHttpServer((req, res) => {
     idempotent(req, res, String(req.headers['x-user']), async () => {
       carriedOut += 1;
       await held;
       res.end('{"done":true}');
     }).catch((error: unknown) => sendProblem(res, error, { requestId: 'req_1', log: ports.log }));
   });
-});
 afterAll(async () => {
   await server.close();
   await ports.close();
@@ -53,8 +56,8 @@ afterEach(() => {
 const hold = () => {
   ({ promise: held, resolve: finish } = Promise.withResolvers<void>());
 };
-const post = (key: string, user = 'u_0000000001') =>
-  send(server.port, 'POST', '/', { headers: { 'idempotency-key': key, 'x-user': user } });
+const post = (key: string, user = 'u_0000000001', to = server) =>
+  send(to.port, 'POST', '/', { headers: { 'idempotency-key': key, 'x-user': user } });
 const sleeping = () => clock.wakings().length;
 
 test('a waiting call is answered as soon as the first is over, without a poll', async () => {
@@ -68,6 +71,34 @@ test('a waiting call is answered as soon as the first is over, without a poll', 
   const answers = await Promise.all(calls);
   expect(answers.map(({ text }) => text)).toEqual(Array.from({ length: 21 }, () => '{"done":true}'));
   expect([carriedOut, reads - before]).toEqual([1, 20]);
+});
+
+test('a call that is taken for abandoned by two processes at once is repeated by one of them', async () => {
+  hold();
+  const rows = ports.store.collection(idempotencyKeys);
+  const config = { ...readConfig({ env: {} }), adminKey: null, mode: 'distributed' as const };
+  const start = () => serve(createIdempotency({ ...ports, clock, config }));
+  const [dead, quick, slow] = [await start(), await start(), await start()];
+  const calls = [post('abandoned', 'u_0000000003', dead)];
+  await eventually(() => carriedOut === 1);
+  await clock.advance(700_001);
+  const { get } = rows;
+  Object.assign(rows, {
+    async get(id: string) {
+      Object.assign(rows, { get });
+      const row = await get(id);
+      // Meanwhile, another process repeats the call.
+      calls.push(post('abandoned', 'u_0000000003', quick));
+      await eventually(() => carriedOut === 2);
+      return row;
+    },
+  });
+  calls.push(post('abandoned', 'u_0000000003', slow));
+  await clock.asleep();
+  finish();
+  expect((await Promise.all(calls)).map(({ status }) => status)).toEqual([200, 200, 200]);
+  expect(carriedOut).toBe(2);
+  for (const one of [dead, quick, slow]) await one.close();
 });
 
 test('a call ends its wait when its client leaves', async () => {

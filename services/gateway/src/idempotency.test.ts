@@ -1,3 +1,4 @@
+import { request } from 'node:http';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { createWebhook } from '@wellspring/contract/endpoints/webhooks';
 import { newId } from '@wellspring/core/ids';
@@ -109,6 +110,53 @@ test('of calls at the same time one is carried out, the others wait for it', asy
   finish();
   const ids = (await Promise.all(calls)).map(({ json }) => json.data.id);
   expect([new Set(ids).size, acted]).toEqual([1, 1]);
+});
+
+describe('a client that disconnects during its call', () => {
+  let finish = (_: Error | undefined) => {};
+  /** @returns the API key of the call */
+  const leave = async (key: string) => {
+    const user = await platform.user();
+    const held = new Promise<Error | undefined>((resolve) => {
+      finish = resolve;
+    });
+    act = async () => {
+      const error = await held;
+      if (error) throw error;
+    };
+    const call = request(`${platform.url}/v1/webhooks`, {
+      method: 'POST',
+      agent: false,
+      headers: {
+        'content-type': 'application/json',
+        'idempotency-key': key,
+        authorization: `Bearer ${user.key}`,
+      },
+    });
+    call.on('error', () => {});
+    call.end('{"url":"https://example.com/a"}');
+    await eventually(() => acted === 1);
+    const closed = new Promise((resolve) => call.once('close', resolve));
+    call.destroy();
+    await closed;
+    return user.key;
+  };
+
+  test('does not end it: a repetition waits for its answer and gets it', async () => {
+    const key = newKey();
+    const repeated = post(key, undefined, undefined, await leave(key));
+    finish(undefined);
+    const answer = await repeated;
+    expect([answer.status, answer.headers['idempotent-replayed'], acted]).toEqual([200, 'true', 1]);
+  });
+
+  test('frees its key when the call fails', async () => {
+    const key = newKey();
+    const user = await leave(key);
+    finish(new Error('fault'));
+    act = async () => {};
+    expect([(await post(key, undefined, undefined, user)).status, acted]).toEqual([200, 2]);
+  });
 });
 
 describe('an answer that is no success', () => {

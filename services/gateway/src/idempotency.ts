@@ -30,7 +30,8 @@ const sha256 = (...parts: (string | Buffer)[]) => {
 
 /**
  * `Idempotency-Key` of a POST: the first call of a user with a key is executed, and its response stored for a day if it
- * is a success; a second call waits for the first and gets the same response. The key with another request is 409.
+ * is a success, also if its client has disconnected; a second call waits for the first and gets the same response. The
+ * key with another request is 409.
  */
 export function createIdempotency({
   store,
@@ -116,7 +117,7 @@ export function createIdempotency({
         throw conflict('idempotency_key_reused', 'This Idempotency-Key was used with another request.');
       }
       if (row.response) return { ...row.response, body: seal.open(row.response.body, id) };
-      // Not the row of a call that has replaced it.
+      // Only this row: another call may have replaced it.
       if (abandoned(row)) await rows.removeWhere({ id, created_at_ms: row.created_at_ms });
       else if (unstored.has(id)) await finish(id, unstored.get(id));
       else return undefined;
@@ -153,7 +154,10 @@ export function createIdempotency({
   };
 }
 
-/** Calls back with the complete response before its last byte is sent; undefined if it is not a success. */
+/**
+ * Calls back with the complete response before its last byte is sent, also if nobody receives it; undefined if it is not a
+ * success.
+ */
 function captureResponse(
   res: ServerResponse,
   onEnd: (response: StoredResponse | undefined) => Promise<void>,
@@ -181,9 +185,4 @@ function captureResponse(
       .then(() => end.apply(res, args));
     return res;
   }) as typeof res.end;
-  res.once('close', () => {
-    if (ended) return;
-    ended = true;
-    onEnd(undefined).catch(() => {});
-  });
 }
