@@ -23,6 +23,16 @@ export interface Candidate {
   name: string;
 }
 
+/** The form of an id that a strategy compares. Depends on no cache: thousands can be computed before their turn. */
+export type Key = string | Rank | null;
+
+/** An id as `greatest` compares it. */
+interface Rank {
+  id: string;
+  integer: bigint | undefined;
+  number: number;
+}
+
 export interface Decision {
   /** Per candidate, in the order given: kept, known, or without the id that the strategy needs. */
   verdicts: ('keep' | 'known' | 'no-id')[];
@@ -40,33 +50,43 @@ export const MAX_UNIQUE_IDS = 100;
 const MARK_LENGTH = 12;
 const markOf = (id: string) => hash('sha256', id, 'base64').slice(0, MARK_LENGTH);
 
+/** Null without a strategy or an id. */
+export function keyOf(strategy: Strategy | null, { id }: Pick<Candidate, 'id'>): Key {
+  if (strategy === null || id === null) return null;
+  return strategy === 'greatest' ? rankOf(String(id)) : markOf(String(id));
+}
+
 /**
  * Decides over the emits of one run.
  * @param candidates in the order in which they are to be emitted (by ts, oldest first)
+ * @param keys of the candidates, if they were computed before
  */
 export function dedupe(
   strategy: Strategy | null,
   caches: Readonly<Record<string, Cache>>,
   candidates: readonly Candidate[],
+  keys: readonly Key[] = candidates.map((candidate) => keyOf(strategy, candidate)),
 ): Decision {
   if (strategy === null) return { verdicts: candidates.map(() => 'keep'), caches };
   const after: Record<string, Cache> = { ...caches };
   let changed = false;
   const verdicts: Decision['verdicts'] = candidates.map(() => 'no-id');
-  const channels = new Map<string, { index: number; id: string }[]>();
-  candidates.forEach(({ id, name }, index) => {
-    if (id === null) return;
-    const members = channels.get(name) ?? [];
-    members.push({ index, id: String(id) });
-    channels.set(name, members);
+  const channels = new Map<string, { indexes: number[]; keys: Key[] }>();
+  candidates.forEach(({ name }, index) => {
+    const key = keys[index] ?? null;
+    if (key === null) return;
+    let members = channels.get(name);
+    if (!members) {
+      members = { indexes: [], keys: [] };
+      channels.set(name, members);
+    }
+    members.indexes.push(index);
+    members.keys.push(key);
   });
   for (const [name, members] of channels) {
     const cache = Object.hasOwn(caches, name) ? caches[name]! : {};
-    const decided = DECIDE[strategy](
-      cache,
-      members.map(({ id }) => id),
-    );
-    members.forEach(({ index }, i) => {
+    const decided = (DECIDE[strategy] as Decide<Key>)(cache, members.keys);
+    members.indexes.forEach((index, i) => {
       verdicts[index] = decided.keep[i] ? 'keep' : 'known';
     });
     if (isEqual(cache, decided.cache) && Object.keys(after).at(-1) === name) continue;
@@ -88,57 +108,61 @@ export function dedupe(
 const isEqual = (a: Cache, b: Cache) =>
   a.unique === b.unique && a.greatest === b.greatest && a.last === b.last;
 
-type Decide = (cache: Cache, ids: readonly string[]) => { keep: boolean[]; cache: Cache };
+type Decide<K> = (cache: Cache, keys: readonly K[]) => { keep: boolean[]; cache: Cache };
 
 const MARKS = new RegExp(`.{${MARK_LENGTH}}`, 'g');
 
 /** A hit does not move the id in the queue. */
-const unique: Decide = (cache, ids) => {
-  const order: string[] = cache.unique?.match(MARKS) ?? [];
-  const known = new Set(order);
-  const keep = ids.map((id) => {
-    const mark = markOf(id);
+const unique: Decide<string> = (cache, marks) => {
+  // A set keeps the order of insertion.
+  const known = new Set(cache.unique?.match(MARKS));
+  const keep = marks.map((mark) => {
     if (known.has(mark)) return false;
     known.add(mark);
-    order.push(mark);
-    while (order.length > MAX_UNIQUE_IDS) known.delete(order.shift()!);
+    if (known.size > MAX_UNIQUE_IDS) known.delete(known.values().next().value!);
     return true;
   });
-  return { keep, cache: { unique: order.join('') } };
+  return { keep, cache: { unique: [...known].join('') } };
 };
 
 /** Compared with the largest id known before the run: APIs list newest first, often without ts. */
-const greatest: Decide = (cache, ids) => {
-  const before = cache.greatest;
-  const keep = ids.map((id) => before === undefined || compareIds(id, before) > 0);
+const greatest: Decide<Rank> = (cache, ranks) => {
+  const before = cache.greatest === undefined ? undefined : rankOf(cache.greatest);
+  const keep = ranks.map((rank) => before === undefined || compareRanks(rank, before) > 0);
   let largest = before;
-  for (const id of ids) if (largest === undefined || compareIds(id, largest) > 0) largest = id;
-  return { keep, cache: largest === undefined ? {} : { greatest: largest } };
+  for (const rank of ranks) if (largest === undefined || compareRanks(rank, largest) > 0) largest = rank;
+  return { keep, cache: largest === undefined ? {} : { greatest: largest.id } };
 };
 
 /** Candidates after the last emitted id; all when it is absent. */
-const last: Decide = (cache, ids) => {
-  const match = cache.last === undefined ? -1 : ids.findLastIndex((id) => markOf(id) === cache.last);
-  const newest = ids.at(-1);
+const last: Decide<string> = (cache, marks) => {
+  const match = cache.last === undefined ? -1 : marks.lastIndexOf(cache.last);
+  const newest = marks.at(-1);
   return {
-    keep: ids.map((_, index) => index > match),
-    cache: newest === undefined ? cache : { last: markOf(newest) },
+    keep: marks.map((_, index) => index > match),
+    cache: newest === undefined ? cache : { last: newest },
   };
 };
 
-const DECIDE: Record<Strategy, Decide> = { unique, greatest, last };
+const DECIDE = { unique, greatest, last };
 
 const INTEGER = /^[+-]?\d+$/;
 
+const rankOf = (id: string): Rank => ({
+  id,
+  integer: INTEGER.test(id) ? BigInt(id) : undefined,
+  number: toNumber(id),
+});
+
 /** Numeric, exact beyond 2^53; as strings when one of them is not a number. */
-export function compareIds(a: string, b: string): number {
-  if (INTEGER.test(a) && INTEGER.test(b)) {
-    const [x, y] = [BigInt(a), BigInt(b)];
-    return x < y ? -1 : x > y ? 1 : 0;
+function compareRanks(a: Rank, b: Rank): number {
+  if (a.integer !== undefined && b.integer !== undefined) {
+    return a.integer < b.integer ? -1 : a.integer > b.integer ? 1 : 0;
   }
-  const [x, y] = [toNumber(a), toNumber(b)];
-  if (!Number.isNaN(x) && !Number.isNaN(y)) return x - y;
-  return a < b ? -1 : a > b ? 1 : 0;
+  if (!Number.isNaN(a.number) && !Number.isNaN(b.number)) return a.number - b.number;
+  return a.id < b.id ? -1 : a.id > b.id ? 1 : 0;
 }
+
+export const compareIds = (a: string, b: string): number => compareRanks(rankOf(a), rankOf(b));
 
 const toNumber = (text: string) => (text.trim() === '' ? Number.NaN : Number(text));

@@ -1,17 +1,22 @@
 import type { DelayedEvent, EmittedEvent, EmittedMessage, Send } from '@wellspring/contract/messages';
+import { inPieces } from '@wellspring/core/in-pieces';
 import type { EventRow, LogRow } from '@wellspring/store/collections/events';
+import type { OutboxRow } from '@wellspring/store/collections/outbox';
 import type { EmitterStateRow } from '@wellspring/store/collections/states';
 import type { RunCommit } from '@wellspring/store/run-commit';
-import { outboxRow } from './outbox-relay.ts';
 
 /** The contribution of one run, or of one record of another service, to a commit. */
 export interface Part {
   run_id: string;
   trace_id: string;
   hop: number;
-  events: readonly EventRow[];
-  logs: LogRow | undefined;
-  emitted: readonly Omit<EmittedEvent, 'trace_id'>[];
+  /** Read once, as `emitted` and the records are. */
+  events: Iterable<EventRow>;
+  /** `records`: the JSON texts of the log records. */
+  logs: (Omit<LogRow, 'records'> & { records: Iterable<string> }) | undefined;
+  emitted: Iterable<Omit<EmittedEvent, 'trace_id'>>;
+  /** About the characters of `emitted`. */
+  bytes: number;
   sends?: readonly Send[] | undefined;
   delayed?: readonly Omit<DelayedEvent, 'trace_id'>[];
 }
@@ -25,7 +30,8 @@ export interface CommitGroup {
   takes(part: Part): boolean;
   /** @param state state after the part */
   add(part: Part, state: EmitterStateRow): void;
-  close(now: number): Pick<RunCommit, 'events' | 'logs' | 'outbox'> & { state: EmitterStateRow };
+  /** Makes the rows and the message in pieces: other work gets its turns between them. */
+  close(now: number): Promise<Pick<RunCommit, 'events' | 'logs' | 'outbox'> & { state: EmitterStateRow }>;
   /** Resolves when the group is durable; `published` when its message is published, too. */
   readonly written: Promise<void>;
   readonly published: Promise<void>;
@@ -36,14 +42,8 @@ const MAX_PARTS = 64;
 const MAX_BYTES = 1024 * 1024;
 
 export function createCommitGroup(emitterId: string, ownerId: string): CommitGroup {
-  const events: EventRow[] = [];
-  const logs: LogRow[] = [];
-  const emitted: EmittedEvent[] = [];
-  const sends: Send[] = [];
-  const delayed: DelayedEvent[] = [];
-  let first: Part | undefined;
+  const parts: Part[] = [];
   let state: EmitterStateRow | undefined;
-  let parts = 0;
   let bytes = 0;
   const written = Promise.withResolvers<void>();
   const published = Promise.withResolvers<void>();
@@ -54,41 +54,61 @@ export function createCommitGroup(emitterId: string, ownerId: string): CommitGro
   return {
     written: written.promise,
     published: published.promise,
-    takes: ({ hop }) => first === undefined || (first.hop === hop && parts < MAX_PARTS && bytes < MAX_BYTES),
+    takes: ({ hop }) =>
+      parts.length === 0 || (parts[0]!.hop === hop && parts.length < MAX_PARTS && bytes < MAX_BYTES),
     add(part, after) {
       state = after;
-      first ??= part;
-      parts += 1;
-      events.push(...part.events);
-      if (part.logs) logs.push(part.logs);
-      for (const event of part.emitted) {
-        emitted.push({ ...event, trace_id: part.trace_id });
-        bytes += event.payload.length;
-      }
-      for (const send of part.sends ?? []) {
-        sends.push(send);
-        bytes += send.request.length;
-      }
-      for (const event of part.delayed ?? []) delayed.push({ ...event, trace_id: part.trace_id });
+      parts.push(part);
+      bytes += part.bytes;
+      for (const { request } of part.sends ?? []) bytes += request.length;
     },
-    close(now) {
-      const message: EmittedMessage = {
+    async close(now) {
+      const { run_id, hop } = parts[0]!;
+      const events: EventRow[] = [];
+      const logs: LogRow[] = [];
+      const emitted: string[] = [];
+      const sends: Send[] = [];
+      const delayed: DelayedEvent[] = [];
+      for (const part of parts) {
+        const { trace_id } = part;
+        await inPieces(part.events, (event) => events.push(event) && 0);
+        if (part.logs) logs.push({ ...part.logs, records: await joined(part.logs.records) });
+        await inPieces(part.emitted, (event) => {
+          const text = JSON.stringify({ ...event, trace_id } satisfies EmittedEvent);
+          emitted.push(text);
+          return text.length;
+        });
+        sends.push(...(part.sends ?? []));
+        for (const event of part.delayed ?? []) delayed.push({ ...event, trace_id });
+      }
+      if (emitted.length + sends.length + delayed.length === 0) return { state: state!, events, logs };
+      const message: Omit<EmittedMessage, 'events'> = {
         v: 1,
         type: 'emitted',
-        run_id: first!.run_id,
+        run_id,
         emitter_id: emitterId,
         owner_id: ownerId,
-        hop: first!.hop,
-        events: emitted,
+        hop,
         ...(sends.length > 0 && { sends }),
         ...(delayed.length > 0 && { delayed }),
       };
-      const isEmpty = emitted.length + sends.length + delayed.length === 0;
-      return { state: state!, events, logs, outbox: isEmpty ? undefined : outboxRow(message, now) };
+      const text = `${JSON.stringify(message).slice(0, -1)},"events":[${emitted.join(',')}]}`;
+      const outbox: OutboxRow = { id: run_id, emitter_id: emitterId, created_at_ms: now, message: text };
+      return { state: state!, events, logs, outbox };
     },
     settle(durable, sent) {
       durable.then(written.resolve, written.reject);
       sent.then(published.resolve, published.reject);
     },
   };
+}
+
+/** A JSON array. */
+async function joined(texts: Iterable<string>): Promise<string> {
+  const all: string[] = [];
+  await inPieces(texts, (text) => {
+    all.push(text);
+    return text.length;
+  });
+  return `[${all.join(',')}]`;
 }

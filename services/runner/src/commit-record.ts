@@ -1,7 +1,7 @@
 import { MAX_HOPS, type RecordJob } from '@wellspring/contract/messages';
-import { type LogRow, marksOf } from '@wellspring/store/collections/events';
+import { marksOf } from '@wellspring/store/collections/events';
 import type { EmitterStateRow } from '@wellspring/store/collections/states';
-import { emittedLogs, eventRow, logRow } from './commit.ts';
+import { emittedLogs, eventRow, logRow, sizeOfLogs } from './commit.ts';
 import type { Part } from './commit-group.ts';
 import { nextSortKey } from './next-sort-key.ts';
 import type { LogRecord, RunContext } from './records.ts';
@@ -16,7 +16,7 @@ export function prepareRecord(
   const { sortKey, lastIds } = nextSortKey(before.last_ids, channel, now);
   // A request that fails because of its own failure record would do so without end.
   const emitted = hop > MAX_HOPS ? [] : [{ event_id: sortKey.eventId, name: channel, payload }];
-  const part = { run_id, trace_id: run_id, hop, emitted };
+  const part = { run_id, trace_id: run_id, hop, emitted, bytes: payload.length };
   if (channel === '$errors') {
     const event = eventRow(run, '$errors', '$errors', sortKey.text, now, { payload });
     const { state, mark } = prepareMark({ ...before, last_ids: lastIds }, run_id, now);
@@ -30,7 +30,7 @@ export function prepareRecord(
     ended: true as const,
     indexed_at_ms: now,
     count: 1,
-    records: `[${payload}]`,
+    records: [payload],
   };
   return { state: { ...before, last_ids: lastIds }, part: { ...part, events: [], logs } };
 }
@@ -40,11 +40,11 @@ export function prepareMark(
   before: EmitterStateRow,
   run_id: string,
   now: number,
-): { state: EmitterStateRow; mark: LogRow } {
+): { state: EmitterStateRow; mark: NonNullable<Part['logs']> } {
   const { sortKey, lastIds } = nextSortKey(before.last_ids, '$logs', now);
   const emitter_id = marksOf(before.id);
   const key = { id: `${emitter_id}/${sortKey.text}`, emitter_id, sort_key: sortKey.text };
-  const mark = { ...key, run_id, ended: true as const, indexed_at_ms: now, count: 1, records: '[]' };
+  const mark = { ...key, run_id, ended: true as const, indexed_at_ms: now, count: 1, records: [] };
   return { state: { ...before, last_ids: lastIds }, mark };
 }
 
@@ -63,6 +63,14 @@ export function prepareLogs(
   const run_id = `${run.run_id}/logs/${sortKey.eventId}`;
   return {
     state: { ...before, last_ids: lastIds },
-    part: { run_id, trace_id: traceId, hop, events: [], logs, emitted },
+    part: {
+      run_id,
+      trace_id: traceId,
+      hop,
+      events: [],
+      logs,
+      emitted,
+      bytes: wanted ? sizeOfLogs(records) : 0,
+    },
   };
 }

@@ -3,7 +3,8 @@ import type { Emit } from '@wellspring/component/program/program-types';
 import { dedupe } from '@wellspring/core/dedupe';
 import type { EmitterStateRow } from '@wellspring/store/collections/states';
 import fc from 'fast-check';
-import { type CommitInput, prepareCommit } from './commit.ts';
+import { arrange, type CommitInput, type Outcome, prepareCommit } from './commit.ts';
+import { createCommitGroup } from './commit-group.ts';
 import { commitSets, liveState, setDb } from './live-state.ts';
 import type { LogRecord, RunContext } from './records.ts';
 
@@ -27,19 +28,31 @@ const emit = (fields: Partial<Emit> = {}): Emit => ({
   delivery_ts: null,
   ...fields,
 });
-const input = (fields: Partial<CommitInput> & { emits?: Emit[]; logs?: LogRecord[] } = {}): CommitInput => ({
-  state: EMPTY,
-  run: run(),
-  outcome: { emits: fields.emits ?? [], errors: [], logs: fields.logs ?? [] },
-  strategy: null,
-  hop: 0,
-  triggerEvent: () => ({ given: true }),
-  handlesRecords: false,
-  logsWanted: false,
-  end: { state: 'ok', durationMs: 1.23456, cpuMs: 0.5 },
-  now: NOW,
-  ...fields,
-});
+
+interface Given extends Partial<Omit<CommitInput, 'outcome'>> {
+  emits?: Emit[];
+  logs?: LogRecord[];
+  outcome?: Outcome;
+  hop?: number;
+}
+
+/** A prepared commit, with its rows and events. */
+async function prepared({ emits = [], logs = [], hop = 0, strategy = null, ...fields }: Given = {}) {
+  const outcome = fields.outcome ?? { emits, errors: [], logs };
+  const prepared = prepareCommit({
+    state: EMPTY,
+    run: run(),
+    triggerEvent: () => ({ given: true }),
+    handlesRecords: false,
+    logsWanted: false,
+    end: { state: 'ok', durationMs: 1.23456, cpuMs: 0.5 },
+    now: NOW,
+    strategy,
+    ...fields,
+    outcome: await arrange(outcome, strategy, hop),
+  });
+  return { ...prepared, events: [...prepared.events], emitted: [...prepared.emitted] };
+}
 
 const emits = fc.array(
   fc
@@ -54,31 +67,34 @@ const emits = fc.array(
 );
 const strategy = fc.constantFrom(null, 'unique', 'greatest', 'last' as const);
 
-test('over any runs, ids rise within each stream, even when the clock goes back', () => {
-  fc.assert(
-    fc.property(fc.array(fc.tuple(emits, fc.integer({ min: -5, max: 5 })), { maxLength: 8 }), (runs) => {
-      let state = EMPTY;
-      const keys: Record<string, string[]> = { events: [], $errors: [], $logs: [] };
-      for (const [index, [list, drift]] of runs.entries()) {
-        const errors = [{ name: 'Error', message: '', stack: '' }];
-        const outcome = { emits: list, errors, logs: [] };
-        const prepared = prepareCommit(input({ state, outcome, run: run(`run_${index}`), now: NOW + drift }));
-        for (const row of prepared.events) keys[row.stream]!.push(row.sort_key);
-        keys.$logs!.push(prepared.logs.sort_key);
-        state = prepared.state;
-      }
-      for (const list of Object.values(keys)) {
-        expect(list).toEqual([...list].sort());
-        expect(new Set(list).size).toBe(list.length);
-      }
-    }),
+test('over any runs, ids rise within each stream, even when the clock goes back', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.tuple(emits, fc.integer({ min: -5, max: 5 })), { maxLength: 8 }),
+      async (runs) => {
+        let state = EMPTY;
+        const keys: Record<string, string[]> = { events: [], $errors: [], $logs: [] };
+        for (const [index, [list, drift]] of runs.entries()) {
+          const errors = [{ name: 'Error', message: '', stack: '' }];
+          const outcome = { emits: list, errors, logs: [] };
+          const made = await prepared({ state, outcome, run: run(`run_${index}`), now: NOW + drift });
+          for (const row of made.events) keys[row.stream]!.push(row.sort_key);
+          keys.$logs!.push(made.logs.sort_key);
+          state = made.state;
+        }
+        for (const list of Object.values(keys)) {
+          expect(list).toEqual([...list].sort());
+          expect(new Set(list).size).toBe(list.length);
+        }
+      },
+    ),
   );
 });
 
-test('events are those that dedupe keeps, oldest first, in the order of their emits within one moment', () => {
-  fc.assert(
-    fc.property(emits, strategy, (list, how) => {
-      const { events, emitted, state, counts } = prepareCommit(input({ emits: list, strategy: how }));
+test('events are those that dedupe keeps, oldest first, in the order of their emits within one moment', async () => {
+  await fc.assert(
+    fc.asyncProperty(emits, strategy, async (list, how) => {
+      const { events, emitted, state, counts } = await prepared({ emits: list, strategy: how });
       const time = ({ ts, at }: Emit) => ts ?? at;
       const sorted = list
         .map((one, index) => ({ one, index }))
@@ -96,51 +112,52 @@ test('events are those that dedupe keeps, oldest first, in the order of their em
   );
 });
 
-test('the strategy unique drops the same emits of a later run', () => {
-  fc.assert(
-    fc.property(emits, (list) => {
-      const first = prepareCommit(input({ emits: list, strategy: 'unique' }));
-      const second = prepareCommit(
-        input({ emits: list, strategy: 'unique', state: first.state, run: run('run_2') }),
-      );
+test('the strategy unique drops the same emits of a later run', async () => {
+  await fc.assert(
+    fc.asyncProperty(emits, async (list) => {
+      const first = await prepared({ emits: list, strategy: 'unique' });
+      const second = await prepared({
+        emits: list,
+        strategy: 'unique',
+        state: first.state,
+        run: run('run_2'),
+      });
       expect(second.events).toEqual([]);
     }),
   );
 });
 
-test('the previous state is not mutated, and an emit that is known changes no cache', () => {
+test('the previous state is not mutated, and an emit that is known changes no cache', async () => {
   const before = structuredClone(EMPTY);
   const once = { emits: [emit({ id: 1 })], strategy: 'unique' as const };
-  const first = prepareCommit(input(once)).state;
+  const first = (await prepared(once)).state;
   expect(EMPTY).toEqual(before);
   expect(first.dedupe).not.toBe(EMPTY.dedupe);
-  expect(prepareCommit(input({ ...once, state: first, run: run('run_2') })).state.dedupe).toBe(first.dedupe);
+  expect((await prepared({ ...once, state: first, run: run('run_2') })).state.dedupe).toBe(first.dedupe);
 });
 
-test('ts is null when none was given', () => {
-  const { events } = prepareCommit(
-    input({ emits: [emit({ id: 0, summary: 's' }), emit({ ts: 5, id: 'x' })] }),
-  );
+test('ts is null when none was given', async () => {
+  const { events } = await prepared({ emits: [emit({ id: 0, summary: 's' }), emit({ ts: 5, id: 'x' })] });
   expect(events.map(({ meta_id, ts, summary }) => [meta_id, ts, summary])).toEqual([
     ['x', 5, null],
     [0, null, 's'],
   ]);
 });
 
-test('log lines and emitted $logs records have the same consecutive ids', () => {
+test('log lines and emitted $logs records have the same consecutive ids', async () => {
   const logs: LogRecord[] = [{ ts: NOW, k: 'start', level: 'info', execution_id: 'run_1' }];
-  const first = prepareCommit(input({ logs, logsWanted: true }));
+  const first = await prepared({ logs, logsWanted: true });
   expect(first.emitted.map(({ event_id, name }) => [event_id, name])).toEqual([
     [`${NOW}-0`, '$logs'],
     [`${NOW}-1`, '$logs'],
   ]);
-  const second = prepareCommit(input({ logs, logsWanted: true, state: first.state, run: run('run_2') }));
+  const second = await prepared({ logs, logsWanted: true, state: first.state, run: run('run_2') });
   expect(second.emitted.map(({ event_id }) => event_id)).toEqual([`${NOW}-2`, `${NOW}-3`]);
 });
 
-test('records of a run triggered by $errors or $logs are stored but not emitted', () => {
+test('records of a run triggered by $errors or $logs are stored but not emitted', async () => {
   const outcome = { emits: [emit()], errors: [{ name: 'E', message: 'm', stack: 's' }], logs: [] };
-  const { events, emitted } = prepareCommit(input({ outcome, handlesRecords: true, logsWanted: true }));
+  const { events, emitted } = await prepared({ outcome, handlesRecords: true, logsWanted: true });
   expect(events.map(({ stream }) => stream)).toEqual(['events', '$errors']);
   expect(emitted.map(({ name }) => name)).toEqual(['']);
 });
@@ -195,13 +212,41 @@ test('$service.db holds 64 KB; a set beyond that changes nothing', () => {
   expect(Object.keys(live.db)).toEqual(['b']);
 });
 
-test('a large trigger event is not stored once per error of its run', () => {
+test('a large trigger event is not stored once per error of its run', async () => {
   const errors = Array.from({ length: 100 }, (_, n) => ({ name: 'Error', message: String(n), stack: '' }));
   const outcome = { emits: [], errors, logs: [] };
   const large = { text: 'x'.repeat(900_000) };
-  const { events } = prepareCommit(input({ outcome, triggerEvent: () => large }));
+  const { events } = await prepared({ outcome, triggerEvent: () => large });
   const records = events.map(({ payload }) => JSON.parse(payload));
   expect(records.map(({ error }) => error.msg)).toEqual(errors.map(({ message }) => message));
   expect(records[0].original_event).toEqual(large);
   expect(events.reduce((sum, { payload }) => sum + payload.length, 0)).toBeLessThan(4_000_000);
+});
+
+test('while a commit of 10,000 events is made, other work gets its turns', async () => {
+  const list = Array.from({ length: 10_000 }, (_, n) => emit({ id: n, payload: String(n) }));
+  for (const strategy of [null, 'unique', 'greatest', 'last'] as const) {
+    let turns = 0;
+    let isOver = false;
+    const other = () => {
+      turns += 1;
+      if (!isOver) setImmediate(other);
+    };
+    setImmediate(other);
+    const outcome = { emits: list, errors: [], logs: [] };
+    const arranged = await arrange(outcome, strategy, 0);
+    const arrangedAfter = turns;
+    const made = prepareCommit({
+      ...{ state: EMPTY, run: run(), outcome: arranged, strategy, triggerEvent: () => null },
+      ...{ handlesRecords: false, logsWanted: false, end: { durationMs: 0, cpuMs: 0 }, now: NOW },
+    });
+    const group = createCommitGroup('dc_1', 'u_1');
+    group.add({ ...made, run_id: 'run_1', trace_id: 'run_1', hop: 0 }, made.state);
+    const { events, outbox } = await group.close(NOW);
+    isOver = true;
+    expect(events).toHaveLength(10_000);
+    expect(JSON.parse(outbox!.message).events).toHaveLength(10_000);
+    if (strategy !== null) expect(arrangedAfter).toBeGreaterThan(30);
+    expect(turns - arrangedAfter).toBeGreaterThan(60);
+  }
 });

@@ -2,10 +2,18 @@ import { randomUUID } from 'node:crypto';
 import type { Emit, ThrownError } from '@wellspring/component/program/program-types';
 import type { DedupeStrategy } from '@wellspring/contract/definition';
 import { type DelayedEvent, type EmittedEvent, MAX_HOPS } from '@wellspring/contract/messages';
-import { dedupe } from '@wellspring/core/dedupe';
-import { eventIdOfSortKey, eventSortKey, parseEventId } from '@wellspring/core/event-id';
-import type { EventRow, EventStream, LogRow } from '@wellspring/store/collections/events';
+import { dedupe, type Key, keyOf } from '@wellspring/core/dedupe';
+import {
+  type EventId,
+  eventIdOfSortKey,
+  eventSortKey,
+  formatEventId,
+  parseEventId,
+} from '@wellspring/core/event-id';
+import { inPieces } from '@wellspring/core/in-pieces';
+import type { EventRow, EventStream } from '@wellspring/store/collections/events';
 import type { EmitterStateRow } from '@wellspring/store/collections/states';
+import type { Part } from './commit-group.ts';
 import { nextSortKey } from './next-sort-key.ts';
 import {
   errorLogRecord,
@@ -24,6 +32,14 @@ export interface Outcome {
   logs: readonly LogRecord[];
 }
 
+/** An outcome with all that can be known of its commit before its turn. */
+export interface Arranged extends Outcome {
+  /** Sorted, without those that are refused. */
+  emits: readonly Emit[];
+  /** By emit: see dedupe. */
+  keys: readonly Key[];
+}
+
 /** Figures of the `end` record; without state if nothing was executed. */
 export interface RunEnd {
   state?: RunState;
@@ -34,9 +50,8 @@ export interface RunEnd {
 export interface CommitInput {
   state: EmitterStateRow;
   run: RunContext;
-  outcome: Outcome;
+  outcome: Arranged;
   strategy: DedupeStrategy | null;
-  hop: number;
   /** Input of the run; read only when there is an error. */
   triggerEvent: () => unknown;
   /** The run was triggered by `$errors` or `$logs`: its own records are not emitted there. */
@@ -44,15 +59,14 @@ export interface CommitInput {
   /** `$logs` has a subscriber. */
   logsWanted: boolean;
   end: RunEnd;
+  /** Passed on with the first event. */
+  reply?: EmittedEvent['reply'];
   now: number;
 }
 
-export interface Prepared {
+export interface Prepared extends Pick<Part, 'events' | 'emitted' | 'bytes'> {
   state: EmitterStateRow;
-  events: EventRow[];
-  logs: LogRow;
-  /** Events for the fan-out. */
-  emitted: Omit<EmittedEvent, 'trace_id'>[];
+  logs: NonNullable<Part['logs']>;
   /** Events that wait on `$in`; among `events`, too. */
   delayed: Omit<DelayedEvent, 'trace_id'>[];
   counts: { emitted: number; deduped: number };
@@ -61,43 +75,48 @@ export interface Prepared {
 /** Total size of the `$errors` records of a run that include the trigger event. */
 const MAX_FAILURE_BYTES = 1024 * 1024;
 
-/** The state after a run and the rows to write. Pure except for the random emit ids. */
+/** Sorts the emits of a run and computes their keys, in pieces: there may be thousands. @param hop of the run */
+export async function arrange(
+  outcome: Outcome,
+  strategy: DedupeStrategy | null,
+  hop: number,
+): Promise<Arranged> {
+  const isLooping = hop >= MAX_HOPS && outcome.emits.some(({ sse }) => !sse);
+  const emits = outcome.emits
+    .filter(({ sse }) => sse || !isLooping)
+    .sort((a, b) => (a.ts ?? a.at) - (b.ts ?? b.at));
+  const keys: Key[] = [];
+  if (strategy !== null) await inPieces(emits, (emit) => keys.push(keyOf(strategy, emit)) && 0);
+  return { ...outcome, emits, keys, errors: isLooping ? [...outcome.errors, loopError] : outcome.errors };
+}
+
+/**
+ * The state after a run. Its rows and events are made when they are read, which is done once and in pieces. Pure except
+ * for the random emit ids.
+ */
 export function prepareCommit(input: CommitInput): Prepared {
   const { state, run, outcome, now } = input;
   const allocate = createAllocator(state, now);
-  const errors = [...outcome.errors];
-  const looping = input.hop >= MAX_HOPS && outcome.emits.some(({ sse }) => !sse);
-  if (looping) errors.push(loopError);
-  const sorted = outcome.emits
-    .filter(({ sse }) => sse || !looping)
-    .sort((a, b) => (a.ts ?? a.at) - (b.ts ?? b.at));
-  const { verdicts, caches } = dedupe(input.strategy, state.dedupe, sorted);
+  const { verdicts, caches } = dedupe(input.strategy, state.dedupe, outcome.emits, outcome.keys);
   const isDelayed = (emit: Emit) => (emit.delivery_ts ?? 0) > now;
-  const all = sorted.filter((_, index) => verdicts[index] === 'keep');
+  const all = outcome.emits.filter((_, index) => verdicts[index] === 'keep');
   const kept = all.filter((emit) => !isDelayed(emit));
+  const waiting = all.filter(isDelayed);
   const deduped = verdicts.filter((verdict) => verdict === 'known').length;
 
-  // One allocation for all events: there may be thousands.
-  const first =
-    kept.length > 0 ? parseEventId(eventIdOfSortKey(allocate('events', kept.length)))! : undefined;
-  const events = kept.map((emit, index) =>
-    eventRow(
-      run,
-      emit.sse ? '$sse' : 'events',
-      emit.name,
-      eventSortKey({ ms: first!.ms, n: first!.n + index }),
-      now,
-      emit,
-    ),
-  );
-  const waiting = all
-    .filter(isDelayed)
-    .map((emit) => eventRow(run, '$in', emit.name, allocate('$in', 1), emit.delivery_ts!, emit));
+  // One allocation for all events of a stream: there may be thousands.
+  const idsOf = (stream: EventStream, { length }: readonly unknown[]) =>
+    length === 0 ? [] : consecutive(allocate(stream, length), length);
+  const ids = idsOf('events', kept);
+  const delayed = idsOf('$in', waiting).map((id, index) => ({
+    sort_key: eventSortKey(id),
+    due_at: waiting[index]!.delivery_ts!,
+  }));
   const records = [...outcome.logs];
   for (const verdict of verdicts) if (verdict === 'no-id') records.push(missingId(run, now));
   let triggerEvent: unknown;
   let failureBytes = 0;
-  const failures = errors.map((error, index) => {
+  const failures = outcome.errors.map((error, index) => {
     records.push(errorLogRecord(run, error, now));
     if (index === 0) triggerEvent = input.triggerEvent();
     // A hundred errors must not store a hundred copies of a large event.
@@ -116,12 +135,26 @@ export function prepareCommit(input: CommitInput): Prepared {
     duration_ms: rounded(input.end.durationMs),
     ...counts,
   });
-  const logs: LogRow = { ...logRow(run, records, allocate('$logs', records.length), now), ended: true };
+  const logs = { ...logRow(run, records, allocate('$logs', records.length), now), ended: true as const };
+  const isLogged = input.logsWanted && !input.handlesRecords;
 
-  const emitted = events.filter(({ stream }) => stream === 'events').map(asEmitted);
-  if (!input.handlesRecords) {
-    emitted.push(...failures.map(asEmitted));
-    if (input.logsWanted) emitted.push(...emittedLogs(logs.sort_key, records));
+  function* events() {
+    for (const [index, emit] of kept.entries()) {
+      const stream = emit.sse ? '$sse' : 'events';
+      yield eventRow(run, stream, emit.name, eventSortKey(ids[index]!), now, emit);
+    }
+    for (const [index, emit] of waiting.entries()) {
+      const { sort_key, due_at } = delayed[index]!;
+      yield eventRow(run, '$in', emit.name, sort_key, due_at, emit);
+    }
+    yield* failures;
+  }
+  function* emitted() {
+    for (const [index, { sse, name, payload }] of kept.entries()) {
+      if (!sse) yield { event_id: formatEventId(ids[index]!), name, payload };
+    }
+    if (!input.handlesRecords) yield* failures.map(asEmitted);
+    if (isLogged) yield* emittedLogs(logs.sort_key, records);
   }
   return {
     state: {
@@ -129,12 +162,35 @@ export function prepareCommit(input: CommitInput): Prepared {
       dedupe: caches,
       last_ids: allocate.lastIds(),
     },
-    events: [...events, ...waiting, ...failures],
+    events: events(),
     logs,
-    emitted,
-    delayed: waiting.map(({ sort_key, indexed_at_ms }) => ({ sort_key, due_at: indexed_at_ms })),
+    emitted: input.reply ? withReply(emitted(), input.reply) : emitted(),
+    bytes: sizeOf(kept) + failureBytes + (isLogged ? sizeOfLogs(records) : 0),
+    delayed,
     counts,
   };
+}
+
+const sizeOf = (emits: readonly Emit[]) => emits.reduce((sum, { payload }) => sum + payload.length, 0);
+
+/** About the characters of the records of `$logs`. */
+export const sizeOfLogs = (records: readonly LogRecord[]): number =>
+  records.reduce((sum, { msg }) => sum + 100 + (msg?.length ?? 0), 0);
+
+/** @param sortKey of the first */
+function consecutive(sortKey: string, count: number): EventId[] {
+  const { ms, n } = parseEventId(eventIdOfSortKey(sortKey))!;
+  return Array.from({ length: count }, (_, index) => ({ ms, n: n + index }));
+}
+
+type Emitted = Omit<EmittedEvent, 'trace_id'>;
+
+function* withReply(events: Iterable<Emitted>, reply: EmittedEvent['reply']): Generator<Emitted> {
+  let isFirst = true;
+  for (const event of events) {
+    yield isFirst ? { ...event, reply } : event;
+    isFirst = false;
+  }
 }
 
 const rounded = (ms: number) => Math.round(ms * 1000) / 1000;
@@ -191,30 +247,32 @@ export function eventRow(
   };
 }
 
-export const logRow = (run: RunContext, records: LogRecord[], sortKey: string, now: number): LogRow => ({
+export const logRow = (
+  run: RunContext,
+  records: LogRecord[],
+  sortKey: string,
+  now: number,
+): NonNullable<Part['logs']> => ({
   id: `${run.source_id}/${sortKey}`,
   emitter_id: run.source_id,
   sort_key: sortKey,
   run_id: run.run_id,
   indexed_at_ms: now,
   count: records.length,
-  records: JSON.stringify(records),
+  records: records.values().map((record) => JSON.stringify(record)),
 });
 
-const asEmitted = ({ sort_key, name, payload }: EventRow): Omit<EmittedEvent, 'trace_id'> => ({
+const asEmitted = ({ sort_key, name, payload }: EventRow): Emitted => ({
   event_id: eventIdOfSortKey(sort_key),
   name,
   payload,
 });
 
-export function emittedLogs(
-  sortKey: string,
-  records: readonly LogRecord[],
-): Omit<EmittedEvent, 'trace_id'>[] {
-  const first = parseEventId(eventIdOfSortKey(sortKey))!;
-  return records.map((record, index) => ({
-    event_id: `${first.ms}-${first.n + index}`,
-    name: '$logs',
-    payload: JSON.stringify(record),
-  }));
-}
+export const emittedLogs = (sortKey: string, records: readonly LogRecord[]): Iterable<Emitted> =>
+  consecutive(sortKey, records.length)
+    .values()
+    .map((id, index) => ({
+      event_id: formatEventId(id),
+      name: '$logs',
+      payload: JSON.stringify(records[index]),
+    }));

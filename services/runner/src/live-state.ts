@@ -102,6 +102,12 @@ export function setDb(live: Live, key: string, json: string | undefined): DbSet 
   return { key, json, revision: live.dbRevision };
 }
 
+/** Repeats a change on a state that was reread. */
+export function replaySet(live: Live, key: string, json: string | undefined): DbSet[] {
+  const set = setDb(live, key, json);
+  return typeof set === 'string' ? [] : [set];
+}
+
 /**
  * The map that a commit stores: the previous one with the sets of this run. Sets of unfinished runs and hooks are left
  * out, since a crash would keep them and lose their events. A set overtaken by a later one is skipped.

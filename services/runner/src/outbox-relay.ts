@@ -86,10 +86,3 @@ export function createOutboxRelay({
     wake: (emitterId) => pubsub.publish(eventsTopic(emitterId)),
   };
 }
-
-export const outboxRow = (message: EmittedMessage, now: number): OutboxRow => ({
-  id: message.run_id,
-  emitter_id: message.emitter_id,
-  created_at_ms: now,
-  message: JSON.stringify(message),
-});

@@ -29,7 +29,7 @@ export function createPlatformJobs({ store, clock, call, join, republish }: Plat
       if (!isRepeated) {
         replaceDb(live, job.db);
         const { state, mark } = prepareMark({ ...live.row, db: job.db }, run_id, clock.now());
-        const part = { run_id, trace_id: run_id, hop: 0, events: [], logs: mark, emitted: [] };
+        const part = { run_id, trace_id: run_id, hop: 0, events: [], logs: mark, emitted: [], bytes: 0 };
         await join(live, deployed.source.owner_id, state, part).written;
       }
       call.reply(reply_to, { kind: 'none' } satisfies HttpReply);
@@ -75,5 +75,8 @@ function prepareDue(
     emit_id,
   };
   const emitted = [{ event_id: sortKey.eventId, name, payload }];
-  return { state, part: { run_id, trace_id, hop, events: [event], logs: mark, emitted } };
+  return {
+    state,
+    part: { run_id, trace_id, hop, events: [event], logs: mark, emitted, bytes: payload.length },
+  };
 }

@@ -7,24 +7,22 @@ import type { Quotas } from '@wellspring/runtime/quotas';
 import type { Executor } from '@wellspring/sandbox/port';
 import type { ActiveRuns } from './active-runs.ts';
 import type { Deployed, DeployedSource } from './catalog.ts';
+import { arrange } from './commit.ts';
 import type { CommitGate } from './commit-gate.ts';
-
 import { prepareLogs } from './commit-record.ts';
-
 import { executeJob, passedReply } from './execute-job.ts';
 import { executeRun } from './execute-run.ts';
 import { isOvertaken } from './job-trigger.ts';
 import { findCommitted, isCommitted } from './known-runs.ts';
-import { type DbSet, type Live, setDb } from './live-state.ts';
+import { type Live, replaySet } from './live-state.ts';
 import { createLogRun } from './log-run.ts';
 import type { OutboxRelay } from './outbox-relay.ts';
 import { costOf, type OwnerCosts } from './owner-costs.ts';
 import type { OwnerNetworks } from './owner-networks.ts';
-
 import { createPlatformJobs } from './platform-jobs.ts';
 import { type LogRecord, type RunContext, skippedTick, triggerEvent } from './records.ts';
 import { contextOf, contextOfJob, taskOf } from './run-task.ts';
-import { type CommitOptions, createStateCommits, Fenced } from './state-commits.ts';
+import { type CommitOptions, createStateCommits, Fenced, strategyOf } from './state-commits.ts';
 import type { UsageMeter } from './usage.ts';
 
 /** Shared by the source states of a runner. */
@@ -166,7 +164,12 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
     };
     const skipped = await skipReason(job, deployed, live);
     if (skipped !== undefined) {
-      const outcome = { emits: [], errors: [], logs: [skippedTick(run, trigger, skipped, clock.now())] };
+      const outcome = {
+        emits: [],
+        keys: [],
+        errors: [],
+        logs: [skippedTick(run, trigger, skipped, clock.now())],
+      };
       await before;
       return { committed: commitRun(live, run, outcome, [], options) };
     }
@@ -183,8 +186,9 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
     deps.observe(result.ok ? 'ok' : result.reason, result.durationMs / 1000);
     const thrown = end.state === 'cancelled' ? [] : outcome.errors;
     logRun({ run_id, source_id: sourceId, trace_id: job.trace_id }, result, thrown);
+    const arranged = await arrange(outcome, strategyOf(deployed), job.hop);
     await before;
-    return { committed: commitRun(live, run, outcome, sets, { ...options, end, sends, reply }) };
+    return { committed: commitRun(live, run, arranged, sets, { ...options, end, sends, reply }) };
   }
 
   return {
@@ -270,6 +274,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
         costs.charge(deployed.source.owner_id, costOf(outcome, result));
         // Hooks are rare: their process is not reused.
         executor.retire(task.process!);
+        const arranged = await arrange(outcome, strategyOf(deployed), options.hop);
         for (let attempt = 1; ; attempt++) {
           const current = await load();
           // The live state was reread: replay the changes on it.
@@ -277,7 +282,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
             current === live ? sets : sets.flatMap(({ key, json }) => replaySet(current, key, json));
           try {
             // If publishing fails, the sweep publishes the row.
-            const whole = { ...outcome, logs: [...lost, ...outcome.logs] };
+            const whole = { ...arranged, logs: [...lost, ...outcome.logs] };
             await commit(current, run, whole, own, { ...options, end }).written;
             break;
           } catch (error) {
@@ -291,9 +296,4 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
         return result.ok ? undefined : result.error;
       }),
   };
-}
-
-function replaySet(live: Live, key: string, json: string | undefined): DbSet[] {
-  const set = setDb(live, key, json);
-  return typeof set === 'string' ? [] : [set];
 }

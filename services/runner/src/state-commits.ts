@@ -1,10 +1,12 @@
+import type { DedupeStrategy } from '@wellspring/contract/definition';
 import type { EmittedEvent } from '@wellspring/contract/messages';
 import { Unavailable } from '@wellspring/core/unavailable';
 import { LeaseLost } from '@wellspring/queue/port';
 import type { Deps } from '@wellspring/runtime/deps';
+import type { OutboxRow } from '@wellspring/store/collections/outbox';
 import { type EmitterStateRow, states } from '@wellspring/store/collections/states';
 import type { Deployed } from './catalog.ts';
-import { type Outcome, prepareCommit, type RunEnd } from './commit.ts';
+import { type Arranged, prepareCommit, type RunEnd } from './commit.ts';
 import type { CommitGate } from './commit-gate.ts';
 import { type CommitGroup, createCommitGroup, type Part } from './commit-group.ts';
 import { commitSets, type DbSet, type Live, liveState } from './live-state.ts';
@@ -29,6 +31,9 @@ export interface CommitOptions {
   /** Passed on with the first event: a workflow behind the source answers the HTTP call. */
   reply?: EmittedEvent['reply'];
 }
+
+export const strategyOf = ({ workflow, deployment }: Deployed): DedupeStrategy | null =>
+  workflow ? null : deployment.definition.dedupe;
 
 /** Reads and writes the state of one source, by one commit at a time; stops at the first that fails. */
 export function createStateCommits(
@@ -75,26 +80,31 @@ export function createStateCommits(
     live.isWriting = true;
     setImmediate(async () => {
       for (let group = live.groups.shift(); group; group = live.groups.shift()) {
-        const { outbox, ...commit } = group.close(clock.now());
-        const written = writeOne(live, { ...commit, outbox });
-        const published = written.then(() => outbox && relay.publish(outbox));
-        group.settle(written, published);
+        const made = writeOne(live, group);
+        const written = made.then(() => {});
+        group.settle(
+          written,
+          made.then((outbox) => outbox && relay.publish(outbox)),
+        );
         await written.catch(() => {});
       }
       live.isWriting = false;
     });
   }
 
-  async function writeOne(live: Live, { state, ...rows }: ReturnType<CommitGroup['close']>): Promise<void> {
-    const { db, dedupe, ...small } = state;
-    const changed = {
-      ...small,
-      ...(db !== live.stored.db && { db }),
-      ...(dedupe !== live.stored.dedupe && { dedupe }),
-    };
+  async function writeOne(live: Live, group: CommitGroup): Promise<OutboxRow | undefined> {
     const isOver = () => forgotten || live.stale;
     let done = false;
+    let made: Awaited<ReturnType<CommitGroup['close']>>;
     try {
+      made = await group.close(clock.now());
+      const { state, ...rows } = made;
+      const { db, dedupe, ...small } = state;
+      const changed = {
+        ...small,
+        ...(db !== live.stored.db && { db }),
+        ...(dedupe !== live.stored.dedupe && { dedupe }),
+      };
       const commit = { ...rows, state: changed, ifVersion: live.version };
       done = !isOver() && (await gate.commit(() => store.commitRun(commit), isOver));
     } finally {
@@ -104,8 +114,9 @@ export function createStateCommits(
     relay.wake(sourceId);
     if (!done)
       throw new Fenced(`The state of ${sourceId} was changed by another runner or could not be written`);
-    live.stored = state;
+    live.stored = made.state;
     live.version += 1;
+    return made.outbox;
   }
 
   /**
@@ -131,28 +142,24 @@ export function createStateCommits(
   function commit(
     live: Live,
     run: RunContext,
-    outcome: Outcome,
+    outcome: Arranged,
     sets: readonly DbSet[],
     { deployed, hop, traceId, handlesRecords, logsWanted, event, end, sends, reply }: CommitOptions,
   ): CommitGroup {
     const { run_id } = run;
-    const { state, events, logs, emitted, delayed } = prepareCommit({
+    const { state, events, logs, emitted, bytes, delayed } = prepareCommit({
       state: live.row,
       run,
       outcome,
-      strategy: deployed.workflow ? null : deployed.deployment.definition.dedupe,
-      hop,
+      strategy: strategyOf(deployed),
       triggerEvent: event,
       handlesRecords,
       logsWanted,
       end,
+      reply,
       now: clock.now(),
     });
-    const [first, ...others] = emitted;
-    const part = {
-      ...{ run_id, trace_id: traceId, hop, events, logs, delayed, sends },
-      emitted: first && reply ? [{ ...first, reply }, ...others] : emitted,
-    };
+    const part = { run_id, trace_id: traceId, hop, events, logs, emitted, bytes, delayed, sends };
     return join(live, deployed.source.owner_id, { ...state, db: commitSets(live, sets) }, part);
   }
 
