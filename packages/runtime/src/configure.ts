@@ -60,13 +60,15 @@ export function createConfigurator(
       minIntervalSeconds: config.minIntervalSeconds,
     });
 
+  /** Asks the code, with the values known so far: those of `props`, and others unvalidated. */
   async function ask(
     configuration: Configuration,
-    values: Values,
+    props: PropDescriptor[],
     what: ConfigureCall['message']['call'],
   ): Promise<ConfigureCall['answer']> {
+    const values = await known(configuration, props);
     const message: ConfigureCall['message'] = {
-      ...undeployed(deps, configuration, configuration.component.definition.props, values),
+      ...undeployed(deps, configuration, props, values),
       call: what,
     };
     return (await call.request(CALLS.configure, message, {
@@ -74,23 +76,20 @@ export function createConfigurator(
     })) as ConfigureCall['answer'];
   }
 
-  /** The values known so far, those of dynamic props unvalidated. */
-  async function known(configuration: Configuration): Promise<Values> {
+  async function known(configuration: Configuration, props: PropDescriptor[]): Promise<Values> {
     const { component, principal, ownerId } = configuration;
-    const { props, additional_props } = component.definition;
     const values = validate(props, configuration, true);
     await accounts.check(principal, ownerId, props, values);
-    return additional_props ? { ...dynamicValues(configuration), ...values } : values;
+    return component.definition.additional_props ? { ...dynamicValues(configuration), ...values } : values;
   }
 
   async function propsOf(configuration: Configuration): Promise<PropDescriptor[]> {
     const { props, additional_props } = configuration.component.definition;
     if (!additional_props || !props.some(({ reloadProps }) => reloadProps)) return props;
-    const values = await known(configuration);
+    const values = validate(props, configuration, true);
     const isChosen = ({ name, reloadProps }: PropDescriptor) => reloadProps && values[name] !== undefined;
     if (!props.some(isChosen)) return props;
-    const answer = await ask(configuration, values, { kind: 'props' });
-    return answer.props ?? props;
+    return (await ask(configuration, props, { kind: 'props' })).props ?? props;
   }
 
   return {
@@ -102,12 +101,13 @@ export function createConfigurator(
       return { definition: { ...component.definition, props }, values };
     },
     props: propsOf,
-    options: async (configuration, prop, request) =>
-      (await ask(configuration, await known(configuration), { kind: 'options', prop, ...request }))
-        .options ?? {
-        options: [],
-        context: null,
-      },
+    async options(configuration, prop, request) {
+      const { props } = configuration.component.definition;
+      // The options of a dynamic prop may need the account of a dynamic app.
+      const needed = props.some(({ name }) => name === prop) ? props : await propsOf(configuration);
+      const answer = await ask(configuration, needed, { kind: 'options', prop, ...request });
+      return answer.options ?? { options: [], context: null };
+    },
   };
 }
 

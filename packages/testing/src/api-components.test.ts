@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { admin, api, expectNow, idOf, platform, SECONDS, usePlatform } from './api.fixture.ts';
+import { admin, api, expectNow, hit, idOf, platform, SECONDS, usePlatform } from './api.fixture.ts';
 import { eventually } from './eventually.ts';
 
 /** Components, sources and accounts: every endpoint and every field, as a client gets them. */
@@ -77,6 +77,40 @@ test('a component has its fields, and is found by id, by key, in the lists and i
   const deleted = await api('DELETE', `/components/${component.id}`);
   expect([deleted.status, deleted.text]).toEqual([204, '']);
   expect((await api('GET', `/components/${component.id}`)).status).toBe(404);
+});
+
+test('an app that additionalProps adds has its methods and the chosen account, in options and in runs', async () => {
+  const component_code = `const shop = { type: 'app', app: 'shop', methods: {
+    greet(word) { return word + ' ' + this.$auth.token; },
+  }, propDefinitions: {
+    item: { type: 'string', optional: true, options({ kind }) { return [this.greet(kind)]; } },
+  } };
+  export default {
+    name: 'Dynamic app',
+    props: { http: '$.interface.http', mode: { type: 'string', reloadProps: true } },
+    additionalProps() {
+      return { shop, item: { propDefinition: [shop, 'item', ({ mode }) => ({ kind: mode })] } };
+    },
+    run() { this.$emit([this.shop.greet('run'), this.item]); },
+  };`;
+  const account = { app: 'shop', name: 'Mine', credentials: { token: 'secret-token' } };
+  const { id } = (await api('POST', '/accounts', account)).json.data;
+  const configured_props = { mode: 'fast', shop: { authProvisionId: id }, item: 'chosen' };
+  const given = { component_code, configured_props };
+  const options = await api('POST', '/components/configure', { ...given, prop_name: 'item' });
+  expect(options.json.data.options).toEqual([{ label: 'fast secret-token', value: 'fast secret-token' }]);
+  const source = (await api('POST', '/sources', given)).json.data;
+  await hit(source, {});
+  const [emitted] = await eventually(async () => {
+    const { data } = (await api('GET', `/sources/${source.id}/event_summaries`)).json;
+    return data.length === 1 && data;
+  });
+  expect(emitted.event).toEqual(['run secret-token', 'chosen']);
+  const other = { ...configured_props, shop: { authProvisionId: 'apn_0000000009' } };
+  expect((await api('POST', '/sources', { component_code, configured_props: other })).json).toMatchObject({
+    param: 'configured_props.shop',
+  });
+  await api('DELETE', `/sources/${source.id}`);
 });
 
 test('options, props and a test run of a component have their fields', async () => {

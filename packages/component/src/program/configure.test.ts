@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { program, start } from './program.fixture.ts';
+import { payloads, program, type Self, start, value } from './program.fixture.ts';
 
 const FIRST = { page: 0, prevContext: {} };
 const valuesOf = async (prop: string, more: object = {}) =>
@@ -181,6 +181,40 @@ describe('additionalProps', () => {
       additionalProps: () => ({ item: { type: 'string', options: () => ['dynamic'] } }),
     });
     expect(await valuesOf('item')).toEqual(['dynamic']);
+  });
+
+  test('gives apps with their methods, without effects and once in a process, unless it failed', async () => {
+    type App = { greet(name: string): string; $auth: { token: string } };
+    let calls = 0;
+    const dynamic = { ...app, methods: { greet: (name: string) => `hello ${name}` } };
+    const component = {
+      props: { mode: { type: 'string', reloadProps: true } },
+      additionalProps(this: Self) {
+        calls += 1;
+        if (calls > 1) this.$emit('never');
+        if (calls === 2) throw new Error('not now');
+        return { account: dynamic, again: { propDefinition: [{ propDefinitions: { dynamic } }, 'dynamic'] } };
+      },
+      run(this: { account: App; again: App; $emit(event: unknown): void }) {
+        this.$emit([this.account.greet(this.account.$auth.token), this.again.greet('you')]);
+      },
+    };
+    start(component, { values: { mode: 'x' } });
+    const props = await program.props();
+    expect(props.map(({ name, type }) => [name, type])).toEqual([
+      ['mode', 'string'],
+      ['account', 'app'],
+      ['again', 'app'],
+    ]);
+    const instance = { props, values: { mode: 'x' }, accounts: { account: { token: 't' } } };
+    start(component, instance);
+    await expect(program.run(value(1), false)).rejects.toThrow('not now');
+    for (let run = 0; run < 2; run += 1) await program.run(value(1), false);
+    expect(payloads()).toEqual([
+      ['hello t', 'hello you'],
+      ['hello t', 'hello you'],
+    ]);
+    expect(calls).toBe(3);
   });
 
   test('is not needed, and may return nothing', async () => {

@@ -46,15 +46,16 @@ const copied = (value: unknown): unknown => (isObject(value) ? JSON.parse(JSON.s
 
 /**
  * `this` of a component: its props, its methods, `$emit`. It does not include run and hooks.
+ * @param declared props by name as the code has them, those of additionalProps included if they have apps
  */
 export function createInstance(
   component: Fields,
+  declared: Fields,
   { props, values, endpoints, accounts = {} }: Instance,
   db: Map<string, string>,
   io: ChildIO,
 ): Fields {
   const self: Fields = {};
-  const declared = isObject(component.props) ? component.props : {};
   const configured = (name: string) => (Object.hasOwn(values, name) ? values[name] : undefined);
   for (const { name, type } of props) {
     if (hasEndpoint({ type })) {
@@ -63,7 +64,7 @@ export function createInstance(
     } else if (type === '$.service.db') {
       self[name] = createDatabase(io, db);
     } else if (type === 'app') {
-      // Props of additionalProps are not declared: such an app has no methods.
+      // additionalProps may return an app no longer.
       const app = Object.hasOwn(declared, name) ? attributesOf(name, declared[name]) : {};
       const credentials = Object.hasOwn(accounts, name) ? accounts[name] : undefined;
       const { authProvisionId } = (configured(name) ?? {}) as { authProvisionId?: unknown };

@@ -5,7 +5,7 @@ import { withDynamicProps } from './dynamic-props.ts';
 import { createInstance } from './instance.ts';
 import { optionsOf } from './options.ts';
 import type { ChildIO, Instance, Program, RunTrigger } from './program-types.ts';
-import { createRunIO } from './run-io.ts';
+import { createRunIO, NO_EFFECTS } from './run-io.ts';
 import { toThrown } from './thrown.ts';
 
 type Fields = Record<string, unknown>;
@@ -16,10 +16,28 @@ export function createProgram(io: ChildIO): Program {
   const db = new Map<string, string>();
   let component: Fields = {};
   let instance: Instance | undefined;
+  /** With those of additionalProps. */
+  let allProps: Promise<Fields> | undefined;
 
   function syncDb(entries: Record<string, string>): void {
     db.clear();
     for (const [key, json] of Object.entries(entries)) db.set(key, json);
+  }
+
+  /**
+   * The props as the code declares them. Of those that additionalProps returned, only data was stored: it is called
+   * again, once in a process and without effects, if apps are among them, which have methods.
+   */
+  function propsFor(own: Instance): Fields | Promise<Fields> {
+    const fixed = (component.props ?? {}) as Fields;
+    if (own.props.every(({ name, type }) => type !== 'app' || Object.hasOwn(fixed, name))) return fixed;
+    if (!allProps) {
+      allProps = withDynamicProps(component, createInstance(component, fixed, own, db, NO_EFFECTS));
+      allProps.catch(() => {
+        allProps = undefined;
+      });
+    }
+    return allProps;
   }
 
   /** Each run has its own `this`: effects of its code after its end are not attributed to another run. */
@@ -31,7 +49,7 @@ export function createProgram(io: ChildIO): Program {
     const { runIO, close } = createRunIO(io);
     const own = values === undefined ? instance : { ...instance, values };
     try {
-      return await work(createInstance(component, own, db, runIO), runIO);
+      return await work(createInstance(component, await propsFor(own), own, db, runIO), runIO);
     } finally {
       close();
     }
@@ -42,6 +60,7 @@ export function createProgram(io: ChildIO): Program {
     start(module, given) {
       component = module as Fields;
       instance = given;
+      allProps = undefined;
       syncDb(given.db);
     },
     syncDb,

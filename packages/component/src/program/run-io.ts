@@ -1,5 +1,16 @@
 import type { ChildIO } from './program-types.ts';
 
+/** For code that only answers. */
+export const NO_EFFECTS: ChildIO = {
+  emit() {},
+  fault() {},
+  log() {},
+  respond() {},
+  dbSet() {},
+  export() {},
+  send() {},
+};
+
 /**
  * Effects of one run or hook: only its first reply counts, and nothing after its end.
  * A `db.set` after the end throws, since code relies on values that it has set.

@@ -52,6 +52,9 @@ export const PROPS: Section = {
           'additionalProps › adds props, and replaces static ones of the same name',
           'additionalProps › sees values of dynamic props, and their defaults in a second round',
         ),
+        ...in_.apiComponents(
+          'an app that additionalProps adds has its methods and the chosen account, in options and in runs',
+        ),
       ],
     },
     {
