@@ -29,7 +29,9 @@ const user = (n: number) => ({
 
 test('copies every row of every collection with texts, idempotently', async () => {
   await from.store.collection(users).insertMany(Array.from({ length: 1234 }, (_, n) => user(n)));
-  await from.store.collection(bundles).insertMany([{ id: 'b', content: 'x'.repeat(100_000) }]);
+  await from.store
+    .collection(bundles)
+    .insertMany([{ id: 'b', content: 'x'.repeat(100_000), unused_since: null }]);
   const state = { id: 'dc_1', epoch: 3, db: { a: '1' }, dedupe: { '': { last: 'x' } }, last_ids: {} };
   await from.store.collection(states).insert(state);
   const copied: Record<string, number> = {};

@@ -132,6 +132,8 @@ test('deliveries, idempotency keys and usage have separate limits; the outbox ha
     idempotency_keys: 1,
     running_runs: 0,
     usage: 1,
+    components: 0,
+    bundles: 0,
   });
   // One that was sent again is due.
   expect(await store.collection(deliveries).count()).toBe(2);

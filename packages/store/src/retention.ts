@@ -6,6 +6,7 @@ import { runningRuns } from './collections/running-runs.ts';
 import { usage } from './collections/users.ts';
 import { deliveries } from './collections/webhooks.ts';
 import type { Collection, CollectionDefinition, Row, Store, Where } from './port.ts';
+import { pruneBundles, pruneUnpublished } from './unused-code.ts';
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -38,12 +39,14 @@ export interface Pruned {
   idempotency_keys: number;
   running_runs: number;
   usage: number;
+  components: number;
+  bundles: number;
 }
 
 /**
  * Removes old rows: events and logs beyond `retainEvents` and `retainDays`, except the newest hundred log records and
  * delayed events; deliveries beyond `retainDeliveryDays` that are not due any more; idempotency keys after 24 hours;
- * usage after 90 days. Never the outbox. Idempotent, in small writes. A step that fails does not keep the others from
+ * usage after 90 days; components and bundles that nothing uses. Never the outbox. Idempotent, in small writes. A step that fails does not keep the others from
  * being made.
  * @throws AggregateError with the errors of the steps that failed
  */
@@ -56,6 +59,8 @@ export async function prune(store: Store, retention: Retention): Promise<Pruned>
     idempotency_keys: 0,
     running_runs: 0,
     usage: 0,
+    components: 0,
+    bundles: 0,
   };
   const remove = <T extends Row>(rows: CollectionDefinition<T>, where: Where<T>) =>
     removeAll(store.collection(rows), where, signal);
@@ -72,6 +77,8 @@ export async function prune(store: Store, retention: Retention): Promise<Pruned>
     running_runs: () => remove(runningRuns, { started_at_ms: { lt: now - RUNNING_RUN_HOURS * HOUR_MS } }),
     usage: () =>
       remove(usage, { day: { lt: new Date(now - USAGE_DAYS * DAY_MS).toISOString().slice(0, 10) } }),
+    components: () => pruneUnpublished(store, signal),
+    bundles: () => pruneBundles(store, now, signal),
   };
   const errors: unknown[] = [];
   for (const [name, step] of Object.entries(steps) as [keyof Pruned, () => Promise<number>][]) {

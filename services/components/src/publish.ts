@@ -7,11 +7,10 @@ import {
 import { conflict, invalidComponent, notFound } from '@wellspring/core/problem';
 import { byVersion, isSemver } from '@wellspring/core/versions';
 import { type Route, route } from '@wellspring/http/bind';
-import { registry } from '@wellspring/store/collections/components';
+import { components, REGISTRY, registry } from '@wellspring/store/collections/components';
 import { ConflictError } from '@wellspring/store/port';
 import type { ComponentsContext } from './context.ts';
 import { presentComponent } from './present.ts';
-import { REGISTRY } from './registry.ts';
 
 /** The operator's routes of the registry. A published version never changes its code. */
 export function registryRoutes({ deps, library }: ComponentsContext): Route[] {
@@ -34,6 +33,8 @@ export function registryRoutes({ deps, library }: ComponentsContext): Route[] {
       } catch (error) {
         throw error instanceof ConflictError ? taken() : error;
       }
+      // Until now it may have been removed as unpublished.
+      await deps.store.collection(components).insertMany([component]);
       return presentComponent(component);
     }),
     route(operatorListRegistry, async () =>
@@ -47,7 +48,7 @@ export function registryRoutes({ deps, library }: ComponentsContext): Route[] {
           created_at,
         })),
     ),
-    // The component itself is kept: sources may run it.
+    // The component itself is removed when nothing runs it (store/unused-code.ts).
     route(operatorUnpublish, async ({ params: { key, version } }) => {
       if (!(await rows.remove(`${key}@${version}`))) throw notFound('published version', `${key}@${version}`);
     }),

@@ -1,9 +1,6 @@
 import { isSemver, newestOf } from '@wellspring/core/versions';
 import type { Deps } from '@wellspring/runtime/deps';
-import { type ComponentRow, components, registry } from '@wellspring/store/collections/components';
-
-/** Owner of the components of the registry. */
-export const REGISTRY = 'registry';
+import { type ComponentRow, components, REGISTRY, registry } from '@wellspring/store/collections/components';
 
 /** `key` or `key@version`; keys hold no `@`. */
 export function splitKey(text: string): { key: string; version: string | undefined } {

@@ -86,7 +86,10 @@ export function createLibrary({ store, call, clock }: Pick<Deps, 'store' | 'call
     compile,
     async prepare(source, ownerId) {
       const { bundle, ...compiled } = await compile(source, ownerId);
-      if (bundle) await bundleRows.insertMany([{ id: compiled.bundle_id, content: JSON.stringify(bundle) }]);
+      const id = compiled.bundle_id;
+      // One that is about to be removed as unused is kept.
+      if (bundle && !(await bundleRows.patch(id, { unused_since: null })))
+        await bundleRows.insertMany([{ id, content: JSON.stringify(bundle), unused_since: null }]);
       return { source, ...compiled };
     },
 

@@ -175,7 +175,9 @@ export function usePlatform({ permits }: { permits?: PermitCounts } = {}): Platf
 
   async function deployment(sourceId: string, code: string, props: Record<string, string> = {}) {
     const { bundle_id, bundle, definition } = await t.prepare(code);
-    await t.store.collection(bundles).insertMany([{ id: bundle_id, content: JSON.stringify(bundle) }]);
+    await t.store
+      .collection(bundles)
+      .insertMany([{ id: bundle_id, content: JSON.stringify(bundle), unused_since: null }]);
     const stored = { ...props };
     for (const { name, secret } of definition.props) {
       if (secret && stored[name] !== undefined) stored[name] = seal.seal(stored[name], sourceId);

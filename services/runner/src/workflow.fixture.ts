@@ -25,7 +25,9 @@ export async function deployWorkflow(
   for (const { name, body, props = '', values = {} } of steps) {
     const code = `export default { name: '${name}', type: 'action', props: { ${props} }, async run({ $, steps }) { ${body} } };`;
     const { bundle_id, bundle, definition } = await prepare(code);
-    await store.collection(bundles).insertMany([{ id: bundle_id, content: JSON.stringify(bundle) }]);
+    await store
+      .collection(bundles)
+      .insertMany([{ id: bundle_id, content: JSON.stringify(bundle), unused_since: null }]);
     const sealed = { ...values };
     for (const { name: prop, secret } of definition.props) {
       if (secret) sealed[prop] = seal.seal(String(values[prop]), id);

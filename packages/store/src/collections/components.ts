@@ -1,6 +1,9 @@
 import type { Definition } from '@wellspring/contract/definition';
 import type { CollectionDefinition } from '../collection-definition.ts';
 
+/** Owner of the components of the registry. */
+export const REGISTRY = 'registry';
+
 export interface ComponentRow {
   id: string;
   /** A `u_` or `o_` id, or `registry`. */
@@ -21,7 +24,11 @@ export interface ComponentRow {
 }
 export const components: CollectionDefinition<ComponentRow> = {
   name: 'components',
-  indexes: [{ fields: ['owner_id', 'content_hash'], unique: true }, { fields: ['content_hash'] }],
+  indexes: [
+    { fields: ['owner_id', 'content_hash'], unique: true },
+    { fields: ['content_hash'] },
+    { fields: ['bundle_id'] },
+  ],
   texts: ['code', 'modules'],
 };
 
@@ -61,5 +68,11 @@ export interface BundleRow {
   id: string;
   /** JSON text of a Bundle (contract/definition). */
   content: string;
+  /** Epoch ms since which no component and no deployment was seen that uses it; null: some does. */
+  unused_since: number | null;
 }
-export const bundles: CollectionDefinition<BundleRow> = { name: 'bundles', indexes: [], texts: ['content'] };
+export const bundles: CollectionDefinition<BundleRow> = {
+  name: 'bundles',
+  indexes: [{ fields: ['unused_since'], sparse: true }],
+  texts: ['content'],
+};

@@ -58,7 +58,7 @@ export interface DeploymentRow {
 }
 export const deployments: CollectionDefinition<DeploymentRow> = {
   name: 'deployments',
-  indexes: [{ fields: ['source_id'] }, { fields: ['component_id'] }],
+  indexes: [{ fields: ['source_id'] }, { fields: ['component_id'] }, { fields: ['bundle_id'] }],
 };
 
 /** An HTTP interface of a source; what the gateway reads for each call. */
