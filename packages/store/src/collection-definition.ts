@@ -7,8 +7,13 @@ export interface Index<T extends Row> {
   fields: readonly (keyof T & string)[];
   /** A second row with the same values is a ConflictError. Rows in which a field is null or absent do not conflict. */
   unique?: boolean;
-  /** Omits rows in which the last field is null or absent: a `where` on this field must compare it with a value. */
+  /** Omits rows in which a field is null or absent: a `where` must compare its fields with values. */
   sparse?: boolean;
+  /**
+   * The id of a row is the values of these two fields with a slash in between, and the second one starts with a digit: the
+   * primary key may serve as the index. A `where` on the second field, or an order by it, needs a value of the first one.
+   */
+  primary?: true;
 }
 
 /** The declaration of a collection; one module below `collections/` each. */

@@ -1,4 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { eventSortKey } from '@wellspring/core/event-id';
 import { leastIdAt } from '@wellspring/core/ids';
 import { events, type LogRow, logs } from './collections/events.ts';
 import { idempotencyKeys } from './collections/idempotency.ts';
@@ -124,12 +125,14 @@ async function removeBeyond<T extends Row & { sort_key: string }>(
 
 async function pruneEvents(store: Store, { now, retainEvents, retainDays, signal }: Retention) {
   const rows = store.collection(events);
-  let removed = await removeAll(rows, { indexed_at_ms: { lt: now - retainDays * DAY_MS } }, signal);
+  const tooOld = { lt: eventSortKey({ ms: now - retainDays * DAY_MS, n: 0 }) };
+  let removed = 0;
   for (let partition = ''; !signal?.aborted; await nextTurn()) {
     const [next] = await rows.list({ where: { id: { gt: pastAll(partition) } }, order: 'asc', limit: 1 });
     if (!next) break;
     partition = next.partition;
     if (next.stream === '$in') continue;
+    removed += await removeAll(rows, { partition, sort_key: tooOld }, signal);
     removed += await removeBeyond(rows, { partition }, retainEvents, signal);
   }
   return removed;
@@ -137,18 +140,19 @@ async function pruneEvents(store: Store, { now, retainEvents, retainDays, signal
 
 async function pruneLogs(store: Store, { now, retainEvents, retainDays, signal }: Retention) {
   const rows = store.collection(logs);
-  const tooOld = now - retainDays * DAY_MS;
+  const tooOld = eventSortKey({ ms: now - retainDays * DAY_MS, n: 0 });
   let removed = 0;
   for (let emitter_id = ''; !signal?.aborted; await nextTurn()) {
     const [oldest] = await rows.list({ where: { id: { gt: pastAll(emitter_id) } }, order: 'asc', limit: 1 });
     if (!oldest) break;
     emitter_id = oldest.emitter_id;
     const isMany = (await rows.count({ emitter_id }, retainEvents + 1)) > retainEvents;
-    if (oldest.indexed_at_ms >= tooOld && !isMany) continue;
+    if (oldest.sort_key >= tooOld && !isMany) continue;
     const edge = await oldestKept(rows, emitter_id);
     if (edge === undefined) continue;
     const older: Where<LogRow> = { emitter_id, sort_key: { lt: edge } };
-    removed += await removeAll(rows, { ...older, indexed_at_ms: { lt: tooOld } }, signal);
+    const old = { emitter_id, sort_key: { lt: edge < tooOld ? edge : tooOld } };
+    removed += await removeAll(rows, old, signal);
     const kept = await rows.count({ emitter_id, sort_key: { gte: edge } });
     removed += await removeBeyond(rows, older, Math.max(0, retainEvents - kept), signal);
   }

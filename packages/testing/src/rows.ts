@@ -69,7 +69,7 @@ export function eventRow(emitterId: string, sortKey: string, fields: Partial<Eve
     emitter_id: emitterId,
     stream,
     partition,
-    channel: `${partition}/${name}`,
+    channel: name === '' ? null : `${partition}/${name}`,
     sort_key: sortKey,
     run_id: 'run_0000000000',
     indexed_at_ms: 0,

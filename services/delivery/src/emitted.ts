@@ -1,8 +1,7 @@
 import type { EmittedEvent, EmittedMessage, ReplayMessage } from '@wellspring/contract/messages';
 import { eventIdOfSortKey } from '@wellspring/core/event-id';
 import { type Handler, type Job, NewerVersion, PoisonJob, type Queue } from '@wellspring/queue/port';
-import { type EventRow, events } from '@wellspring/store/collections/events';
-import { streamOf } from '@wellspring/store/collections/find-event';
+import { channelWhere, type EventRow, events } from '@wellspring/store/collections/events';
 import type { Store, Where } from '@wellspring/store/port';
 import type { FanOut } from './fan-out.ts';
 
@@ -55,7 +54,7 @@ async function pageOf(store: Store, { emitter_id, event_name, after, end }: Repl
   const where: Where<EventRow> =
     event_name === undefined || event_name === '$errors'
       ? { partition: `${emitter_id}/${event_name ?? 'events'}` }
-      : { channel: `${emitter_id}/${streamOf(event_name)}/${event_name}` };
+      : channelWhere(emitter_id, 'events', event_name);
   const found: EventRow[] = [];
   for (let bytes = 0; found.length < PAGE_EVENTS && bytes < PAGE_BYTES; ) {
     const chunk = await store.collection(events).list({

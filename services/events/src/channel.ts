@@ -1,6 +1,12 @@
 import { eventIdOfSortKey, eventSortKey, parseEventId } from '@wellspring/core/event-id';
-import { events, logs } from '@wellspring/store/collections/events';
-import type { Store } from '@wellspring/store/port';
+import {
+  channelWhere,
+  type EventRow,
+  type EventStream,
+  events,
+  logs,
+} from '@wellspring/store/collections/events';
+import type { Store, Where } from '@wellspring/store/port';
 import { type EventRecord, recordOfEvent, recordsOfLog } from './record.ts';
 
 /** The events of one list or stream. All keys are sort keys (core/event-id); records include their payloads. */
@@ -20,10 +26,9 @@ export interface Channel {
 export function channelOf(store: Store, emitterId: string, eventName: string | undefined): Channel {
   if (eventName === '$logs') return logChannel(store, emitterId);
   if (eventName === '$errors' || eventName === '$in') {
-    return eventChannel(store, 'partition', `${emitterId}/${eventName}`);
+    return eventChannel(store, { partition: `${emitterId}/${eventName}` });
   }
-  if (eventName === undefined) return eventChannel(store, 'partition', `${emitterId}/events`);
-  return eventChannel(store, 'channel', `${emitterId}/events/${eventName}`);
+  return eventChannel(store, whereOf(emitterId, 'events', eventName));
 }
 
 /**
@@ -33,11 +38,7 @@ export function channelOf(store: Store, emitterId: string, eventName: string | u
 export function workflowStreamOf(store: Store, workflowId: string, eventName: string | undefined): Channel {
   const emitted = channelOf(store, workflowId, eventName);
   if (eventName?.startsWith('$')) return emitted;
-  const partition = `${workflowId}/$sse`;
-  const sent =
-    eventName === undefined
-      ? eventChannel(store, 'partition', partition)
-      : eventChannel(store, 'channel', `${partition}/${eventName}`);
+  const sent = eventChannel(store, whereOf(workflowId, '$sse', eventName));
   const both = <T>(read: (channel: Channel) => Promise<T>) => Promise.all([read(emitted), read(sent)]);
   const newestKey = async () => {
     const keys = await both((channel) => channel.newestKey());
@@ -72,12 +73,15 @@ export function workflowStreamOf(store: Store, workflowId: string, eventName: st
   };
 }
 
-function eventChannel(store: Store, field: 'partition' | 'channel', value: string): Channel {
+/** All channels of a stream, or one. */
+const whereOf = (emitterId: string, stream: EventStream, name: string | undefined) =>
+  name === undefined ? { partition: `${emitterId}/${stream}` } : channelWhere(emitterId, stream, name);
+
+function eventChannel(store: Store, where: Pick<Where<EventRow>, 'partition' | 'channel'>): Channel {
   const rows = store.collection(events);
-  const where = { [field]: value };
   const orderBy = 'sort_key';
   return {
-    key: `${field}:${value}`,
+    key: JSON.stringify(where),
     async older(before, limit) {
       const bound = before === undefined ? {} : { sort_key: { lt: before } };
       const found = await rows.list({ where: { ...where, ...bound }, orderBy, order: 'desc', limit });

@@ -1,6 +1,6 @@
 import { eventIdOfSortKey, eventSortKey, parseEventId } from '@wellspring/core/event-id';
 import { delayed } from '@wellspring/store/collections/delayed';
-import { events, type LogRow, logs } from '@wellspring/store/collections/events';
+import { channelWhere, events, type LogRow, logs } from '@wellspring/store/collections/events';
 import type { Store } from '@wellspring/store/port';
 import { channelOf } from './channel.ts';
 
@@ -30,7 +30,7 @@ export async function deleteRange(
       ? { partition: `${emitterId}/events` }
       : eventName === '$errors' || eventName === '$in'
         ? { partition: `${emitterId}/${eventName}` }
-        : { channel: `${emitterId}/events/${eventName}` };
+        : channelWhere(emitterId, 'events', eventName);
   const sort_key = { gte: range.start, lte: range.end };
   while ((await store.collection(events).removeWhere({ ...where, sort_key }, BATCH_SIZE)) === BATCH_SIZE);
   if (eventName !== '$in') return;

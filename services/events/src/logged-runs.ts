@@ -78,14 +78,22 @@ const UNFINISHED = {
   error: null,
 } as const;
 
-/** Reads log rows, newest first, until `take` returns false. */
-async function readRows(store: Store, where: Where<LogRow>, take: (row: LogRow) => boolean): Promise<void> {
+/**
+ * Reads log rows, newest first, until `take` returns false.
+ * @param by the rows of one emitter sort alike by either
+ */
+async function readRows(
+  store: Store,
+  where: Where<LogRow>,
+  by: 'id' | 'sort_key',
+  take: (row: LogRow) => boolean,
+): Promise<void> {
   const rows = store.collection(logs);
   let bytes = 0;
   for (let bound: string | undefined; bytes < MAX_BYTES; ) {
     const chunk = await rows.list({
-      where: { ...where, ...(bound !== undefined && { sort_key: { lt: bound } }) },
-      orderBy: 'sort_key',
+      where: { ...where, ...(bound !== undefined && { [by]: { lt: bound } }) },
+      orderBy: by,
       limit: CHUNK_SIZE,
     });
     for (const row of chunk) {
@@ -93,14 +101,14 @@ async function readRows(store: Store, where: Where<LogRow>, take: (row: LogRow) 
       if (!take(row)) return;
     }
     if (chunk.length < CHUNK_SIZE) return;
-    bound = chunk.at(-1)!.sort_key;
+    bound = chunk.at(-1)![by];
   }
 }
 
 /** The newest runs of an emitter, newest first. */
 export async function newestLoggedRuns(store: Store, emitterId: string, limit: number): Promise<Run[]> {
   const runs = new Map<string, Run>();
-  await readRows(store, { emitter_id: emitterId }, (row) => {
+  await readRows(store, { emitter_id: emitterId }, 'sort_key', (row) => {
     addRecords(runs, row);
     return runs.size < limit;
   });
@@ -118,7 +126,7 @@ export async function findLoggedRun(
   const emitter = newest && (await findEmitter(store, newest.emitter_id));
   if (!emitter || !canRead(principal, emitter.owner_id)) return undefined;
   const runs = new Map<string, Run>();
-  await readRows(store, { run_id: id }, (row) => {
+  await readRows(store, { run_id: id }, 'id', (row) => {
     addRecords(runs, row);
     return true;
   });

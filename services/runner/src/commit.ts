@@ -234,7 +234,7 @@ export function eventRow(
     emitter_id: run.source_id,
     stream,
     partition,
-    channel: `${partition}/${name}`,
+    channel: name === '' ? null : `${partition}/${name}`,
     sort_key: sortKey,
     run_id: run.run_id,
     indexed_at_ms: now,

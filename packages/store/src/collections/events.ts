@@ -13,8 +13,8 @@ export interface EventRow {
   stream: EventStream;
   /** `<emitter_id>/<stream>`: the rows that a list reads. */
   partition: string;
-  /** `<emitter_id>/<stream>/<name>`: the rows of one channel. */
-  channel: string;
+  /** `<emitter_id>/<stream>/<name>`: the rows of one channel; null: the default one. */
+  channel: string | null;
   /** See core/event-id `eventSortKey`. */
   sort_key: string;
   run_id: string;
@@ -31,12 +31,17 @@ export interface EventRow {
   payload: string;
 }
 
+/** The rows of one channel. @param name '': the default one */
+export const channelWhere = (emitterId: string, stream: EventStream, name: string) => {
+  const partition = `${emitterId}/${stream}`;
+  return { partition, channel: name === '' ? null : `${partition}/${name}` };
+};
+
 export const events: CollectionDefinition<EventRow> = {
   name: 'events',
   indexes: [
-    { fields: ['partition', 'sort_key'] },
-    { fields: ['channel', 'sort_key'] },
-    { fields: ['indexed_at_ms'] },
+    { fields: ['partition', 'sort_key'], primary: true },
+    { fields: ['channel', 'sort_key'], sparse: true },
   ],
   texts: ['payload'],
 };
@@ -65,6 +70,6 @@ export const marksOf = (emitterId: string) => `${emitterId}/jobs`;
 
 export const logs: CollectionDefinition<LogRow> = {
   name: 'logs',
-  indexes: [{ fields: ['run_id'] }, { fields: ['emitter_id', 'sort_key'] }, { fields: ['indexed_at_ms'] }],
+  indexes: [{ fields: ['run_id'] }, { fields: ['emitter_id', 'sort_key'], primary: true }],
   texts: ['records'],
 };

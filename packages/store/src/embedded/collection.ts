@@ -8,8 +8,16 @@ import {
   type Versioned,
 } from '../port.ts';
 import { columnValue, createCodec, placeholderOf, type StoredRow } from './row.ts';
-import { columnOf, indexedFields, stagingTableOf, tableOf, textColumnOf } from './schema.ts';
-import { checkIndexed, compileWhere } from './where.ts';
+import {
+  columnOf,
+  indexedFields,
+  keyOf,
+  stagingTableOf,
+  storedFields,
+  tableOf,
+  textColumnOf,
+} from './schema.ts';
+import { compileWhere, orderColumn } from './where.ts';
 
 /** A collection with writes that can be part of a larger transaction. */
 export interface EmbeddedCollection<T extends Row> extends Collection<T> {
@@ -43,17 +51,13 @@ export function createCollection<T extends Row>(
   definition: CollectionDefinition<T>,
 ): EmbeddedCollection<T> {
   const table = tableOf(definition);
-  const codec = createCodec(definition);
   const fields = indexedFields(definition);
   const textFields = definition.texts ?? [];
-  const all = ['rowid', 'id', 'version', 'doc', ...textFields.map(textColumnOf)].join(', ');
-  const withoutTexts = [
-    'rowid',
-    'id',
-    'version',
-    'doc',
-    ...textFields.map((field) => `'' AS ${textColumnOf(field)}`),
-  ].join(', ');
+  const stored = storedFields(db, definition);
+  const codec = createCodec<T>({ texts: textFields, key: keyOf(definition), stored, written: fields });
+  const known = ['rowid', 'id', 'version', 'doc', ...stored.map(columnOf)];
+  const all = [...known, ...textFields.map(textColumnOf)].join(', ');
+  const withoutTexts = [...known, ...textFields.map((field) => `'' AS ${textColumnOf(field)}`)].join(', ');
   const inserted = ['id', 'version', 'doc', ...textFields.map(textColumnOf), ...fields.map(columnOf)].join(
     ', ',
   );
@@ -66,11 +70,10 @@ export function createCollection<T extends Row>(
   const getStored = (id: string) => db.statement(GET).get(id) as unknown as StoredRow | undefined;
 
   function select({ where, orderBy, order = 'desc', limit, texts = true }: ListOptions<T>): StoredRow[] {
-    const by = orderBy ?? 'id';
-    checkIndexed(definition, by);
+    const by = orderColumn(definition, orderBy ?? 'id', where);
     const condition = compileWhere(definition, where);
     const values: SQLInputValue[] = [...condition.values];
-    const orders = by === 'id' ? `id ${order}` : `${columnOf(by)} ${order}, id ${order}`;
+    const orders = by === 'id' ? `id ${order}` : `${by} ${order}, id ${order}`;
     let sql = `SELECT ${texts ? all : withoutTexts} FROM ${table} ${condition.sql} ORDER BY ${orders}`;
     if (limit !== undefined) {
       sql += ' LIMIT ?';
@@ -208,8 +211,7 @@ export function createCollection<T extends Row>(
     removeWhere: (where, limit = -1, orderBy) =>
       db.writeOne(() => {
         const { sql, values } = compileWhere(definition, where);
-        if (orderBy) checkIndexed(definition, orderBy);
-        const order = orderBy ? `ORDER BY ${columnOf(orderBy)}, id` : '';
+        const order = orderBy ? `ORDER BY ${orderColumn(definition, orderBy, where)}, id` : '';
         const removal = db.statement(
           `DELETE FROM ${table} WHERE id IN (SELECT id FROM ${table} ${sql} ${order} LIMIT ?)`,
         );

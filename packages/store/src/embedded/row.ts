@@ -1,13 +1,14 @@
 import type { SQLInputValue } from '@wellspring/sqlite/database';
 import type { CollectionDefinition, Row } from '../port.ts';
 
-/** A row as stored in SQLite: the document without its texts, a column per text, and a copy of each indexed field. */
+/** A row as stored in SQLite; see createCodec. */
 export interface StoredRow {
   rowid: number;
   id: string;
   version: number;
   doc: string;
-  [textColumn: string]: string | number | Uint8Array;
+  /** Of texts and indexed fields. */
+  [column: string]: string | number | Uint8Array | null;
 }
 
 /** Text with lone surrogates is stored as UTF-16, since UTF-8 cannot represent it. */
@@ -37,23 +38,53 @@ export function placeholderOf(value: string | number | null, values: SQLInputVal
   return '?';
 }
 
-export function createCodec<T extends Row>({ texts = [] }: Pick<CollectionDefinition<T>, 'texts'>) {
+/** A column has the whole value: it is no boolean, and no text that SQLite cannot represent. */
+const isWhole = (value: unknown) =>
+  typeof value === 'number' || (typeof value === 'string' && value.isWellFormed());
+
+export interface CodecOptions<T extends Row> extends Pick<CollectionDefinition<T>, 'texts'> {
+  /** Fields that make up the id. */
+  key?: readonly [keyof T & string, keyof T & string] | undefined;
+  /** Indexed fields with a column; and those among them that this process writes. */
+  stored: readonly (keyof T & string)[];
+  written: readonly (keyof T & string)[];
+}
+
+/**
+ * A row is stored once: a column for the id, each text and each indexed field, and a document with all else. A value of
+ * the document comes before that of a column.
+ */
+export function createCodec<T extends Row>({ texts = [], key, stored: columns, written }: CodecOptions<T>) {
   const isText = new Set<string>(texts);
-  // JSON omits undefined.
-  const noTexts = Object.fromEntries(texts.map((field) => [field, undefined]));
+  const isColumn = new Set<string>(written);
   const text = (row: T, field: keyof T) => encodeText((row[field] as string | undefined) ?? '');
   return {
-    /** The document without its texts, as JSON. */
+    /** JSON of what has no column. */
     doc(row: T): string {
-      if (isText.size === 0) return JSON.stringify(row);
-      return JSON.stringify({ ...row, ...noTexts });
+      const rest: Record<string, unknown> = {};
+      const isKeyed = key && row.id === `${row[key[0]]}/${row[key[1]]}`;
+      for (const [field, value] of Object.entries(row)) {
+        if (isText.has(field) || (isKeyed && key.includes(field as never))) continue;
+        if ((field === 'id' || isColumn.has(field)) && isWhole(value)) continue;
+        rest[field] = value;
+      }
+      return JSON.stringify(rest);
     },
     /** In the order of the definition. */
     texts: (row: T): SQLInputValue[] => texts.map((field) => text(row, field)),
     text,
     isText: (field: string): boolean => isText.has(field),
     row(stored: StoredRow): T {
-      const row = JSON.parse(stored.doc) as Record<string, unknown>;
+      const row = { id: stored.id, ...JSON.parse(stored.doc) } as Record<string, unknown>;
+      if (key && row[key[1]] === undefined) {
+        const slash = stored.id.lastIndexOf('/');
+        row[key[0]] = stored.id.slice(0, slash);
+        row[key[1]] = stored.id.slice(slash + 1);
+      }
+      for (const field of columns) {
+        const value = stored[`f_${field}`];
+        if (row[field] === undefined && value !== null) row[field] = value;
+      }
       for (const field of texts) row[field] = decodeText(stored[`t_${field}`]);
       return row as unknown as T;
     },

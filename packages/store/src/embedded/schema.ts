@@ -3,7 +3,7 @@ import type { CollectionDefinition, Index, Row } from '../port.ts';
 import { createCodec, type StoredRow } from './row.ts';
 
 /** Version of the layout; a database with a later one is refused. */
-const LAYOUT = 2;
+const LAYOUT = 3;
 /** Rows per step when the texts of a collection change. */
 const BATCH_SIZE = 200;
 
@@ -11,11 +11,18 @@ const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;
 export const tableOf = ({ name }: { name: string }) => quoted(`c_${name}`);
 /** Temporary table of this connection; see EmbeddedCollection.stage. */
 export const stagingTableOf = ({ name }: { name: string }) => `temp.${quoted(`staged_${name}`)}`;
-/** The column of an indexed field: a copy of the value in the document, null if absent. */
+/** The column of an indexed field: its value, which the document then omits, null if absent; see createCodec. */
 export const columnOf = (field: string) => quoted(field === 'id' ? 'id' : `f_${field}`);
+type Indexes<T extends Row> = Pick<CollectionDefinition<T>, 'indexes'>;
+
+/** The fields that make up the id. */
+export const keyOf = <T extends Row>({ indexes }: Indexes<T>) =>
+  indexes.find(({ primary }) => primary)?.fields as [keyof T & string, keyof T & string] | undefined;
 /** The indexed fields that have a column. */
-export const indexedFields = <T extends Row>({ indexes }: Pick<CollectionDefinition<T>, 'indexes'>) =>
-  [...new Set<keyof T & string>(indexes.flatMap(({ fields }) => fields))].filter((field) => field !== 'id');
+export const indexedFields = <T extends Row>(definition: Indexes<T>) =>
+  [...new Set<keyof T & string>(definition.indexes.flatMap(({ fields }) => fields))].filter(
+    (field) => field !== 'id' && !keyOf(definition)?.includes(field),
+  );
 /** The column of a text. */
 export const textColumnOf = (field: string) => quoted(`t_${field}`);
 
@@ -68,6 +75,12 @@ interface Column {
   generated: boolean;
 }
 
+/** The indexed fields with a column, also those of a newer version. */
+export const storedFields = <T extends Row>(db: Database, definition: CollectionDefinition<T>) =>
+  columnsOf(db, definition).flatMap(({ name }) =>
+    name.startsWith('f_') ? [name.slice(2) as keyof T & string] : [],
+  );
+
 function columnsOf(db: Database, { name }: { name: string }): Column[] {
   const columns = db.statement('SELECT name, hidden FROM pragma_table_xinfo(?)').all(`c_${name}`);
   return (columns as { name: string; hidden: number }[]).map((column) => ({
@@ -103,8 +116,15 @@ export function dropStaleIndexes<T extends Row>(db: Database, definition: Collec
   });
 }
 
-const dropColumn = (db: Database, definition: { name: string }, name: string) =>
-  db.exec(`ALTER TABLE ${tableOf(definition)} DROP COLUMN ${quoted(name)}`);
+/** Its values go back to the document. */
+function dropColumn(db: Database, definition: { name: string }, name: string): void {
+  const [table, column, path] = [tableOf(definition), quoted(name), pathOf(name)];
+  db.exec(
+    `UPDATE ${table} SET doc = json_set(doc, ${path}, ${column})
+     WHERE ${column} IS NOT NULL AND json_type(doc, ${path}) IS NULL`,
+  );
+  db.exec(`ALTER TABLE ${table} DROP COLUMN ${column}`);
+}
 
 /** Drops the columns of layout 1 with their indexes. */
 function dropGenerated(db: Database, definition: { name: string }): void {
@@ -120,26 +140,32 @@ function makeColumns<T extends Row>(db: Database, definition: CollectionDefiniti
   const present = new Set(columnsOf(db, definition).map(({ name }) => name));
   const names = indexedFields(definition).map((field) => `f_${field}`);
   // Without a type, so that SQLite converts no value.
-  for (const name of names)
+  for (const name of names) {
     if (!present.has(name)) db.exec(`ALTER TABLE ${table} ADD COLUMN ${quoted(name)}`);
-  if (names.length === 0) return;
-  const values = names.map((name) => {
-    const path = `$."${name.slice(2)}"`.replaceAll("'", "''");
-    return { column: quoted(name), value: `json_extract(doc, '${path}')` };
-  });
-  const sets = values.map(({ column, value }) => `${column} = ${value}`).join(', ');
-  const differ = values.map(({ column, value }) => `${column} IS NOT ${value}`).join(' OR ');
-  db.exec(`UPDATE ${table} SET ${sets} WHERE ${differ}`);
+    const [column, path] = [quoted(name), pathOf(name)];
+    db.exec(
+      `UPDATE ${table} SET ${column} = json_extract(doc, ${path})
+       WHERE json_type(doc, ${path}) IS NOT NULL AND ${column} IS NOT json_extract(doc, ${path})`,
+    );
+  }
 }
+
+/** Of the field of a column within the document: an SQL string. */
+const pathOf = (column: string) => `'$."${column.slice(2).replaceAll("'", "''")}"'`;
 
 function makeIndexes<T extends Row>(db: Database, definition: CollectionDefinition<T>): void {
   const table = tableOf(definition);
+  const key = keyOf(definition);
   for (const index of definition.indexes) {
-    const { fields, unique, sparse } = index;
+    const { fields, unique, sparse, primary } = index;
+    if (primary) continue;
     const name = quoted(indexName(definition.name, index));
+    const columns = fields.filter((field) => !key?.includes(field));
     // Ties are broken by id.
-    const list = unique || fields.includes('id' as never) ? fields : [...fields, 'id'];
-    const part = sparse ? `WHERE ${columnOf(fields.at(-1)!)} IS NOT NULL` : '';
+    const list = unique || columns.includes('id' as never) ? columns : [...columns, 'id'];
+    const part = sparse
+      ? `WHERE ${columns.map((field) => `${columnOf(field)} IS NOT NULL`).join(' AND ')}`
+      : '';
     db.exec(
       `CREATE ${unique ? 'UNIQUE ' : ''}INDEX IF NOT EXISTS ${name} ON ${table} (${list.map(columnOf).join(', ')}) ${part}`,
     );
@@ -159,9 +185,11 @@ function moveTexts<T extends Row>(db: Database, definition: CollectionDefinition
   for (const field of added) {
     db.exec(`ALTER TABLE ${table} ADD COLUMN ${textColumnOf(field)} TEXT NOT NULL DEFAULT ''`);
   }
-  const from = createCodec<T>({ texts: before as (keyof T & string)[] });
-  const to = createCodec<T>(definition);
-  const columns = ['id', 'version', 'doc', ...before.map(textColumnOf)].join(', ');
+  const fields = storedFields(db, definition);
+  const known = { key: keyOf(definition), stored: fields, written: [] };
+  const from = createCodec<T>({ ...known, texts: before as (keyof T & string)[] });
+  const to = createCodec<T>({ ...known, texts });
+  const columns = ['id', 'version', 'doc', ...before.map(textColumnOf), ...fields.map(columnOf)].join(', ');
   const sets = ['doc = ?', ...texts.map((field) => `${textColumnOf(field)} = ?`)].join(', ');
   const select = db.statement(`SELECT ${columns} FROM ${table} WHERE id > ? ORDER BY id LIMIT ${BATCH_SIZE}`);
   const update = db.statement(`UPDATE ${table} SET ${sets} WHERE id = ?`);

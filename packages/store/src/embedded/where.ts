@@ -1,7 +1,7 @@
 import type { SQLInputValue } from '@wellspring/sqlite/database';
 import type { CollectionDefinition, Row, Where } from '../port.ts';
 import { columnValue, placeholderOf } from './row.ts';
-import { columnOf } from './schema.ts';
+import { columnOf, keyOf } from './schema.ts';
 
 export interface Condition {
   /** Starts with WHERE, or is empty. */
@@ -24,10 +24,31 @@ export function compileWhere<T extends Row>(
 ): Condition {
   const parts: string[] = [];
   const values: SQLInputValue[] = [];
+  const key = keyOf(definition);
   for (const [field, wanted] of Object.entries(where)) {
     checkIndexed(definition, field);
     // Ignoring it would match the rows of all tenants.
     if (wanted === undefined) throw new TypeError(`${definition.name}.${field} is compared with undefined`);
+    if (field === key?.[0]) {
+      if (typeof wanted !== 'string') throw new TypeError(`${definition.name}.${field} is no text`);
+      // A colon follows the digits.
+      parts.push('id > ?', 'id < ?');
+      values.push(`${wanted}/`, `${wanted}/:`);
+      continue;
+    }
+    if (field === key?.[1]) {
+      const first = firstOf(definition, where, field);
+      const bounds =
+        typeof wanted === 'object' ? (wanted as Record<string, unknown>) : { gte: wanted, lte: wanted };
+      for (const [name, bound] of Object.entries(bounds)) {
+        const operator = OPERATORS[name as keyof typeof OPERATORS];
+        if (!operator || typeof bound !== 'string')
+          throw new TypeError(`${definition.name}.${field} takes a range`);
+        parts.push(`id ${operator} ?`);
+        values.push(`${first}/${bound}`);
+      }
+      continue;
+    }
     const column = columnOf(field);
     if (wanted === null) {
       parts.push(`${column} IS NULL`);
@@ -50,7 +71,27 @@ export function compileWhere<T extends Row>(
   return { sql: parts.length === 0 ? '' : `WHERE ${parts.join(' AND ')}`, values };
 }
 
-export function checkIndexed<T extends Row>(definition: CollectionDefinition<T>, field: string): void {
+/** The value of the first field of the id. */
+function firstOf<T extends Row>(definition: CollectionDefinition<T>, where: Where<T>, field: string): string {
+  const first: unknown = where[keyOf(definition)![0]];
+  if (typeof first !== 'string')
+    throw new Error(`${definition.name}.${field} needs ${keyOf(definition)![0]}`);
+  return first;
+}
+
+/** The column that sorts as a field does, among the rows that match. */
+export function orderColumn<T extends Row>(
+  definition: CollectionDefinition<T>,
+  field: string,
+  where: Where<T> = {},
+): string {
+  checkIndexed(definition, field);
+  if (!keyOf(definition)?.includes(field as never)) return columnOf(field);
+  firstOf(definition, where, field);
+  return 'id';
+}
+
+function checkIndexed<T extends Row>(definition: CollectionDefinition<T>, field: string): void {
   const isIndexed = definition.indexes.some(({ fields }) => (fields as readonly string[]).includes(field));
   if (field !== 'id' && !isIndexed) throw new Error(`${definition.name}.${field} has no index`);
 }

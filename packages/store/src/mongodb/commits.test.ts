@@ -3,7 +3,7 @@ import { afterEach, describe, expect, test } from '@jest/globals';
 import { systemClock } from '@wellspring/core/clock';
 import { eventually } from '@wellspring/testing/eventually';
 import { withServers } from '@wellspring/testing/servers/servers';
-import { events, logs } from '../collections/events.ts';
+import { channelWhere, events, logs } from '../collections/events.ts';
 import { outbox } from '../collections/outbox.ts';
 import { states } from '../collections/states.ts';
 import type { Store } from '../port.ts';
@@ -137,7 +137,7 @@ await withServers(['mongodb'], ({ mongodb }) => {
     const { store, another } = await open({ fails: (one) => one === 'insert events' });
     await expect(store.commitRun(run('dc_1', 0, [1]))).rejects.toThrow('stopped');
     const { store: deleting } = await another();
-    expect(await deleting.collection(events).removeWhere({ channel: 'dc_1/events/' })).toBe(1);
+    expect(await deleting.collection(events).removeWhere(channelWhere('dc_1', 'events', ''))).toBe(1);
     const { store: next } = await another();
     expect(await next.collection(states).get('dc_1')).toBeDefined();
     expect((await appended(next)).events).toEqual([]);
