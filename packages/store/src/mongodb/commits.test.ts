@@ -13,7 +13,7 @@ import { createMongoStore } from './store.ts';
 const appended = async (store: Store) => ({
   events: (await store.collection(events).list({ order: 'asc' })).map(({ indexed_at_ms }) => indexed_at_ms),
   logs: await store.collection(logs).count(),
-  outbox: await store.collection(outbox).count(),
+  outbox: (await store.collection(outbox).list()).length,
 });
 
 await withServers(['mongodb'], ({ mongodb }) => {
@@ -32,7 +32,7 @@ await withServers(['mongodb'], ({ mongodb }) => {
   const noise = (bytes: number) => randomBytes(bytes).toString('latin1');
 
   describe('a process that dies between commit and append', () => {
-    test.each(['insert events', 'insert logs', 'insert outbox'])(
+    test.each(['insert events', 'insert logs'])(
       'before %s: a reader of the state finds all rows',
       async (statement) => {
         const { store, another } = await open({ fails: (one) => one === statement });
@@ -55,7 +55,7 @@ await withServers(['mongodb'], ({ mongodb }) => {
 
     test('the outbox sweep finds it without a read of the state', async () => {
       const { store, another } = await open({ fails: (one) => one === 'insert outbox' });
-      await expect(store.commitRun(run('dc_1', 0, [1]))).rejects.toThrow('stopped');
+      expect(await store.commitRun(run('dc_1', 0, [1]))).toBe(true);
       const later = { ...systemClock, now: () => systemClock.now() + 20_000 };
       const { store: sweeping } = await another({ clock: later });
       const left = await sweeping
@@ -153,13 +153,67 @@ await withServers(['mongodb'], ({ mongodb }) => {
       const done = await Promise.all(emitters.map((id) => store.commitRun(run(id, version, [version + 1]))));
       expect(done).toEqual(emitters.map(() => true));
       const write = version === 0 ? 'insert states' : 'update states';
-      expect(sent.slice(0, 4).sort()).toEqual(
-        ['insert events', 'insert logs', 'insert outbox', write].sort(),
-      );
-      // One statement clears all pending rows.
-      expect(sent.slice(4)).toEqual(sent.slice(4).map(() => 'update states'));
+      expect(sent.slice(0, 3).sort()).toEqual(['insert events', 'insert logs', write].sort());
+      // One statement appends what is not published, and one clears all pending rows.
       await eventually(() => sent.length === 5);
+      expect(sent.slice(3)).toEqual(['insert outbox', 'update states']);
     }
+  });
+
+  describe('the message of a commit', () => {
+    const published = (store: Store, ...ids: string[]) =>
+      store.collection(outbox).removeWhere({ id: { in: ids } });
+
+    test('is never appended to the outbox if it is published at once', async () => {
+      const { store, sent } = await open();
+      await store.commitRun(run('dc_1', 0, [1]));
+      expect(await store.collection(outbox).get('run_dc_1_1')).toEqual(run('dc_1', 0, [1]).outbox);
+      expect(await published(store, 'run_dc_1_1')).toBe(1);
+      expect(await store.collection(outbox).get('run_dc_1_1')).toBeUndefined();
+      await eventually(() => sent.includes('update states'));
+      expect(sent.filter((one) => /^(insert|delete) outbox/.test(one))).toEqual([]);
+      expect(await appended(store)).toEqual({ events: [1], logs: 1, outbox: 0 });
+    });
+
+    test('is carried on by later commits until it is published', async () => {
+      const { store, another } = await open({
+        clock: { ...systemClock, now: () => 1 },
+        fails: (one) => one === 'insert outbox',
+      });
+      await store.commitRun(run('dc_1', 0, [1]));
+      await store.commitRun(run('dc_1', 1, [2]));
+      await published(store, 'run_dc_1_1');
+      await store.commitRun(run('dc_1', 2, [3]));
+      // The process dies: its successor finds what was not published.
+      const { store: next } = await another();
+      expect(await next.collection(states).getVersioned('dc_1')).toMatchObject({ version: 3 });
+      const left = await next.collection(outbox).list({ order: 'asc' });
+      expect(left.map(({ id }) => id)).toEqual(['run_dc_1_2', 'run_dc_1_3']);
+    });
+
+    test('is appended if it was not published for long, and removed when it is', async () => {
+      let now = 1;
+      const { store, sent } = await open({ clock: { ...systemClock, now: () => now } });
+      await store.commitRun(run('dc_1', 0, [1]));
+      now += 5_000;
+      await store.commitRun(run('dc_1', 1, [2]));
+      expect(sent.filter((one) => one === 'insert outbox')).toHaveLength(1);
+      expect(await published(store, 'run_dc_1_1')).toBe(1);
+      expect(await store.collection(outbox).count()).toBe(0);
+    });
+
+    test('is found by the process that reads the state after an unknown outcome of the next commit', async () => {
+      let broken = false;
+      const { store } = await open({ fails: (one) => broken && one === 'insert events' });
+      await store.commitRun(run('dc_1', 0, [1]));
+      broken = true;
+      await expect(store.commitRun(run('dc_1', 1, [2]))).rejects.toThrow('stopped');
+      broken = false;
+      expect(await store.commitRun(run('dc_1', 2, [3]))).toBe(true);
+      expect(await appended(store)).toEqual({ events: [1, 2, 3], logs: 3, outbox: 3 });
+      expect(await published(store, 'run_dc_1_1', 'run_dc_1_2', 'run_dc_1_3')).toBe(3);
+      expect(await appended(store)).toEqual({ events: [1, 2, 3], logs: 3, outbox: 0 });
+    });
   });
 
   describe('a run that exceeds the size of a document', () => {

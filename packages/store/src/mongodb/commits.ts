@@ -5,7 +5,7 @@ import { events } from '../collections/events.ts';
 import { states } from '../collections/states.ts';
 import { ConflictError } from '../port.ts';
 import type { RunCommit } from '../run-commit.ts';
-import type { PendingRows, StoredState } from './pending-rows.ts';
+import type { Appended, PendingRows, StoredState } from './pending-rows.ts';
 import { documentsOf, joinRows, MAX_BYTES, type RunDocuments, splitRows } from './run-documents.ts';
 import { shareStatements } from './share-statements.ts';
 
@@ -57,18 +57,22 @@ export function createCommits(db: Db, pending: PendingRows, now: () => number): 
 
   /** Returns the commits that were not written. */
   async function writeRows(batch: readonly RunDocuments[]): Promise<Map<RunDocuments, Outcome>> {
-    const sideDocuments = new Map<RunDocuments, number>();
+    const stored = new Map<RunDocuments, Appended | number>();
     for (const one of batch) {
-      if (one.size <= MAX_BYTES) continue;
-      sideDocuments.set(one, await pending.writeSideDocuments(one.token, one.id, splitRows(one.rows)));
+      const carried = await pending.carried(one.id);
+      const rows =
+        carried.length === 0 ? one.rows : { ...one.rows, outbox: [...carried, ...one.rows.outbox] };
+      const isLarge = one.size > MAX_BYTES;
+      stored.set(one, isLarge ? await pending.writeSideDocuments(one.token, one.id, splitRows(rows)) : rows);
     }
-    const refused = await writeStates(batch, sideDocuments);
+    const refused = await writeStates(batch, stored);
     const written = batch.filter((one) => !refused.has(one));
-    await pending.append(joinRows(written.filter((one) => !sideDocuments.has(one)).map(({ rows }) => rows)));
+    const small = written.filter(({ size }) => size <= MAX_BYTES);
+    await pending.append(joinRows(small.map(({ rows }) => rows)));
     for (const one of written) {
       const { id, token, ifVersion } = one;
-      const _pending = sideDocuments.get(one);
-      if (_pending === undefined) pending.clear(id, token);
+      const _pending = stored.get(one)!;
+      if (typeof _pending === 'object') pending.hold(id, token, _pending.outbox);
       else await pending.complete([{ _id: id, _v: ifVersion + 1, _commit: token, _pending }]);
     }
     return refused;
@@ -94,13 +98,13 @@ export function createCommits(db: Db, pending: PendingRows, now: () => number): 
 
   async function writeStates(
     batch: readonly RunDocuments[],
-    sideDocuments: ReadonlyMap<RunDocuments, number>,
+    pendingOf: ReadonlyMap<RunDocuments, Appended | number>,
   ): Promise<Map<RunDocuments, Outcome>> {
     const at = now();
     const updates = batch.filter(({ ifVersion }) => ifVersion > 0).length;
     const allMatched = await translateErrors(
       stored.bulkWrite(
-        batch.map((one) => operationOf(one, sideDocuments.get(one) ?? one.rows, at)),
+        batch.map((one) => operationOf(one, pendingOf.get(one)!, at)),
         { ordered: false },
       ),
     ).then(
@@ -127,7 +131,7 @@ export function createCommits(db: Db, pending: PendingRows, now: () => number): 
     return refused;
   }
 
-  function operationOf(one: RunDocuments, _pending: StoredState['_pending'], at: number) {
+  function operationOf(one: RunDocuments, _pending: Appended | number, at: number) {
     const { id, token, ifVersion, epoch, increasing } = one;
     const document = { ...one.state, _commit: token, _pending_at: at, _pending } as StoredState;
     return ifVersion === 0

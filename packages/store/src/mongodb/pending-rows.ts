@@ -30,15 +30,29 @@ const MIN_ORPHANED_MS = 3_600_000;
 const ORPHAN_INTERVAL_MS = 600_000;
 const CLEAR_DELAY_MS = 100;
 const BATCH_SIZE = 100;
+/** Unpublished rows that a state document carries on; older and larger ones are appended to the outbox. */
+const MAX_CARRIED_MS = 1_000;
+const MAX_CARRIED_BYTES = 64 * 1024;
 
 /** Rows that were committed in a state document and not yet appended to their collections. */
 export interface PendingRows {
   /** Stores rows that are too large for the state document; returns the value for `_pending`. */
   writeSideDocuments(commit: string, stateId: string, rows: readonly Appended[]): Promise<number>;
-  /** Appends the rows in order; skips existing ones. */
+  /** Appends events and logs in order; skips existing rows. */
   append(rows: Appended): Promise<void>;
-  /** Schedules the removal of `_pending`, unless the next commit has overwritten it. */
-  clear(stateId: string, commit: string): void;
+  /**
+   * A commit whose events and logs are appended. Its outbox rows are appended, and `_pending` is removed, after a while,
+   * unless the next commit carries on what is unpublished by then.
+   */
+  hold(stateId: string, commit: string, outbox: readonly StoredRow[]): void;
+  /** The unpublished outbox rows that the next commit of a state has to carry on. */
+  carried(stateId: string): Promise<readonly StoredRow[]>;
+  /** An outbox row that is only in the document of its state. */
+  unpublished(id: string): StoredRow | undefined;
+  /** These outbox rows are published. Returns those that may be in the outbox. */
+  published(ids: readonly string[]): Promise<string[]>;
+  /** Appends all unpublished outbox rows of this process. */
+  releaseAll(): Promise<void>;
   /** Appends the pending rows of these states, whichever process committed them. */
   complete(states: readonly StoredState[]): Promise<void>;
   /** Appends the pending rows of a state and removes `_pending` at once, so that rows deleted later cannot reappear. */
@@ -55,6 +69,13 @@ interface AppendedCommit {
   _commit: string;
 }
 
+/** A commit of this process whose `_pending` is not removed. */
+interface HeldCommit extends AppendedCommit {
+  /** Epoch ms. */
+  at: number;
+  outbox: readonly StoredRow[];
+}
+
 export function createPendingRows(db: Db, clock: Clock): PendingRows {
   const states = db.collection<StoredState>('states');
   const sideDocuments = db.collection<SideDocument>('pending');
@@ -63,15 +84,18 @@ export function createPendingRows(db: Db, clock: Clock): PendingRows {
     logs: db.collection<StoredRow>('logs'),
     outbox: db.collection<StoredRow>('outbox'),
   };
-  let cleared: AppendedCommit[] = [];
+  /** By state. */
+  const held = new Map<string, HeldCommit>();
+  /** Outbox rows of held commits, by id. */
+  const unpublished = new Map<string, StoredRow>();
   let clearing: Promise<void> | undefined;
+  let releasing: Promise<unknown> = Promise.resolve();
   let checkedAt = 0;
   let indexed: Promise<unknown> | undefined;
   const closing = new AbortController();
 
-  async function append(rows: Appended): Promise<void> {
-    const kinds = Object.keys(collections) as (keyof Appended)[];
-    await Promise.all(kinds.map((kind) => insertInOrder(collections[kind], rows[kind])));
+  async function append({ events, logs }: Appended): Promise<void> {
+    await Promise.all([insertInOrder(collections.events, events), insertInOrder(collections.logs, logs)]);
   }
 
   async function clearNow(batch: readonly AppendedCommit[]): Promise<void> {
@@ -83,16 +107,40 @@ export function createPendingRows(db: Db, clock: Clock): PendingRows {
     await translateErrors(states.updateMany(only, { $unset: { _pending: '', _pending_at: '' } }));
   }
 
-  function clear(stateId: string, commit: string): void {
-    cleared.push({ _id: stateId, _commit: commit });
+  async function appendAll(rows: Appended): Promise<void> {
+    await Promise.all([append(rows), insertInOrder(collections.outbox, rows.outbox)]);
+    for (const { _id } of rows.outbox) unpublished.delete(_id);
+  }
+
+  const unpublishedOf = ({ outbox }: HeldCommit) => outbox.filter(({ _id }) => unpublished.has(_id));
+
+  /** Appends what is unpublished of held commits to the outbox, and removes `_pending`. */
+  function release(batch: readonly HeldCommit[]): Promise<void> {
+    const released = releasing.then(async () => {
+      const rows = batch.flatMap(unpublishedOf);
+      await insertInOrder(collections.outbox, rows);
+      for (const { _id } of rows) unpublished.delete(_id);
+      const current = batch.filter((one) => held.get(one._id) === one);
+      for (const { _id } of current) held.delete(_id);
+      // After a failure the next reader of the state appends nothing, since all rows exist.
+      if (current.length > 0) await clearNow(current).catch(() => {});
+    });
+    releasing = released.catch(() => {});
+    return released;
+  }
+
+  function hold(_id: string, _commit: string, outbox: readonly StoredRow[]): void {
+    for (const row of outbox) unpublished.set(row._id, row);
+    held.set(_id, { _id, _commit, outbox, at: clock.now() });
     clearing ??= (async () => {
-      do {
+      for (let closed = false; held.size > 0 && !closed; ) {
         await clock.sleep(CLEAR_DELAY_MS, closing.signal);
-        const batch = cleared;
-        cleared = [];
-        // After a failure the next reader of the state appends nothing, since all rows exist.
-        await clearNow(batch).catch(() => {});
-      } while (cleared.length > 0);
+        closed = closing.signal.aborted;
+        const until = closed ? Number.POSITIVE_INFINITY : clock.now() - CLEAR_DELAY_MS;
+        const batch = [...held.values()].filter(({ at }) => at <= until);
+        // What cannot be appended is still in the state, and is held.
+        if (batch.length > 0) await release(batch).catch(() => {});
+      }
       clearing = undefined;
     })();
   }
@@ -100,14 +148,15 @@ export function createPendingRows(db: Db, clock: Clock): PendingRows {
   /** Appends the pending rows of a state; undefined if there are none. */
   async function appendPending({ _id, _commit, _pending }: StoredState): Promise<AppendedCommit | undefined> {
     if (_commit === undefined || _pending === undefined) return undefined;
+    if (held.get(_id)?._commit === _commit) return undefined;
     if (typeof _pending === 'object') {
-      await append(_pending);
+      await appendAll(_pending);
     } else {
       const ids = Array.from({ length: _pending }, (_, n) => sideDocumentId(_commit, n));
       for (const id of ids) {
         const found = await translateErrors(sideDocuments.findOne({ _id: id }));
         // Missing: another process has appended it.
-        if (found) await append(found.rows);
+        if (found) await appendAll(found.rows);
       }
       await translateErrors(sideDocuments.deleteMany({ _id: { $in: ids } }));
     }
@@ -116,7 +165,7 @@ export function createPendingRows(db: Db, clock: Clock): PendingRows {
 
   async function completeOne(state: StoredState): Promise<void> {
     const done = await appendPending(state);
-    if (done) clear(done._id, done._commit);
+    if (done) hold(done._id, done._commit, []);
   }
 
   async function settle(stateId: string): Promise<void> {
@@ -142,7 +191,23 @@ export function createPendingRows(db: Db, clock: Clock): PendingRows {
 
   return {
     append,
-    clear,
+    hold,
+    async carried(stateId) {
+      const one = held.get(stateId);
+      const rows = one ? unpublishedOf(one) : [];
+      if (!one || rows.length === 0) return [];
+      const isOld = clock.now() - Number(rows[0]!.created_at_ms) > MAX_CARRIED_MS;
+      const bytes = rows.reduce((sum, { message }) => sum + message.length, 0);
+      if (!isOld && bytes <= MAX_CARRIED_BYTES) return rows;
+      await release([one]);
+      return [];
+    },
+    unpublished: (id) => unpublished.get(id),
+    async published(ids) {
+      await releasing;
+      return ids.filter((id) => !unpublished.delete(id));
+    },
+    releaseAll: () => release([...held.values()]),
     async writeSideDocuments(commit, stateId, rows) {
       const at = clock.now();
       const documents = rows.map((some, n) => ({

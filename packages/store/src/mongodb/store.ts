@@ -2,7 +2,7 @@ import type { Clock } from '@wellspring/core/clock';
 import { Binary, type Document, type Mongo } from '@wellspring/mongodb/client';
 import { isNoRoom, translateErrors } from '@wellspring/mongodb/errors';
 import { events, logs } from '../collections/events.ts';
-import { outbox } from '../collections/outbox.ts';
+import { type OutboxRow, outbox } from '../collections/outbox.ts';
 import { revisions } from '../collections/revisions.ts';
 import { states } from '../collections/states.ts';
 import { counted } from '../counted.ts';
@@ -11,7 +11,7 @@ import { createCollection } from './collection.ts';
 import { createCommits } from './commits.ts';
 import { dropStaleIndexes } from './indexes.ts';
 import { createPendingRows, type StoredState } from './pending-rows.ts';
-import { encodeString } from './row.ts';
+import { createCodec, decodeString, encodeString } from './row.ts';
 
 /** Written to see whether there is room again. */
 const PROBE_BYTES = 1024 * 1024;
@@ -43,12 +43,34 @@ export function createMongoStore({ db, ping }: Mongo, { clock }: { clock: Clock 
       };
     }
     if (definition.name !== outbox.name) return made;
+    return outboxOf(made as unknown as Collection<OutboxRow>) as unknown as Collection<T>;
+  }
+
+  /** The outbox: rows that are published at once are never appended to it. */
+  function outboxOf(appended: Collection<OutboxRow>): Collection<OutboxRow> {
+    const codec = createCodec(outbox);
     return {
-      ...made,
+      ...appended,
+      async get(id) {
+        const row = pending.unpublished(encodeString(id));
+        return row ? codec.row(row) : appended.get(id);
+      },
       // A query for left-behind rows must also find pending ones.
       async list(options) {
+        await pending.releaseAll();
         await pending.completeAbandoned();
-        return made.list(options);
+        return appended.list(options);
+      },
+      async removeWhere(where, ...rest) {
+        const { id } = where;
+        if (typeof id !== 'object' || id === null || !('in' in id))
+          return appended.removeWhere(where, ...rest);
+        const left = await pending.published(id.in.map(encodeString));
+        const removed = id.in.length - left.length;
+        if (left.length === 0) return removed;
+        return (
+          removed + (await appended.removeWhere({ ...where, id: { in: left.map(decodeString) } }, ...rest))
+        );
       },
     };
   }
