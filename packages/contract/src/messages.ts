@@ -135,6 +135,8 @@ export interface EmittedMessage {
   sends?: Send[];
   /** Events that wait in the stream `$in` of the emitter. Absent: none. */
   delayed?: DelayedEvent[];
+  /** Revision of the listeners when the run began: the fan-out knows at least these. Absent: the current ones. */
+  revision?: number;
   /** Its events are replayed, to one listener or to all. */
   replay?: { id: string; at: number; listener_id?: string };
   /** It may have been published before. */

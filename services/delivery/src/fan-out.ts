@@ -141,7 +141,8 @@ export function createFanOut(deps: FanOutDeps): FanOut {
     const { emitter_id, owner_id } = messages[0]!;
     const names = [...new Set(messages.flatMap(({ events }) => events.map(({ name }) => name)))];
     const now = clock.now();
-    const found = names.length === 0 ? new Map() : await listeners({ id: emitter_id, owner_id }, names);
+    const emitter = { id: emitter_id, owner_id };
+    const found = names.length === 0 ? new Map() : await listeners(emitter, names, revisionOf(messages));
     // The workflow that was to answer is gone.
     for (const { event, to } of eventsOf(messages, found)) {
       const { reply } = event;
@@ -157,6 +158,12 @@ export function createFanOut(deps: FanOutDeps): FanOut {
     log.debug({ emitter_id, runs: messages.length, deliveries: count, listening: runs }, 'event.fanned_out');
   };
 }
+
+/** The newest revision of listeners; undefined if a message does not tell one. */
+const revisionOf = (messages: readonly EmittedMessage[]): number | undefined => {
+  const newest = Math.max(...messages.map(({ revision = Number.NaN }) => revision));
+  return Number.isNaN(newest) ? undefined : newest;
+};
 
 function* chunksOf<T>(items: Iterable<T>, sizeOf: (item: T) => number): Generator<T[]> {
   let chunk: T[] = [];

@@ -11,8 +11,9 @@ import { asUnavailable, Unavailable } from '@wellspring/core/unavailable';
 import { BodyTooLarge, forgetBody, NoRoomForBody, readBody } from '@wellspring/http/read-body';
 import type { Deps } from '@wellspring/runtime/deps';
 import { createQuotas } from '@wellspring/runtime/quotas';
-import { type EndpointRow, endpoints } from '@wellspring/store/collections/sources';
+import type { EndpointRow } from '@wellspring/store/collections/sources';
 import { createClientIp } from './client-ip.ts';
+import type { EndpointCache } from './endpoint-cache.ts';
 import { parseMultipart } from './multipart.ts';
 import { createRateLimit } from './rate-limit.ts';
 import { assertSize, sandboxed } from './reply-headers.ts';
@@ -20,7 +21,7 @@ import { assertSize, sandboxed } from './reply-headers.ts';
 export type IngestDeps = Pick<
   Deps,
   'store' | 'queue' | 'call' | 'blob' | 'clock' | 'log' | 'config' | 'metrics' | 'memory' | 'seal' | 'buckets'
->;
+> & { endpoints: Pick<EndpointCache, 'find'> };
 
 const METHODS = 'GET,HEAD,PUT,PATCH,POST,DELETE';
 /** Of a call besides its body: headers, URL, the record itself. */
@@ -37,8 +38,7 @@ const BODILESS = new Set([204, 205, 304]);
  * @returns false for other requests
  */
 export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: ServerResponse) => boolean {
-  const { store, queue, call, clock, log, config, metrics } = deps;
-  const rows = store.collection(endpoints);
+  const { endpoints, queue, call, clock, log, config, metrics } = deps;
   const clientIp = createClientIp(config.trustProxy);
   const quotas = createQuotas(deps);
   const limit = createRateLimit('endpoint', config.endpointRate, deps.buckets);
@@ -85,12 +85,12 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
     res: ServerResponse,
     { key, rest, ownHost }: NonNullable<ReturnType<typeof locate>>,
   ): Promise<void> {
-    const endpoint = KEY.test(key) ? await rows.get(key) : undefined;
-    if (endpoint) logAtEnd(req, res, endpoint.source_id);
-    if (!endpoint?.active) {
+    const endpoint = KEY.test(key) ? await endpoints.find(key) : undefined;
+    if (!endpoint) {
       req.resume();
       return text(res, 404, 'Not Found');
     }
+    logAtEnd(req, res, endpoint.source_id);
     if (req.method === 'OPTIONS') {
       req.resume();
       const asked = req.headers['access-control-request-headers'];

@@ -5,6 +5,7 @@ import type { Service } from '@wellspring/runtime/service';
 import { createBlobs } from './blobs.ts';
 import { createCors } from './cors.ts';
 import { createDocsPage, documentRoutes } from './documents.ts';
+import { createEndpointCache } from './endpoint-cache.ts';
 import { createIngest } from './ingest.ts';
 import { deadLetterRoutes } from './operator/dead-letters.ts';
 import { operatorOrgRoutes } from './operator/orgs.ts';
@@ -23,11 +24,13 @@ export interface Gateway extends Service {
 /** @param listenerOf the request listener of a service */
 export function createGatewayService(deps: Deps, listenerOf: ServiceListener): Gateway {
   const declared = Object.values(endpoints);
-  const ingest = createIngest(deps);
+  const cache = createEndpointCache(deps);
+  const ingest = createIngest({ ...deps, endpoints: cache });
   const blobs = createBlobs(deps);
   const docs = createDocsPage();
   const cors = createCors(deps.config.corsOrigins);
   const publicApi = createPublicApi(deps, declared, listenerOf);
+  const operatorApi = createOperatorApi(deps, declared, listenerOf);
   return {
     name: 'gateway',
     routes: [
@@ -39,8 +42,12 @@ export function createGatewayService(deps: Deps, listenerOf: ServiceListener): G
     ],
     publicListener(req, res) {
       if (ingest(req, res) || docs(req, res) || blobs(req, res) || cors(req, res)) return;
+      cache.suspendDuring(req, res);
       publicApi(req, res);
     },
-    operatorListener: createOperatorApi(deps, declared, listenerOf),
+    operatorListener(req, res) {
+      cache.suspendDuring(req, res);
+      operatorApi(req, res);
+    },
   };
 }

@@ -1,13 +1,16 @@
 import type { Instance } from '@wellspring/component/program/program-types';
 import type { Bundle, Definition } from '@wellspring/contract/definition';
 import { endpointUrl } from '@wellspring/contract/endpoint-url';
+import { emitterPatterns } from '@wellspring/core/glob';
 import { createLru } from '@wellspring/core/lru';
 import { type Accounts, createAccounts } from '@wellspring/runtime/accounts';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { AccountRow } from '@wellspring/store/collections/accounts';
 import { bundles } from '@wellspring/store/collections/components';
 import { type Emitter, findEmitter, isWorkflowId } from '@wellspring/store/collections/emitters';
+import { createRevisionCache, currentRevision } from '@wellspring/store/collections/revisions';
 import { deployments, endpoints } from '@wellspring/store/collections/sources';
+import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import { type WorkflowDeploymentRow, workflowDeployments } from '@wellspring/store/collections/workflows';
 import { createMask, type Mask } from './mask-secrets.ts';
 
@@ -27,8 +30,16 @@ interface Stored extends Deployment {
   secrets: string[];
 }
 
-export interface DeployedSource {
+/** State of a source or workflow that may change between two runs. */
+export interface Current {
   source: Emitter;
+  /** `$logs` has a subscriber. */
+  logsWanted: boolean;
+  /** Of the listeners, and of all this, when it was read. */
+  revision: number;
+}
+
+export interface DeployedSource extends Current {
   deployment: Deployment;
   workflow?: undefined;
 }
@@ -39,9 +50,8 @@ export interface Step {
   deployment: Deployment;
 }
 
-export interface DeployedWorkflow {
-  /** The workflow. */
-  source: Emitter;
+/** `source` is the workflow. */
+export interface DeployedWorkflow extends Current {
   deployment: Pick<Deployment, 'id' | 'mask'>;
   workflow: { name: string; steps: Step[] };
 }
@@ -51,23 +61,29 @@ export type Deployed = DeployedSource | DeployedWorkflow;
 export interface Catalog {
   /** The current source or workflow with its current or the given deployment; undefined if it was deleted. */
   load(id: string, deploymentId?: string): Promise<Deployed | undefined>;
+  /** The current revision of the listeners. */
+  revision(): Promise<number>;
 }
 
 /** Deployments in memory. They are immutable, so entries never need invalidation. */
 const CACHE_SIZE = 2000;
+/** Sources and workflows in memory. */
+const MAX_CURRENT = 10_000;
 
 /** The end of a sealed text differs each time something is sealed. */
 const revisionOf = (found: ReadonlyMap<string, AccountRow>) =>
   [...found].map(([prop, { id, credentials }]) => `${prop}:${id}:${credentials.slice(-16)}`).join(' ');
 
 export function createCatalog(
-  { store, seal, config }: Pick<Deps, 'store' | 'seal' | 'config'>,
+  { store, seal, config, clock }: Pick<Deps, 'store' | 'seal' | 'config' | 'clock'>,
   accounts: Pick<Accounts, 'find' | 'open'> = createAccounts({ store, seal }),
 ): Catalog {
   const deploymentRows = store.collection(deployments);
   const endpointRows = store.collection(endpoints);
   const bundleRows = store.collection(bundles);
   const workflowRows = store.collection(workflowDeployments);
+  const subscriptionRows = store.collection(subscriptions);
+  const currents = createRevisionCache<Omit<Current, 'revision'>>(clock, MAX_CURRENT);
   const cache = createLru<Stored>(CACHE_SIZE);
   const cachedWorkflows = createLru<Omit<WorkflowDeploymentRow, 'definition'>>(CACHE_SIZE);
   /** By deployment and revision of its accounts. */
@@ -146,7 +162,8 @@ export function createCatalog(
     return rest;
   }
 
-  async function loadWorkflow(source: Emitter, id: string): Promise<DeployedWorkflow | undefined> {
+  async function loadWorkflow(current: Current, id: string): Promise<DeployedWorkflow | undefined> {
+    const { source } = current;
     const row = cachedWorkflows.get(id) ?? (await readWorkflow(id));
     if (row?.workflow_id !== source.id) return undefined;
     cachedWorkflows.set(id, row);
@@ -157,22 +174,37 @@ export function createCatalog(
       steps.push({ name, cell_id, deployment });
     }
     const mask: Mask = (text) => steps.reduce((masked, step) => step.deployment.mask(masked), text);
-    return { source, deployment: { id, mask }, workflow: { name: row.name, steps } };
+    return { ...current, deployment: { id, mask }, workflow: { name: row.name, steps } };
   }
 
-  async function loadDeployed(source: Emitter, id: string): Promise<Deployed | undefined> {
-    if (isWorkflowId(source.id)) return loadWorkflow(source, id);
-    const deployment = await loadCode(source, id);
-    return deployment && { source, deployment };
+  async function loadDeployed(current: Current, id: string): Promise<Deployed | undefined> {
+    if (isWorkflowId(current.source.id)) return loadWorkflow(current, id);
+    const deployment = await loadCode(current.source, id);
+    return deployment && { ...current, deployment };
+  }
+
+  const revision = () => currentRevision(store, 'listeners');
+
+  async function readCurrent(emitterId: string, at: number): Promise<Current | undefined> {
+    const source = await findEmitter(store, emitterId);
+    if (!source) return undefined;
+    const patterns = emitterPatterns(emitterId, source.owner_id);
+    const where = { emitter_id: { in: patterns }, event_name: '$logs' };
+    const logsWanted = (await subscriptionRows.count(where, 1)) > 0;
+    currents.set(emitterId, { source, logsWanted }, at);
+    return { source, logsWanted, revision: at };
   }
 
   return {
+    revision,
     async load(emitterId, deploymentId) {
       for (let missing: string | undefined; ; ) {
-        const source = await findEmitter(store, emitterId);
-        if (!source) return undefined;
-        const id = deploymentId ?? source.deployment_id;
-        const deployed = await loadDeployed(source, id);
+        const at = await revision();
+        const known = missing === undefined ? currents.get(emitterId, at) : undefined;
+        const current = known ? { ...known, revision: at } : await readCurrent(emitterId, at);
+        if (!current) return undefined;
+        const id = deploymentId ?? current.source.deployment_id;
+        const deployed = await loadDeployed(current, id);
         if (deployed) return deployed;
         // An update may have removed it since the source was read: reread once.
         if (missing === id) return undefined;

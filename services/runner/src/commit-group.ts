@@ -10,6 +10,8 @@ export interface Part {
   run_id: string;
   trace_id: string;
   hop: number;
+  /** See EmittedMessage. */
+  revision?: number | undefined;
   /** Read once, as `emitted` and the records are. */
   events: Iterable<EventRow>;
   /** `records`: the JSON texts of the log records. */
@@ -81,6 +83,7 @@ export function createCommitGroup(emitterId: string, ownerId: string): CommitGro
         sends.push(...(part.sends ?? []));
         for (const event of part.delayed ?? []) delayed.push({ ...event, trace_id });
       }
+      const revision = revisionOf(parts);
       if (emitted.length + sends.length + delayed.length === 0) return { state: state!, events, logs };
       const message: Omit<EmittedMessage, 'events'> = {
         v: 1,
@@ -89,6 +92,7 @@ export function createCommitGroup(emitterId: string, ownerId: string): CommitGro
         emitter_id: emitterId,
         owner_id: ownerId,
         hop,
+        ...(revision !== undefined && { revision }),
         ...(sends.length > 0 && { sends }),
         ...(delayed.length > 0 && { delayed }),
       };
@@ -111,4 +115,10 @@ async function joined(texts: Iterable<string>): Promise<string> {
     return text.length;
   });
   return `[${all.join(',')}]`;
+}
+
+/** The newest; undefined if a part does not tell one. */
+function revisionOf(parts: readonly Part[]): number | undefined {
+  const newest = Math.max(...parts.map(({ revision = Number.NaN }) => revision));
+  return Number.isNaN(newest) ? undefined : newest;
 }

@@ -6,15 +6,12 @@ import {
   type HookCall,
 } from '@wellspring/contract/calls';
 import type { HttpReply, RunsMessage } from '@wellspring/contract/messages';
-import { emitterPatterns } from '@wellspring/core/glob';
 import { parseOrderingKey } from '@wellspring/core/ordering-key';
 import { notFound } from '@wellspring/core/problem';
 import { untilAborted } from '@wellspring/core/until-aborted';
 import { type Job, NewerVersion, PoisonJob } from '@wellspring/queue/port';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
-import type { Emitter } from '@wellspring/store/collections/emitters';
-import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import type { Catalog, Deployed } from './catalog.ts';
 import type { OwnerCosts } from './owner-costs.ts';
 import { sentenceOf } from './records.ts';
@@ -32,13 +29,13 @@ const MAX_STATES = 5000;
 
 /** Consumes the queue `runs` and serves hook calls, on the states of the sources that this runner owns. */
 export function runsWorkers(
-  deps: Pick<Deps, 'store' | 'queue' | 'call' | 'log' | 'clock'> & SourceStateDeps & { costs: OwnerCosts },
+  deps: Pick<Deps, 'store' | 'queue' | 'call' | 'log' | 'clock'> &
+    Omit<SourceStateDeps, 'revision'> & { costs: OwnerCosts },
   catalog: Catalog,
   permits: RunPermits,
 ): BackgroundWorker[] {
-  const { queue, call, store, executor, costs, active, gate } = deps;
-  const states = new Map<string, { state: SourceState; deploymentId: string; ownerId: string }>();
-  const subscriptionRows = store.collection(subscriptions);
+  const { queue, call, executor, costs, active, gate } = deps;
+  const states = new Map<string, { state: SourceState; deploymentId: string }>();
 
   /** Also retires the processes of a replaced deployment. */
   function stateOf({ source, deployment }: Deployed): SourceState {
@@ -52,8 +49,8 @@ export function runsWorkers(
       }
       return known.state;
     }
-    const state = createSourceState(source.id, deps);
-    states.set(source.id, { state, deploymentId: deployment.id, ownerId: source.owner_id });
+    const state = createSourceState(source.id, { ...deps, revision: catalog.revision });
+    states.set(source.id, { state, deploymentId: deployment.id });
     if (states.size > MAX_STATES) {
       for (const [id, old] of states) {
         if (old.state.busy || id === source.id) continue;
@@ -63,12 +60,6 @@ export function runsWorkers(
     }
     return state;
   }
-
-  const logsWanted = async ({ id, owner_id }: Pick<Emitter, 'id' | 'owner_id'>) =>
-    (await subscriptionRows.count(
-      { emitter_id: { in: emitterPatterns(id, owner_id) }, event_name: '$logs' },
-      1,
-    )) > 0;
 
   /** Drops jobs of a deleted or inactive source. */
   function refuse(messages: readonly RunsMessage[]): void {
@@ -80,13 +71,8 @@ export function runsWorkers(
 
   /** The source and its current deployment. */
   async function load(sourceId: string) {
-    // A source never changes its owner.
-    const owner_id = states.get(sourceId)?.ownerId;
-    const earlyLogsWanted = owner_id === undefined ? undefined : logsWanted({ id: sourceId, owner_id });
-    const [deployed, known] = await Promise.all([catalog.load(sourceId), earlyLogsWanted]);
-    if (!deployed) return undefined;
-    const wanted = known ?? (await logsWanted(deployed.source));
-    return { at: performance.now(), deployed, state: stateOf(deployed), wanted };
+    const deployed = await catalog.load(sourceId);
+    return deployed && { at: performance.now(), deployed, state: stateOf(deployed) };
   }
 
   async function handle(jobs: readonly [Job, ...Job[]]): Promise<void> {
@@ -111,7 +97,7 @@ export function runsWorkers(
           refuse(messages.slice(messages.indexOf(message)));
           break;
         }
-        const { deployed, wanted } = source;
+        const { deployed } = source;
         await gate.opened();
         batch.assertIntact();
         if (message.type === 'record') {
@@ -135,10 +121,7 @@ export function runsWorkers(
         const isAlone = message.trigger.kind === 'timer' || deployed.workflow !== undefined;
         if (isAlone) await Promise.all(executing);
         else if (executing.length >= PIPELINE_DEPTH) await executing.shift();
-        const { executed, done } = batch.run(message, deployed, {
-          shard,
-          logsWanted: wanted,
-        });
+        const { executed, done } = batch.run(message, deployed, shard);
         pending.push(done);
         executing.push(executed);
         if (isAlone) await executed;
@@ -175,7 +158,7 @@ export function runsWorkers(
               if (!(await catalog.load(source_id, deployment_id))) throw notFound('source', source_id);
               // The deployment of the hook may differ from the current one, so a known state is not switched to it.
               const state = states.get(source_id)?.state ?? stateOf(deployed);
-              const thrown = await state.hook(hook, deployed, await logsWanted(deployed.source));
+              const thrown = await state.hook(hook, deployed);
               return thrown ? { ok: false, name: thrown.name, message: sentenceOf(thrown) } : { ok: true };
             } finally {
               release();

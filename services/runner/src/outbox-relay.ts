@@ -9,8 +9,6 @@ const MAX_ATTEMPTS = 20;
 const RETRY_DELAY_MS = 1_000;
 /** Rows not removed by then are left to the sweep of another process. */
 const CLOSE_TIMEOUT_MS = 5_000;
-/** Rows published within this time are removed in one statement. */
-const BATCH_DELAY_MS = 50;
 
 /** Publishes committed events to the fan-out. */
 export interface OutboxRelay {
@@ -34,31 +32,22 @@ export function createOutboxRelay({
   log,
 }: Pick<Deps, 'store' | 'queue' | 'pubsub' | 'clock' | 'log'>): OutboxRelay {
   const rows = store.collection(outbox);
-  let removable: string[] = [];
-  let removing: Promise<void> | undefined;
+  const removing = new Set<Promise<void>>();
   const closing = new AbortController();
 
-  /** One statement for many rows. Not awaited: the sweep republishes a row that stays. */
-  function removeSoon(id: string): void {
-    removable.push(id);
-    removing ??= (async () => {
-      while (removable.length > 0) {
-        await clock.sleep(BATCH_DELAY_MS, closing.signal);
-        const ids = removable;
-        removable = [];
-        await removeAll(ids);
-      }
-      removing = undefined;
-    })();
+  /** Not awaited: the sweep republishes a row that stays. */
+  function remove(id: string): void {
+    const removed = tryToRemove(id).finally(() => removing.delete(removed));
+    removing.add(removed);
   }
 
-  async function removeAll(ids: readonly string[]): Promise<void> {
+  async function tryToRemove(id: string): Promise<void> {
     for (let attempt = 1; ; attempt++) {
       try {
-        await rows.removeWhere({ id: { in: [...ids] } });
+        await rows.removeWhere({ id: { in: [id] } });
         return;
       } catch (error) {
-        log.warn({ run_ids: ids, error: String(error) }, 'outbox.remove_failed');
+        log.warn({ run_id: id, error: String(error) }, 'outbox.remove_failed');
       }
       if (attempt === MAX_ATTEMPTS || closing.signal.aborted) return;
       await clock.sleep(RETRY_DELAY_MS, closing.signal);
@@ -67,7 +56,7 @@ export function createOutboxRelay({
 
   async function send({ id, emitter_id }: OutboxRow, payload: string): Promise<void> {
     await queue.publish('emitted', { key: emitter_id, payload });
-    removeSoon(id);
+    remove(id);
   }
 
   return {
@@ -75,13 +64,13 @@ export function createOutboxRelay({
       if (!store.publishesCommits) await send(row, row.message);
     },
     publishRedelivered(row) {
-      const message: EmittedMessage = { ...(JSON.parse(row.message) as EmittedMessage), redelivered: true };
-      return send(row, JSON.stringify(message));
+      const { revision: _, ...message } = JSON.parse(row.message) as EmittedMessage;
+      return send(row, JSON.stringify({ ...message, redelivered: true } satisfies EmittedMessage));
     },
     pending: (runId) => rows.get(runId),
     async close() {
       closing.abort();
-      if (removing) await withTimeout(removing, CLOSE_TIMEOUT_MS);
+      await withTimeout(Promise.all(removing), CLOSE_TIMEOUT_MS);
     },
     wake: (emitterId) => pubsub.publish(eventsTopic(emitterId)),
   };

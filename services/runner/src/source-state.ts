@@ -35,6 +35,8 @@ export interface SourceStateDeps extends Pick<Deps, 'store' | 'call' | 'clock' |
   costs: Pick<OwnerCosts, 'charge'>;
   networks: Pick<OwnerNetworks, 'of'>;
   quotas: Pick<Quotas, 'exceeded' | 'record'>;
+  /** See Catalog. */
+  revision(): Promise<number>;
   /** Called for each run: result and seconds. */
   observe(result: string, seconds: number): void;
 }
@@ -47,7 +49,7 @@ export interface SourceState {
   /** Starts a batch of jobs. @param epoch of their lease @throws LeaseLost */
   open(epoch: number, messages: readonly RunsMessage[]): Promise<Batch>;
   /** Runs a hook in a separate process and commits its effects; returns the error it threw. */
-  hook(hook: HookName, deployed: DeployedSource, logsWanted: boolean): Promise<ThrownError | undefined>;
+  hook(hook: HookName, deployed: DeployedSource): Promise<ThrownError | undefined>;
   /** The source was deleted: rejects further commits. */
   forget(): void;
   /** A run or a commit is in progress. */
@@ -60,8 +62,11 @@ export interface SourceState {
  * the batch, and the queue redelivers the rest.
  */
 export interface Batch {
-  /** `executed` resolves when the next run may start, `done` when this one is committed and published. */
-  run(job: RunJob, deployed: Deployed, options: RunOptions): { executed: Promise<void>; done: Promise<void> };
+  /**
+   * `executed` resolves when the next run may start, `done` when this one is committed and published.
+   * @param shard selects one of the processes of a source with concurrency
+   */
+  run(job: RunJob, deployed: Deployed, shard: string): { executed: Promise<void>; done: Promise<void> };
   record(job: RecordJob, deployed: Deployed): Promise<void>;
   due(job: DueJob, deployed: Deployed): Promise<void>;
   replaceDb(job: DbJob, deployed: Deployed): Promise<void>;
@@ -69,13 +74,8 @@ export interface Batch {
   assertIntact(): void;
 }
 
-export interface RunOptions {
-  /** Selects one of the processes of a source with concurrency. */
-  shard: string;
-  /** `$logs` has a subscriber. */
-  logsWanted: boolean;
-}
-
+/** A run that takes longer may have listeners that were created meanwhile. */
+const MAX_REVISION_AGE_MS = 50;
 /** Hooks are not redelivered; their commit is retried when a concurrent run fails to commit. */
 const MAX_HOOK_COMMITS = 3;
 
@@ -116,7 +116,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
     (
       live: Live,
       run: RunContext,
-      { deployed, hop, traceId, handlesRecords, logsWanted }: CommitOptions,
+      { deployed, hop, traceId, handlesRecords }: CommitOptions,
       lost: LogRecord[] = [],
     ) =>
     (records: LogRecord[]): void => {
@@ -124,7 +124,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
         lost.push(...records);
         return;
       }
-      const wanted = logsWanted && !handlesRecords;
+      const wanted = deployed.logsWanted && !handlesRecords;
       const { state, part } = prepareLogs(live.row, run, records, { hop, traceId, wanted }, clock.now());
       join(live, deployed.source.owner_id, state, part).written.catch(() => lost.push(...records));
     };
@@ -143,7 +143,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
     live: Live,
     job: RunJob,
     deployed: Deployed,
-    { shard, logsWanted }: RunOptions,
+    shard: string,
     before: Promise<unknown>,
   ): Promise<{ committed: Promise<unknown> }> {
     const { trigger, run_id, reply_to } = job;
@@ -153,12 +153,13 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
       waiting = false;
     };
     const run = contextOfJob(job, deployed);
+    const startedAt = performance.now();
     const options: CommitOptions = {
       deployed,
       hop: job.hop,
       traceId: job.trace_id,
       handlesRecords: trigger.kind === 'event' && /^\$(errors|logs)$/.test(trigger.event_name),
-      logsWanted,
+      revision: deployed.revision,
       event: () => triggerEvent(trigger),
       end: { durationMs: 0, cpuMs: 0 },
     };
@@ -186,6 +187,10 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
     deps.observe(result.ok ? 'ok' : result.reason, result.durationMs / 1000);
     const thrown = end.state === 'cancelled' ? [] : outcome.errors;
     logRun({ run_id, source_id: sourceId, trace_id: job.trace_id }, result, thrown);
+    if (performance.now() - startedAt > MAX_REVISION_AGE_MS) {
+      // The run must not fail any more: without a revision the fan-out reads the listeners anew.
+      options.revision = await deps.revision().catch(() => undefined);
+    }
     const arranged = await arrange(outcome, strategyOf(deployed), job.hop);
     await before;
     return { committed: commitRun(live, run, arranged, sets, { ...options, end, sends, reply }) };
@@ -221,12 +226,12 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
         assertIntact() {
           if (broken || live.stale) throw new Fenced(`An earlier job of ${sourceId} failed`);
         },
-        run(job, deployed, options) {
+        run(job, deployed, shard) {
           const same = started.get(job.run_id);
           if (same) return same;
           const execution = isRepeated(job)
             ? Promise.resolve({ committed: republish(job.run_id) })
-            : start(live, job, deployed, options, last);
+            : start(live, job, deployed, shard, last);
           last = execution;
           const done = guarded(async () => {
             await (await execution).committed;
@@ -241,7 +246,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
       };
     },
 
-    hook: (hook, deployed, logsWanted) =>
+    hook: (hook, deployed) =>
       working(async () => {
         await gate.opened();
         const live = await load();
@@ -254,7 +259,6 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
           hop: 0,
           traceId: run.run_id,
           handlesRecords: false,
-          logsWanted,
           event: () => null,
           end: { durationMs: 0, cpuMs: 0 },
         };

@@ -24,7 +24,8 @@ export interface CommitOptions {
   traceId: string;
   /** The run was started by a record of `$errors` or `$logs`. */
   handlesRecords: boolean;
-  logsWanted: boolean;
+  /** Of the listeners, for the fan-out; undefined: the current one. */
+  revision?: number | undefined;
   event: () => unknown;
   end: RunEnd;
   sends?: Part['sends'];
@@ -144,7 +145,7 @@ export function createStateCommits(
     run: RunContext,
     outcome: Arranged,
     sets: readonly DbSet[],
-    { deployed, hop, traceId, handlesRecords, logsWanted, event, end, sends, reply }: CommitOptions,
+    { deployed, hop, traceId, handlesRecords, revision, event, end, sends, reply }: CommitOptions,
   ): CommitGroup {
     const { run_id } = run;
     const { state, events, logs, emitted, bytes, delayed } = prepareCommit({
@@ -154,12 +155,12 @@ export function createStateCommits(
       strategy: strategyOf(deployed),
       triggerEvent: event,
       handlesRecords,
-      logsWanted,
+      logsWanted: deployed.logsWanted,
       end,
       reply,
       now: clock.now(),
     });
-    const part = { run_id, trace_id: traceId, hop, events, logs, emitted, bytes, delayed, sends };
+    const part = { run_id, trace_id: traceId, hop, revision, events, logs, emitted, bytes, delayed, sends };
     return join(live, deployed.source.owner_id, { ...state, db: commitSets(live, sets) }, part);
   }
 

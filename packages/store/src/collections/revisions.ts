@@ -1,14 +1,46 @@
+import type { Clock } from '@wellspring/core/clock';
+import { createLru } from '@wellspring/core/lru';
 import type { CollectionDefinition } from '../collection-definition.ts';
 import type { Store } from '../port.ts';
 
 /** Counts the writes to collections that others cache; see CollectionDefinition. */
 export interface RevisionRow {
-  /** `listeners`: subscriptions, and what decides whether they reach their ends. */
+  /** `listeners`: sources, workflows, webhooks, subscriptions, and what decides whether these reach their ends. */
   id: string;
   n: number;
 }
 export const revisions: CollectionDefinition<RevisionRow> = { name: 'revisions', indexes: [] };
 
-/** A cache made under this number contains every write that had resolved before the call. */
+/** A value read after this call contains every write that had resolved before it. */
 export const currentRevision = async (store: Store, id: string): Promise<number> =>
   (await store.collection(revisions).get(id))?.n ?? 0;
+
+/** Values read under a revision. */
+export interface RevisionCache<V> {
+  /** The value, if it was read under this revision or a later one. */
+  get(key: string, revision: number): V | undefined;
+  /** @param revision read before the value */
+  set(key: string, value: V, revision: number): void;
+  delete(key: string): void;
+}
+
+/** Bounds the age of entries whose revision was lost by a crash between a write and the count of it. */
+const MAX_AGE_MS = 10_000;
+
+/** @param sizeOf counted against `max`; default: 1 for each value */
+export function createRevisionCache<V>(
+  clock: Clock,
+  max: number,
+  sizeOf: (value: V) => number = () => 1,
+): RevisionCache<V> {
+  const cache = createLru<{ value: V; revision: number; at: number }>(max, ({ value }) => sizeOf(value));
+  return {
+    get(key, revision) {
+      const entry = cache.get(key);
+      const isFresh = entry && entry.revision >= revision && Math.abs(clock.now() - entry.at) < MAX_AGE_MS;
+      return isFresh ? entry.value : undefined;
+    },
+    set: (key, value, revision) => void cache.set(key, { value, revision, at: clock.now() }),
+    delete: (key) => void cache.delete(key),
+  };
+}

@@ -138,7 +138,7 @@ export function createPendingRows(db: Db, clock: Clock): PendingRows {
         closed = closing.signal.aborted;
         const until = closed ? Number.POSITIVE_INFINITY : clock.now() - CLEAR_DELAY_MS;
         const batch = [...held.values()].filter(({ at }) => at <= until);
-        // What cannot be appended is still in the state, and is held.
+        // A row that cannot be appended is still in its state, and is held.
         if (batch.length > 0) await release(batch).catch(() => {});
       }
       clearing = undefined;
