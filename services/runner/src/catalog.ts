@@ -37,6 +37,8 @@ export interface Current {
   logsWanted: boolean;
   /** Of the listeners, and of all this, when it was read. */
   revision: number;
+  /** See performance.now. */
+  readAt: number;
 }
 
 export interface DeployedSource extends Current {
@@ -61,14 +63,18 @@ export type Deployed = DeployedSource | DeployedWorkflow;
 export interface Catalog {
   /** The current source or workflow with its current or the given deployment; undefined if it was deleted. */
   load(id: string, deploymentId?: string): Promise<Deployed | undefined>;
-  /** The current revision of the listeners. */
-  revision(): Promise<number>;
+  /**
+   * The revision of the listeners for the message of a run. Read anew for one that took longer than 50 ms, since listeners
+   * may have been created meanwhile; undefined if that fails.
+   */
+  revisionOf(deployed: Current): Promise<number | undefined>;
 }
 
 /** Deployments in memory. They are immutable, so entries never need invalidation. */
 const CACHE_SIZE = 2000;
 /** Sources and workflows in memory. */
 const MAX_CURRENT = 10_000;
+const MAX_REVISION_AGE_MS = 50;
 
 /** The end of a sealed text differs each time something is sealed. */
 const revisionOf = (found: ReadonlyMap<string, AccountRow>) =>
@@ -83,7 +89,7 @@ export function createCatalog(
   const bundleRows = store.collection(bundles);
   const workflowRows = store.collection(workflowDeployments);
   const subscriptionRows = store.collection(subscriptions);
-  const currents = createRevisionCache<Omit<Current, 'revision'>>(clock, MAX_CURRENT);
+  const currents = createRevisionCache<Pick<Current, 'source' | 'logsWanted'>>(clock, MAX_CURRENT);
   const cache = createLru<Stored>(CACHE_SIZE);
   const cachedWorkflows = createLru<Omit<WorkflowDeploymentRow, 'definition'>>(CACHE_SIZE);
   /** By deployment and revision of its accounts. */
@@ -183,26 +189,31 @@ export function createCatalog(
     return deployment && { ...current, deployment };
   }
 
-  const revision = () => currentRevision(store, 'listeners');
+  const readRevision = () => currentRevision(store, 'listeners');
 
-  async function readCurrent(emitterId: string, at: number): Promise<Current | undefined> {
+  async function readCurrent(emitterId: string, revision: number) {
     const source = await findEmitter(store, emitterId);
     if (!source) return undefined;
     const patterns = emitterPatterns(emitterId, source.owner_id);
     const where = { emitter_id: { in: patterns }, event_name: '$logs' };
     const logsWanted = (await subscriptionRows.count(where, 1)) > 0;
-    currents.set(emitterId, { source, logsWanted }, at);
-    return { source, logsWanted, revision: at };
+    currents.set(emitterId, { source, logsWanted }, revision);
+    return { source, logsWanted };
   }
 
   return {
-    revision,
+    async revisionOf({ revision, readAt }) {
+      if (performance.now() - readAt <= MAX_REVISION_AGE_MS) return revision;
+      return readRevision().catch(() => undefined);
+    },
     async load(emitterId, deploymentId) {
       for (let missing: string | undefined; ; ) {
-        const at = await revision();
-        const known = missing === undefined ? currents.get(emitterId, at) : undefined;
-        const current = known ? { ...known, revision: at } : await readCurrent(emitterId, at);
-        if (!current) return undefined;
+        const readAt = performance.now();
+        const revision = await readRevision();
+        const known = missing === undefined ? currents.get(emitterId, revision) : undefined;
+        const found = known ?? (await readCurrent(emitterId, revision));
+        if (!found) return undefined;
+        const current = { ...found, revision, readAt };
         const id = deploymentId ?? current.source.deployment_id;
         const deployed = await loadDeployed(current, id);
         if (deployed) return deployed;

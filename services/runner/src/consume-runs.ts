@@ -30,7 +30,7 @@ const MAX_STATES = 5000;
 /** Consumes the queue `runs` and serves hook calls, on the states of the sources that this runner owns. */
 export function runsWorkers(
   deps: Pick<Deps, 'store' | 'queue' | 'call' | 'log' | 'clock'> &
-    Omit<SourceStateDeps, 'revision'> & { costs: OwnerCosts },
+    Omit<SourceStateDeps, 'revisionOf'> & { costs: OwnerCosts },
   catalog: Catalog,
   permits: RunPermits,
 ): BackgroundWorker[] {
@@ -49,7 +49,7 @@ export function runsWorkers(
       }
       return known.state;
     }
-    const state = createSourceState(source.id, { ...deps, revision: catalog.revision });
+    const state = createSourceState(source.id, { ...deps, revisionOf: catalog.revisionOf });
     states.set(source.id, { state, deploymentId: deployment.id });
     if (states.size > MAX_STATES) {
       for (const [id, old] of states) {

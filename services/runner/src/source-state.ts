@@ -6,7 +6,7 @@ import type { Deps } from '@wellspring/runtime/deps';
 import type { Quotas } from '@wellspring/runtime/quotas';
 import type { Executor } from '@wellspring/sandbox/port';
 import type { ActiveRuns } from './active-runs.ts';
-import type { Deployed, DeployedSource } from './catalog.ts';
+import type { Catalog, Deployed, DeployedSource } from './catalog.ts';
 import { arrange } from './commit.ts';
 import type { CommitGate } from './commit-gate.ts';
 import { prepareLogs } from './commit-record.ts';
@@ -35,8 +35,7 @@ export interface SourceStateDeps extends Pick<Deps, 'store' | 'call' | 'clock' |
   costs: Pick<OwnerCosts, 'charge'>;
   networks: Pick<OwnerNetworks, 'of'>;
   quotas: Pick<Quotas, 'exceeded' | 'record'>;
-  /** See Catalog. */
-  revision(): Promise<number>;
+  revisionOf: Catalog['revisionOf'];
   /** Called for each run: result and seconds. */
   observe(result: string, seconds: number): void;
 }
@@ -74,8 +73,6 @@ export interface Batch {
   assertIntact(): void;
 }
 
-/** A run that takes longer may have listeners that were created meanwhile. */
-const MAX_REVISION_AGE_MS = 50;
 /** Hooks are not redelivered; their commit is retried when a concurrent run fails to commit. */
 const MAX_HOOK_COMMITS = 3;
 
@@ -153,7 +150,6 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
       waiting = false;
     };
     const run = contextOfJob(job, deployed);
-    const startedAt = performance.now();
     const options: CommitOptions = {
       deployed,
       hop: job.hop,
@@ -187,10 +183,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
     deps.observe(result.ok ? 'ok' : result.reason, result.durationMs / 1000);
     const thrown = end.state === 'cancelled' ? [] : outcome.errors;
     logRun({ run_id, source_id: sourceId, trace_id: job.trace_id }, result, thrown);
-    if (performance.now() - startedAt > MAX_REVISION_AGE_MS) {
-      // The run must not fail any more: without a revision the fan-out reads the listeners anew.
-      options.revision = await deps.revision().catch(() => undefined);
-    }
+    options.revision = await deps.revisionOf(deployed);
     const arranged = await arrange(outcome, strategyOf(deployed), job.hop);
     await before;
     return { committed: commitRun(live, run, arranged, sets, { ...options, end, sends, reply }) };
