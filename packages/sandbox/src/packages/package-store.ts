@@ -172,10 +172,14 @@ export function createPackageStore({ directory, jail, gateway, now }: PackageSto
     return invalidComponent(`The packages ${names.join(', ')} could not be installed: ${failure.reason}`);
   }
 
+  function newSession(options: { fresh?: boolean } = {}): Session {
+    const { session, close } = gateway.open(options);
+    close();
+    return session;
+  }
+
   async function resolveAndInstall(packages: Bundle['packages']): Promise<string> {
-    const first = gateway.open({});
-    const { session } = first;
-    first.close();
+    let session = newSession();
     const tooLate = AbortSignal.timeout(SETTLE_MS);
     const signal = AbortSignal.any([stop.signal, tooLate]);
     for (let attempt = 1; ; attempt += 1) {
@@ -187,8 +191,10 @@ export function createPackageStore({ directory, jail, gateway, now }: PackageSto
       } catch (error) {
         if (!(error instanceof InstallFailed)) throw error;
         if (session.unreachable) throw unreachable();
-        if (attempt >= MAX_ATTEMPTS || signal.aborted || !session.mayResolveOtherwise())
-          throw explain(packages, session, error);
+        const isLast = attempt >= MAX_ATTEMPTS || signal.aborted;
+        if (!isLast && session.mayResolveOtherwise()) continue;
+        if (isLast || !session.mayBeOutdated) throw explain(packages, session, error);
+        session = newSession({ fresh: true });
       }
     }
   }

@@ -93,8 +93,23 @@ describe.each(STRONGEST_JAILS)(
       expect(await lockfileOf('shared')).toBe(first);
       expect(second).toBe(first);
       expect(requests()).toBe(before);
-      expect(await lockfileOf('shared@^1.0.0')).toContain('shared@1.0.0');
+    });
+
+    test('a packument is fetched once for components that are published one after the other', async () => {
+      registry.publish('common', { '1.0.0': {} });
+      registry.publish('beside', { '1.0.0': { manifest: { dependencies: { common: '1' } } } });
+      const requests = () => registry.requests.filter(({ path }) => path === '/common').length;
+      expect(await lockfileOf('common')).toContain('common@1.0.0');
+      const before = requests();
+      expect(await lockfileOf('common@^1.0.0')).toContain('common@1.0.0');
+      expect(await lockfileOf('beside')).toContain('common@1.0.0');
+      expect(requests()).toBe(before);
+      registry.publish('common', { '1.0.0': {}, '1.0.1': {} });
+      expect(await lockfileOf('common@1.0.1')).toContain('common@1.0.1');
       expect(requests()).toBeGreaterThan(before);
+      expect(await packager.install('common@7')).toBe(
+        '400 invalid_component: No version of common@7 was found in the npm registry.',
+      );
     });
 
     test('import attributes in obsolete syntax are rewritten, similar text is not', async () => {

@@ -6,6 +6,7 @@ import type { AddressInfo, ListenOptions } from 'node:net';
 import { pipeline } from 'node:stream/promises';
 import type { GatewayAddress } from '../jail/jail.ts';
 import { PACKAGE_NAME } from './packument.ts';
+import { createPackumentTexts } from './packument-texts.ts';
 import { createSession, type Session } from './session.ts';
 import type { RegistrySettings } from './settings.ts';
 import type { Tarballs } from './tarballs.ts';
@@ -27,6 +28,8 @@ export interface OpenOptions {
   tarballs?: ReadonlyMap<string, string>;
   /** Session of an earlier run, whose knowledge of the registry is reused. */
   session?: Session;
+  /** Of a new session: packuments are fetched, even if they are kept. */
+  fresh?: boolean;
 }
 
 export interface OpenSession {
@@ -70,6 +73,7 @@ function parsePath(url: string): { token: string; name: string; version?: string
 export async function createGateway(options: GatewayOptions): Promise<Gateway> {
   const { socket, settings, upstream, tarballs, now, loopback = false } = options;
   const sessions = new Map<string, Open>();
+  const texts = createPackumentTexts(upstream, now);
 
   async function sendPackument({ session }: Open, base: string, name: string, response: ServerResponse) {
     const body = JSON.stringify(await session.packument(name, base));
@@ -133,9 +137,9 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
 
   return {
     address,
-    open({ tarballs: allowed = new Map(), session: earlier }) {
+    open({ tarballs: allowed = new Map(), session: earlier, fresh = false }) {
       const token = randomBytes(16).toString('hex');
-      const session = earlier ?? createSession({ settings, upstream, now: now() });
+      const session = earlier ?? createSession({ settings, texts, now: now(), fresh });
       sessions.set(token, { session, tarballs: allowed, bytes: 0 });
       return {
         token,

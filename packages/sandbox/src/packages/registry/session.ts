@@ -1,8 +1,9 @@
 import { newestUpTo } from '@wellspring/core/versions';
 import { excludeBroken } from './broken-versions.ts';
 import { matching, type Packument, readPackument, type Version } from './packument.ts';
+import type { PackumentTexts } from './packument-texts.ts';
 import type { RegistrySettings } from './settings.ts';
-import { RegistryRefused, RegistryStatus, readBody, type Upstream } from './upstream.ts';
+import { RegistryRefused, RegistryStatus } from './upstream.ts';
 
 /** State of one resolution or installation: answers of the registry, and excluded versions. */
 export interface Session {
@@ -26,10 +27,10 @@ export interface Session {
   explain(name: string, range: string): string | undefined;
   /** Whether a request to the registry failed. */
   readonly unreachable: boolean;
+  /** Whether a packument was used that had been fetched before: it may lack a version that was published since. */
+  readonly mayBeOutdated: boolean;
 }
 
-/** The largest packuments of the npm registry have about 30 MB. */
-const MAX_PACKUMENT_BYTES = 64 * 1024 * 1024;
 const MAX_PACKUMENTS = 3000;
 const MAX_NAMED_VERSIONS = 5;
 const ABBREVIATED = 'application/vnd.npm.install-v1+json; q=1.0, application/json; q=0.8';
@@ -38,15 +39,18 @@ const NPM_HOST = 'registry.npmjs.org';
 
 export interface SessionOptions {
   settings: RegistrySettings;
-  upstream: Upstream;
+  texts: PackumentTexts;
   now: number;
+  /** Packuments are fetched, even if they are kept. */
+  fresh: boolean;
 }
 
-export function createSession({ settings, upstream, now }: SessionOptions): Session {
+export function createSession({ settings, texts, now, fresh }: SessionOptions): Session {
   const requested = new Map<string, Promise<Packument>>();
   const known = new Map<string, Packument>();
   const missing = new Map<string, string>();
   let unreachable = false;
+  let mayBeOutdated = false;
   let admitYoung = false;
   /** Versions that were excluded since the last resolution. */
   let excluded = 0;
@@ -55,11 +59,12 @@ export function createSession({ settings, upstream, now }: SessionOptions): Sess
 
   const urlOf = (name: string) => settings.registryOf(name) + name.replace('/', '%2f');
 
-  async function fetchPackument(name: string): Promise<Packument> {
+  async function fetchPackument(name: string, refetch: boolean): Promise<Packument> {
     if (requested.size > MAX_PACKUMENTS) throw new RegistryRefused('too many packages are requested');
     const read = async (accept: string) => {
-      const body = await upstream.get(urlOf(name), { accept });
-      return readPackument(name, (await readBody(body, MAX_PACKUMENT_BYTES)).toString('utf8'));
+      const { text, isKept } = await texts.get(urlOf(name), { accept, fresh: fresh || refetch });
+      mayBeOutdated ||= isKept;
+      return readPackument(name, text);
     };
     try {
       let packument = await read(ABBREVIATED);
@@ -84,10 +89,10 @@ export function createSession({ settings, upstream, now }: SessionOptions): Sess
     }
   }
 
-  function packumentOf(name: string): Promise<Packument> {
+  function packumentOf(name: string, refetch = false): Promise<Packument> {
     let request = requested.get(name);
-    if (!request) {
-      request = fetchPackument(name);
+    if (!request || refetch) {
+      request = fetchPackument(name, refetch);
       requested.set(name, request);
       request.catch(() => {});
     }
@@ -157,8 +162,8 @@ export function createSession({ settings, upstream, now }: SessionOptions): Sess
       };
     },
     async tarball(name, version) {
-      const packument = await packumentOf(name);
-      const found = packument.versions.get(version);
+      let found = (await packumentOf(name)).versions.get(version);
+      if (!found && mayBeOutdated) found = (await packumentOf(name, true)).versions.get(version);
       const url = found && tarballUrl(name, found.tarball);
       if (!found || url === undefined) throw new RegistryStatus(404);
       return { version: found, url };
@@ -203,6 +208,9 @@ export function createSession({ settings, upstream, now }: SessionOptions): Sess
     },
     get unreachable() {
       return unreachable;
+    },
+    get mayBeOutdated() {
+      return mayBeOutdated;
     },
   };
 }
