@@ -89,6 +89,29 @@ test('commits keep a minimum distance under load, and few writes do not wait', a
   await memory.close();
 });
 
+test('a write that nothing waits for is part of the next commit, and makes one if there is none', async () => {
+  const before = db.commits;
+  const soon = db.writeSoon(() => insert(1).changes);
+  await db.writeOne(() => insert(2));
+  expect(numbers()).toEqual([1, 2]);
+  expect(db.commits - before).toBe(1);
+  await soon;
+  await db.writeSoon(() => insert(3));
+  expect(numbers()).toEqual([1, 2, 3]);
+});
+
+test('a single write that throws leaves nothing behind, and the next one is committed', async () => {
+  const failing = db.write(() => {
+    insert(1);
+    throw new RangeError();
+  });
+  await expect(failing).rejects.toBeInstanceOf(RangeError);
+  await db.write(() => insert(2));
+  await expect(db.writeOne(() => insert(2))).rejects.toThrow('UNIQUE');
+  await db.writeOne(() => insert(3));
+  expect(numbers()).toEqual([2, 3]);
+});
+
 test('writes requested while others resolve are part of a later commit', async () => {
   let chained = 0;
   for (let n = 0; n < 5; n++) {

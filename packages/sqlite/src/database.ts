@@ -3,6 +3,7 @@ import { dirname } from 'node:path';
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
 import { Unavailable } from '@wellspring/core/unavailable';
 import { createCheckpoints } from './checkpoints.ts';
+import { commitGroup, type Pending } from './commit-group.ts';
 import { probeDisk, translate } from './disk-faults.ts';
 
 /**
@@ -27,6 +28,8 @@ export interface Database {
   write<T>(work: () => T): Promise<T>;
   /** As write; `work` is a single statement, which is atomic by itself. */
   writeOne<T>(work: () => T): Promise<T>;
+  /** As writeOne, for a write that nothing waits for: it is a part of the next commit, or makes one after 100 ms. */
+  writeSoon<T>(work: () => T): Promise<T>;
   /** Runs statements synchronously, outside of group commits: for schema changes at start. */
   exec(sql: string): void;
   /** Runs `work` synchronously in a separate transaction, for migrations at start. */
@@ -54,13 +57,7 @@ export interface DatabaseOptions {
 /** After a commit with this many writes, the next one starts at least this many ms after it. */
 const BUSY_WRITES = 16;
 const MIN_COMMIT_INTERVAL_MS = 4;
-
-interface Pending {
-  work: () => unknown;
-  single: boolean;
-  resolve(value: unknown): void;
-  reject(error: unknown): void;
-}
+const SOON_MS = 100;
 
 /** Opens or creates the file and its directory; `:memory:` is not persistent. @throws Error when the file is not a database, or not writable */
 export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions = {}): Database {
@@ -81,6 +78,9 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
   const statements = new Map<string, StatementSync>();
   let pending: Pending[] = [];
   let scheduled = false;
+  /** Writes of writeSoon. */
+  let soon: Pending[] = [];
+  let soonTimer: NodeJS.Timeout | undefined;
   /** Earliest start of the next commit, performance.now(). */
   let nextAt = 0;
   let closed = false;
@@ -104,46 +104,6 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
       statements.set(sql, found);
     }
     return found;
-  }
-
-  /** Runs one write in the open transaction. @throws its error, after its rollback */
-  function runOne({ work, single }: Pending): unknown {
-    if (single) return work();
-    statement('SAVEPOINT work').run();
-    try {
-      const value = work();
-      statement('RELEASE work').run();
-      return value;
-    } catch (error) {
-      if (db.isTransaction) {
-        statement('ROLLBACK TO work').run();
-        statement('RELEASE work').run();
-      }
-      throw error;
-    }
-  }
-
-  /** @returns functions that settle each write of the group @throws when the commit failed */
-  function commit(group: readonly Pending[]): (() => void)[] {
-    try {
-      statement('BEGIN IMMEDIATE').run();
-      const settle = group.map((one) => {
-        try {
-          const value = runOne(one);
-          return () => one.resolve(value);
-        } catch (error) {
-          // A full disk may have rolled back the transaction: further writes would commit on their own.
-          if (!db.isTransaction) throw error;
-          return () => rejectAll([one], error);
-        }
-      });
-      statement('COMMIT').run();
-      commits += 1;
-      return settle;
-    } catch (error) {
-      if (db.isTransaction) statement('ROLLBACK').run();
-      throw error;
-    }
   }
 
   function openLog(): number {
@@ -187,15 +147,19 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
   /** Commits the pending writes and starts their fsync. */
   function flush(): void {
     scheduled = false;
-    const group = pending;
+    const group = [...soon, ...pending];
     if (group.length === 0) return;
     pending = [];
+    soon = [];
+    clearTimeout(soonTimer);
+    soonTimer = undefined;
     nextAt = group.length < BUSY_WRITES ? 0 : performance.now() + MIN_COMMIT_INTERVAL_MS;
     let settle: (() => void)[];
     let log: number | undefined;
     try {
       if (isLogSuspect) checkpoint();
-      settle = commit(group);
+      settle = commitGroup(db, statement, group, rejectAll);
+      commits += 1;
       log = inMemory ? undefined : openLog();
     } catch (error) {
       rejectAll(group, error);
@@ -240,10 +204,23 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
     });
   }
 
+  function enqueueSoon<T>(work: () => T): Promise<T> {
+    if (closed) return Promise.reject(new Error('The database is closed.'));
+    soonTimer ??= setTimeout(() => {
+      soonTimer = undefined;
+      pending.push(...soon.splice(0));
+      schedule();
+    }, SOON_MS);
+    return new Promise<T>((resolve, reject) => {
+      soon.push({ work, single: true, resolve: resolve as (value: unknown) => void, reject });
+    });
+  }
+
   return {
     statement,
     write: (work) => enqueue(work, false),
     writeOne: (work) => enqueue(work, true),
+    writeSoon: enqueueSoon,
     exec: (sql) => db.exec(sql),
     transaction(work) {
       db.exec('BEGIN IMMEDIATE');
@@ -275,7 +252,7 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
       closed = true;
       for (;;) {
         await syncing;
-        if (pending.length === 0) break;
+        if (pending.length + soon.length === 0) break;
         flush();
       }
       await checkpoints.close();

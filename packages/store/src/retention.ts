@@ -151,7 +151,7 @@ async function pruneLogs(store: Store, { now, retainEvents, retainDays, signal }
     const edge = await oldestKept(rows, emitter_id);
     if (edge === undefined) continue;
     const older: Where<LogRow> = { emitter_id, sort_key: { lt: edge } };
-    const old = { emitter_id, sort_key: { lt: edge < tooOld ? edge : tooOld } };
+    const old = { emitter_id, sort_key: { lt: [edge, tooOld].sort()[0]! } };
     removed += await removeAll(rows, old, signal);
     const kept = await rows.count({ emitter_id, sort_key: { gte: edge } });
     removed += await removeBeyond(rows, older, Math.max(0, retainEvents - kept), signal);

@@ -144,14 +144,15 @@ export function createFanOut(deps: FanOutDeps): FanOut {
     const emitter = { id: emitter_id, owner_id };
     const found = names.length === 0 ? new Map() : await listeners(emitter, names, revisionOf(messages));
     // The workflow that was to answer is gone.
-    for (const { event, to } of eventsOf(messages, found)) {
+    for (const { event, to } of eventsOf(messages.filter(hasReply), found)) {
       const { reply } = event;
       if (reply && !to.runs.includes(reply.by)) call.reply(reply.to, { kind: 'none' });
     }
+    const heard = messages.map((message) => onlyHeard(message, found));
     // Before `next`: they are in the order of the events.
-    const runs = await publish(runsOf(messages, found, now));
+    const runs = await publish(runsOf(heard, found, now));
     await delayed.store(messages);
-    const { count, done } = await deliver(emitter_id, deliveriesOf(messages, found, now));
+    const { count, done } = await deliver(emitter_id, deliveriesOf(heard, found, now));
     done.catch(() => {});
     next();
     await done;
@@ -178,6 +179,17 @@ function* chunksOf<T>(items: Iterable<T>, sizeOf: (item: T) => number): Generato
   }
   if (chunk.length > 0) yield chunk;
 }
+
+const hasReply = ({ events }: EmittedMessage) => events.some(({ reply }) => reply !== undefined);
+
+/** The message without the events of channels that have no listener: there may be thousands. */
+const onlyHeard = (message: EmittedMessage, found: ReadonlyMap<string, Listeners>): EmittedMessage => ({
+  ...message,
+  events: message.events.filter(({ name }) => {
+    const { webhooks, runs } = found.get(name)!;
+    return webhooks.length + runs.length > 0;
+  }),
+});
 
 /** Each event with its listeners, and its index among the events of its channel in its message. */
 function* eventsOf(messages: readonly EmittedMessage[], found: ReadonlyMap<string, Listeners>) {

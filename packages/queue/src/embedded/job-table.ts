@@ -82,7 +82,7 @@ export function createJobTable(db: Database) {
       return db.write(() => jobs.map((job) => insertNow(queue, job, now)));
     },
     remove: (seqs: readonly number[]): Promise<void> =>
-      db.writeOne(() => {
+      db.writeSoon(() => {
         if (seqs.length === 1) db.statement(REMOVE).run(seqs[0]!);
         else db.statement(REMOVE_ALL).run(JSON.stringify(seqs));
       }),

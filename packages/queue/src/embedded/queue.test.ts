@@ -50,6 +50,8 @@ test('jobs finished while the database refused writes are not redelivered after 
   await subject.advance(60_000);
   stop.abort();
   await consumed;
+  // The removal is a part of the next commit.
+  await db.write(() => {});
   const after = await subject.afterCrash();
   expect(await after.depth('runs')).toBe(0);
   await subject.close();

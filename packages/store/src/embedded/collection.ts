@@ -34,8 +34,11 @@ export interface EmbeddedCollection<T extends Row> extends Collection<T> {
   stage(row: T, batch: number): void;
   /** Within a transaction: inserts all rows of a batch with one statement. @throws ConflictError */
   insertStagedNow(batch: number): void;
-  unstage(batch: number): void;
+  /** Drops some of the rows of a batch; false: there were none. */
+  unstage(batch: number): boolean;
 }
+
+const UNSTAGED_AT_ONCE = 500;
 
 /** SQLite's message names the columns: `UNIQUE constraint failed: c_users.f_username`. */
 function asConflict(error: unknown, collection: string): unknown {
@@ -162,7 +165,8 @@ export function createCollection<T extends Row>(
       guarded(() => db.statement(sql).run(batch));
     },
     unstage(batch) {
-      db.statement(`DELETE FROM ${staged} WHERE batch = ?`).run(batch);
+      const some = `SELECT rowid FROM ${staged} WHERE batch = ? LIMIT ${UNSTAGED_AT_ONCE}`;
+      return db.statement(`DELETE FROM ${staged} WHERE rowid IN (${some})`).run(batch).changes !== 0;
     },
     putNow: (row, ifVersion, atMost) =>
       ifVersion === 0 ? insertNewNow(row) : replaceNow(row, ifVersion, atMost),
@@ -187,7 +191,10 @@ export function createCollection<T extends Row>(
       return (counted.get(...values, atMost) as { n: number }).n;
     },
     insert: (row) => db.writeOne(() => insertNow(row)),
-    insertMany: (rows) => db.write(() => rows.filter(insertNewNow).map(({ id }) => id)),
+    insertMany(rows) {
+      const insert = () => rows.filter(insertNewNow).map(({ id }) => id);
+      return rows.length === 1 ? db.writeOne(insert) : db.write(insert);
+    },
     replace: (row, ifVersion) => db.writeOne(() => replaceNow(row, ifVersion)),
     patch: (id, fields, where) =>
       db.writeOne(() => {

@@ -1,4 +1,4 @@
-import { setTimeout } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout } from 'node:timers/promises';
 import type { Database } from '@wellspring/sqlite/database';
 import { events, logs } from '../collections/events.ts';
 import { type OutboxRow, outbox } from '../collections/outbox.ts';
@@ -48,7 +48,7 @@ export function createEmbeddedStore(db: Database, publishNow?: PublishNow): Stor
   const logRows = collection(logs);
   const outboxRows = collection(outbox);
   let batches = 0;
-  const staging = new Set<Promise<boolean>>();
+  const staging = new Set<Promise<unknown>>();
 
   /** Makes a commit in one transaction; see EmbeddedStates. */
   async function commitNow(commit: RunCommit, insertEvents: () => void): Promise<boolean> {
@@ -65,6 +65,16 @@ export function createEmbeddedStore(db: Database, publishNow?: PublishNow): Stor
     return done;
   }
 
+  async function unstage(batch: number): Promise<void> {
+    while (eventRows.unstage(batch)) await nextTurn();
+  }
+
+  function track(work: Promise<unknown>): void {
+    staging.add(work);
+    const forget = () => staging.delete(work);
+    work.then(forget, forget);
+  }
+
   /** Stages thousands of events in steps, so that the transaction is short. */
   async function commitLarge(commit: RunCommit): Promise<boolean> {
     batches += 1;
@@ -79,7 +89,8 @@ export function createEmbeddedStore(db: Database, publishNow?: PublishNow): Stor
       }
       return await commitNow(commit, () => eventRows.insertStagedNow(batch));
     } finally {
-      eventRows.unstage(batch);
+      // Not awaited: the commit is made.
+      track(unstage(batch));
     }
   }
 
@@ -95,9 +106,7 @@ export function createEmbeddedStore(db: Database, publishNow?: PublishNow): Stor
         });
       }
       const made = commitLarge(commit);
-      staging.add(made);
-      const forget = () => staging.delete(made);
-      made.then(forget, forget);
+      track(made);
       return made;
     },
     async dropStaleIndexes(definition) {
@@ -107,7 +116,7 @@ export function createEmbeddedStore(db: Database, publishNow?: PublishNow): Stor
     publishesCommits: publishNow !== undefined,
     ping: db.ping,
     async close() {
-      await Promise.allSettled(staging);
+      while (staging.size > 0) await Promise.allSettled(staging);
     },
   };
 }
