@@ -1,12 +1,22 @@
-import type { Entry } from './key-queues.ts';
 import type { Job } from './port.ts';
 
 /** A job that waits in the memory of this process, or is out at a handler. */
-export interface WaitingJob extends Entry {
+export interface WaitingJob {
   readonly id: string;
+  readonly key: string;
+  /** Failed ones. */
+  attempts: number;
+  /** Failures that do not count as attempts; they only determine the backoff. */
+  uncounted?: number;
+  /** It has to wait, others before it need not: they go out one by one. */
+  alone?: true;
+  /** Epoch ms. */
+  readonly publishedAt: number;
+  /** undefined: read from the database when it is needed. */
+  payload: string | undefined;
   /** Of the payload. */
   readonly bytes: number;
-  /** It was handed out before. */
+  /** It may have been handed out before. */
   redelivered: true | undefined;
 }
 

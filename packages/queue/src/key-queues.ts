@@ -1,31 +1,15 @@
 import { createLinkedList } from '@wellspring/core/linked-list';
+import type { WaitingJob } from './job-source.ts';
 
 /**
  * Waiting jobs in memory: one queue per ordering key. Jobs of a key keep their order, one batch of a key is out at a
  * time, and the keys take turns. No I/O.
  */
 
-export interface Entry {
-  /** Ascending in order of publication. */
-  seq: number;
-  key: string;
-  attempts: number;
-  /** Failures that do not count as attempts; they only determine the backoff. */
-  uncounted?: number;
-  /** It has to wait, others before it need not: they go out one by one. */
-  alone?: true;
-  /** Epoch ms. */
-  publishedAt: number;
-  /** undefined: read from the database when it is needed. */
-  payload: string | undefined;
-  /** Of the payload; undefined: not counted. */
-  bytes?: number;
-}
-
-export interface KeyQueue<E extends Entry = Entry> {
+export interface KeyQueue<J extends WaitingJob> {
   readonly key: string;
   /** Valid from `head` on. */
-  waiting: E[];
+  waiting: J[];
   head: number;
   /** Batches that are out and have not let the next one start, and running backoffs: no batch starts before it is 0. */
   held: number;
@@ -39,42 +23,42 @@ export interface KeyQueue<E extends Entry = Entry> {
   leave: (() => void) | undefined;
 }
 
-export interface KeyQueues<E extends Entry = Entry> {
-  add(entry: E): void;
+export interface KeyQueues<J extends WaitingJob> {
+  add(job: J): void;
   /** The next key in turn, marked as held. */
-  next(): KeyQueue<E> | undefined;
-  /** Bytes of the next batch: of the first entry, and of further ones within the limits. */
-  sizeOf(queue: KeyQueue<E>, batch: number, maxBytes?: number): number;
+  next(): KeyQueue<J> | undefined;
+  /** Bytes of the next batch: of the first job, and of further ones within the limits. */
+  sizeOf(queue: KeyQueue<J>, batch: number, maxBytes?: number): number;
   /** Removes the next batch of a held queue; none when they were purged. */
-  take(queue: KeyQueue<E>, batch: number, maxBytes?: number): E[];
-  /** Returns entries that were out to the front, in this order, and holds the queue. */
-  giveBack(queue: KeyQueue<E>, entries: readonly E[]): void;
+  take(queue: KeyQueue<J>, batch: number, maxBytes?: number): J[];
+  /** Returns jobs that were out to the front, in this order, and holds the queue. */
+  giveBack(queue: KeyQueue<J>, jobs: readonly J[]): void;
   /** Undoes one hold; without another one, the next batch may start. */
-  release(queue: KeyQueue<E>): void;
+  release(queue: KeyQueue<J>): void;
   /** A batch is no longer out. */
-  end(queue: KeyQueue<E>): void;
-  /** Removes chosen waiting entries; entries that are out are not affected. */
-  purge(key: string, chosen: (entry: E) => boolean): E[];
+  end(queue: KeyQueue<J>): void;
+  /** Removes chosen waiting jobs; jobs that are out are not affected. */
+  purge(key: string, chosen: (job: J) => boolean): J[];
   keys(): Iterable<string>;
-  get(key: string): KeyQueue<E> | undefined;
+  get(key: string): KeyQueue<J> | undefined;
 }
 
-/** The array is compacted after this many taken entries. */
+/** The array is compacted after this many taken jobs. */
 const COMPACT_AFTER = 1024;
 /** After this many attempts of its first job, a batch is split into single jobs. */
 const SINGLE_AFTER_ATTEMPTS = 5;
 
-export function createKeyQueues<E extends Entry = Entry>(): KeyQueues<E> {
-  const queues = new Map<string, KeyQueue<E>>();
+export function createKeyQueues<J extends WaitingJob>(): KeyQueues<J> {
+  const queues = new Map<string, KeyQueue<J>>();
   /** Keys with a batch to hand out, in their order. */
-  const turn = createLinkedList<KeyQueue<E>>();
+  const turn = createLinkedList<KeyQueue<J>>();
 
-  function leave(queue: KeyQueue<E>): void {
+  function leave(queue: KeyQueue<J>): void {
     queue.leave?.();
     queue.leave = undefined;
   }
 
-  function reschedule(queue: KeyQueue<E>): void {
+  function reschedule(queue: KeyQueue<J>): void {
     if (queue.held > 0) return;
     if (queue.head < queue.waiting.length) queue.leave ??= turn.append(queue);
     else {
@@ -83,12 +67,12 @@ export function createKeyQueues<E extends Entry = Entry>(): KeyQueues<E> {
     }
   }
 
-  /** Number and bytes of the entries of the next batch. */
-  function nextBatch({ waiting, head, single }: KeyQueue<E>, batch: number, maxBytes: number) {
+  /** Number and bytes of the jobs of the next batch. */
+  function nextBatch({ waiting, head, single }: KeyQueue<J>, batch: number, maxBytes: number) {
     const max = single > 0 ? 1 : batch;
     let [count, bytes] = [0, 0];
     for (; count < max && head + count < waiting.length; count += 1) {
-      const more = waiting[head + count]!.bytes ?? 0;
+      const more = waiting[head + count]!.bytes;
       if (count > 0 && bytes + more > maxBytes) break;
       bytes += more;
     }
@@ -96,11 +80,11 @@ export function createKeyQueues<E extends Entry = Entry>(): KeyQueues<E> {
   }
 
   return {
-    add(entry) {
-      let queue = queues.get(entry.key);
+    add(job) {
+      let queue = queues.get(job.key);
       if (!queue) {
         queue = {
-          key: entry.key,
+          key: job.key,
           waiting: [],
           head: 0,
           held: 0,
@@ -109,9 +93,9 @@ export function createKeyQueues<E extends Entry = Entry>(): KeyQueues<E> {
           admissionSince: undefined,
           leave: undefined,
         };
-        queues.set(entry.key, queue);
+        queues.set(job.key, queue);
       }
-      queue.waiting.push(entry);
+      queue.waiting.push(job);
       reschedule(queue);
     },
     next() {
@@ -125,24 +109,23 @@ export function createKeyQueues<E extends Entry = Entry>(): KeyQueues<E> {
     sizeOf: (queue, batch, maxBytes = Number.POSITIVE_INFINITY) => nextBatch(queue, batch, maxBytes).bytes,
     take(queue, batch, maxBytes = Number.POSITIVE_INFINITY) {
       const { count } = nextBatch(queue, batch, maxBytes);
-      const entries = queue.waiting.slice(queue.head, queue.head + count);
+      const jobs = queue.waiting.slice(queue.head, queue.head + count);
       queue.single = Math.max(0, queue.single - 1);
-      queue.head += entries.length;
+      queue.head += jobs.length;
       if (queue.head >= COMPACT_AFTER || queue.head === queue.waiting.length) {
         queue.waiting = queue.waiting.slice(queue.head);
         queue.head = 0;
       }
-      return entries;
+      return jobs;
     },
-    giveBack(queue, entries) {
+    giveBack(queue, jobs) {
       queue.held += 1;
       leave(queue);
-      queue.waiting = [...entries, ...queue.waiting.slice(queue.head)];
+      queue.waiting = [...jobs, ...queue.waiting.slice(queue.head)];
       queue.head = 0;
-      const [first] = entries;
-      const isSplit =
-        first && (first.attempts >= SINGLE_AFTER_ATTEMPTS || entries.some(({ alone }) => alone));
-      if (queue.single > 0 || isSplit) queue.single += entries.length;
+      const [first] = jobs;
+      const isSplit = first && (first.attempts >= SINGLE_AFTER_ATTEMPTS || jobs.some(({ alone }) => alone));
+      if (queue.single > 0 || isSplit) queue.single += jobs.length;
     },
     release(queue) {
       queue.held -= 1;
@@ -157,7 +140,7 @@ export function createKeyQueues<E extends Entry = Entry>(): KeyQueues<E> {
       if (!queue) return [];
       const waiting = queue.waiting.slice(queue.head);
       const dropped = waiting.filter(chosen);
-      queue.waiting = waiting.filter((entry) => !chosen(entry));
+      queue.waiting = waiting.filter((job) => !chosen(job));
       queue.head = 0;
       reschedule(queue);
       return dropped;

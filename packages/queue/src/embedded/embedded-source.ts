@@ -2,7 +2,7 @@ import { type Backoff, backoff } from '@wellspring/core/backoff';
 import type { ByteBudget } from '@wellspring/core/byte-budget';
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
-import type { Dispatcher } from '../job-dispatcher.ts';
+import type { Dispatcher } from '../dispatcher.ts';
 import type { JobSource, WaitingJob } from '../job-source.ts';
 import type { Job, QueueName } from '../port.ts';
 import type { JobRow, JobTable, StoredJob } from './job-table.ts';

@@ -3,7 +3,7 @@ import type { Log } from '@wellspring/core/log';
 import type { Memory } from '@wellspring/core/memory';
 import { parseOrderingKey } from '@wellspring/core/ordering-key';
 import type { Database } from '@wellspring/sqlite/database';
-import { createJobDispatcher } from '../job-dispatcher.ts';
+import { createDispatcher } from '../dispatcher.ts';
 import { type JobInput, QUEUES, type Queue, type QueueName } from '../port.ts';
 import { createEmbeddedSource } from './embedded-source.ts';
 import { createJobTable } from './job-table.ts';
@@ -33,7 +33,7 @@ export function createEmbeddedQueue(
   function open(queue: QueueName) {
     const known = { queue, clock, log, closing: closing.signal };
     const source = createEmbeddedSource({ ...known, table, waiting: memory.waiting });
-    const dispatcher = createJobDispatcher({ ...known, source, budget: memory[queue] });
+    const dispatcher = createDispatcher({ ...known, source, budget: memory[queue] });
     source.open(dispatcher);
     return { source, dispatcher };
   }

@@ -11,6 +11,8 @@ export interface OverflowRow {
   /** Ascending within the partition. */
   seq: number;
   payload: string;
+  /** Of the payload. */
+  bytes: number;
   published_at: number;
   redelivered?: true;
 }

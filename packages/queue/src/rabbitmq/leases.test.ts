@@ -116,7 +116,6 @@ function join(name: string, leaseMs = 400): Member {
         member.works.delete(partition);
       },
       lost: (partition) => void member.works.delete(partition),
-      renewed() {},
     },
     stop.signal,
   );

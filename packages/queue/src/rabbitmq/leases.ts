@@ -36,8 +36,6 @@ export interface LeaseHandlers {
   release(partition: number, urgent: AbortSignal): Promise<void>;
   /** Another process may have the partition: what is in memory must be dropped. */
   lost(partition: number): void;
-  /** The session was renewed. */
-  renewed(): void;
 }
 
 /** Makes other processes look at once. Without it they look when they renew. */
@@ -224,7 +222,6 @@ export function createLeases({
       .map(({ queue }) => queue)
       .sort();
     const alive = await session.renew(queues);
-    for (const group of groups.values()) group.renewed();
     if (joined !== queues.join()) wakeUp.send();
     joined = queues.join();
     const members = alive

@@ -2,9 +2,12 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { expect, test } from '@jest/globals';
 import { partitionOf } from '@wellspring/core/partitions';
 import { eventually } from '@wellspring/testing/eventually';
+import { createFakeClock } from '@wellspring/testing/fake-clock';
 import { withPrograms } from '@wellspring/testing/servers/servers';
+import type { Job } from '../port.ts';
 import { attempts, overflow } from './collections.ts';
 import { createLedger, outOfOrder, useProcesses } from './faults.fixture.ts';
+import type { RabbitProcess } from './process.fixture.ts';
 
 await withPrograms(['rabbitmq'], () => {
   const { stops, install, start, consumer } = useProcesses();
@@ -61,6 +64,83 @@ await withPrograms(['rabbitmq'], () => {
     stop.abort();
     void ended;
   }, 120_000);
+
+  test('overflow jobs of many keys take no memory for their payloads until they are handed out', async () => {
+    const installation = install(1);
+    const keys = Array.from({ length: 300 }, (_, n) => `dc_${n}`);
+    const payload = 'x'.repeat(50_000);
+    const open = Promise.withResolvers<void>();
+    const asked = new Set<string>();
+    const seen: string[] = [];
+    /** Keys wait for their admission. */
+    const consumeIn = ({ queue }: RabbitProcess) => {
+      const stop = new AbortController();
+      stops.push(stop);
+      void queue.consume('runs', async ([job]) => void seen.push(`${job.key} ${job.payload}`), {
+        async admit(key) {
+          asked.add(key);
+          await open.promise;
+          return { owner: key, release() {} };
+        },
+        signal: stop.signal,
+      });
+    };
+    const first = await start(installation);
+    consumeIn(first);
+    await first.queue.publishMany(
+      'runs',
+      keys.map((key) => ({ key, payload: `${key} ${payload}` })),
+    );
+    const rows = installation.store.collection(overflow);
+    await eventually(async () => (await rows.count()) > 100, { ms: 30_000, every: 50 });
+    await first.kill();
+    asked.clear();
+    let bytesRead = 0;
+    const collection: typeof installation.store.collection = (definition) => {
+      const found = installation.store.collection(definition);
+      return {
+        ...found,
+        async list(options) {
+          const listed = await found.list(options);
+          for (const row of listed) bytesRead += ((row as { payload?: string }).payload ?? '').length;
+          return listed;
+        },
+      };
+    };
+    consumeIn(await start({ ...installation, store: { ...installation.store, collection } }));
+    await eventually(() => asked.size === keys.length, { ms: 30_000, every: 50 });
+    expect(bytesRead).toBe(0);
+    open.resolve();
+    await eventually(() => new Set(seen).size === keys.length, { ms: 30_000, every: 50 });
+    expect(new Set(seen)).toEqual(new Set(keys.map((key) => `${key} ${key} ${payload}`)));
+    await eventually(async () => (await rows.count()) === 0);
+  }, 120_000);
+
+  test('rows behind those of finished jobs are found', async () => {
+    const clock = createFakeClock();
+    const installation = { ...install(1), clock };
+    const rows = installation.store.collection(overflow);
+    const one = await start(installation);
+    const seen: Job[] = [];
+    const stop = new AbortController();
+    stops.push(stop);
+    void one.queue.consume('runs', async ([job]) => void seen.push(job), { signal: stop.signal });
+    await one.queue.publish('runs', { key: 'dc_1', payload: 'done' });
+    await eventually(() => seen.length === 1);
+    await eventually(async () => (await one.queue.depth('runs')) === 0);
+    // Written late by a former owner: a job that was redelivered and is done, and one that was not.
+    const row = { partition: 'runs.0', key: 'dc_1', bytes: 4, published_at: 1 };
+    await rows.insertMany([
+      { ...row, id: seen[0]!.id, seq: 1, payload: 'done' },
+      { ...row, id: 'late', seq: 2, payload: 'left' },
+    ]);
+    await eventually(async () => {
+      await clock.advance(30_000);
+      return seen.length === 2;
+    });
+    expect(seen[1]).toMatchObject({ id: 'late', payload: 'left', redelivered: true });
+    await eventually(async () => (await rows.count()) === 0);
+  }, 60_000);
 
   test('purging a slow key drops its overflow', async () => {
     const installation = install(2);

@@ -1,7 +1,8 @@
 import { Unavailable } from '@wellspring/core/unavailable';
 import type { Store } from '@wellspring/store/port';
-import { attempts, type OverflowRow, overflow } from './collections.ts';
-import { failuresOf } from './failed-attempts.ts';
+import { type OverflowRow, overflow } from './collections.ts';
+import { type ReceivedJob, receivedJob } from './received-job.ts';
+import type { StoreAccess } from './store-access.ts';
 
 export interface OverflowJob {
   id: string;
@@ -11,31 +12,27 @@ export interface OverflowJob {
   redelivered: true | undefined;
 }
 
-export interface OverflowEvents {
-  /** The next job of a key, in order. */
-  loaded(row: OverflowRow, failures: number): void;
-  /** Number of jobs of the key in memory. */
-  countInMemory(key: string): number;
-  /** The job is in memory, or done and its row about to be removed. */
-  isKnown(id: string): boolean;
-  isInMemory(id: string): boolean;
-}
-
 export interface OverflowOptions {
   store: Store;
   /** Name of the partition. */
   name: string;
   /** Of its lease. */
   epoch: number;
-  /** Retries until it succeeds; undefined: the partition was released first. */
-  persist<T>(what: string, work: () => Promise<T>): Promise<T | undefined>;
-  /** Maximum number of jobs of a slow key in memory. */
-  maxInMemory(): number;
+  access: StoreAccess;
+  /** Jobs of the partition in memory, by id. */
+  jobs: ReadonlyMap<string, ReceivedJob>;
+  /** Done before its row was removed. */
+  isFinished(id: string): boolean;
+  /** Number of waiting jobs of the key in memory. */
+  waiting(key: string): number;
+  /** Appends a job to the queue of its key in memory, without its payload. */
+  offer(job: ReceivedJob): void;
 }
 
 /**
  * Jobs of slow keys of one partition, as rows of the store, in order and without a limit; the first of each key are in
- * memory. A key is *overflowing* while it may have rows that are not in memory: new jobs of it are appended to them.
+ * memory, without their payloads. A key is *overflowing* until all its rows were handed out: new jobs of it are appended
+ * to them.
  *
  * The epoch of the lease begins each `seq`: rows of a later holder follow those of a former one, which can neither read
  * nor remove them.
@@ -47,31 +44,31 @@ export interface Overflow {
    * are durable; undefined: the partition was released first.
    */
   append(jobs: readonly OverflowJob[]): Promise<number[] | undefined>;
-  /**
-   * All rows of the key up to `seq` are in memory; it was not overflowing before they were appended.
-   * @param isComplete false: some of them are done and will be removed
-   */
-  loadedUpTo(key: string, seq: number, isComplete: boolean): void;
-  /** Loads more rows when few jobs of the key are left in memory. */
+  /** Reads payloads by job id; those of removed rows are missing. undefined: the partition was lost first. */
+  payloads(ids: readonly string[]): Promise<Map<string, string> | undefined>;
+  /** Loads more rows when few jobs of the key wait in memory. */
   refill(key: string): void;
   /** Finds keys with rows of a former owner of the partition. */
   find(): Promise<void>;
-  remove(ids: readonly string[]): Promise<void>;
+  /** The jobs are done: removes their rows. */
+  remove(jobs: readonly ReceivedJob[]): void;
   /** Removes the rows that are not in memory. */
   purge(isPurged: (key: string) => boolean): void;
-  /** Resolves when all appends and purges are done. */
-  settled(): Promise<unknown>;
+  /** Loads nothing any more. Resolves when all appends and purges are done. */
+  close(): Promise<unknown>;
 }
 
 const INSERT_BATCH = 500;
-/** Rereads of a page that is too short; with the backoff about 1.5 s, in which a store that failed over catches up. */
+/** Rows read at a time; more are read when less than half as many jobs of the key wait in memory. */
+const PAGE_SIZE = 256;
+/** Rereads of rows that are missing; with the backoff about 1.5 s, in which a store that failed over catches up. */
 const MAX_REREADS = 4;
 
 /** More rows than one holder appends to a partition. */
 const ROWS_PER_EPOCH = 2 ** 32;
 
 interface KeyState {
-  /** `seq` of the last row in memory or done. */
+  /** `seq` of the last row that was read. */
   after: number;
   /** `seq` of the last row appended by this process; later reads must reach it. */
   appendedUpTo: number;
@@ -81,7 +78,9 @@ interface KeyState {
   appending: number;
   /** Incremented by each append. */
   version: number;
-  loading: boolean;
+  /** The version of which all rows were read. */
+  readVersion: number;
+  isLoading: boolean;
 }
 
 interface Append {
@@ -90,12 +89,10 @@ interface Append {
   resolve(seqs: number[] | undefined): void;
 }
 
-export function createOverflow(
-  { store, name, epoch, persist, maxInMemory }: OverflowOptions,
-  { loaded, countInMemory, isKnown, isInMemory }: OverflowEvents,
-): Overflow {
+export function createOverflow(options: OverflowOptions): Overflow {
+  const { store, name, epoch, jobs, isFinished, waiting, offer } = options;
+  const { persist, write } = options.access;
   const rows = store.collection(overflow);
-  const attemptRows = store.collection(attempts);
   const states = new Map<string, KeyState>();
   let nextSeq = epoch * ROWS_PER_EPOCH;
   const end = nextSeq + ROWS_PER_EPOCH;
@@ -106,7 +103,8 @@ export function createOverflow(
   function startOverflow(key: string): KeyState {
     let state = states.get(key);
     if (!state) {
-      state = { after: 0, appendedUpTo: 0, foundUpTo: 0, appending: 0, version: 0, loading: false };
+      const version = { version: 0, readVersion: -1 };
+      state = { after: 0, appendedUpTo: 0, foundUpTo: 0, appending: 0, ...version, isLoading: false };
       states.set(key, state);
     }
     return state;
@@ -116,7 +114,7 @@ export function createOverflow(
     const batch = buffer;
     buffer = [];
     const all = batch.flatMap((one) => one.rows);
-    const done = await persist('append to overflow', async () => {
+    const isDurable = await persist('append to overflow', async () => {
       for (let at = 0; at < all.length; at += INSERT_BATCH)
         await rows.insertMany(all.slice(at, at + INSERT_BATCH));
       return true;
@@ -126,69 +124,79 @@ export function createOverflow(
         state.appending -= 1;
         state.version += 1;
       }
-      if (done) for (const { key, seq } of one.rows) one.states.get(key)!.appendedUpTo = seq;
-      one.resolve(done ? one.rows.map(({ seq }) => seq) : undefined);
+      if (isDurable) for (const { key, seq } of one.rows) one.states.get(key)!.appendedUpTo = seq;
+      one.resolve(isDurable ? one.rows.map(({ seq }) => seq) : undefined);
     }
   }
 
-  async function remove(ids: readonly string[]): Promise<void> {
-    await rows.removeWhere({ id: { in: ids }, seq: { lt: end } });
+  const remove = (ids: readonly string[]) =>
+    write('remove finished jobs', () => rows.removeWhere({ id: { in: ids }, seq: { lt: end } }));
+
+  /** Reads until the result is complete, or does not become so: a store that failed over may return stale data. */
+  function reread<T>(what: string, read: () => Promise<T>, isComplete: (found: T) => boolean) {
+    let rereads = 0;
+    return persist(what, async () => {
+      const found = await read();
+      if (isComplete(found) || ++rereads > MAX_REREADS) return found;
+      throw new Unavailable('Stale read: rows that were written are missing.');
+    });
   }
 
   async function load(key: string, state: KeyState): Promise<void> {
     const { version, after } = state;
-    const limit = maxInMemory();
-    let rereads = 0;
-    const page = await persist('load overflow', async () => {
-      const found = await rows.list({
-        where: { partition: name, key, seq: { gt: after, lt: end } },
-        orderBy: 'seq',
-        order: 'asc',
-        limit,
-      });
-      const last = found.at(-1)?.seq ?? after;
-      // A store that has just failed over may return stale data.
-      const isStale = found.length < limit && last < state.appendedUpTo && states.get(key) === state;
-      if (isStale && ++rereads <= MAX_REREADS) {
-        throw new Unavailable('Stale read: the page ends before the last append.');
-      }
-      return { found, failures: await failuresOf(attemptRows, found) };
-    });
+    const page = await reread(
+      'load overflow',
+      () =>
+        rows.list({
+          where: { partition: name, key, seq: { gt: after, lt: end } },
+          orderBy: 'seq',
+          order: 'asc',
+          limit: PAGE_SIZE,
+          texts: false,
+        }),
+      (found) =>
+        found.length === PAGE_SIZE ||
+        (found.at(-1)?.seq ?? after) >= state.appendedUpTo ||
+        states.get(key) !== state,
+    );
     // Purged or released.
     if (!page || states.get(key) !== state) return;
-    state.loading = false;
-    // A former owner may have written rows of jobs that were then redelivered and are done.
+    state.isLoading = false;
+    // Jobs that were done before their row was known, e.g. during the append.
     const done: string[] = [];
-    for (const row of page.found) {
-      state.after = row.seq;
-      if (isKnown(row.id)) {
-        if (!isInMemory(row.id)) done.push(row.id);
-        continue;
+    for (const { id, seq, bytes, published_at: publishedAt, redelivered } of page) {
+      state.after = seq;
+      if (jobs.has(id)) continue;
+      if (isFinished(id)) done.push(id);
+      else {
+        const flag = redelivered ?? (seq <= state.foundUpTo || undefined);
+        const job = { id, epoch, key, seq, payload: undefined, publishedAt, bytes, redelivered: flag };
+        offer(receivedJob(job, undefined));
       }
-      const found = row.seq <= state.foundUpTo ? { ...row, redelivered: true as const } : row;
-      loaded(found, page.failures.get(row.id) ?? 0);
     }
-    if (done.length > 0) void persist('remove from overflow', () => remove(done));
-    const isComplete = page.found.length < limit && state.version === version && state.appending === 0;
-    if (isComplete) states.delete(key);
-    else refill(key);
+    if (done.length > 0) remove(done);
+    if (page.length < PAGE_SIZE) state.readVersion = version;
+    refill(key);
   }
 
   function refill(key: string): void {
     const state = states.get(key);
-    if (!state || state.loading || state.appending > 0 || countInMemory(key) > maxInMemory() / 2) return;
-    state.loading = true;
-    void load(key, state);
+    if (!state || state.isLoading || state.appending > 0 || waiting(key) > PAGE_SIZE / 2) return;
+    if (state.readVersion < state.version) {
+      state.isLoading = true;
+      void load(key, state);
+    } else if (waiting(key) === 0) states.delete(key);
   }
 
   return {
     isOverflowing: (key) => states.has(key),
-    append(jobs) {
-      const states = new Map(jobs.map(({ key }) => [key, startOverflow(key)]));
+    append(added) {
+      const states = new Map(added.map(({ key }) => [key, startOverflow(key)]));
       for (const state of states.values()) state.appending += 1;
-      const appended = jobs.map(({ id, key, payload, publishedAt, redelivered }) => {
+      const appended = added.map(({ id, key, payload, publishedAt, redelivered }) => {
         const seq = nextSeq++;
-        const row = { id, partition: name, key, seq, payload, published_at: publishedAt };
+        const bytes = payload.length;
+        const row = { id, partition: name, key, seq, payload, bytes, published_at: publishedAt };
         return redelivered ? { ...row, redelivered } : row;
       });
       return new Promise((resolve) => {
@@ -196,17 +204,21 @@ export function createOverflow(
         if (buffer.length === 1) writes = writes.then(flush);
       });
     },
-    loadedUpTo(key, seq, isComplete) {
-      const state = states.get(key);
-      if (!state) return;
-      state.after = Math.max(state.after, seq);
-      if (!isComplete) state.appendedUpTo = 0;
+    async payloads(ids) {
+      if (ids.length === 0) return new Map();
+      const where = { id: { in: ids }, seq: { lt: end } };
+      const found = await reread(
+        'load payloads',
+        () => rows.list({ where, limit: ids.length }),
+        ({ length }) => length === ids.length,
+      );
+      return found && new Map(found.map(({ id, payload }) => [id, payload]));
     },
     refill,
     async find() {
       for (let after = ''; ; ) {
         const where = { partition: name, key: { gt: after }, seq: { lt: end } };
-        const [first] = await rows.list({ where, orderBy: 'key', order: 'asc', limit: 1 });
+        const [first] = await rows.list({ where, orderBy: 'key', order: 'asc', limit: 1, texts: false });
         if (!first) return;
         after = first.key;
         const [last] = await rows.list({
@@ -214,14 +226,21 @@ export function createOverflow(
           orderBy: 'seq',
           order: 'desc',
           limit: 1,
+          texts: false,
         });
         // Rows behind jobs in memory are found by the next call.
-        if (states.has(after) || countInMemory(after) > 0) continue;
+        if (states.has(after) || waiting(after) > 0) continue;
         startOverflow(after).foundUpTo = last?.seq ?? 0;
         refill(after);
       }
     },
-    remove,
+    remove(gone) {
+      for (const { key, seq } of gone) {
+        const state = states.get(key);
+        if (state && state.appendedUpTo === seq) state.appendedUpTo = 0;
+      }
+      remove(gone.map(({ id }) => id));
+    },
     purge(isPurged) {
       const keys = [...states.keys()].filter(isPurged);
       for (const key of keys) states.delete(key);
@@ -231,6 +250,9 @@ export function createOverflow(
         }),
       );
     },
-    settled: () => writes,
+    close() {
+      states.clear();
+      return writes;
+    },
   };
 }

@@ -11,36 +11,76 @@ import type { Log } from '@wellspring/core/log';
 import { createLru } from '@wellspring/core/lru';
 import { parseOrderingKey } from '@wellspring/core/ordering-key';
 import type { Store } from '@wellspring/store/port';
-import { MAX_BATCH_BYTES } from '../job-dispatcher.ts';
+import type { Dispatcher } from '../dispatcher.ts';
+import type { Job } from '../port.ts';
 import { attempts, purges } from './collections.ts';
-import { createArrivals, failuresOf } from './failed-attempts.ts';
-import { acknowledge, createJobsInMemory } from './jobs-in-memory.ts';
+import { createHandOut } from './hand-out.ts';
 import { fromMessage, type JobMessage } from './message.ts';
 import { createOverflow } from './overflow.ts';
-import type { Partition, PartitionEvents } from './partition-interface.ts';
-import { PREFETCH, type ReceivedJob, slowJobsByKey } from './received-job.ts';
+import {
+  acknowledge,
+  type MessageJob,
+  PREFETCH,
+  type ReceivedJob,
+  receivedJob,
+  slowJobsByKey,
+} from './received-job.ts';
+import { createReceivedJobs, type ReceivedJobs } from './received-jobs.ts';
 import { createStoreAccess } from './store-access.ts';
+
+/** Payloads of the messages in memory, of all partitions of a queue. */
+export interface PartitionMemory {
+  readonly usage: 'low' | 'high' | 'exceeded';
+  /** Bytes for one partition. */
+  readonly share: number;
+}
 
 export interface PartitionOptions {
   amqp: Amqp;
   store: Store;
   clock: Clock;
   log: Log;
+  dispatcher: Dispatcher<ReceivedJob>;
+  memory: PartitionMemory;
   /** Name of the broker's queue. */
   queue: string;
   declare(channel: Channel): Promise<void>;
   /** Name in rows, e.g. `runs.7`. */
   name: string;
   epoch: number;
-  /** False while the lease is not certain: the store is neither read nor written. */
+  /** False while the lease is not certain: nothing is started, and the store is neither read nor written. */
   mayStart(): boolean;
 }
 
-/** For keys in overflow. */
-const MAX_IN_MEMORY_PER_KEY = 256;
-const MAX_IN_MEMORY_UNDER_PRESSURE = 16;
+export interface Partition {
+  /** Of the lease. */
+  readonly epoch: number;
+  /** Resolves when messages arrive for the first time. */
+  readonly opened: Promise<void>;
+  readonly received: Pick<ReceivedJobs, 'messages' | 'bytes'>;
+  /** The jobs go to a handler; none when the lease is lost first. */
+  start(jobs: readonly ReceivedJob[]): Promise<Job[]>;
+  /** The jobs are done or dead: acknowledges their messages and removes their rows. */
+  done(jobs: readonly ReceivedJob[]): void;
+  /** The jobs have failed. @returns those that wait again here; the others are redelivered */
+  giveBack(jobs: readonly ReceivedJob[]): ReceivedJob[];
+  /** Loads more of the overflow of a key. */
+  refill(key: string): void;
+  /** Moves jobs of slow keys to the overflow, so that they do not fill the prefetch window. */
+  spill(): void;
+  /** Finds overflow rows that a former owner wrote late. */
+  findOverflow(): Promise<void>;
+  /** Resolves when no job is out and all acknowledgements are sent. @param urgent do not wait for long-running jobs */
+  release(urgent: AbortSignal): Promise<void>;
+  /** The lease is lost: drops everything, without waiting for jobs that are out. */
+  lose(): void;
+}
+
 /** Remembered ids of finished jobs, whose acknowledgements may have been lost. */
 const MAX_FINISHED_IDS = 16 * PREFETCH;
+/** A release waits while a job has been running for longer than this. */
+const LONG_RUNNING_MS = 1_000;
+const RELEASE_CHECK_INTERVAL_MS = 100;
 
 const belongsTo = (key: string, sourceId: string) => parseOrderingKey(key).sourceId === sourceId;
 
@@ -51,19 +91,19 @@ const belongsTo = (key: string, sourceId: string) => parseOrderingKey(key).sourc
  * - *consuming*: the broker sends a window of messages. Whenever the channel is lost, or reopened with another window,
  *   jobs that wait are dropped, since the broker sends them again; jobs that are out, and rows, stay;
  * - *releasing*: nothing is started any more; ends when no job is out and everything is written, then closes the channel;
- * - *lost*: the lease has ended; everything is dropped at once, and nothing is written any more.
+ * - *ended*: released; or the lease was lost: everything is dropped at once, and nothing is written any more.
  *
- * A job in memory has a message (`delivery`), or is a row of the overflow (`stored`). Jobs of a slow key become rows, all of
- * them and in order; from then on its messages are appended behind them, until all rows are in memory again.
+ * A job in memory is a message to be acknowledged, or a row of the overflow, which has a `seq`. Jobs of a slow key become
+ * rows, all of them and in order; from then on its messages are appended behind them, until all rows were handed out.
  */
-export function openPartition(
-  { amqp, store, clock, log, queue, declare, name, epoch, mayStart }: PartitionOptions,
-  { opened, enqueue, drop, isUnderMemoryPressure, maxBytes, admissionSince }: PartitionEvents,
-): Partition {
+export function openPartition(options: PartitionOptions): Partition {
+  const { amqp, store, clock, log, dispatcher, memory, queue, name, epoch, mayStart } = options;
   const attemptRows = store.collection(attempts);
   const purgeRows = store.collection(purges);
-  const memory = createJobsInMemory();
-  const { jobs, remove } = memory;
+  let state: 'opening' | 'consuming' | 'releasing' | 'ended' = 'opening';
+  const received = createReceivedJobs(dispatcher);
+  const { jobs, add, remove, drop, isOut } = received;
+  const opened = Promise.withResolvers<void>();
   const finished = createLru<true>(MAX_FINISHED_IDS);
   /** Ids of first deliveries that were lost with their channel before they were handed out. */
   let firstDeliveries = new Set<string>();
@@ -73,46 +113,25 @@ export function openPartition(
   let channel: Channel | undefined;
   let consumer: RecoveringChannel | undefined;
   let idle: (() => void) | undefined;
-  let isReleasing = false;
-
-  const { persist, write, written } = createStoreAccess({
-    clock,
-    log,
-    name,
-    mayStart,
-    closing: closing.signal,
-  });
   let prefetch = PREFETCH;
-  /** So many jobs of their usual size fit into the bytes. */
-  const countIn = (bytes: number, most: number) =>
-    Math.max(1, Math.min(most, Math.floor(bytes / Math.max(1, memory.usualBytes))));
-  const maxInMemory = () =>
-    countIn(MAX_BATCH_BYTES, isUnderMemoryPressure() ? MAX_IN_MEMORY_UNDER_PRESSURE : MAX_IN_MEMORY_PER_KEY);
-  const isInMemory = (id: string) => jobs.has(id);
-  const overflow = createOverflow(
-    { store, name, epoch, persist, maxInMemory },
-    {
-      countInMemory: memory.countOf,
-      isKnown: (id) => isInMemory(id) || finished.has(id),
-      isInMemory,
-      loaded({ published_at: at, ...row }, failures) {
-        if (!isReleasing) enqueue(memory.add({ ...row, at }, failures, undefined));
-      },
-    },
-  );
 
-  const isPurging = (key: string) => [...purging.values()].some((sourceId) => belongsTo(key, sourceId));
-
-  const arrivals = createArrivals({
-    isInMemory,
-    load: (ids) => persist('load attempts', () => failuresOf(attemptRows, ids)),
-    arrive,
-    closing: closing.signal,
+  const access = createStoreAccess({ clock, log, name, mayStart, closing: closing.signal });
+  const { persist, write } = access;
+  const overflow = createOverflow({
+    ...{ store, name, epoch, access, jobs },
+    isFinished: (id) => finished.has(id),
+    waiting: dispatcher.waiting,
+    offer: add,
   });
 
-  function arrive(from: Channel, message: ConsumeMessage, failures: Map<string, number>): void {
+  const isServing = () => state === 'opening' || state === 'consuming';
+  const isPurging = (key: string) => purging.values().some((sourceId) => belongsTo(key, sourceId));
+  /** So many messages of the usual size fit into the share of the memory. */
+  const window = () => Math.max(1, Math.min(PREFETCH, Math.floor(memory.share / received.usualBytes)));
+
+  function receive(from: Channel, message: ConsumeMessage): void {
     // The message of a lost channel is redelivered, here or to another process.
-    if (from !== channel || isReleasing) return;
+    if (from !== channel || !isServing()) return;
     let job: JobMessage;
     try {
       job = fromMessage(message);
@@ -121,54 +140,52 @@ export function openPartition(
       ack(from, message);
       return;
     }
-    const { id, key } = job;
-    if (firstDeliveries.delete(id)) job.redelivered = undefined;
+    const { id, key, payload, at: publishedAt } = job;
+    const redelivered = firstDeliveries.delete(id) ? undefined : job.redelivered;
     if (job.purge) {
-      purged(key, id);
+      purge(key, id);
       ack(from, message);
       return;
     }
     const known = jobs.get(id);
-    if (known?.stored || (!known && finished.has(id)) || isPurging(key)) {
+    if (known?.seq !== undefined || (!known && finished.has(id)) || isPurging(key)) {
       ack(from, message);
     } else if (known) {
       // A duplicate on the same channel. After a channel was replaced, the former delivery is void.
       if (known.delivery?.channel === from) known.duplicates.push(known.delivery);
       known.delivery = { channel: from, message };
     } else if (overflow.isOverflowing(key)) {
-      const slow = { id, key, payload: job.payload, publishedAt: job.at, redelivered: job.redelivered };
-      void overflow.append([slow]).then((seqs) => {
+      void overflow.append([{ id, key, payload, publishedAt, redelivered }]).then((seqs) => {
         if (seqs) ack(from, message);
         overflow.refill(key);
       });
     } else {
-      enqueue(memory.add(job, failures.get(id) ?? 0, { channel: from, message }));
+      const found = { id, epoch, key, payload, publishedAt, redelivered };
+      add(receivedJob({ ...found, seq: undefined, bytes: payload.length }, { channel: from, message }));
+      // Waiting messages go back to the broker, which sends fewer at a time.
+      if (memory.usage === 'exceeded' && window() < prefetch) consumer?.reopen();
     }
   }
 
-  function purged(sourceId: string, id: string): void {
-    const isSelected = (key: string) => belongsTo(key, sourceId);
-    done(drop(isSelected, (job) => !job.out));
-    overflow.purge(isSelected);
+  function purge(sourceId: string, id: string): void {
+    const isPurged = (key: string) => belongsTo(key, sourceId);
+    done(drop(isPurged));
+    overflow.purge(isPurged);
     purging.delete(id);
     write('finish purge', () => purgeRows.remove(id));
   }
 
   function done(gone: readonly ReceivedJob[]): void {
-    const rows: string[] = [];
-    const failed: string[] = [];
     for (const job of gone) {
       remove(job);
-      job.isDone = true;
       finished.set(job.id, true);
-      if (job.attempts > 0) failed.push(job.id);
-      if (!job.delivery && job.stored) rows.push(job.id);
       acknowledge(job);
     }
-    if (rows.length > 0) write('remove finished jobs', () => overflow.remove(rows));
+    const stored = gone.filter(({ seq }) => seq !== undefined);
+    if (stored.length > 0) overflow.remove(stored);
+    const failed = gone.filter((job) => job.attempts > 0 || !job.hasAttempts).map(({ id }) => id);
     if (failed.length > 0) write('remove attempts', () => attemptRows.removeWhere({ id: { in: failed } }));
-    for (const key of new Set(gone.map((job) => job.key))) overflow.refill(key);
-    if (idle && ![...jobs.values()].some(({ out }) => out)) idle();
+    if (idle && !isOut()) idle();
   }
 
   async function start(): Promise<true> {
@@ -182,110 +199,99 @@ export function openPartition(
 
   const opening = persist('open partition', start).then((started) => {
     if (!started) return;
+    if (state === 'opening') state = 'consuming';
     consumer = amqp.openChannel({
       name: queue,
       reopenOnNodeChange: true,
       async setup(made) {
-        await declare(made);
-        prefetch = countIn(maxBytes(), PREFETCH);
+        await options.declare(made);
+        prefetch = window();
         await made.prefetch(prefetch);
         channel = made;
-        await consume(made, queue, (message) => arrivals.onMessage(made, message));
-        opened();
+        await consume(made, queue, (message) => receive(made, message));
+        opened.resolve();
       },
       lost() {
         channel = undefined;
-        arrivals.clear();
         // The broker redelivers waiting jobs in the same order; jobs that are out continue.
-        const isLost = (job: ReceivedJob) => jobs.get(job.id) === job && !job.stored && !job.out;
-        const dropped = drop(() => true, isLost);
-        for (const job of dropped) remove(job);
+        const dropped = drop(
+          () => true,
+          ({ seq }) => seq === undefined,
+        );
         firstDeliveries = new Set(dropped.filter((job) => !job.redelivered).map((job) => job.id));
         for (const job of jobs.values()) Object.assign(job, { delivery: undefined, duplicates: [] });
       },
     });
   });
 
-  async function moveToOverflow(key: string, chosen: readonly ReceivedJob[]): Promise<void> {
-    const seqs = await overflow.append(chosen);
+  async function moveToOverflow(key: string, moved: readonly MessageJob[]) {
+    const seqs = await overflow.append(moved);
     if (!seqs) return;
-    const late: string[] = [];
-    let [kept, last] = [0, 0];
-    const tail = new Set<ReceivedJob>();
-    for (const [i, job] of chosen.entries()) {
-      if (job.isDone) late.push(job.id);
-      // Lost with its channel: it is in the overflow, and its redelivery is a duplicate.
+    for (const [i, job] of moved.entries()) {
+      // Done meanwhile, or lost with its channel: then its redelivery is a duplicate of the row.
       if (jobs.get(job.id) !== job) continue;
-      job.stored = true;
-      acknowledge(job);
-      if (job.out || (tail.size === 0 && kept < maxInMemory())) {
-        kept += 1;
-        last = seqs[i]!;
-      } else tail.add(job);
+      received.stored(job, seqs[i]!);
     }
-    overflow.loadedUpTo(key, last, late.length === 0);
-    const isTail = (one: ReceivedJob) => tail.has(one);
-    for (const job of drop((one) => one === key, isTail)) remove(job);
-    if (late.length > 0) write('remove finished jobs', () => overflow.remove(late));
     overflow.refill(key);
   }
 
-  /** Removes the jobs from memory that are not out. */
-  function dropWaiting(): void {
-    const isWaiting = (one: ReceivedJob) => jobs.get(one.id) === one && !one.out;
-    for (const job of drop(() => true, isWaiting)) remove(job);
-  }
-
   return {
-    jobs,
     epoch,
-    get isReleasing() {
-      return isReleasing;
-    },
-    get bytes() {
-      return memory.bytes;
-    },
+    opened: opened.promise,
+    received,
+    start: createHandOut({ store, epoch, overflow, persist }),
     done,
-    forget: (gone) => gone.forEach(remove),
-    spill() {
-      if (!channel || isReleasing) return;
-      // Smaller jobs than before.
-      if (countIn(maxBytes(), PREFETCH) >= 4 * prefetch) consumer?.reopen();
-      for (const [key, chosen] of slowJobsByKey(jobs.values(), {
-        prefetch,
-        isUnderMemoryPressure: isUnderMemoryPressure(),
-        admissionSince,
-      })) {
-        if (!overflow.isOverflowing(key)) void moveToOverflow(key, chosen);
+    giveBack(failed) {
+      for (const job of failed) {
+        job.outSince = undefined;
+        if (job.seq !== undefined) job.payload = undefined;
       }
+      const isKept = ({ seq, delivery }: ReceivedJob) => isServing() && (seq ?? delivery) !== undefined;
+      const [kept, gone] = [failed.filter(isKept), failed.filter((job) => !isKept(job))];
+      gone.forEach(remove);
+      if (idle && !isOut()) idle();
+      return kept;
     },
-    narrow() {
-      if (channel && countIn(maxBytes(), PREFETCH) < prefetch) consumer?.reopen();
+    refill: overflow.refill,
+    spill() {
+      if (!channel || !isServing()) return;
+      // Smaller jobs than before.
+      if (window() >= 4 * prefetch) consumer?.reopen();
+      const slow = slowJobsByKey(jobs.values(), {
+        prefetch,
+        isUnderMemoryPressure: memory.usage !== 'low',
+        admissionSince: dispatcher.admissionSince,
+      });
+      for (const [key, moved] of slow) if (!overflow.isOverflowing(key)) void moveToOverflow(key, moved);
     },
     async findOverflow() {
       await opening;
-      if (!isReleasing) await overflow.find();
+      if (isServing()) await overflow.find();
     },
-    async release() {
-      isReleasing = true;
-      const isOut = () => [...jobs.values()].some((job) => job.out);
-      dropWaiting();
+    async release(urgent) {
+      // Until long-running jobs end, the partition keeps serving its other keys.
+      while (!urgent.aborted && isOut(performance.now() - LONG_RUNNING_MS))
+        await clock.sleep(RELEASE_CHECK_INTERVAL_MS, urgent);
+      if (isServing()) state = 'releasing';
+      drop(() => true);
       if (isOut()) {
         await new Promise<void>((resolve) => {
           idle = resolve;
         });
       }
-      await Promise.all([written(), overflow.settled()]);
+      await Promise.all([access.written(), overflow.close()]);
+      state = 'ended';
       closing.abort();
       await opening;
       await consumer?.close();
-      jobs.clear();
+      received.clear();
     },
     lose() {
-      isReleasing = true;
+      state = 'ended';
       closing.abort();
-      dropWaiting();
-      jobs.clear();
+      void overflow.close();
+      drop(() => true);
+      received.clear();
       idle?.();
       void opening.then(() => consumer?.close());
     },

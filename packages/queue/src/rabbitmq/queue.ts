@@ -11,12 +11,11 @@ import { Unavailable } from '@wellspring/core/unavailable';
 import { withTimeout } from '@wellspring/core/with-timeout';
 import type { Store } from '@wellspring/store/port';
 import { type JobInput, QUEUES, type Queue, type QueueName } from '../port.ts';
-import { attempts, layout, overflow, purges } from './collections.ts';
+import { layout, overflow, purges } from './collections.ts';
 import { createDeadLetters } from './dead-letters.ts';
 import type { Leases } from './leases.ts';
 import { toMessage } from './message.ts';
-import { openPartition } from './partition.ts';
-import { createPartitionDispatcher } from './partition-dispatcher.ts';
+import { createPartitions } from './partitions.ts';
 
 export interface RabbitQueueOptions {
   amqp: Amqp;
@@ -33,7 +32,7 @@ export interface RabbitQueueOptions {
 }
 
 export interface RabbitQueue extends Queue {
-  /** Of the payloads of a queue in memory. */
+  /** Of the payloads of messages in memory. */
   bytesInMemory(queue: QueueName): number;
 }
 
@@ -43,9 +42,7 @@ const QUEUE = {
   // Unlimited: by default, RabbitMQ 4 drops messages after 20 deliveries, e.g. to killed processes.
   'x-delivery-limit': 2 ** 31 - 1,
 };
-const SPILL_INTERVAL_MS = 250;
 const REDECLARE_DELAY_MS = 1_000;
-const FIND_OVERFLOW_INTERVAL_MS = 30_000;
 /** The broker may be restarting, or the platform has just started. */
 const DECLARE_TIMEOUT_MS = 10_000;
 
@@ -84,7 +81,6 @@ export function createRabbitQueue(options: RabbitQueueOptions): RabbitQueue {
   }
   const purgeRows = store.collection(purges);
   const overflowRows = store.collection(overflow);
-  const attemptRows = store.collection(attempts);
   const closing = new AbortController();
   const all = Array.from({ length: partitions }, (_, partition) => partition);
   const nameOf = (queue: QueueName, partition: number) => `${queue}.${partition}`;
@@ -155,57 +151,27 @@ export function createRabbitQueue(options: RabbitQueueOptions): RabbitQueue {
   const publish = (queue: QueueName, job: JobInput) => publishMany(queue, [job]);
   const { bury, ...deadLetters } = createDeadLetters(store, clock, publish);
 
-  const dispatchers = new Map(
-    QUEUES.map((queue) => {
-      const dispatcher = createPartitionDispatcher({
-        queue,
-        clock,
-        log,
-        leases,
-        attemptRows,
+  const consumed = new Map(
+    QUEUES.map((queue) => [
+      queue,
+      createPartitions({
+        ...{ queue, amqp, store, clock, log, leases, bury },
         budget: memory[queue],
         maxBytes: memory.waiting.total / QUEUES.length,
         partitionOf: (key) => partitionOf(key, partitions),
-        open({ partition, epoch }, events) {
+        brokerQueueOf(partition) {
           const name = nameOf(queue, partition);
-          const mayStart = () => leases.mayStart;
-          const known = { amqp, store, clock, log, name, queue: prefix + name, epoch, mayStart };
-          return openPartition({ ...known, declare: (channel) => declare(channel, name) }, events);
+          return { name, queue: prefix + name, declare: (channel) => declare(channel, name) };
         },
-        bury,
         closing: closing.signal,
-      });
-      return [queue, dispatcher] as const;
-    }),
+      }),
+    ]),
   );
-
-  async function findOverflow(queue: QueueName): Promise<void> {
-    const { owned } = dispatchers.get(queue)!;
-    const names = [...owned.keys()].map((partition) => nameOf(queue, partition));
-    if (names.length === 0 || (await overflowRows.count({ partition: { in: names } }, 1)) === 0) return;
-    for (const partition of [...owned.values()]) await partition.findOverflow();
-  }
-
-  function every(ms: number, what: string, work: (queue: QueueName) => Promise<void>): void {
-    for (const [queue, dispatcher] of dispatchers) {
-      void (async () => {
-        while (!closing.signal.aborted) {
-          await clock.sleep(ms, closing.signal);
-          if (closing.signal.aborted || !dispatcher.isConsumed) continue;
-          await work(queue).catch((error: unknown) =>
-            log.warn({ queue, what, error: String(error) }, 'queue.maintenance_failed'),
-          );
-        }
-      })();
-    }
-  }
-  every(SPILL_INTERVAL_MS, 'spill', async (queue) => dispatchers.get(queue)!.spill());
-  every(FIND_OVERFLOW_INTERVAL_MS, 'find overflow', findOverflow);
 
   return {
     publish,
     publishMany,
-    consume: (queue, handler, consumeOptions) => dispatchers.get(queue)!.consume(handler, consumeOptions),
+    consume: (queue, handler, consumeOptions) => consumed.get(queue)!.consume(handler, consumeOptions),
     async depth(queue) {
       if (!isDeclared) await untilDeclared();
       const channel = topology.current;
@@ -215,10 +181,7 @@ export function createRabbitQueue(options: RabbitQueueOptions): RabbitQueue {
         Promise.all(names.map(async (name) => (await channel.checkQueue(prefix + name)).messageCount)),
         overflowRows.count({ partition: { in: names } }),
       ]);
-      let inMemory = 0;
-      for (const { jobs } of dispatchers.get(queue)!.owned.values()) {
-        for (const job of jobs.values()) if (!job.stored) inMemory += 1;
-      }
+      const inMemory = consumed.get(queue)!.messages;
       return ready.reduce((sum, count) => sum + count, stored + inMemory);
     },
     async purgeKey(queue, sourceId) {
@@ -227,7 +190,7 @@ export function createRabbitQueue(options: RabbitQueueOptions): RabbitQueue {
       await purgeRows.insert({ id, partition, key: sourceId });
       await send(queue, { key: sourceId, payload: '', id, purge: true });
     },
-    bytesInMemory: (queue) => dispatchers.get(queue)!.bytes,
+    bytesInMemory: (queue) => consumed.get(queue)!.bytes,
     deadLetters,
     ping: () => amqp.ping(),
     async close() {

@@ -1,4 +1,4 @@
-import type { Channel, ConsumeMessage } from '@wellspring/amqp/channel';
+import { ack, type Channel, type ConsumeMessage } from '@wellspring/amqp/channel';
 import type { WaitingJob } from '../job-source.ts';
 
 interface Delivery {
@@ -8,20 +8,46 @@ interface Delivery {
 
 /** A job in memory, of a partition that this process owns. */
 export interface ReceivedJob extends WaitingJob {
-  payload: string;
+  /** Of the lease under which it was received. */
+  readonly epoch: number;
   /** To be acknowledged; undefined: it is in the overflow, or its channel is lost and it will be redelivered. */
   delivery: Delivery | undefined;
   /** Duplicates on the same channel, acknowledged together with it. */
   duplicates: Delivery[];
-  /** It is a row of the overflow, and no longer a message. */
-  stored: boolean;
-  /** Handed out to a handler. */
-  out: boolean;
-  /** performance.now() of the handing out. */
-  outAt: number;
-  isDone: boolean;
+  /** Of its row in the overflow, after which its payload is in memory only while it is out; undefined: a message. */
+  seq: number | undefined;
+  /** `attempts` is known; otherwise it is read when the job is handed out. */
+  hasAttempts: boolean;
+  /** performance.now() at which it was handed out to a handler; undefined: it waits. */
+  outSince: number | undefined;
   /** performance.now() of its arrival. */
   arrivedAt: number;
+}
+
+/** One that is a message of the broker. */
+export type MessageJob = ReceivedJob & { payload: string; delivery: Delivery };
+
+type Received = Pick<
+  ReceivedJob,
+  'id' | 'epoch' | 'key' | 'seq' | 'payload' | 'publishedAt' | 'bytes' | 'redelivered'
+>;
+
+/** @param delivery undefined: a row of the overflow */
+export const receivedJob = (job: Received, delivery: Delivery | undefined): ReceivedJob => ({
+  ...job,
+  attempts: 0,
+  delivery,
+  duplicates: [],
+  // A job that has failed is flagged as redelivered.
+  hasAttempts: !job.redelivered,
+  outSince: undefined,
+  arrivedAt: performance.now(),
+});
+
+export function acknowledge(job: ReceivedJob): void {
+  for (const { channel, message } of [...job.duplicates, ...(job.delivery ? [job.delivery] : [])])
+    ack(channel, message);
+  Object.assign(job, { delivery: undefined, duplicates: [] });
 }
 
 /** Unacknowledged messages per partition: fewer cost throughput, more cost memory. */
@@ -47,17 +73,13 @@ export interface SlowOptions {
 export function slowJobsByKey(
   jobs: Iterable<ReceivedJob>,
   { prefetch, isUnderMemoryPressure, admissionSince }: SlowOptions,
-): Map<string, ReceivedJob[]> {
+): Map<string, MessageJob[]> {
   const now = performance.now();
-  const byKey = new Map<string, ReceivedJob[]>();
-  let held = 0;
-  for (const job of jobs) {
-    if (!job.delivery) continue;
-    held += 1;
-    const own = byKey.get(job.key);
-    if (own) own.push(job);
-    else byKey.set(job.key, [job]);
-  }
+  const byKey = Map.groupBy(
+    [...jobs].filter((job): job is MessageJob => job.delivery !== undefined),
+    ({ key }) => key,
+  );
+  const held = byKey.values().reduce((sum, own) => sum + own.length, 0);
   const isFull = held >= prefetch / 2;
   for (const [key, own] of byKey) {
     const age = now - own[0]!.arrivedAt;

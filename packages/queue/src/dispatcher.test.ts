@@ -4,13 +4,13 @@ import { systemClock } from '@wellspring/core/clock';
 import { silentLog } from '@wellspring/core/log';
 import { eventually } from '@wellspring/testing/eventually';
 import fc from 'fast-check';
-import { createJobDispatcher, MAX_BATCH_BYTES } from './job-dispatcher.ts';
+import { createDispatcher, MAX_BATCH_BYTES } from './dispatcher.ts';
 import type { JobSource, WaitingJob } from './job-source.ts';
 import { createKeyQueues } from './key-queues.ts';
 import type { Job } from './port.ts';
 
-const waitingJob = (seq: number, key: string, bytes: number): WaitingJob => ({
-  ...{ id: String(seq), seq, key, bytes, attempts: 0, publishedAt: 0, payload: '', redelivered: undefined },
+const waitingJob = (n: number, key: string, bytes: number): WaitingJob => ({
+  ...{ id: String(n), key, bytes, attempts: 0, publishedAt: 0, payload: '', redelivered: undefined },
 });
 
 /** A source in memory. */
@@ -35,7 +35,7 @@ function open() {
   const budget = createByteBudget(TOTAL);
   const closing = new AbortController();
   const options = { queue: 'runs', source, budget, clock: systemClock, log: silentLog } as const;
-  return { dispatcher: createJobDispatcher({ ...options, closing: closing.signal }), done, budget, closing };
+  return { dispatcher: createDispatcher({ ...options, closing: closing.signal }), done, budget, closing };
 }
 
 const plan = fc.array(
@@ -73,7 +73,7 @@ test('each job is handled once, in the order of its key, one batch of a key at a
       await ended;
       expect(budget.used).toBe(0);
       for (const key of ['a', 'b', 'c', 'd', 'e']) {
-        const seqs = done.filter((job) => job.key === key).map(({ seq }) => seq);
+        const seqs = done.filter((job) => job.key === key).map(({ id }) => Number(id));
         expect(seqs).toEqual(jobs.flatMap((job, n) => (job.key === key ? [n] : [])));
       }
       closing.abort();

@@ -45,29 +45,24 @@ export interface Dispatcher<J extends WaitingJob> {
   admissionSince(key: string): number | undefined;
   /** Takes waiting jobs out of memory; those that are out are not affected. */
   withdraw(isSelected: (key: string) => boolean, chosen: (job: J) => boolean): J[];
-  /** Hands out nothing before this time, performance.now(). */
-  pauseUntil(at: number): void;
   /** Resolves when the consumer's signal is aborted and its last batch has ended. */
   consume(handler: Handler, options: ConsumeOptions): Promise<void>;
 }
 
-export function createJobDispatcher<J extends WaitingJob>(options: DispatcherOptions<J>): Dispatcher<J> {
+export function createDispatcher<J extends WaitingJob>(options: DispatcherOptions<J>): Dispatcher<J> {
   const { queue, source, budget, clock, log, closing } = options;
   const keyQueues = createKeyQueues<J>();
   const consumers = new Set<Consumer>();
-  let scheduled: NodeJS.Timeout | NodeJS.Immediate | undefined;
-  let pausedUntil = 0;
+  let isScheduled = false;
 
   /** Dispatches at the end of the event loop turn, so that jobs that arrive together form batches. */
   function schedule(): void {
-    if (scheduled) return;
-    const run = () => {
-      scheduled = undefined;
-      if (performance.now() < pausedUntil) schedule();
-      else dispatch();
-    };
-    const pause = pausedUntil === 0 ? 0 : pausedUntil - performance.now();
-    scheduled = pause > 0 ? setTimeout(run, pause) : setImmediate(run);
+    if (isScheduled) return;
+    isScheduled = true;
+    setImmediate(() => {
+      isScheduled = false;
+      dispatch();
+    });
   }
 
   function dispatch(): void {
@@ -180,8 +175,7 @@ export function createJobDispatcher<J extends WaitingJob>(options: DispatcherOpt
     next: () => void,
   ): Promise<number | undefined> {
     try {
-      const started = source.start(jobs);
-      const [first, ...others] = Array.isArray(started) ? started : await started;
+      const [first, ...others] = await source.start(jobs);
       if (first) await handler([first, ...others], next);
       source.done(jobs);
       return undefined;
@@ -194,7 +188,7 @@ export function createJobDispatcher<J extends WaitingJob>(options: DispatcherOpt
   async function failed(keyQueue: KeyQueue<J>, jobs: readonly J[], error: unknown): Promise<number> {
     const reason = String(error);
     const [first] = jobs as [J, ...J[]];
-    let { dead, counts } = classifyFailure(error, jobs, ({ id }) => id);
+    let { dead, counts } = classifyFailure(error, jobs);
     const fields = { queue, key: first.key, job: (dead ?? first).id, reason };
     try {
       if (dead) {
@@ -238,14 +232,6 @@ export function createJobDispatcher<J extends WaitingJob>(options: DispatcherOpt
     admissionSince: (key) => keyQueues.get(key)?.admissionSince,
     withdraw: (isSelected, chosen) =>
       [...keyQueues.keys()].filter(isSelected).flatMap((key) => keyQueues.purge(key, chosen)),
-    pauseUntil(at) {
-      pausedUntil = at;
-      if (!scheduled) return;
-      clearTimeout(scheduled as NodeJS.Timeout);
-      clearImmediate(scheduled as NodeJS.Immediate);
-      scheduled = undefined;
-      schedule();
-    },
     consume(handler, options) {
       if (options.signal.aborted) return Promise.resolve();
       schedule();

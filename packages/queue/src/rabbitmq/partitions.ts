@@ -1,0 +1,162 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { ByteBudget } from '@wellspring/core/byte-budget';
+import { withTimeout } from '@wellspring/core/with-timeout';
+import { createDispatcher } from '../dispatcher.ts';
+import type { JobSource } from '../job-source.ts';
+import type { ConsumeOptions, Handler, QueueName } from '../port.ts';
+import { attempts, overflow } from './collections.ts';
+import type { Burial } from './dead-letters.ts';
+import type { Leases } from './leases.ts';
+import { openPartition, type Partition, type PartitionOptions } from './partition.ts';
+import type { ReceivedJob } from './received-job.ts';
+
+export interface PartitionsOptions extends Pick<PartitionOptions, 'amqp' | 'store' | 'clock' | 'log'> {
+  queue: QueueName;
+  leases: Leases;
+  /** Of the jobs that are out. */
+  budget: ByteBudget;
+  /** For the payloads of messages in memory; beyond, windows are narrowed and jobs move to the overflow. */
+  maxBytes: number;
+  partitionOf(key: string): number;
+  /** The broker's queue of a partition. */
+  brokerQueueOf(partition: number): Pick<PartitionOptions, 'name' | 'queue' | 'declare'>;
+  bury(dead: Burial): Promise<void>;
+  closing: AbortSignal;
+}
+
+/** The partitions of one queue that this process owns: takes and releases them, and hands out their jobs. */
+export interface Partitions {
+  /** Messages in memory. */
+  readonly messages: number;
+  /** Of their payloads. */
+  readonly bytes: number;
+  consume(handler: Handler, options: ConsumeOptions): Promise<void>;
+}
+
+/** Delay between the first messages of the acquired partitions and the first job, so that keys start evenly. */
+const SETTLE_DELAY_MS = 20;
+/** A partition that opens later is not waited for. */
+const MAX_OPENING_MS = 200;
+const SPILL_INTERVAL_MS = 250;
+const FIND_OVERFLOW_INTERVAL_MS = 30_000;
+
+export function createPartitions(options: PartitionsOptions): Partitions {
+  const { queue, store, clock, log, leases, maxBytes, partitionOf, brokerQueueOf, closing } = options;
+  const attemptRows = store.collection(attempts);
+  const overflowRows = store.collection(overflow);
+  const owned = new Map<number, Partition>();
+  let settled: Promise<unknown> = Promise.resolve();
+  let sharing: { stop: AbortController; ended: Promise<void> } | undefined;
+
+  const sum = (read: (partition: Partition) => number) =>
+    owned.values().reduce((total, partition) => total + read(partition), 0);
+  const memory = {
+    get usage() {
+      const bytes = sum(({ received }) => received.bytes);
+      if (bytes > maxBytes) return 'exceeded';
+      return bytes > maxBytes / 2 ? 'high' : 'low';
+    },
+    get share() {
+      return maxBytes / 2 / Math.max(1, owned.size);
+    },
+  } as const;
+
+  /** The partition that received the jobs; undefined: the lease was lost, and they are redelivered. */
+  function homeOf([first]: readonly ReceivedJob[]): Partition | undefined {
+    const partition = first && owned.get(partitionOf(first.key));
+    return partition?.epoch === first?.epoch ? partition : undefined;
+  }
+
+  const source: JobSource<ReceivedJob> = {
+    async start(jobs) {
+      await settled;
+      return (await homeOf(jobs)?.start(jobs)) ?? [];
+    },
+    taken: (key) => owned.get(partitionOf(key))?.refill(key),
+    done: (jobs) => homeOf(jobs)?.done(jobs),
+    giveBack(jobs, error) {
+      const home = homeOf(jobs);
+      // By name: an error may come from another copy of the module.
+      if (home && (error as Error | undefined)?.name === 'LeaseLost')
+        leases.forfeit(queue, partitionOf(jobs[0]!.key));
+      return homeOf(jobs)?.giveBack(jobs) ?? [];
+    },
+    async countAttempt({ id }) {
+      await attemptRows.increment(id, { attempts: 1 }, { id, attempts: 1 });
+    },
+    async bury(job, reason) {
+      const { id, key, payload = '', attempts: failures } = job;
+      await options.bury({ job: id, queue, key, payload, reason, attempts: failures + 1 });
+      homeOf([job])?.done([job]);
+    },
+  };
+  const dispatcher = createDispatcher({ ...options, source });
+
+  const handlers = {
+    take(partition: number, epoch: number): void {
+      owned.get(partition)?.lose();
+      const mayStart = () => leases.mayStart;
+      const lease = { epoch, mayStart, ...brokerQueueOf(partition) };
+      const one = openPartition({ ...options, ...lease, dispatcher, memory });
+      owned.set(partition, one);
+      const isOpen = withTimeout(one.opened, MAX_OPENING_MS, () => {});
+      settled = Promise.all([settled, isOpen.then(() => pause(SETTLE_DELAY_MS))]);
+    },
+    async release(partition: number, urgent: AbortSignal): Promise<void> {
+      const one = owned.get(partition);
+      await one?.release(urgent);
+      if (owned.get(partition) === one) owned.delete(partition);
+    },
+    lost(partition: number): void {
+      const one = owned.get(partition);
+      owned.delete(partition);
+      one?.lose();
+    },
+  };
+
+  async function every(ms: number, what: string, work: () => Promise<unknown>): Promise<void> {
+    while (!closing.aborted) {
+      await clock.sleep(ms, closing);
+      if (closing.aborted || owned.size === 0) continue;
+      await work().catch((error: unknown) =>
+        log.warn({ queue, what, error: String(error) }, 'queue.maintenance_failed'),
+      );
+    }
+  }
+  void every(SPILL_INTERVAL_MS, 'spill', async () => {
+    for (const partition of owned.values()) partition.spill();
+  });
+  void every(FIND_OVERFLOW_INTERVAL_MS, 'find overflow', async () => {
+    const names = [...owned.keys()].map((partition) => brokerQueueOf(partition).name);
+    if ((await overflowRows.count({ partition: { in: names } }, 1)) === 0) return;
+    for (const partition of [...owned.values()]) await partition.findOverflow();
+  });
+
+  return {
+    get messages() {
+      return sum(({ received }) => received.messages);
+    },
+    get bytes() {
+      return sum(({ received }) => received.bytes);
+    },
+    async consume(handler, consumeOptions) {
+      const { signal } = consumeOptions;
+      if (signal.aborted) return;
+      // Partitions of previous consumers are released first.
+      while (sharing?.stop.signal.aborted) await sharing.ended;
+      if (signal.aborted) return;
+      if (!sharing) {
+        const stop = new AbortController();
+        const ended = leases.join(queue, handlers, stop.signal).finally(() => {
+          sharing = undefined;
+        });
+        sharing = { stop, ended };
+      }
+      const current = sharing;
+      await dispatcher.consume(handler, consumeOptions);
+      // The last consumer releases the partitions.
+      if (dispatcher.consumers === 0) current.stop.abort();
+      if (current.stop.signal.aborted) await current.ended;
+    },
+  };
+}

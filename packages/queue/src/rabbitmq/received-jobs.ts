@@ -1,0 +1,73 @@
+import type { Dispatcher } from '../dispatcher.ts';
+import { acknowledge, type ReceivedJob } from './received-job.ts';
+
+/** The jobs of a partition in memory: those that wait in the dispatcher, and those that are out. */
+export interface ReceivedJobs {
+  /** By id, in order of arrival. */
+  readonly jobs: ReadonlyMap<string, ReceivedJob>;
+  /** Number of jobs that are messages of the broker. */
+  readonly messages: number;
+  /** Of the payloads of messages. */
+  readonly bytes: number;
+  /** Size of the largest payload of late; falls slowly when smaller ones follow. */
+  readonly usualBytes: number;
+  /** Appends the job to the queue of its key. */
+  add(job: ReceivedJob): void;
+  remove(job: ReceivedJob): void;
+  /** Removes waiting jobs. */
+  drop(isSelected: (key: string) => boolean, isChosen?: (job: ReceivedJob) => boolean): ReceivedJob[];
+  /** The message has become a row of the overflow: its payload is in memory only while it is out. */
+  stored(job: ReceivedJob, seq: number): void;
+  /** Whether jobs are out that were handed out before this time, performance.now(). */
+  isOut(before?: number): boolean;
+  clear(): void;
+}
+
+export function createReceivedJobs(
+  dispatcher: Pick<Dispatcher<ReceivedJob>, 'offer' | 'withdraw'>,
+): ReceivedJobs {
+  const jobs = new Map<string, ReceivedJob>();
+  let bytes = 0;
+  let usualBytes = 1;
+
+  function remove(job: ReceivedJob): void {
+    if (jobs.delete(job.id) && job.seq === undefined) bytes -= job.bytes;
+  }
+
+  return {
+    jobs,
+    get messages() {
+      return jobs.values().reduce((sum, { seq }) => (seq === undefined ? sum + 1 : sum), 0);
+    },
+    get bytes() {
+      return bytes;
+    },
+    get usualBytes() {
+      return usualBytes;
+    },
+    add(job) {
+      jobs.set(job.id, job);
+      if (job.seq === undefined) {
+        bytes += job.bytes;
+        usualBytes = Math.max(1, job.bytes, usualBytes + (job.bytes - usualBytes) / 16);
+      }
+      dispatcher.offer(job);
+    },
+    remove,
+    drop(isSelected, isChosen = () => true) {
+      const isOwn = (job: ReceivedJob) => jobs.get(job.id) === job && isChosen(job);
+      const dropped = dispatcher.withdraw(isSelected, isOwn);
+      dropped.forEach(remove);
+      return dropped;
+    },
+    stored(job, seq) {
+      bytes -= job.bytes;
+      job.seq = seq;
+      if (job.outSince === undefined) job.payload = undefined;
+      acknowledge(job);
+    },
+    isOut: (before = Number.POSITIVE_INFINITY) =>
+      jobs.values().some(({ outSince }) => outSince !== undefined && outSince < before),
+    clear: () => jobs.clear(),
+  };
+}
