@@ -115,6 +115,13 @@ describe('absent values', () => {
     expect(validate(prop('string[]', { default: 'a' }), {})).toEqual({ p: 'a' });
   });
 
+  test('a timer ticks as often as the operator allows', () => {
+    const often = (intervalSeconds: number) =>
+      validateValues([prop('$.interface.timer')], { p: { intervalSeconds } }, { minIntervalSeconds: 2 });
+    expect(often(2)).toEqual({ p: { intervalSeconds: 2 } });
+    expect(() => often(1)).toThrow('configured_props.p');
+  });
+
   test('a timer ticks every hour, or as its default or static says', () => {
     const timer = '$.interface.timer';
     expect(validate(prop(timer), {})).toEqual({ p: { intervalSeconds: 3600 } });

@@ -172,7 +172,10 @@ export const FURTHER_LIMITS: readonly Rule[] = [
   },
   {
     rule: 'Timer interval: at least 15 s, or what the operator allows',
-    shownBy: in_.values('values are converted to the type of the prop › %s: %p is a 400 that names the prop'),
+    shownBy: in_.values(
+      'values are converted to the type of the prop › %s: %p is a 400 that names the prop',
+      'absent values › a timer ticks as often as the operator allows',
+    ),
   },
   {
     rule: 'Hops from emitter to listener: 10',
@@ -192,6 +195,14 @@ export const FURTHER_LIMITS: readonly Rule[] = [
       'keeps the newest events of each stream of each emitter',
       'removes old events, however few',
       'keeps the newest hundred log records of an emitter, however old',
+    ),
+  },
+  {
+    rule: 'Compiled code that nothing uses is removed after a day; unpublished components that nothing runs at once',
+    shownBy: in_.unusedCode(
+      'a bundle is removed a day after its last component and deployment',
+      'a bundle that is used again within the day starts anew',
+      'a component of the registry goes when it is neither published nor deployed',
     ),
   },
   {

@@ -63,7 +63,18 @@ export const OWNER_FIELDS: Record<string, ResourceFields> = {
   },
   OrgOfUser: { fields: ORG_OF_USER, shownBy: USER },
   Member: { fields: { id: 'Starts with `u_`', username: 'Unique', email: 'Address' }, shownBy: MEMBERS },
-  ApiKey: { fields: KEY_FIELDS, shownBy: KEY },
+  ApiKey: {
+    fields: KEY_FIELDS,
+    shownBy: KEY,
+    except: {
+      last_used_at: [
+        ...KEY,
+        ...in_.authenticate(
+          'the use of a key is written at most once a minute, however many requests it has',
+        ),
+      ],
+    },
+  },
   ApiKeyWithText: { fields: { ...KEY_FIELDS, api_key: 'Its text, shown once' }, shownBy: KEY },
   User: { fields: USER_FIELDS, shownBy: USER },
   UserWithKey: { fields: { ...USER_FIELDS, api_key: 'Text of its first key, shown once' }, shownBy: USER },

@@ -5,6 +5,8 @@ const SOURCE = in_.apiComponents(
   'a source has its fields, and is created, read, listed, updated and deleted',
 );
 const CONFIGURING = in_.configureRoutes('options › are asked of the code with the values chosen so far');
+const FIRST_PAGE = in_.configureRoutes('options › begin at page 0 with an empty context');
+const ENDS = in_.subscriptions('creating › accepts every emitter and listener that the caller may access');
 const FOUND = in_.deliveries('the deliveries of a webhook are found by state, event, emitter and time');
 const USER = in_.apiOwners(
   'a user has the fields of its plan: daily use and quotas, or those of the billing period',
@@ -39,13 +41,30 @@ export const PARAMETER_RULES: Record<string, Rule> = {
   before: { rule: 'Cursor: the items before it, which are newer; not together with `after`', shownBy: PAGES },
   component_id: { rule: 'A saved component; counts before all others', shownBy: RESOLVING },
   component_code: { rule: 'Code; counts before `key` and `component_url`', shownBy: RESOLVING },
-  key: { rule: 'Key of a component, also `key@version`; counts before `component_url`', shownBy: RESOLVING },
+  key: {
+    rule: 'Key of a component, also `key@version`; counts before `component_url`',
+    shownBy: [
+      ...RESOLVING,
+      ...in_.registry('the registry › gives the newest version, or the one that is named, to everybody'),
+    ],
+  },
   component_url: {
     rule: 'Where the code is; with other identifiers only kept',
     shownBy: [...RESOLVING, ...in_.components('saving › with code given, the URL is only kept')],
   },
   configured_props: { rule: 'Values by prop name', shownBy: SOURCE },
-  name: { rule: 'Name of a source, webhook, account or organization', shownBy: SOURCE },
+  name: {
+    rule: 'Name of a source, webhook, account, API key or organization',
+    shownBy: [
+      ...SOURCE,
+      ...in_.webhooks(
+        'a webhook › an update keeps absent fields, accepts null, and resets failures on reactivation',
+      ),
+      ...in_.accounts('an account › changes name and credentials, each without the other'),
+      ...in_.apiOwners('an API key has its fields; its text is shown when it is made'),
+      ...in_.operator('organizations › have names of their own, also when they are renamed'),
+    ],
+  },
   active: { rule: 'False disables, true enables; an update without it enables', shownBy: SOURCE },
   concurrency: {
     rule: 'Runs of a source at a time: 1, or 2 to 10 without order, if the component allows',
@@ -59,7 +78,10 @@ export const PARAMETER_RULES: Record<string, Rule> = {
   },
   event: {
     rule: 'What `run` gets when started by hand, or in a test run',
-    shownBy: in_.sources('running by hand › hands over %s'),
+    shownBy: [
+      ...in_.sources('running by hand › hands over %s'),
+      ...in_.apiComponents('options, props and a test run of a component have their fields'),
+    ],
   },
   data: {
     rule: 'The new content of `$service.db`',
@@ -68,11 +90,11 @@ export const PARAMETER_RULES: Record<string, Rule> = {
   prop_name: { rule: 'The prop whose options are asked', shownBy: CONFIGURING },
   page: {
     rule: 'Page of the options, from 0',
-    shownBy: in_.configureRoutes('options › begin at page 0 with an empty context'),
+    shownBy: [...CONFIGURING, ...FIRST_PAGE],
   },
   prev_context: {
     rule: 'Context of the page before; an empty object at first',
-    shownBy: in_.configureRoutes('options › begin at page 0 with an empty context'),
+    shownBy: [...CONFIGURING, ...FIRST_PAGE],
   },
   query: {
     rule: 'What the user searches for, given to props with `useQuery`',
@@ -108,8 +130,18 @@ export const PARAMETER_RULES: Record<string, Rule> = {
     rule: 'Event after which a stream resumes, as the header Last-Event-ID',
     shownBy: in_.follow('a stream › resumes after the given id; an unknown id means all retained events'),
   },
-  emitter_id: { rule: 'Source, workflow, glob or owner whose events are sent', shownBy: TRIPLE },
-  listener_id: { rule: 'Webhook, source or workflow that gets the events', shownBy: TRIPLE },
+  emitter_id: {
+    rule: 'Source, workflow, glob or owner whose events are sent',
+    shownBy: [...TRIPLE, ...ENDS],
+  },
+  listener_id: {
+    rule: 'Webhook, source or workflow that gets the events',
+    shownBy: [
+      ...TRIPLE,
+      ...ENDS,
+      ...in_.workflows('a deployed workflow is subscribed to the source that it made'),
+    ],
+  },
   state: {
     rule: 'State of the listed runs',
     shownBy: in_.runs('runs are listed newest first, with figures, trigger and the first error'),
@@ -144,7 +176,9 @@ export const PARAMETER_RULES: Record<string, Rule> = {
   },
   owner_id: {
     rule: 'User or organization of a workflow',
-    shownBy: in_.workflows('sources of other tenants do not exist for a workflow'),
+    shownBy: in_.workflows(
+      'a workflow belongs to the user or organization it is made for, and so does the source that it makes',
+    ),
   },
   definition: {
     rule: 'Definition of a workflow; an error names the field at fault',

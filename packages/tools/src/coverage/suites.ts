@@ -44,6 +44,7 @@ export const running = testsOf('packages/runtime/src/run.test.ts');
 export const deleteRows = testsOf('packages/store/src/collections/delete-source.test.ts');
 export const importing = testsOf('packages/tools/src/import.test.ts');
 export const retention = testsOf('packages/store/src/retention.test.ts');
+export const unusedCode = testsOf('packages/store/src/unused-code.test.ts');
 export const sandbox = testsOf('packages/sandbox/src/sandbox.test.ts');
 export const compile = testsOf('packages/sandbox/src/packages/compile.test.ts');
 export const crashReport = testsOf('packages/sandbox/src/crash-report.test.ts');
@@ -74,6 +75,7 @@ export const record = testsOf('services/events/src/record.test.ts');
 export const eventsReplay = testsOf('services/events/src/replay.test.ts');
 export const runs = testsOf('services/events/src/runs.test.ts');
 
+export const authenticate = testsOf('services/gateway/src/authenticate.test.ts');
 export const cors = testsOf('services/gateway/src/cors.test.ts');
 export const customResponse = testsOf('services/gateway/src/custom-response.test.ts');
 export const idempotency = testsOf('services/gateway/src/idempotency.test.ts');

@@ -69,6 +69,16 @@ test('a source of the owner may be the trigger, and stays when the workflow is d
   expect(await t.store.collection(sources).get(source.id)).toBeDefined();
 });
 
+test('a workflow belongs to the user or organization it is made for, and so does the source that it makes', async () => {
+  const org = { id: 'o_0000000008', orgname: 'w', name: 'w', email: '', code_allow_networks: [] };
+  await t.store.collection(orgs).insert({ ...org, created_at: 0, updated_at: 0 });
+  for (const owner_id of [OWNER, org.id]) {
+    const { id, trigger } = await create(HTTP_WORKFLOW, owner_id);
+    expect(await t.store.collection(workflows).get(id)).toMatchObject({ owner_id });
+    expect((await t.rowsOf(trigger.source_id)).source).toMatchObject({ owner_id });
+  }
+});
+
 test('sources of other tenants do not exist for a workflow', async () => {
   const foreign = sourceRow({ owner_id: 'u_0000000002' });
   await t.store.collection(sources).insert(foreign);
