@@ -1,7 +1,7 @@
 import type { Principal } from '@wellspring/contract/principal';
 import { canRead } from '@wellspring/http/principal';
 import { findEmitter } from '@wellspring/store/collections/emitters';
-import { type LogRow, logs } from '@wellspring/store/collections/events';
+import { type LogRow, logs, recordsOf } from '@wellspring/store/collections/events';
 import type { RunTriggerName } from '@wellspring/store/collections/running-runs';
 import type { Store, Where } from '@wellspring/store/port';
 
@@ -41,7 +41,7 @@ interface LogRecord {
 
 /** Adds the records of a row, which are older than those before. Runs that executed nothing have no state, and are left out. */
 function addRecords(runs: Map<string, Run>, row: LogRow): void {
-  for (const record of (JSON.parse(row.records) as LogRecord[]).reverse()) {
+  for (const record of recordsOf<LogRecord>(row).reverse()) {
     const id = record.execution_id;
     if (record.k === 'end' && record.state) {
       runs.set(id, {

@@ -2,7 +2,7 @@ import { LIMITS } from '@wellspring/contract/limits';
 import { eventIdOfSortKey, eventSortKey, parseEventId } from '@wellspring/core/event-id';
 import { truncateUtf8 } from '@wellspring/core/truncate';
 import { isWorkflowId } from '@wellspring/store/collections/emitters';
-import type { EventRow, LogRow } from '@wellspring/store/collections/events';
+import { type EventRow, type LogRow, recordsOf } from '@wellspring/store/collections/events';
 
 /** One event of any stream, between the store and the API. */
 export interface EventRecord {
@@ -46,7 +46,7 @@ const payloadOf = ({ emitter_id, stream, payload }: EventRow) =>
 /** The records of a log row, oldest first, with consecutive ids. */
 export function recordsOfLog(row: LogRow): EventRecord[] {
   const first = parseEventId(eventIdOfSortKey(row.sort_key))!;
-  return (JSON.parse(row.records) as unknown[]).map((record, index) => {
+  return recordsOf(row).map((record, index) => {
     const id = { ms: first.ms, n: first.n + index };
     return {
       sortKey: eventSortKey(id),

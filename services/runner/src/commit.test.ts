@@ -1,6 +1,7 @@
 import { expect, test } from '@jest/globals';
 import type { Emit } from '@wellspring/component/program/program-types';
 import { dedupe } from '@wellspring/core/dedupe';
+import { recordsOf } from '@wellspring/store/collections/events';
 import type { EmitterStateRow } from '@wellspring/store/collections/states';
 import fc from 'fast-check';
 import { arrange, type CommitInput, type Outcome, prepareCommit } from './commit.ts';
@@ -144,13 +145,15 @@ test('ts is null when none was given', async () => {
   ]);
 });
 
-test('log lines and emitted $logs records have the same consecutive ids', async () => {
+test('log lines and emitted $logs records have the same text and the same consecutive ids', async () => {
   const logs: LogRecord[] = [{ ts: NOW, k: 'start', level: 'info', execution_id: 'run_1' }];
   const first = await prepared({ logs, logsWanted: true });
   expect(first.emitted.map(({ event_id, name }) => [event_id, name])).toEqual([
     [`${NOW}-0`, '$logs'],
     [`${NOW}-1`, '$logs'],
   ]);
+  const stored = recordsOf({ run_id: 'run_1', records: `[${[...first.logs.records].join(',')}]` });
+  expect(stored.map((record) => JSON.stringify(record))).toEqual(first.emitted.map(({ payload }) => payload));
   const second = await prepared({ logs, logsWanted: true, state: first.state, run: run('run_2') });
   expect(second.emitted.map(({ event_id }) => event_id)).toEqual([`${NOW}-2`, `${NOW}-3`]);
 });

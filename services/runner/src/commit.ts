@@ -259,7 +259,11 @@ export const logRow = (
   run_id: run.run_id,
   indexed_at_ms: now,
   count: records.length,
-  records: records.values().map((record) => JSON.stringify(record)),
+  records: records
+    .values()
+    .map((record) =>
+      JSON.stringify(record.execution_id === run.run_id ? { ...record, execution_id: undefined } : record),
+    ),
 });
 
 const asEmitted = ({ sort_key, name, payload }: EventRow): Emitted => ({

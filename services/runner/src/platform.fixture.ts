@@ -11,7 +11,7 @@ import type { Config } from '@wellspring/runtime/config';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
 import { createSandbox, type Sandbox } from '@wellspring/sandbox/sandbox';
 import { bundles } from '@wellspring/store/collections/components';
-import { events, logs } from '@wellspring/store/collections/events';
+import { events, logs, recordsOf } from '@wellspring/store/collections/events';
 import { deployments, endpoints, type SourceRow, sources } from '@wellspring/store/collections/sources';
 import { eventually } from '@wellspring/testing/eventually';
 import { OWNER, sourceRow } from '@wellspring/testing/rows';
@@ -275,7 +275,7 @@ export function usePlatform({ permits }: { permits?: PermitCounts } = {}): Platf
     const rows = await t.store
       .collection(logs)
       .list({ where: { emitter_id: sourceId }, orderBy: 'sort_key', order: 'asc' });
-    return rows.flatMap(({ records }) => JSON.parse(records) as LogRecord[]);
+    return rows.flatMap((row) => recordsOf<LogRecord>(row));
   };
   return t;
 }

@@ -61,9 +61,17 @@ export interface LogRow {
   indexed_at_ms: number;
   /** Number of records; their ids are `<ms>-<n>` … `<ms>-<n + count - 1>`. */
   count: number;
-  /** JSON text: an array of log records. */
+  /** JSON text: an array of log records, without the `execution_id` that is the run id; see recordsOf. */
   records: string;
 }
+
+/** The records of a row as they were emitted: their fields have the same order. */
+export const recordsOf = <T extends object>({ run_id, records }: Pick<LogRow, 'run_id' | 'records'>): T[] =>
+  (JSON.parse(records) as Record<string, unknown>[]).map((record) => {
+    const { ts, k, level, ...rest } = record;
+    // Records of other services may have another form.
+    return (k === undefined ? record : { ts, k, level, execution_id: run_id, ...rest }) as unknown as T;
+  });
 
 /** `emitter_id` of the marks of jobs that write no log record; they are not listed. */
 export const marksOf = (emitterId: string) => `${emitterId}/jobs`;

@@ -1,6 +1,6 @@
 import { eventIdOfSortKey, eventSortKey, parseEventId } from '@wellspring/core/event-id';
 import type { Store } from '../port.ts';
-import { events, logs } from './events.ts';
+import { events, logs, recordsOf } from './events.ts';
 
 /** The stream of a channel. */
 export const streamOf = (name: string): 'events' | '$errors' | '$logs' =>
@@ -27,6 +27,6 @@ export async function payloadOfEvent(
   });
   const first = row && parseEventId(eventIdOfSortKey(row.sort_key))!;
   if (first?.ms !== id.ms) return undefined;
-  const record = (JSON.parse(row!.records) as unknown[])[id.n - first.n];
+  const record = recordsOf(row!)[id.n - first.n];
   return record === undefined ? undefined : JSON.stringify(record);
 }
