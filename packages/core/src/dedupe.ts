@@ -114,15 +114,17 @@ const MARKS = new RegExp(`.{${MARK_LENGTH}}`, 'g');
 
 /** A hit does not move the id in the queue. */
 const unique: Decide<string> = (cache, marks) => {
-  // A set keeps the order of insertion.
-  const known = new Set(cache.unique?.match(MARKS));
+  const order: string[] = cache.unique?.match(MARKS) ?? [];
+  const known = new Set(order);
+  let oldest = 0;
   const keep = marks.map((mark) => {
     if (known.has(mark)) return false;
     known.add(mark);
-    if (known.size > MAX_UNIQUE_IDS) known.delete(known.values().next().value!);
+    order.push(mark);
+    if (known.size > MAX_UNIQUE_IDS) known.delete(order[oldest++]!);
     return true;
   });
-  return { keep, cache: { unique: [...known].join('') } };
+  return { keep, cache: { unique: order.slice(oldest).join('') } };
 };
 
 /** Compared with the largest id known before the run: APIs list newest first, often without ts. */
