@@ -226,6 +226,9 @@ export function createPublisher({ name, log, open, blocked, unconfirmed }: Publi
       if (now - alarm.since > BLOCKED_TIMEOUT_MS) refuseWaiting(alarm);
     } else if (sent.size > 0 && now - lastProgress > STALL_TIMEOUT_MS) reopen();
     else pump();
+    if (sent.size > 0 || head < waiting.length) return;
+    clearInterval(timer);
+    timer = undefined;
   }
 
   const refusalOf = ({ reason }: Blocked) => new Unavailable(`RabbitMQ blocks publishers: ${reason}.`);
@@ -236,8 +239,8 @@ export function createPublisher({ name, log, open, blocked, unconfirmed }: Publi
     }
     [waiting, head] = [[], 0];
   }
-  const timer = setInterval(check, CHECK_INTERVAL_MS);
-  timer.unref();
+  /** Only while messages are under way: an idle process sleeps. */
+  let timer: NodeJS.Timeout | undefined;
 
   return {
     publish(message) {
@@ -264,6 +267,7 @@ export function createPublisher({ name, log, open, blocked, unconfirmed }: Publi
           resolve,
           reject,
         });
+        timer ??= setInterval(check, CHECK_INTERVAL_MS).unref();
         pump();
       });
     },
