@@ -16,8 +16,11 @@ export interface OutboxRelay {
   publish(row: OutboxRow): Promise<void>;
   /** Like `publish`, for a row that may have been published before: flags the message as redelivered. */
   publishRedelivered(row: OutboxRow): Promise<void>;
-  /** The outbox row of a committed run, if it is still there. */
-  pending(runId: string): Promise<OutboxRow | undefined>;
+  /**
+   * Publishes, in order, the outbox rows that earlier commits of the emitter have left: a redelivered run may have been
+   * committed and not published. Its row has the id of the first run of its commit group.
+   */
+  republish(emitterId: string): Promise<void>;
   /** Notifies the followers of the emitter's event streams. */
   wake(emitterId: string): void;
   /** Removes the rows published so far, within CLOSE_TIMEOUT_MS. */
@@ -33,11 +36,17 @@ export function createOutboxRelay({
 }: Pick<Deps, 'store' | 'queue' | 'pubsub' | 'clock' | 'log'>): OutboxRelay {
   const rows = store.collection(outbox);
   const removing = new Set<Promise<void>>();
+  /** Ids of rows that this process is publishing or removing. */
+  const underWay = new Set<string>();
+  const republishing = new Map<string, Promise<void>>();
   const closing = new AbortController();
 
   /** Not awaited: the sweep republishes a row that stays. */
   function remove(id: string): void {
-    const removed = tryToRemove(id).finally(() => removing.delete(removed));
+    const removed = tryToRemove(id).finally(() => {
+      removing.delete(removed);
+      underWay.delete(id);
+    });
     removing.add(removed);
   }
 
@@ -55,19 +64,40 @@ export function createOutboxRelay({
   }
 
   async function send({ id, emitter_id }: OutboxRow, payload: string): Promise<void> {
-    await queue.publish('emitted', { key: emitter_id, payload });
+    underWay.add(id);
+    try {
+      await queue.publish('emitted', { key: emitter_id, payload });
+    } catch (error) {
+      underWay.delete(id);
+      throw error;
+    }
     remove(id);
+  }
+
+  function publishRedelivered(row: OutboxRow): Promise<void> {
+    const { revision: _, ...message } = JSON.parse(row.message) as EmittedMessage;
+    return send(row, JSON.stringify({ ...message, redelivered: true } satisfies EmittedMessage));
+  }
+
+  async function republishNow(emitter_id: string): Promise<void> {
+    if (store.publishesCommits) return;
+    const left = await rows.list({ where: { emitter_id }, orderBy: 'created_at_ms', order: 'asc' });
+    await Promise.all(left.filter(({ id }) => !underWay.has(id)).map(publishRedelivered));
   }
 
   return {
     async publish(row) {
       if (!store.publishesCommits) await send(row, row.message);
     },
-    publishRedelivered(row) {
-      const { revision: _, ...message } = JSON.parse(row.message) as EmittedMessage;
-      return send(row, JSON.stringify({ ...message, redelivered: true } satisfies EmittedMessage));
+    publishRedelivered,
+    republish(emitterId) {
+      let current = republishing.get(emitterId);
+      if (!current) {
+        current = republishNow(emitterId).finally(() => republishing.delete(emitterId));
+        republishing.set(emitterId, current);
+      }
+      return current;
     },
-    pending: (runId) => rows.get(runId),
     async close() {
       closing.abort();
       await withTimeout(Promise.all(removing), CLOSE_TIMEOUT_MS);

@@ -13,7 +13,7 @@ import { contextOf } from './run-task.ts';
 
 export interface PlatformJobsDeps extends Pick<Deps, 'store' | 'clock' | 'call'> {
   join(live: Live, ownerId: string, state: EmitterStateRow, part: Part): CommitGroup;
-  republish(runId: string): Promise<void>;
+  republish(): Promise<void>;
 }
 
 /**
@@ -36,7 +36,7 @@ export function createPlatformJobs({ store, clock, call, join, republish }: Plat
     },
 
     async record(live: Live, job: RecordJob, deployed: Deployed, isRepeated: boolean): Promise<void> {
-      if (isRepeated) return republish(job.run_id);
+      if (isRepeated) return republish();
       const now = clock.now();
       const run = contextOf(job.run_id, deployed, 'EMIT', now);
       const { state, part } = prepareRecord(live.row, run, job, now);
@@ -47,7 +47,7 @@ export function createPlatformJobs({ store, clock, call, join, republish }: Plat
     async due(live: Live, job: DueJob, deployed: Deployed, isRepeated: boolean): Promise<void> {
       const waiting = await rows.get(`${job.source_id}/$in/${job.sort_key}`);
       if (isRepeated) {
-        await republish(job.run_id);
+        await republish();
       } else if (waiting) {
         const now = clock.now();
         const run = contextOf(job.run_id, deployed, 'EMIT', now);

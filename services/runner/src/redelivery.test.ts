@@ -130,6 +130,26 @@ test('a message published by the sweep is flagged as redelivered', async () => {
   expect(t.published).toContainEqual({ ...left, redelivered: true });
 });
 
+test('a redelivered run publishes the row of its commit group, which has the id of another part', async () => {
+  const id = await t.deploy(COUNTING);
+  const trigger = { kind: 'manual', payload: '"first"' } as const;
+  await t.trigger(id, trigger, { run_id: 'run_a' });
+  await t.quiet();
+  const left = {
+    ...{ v: 1, type: 'emitted', run_id: 'run_a/logs/5-0', emitter_id: id, owner_id: 'u_1', hop: 0 },
+    events: [],
+  };
+  await t.store.collection(outbox).insert({
+    ...{ id: left.run_id, emitter_id: id },
+    // Too young for the sweep.
+    created_at_ms: Date.now() + 60_000,
+    message: JSON.stringify(left),
+  });
+  await t.trigger(id, trigger, { run_id: 'run_a', redelivered: true });
+  await eventually(async () => (await t.store.collection(outbox).count()) === 0);
+  expect(t.published).toContainEqual({ ...left, redelivered: true });
+});
+
 test('a published outbox row that could not be removed is removed when the store is back', async () => {
   const id = await t.deploy(COUNTING);
   expect(await t.store.collection(outbox).count()).toBe(0);

@@ -94,15 +94,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
   /** Like `commit`; resolves when the message is published, too. */
   const commitRun = async (...args: Parameters<typeof commit>): Promise<void> => commit(...args).published;
 
-  /**
-   * Publishes the outbox row of a committed run that was redelivered, if the row is still there. The row of a commit
-   * group has the id of its first run; the other runs rely on that one or on the sweep.
-   */
-  const republish = async (runId: string) => {
-    const left = await relay.pending(runId);
-    if (left) await relay.publishRedelivered(left);
-  };
-
+  const republish = () => relay.republish(sourceId);
   const jobs = createPlatformJobs({ ...deps, join, republish });
   /**
    * Commits log lines of a run in progress. A failure shows again when the run commits: it is then redelivered, and logs
@@ -223,7 +215,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
           const same = started.get(job.run_id);
           if (same) return same;
           const execution = isRepeated(job)
-            ? Promise.resolve({ committed: republish(job.run_id) })
+            ? Promise.resolve({ committed: republish() })
             : start(live, job, deployed, shard, last);
           last = execution;
           const done = guarded(async () => {
