@@ -17,6 +17,7 @@ const DIALECT: [pattern: RegExp, replacement: string][] = [
     'CACHE_SIZE, PIPELINE_DEPTH, BATCH_DELAY_MS, RETRY_DELAY_MS',
   ],
   [/\bKeptChannel\b|\bgoodbye\b/, 'RecoveringChannel, closeGracefully'],
+  [/\bon trial\b|\bwaiting lines?\b|\bpatience\b/i, 'on probation, queue, timeout'],
   [/\bmailbox(es)?\b/i, 'reply address'],
   [/\binbox(es)?\b/i, 'overflow'],
   [/\bverdictOn\b/, 'classifyFailure'],

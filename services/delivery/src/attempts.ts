@@ -7,12 +7,12 @@ import type { Deps } from '@wellspring/runtime/deps';
 import { findEmitter } from '@wellspring/store/collections/emitters';
 import { type DeliveryRow, deliveries, type WebhookRow } from '@wellspring/store/collections/webhooks';
 import type { Store } from '@wellspring/store/port';
+import type { FirstAttemptTimeout } from './first-attempt-timeout.ts';
 import type { WebhookHealth } from './health.ts';
 import type { SigningKeys } from './keys.ts';
 import { LEASE_MS } from './lease.ts';
 import { outcomeOf, type Reply } from './outcome.ts';
-import type { Patience } from './patience.ts';
-import type { Line, Permit, Permits } from './permits.ts';
+import type { Permit, Permits, Receiver } from './permits.ts';
 import type { Post } from './post.ts';
 import { headersOf } from './request.ts';
 import type { Sender } from './sends/sends.ts';
@@ -24,18 +24,18 @@ export interface AttemptsDeps {
   metrics: Metrics;
   memory: Deps['memory'];
   permits: Permits;
-  patience: Patience;
+  timeout: FirstAttemptTimeout;
   post: Post;
   keys: SigningKeys;
   health: WebhookHealth;
   /** Of rows that are requests of workflows. */
   sender: Sender;
-  /** Called when a row waits for its line. */
+  /** Called when a row waits for a permit. */
   wake: () => void;
 }
 
-/** A delivery of this process: not stored yet, or a row under its lease. */
-interface Held {
+/** A delivery that this process attempts: not stored yet, or a row under its lease. */
+interface Delivery {
   row: DeliveryRow;
   /** The `due_at` set by this process: condition of every write to the row; undefined: not stored. */
   lease: number | undefined;
@@ -54,7 +54,7 @@ export interface Attempts {
    */
   first(row: DeliveryRow, webhook?: WebhookRow): Promise<void>;
   /** Attempts the delivery of a claimed row. @param webhook undefined: a request of a workflow */
-  again(row: DeliveryRow, permit: Permit, webhook: WebhookRow | undefined): void;
+  retry(row: DeliveryRow, permit: Permit, webhook: WebhookRow | undefined): void;
   /** Waiting deliveries become rows. Resolves when no attempt is in progress. */
   drain(): Promise<void>;
 }
@@ -62,10 +62,10 @@ export interface Attempts {
 const RETRY_DELAY_MS = 1_000;
 /** A claimed delivery for which there is no memory. */
 const MAX_POSTPONED_MS = 2_000;
-const ENDED = 'no answer, and other receivers needed the slot';
+const ENDED = 'no answer, and other receivers needed the permit';
 
 export function createAttempts(deps: AttemptsDeps): Attempts {
-  const { store, clock, log, permits, patience, health } = deps;
+  const { store, clock, log, permits, timeout, health } = deps;
   const budget = deps.memory.delivery;
   const rows = store.collection(deliveries);
   const inProgress = new Set<Promise<void>>();
@@ -83,8 +83,8 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
   );
   const inFlight = (state: string, read: () => number) =>
     deps.metrics.gauge('wellspring_delivery_in_flight', 'Attempts in progress.', read, { state });
-  inFlight('quick', () => permits.taken - permits.onTrial);
-  inFlight('on trial', () => permits.onTrial);
+  inFlight('quick', () => permits.taken - permits.onProbation);
+  inFlight('on probation', () => permits.onProbation);
 
   /** Repeats a write while the store does not answer: the request was made, and must not be made again. */
   async function persist<T>(write: () => Promise<T>): Promise<T> {
@@ -98,39 +98,39 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
     }
   }
 
-  async function write(held: Held, fields: Partial<DeliveryRow>): Promise<boolean> {
-    const { row, lease } = held;
+  async function write(delivery: Delivery, fields: Partial<DeliveryRow>): Promise<boolean> {
+    const { row, lease } = delivery;
     if (lease === undefined) {
       Object.assign(row, fields);
       const inserted = await persist(() => rows.insertMany([row]));
-      held.stored.resolve();
-      held.lease = row.due_at ?? 0;
+      delivery.stored.resolve();
+      delivery.lease = row.due_at ?? 0;
       return inserted.length === 1;
     }
     const written = await persist(() => rows.patch(row.id, fields, { due_at: lease }));
-    if (fields.due_at) held.lease = fields.due_at;
+    if (fields.due_at) delivery.lease = fields.due_at;
     return written;
   }
 
   /** Writes fields of the row, after earlier writes. False: another process has the delivery. */
-  function save(held: Held, fields: Partial<DeliveryRow>): Promise<boolean> {
-    const written = held.saved.then(() => write(held, fields));
-    held.saved = written.catch(() => {});
+  function save(delivery: Delivery, fields: Partial<DeliveryRow>): Promise<boolean> {
+    const written = delivery.saved.then(() => write(delivery, fields));
+    delivery.saved = written.catch(() => {});
     return written;
   }
 
-  /** The delivery waits in the store. */
-  async function wait(held: Held, line: Line): Promise<void> {
-    await save(held, { due_at: clock.now() });
-    permits.setRows(line, true);
+  /** The delivery becomes a due row. */
+  async function postpone(delivery: Delivery, receiver: Receiver): Promise<void> {
+    await save(delivery, { due_at: clock.now() });
+    permits.setDueRows(receiver, true);
     deps.wake();
   }
 
-  function record({ id, webhook_id }: DeliveryRow, line: Line, webhook: WebhookRow, verdict: string) {
+  function record({ id, webhook_id }: DeliveryRow, receiver: Receiver, webhook: WebhookRow, verdict: string) {
     const tried_at = clock.now();
-    const failures = verdict === 'delivered' ? 0 : (line.failures ?? 0) + 1;
-    const isSame = failures === 0 && line.failures === 0;
-    permits.record(line, { failures, tried_at });
+    const failures = verdict === 'delivered' ? 0 : (receiver.failures ?? 0) + 1;
+    const isSame = failures === 0 && receiver.failures === 0;
+    permits.record(receiver, { failures, tried_at });
     if (isSame) return undefined;
     if (verdict === 'gone') return health.gone(webhook);
     const update = failures === 0 ? health.succeeded : health.failed;
@@ -151,30 +151,31 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
     else log.info(fields, 'delivery.attempted');
   }
 
-  async function attempt(held: Held, permit: Permit, webhook: WebhookRow | undefined): Promise<void> {
-    const { row } = held;
+  async function attempt(delivery: Delivery, permit: Permit, webhook: WebhookRow | undefined): Promise<void> {
+    const { row } = delivery;
     const startedAt = clock.now();
     const ended = new AbortController();
     let free = () => {};
-    const answered = patience(() => {
+    const answered = timeout(() => {
       permit.setSlow(() => ended.abort(ENDED));
       // Until now its message was counted.
-      const taken = held.lease === undefined ? budget.tryTake(row.payload.length, row.owner_id) : free;
+      const taken = delivery.lease === undefined ? budget.tryTake(row.payload.length, row.owner_id) : free;
       if (taken) free = taken;
       else ended.abort(ENDED);
       // Its message must not wait for it.
-      if (held.lease === undefined) save(held, { due_at: clock.now() + LEASE_MS }).catch(held.stored.reject);
+      if (delivery.lease === undefined)
+        save(delivery, { due_at: clock.now() + LEASE_MS }).catch(delivery.stored.reject);
     });
     try {
-      if (!webhook) return await deps.sender(row, startedAt, (fields) => save(held, fields), ended);
+      if (!webhook) return await deps.sender(row, startedAt, (fields) => save(delivery, fields), ended);
       const headers = headersOf(row, deps.keys(webhook, startedAt), startedAt);
       const reply = await deps.post({ url: webhook.url, headers, body: row.payload }, ended);
       answered();
       const { verdict, fields } = outcomeOf(row, reply, startedAt, clock.now(), randomInt(1e6) / 1e6);
       report(row, reply, verdict);
-      const updated = record(row, permit.line, webhook, verdict);
+      const updated = record(row, permit.receiver, webhook, verdict);
       permit.release();
-      await Promise.all([save(held, fields), updated]);
+      await Promise.all([save(delivery, fields), updated]);
     } finally {
       answered();
       permit.release();
@@ -183,34 +184,38 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
   }
 
   /** Attempts the delivery of a claimed row if there is memory for its payload. */
-  async function repeat(held: Held, permit: Permit, webhook: WebhookRow | undefined): Promise<void> {
-    const { payload, owner_id } = held.row;
+  async function attemptClaimed(
+    delivery: Delivery,
+    permit: Permit,
+    webhook: WebhookRow | undefined,
+  ): Promise<void> {
+    const { payload, owner_id } = delivery.row;
     const free = budget.tryTake(payload.length, owner_id);
     if (!free) {
       permit.release();
-      await save(held, { due_at: clock.now() + randomInt(MAX_POSTPONED_MS) });
+      await save(delivery, { due_at: clock.now() + randomInt(MAX_POSTPONED_MS) });
       return;
     }
-    await attempt(held, permit, webhook).finally(free);
+    await attempt(delivery, permit, webhook).finally(free);
   }
 
   /** Logs a failure: the lease then expires, or the message is redelivered. */
-  function track(held: Held, work: Promise<void>): void {
+  function track(delivery: Delivery, work: Promise<void>): void {
     const tracked = work.catch((error: unknown) => {
-      held.stored.reject(error);
-      log.error({ delivery_id: held.row.id, error: String(error) }, 'delivery.attempt_failed');
+      delivery.stored.reject(error);
+      log.error({ delivery_id: delivery.row.id, error: String(error) }, 'delivery.attempt_failed');
     });
     inProgress.add(tracked);
     void tracked.then(() => inProgress.delete(tracked));
   }
 
-  async function begin(held: Held, webhook: WebhookRow | undefined): Promise<void> {
-    const { webhook_id, owner_id } = held.row;
+  async function begin(delivery: Delivery, webhook: WebhookRow | undefined): Promise<void> {
+    const { webhook_id, owner_id } = delivery.row;
     // The workflow was deleted.
-    if (!webhook && !(await findEmitter(store, webhook_id))?.active) return held.stored.resolve();
-    const line = permits.line(webhook_id, owner_id, webhook);
-    const permit = await permits.wait(line, patience);
-    await (permit ? attempt(held, permit, webhook) : wait(held, line));
+    if (!webhook && !(await findEmitter(store, webhook_id))?.active) return delivery.stored.resolve();
+    const receiver = permits.receiver(webhook_id, owner_id, webhook);
+    const permit = await permits.acquire(receiver, timeout);
+    await (permit ? attempt(delivery, permit, webhook) : postpone(delivery, receiver));
   }
 
   return {
@@ -218,18 +223,18 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
       const known = firsts.get(row.id);
       if (known) return known;
       const stored = Promise.withResolvers<void>();
-      const held: Held = { row, lease: undefined, stored, saved: Promise.resolve() };
+      const delivery: Delivery = { row, lease: undefined, stored, saved: Promise.resolve() };
       firsts.set(row.id, stored.promise);
       const forget = () => void firsts.delete(row.id);
       stored.promise.then(forget, forget);
-      track(held, begin(held, webhook));
+      track(delivery, begin(delivery, webhook));
       return stored.promise;
     },
-    again(row, permit, webhook) {
+    retry(row, permit, webhook) {
       const stored = Promise.withResolvers<void>();
       stored.promise.catch(() => {});
-      const held: Held = { row, lease: row.due_at!, stored, saved: Promise.resolve() };
-      track(held, repeat(held, permit, webhook));
+      const delivery: Delivery = { row, lease: row.due_at!, stored, saved: Promise.resolve() };
+      track(delivery, attemptClaimed(delivery, permit, webhook));
     },
     async drain() {
       draining.abort();

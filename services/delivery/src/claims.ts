@@ -23,9 +23,9 @@ const MAX_CLAIMS = 8;
 const PAGE_SIZE = 500;
 /** Polls for due deliveries in case a wake-up was lost. */
 const POLL_INTERVAL_MS = 1_000;
-/** Pause between two searches for rows that another process left behind. */
-const SEARCH_INTERVAL_MS = 30_000;
-/** Rows that another process made due are looked for this far back. */
+/** Pause between two sweeps for rows that another process left behind. */
+const SWEEP_INTERVAL_MS = 30_000;
+/** A row that another process made due may be visible this much later than its due time. */
 const MAX_LATENESS_MS = 5_000;
 const RETRY_DELAY_MS = 1_000;
 
@@ -36,9 +36,9 @@ export interface ClaimLoop {
 }
 
 /**
- * Rows are the waiting line. Looks at each row once when it becomes due, only to learn which webhooks have due rows; then
- * claims for one webhook after the other as many rows as it has free permits. A claim is a lease: if this process dies,
- * another one claims the delivery after LEASE_MS.
+ * Due rows are the queue of their webhook. Scans each row once when it becomes due, only to know which webhooks have due
+ * rows; then claims for one webhook after the other as many rows as it has free permits. A claim is a lease: if this
+ * process dies, another one claims the delivery after LEASE_MS.
  */
 export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
   const { store, pubsub, clock, log, permits, attempts } = deps;
@@ -48,12 +48,12 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
   let takenOver = !deps.singleProcess;
   let woken = false;
   let endSleep = () => {};
-  /** Rows due before were looked at. */
-  let seen = 0;
-  let lookAt = 0;
-  /** The same for the search, which begins anew from time to time. */
-  let searched = 0;
-  let searchAt = startedAt + SEARCH_INTERVAL_MS;
+  /** Rows due before were scanned. */
+  let scannedUpTo = 0;
+  let nextScanAt = 0;
+  /** The same for the sweep, which begins anew from time to time. */
+  let sweptUpTo = 0;
+  let nextSweepAt = startedAt + SWEEP_INTERVAL_MS;
 
   function wake(): void {
     woken = true;
@@ -61,14 +61,14 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
   }
 
   /** Rows may have become due at any time up to now. */
-  function lookBack(): void {
-    seen = Math.min(seen, clock.now() - MAX_LATENESS_MS);
-    lookAt = 0;
+  function rescan(): void {
+    scannedUpTo = Math.min(scannedUpTo, clock.now() - MAX_LATENESS_MS);
+    nextScanAt = 0;
     wake();
   }
 
-  /** Looks at a page of due rows, by time. Returns the time up to which rows were looked at. */
-  async function look(from: number): Promise<{ until: number; isLast: boolean; next: number }> {
+  /** Marks the webhooks of a page of due rows, by time. @returns the time up to which rows were scanned */
+  async function scanPage(from: number): Promise<{ until: number; isLast: boolean; next: number }> {
     const now = clock.now();
     const page = await rows.list({
       where: { due_at: { gte: from } },
@@ -78,56 +78,58 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
       texts: false,
     });
     const due = page.filter((row) => row.due_at! <= now);
-    for (const { webhook_id, owner_id } of due) permits.setRows(permits.line(webhook_id, owner_id), true);
+    for (const { webhook_id, owner_id } of due)
+      permits.setDueRows(permits.receiver(webhook_id, owner_id), true);
     const isLast = due.length < PAGE_SIZE;
     const last = due.at(-1)?.due_at ?? from;
-    // Rows beyond the page may have the `due_at` of the last one; if all have it, the search finds them.
+    // Rows beyond the page may have the `due_at` of the last one; if all have it, the sweep finds them.
     const until = isLast ? Math.max(from, now + 1) : last > from ? last : last + 1;
     return { until, isLast, next: page[due.length]?.due_at ?? Number.POSITIVE_INFINITY };
   }
 
-  /** Looks at the rows that became due since the last call. */
-  async function lookForward(): Promise<void> {
-    const from = seen;
-    const { until, isLast, next } = await look(from);
+  /** Scans the rows that became due since the last call. */
+  async function scan(): Promise<void> {
+    const from = scannedUpTo;
+    const { until, isLast, next } = await scanPage(from);
     // A wake-up may have set it back meanwhile.
-    if (seen !== from) return;
-    seen = until;
-    lookAt = isLast ? Math.min(next, clock.now() + POLL_INTERVAL_MS) : 0;
+    if (scannedUpTo !== from) return;
+    scannedUpTo = until;
+    nextScanAt = isLast ? Math.min(next, clock.now() + POLL_INTERVAL_MS) : 0;
   }
 
-  async function search(): Promise<void> {
-    if (clock.now() < searchAt) return;
-    const { until, isLast } = await look(searched);
-    searched = isLast ? 0 : until;
-    if (isLast) searchAt = clock.now() + SEARCH_INTERVAL_MS;
+  /** Scans a page of all due rows. */
+  async function sweep(): Promise<void> {
+    if (clock.now() < nextSweepAt) return;
+    const { until, isLast } = await scanPage(sweptUpTo);
+    sweptUpTo = isLast ? 0 : until;
+    if (isLast) nextSweepAt = clock.now() + SWEEP_INTERVAL_MS;
   }
 
-  /** Claims rows of the line of these permits. */
+  /** Claims as many due rows of a receiver as it has permits. */
   async function claim(held: Permit[]): Promise<void> {
-    const { line } = held[0]!;
+    const { receiver } = held[0]!;
     const left = [...held];
-    line.claiming = true;
+    receiver.claiming = true;
     try {
       const lease = clock.now() + LEASE_MS;
       // Before the query: a row that is written meanwhile sets it again.
-      permits.setRows(line, false);
+      permits.setDueRows(receiver, false);
       const claimed = await rows.claim(
         {
-          where: { webhook_id: line.id, due_at: { lte: clock.now() } },
+          where: { webhook_id: receiver.id, due_at: { lte: clock.now() } },
           orderBy: 'due_at',
           order: 'asc',
           limit: left.length,
         },
         { due_at: lease },
       );
-      if (claimed.length === left.length) permits.setRows(line, true);
+      if (claimed.length === left.length) permits.setDueRows(receiver, true);
       await start(claimed, left);
     } catch (error) {
-      log.error({ webhook_id: line.id, error: String(error) }, 'delivery.claim_failed');
-      // Its rows are found again by the search.
+      log.error({ webhook_id: receiver.id, error: String(error) }, 'delivery.claim_failed');
+      // The sweep finds its rows again.
     } finally {
-      line.claiming = false;
+      receiver.claiming = false;
       for (const permit of left) permit.release();
     }
   }
@@ -140,7 +142,7 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
     if (first.send) {
       const workflow = await findEmitter(store, first.webhook_id);
       if (!workflow?.active) return void (await removeAll());
-      for (const row of claimed) attempts.again(row, held.pop()!, undefined);
+      for (const row of claimed) attempts.retry(row, held.pop()!, undefined);
       return;
     }
     const webhook = await store.collection(webhooks).get(first.webhook_id);
@@ -150,14 +152,14 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
       await Promise.all(claimed.map(({ id, due_at }) => rows.patch(id, failed, { due_at })));
       return;
     }
-    permits.line(webhook.id, webhook.owner_id, webhook);
-    for (const row of claimed) attempts.again(row, held.pop()!, webhook);
+    permits.receiver(webhook.id, webhook.owner_id, webhook);
+    for (const row of claimed) attempts.retry(row, held.pop()!, webhook);
   }
 
   /** Begins claims until nothing more can start. */
   function claimAll(): void {
     while (claiming.size < MAX_CLAIMS) {
-      const held = permits.turn();
+      const held = permits.nextClaim();
       if (!held) return;
       const claimed = claim(held).finally(() => {
         claiming.delete(claimed);
@@ -188,7 +190,7 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
   }
 
   async function sleep(signal: AbortSignal): Promise<void> {
-    const wait = Math.min(lookAt, permits.nextPauseEnd) - clock.now();
+    const wait = Math.min(nextScanAt, permits.nextPauseEnd) - clock.now();
     if (woken || wait <= 0) return;
     const ended = new AbortController();
     endSleep = () => ended.abort();
@@ -199,7 +201,7 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
   return {
     wake,
     async run(signal) {
-      const unsubscribe = pubsub.subscribe(DELIVERIES_DUE, lookBack);
+      const unsubscribe = pubsub.subscribe(DELIVERIES_DUE, rescan);
       while (!signal.aborted) {
         try {
           woken = false;
@@ -207,9 +209,9 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
             await takeOver();
             takenOver = true;
           }
-          if (clock.now() >= lookAt) {
-            await lookForward();
-            await search();
+          if (clock.now() >= nextScanAt) {
+            await scan();
+            await sweep();
           }
           claimAll();
           await sleep(signal);

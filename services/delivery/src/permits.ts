@@ -1,29 +1,29 @@
 import type { WebhookRow } from '@wellspring/store/collections/webhooks';
+import type { FirstAttemptTimeout } from './first-attempt-timeout.ts';
 
 export interface PermitLimits {
   /** Concurrent attempts to a webhook that answers. */
   perWebhook: number;
   /** Concurrent attempts in all; half of them are for webhooks that answer within a second. */
   total: number;
-  /** Attempts on trial in progress for one owner. */
-  trialsPerOwner: number;
+  /** Attempts on probation in progress for one owner. */
+  probationPerOwner: number;
 }
 
 /** Outcome of the latest attempts, as in the row of the webhook. */
 export type Health = Pick<WebhookRow, 'failures' | 'tried_at'>;
 
-/** The attempts of this process to one webhook, or for one workflow. */
-export interface Line {
+/** What this process knows of one webhook, or of a workflow that makes requests. */
+export interface Receiver {
   readonly id: string;
   readonly owner_id: string;
   /** Failed attempts since the last success; null: never tried. */
   failures: number | null;
   /** Epoch ms of the attempt that set `failures`. */
   tried_at: number;
-  /** Due rows of it may wait in the store. */
-  hasRows: boolean;
   /** Its rows are being claimed. */
   claiming: boolean;
+  /** Number of permits. */
   held: number;
   readonly waiters: Waiter[];
 }
@@ -34,8 +34,8 @@ interface Waiter {
 
 /** The right to make one attempt. */
 export interface Permit {
-  readonly line: Line;
-  /** The attempt takes long: it goes on trial, and `abort` ends it if the slots on trial run out. */
+  readonly receiver: Receiver;
+  /** The attempt takes long: it goes on probation, and `abort` ends it when others need its permit. */
   setSlow(abort: () => void): void;
   release(): void;
 }
@@ -43,63 +43,65 @@ export interface Permit {
 /**
  * Permits for the attempts of one process, shared by time: a webhook that answers has several; one that failed, or was
  * never tried, has one, and after a failure a pause that grows (breaker: open until the pause is over, then half-open).
- * Attempts of such webhooks, and all that take longer than a second, are *on trial*: they share half of the permits, a
- * part of it for each owner. When more are needed, the attempt on trial that has taken longest is ended. So receivers
+ * Attempts of such webhooks, and all that take longer than a second, are *on probation*: they share half of the permits, a
+ * part of it for each owner. When more are needed, the attempt on probation that has taken longest is ended. So receivers
  * that hang never keep the permits of those that answer.
  */
 export interface Permits {
-  /** The line of a webhook, or of a workflow if there is no health. */
-  line(id: string, ownerId: string, health?: Health): Line;
-  /** Resolves with a permit; undefined: the delivery has to become a row. @param patience see Patience */
-  wait(line: Line, patience: (tooLong: () => void) => () => void): Promise<Permit | undefined>;
+  /** The receiver of a webhook, or of a workflow if there is no health. */
+  receiver(id: string, ownerId: string, health?: Health): Receiver;
+  /** Resolves with a permit; undefined: the delivery has to become a row. */
+  acquire(receiver: Receiver, timeout: FirstAttemptTimeout): Promise<Permit | undefined>;
   /** Records the outcome of an attempt. */
-  record(line: Line, health: Health): void;
-  setRows(line: Line, hasRows: boolean): void;
-  /** Permits for rows of the line whose turn it is. */
-  turn(): Permit[] | undefined;
-  /** Epoch ms at which the next pause of a line with rows ends. */
+  record(receiver: Receiver, health: Health): void;
+  /** Due rows of the receiver may wait in the store. */
+  setDueRows(receiver: Receiver, hasDueRows: boolean): void;
+  /** All permits that are free for the next receiver with due rows. */
+  nextClaim(): Permit[] | undefined;
+  /** Epoch ms at which the next pause of a receiver with rows ends. */
   readonly nextPauseEnd: number;
   /** Ends all waiting; from now on nobody waits. */
   close(): void;
   readonly taken: number;
-  readonly onTrial: number;
+  readonly onProbation: number;
 }
 
 const FIRST_PAUSE_MS = 250;
 const MAX_PAUSE_MS = 60_000;
-/** Lines that are remembered. */
-const MAX_LINES = 20_000;
-/** Blocked lines that are looked at when a permit is released. */
-const MAX_LOOKED_AT = 64;
+/** Receivers that are remembered. */
+const MAX_RECEIVERS = 20_000;
+/** Blocked receivers that are checked when a permit is released. */
+const MAX_BLOCKED_CHECKS = 64;
 
 /** Epoch ms until which the webhook is not tried. */
 export const pausedUntil = ({ failures, tried_at }: Health): number =>
   failures ? tried_at + Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (failures - 1)) : 0;
 
-/** @param wake called when rows of a line may be claimed */
+/** @param wake called when rows of a receiver may be claimed */
 export function createPermits(limits: PermitLimits, now: () => number, wake: () => void): Permits {
-  const lines = new Map<string, Line>();
-  /** With rows, in the order of turns. */
-  const withRows = new Set<Line>();
-  /** With waiters that a limit other than their own holds back, in the order of turns. */
-  const blocked = new Set<Line>();
+  const receivers = new Map<string, Receiver>();
+  /** Due rows of them may wait in the store; in the order of turns. */
+  const withDueRows = new Set<Receiver>();
+  /** With waiters that are held back by a limit of all receivers, in the order of turns. */
+  const blocked = new Set<Receiver>();
   /** Attempts that may be ended, oldest first. */
   const slow = new Map<object, () => void>();
-  const trialsOf = new Map<string, number>();
+  const probationOf = new Map<string, number>();
   let taken = 0;
-  let onTrial = 0;
+  let onProbation = 0;
   let closed = false;
 
-  const isWorkflow = ({ id }: Line) => id.startsWith('p_');
-  const limitOf = (line: Line) => (line.failures === 0 || isWorkflow(line) ? limits.perWebhook : 1);
-  const isPaused = (line: Line) => line.failures !== 0 && pausedUntil(line) > now();
+  const isWorkflow = ({ id }: Receiver) => id.startsWith('p_');
+  const limitOf = (receiver: Receiver) =>
+    receiver.failures === 0 || isWorkflow(receiver) ? limits.perWebhook : 1;
+  const isPaused = (receiver: Receiver) => receiver.failures !== 0 && pausedUntil(receiver) > now();
 
-  /** The limit that holds back the next attempt of a line. */
-  function obstacle(line: Line): 'line' | 'trials' | 'total' | undefined {
-    if (line.held >= limitOf(line) || isPaused(line)) return 'line';
-    if (line.failures !== 0) {
-      if (onTrial >= limits.total / 2) return 'trials';
-      if ((trialsOf.get(line.owner_id) ?? 0) >= limits.trialsPerOwner) return 'trials';
+  /** The limit that the next attempt of a receiver would exceed. */
+  function exhaustedLimit(receiver: Receiver): 'receiver' | 'probation' | 'total' | undefined {
+    if (receiver.held >= limitOf(receiver) || isPaused(receiver)) return 'receiver';
+    if (receiver.failures !== 0) {
+      if (onProbation >= limits.total / 2) return 'probation';
+      if ((probationOf.get(receiver.owner_id) ?? 0) >= limits.probationPerOwner) return 'probation';
     }
     return taken >= limits.total ? 'total' : undefined;
   }
@@ -111,96 +113,97 @@ export function createPermits(limits: PermitLimits, now: () => number, wake: () 
     oldest[1]();
   }
 
-  function setTrial(line: Line, change: 1 | -1): void {
-    onTrial += change;
-    const count = (trialsOf.get(line.owner_id) ?? 0) + change;
-    if (count > 0) trialsOf.set(line.owner_id, count);
-    else trialsOf.delete(line.owner_id);
+  function setProbation(receiver: Receiver, change: 1 | -1): void {
+    onProbation += change;
+    const count = (probationOf.get(receiver.owner_id) ?? 0) + change;
+    if (count > 0) probationOf.set(receiver.owner_id, count);
+    else probationOf.delete(receiver.owner_id);
   }
 
-  function grant(line: Line): Permit {
-    let trial = line.failures !== 0;
+  function grant(receiver: Receiver): Permit {
+    let isOnProbation = receiver.failures !== 0;
     let released = false;
     const key = {};
-    line.held += 1;
+    receiver.held += 1;
     taken += 1;
-    if (trial) setTrial(line, 1);
+    if (isOnProbation) setProbation(receiver, 1);
     return {
-      line,
+      receiver,
       setSlow(abort) {
         if (released) return;
         slow.set(key, abort);
-        if (trial) return;
-        trial = true;
-        setTrial(line, 1);
-        if (onTrial > limits.total / 2) endOldest();
+        if (isOnProbation) return;
+        isOnProbation = true;
+        setProbation(receiver, 1);
+        if (onProbation > limits.total / 2) endOldest();
       },
       release() {
         if (released) return;
         released = true;
         slow.delete(key);
-        line.held -= 1;
+        receiver.held -= 1;
         taken -= 1;
-        if (trial) setTrial(line, -1);
-        serve(line);
+        if (isOnProbation) setProbation(receiver, -1);
+        serve(receiver);
       },
     };
   }
 
-  /** Grants permits to waiters of this line and of blocked ones. */
-  function serve(line: Line): void {
-    if (line.waiters.length > 0) blocked.add(line);
-    let looks = MAX_LOOKED_AT;
+  /** Grants permits to waiters of this receiver and of blocked ones. */
+  function serve(receiver: Receiver): void {
+    if (receiver.waiters.length > 0) blocked.add(receiver);
+    let checks = MAX_BLOCKED_CHECKS;
     for (const one of blocked) {
-      if (looks-- === 0) break;
+      if (checks-- === 0) break;
       blocked.delete(one);
-      let found = one.waiters.length === 0 ? 'line' : obstacle(one);
+      let found = one.waiters.length === 0 ? 'receiver' : exhaustedLimit(one);
       while (found === undefined) {
         one.waiters.shift()!.grant(grant(one));
-        found = one.waiters.length === 0 ? 'line' : obstacle(one);
+        found = one.waiters.length === 0 ? 'receiver' : exhaustedLimit(one);
       }
-      if (found !== 'line') blocked.add(one);
+      if (found !== 'receiver') blocked.add(one);
       if (found === 'total') break;
     }
-    if (withRows.size > 0) wake();
+    if (withDueRows.size > 0) wake();
   }
 
   function forgetIdle(): void {
-    for (const [id, { held, hasRows, waiters }] of lines) {
-      if (lines.size <= MAX_LINES) return;
-      if (held === 0 && !hasRows && waiters.length === 0) lines.delete(id);
+    for (const [id, receiver] of receivers) {
+      if (receivers.size <= MAX_RECEIVERS) return;
+      const { held, waiters } = receiver;
+      if (held === 0 && !withDueRows.has(receiver) && waiters.length === 0) receivers.delete(id);
     }
   }
 
-  function dismiss({ waiters }: Line): void {
+  function dismiss({ waiters }: Receiver): void {
     for (const { grant: end } of waiters.splice(0)) end(undefined);
   }
 
-  function learn(line: Line, { failures, tried_at }: Health): void {
-    Object.assign(line, { failures, tried_at });
+  function update(receiver: Receiver, { failures, tried_at }: Health): void {
+    Object.assign(receiver, { failures, tried_at });
     // They would only wait for the end of the pause.
-    if (isPaused(line)) dismiss(line);
+    if (isPaused(receiver)) dismiss(receiver);
   }
 
   return {
-    line(id, owner_id, health) {
-      let line = lines.get(id);
-      if (!line) {
-        line = {
-          ...{ id, owner_id, failures: null, tried_at: 0, hasRows: false, claiming: false, held: 0 },
+    receiver(id, owner_id, health) {
+      let receiver = receivers.get(id);
+      if (!receiver) {
+        receiver = {
+          ...{ id, owner_id, failures: null, tried_at: 0, claiming: false, held: 0 },
           waiters: [],
         };
-        lines.set(id, line);
-        if (lines.size > MAX_LINES) forgetIdle();
+        receivers.set(id, receiver);
+        if (receivers.size > MAX_RECEIVERS) forgetIdle();
       }
-      if (health && health.tried_at > line.tried_at) learn(line, health);
-      return line;
+      if (health && health.tried_at > receiver.tried_at) update(receiver, health);
+      return receiver;
     },
-    wait(line, patience) {
+    acquire(receiver, timeout) {
       // The oldest deliveries go first.
-      if (closed || line.hasRows || isPaused(line)) return Promise.resolve(undefined);
-      const found = line.waiters.length > 0 ? 'line' : obstacle(line);
-      if (found === undefined) return Promise.resolve(grant(line));
+      if (closed || withDueRows.has(receiver) || isPaused(receiver)) return Promise.resolve(undefined);
+      const found = receiver.waiters.length > 0 ? 'receiver' : exhaustedLimit(receiver);
+      if (found === undefined) return Promise.resolve(grant(receiver));
       return new Promise((resolve) => {
         const waiter: Waiter = {
           grant(given) {
@@ -208,54 +211,54 @@ export function createPermits(limits: PermitLimits, now: () => number, wake: () 
             resolve(given);
           },
         };
-        const stop = patience(() => {
-          line.waiters.splice(line.waiters.indexOf(waiter), 1);
+        const stop = timeout(() => {
+          receiver.waiters.splice(receiver.waiters.indexOf(waiter), 1);
           resolve(undefined);
         });
-        line.waiters.push(waiter);
-        if (found !== 'line') blocked.add(line);
-        if (found === 'trials' && onTrial >= limits.total / 2) endOldest();
+        receiver.waiters.push(waiter);
+        if (found !== 'receiver') blocked.add(receiver);
+        if (found === 'probation' && onProbation >= limits.total / 2) endOldest();
       });
     },
-    record(line, health) {
-      learn(line, health);
-      serve(line);
+    record(receiver, health) {
+      update(receiver, health);
+      serve(receiver);
     },
-    setRows(line, hasRows) {
-      line.hasRows = hasRows;
-      if (hasRows) withRows.add(line);
-      else withRows.delete(line);
+    setDueRows(receiver, hasDueRows) {
+      if (hasDueRows) withDueRows.add(receiver);
+      else withDueRows.delete(receiver);
     },
-    turn() {
-      let lacksTrials = false;
-      for (const line of withRows) {
-        if (line.claiming) continue;
-        const found = obstacle(line);
-        lacksTrials ||= found === 'trials' && onTrial >= limits.total / 2;
+    nextClaim() {
+      let needsProbation = false;
+      for (const receiver of withDueRows) {
+        if (receiver.claiming) continue;
+        const found = exhaustedLimit(receiver);
+        needsProbation ||= found === 'probation' && onProbation >= limits.total / 2;
         if (found !== undefined) continue;
-        withRows.delete(line);
-        withRows.add(line);
+        withDueRows.delete(receiver);
+        withDueRows.add(receiver);
         const permits = [];
-        while (obstacle(line) === undefined) permits.push(grant(line));
+        while (exhaustedLimit(receiver) === undefined) permits.push(grant(receiver));
         return permits;
       }
-      if (lacksTrials) endOldest();
+      if (needsProbation) endOldest();
       return undefined;
     },
     get nextPauseEnd() {
       let next = Number.POSITIVE_INFINITY;
-      for (const line of withRows) if (isPaused(line)) next = Math.min(next, pausedUntil(line));
+      for (const receiver of withDueRows)
+        if (isPaused(receiver)) next = Math.min(next, pausedUntil(receiver));
       return next;
     },
     close() {
       closed = true;
-      for (const line of lines.values()) dismiss(line);
+      for (const receiver of receivers.values()) dismiss(receiver);
     },
     get taken() {
       return taken;
     },
-    get onTrial() {
-      return onTrial;
+    get onProbation() {
+      return onProbation;
     },
   };
 }

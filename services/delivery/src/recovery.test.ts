@@ -71,6 +71,51 @@ describe('fairness', () => {
   });
 });
 
+test('a delivery that becomes a row during a claim of its webhook is claimed next', async () => {
+  const [emitter, sink] = [await t.source(), await t.receive()];
+  const { id } = await t.webhook(sink.url);
+  await t.subscribe(emitter, id);
+  t.start();
+  // From now on the webhook has more permits than due rows.
+  await t.emit(emitter, [event(1)]);
+  await t.untilStatus('delivered');
+  const rows = t.store.collection(deliveries);
+  const { claim, insertMany, list } = rows;
+  let [stored, scans] = [0, 0];
+  Object.assign(rows, {
+    async claim(...args: Parameters<typeof claim>) {
+      Object.assign(rows, { claim });
+      const claimed = await claim(...args);
+      // It waits for a permit, all of which the claim has; then the scan passes its row.
+      await t.emit(emitter, [event(2)]);
+      await until(
+        async () => t.clock.advance(10),
+        () => stored === 1,
+      );
+      const before = scans;
+      await until(
+        async () => t.clock.advance(10),
+        () => scans > before + 1,
+      );
+      return claimed;
+    },
+    async insertMany(...args: Parameters<typeof insertMany>) {
+      const inserted = await insertMany(...args);
+      stored += inserted.length;
+      return inserted;
+    },
+    async list(...args: Parameters<typeof list>) {
+      if (args[0]?.where?.due_at) scans += 1;
+      return list(...args);
+    },
+  });
+  await rows.insert(deliveryRow({ webhook_id: id, due_at: t.clock.now() }));
+  t.pubsub.publish(DELIVERIES_DUE);
+  // Sooner than the next sweep.
+  await t.untilStatus('delivered', 3);
+  expect(sink.requests).toHaveLength(3);
+}, 10_000);
+
 describe('crashes', () => {
   const pendingRow = async (fields: Partial<DeliveryRow>) => {
     const sink = await t.receive();
@@ -79,7 +124,6 @@ describe('crashes', () => {
     await t.store.collection(deliveries).insert(row);
     return { row, sink };
   };
-
   test('of another process: its deliveries are delivered after the lease, not before', async () => {
     const { sink } = await pendingRow({ due_at: t.clock.now() + 60_000 });
     t.start({ mode: 'distributed' });

@@ -7,11 +7,11 @@ import { createClaimLoop } from './claims.ts';
 import { createDelayedEvents } from './delayed.ts';
 import { createEmittedHandler } from './emitted.ts';
 import { createFanOut } from './fan-out.ts';
+import { createFirstAttemptTimeout } from './first-attempt-timeout.ts';
 import { createWebhookHealth } from './health.ts';
 import { createSigningKeys } from './keys.ts';
 import { ATTEMPT_TIMEOUT_MS } from './lease.ts';
 import { createListeners } from './listeners.ts';
-import { createPatience } from './patience.ts';
 import { createPermits } from './permits.ts';
 import { createPost } from './post.ts';
 import { createEmailSend } from './sends/email.ts';
@@ -19,7 +19,7 @@ import { createHttpSend } from './sends/http.ts';
 import { createS3Send } from './sends/s3.ts';
 import { createSender } from './sends/sends.ts';
 
-const LIMITS = { perWebhook: 8, total: 1_024, trialsPerOwner: 64 };
+const LIMITS = { perWebhook: 8, total: 1_024, probationPerOwner: 64 };
 /** Emitters whose events are matched concurrently, and messages of one emitter per batch. */
 const CONCURRENCY = 1_024;
 const BATCH_SIZE = 64;
@@ -57,7 +57,7 @@ export function createDeliveryService(deps: DeliveryDeps): Service {
   const attempts: Attempts = createAttempts({
     ...deps,
     permits,
-    patience: createPatience(deps.clock),
+    timeout: createFirstAttemptTimeout(deps.clock),
     post,
     sender: createSender(deps, {
       http: createHttpSend(post, egress.checkUrl),
