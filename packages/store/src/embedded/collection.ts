@@ -38,7 +38,7 @@ export interface EmbeddedCollection<T extends Row> extends Collection<T> {
   unstage(batch: number): boolean;
 }
 
-const UNSTAGED_AT_ONCE = 500;
+const UNSTAGED_AT_ONCE = 250;
 
 /** SQLite's message names the columns: `UNIQUE constraint failed: c_users.f_username`. */
 function asConflict(error: unknown, collection: string): unknown {

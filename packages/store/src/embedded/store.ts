@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn, setTimeout } from 'node:timers/promises';
+import { setTimeout } from 'node:timers/promises';
 import type { Database } from '@wellspring/sqlite/database';
 import { events, logs } from '../collections/events.ts';
 import { type OutboxRow, outbox } from '../collections/outbox.ts';
@@ -66,7 +66,7 @@ export function createEmbeddedStore(db: Database, publishNow?: PublishNow): Stor
   }
 
   async function unstage(batch: number): Promise<void> {
-    while (eventRows.unstage(batch)) await nextTurn();
+    while (eventRows.unstage(batch)) await setTimeout(STAGE_PAUSE_MS);
   }
 
   function track(work: Promise<unknown>): void {
