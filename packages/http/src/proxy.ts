@@ -59,12 +59,12 @@ export function createProxy({ log, clock, draining }: ProxyOptions): ServiceProx
   const agent = new Agent({ keepAlive: true, timeout: IDLE_TIMEOUT_MS, maxFreeSockets: 64 });
 
   /** The head of the response. @throws Error with the `code` of the system */
-  function ask(origin: string, req: IncomingMessage, body: Buffer | undefined, gone: AbortSignal) {
+  function ask(origin: string, req: IncomingMessage, body: Buffer | undefined, clientGone: AbortSignal) {
     return new Promise<IncomingMessage>((resolve, reject) => {
       const headers = { ...endToEnd(req.headers), ...(body && { 'content-length': String(body.length) }) };
       const { method = 'GET', url: path = '/' } = req;
       // The path as the gateway checked it: the URL parser would resolve `..` and turn `\\` into `/`.
-      const asked = request(new URL(origin), { agent, method, path, headers, signal: gone });
+      const asked = request(new URL(origin), { agent, method, path, headers, signal: clientGone });
       asked.once('socket', (socket) => {
         if (!socket.connecting) return;
         const late = setTimeout(() => asked.destroy(coded('CONNECT_TIMEOUT')), CONNECT_TIMEOUT_MS);
@@ -76,33 +76,33 @@ export function createProxy({ log, clock, draining }: ProxyOptions): ServiceProx
     });
   }
 
-  async function handOn(
+  async function forward(
     origins: readonly string[],
     first: number,
     req: IncomingMessage,
     res: ServerResponse,
   ) {
-    const reads = req.method === 'GET' || req.method === 'HEAD';
-    const body = reads ? undefined : await readBody(req, LIMITS.apiBody);
-    const gone = new AbortController();
-    if (reads) res.once('close', () => gone.abort());
-    const patient = clock.now() + MAX_WAIT_MS;
+    const isRead = req.method === 'GET' || req.method === 'HEAD';
+    const body = isRead ? undefined : await readBody(req, LIMITS.apiBody);
+    const clientGone = new AbortController();
+    if (isRead) res.once('close', () => clientGone.abort());
+    const giveUpAt = clock.now() + MAX_WAIT_MS;
     for (let attempt = 0; ; attempt++) {
       const origin = origins[(first + attempt) % origins.length]!;
       try {
-        const from = await ask(origin, req, body, gone.signal);
-        if (reads) stream(from, res);
-        else await answer(from, res);
+        const response = await ask(origin, req, body, clientGone.signal);
+        if (isRead) stream(response, res);
+        else await answer(response, res);
         return;
       } catch (error) {
-        if (gone.signal.aborted) return;
+        if (clientGone.signal.aborted) return;
         const { code = '', message } = error as NodeJS.ErrnoException;
-        if ((!reads && !NOT_SENT.has(code)) || clock.now() >= patient) {
+        if ((!isRead && !NOT_SENT.has(code)) || clock.now() >= giveUpAt) {
           throw new Unavailable(`${origin} does not answer: ${code || message}`, { cause: error });
         }
       }
       // All were tried: one that is being replaced needs some time.
-      if ((attempt + 1) % origins.length === 0) await clock.sleep(RETRY_DELAY_MS, gone.signal);
+      if ((attempt + 1) % origins.length === 0) await clock.sleep(RETRY_DELAY_MS, clientGone.signal);
     }
   }
 
@@ -138,7 +138,7 @@ export function createProxy({ log, clock, draining }: ProxyOptions): ServiceProx
       return (req, res) => {
         const requestId = String(req.headers['x-request-id'] ?? '');
         next = (next + 1) % origins.length;
-        handOn(origins, next, req, res).catch((error: unknown) =>
+        forward(origins, next, req, res).catch((error: unknown) =>
           sendProblem(res, error, { requestId, log }),
         );
       };

@@ -49,6 +49,7 @@ export function createQuotas({ store, queue, clock }: Pick<Deps, 'store' | 'queu
     if (!ownerId.startsWith('u_')) return Promise.resolve(undefined);
     const now = clock.now();
     const known = cache.get(ownerId);
+    // An entry that seems to last longer was made before the clock was set back.
     if (known && now < known.until && known.until - now <= CACHE_MS) return known.reason;
     const reason = read(ownerId);
     reason.catch(() => cache.delete(ownerId));

@@ -6,9 +6,10 @@ import { createFairQueue } from './fair-queue.ts';
  */
 export interface Turns {
   /**
-   * Runs `work` now if this turn of the event loop has time left, otherwise later.
-   * @param work gets the time (`performance.now()`) at which it should stop; returns whether there is more to do
-   * @returns whether it is finished
+   * Calls `work` slice by slice until it has nothing more to do: for the first time now, if this turn of the event loop
+   * has time left.
+   * @param work gets the time (`performance.now()`) at which its slice ends; returns whether there is more to do
+   * @returns whether it was done at once
    */
   run(owner: string, work: (deadline: number) => boolean): boolean;
 }

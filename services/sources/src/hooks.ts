@@ -18,7 +18,11 @@ export async function runHook(
   if (!answer.ok) throw hookFailed(`The ${hook} hook failed: ${answer.message}`);
 }
 
-/** Like runHook; unless strict, an error of the hook is only recorded in `$logs` and `$errors`. */
+/**
+ * Runs the hook `deactivate`. The runner has recorded its error in `$logs` and `$errors`, which is enough if
+ * `ignoreErrors`.
+ * @throws Problem 400 unless `ignoreErrors`
+ */
 export async function runDeactivate(
   deps: Pick<Deps, 'call' | 'log'>,
   sourceId: string,

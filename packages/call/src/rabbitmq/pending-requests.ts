@@ -66,7 +66,7 @@ export function createPendingRequests(send: Send) {
       if (type === 'request') waiting.get(id)?.resolve(undefined);
       else waiting.get(id)?.fail('is gone');
     },
-    /** Answers to the lost channel are lost. */
+    /** The channel was lost, and with it the queue that answers arrive in. */
     lost(): void {
       for (const { fail } of waiting.values()) fail('cannot reply: the connection to RabbitMQ was lost');
     },

@@ -24,8 +24,8 @@ export function candidatesOf(specifier: string, importer: string): string[] {
   const exact = new URL(specifier, importer).href;
   const path = pathOf(exact);
   const rest = exact.slice(path.length);
-  const own = extensionOf(pathOf(importer));
-  const extensions = [...new Set([own, ...EXTENSIONS])].filter((extension) => extension !== '');
+  const preferred = extensionOf(pathOf(importer));
+  const extensions = [...new Set([preferred, ...EXTENSIONS])].filter((extension) => extension !== '');
   const indexes = (directory: string) =>
     extensions.map((extension) => `${directory}/index${extension}${rest}`);
   if (path.endsWith('/')) return indexes(path.slice(0, -1));
