@@ -165,38 +165,6 @@ await withServers(['mongodb'], ({ mongodb }) => {
     expect((await rows.get('m2'))?.rank).toBe(9);
   });
 
-  test('concurrent lists share statements, and each gets its own rows in its own order', async () => {
-    const { store, sent } = await open();
-    const rows = store.collection(
-      notes([{ fields: ['owner', 'title'] }, { fields: ['title'] }, { fields: ['rank'] }]),
-    );
-    const all = Array.from({ length: 60 }, (_, n) =>
-      note(`n${String(n).padStart(2, '0')}`, { owner: `o${n % 4}`, title: `t\ud800${n % 7}`, rank: n % 3 }),
-    );
-    await rows.insertMany(all);
-    const lists = all.map(({ owner, title }, n) => ({
-      owner: owner!,
-      titles: [title!, `t\ud800${n % 5}`, 'none'],
-      order: (['asc', 'desc'] as const)[n % 2]!,
-    }));
-    sent.length = 0;
-    const found = await Promise.all([
-      ...lists.map(({ owner, titles, order }) =>
-        rows.list({ where: { owner, title: { in: titles } }, order }),
-      ),
-      rows.list({ where: { owner: 'o1', rank: 1 } }),
-      rows.list({ where: { owner: null } }),
-      rows.list({ where: { owner: 'o2' }, limit: 2 }),
-    ]);
-    expect(sent.filter((one) => one === 'find notes').length).toBeLessThanOrEqual(2 + 3);
-    for (const [index, { owner, titles, order }] of lists.entries()) {
-      const wanted = all.filter((row) => row.owner === owner && titles.includes(row.title!));
-      expect(found[index]).toEqual(order === 'asc' ? wanted : wanted.reverse());
-    }
-    const rest = found.slice(lists.length).map((some) => some.length);
-    expect(rest).toEqual([5, 0, 2]);
-  });
-
   test('a batch of any size is claimed in three statements, and read, written or removed in one or two', async () => {
     const { store, sent } = await open();
     const rows = store.collection(PLAIN);

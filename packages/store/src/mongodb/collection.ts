@@ -11,8 +11,8 @@ import {
 } from '../port.ts';
 import { createBatches } from './batches.ts';
 import { conflictingFields, makeIndexes } from './indexes.ts';
-import { canShare, createReads } from './reads.ts';
 import { createCodec, decodeString, encodeString, type StoredRow } from './row.ts';
+import { shareStatements } from './share-statements.ts';
 import { checkIndexed, filterOf, storedName } from './where.ts';
 
 /** Called with the rows of every read before they are returned. */
@@ -20,6 +20,9 @@ export type BeforeReading = (rows: readonly StoredRow[]) => Promise<void>;
 
 /** Rows per batch of a cursor. */
 const PAGE_SIZE = 1_000;
+/** Concurrent statements that read by id, and the ids of one. */
+const MAX_BATCHES = 2;
+const MAX_IDS = 200;
 
 export function createCollection<T extends Row>(
   db: Db,
@@ -85,28 +88,24 @@ export function createCollection<T extends Row>(
   const withoutTexts = Object.fromEntries((definition.texts ?? []).map((field) => [field, 0]));
 
   async function read(options: ListOptions<T>): Promise<T[]> {
-    const rows = await (options.texts === false
-      ? select(options, withoutTexts)
-      : (sharedList(options) ?? select(options)));
+    const rows = await select(options, options.texts === false ? withoutTexts : undefined);
     await beforeReading(rows);
     return rows.map(codec.row);
   }
 
-  const reads = createReads((filter) =>
-    ask((all) => all.find(filter, { sort: { _id: -1 }, batchSize: PAGE_SIZE }).toArray()),
+  /** Concurrent reads by id share statements, and a call sees all earlier writes. */
+  const readShared = shareStatements(
+    { batches: MAX_BATCHES, maxSize: MAX_IDS },
+    async (ids: readonly string[]) => {
+      const filter = { _id: { $in: [...new Set(ids)] } };
+      const found = await ask((all) => all.find(filter, { batchSize: PAGE_SIZE }).toArray());
+      const byId = new Map(found.map((row) => [row._id, row as StoredRow]));
+      return ids.map((id) => byId.get(id));
+    },
   );
 
-  /** Concurrent lists share a statement if their rows can be told apart. */
-  function sharedList({ where, orderBy = 'id', order, limit }: ListOptions<T>) {
-    if (orderBy !== 'id' || limit !== undefined) return undefined;
-    const filter = filterOf(definition, where);
-    if (!canShare(filter)) return undefined;
-    const found = reads.matching(filter);
-    return order === 'asc' ? found.then((rows) => rows.toReversed()) : found;
-  }
-
   async function readOne(id: string): Promise<StoredRow | undefined> {
-    const found = await reads.byId(encodeString(id));
+    const found = await readShared(encodeString(id));
     if (found) await beforeReading([found]);
     return found;
   }

@@ -130,6 +130,7 @@ async function startNode(
     RABBITMQ_DIST_PORT: `${distribution}`,
     ERL_EPMD_PORT: `${mapper}`,
     ERL_EPMD_ADDRESS: '127.0.0.1',
+    RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS: '+sbwt none +sbwtdcpu none +sbwtdio none',
     RABBITMQ_MNESIA_BASE: at('db'),
     RABBITMQ_LOG_BASE: at('log'),
     // Without its ending.
