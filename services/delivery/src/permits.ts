@@ -13,7 +13,7 @@ export interface PermitLimits {
 /** Outcome of the latest attempts, as in the row of the webhook. */
 export type Health = Pick<WebhookRow, 'failures' | 'tried_at'>;
 
-/** What this process knows of one webhook, or of a workflow that makes requests. */
+/** State of one webhook, or of a workflow that makes requests, in this process. */
 export interface Receiver {
   readonly id: string;
   readonly owner_id: string;
