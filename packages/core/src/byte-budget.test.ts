@@ -39,7 +39,22 @@ test('a request that is passed by smaller ones is served after a bounded number 
   expect(passed).toBeLessThan(1_000);
 });
 
-test('a request leaves the line when its signal is aborted', async () => {
+test('many requests of one owner do not hide those of others', async () => {
+  const budget = createByteBudget(100);
+  budget.tryTake(40, 'a');
+  budget.tryTake(50, 'b');
+  const release = budget.tryTake(10, 'c')!;
+  for (let n = 0; n < 1_000; n++) void budget.take(30, 'a');
+  let isServed = false;
+  const served = budget.take(10, 'd').then(() => {
+    isServed = true;
+  });
+  release();
+  await Promise.race([served, new Promise(setImmediate)]);
+  expect(isServed).toBe(true);
+});
+
+test('a request leaves the queue when its signal is aborted', async () => {
   const budget = createByteBudget(100);
   const release = budget.tryTake(100)!;
   const stop = new AbortController();

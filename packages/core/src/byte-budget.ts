@@ -59,8 +59,8 @@ export function createByteBudget(total: number): ByteBudget {
     throw new RangeError(`The total must be a positive integer, not ${total}.`);
   }
   const owners = new Map<string, number>();
-  const line = createLinkedList<Request>();
-  /** Number of requests in the line by owner. */
+  const queue = createLinkedList<Request>();
+  /** Number of waiting requests by owner. */
   const waiting = new Map<string, number>();
   let used = 0;
 
@@ -95,7 +95,7 @@ export function createByteBudget(total: number): ByteBudget {
     /** Owners whose oldest request does not fit: their later ones do not pass it. */
     const blocked = new Set<string>();
     let tried = 0;
-    for (const request of line) {
+    for (const request of queue) {
       const { bytes, owner } = request;
       if (owner !== undefined && blocked.has(owner)) continue;
       if (fits(bytes, owner)) {
@@ -116,11 +116,11 @@ export function createByteBudget(total: number): ByteBudget {
 
   /** The oldest request has been passed too often. */
   const isClosed = () =>
-    line.first !== undefined && line.first.passed >= MAX_PASSED && heldBy(line.first.owner) === 0;
+    queue.first !== undefined && queue.first.passed >= MAX_PASSED && heldBy(queue.first.owner) === 0;
 
   function tryTake(bytes: number, owner?: string): (() => void) | undefined {
     if (isClosed() || (owner !== undefined && waiting.has(owner)) || !fits(bytes, owner)) return undefined;
-    if (line.first && heldBy(line.first.owner) === 0) line.first.passed += 1;
+    if (queue.first && heldBy(queue.first.owner) === 0) queue.first.passed += 1;
     return taken(bytes, owner);
   }
 
@@ -145,7 +145,7 @@ export function createByteBudget(total: number): ByteBudget {
           signal?.removeEventListener('abort', abort);
           resolve(taken(bytes, owner));
         };
-        const remove = line.append({ bytes, owner, passed: 0, grant });
+        const remove = queue.append({ bytes, owner, passed: 0, grant });
         if (owner !== undefined) waiting.set(owner, (waiting.get(owner) ?? 0) + 1);
         const leave = () => {
           remove();

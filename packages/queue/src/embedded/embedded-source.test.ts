@@ -122,3 +122,37 @@ test('a backlog is handed out in order from rows, and few of its jobs are in mem
   await ended;
   await subject.close();
 }, 60_000);
+
+test('waiting jobs that cannot be read for a while are handled later, in order', async () => {
+  const { queue, db, advance, close } = await openSubject();
+  const { statement } = db;
+  let failures = 0;
+  const stop = new AbortController();
+  const seen: number[] = [];
+  await queue.publishMany(
+    'runs',
+    Array.from({ length: 600 }, (_, n) => ({ key: 'a', payload: `${n}` })),
+  );
+  Object.assign(db, {
+    statement(sql: string) {
+      // A page of waiting jobs.
+      if (/LIMIT/.test(sql) && seen.length > 0 && failures < 5) {
+        failures += 1;
+        throw new Error('disk I/O error');
+      }
+      return statement(sql);
+    },
+  });
+  const ended = queue.consume('runs', async ([{ payload }]) => void seen.push(Number(payload)), {
+    signal: stop.signal,
+  });
+  await eventually(async () => {
+    await advance(1_000);
+    return seen.length === 600;
+  });
+  expect(failures).toBe(5);
+  expect(seen).toEqual(Array.from({ length: 600 }, (_, n) => n));
+  stop.abort();
+  await ended;
+  await close();
+});

@@ -34,6 +34,8 @@ interface Member {
   /** Cannot serve. */
   isUnable: boolean;
   statements: number;
+  /** Called with each statement of the store, and returns its answer. */
+  answer(name: string, args: unknown[], answer: Promise<unknown>): Promise<unknown>;
   leave(): Promise<void>;
 }
 
@@ -60,7 +62,8 @@ function seenBy(member: () => Member): Store {
           return async (...args: unknown[]) => {
             member().statements += 1;
             if (member().isCutOff) throw new Unavailable('cut off');
-            return (target[name] as (...all: unknown[]) => unknown)(...args);
+            const answer = (target[name] as (...all: unknown[]) => Promise<unknown>)(...args);
+            return member().answer(name, args, answer);
           };
         },
       });
@@ -68,7 +71,7 @@ function seenBy(member: () => Member): Store {
   };
 }
 
-function join(name: string, leaseMs = 400): Member {
+function join(name: string, leaseMs = 400, answer: Member['answer'] = (_, __, given) => given): Member {
   const stop = new AbortController();
   const leases = createLeases({
     store: seenBy(() => member),
@@ -94,6 +97,7 @@ function join(name: string, leaseMs = 400): Member {
     isCutOff: false,
     isUnable: false,
     statements: 0,
+    answer,
     async leave() {
       stop.abort();
       await ended;
@@ -224,6 +228,26 @@ test('a process whose session another one ended drops everything at its next ren
   });
   await settled(a);
   for (const taken of epochs.values()) expect(taken).toEqual([1, 2]);
+});
+
+test('the late answer to a claim of a partition does not replace a newer one', async () => {
+  const late = Promise.withResolvers<void>();
+  const claimed: unknown[] = [];
+  const a = join('a', 2_000, async (name, args, answer) => {
+    const given = await answer;
+    if (name !== 'patch' || !(args[1] as { epoch?: number }).epoch) return given;
+    claimed.push(args[0]);
+    // Of the first claims, the answer to one is late and that to another one is lost.
+    if (claimed.length === 1) await late.promise;
+    if (claimed.length === 2) throw new Unavailable('the connection was lost');
+    return given;
+  });
+  await eventually(() => claimed.length >= P);
+  const since = performance.now();
+  await eventually(() => performance.now() - since > 4 * RENEW_MS);
+  late.resolve();
+  await settled(a);
+  grow();
 });
 
 test('a process that cannot serve gives its partitions up after the length of a lease', async () => {
