@@ -246,6 +246,7 @@ test('the late answer to a claim of a partition does not replace a newer one', a
   const since = performance.now();
   await eventually(() => performance.now() - since > 4 * RENEW_MS);
   late.resolve();
+  await new Promise(setImmediate);
   await settled(a);
   grow();
 });
