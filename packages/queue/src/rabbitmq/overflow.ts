@@ -21,8 +21,8 @@ export interface OverflowOptions {
   access: StoreAccess;
   /** Jobs of the partition in memory, by id. */
   jobs: ReadonlyMap<string, ReceivedJob>;
-  /** Done before its row was removed. */
-  isFinished(id: string): boolean;
+  /** Done before its row was removed; or failed, and no longer in memory. */
+  outcomeOf(id: string): 'done' | 'failed' | undefined;
   /** Number of waiting jobs of the key in memory. */
   waiting(key: string): number;
   /** Appends a job to the queue of its key in memory, without its payload. */
@@ -72,8 +72,6 @@ interface KeyState {
   after: number;
   /** `seq` of the last row appended by this process; later reads must reach it. */
   appendedUpTo: number;
-  /** `seq` of the last row of a former owner, which may have finished jobs without removing their rows. */
-  foundUpTo: number;
   /** Appends in progress. */
   appending: number;
   /** Incremented by each append. */
@@ -90,11 +88,13 @@ interface Append {
 }
 
 export function createOverflow(options: OverflowOptions): Overflow {
-  const { store, name, epoch, jobs, isFinished, waiting, offer } = options;
+  const { store, name, epoch, jobs, outcomeOf, waiting, offer } = options;
   const { persist, write } = options.access;
   const rows = store.collection(overflow);
   const states = new Map<string, KeyState>();
   let nextSeq = epoch * ROWS_PER_EPOCH;
+  /** Rows before are of a former owner, which may have handed out their jobs. */
+  const firstSeq = nextSeq;
   const end = nextSeq + ROWS_PER_EPOCH;
   /** Serializes appends and purges. */
   let writes: Promise<unknown> = Promise.resolve();
@@ -104,7 +104,7 @@ export function createOverflow(options: OverflowOptions): Overflow {
     let state = states.get(key);
     if (!state) {
       const version = { version: 0, readVersion: -1 };
-      state = { after: 0, appendedUpTo: 0, foundUpTo: 0, appending: 0, ...version, isLoading: false };
+      state = { after: 0, appendedUpTo: 0, appending: 0, ...version, isLoading: false };
       states.set(key, state);
     }
     return state;
@@ -167,9 +167,9 @@ export function createOverflow(options: OverflowOptions): Overflow {
     for (const { id, seq, bytes, published_at: publishedAt, redelivered } of page) {
       state.after = seq;
       if (jobs.has(id)) continue;
-      if (isFinished(id)) done.push(id);
+      if (outcomeOf(id) === 'done') done.push(id);
       else {
-        const flag = redelivered ?? (seq <= state.foundUpTo || undefined);
+        const flag = redelivered ?? (seq < firstSeq || outcomeOf(id) === 'failed' || undefined);
         const job = { id, epoch, key, seq, payload: undefined, publishedAt, bytes, redelivered: flag };
         offer(receivedJob(job, undefined));
       }
@@ -221,16 +221,9 @@ export function createOverflow(options: OverflowOptions): Overflow {
         const [first] = await rows.list({ where, orderBy: 'key', order: 'asc', limit: 1, texts: false });
         if (!first) return;
         after = first.key;
-        const [last] = await rows.list({
-          where: { partition: name, key: after, seq: { lt: end } },
-          orderBy: 'seq',
-          order: 'desc',
-          limit: 1,
-          texts: false,
-        });
         // Rows behind jobs in memory are found by the next call.
         if (states.has(after) || waiting(after) > 0) continue;
-        startOverflow(after).foundUpTo = last?.seq ?? 0;
+        startOverflow(after);
         refill(after);
       }
     },

@@ -31,7 +31,6 @@ import { createStoreAccess } from './store-access.ts';
 /** Payloads of the messages in memory, of all partitions of a queue. */
 export interface PartitionMemory {
   readonly usage: 'low' | 'high' | 'exceeded';
-  /** Bytes for one partition. */
   readonly share: number;
 }
 
@@ -53,7 +52,6 @@ export interface PartitionOptions {
 }
 
 export interface Partition {
-  /** Of the lease. */
   readonly epoch: number;
   /** Resolves when messages arrive for the first time. */
   readonly opened: Promise<void>;
@@ -64,7 +62,6 @@ export interface Partition {
   done(jobs: readonly ReceivedJob[]): void;
   /** The jobs have failed. @returns those that wait again here; the others are redelivered */
   giveBack(jobs: readonly ReceivedJob[]): ReceivedJob[];
-  /** Loads more of the overflow of a key. */
   refill(key: string): void;
   /** Moves jobs of slow keys to the overflow, so that they do not fill the prefetch window. */
   spill(): void;
@@ -104,7 +101,8 @@ export function openPartition(options: PartitionOptions): Partition {
   const received = createReceivedJobs(dispatcher);
   const { jobs, add, remove, drop, isOut } = received;
   const opened = Promise.withResolvers<void>();
-  const finished = createLru<true>(MAX_FINISHED_IDS);
+  /** 'failed': it was out and is no longer in memory. */
+  const finished = createLru<'done' | 'failed'>(MAX_FINISHED_IDS);
   /** Ids of first deliveries that were lost with their channel before they were handed out. */
   let firstDeliveries = new Set<string>();
   /** Source ids of unfinished purges, by id of the purge message. */
@@ -119,7 +117,7 @@ export function openPartition(options: PartitionOptions): Partition {
   const { persist, write } = access;
   const overflow = createOverflow({
     ...{ store, name, epoch, access, jobs },
-    isFinished: (id) => finished.has(id),
+    outcomeOf: (id) => finished.get(id),
     waiting: dispatcher.waiting,
     offer: add,
   });
@@ -148,7 +146,7 @@ export function openPartition(options: PartitionOptions): Partition {
       return;
     }
     const known = jobs.get(id);
-    if (known?.seq !== undefined || (!known && finished.has(id)) || isPurging(key)) {
+    if (known?.seq !== undefined || (!known && finished.get(id) === 'done') || isPurging(key)) {
       ack(from, message);
     } else if (known) {
       // A duplicate on the same channel. After a channel was replaced, the former delivery is void.
@@ -178,10 +176,11 @@ export function openPartition(options: PartitionOptions): Partition {
   function done(gone: readonly ReceivedJob[]): void {
     for (const job of gone) {
       remove(job);
-      finished.set(job.id, true);
+      // A row that could not be read is not done: it is found again.
+      if (job.outSince === undefined || job.payload !== undefined) finished.set(job.id, 'done');
       acknowledge(job);
     }
-    const stored = gone.filter(({ seq }) => seq !== undefined);
+    const stored = gone.filter(({ id, seq }) => seq !== undefined && finished.get(id) === 'done');
     if (stored.length > 0) overflow.remove(stored);
     const failed = gone.filter((job) => job.attempts > 0 || !job.hasAttempts).map(({ id }) => id);
     if (failed.length > 0) write('remove attempts', () => attemptRows.removeWhere({ id: { in: failed } }));
@@ -248,14 +247,16 @@ export function openPartition(options: PartitionOptions): Partition {
       }
       const isKept = ({ seq, delivery }: ReceivedJob) => isServing() && (seq ?? delivery) !== undefined;
       const [kept, gone] = [failed.filter(isKept), failed.filter((job) => !isKept(job))];
-      gone.forEach(remove);
+      for (const job of gone) {
+        remove(job);
+        finished.set(job.id, 'failed');
+      }
       if (idle && !isOut()) idle();
       return kept;
     },
     refill: overflow.refill,
     spill() {
       if (!channel || !isServing()) return;
-      // Smaller jobs than before.
       if (window() >= 4 * prefetch) consumer?.reopen();
       const slow = slowJobsByKey(jobs.values(), {
         prefetch,

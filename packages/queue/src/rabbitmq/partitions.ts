@@ -69,6 +69,8 @@ export function createPartitions(options: PartitionsOptions): Partitions {
 
   const source: JobSource<ReceivedJob> = {
     async start(jobs) {
+      const outSince = performance.now();
+      for (const job of jobs) job.outSince = outSince;
       await settled;
       return (await homeOf(jobs)?.start(jobs)) ?? [];
     },
