@@ -13,7 +13,7 @@ import { createMongoStore } from './store.ts';
 const appended = async (store: Store) => ({
   events: (await store.collection(events).list({ order: 'asc' })).map(({ indexed_at_ms }) => indexed_at_ms),
   logs: await store.collection(logs).count(),
-  outbox: (await store.collection(outbox).list()).length,
+  outbox: (await store.collection(outbox).list({ where: { emitter_id: 'dc_1' } })).length,
 });
 
 await withServers(['mongodb'], ({ mongodb }) => {
@@ -133,6 +133,15 @@ await withServers(['mongodb'], ({ mongodb }) => {
     expect(await appended(next)).toEqual({ events: [2], logs: 0, outbox: 1 });
   });
 
+  test('rows deleted right after their commit do not reappear', async () => {
+    const { store, another } = await open();
+    await store.commitRun(run('dc_1', 0, [1, 2]));
+    expect(await store.collection(events).removeWhere({ partition: 'dc_1/events' })).toBe(2);
+    const { store: next } = await another();
+    expect(await next.collection(states).get('dc_1')).toBeDefined();
+    expect((await appended(next)).events).toEqual([]);
+  });
+
   test('a deletion appends pending rows first, so that none appears later', async () => {
     const { store, another } = await open({ fails: (one) => one === 'insert events' });
     await expect(store.commitRun(run('dc_1', 0, [1]))).rejects.toThrow('stopped');
@@ -187,8 +196,53 @@ await withServers(['mongodb'], ({ mongodb }) => {
       // The process dies: its successor finds what was not published.
       const { store: next } = await another();
       expect(await next.collection(states).getVersioned('dc_1')).toMatchObject({ version: 3 });
-      const left = await next.collection(outbox).list({ order: 'asc' });
+      const left = await next.collection(outbox).list({ where: { emitter_id: 'dc_1' }, order: 'asc' });
       expect(left.map(({ id }) => id)).toEqual(['run_dc_1_2', 'run_dc_1_3']);
+    });
+
+    test('is forgotten if it is published while the next commit is written', async () => {
+      let publishing: Promise<number> | undefined;
+      let writes = 0;
+      const fails = (statement: string) => {
+        if (statement === 'insert events') writes += 1;
+        if (writes === 2) publishing ??= published(store, 'run_dc_1_1');
+        return statement === 'insert outbox';
+      };
+      const { store, another } = await open({ clock: { ...systemClock, now: () => 1 }, fails });
+      await store.commitRun(run('dc_1', 0, [1]));
+      await store.commitRun(run('dc_1', 1, [2]));
+      expect(await publishing).toBe(1);
+      await published(store, 'run_dc_1_2');
+      await store.commitRun(run('dc_1', 2, [3]));
+      const { store: next } = await another();
+      const left = await next.collection(outbox).list({ where: { emitter_id: 'dc_1' } });
+      expect(left.map(({ id }) => id)).toEqual(['run_dc_1_3']);
+    });
+
+    test('stays while the state is read in the same process during a commit', async () => {
+      let reading: Promise<unknown> | undefined;
+      const fails = (statement: string) => {
+        if (statement === 'insert events') reading ??= store.collection(states).get('dc_1');
+        return statement === 'insert outbox';
+      };
+      const { store, another } = await open({ clock: { ...systemClock, now: () => 1 }, fails });
+      await store.commitRun(run('dc_1', 0, [1]));
+      await store.commitRun(run('dc_1', 1, [2]));
+      await reading;
+      await store.commitRun(run('dc_1', 2, [3]));
+      const { store: next } = await another();
+      expect(await appended(next)).toEqual({ events: [1, 2, 3], logs: 3, outbox: 3 });
+    });
+
+    test('is not appended by a reader in another process', async () => {
+      const { store, another } = await open();
+      await store.commitRun(run('dc_1', 0, [1]));
+      const { store: reading, sent } = await another();
+      expect(await reading.collection(states).getVersioned('dc_1')).toMatchObject({ version: 1 });
+      expect(await reading.collection(events).removeWhere({ partition: 'dc_1/events' })).toBe(1);
+      expect(sent.filter((one) => one.endsWith('outbox'))).toEqual([]);
+      expect(await published(store, 'run_dc_1_1')).toBe(1);
+      expect(await appended(store)).toEqual({ events: [], logs: 1, outbox: 0 });
     });
 
     test('is appended if it was not published for long, and removed when it is', async () => {

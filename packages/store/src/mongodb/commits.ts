@@ -6,6 +6,7 @@ import { states } from '../collections/states.ts';
 import { ConflictError } from '../port.ts';
 import type { RunCommit } from '../run-commit.ts';
 import type { Appended, PendingRows, StoredState } from './pending-rows.ts';
+import type { StoredRow } from './row.ts';
 import { documentsOf, joinRows, MAX_BYTES, type RunDocuments, splitRows } from './run-documents.ts';
 import { shareStatements } from './share-statements.ts';
 
@@ -21,8 +22,6 @@ type Outcome = 'written' | 'refused' | 'conflict';
 
 export interface Commits {
   commitRun(commit: RunCommit): Promise<boolean>;
-  /** To be called when the pending rows of these states have been appended. */
-  completed(states: readonly StoredState[]): void;
 }
 
 /**
@@ -57,23 +56,26 @@ export function createCommits(db: Db, pending: PendingRows, now: () => number): 
 
   /** Returns the commits that were not written. */
   async function writeRows(batch: readonly RunDocuments[]): Promise<Map<RunDocuments, Outcome>> {
-    const stored = new Map<RunDocuments, Appended | number>();
+    const stored = new Map<RunDocuments, { pending: Appended | number; carried: readonly StoredRow[] }>();
     for (const one of batch) {
-      const carried = await pending.carried(one.id);
-      const rows =
-        carried.length === 0 ? one.rows : { ...one.rows, outbox: [...carried, ...one.rows.outbox] };
       const isLarge = one.size > MAX_BYTES;
-      stored.set(one, isLarge ? await pending.writeSideDocuments(one.token, one.id, splitRows(rows)) : rows);
+      const carried = await pending.held.carried(one.id, isLarge);
+      const rows = { ...one.rows, outbox: [...carried, ...one.rows.outbox] };
+      stored.set(one, {
+        pending: isLarge ? await pending.writeSideDocuments(one.token, one.id, splitRows(rows)) : rows,
+        carried,
+      });
     }
-    const refused = await writeStates(batch, stored);
+    const refused = await writeStates(batch, (one) => stored.get(one)!.pending);
     const written = batch.filter((one) => !refused.has(one));
     const small = written.filter(({ size }) => size <= MAX_BYTES);
     await pending.append(joinRows(small.map(({ rows }) => rows)));
     for (const one of written) {
-      const { id, token, ifVersion } = one;
-      const _pending = stored.get(one)!;
-      if (typeof _pending === 'object') pending.hold(id, token, _pending.outbox);
-      else await pending.complete([{ _id: id, _v: ifVersion + 1, _commit: token, _pending }]);
+      const { id, token, ifVersion, rows } = one;
+      const { pending: _pending, carried } = stored.get(one)!;
+      const isLarge = typeof _pending === 'number';
+      if (isLarge) await pending.completeAll([{ _id: id, _v: ifVersion + 1, _commit: token, _pending }]);
+      pending.held.hold({ _id: id, _commit: token }, isLarge ? [] : rows.outbox, carried);
     }
     return refused;
   }
@@ -91,20 +93,20 @@ export function createCommits(db: Db, pending: PendingRows, now: () => number): 
     const found = await translateErrors(
       stored.find({ _id: { $in: ids } }, { projection, batchSize: ids.length + 1 }).toArray(),
     );
-    await pending.complete(found);
-    completed(found);
+    await pending.completeAll(found);
+    for (const { _id, _v } of found) appended.set(_id, _v);
     return new Set(unknown.filter(({ id, ifVersion }) => appended.get(id) !== ifVersion));
   }
 
   async function writeStates(
     batch: readonly RunDocuments[],
-    pendingOf: ReadonlyMap<RunDocuments, Appended | number>,
+    pendingOf: (one: RunDocuments) => Appended | number,
   ): Promise<Map<RunDocuments, Outcome>> {
     const at = now();
     const updates = batch.filter(({ ifVersion }) => ifVersion > 0).length;
     const allMatched = await translateErrors(
       stored.bulkWrite(
-        batch.map((one) => operationOf(one, pendingOf.get(one)!, at)),
+        batch.map((one) => operationOf(one, pendingOf(one), at)),
         { ordered: false },
       ),
     ).then(
@@ -144,13 +146,8 @@ export function createCommits(db: Db, pending: PendingRows, now: () => number): 
         };
   }
 
-  function completed(found: readonly StoredState[]): void {
-    for (const { _id, _v } of found) appended.set(_id, _v);
-  }
-
   const write = shareStatements(SHARING, writeAll);
   return {
-    completed,
     async commitRun(commit) {
       const documents = documentsOf(commit);
       const { id, size } = documents;

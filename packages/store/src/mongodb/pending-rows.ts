@@ -1,6 +1,9 @@
 import type { Clock } from '@wellspring/core/clock';
-import type { Db, Collection as Stored } from '@wellspring/mongodb/client';
-import { duplicatesOf, translateErrors } from '@wellspring/mongodb/errors';
+import { createLru } from '@wellspring/core/lru';
+import type { Db } from '@wellspring/mongodb/client';
+import { translateErrors } from '@wellspring/mongodb/errors';
+import { type CommitOfState, createHeldCommits, type HeldCommits } from './held-commits.ts';
+import { insertInOrder } from './insert-in-order.ts';
 import type { StoredRow } from './row.ts';
 
 /** The rows that a commit appends, by collection. */
@@ -28,11 +31,8 @@ const MIN_ABANDONED_MS = 15_000;
 /** Age at which side documents of a refused or interrupted commit are removed. */
 const MIN_ORPHANED_MS = 3_600_000;
 const ORPHAN_INTERVAL_MS = 600_000;
-const CLEAR_DELAY_MS = 100;
 const BATCH_SIZE = 100;
-/** Unpublished rows that a state document carries on; older and larger ones are appended to the outbox. */
-const MAX_CARRIED_MS = 1_000;
-const MAX_CARRIED_BYTES = 64 * 1024;
+const CACHE_SIZE = 10_000;
 
 /** Rows that were committed in a state document and not yet appended to their collections. */
 export interface PendingRows {
@@ -40,40 +40,23 @@ export interface PendingRows {
   writeSideDocuments(commit: string, stateId: string, rows: readonly Appended[]): Promise<number>;
   /** Appends events and logs in order; skips existing rows. */
   append(rows: Appended): Promise<void>;
+  /** The newest commits of this process. */
+  held: HeldCommits;
   /**
-   * A commit whose events and logs are appended. Its outbox rows are appended, and `_pending` is removed, after a while,
-   * unless the next commit carries on what is unpublished by then.
+   * Appends pending events and logs of these states, whichever process committed them, for a reader. The outbox rows of
+   * another process stay: it is about to publish them.
    */
-  hold(stateId: string, commit: string, outbox: readonly StoredRow[]): void;
-  /** The unpublished outbox rows that the next commit of a state has to carry on. */
-  carried(stateId: string): Promise<readonly StoredRow[]>;
-  /** An outbox row that is only in the document of its state. */
-  unpublished(id: string): StoredRow | undefined;
-  /** These outbox rows are published. Returns those that may be in the outbox. */
-  published(ids: readonly string[]): Promise<string[]>;
-  /** Appends all unpublished outbox rows of this process. */
-  releaseAll(): Promise<void>;
-  /** Appends the pending rows of these states, whichever process committed them. */
   complete(states: readonly StoredState[]): Promise<void>;
-  /** Appends the pending rows of a state and removes `_pending` at once, so that rows deleted later cannot reappear. */
+  /** Appends all pending rows of states that this process is about to overwrite. */
+  completeAll(states: readonly StoredState[]): Promise<void>;
+  /** Appends pending events and logs of a state and removes them from it, so that rows deleted later cannot reappear. */
   settle(stateId: string): Promise<void>;
-  /** Like `settle`, for all states with an abandoned commit. Also removes orphaned side documents. */
+  /** Appends all pending rows of a state. */
+  settleAll(stateId: string): Promise<void>;
+  /** Like `settleAll`, for all states with an abandoned commit. Also removes orphaned side documents. */
   completeAbandoned(): Promise<void>;
   /** Resolves when no removal is in progress. */
   close(): Promise<void>;
-}
-
-/** A state and the commit whose rows are appended. */
-interface AppendedCommit {
-  _id: string;
-  _commit: string;
-}
-
-/** A commit of this process whose `_pending` is not removed. */
-interface HeldCommit extends AppendedCommit {
-  /** Epoch ms. */
-  at: number;
-  outbox: readonly StoredRow[];
 }
 
 export function createPendingRows(db: Db, clock: Clock): PendingRows {
@@ -84,21 +67,20 @@ export function createPendingRows(db: Db, clock: Clock): PendingRows {
     logs: db.collection<StoredRow>('logs'),
     outbox: db.collection<StoredRow>('outbox'),
   };
-  /** By state. */
-  const held = new Map<string, HeldCommit>();
-  /** Outbox rows of held commits, by id. */
-  const unpublished = new Map<string, StoredRow>();
-  let clearing: Promise<void> | undefined;
-  let releasing: Promise<unknown> = Promise.resolve();
+  /** By state: the commit whose events and logs were appended for a reader. */
+  const completed = createLru<string>(CACHE_SIZE);
   let checkedAt = 0;
   let indexed: Promise<unknown> | undefined;
-  const closing = new AbortController();
+  const held = createHeldCommits(
+    { appendOutbox: (rows) => insertInOrder(collections.outbox, rows), clear: clearNow },
+    clock,
+  );
 
   async function append({ events, logs }: Appended): Promise<void> {
     await Promise.all([insertInOrder(collections.events, events), insertInOrder(collections.logs, logs)]);
   }
 
-  async function clearNow(batch: readonly AppendedCommit[]): Promise<void> {
+  async function clearNow(batch: readonly CommitOfState[]): Promise<void> {
     const only = {
       _id: { $in: batch.map(({ _id }) => _id) },
       _commit: { $in: batch.map(({ _commit }) => _commit) },
@@ -109,71 +91,57 @@ export function createPendingRows(db: Db, clock: Clock): PendingRows {
 
   async function appendAll(rows: Appended): Promise<void> {
     await Promise.all([append(rows), insertInOrder(collections.outbox, rows.outbox)]);
-    for (const { _id } of rows.outbox) unpublished.delete(_id);
+    held.appended(rows.outbox);
   }
 
-  const unpublishedOf = ({ outbox }: HeldCommit) => outbox.filter(({ _id }) => unpublished.has(_id));
-
-  /** Appends what is unpublished of held commits to the outbox, and removes `_pending`. */
-  function release(batch: readonly HeldCommit[]): Promise<void> {
-    const released = releasing.then(async () => {
-      const rows = batch.flatMap(unpublishedOf);
-      await insertInOrder(collections.outbox, rows);
-      for (const { _id } of rows) unpublished.delete(_id);
-      const current = batch.filter((one) => held.get(one._id) === one);
-      for (const { _id } of current) held.delete(_id);
-      // After a failure the next reader of the state appends nothing, since all rows exist.
-      if (current.length > 0) await clearNow(current).catch(() => {});
-    });
-    releasing = released.catch(() => {});
-    return released;
-  }
-
-  function hold(_id: string, _commit: string, outbox: readonly StoredRow[]): void {
-    for (const row of outbox) unpublished.set(row._id, row);
-    held.set(_id, { _id, _commit, outbox, at: clock.now() });
-    clearing ??= (async () => {
-      for (let closed = false; held.size > 0 && !closed; ) {
-        await clock.sleep(CLEAR_DELAY_MS, closing.signal);
-        closed = closing.signal.aborted;
-        const until = closed ? Number.POSITIVE_INFINITY : clock.now() - CLEAR_DELAY_MS;
-        const batch = [...held.values()].filter(({ at }) => at <= until);
-        // A row that cannot be appended is still in its state, and is held.
-        if (batch.length > 0) await release(batch).catch(() => {});
-      }
-      clearing = undefined;
-    })();
-  }
-
-  /** Appends the pending rows of a state; undefined if there are none. */
-  async function appendPending({ _id, _commit, _pending }: StoredState): Promise<AppendedCommit | undefined> {
-    if (_commit === undefined || _pending === undefined) return undefined;
-    if (held.get(_id)?._commit === _commit) return undefined;
-    if (typeof _pending === 'object') {
-      await appendAll(_pending);
-    } else {
-      const ids = Array.from({ length: _pending }, (_, n) => sideDocumentId(_commit, n));
-      for (const id of ids) {
-        const found = await translateErrors(sideDocuments.findOne({ _id: id }));
-        // Missing: another process has appended it.
-        if (found) await appendAll(found.rows);
-      }
-      await translateErrors(sideDocuments.deleteMany({ _id: { $in: ids } }));
+  /** Appends the pending rows of a state. @param add of the rows of one document */
+  async function appendPending(
+    { _commit, _pending }: StoredState,
+    add: (rows: Appended) => Promise<void>,
+  ): Promise<void> {
+    if (typeof _pending === 'object') await add(_pending);
+    for (const _id of sideDocumentsOf(_commit, _pending)) {
+      const found = await translateErrors(sideDocuments.findOne({ _id }));
+      // Missing: another process has appended it.
+      if (found) await add(found.rows);
     }
-    return { _id, _commit };
   }
 
   async function completeOne(state: StoredState): Promise<void> {
-    const done = await appendPending(state);
-    if (done) hold(done._id, done._commit, []);
+    const { _id, _commit, _pending } = state;
+    if (_commit === undefined || _pending === undefined) return;
+    if (held.has({ _id, _commit }) || completed.get(_id) === _commit) return;
+    await appendPending(state, append);
+    completed.set(_id, _commit);
   }
 
+  /** False: there are none, or they are held by this process. */
+  async function completeAll(state: StoredState): Promise<boolean> {
+    const { _id, _commit, _pending } = state;
+    if (_commit === undefined || _pending === undefined) return false;
+    if (held.has({ _id, _commit })) return false;
+    await appendPending(state, appendAll);
+    const ids = sideDocumentsOf(_commit, _pending);
+    if (ids.length > 0) await translateErrors(sideDocuments.deleteMany({ _id: { $in: ids } }));
+    return true;
+  }
+
+  async function settleAll(stateId: string): Promise<void> {
+    await held.release(stateId);
+    const state = await readPending(stateId);
+    if (state && (await completeAll(state))) await clearNow([state as CommitOfState]);
+  }
+
+  const readPending = (_id: string) =>
+    translateErrors(states.findOne({ _id }, { projection: { _v: 1, _commit: 1, _pending: 1 } }));
+
   async function settle(stateId: string): Promise<void> {
-    const state = await translateErrors(
-      states.findOne({ _id: stateId }, { projection: { _v: 1, _commit: 1, _pending: 1 } }),
-    );
-    const done = state && (await appendPending(state));
-    if (done) await clearNow([done]);
+    const state = await readPending(stateId);
+    if (typeof state?._pending !== 'object') return settleAll(stateId);
+    const { _id, _commit, _pending } = state;
+    const only = { _id, _commit: _commit! };
+    if (!held.has(only)) await append(_pending);
+    await translateErrors(states.updateOne(only, { $set: { '_pending.events': [], '_pending.logs': [] } }));
   }
 
   async function removeOrphans(): Promise<void> {
@@ -191,23 +159,7 @@ export function createPendingRows(db: Db, clock: Clock): PendingRows {
 
   return {
     append,
-    hold,
-    async carried(stateId) {
-      const one = held.get(stateId);
-      const rows = one ? unpublishedOf(one) : [];
-      if (!one || rows.length === 0) return [];
-      const isOld = clock.now() - Number(rows[0]!.created_at_ms) > MAX_CARRIED_MS;
-      const bytes = rows.reduce((sum, { message }) => sum + message.length, 0);
-      if (!isOld && bytes <= MAX_CARRIED_BYTES) return rows;
-      await release([one]);
-      return [];
-    },
-    unpublished: (id) => unpublished.get(id),
-    async published(ids) {
-      await releasing;
-      return ids.filter((id) => !unpublished.delete(id));
-    },
-    releaseAll: () => release([...held.values()]),
+    held,
     async writeSideDocuments(commit, stateId, rows) {
       const at = clock.now();
       const documents = rows.map((some, n) => ({
@@ -223,7 +175,11 @@ export function createPendingRows(db: Db, clock: Clock): PendingRows {
     async complete(found) {
       for (const state of found) await completeOne(state);
     },
+    async completeAll(found) {
+      for (const state of found) await completeAll(state);
+    },
     settle,
+    settleAll,
     async completeAbandoned() {
       indexed ??= translateErrors(
         states.createIndex({ _pending_at: 1 }, { name: 'pending_at', sparse: true }),
@@ -239,37 +195,20 @@ export function createPendingRows(db: Db, clock: Clock): PendingRows {
           const state = await translateErrors(abandoned.next());
           if (!state) break;
           // Reread: its rows may have been appended and deleted meanwhile.
-          await settle(state._id);
+          await settleAll(state._id);
         }
       } finally {
         await abandoned.close();
       }
       await removeOrphans();
     },
-    async close() {
-      closing.abort();
-      await clearing;
-    },
+    close: held.close,
   };
 }
 
 const sideDocumentId = (commit: string, n: number) => `${commit}/${n}`;
 
-/** Inserts rows in order, so that no row is visible before its predecessors. Idempotent, also concurrently. */
-async function insertInOrder(collection: Stored<StoredRow>, rows: readonly StoredRow[]): Promise<void> {
-  for (let missing = rows; missing.length > 0; ) {
-    const taken = await translateErrors(collection.insertMany(missing, { ordered: true })).then(
-      () => [],
-      duplicatesOf,
-    );
-    if (taken.length === 0) return;
-    // Rows before the duplicate are inserted, and may have been deleted since: continue after it.
-    const rest = missing.slice(taken[0]!.index + 1);
-    const ids = rest.map(({ _id }) => _id);
-    const there = await translateErrors(
-      collection.find({ _id: { $in: ids } }, { projection: { _id: 1 }, batchSize: ids.length + 1 }).toArray(),
-    );
-    const found = new Set(there.map(({ _id }) => _id));
-    missing = rest.filter(({ _id }) => !found.has(_id));
-  }
-}
+const sideDocumentsOf = (commit: string | undefined, pending: StoredState['_pending']): string[] =>
+  typeof pending === 'number' && commit !== undefined
+    ? Array.from({ length: pending }, (_, n) => sideDocumentId(commit, n))
+    : [];

@@ -26,10 +26,7 @@ export function createMongoStore({ db, ping }: Mongo, { clock }: { clock: Clock 
 
   function make<T extends Row>(definition: CollectionDefinition<T>): Collection<T> {
     if (definition.name === states.name) {
-      return createCollection(db, definition, async (rows) => {
-        await pending.complete(rows as StoredState[]);
-        commits.completed(rows as StoredState[]);
-      });
+      return createCollection(db, definition, (rows) => pending.complete(rows as StoredState[]));
     }
     const made = createCollection(db, definition);
     if (definition.name === events.name || definition.name === logs.name) {
@@ -52,20 +49,21 @@ export function createMongoStore({ db, ping }: Mongo, { clock }: { clock: Clock 
     return {
       ...appended,
       async get(id) {
-        const row = pending.unpublished(encodeString(id));
+        const row = pending.held.unpublished(encodeString(id));
         return row ? codec.row(row) : appended.get(id);
       },
       // A query for left-behind rows must also find pending ones.
       async list(options) {
-        await pending.releaseAll();
-        await pending.completeAbandoned();
+        const emitter = options?.where?.emitter_id;
+        if (typeof emitter === 'string') await pending.settleAll(encodeString(emitter));
+        else await Promise.all([pending.held.release(), pending.completeAbandoned()]);
         return appended.list(options);
       },
       async removeWhere(where, ...rest) {
         const { id } = where;
         if (typeof id !== 'object' || id === null || !('in' in id))
           return appended.removeWhere(where, ...rest);
-        const left = await pending.published(id.in.map(encodeString));
+        const left = await pending.held.published(id.in.map(encodeString));
         const removed = id.in.length - left.length;
         if (left.length === 0) return removed;
         return (
