@@ -13,6 +13,8 @@ const CONNECT_TIMEOUT_MS = 2_000;
 /** Wait for a service that is being replaced; afterwards the response is 503. */
 const MAX_WAIT_MS = 5_000;
 const RETRY_DELAY_MS = 100;
+/** Longer than any call takes: a service that was frozen must not hold it for ever. */
+const MAX_ANSWER_MS = 690_000;
 
 /** Hop-by-hop headers, which are not forwarded. */
 const HOP_BY_HOP = new Set([
@@ -59,12 +61,12 @@ export function createProxy({ log, clock, draining }: ProxyOptions): ServiceProx
   const agent = new Agent({ keepAlive: true, timeout: IDLE_TIMEOUT_MS, maxFreeSockets: 64 });
 
   /** The head of the response. @throws Error with the `code` of the system */
-  function ask(origin: string, req: IncomingMessage, body: Buffer | undefined, clientGone: AbortSignal) {
+  function ask(origin: string, req: IncomingMessage, body: Buffer | undefined, signal: AbortSignal) {
     return new Promise<IncomingMessage>((resolve, reject) => {
       const headers = { ...endToEnd(req.headers), ...(body && { 'content-length': String(body.length) }) };
       const { method = 'GET', url: path = '/' } = req;
       // The path as the gateway checked it: the URL parser would resolve `..` and turn `\\` into `/`.
-      const asked = request(new URL(origin), { agent, method, path, headers, signal: clientGone });
+      const asked = request(new URL(origin), { agent, method, path, headers, signal });
       asked.once('socket', (socket) => {
         if (!socket.connecting) return;
         const late = setTimeout(() => asked.destroy(coded('CONNECT_TIMEOUT')), CONNECT_TIMEOUT_MS);
@@ -86,11 +88,12 @@ export function createProxy({ log, clock, draining }: ProxyOptions): ServiceProx
     const body = isRead ? undefined : await readBody(req, LIMITS.apiBody);
     const clientGone = new AbortController();
     if (isRead) res.once('close', () => clientGone.abort());
+    const signal = isRead ? clientGone.signal : AbortSignal.timeout(MAX_ANSWER_MS);
     const giveUpAt = clock.now() + MAX_WAIT_MS;
     for (let attempt = 0; ; attempt++) {
       const origin = origins[(first + attempt) % origins.length]!;
       try {
-        const response = await ask(origin, req, body, clientGone.signal);
+        const response = await ask(origin, req, body, signal);
         if (isRead) stream(response, res);
         else await answer(response, res);
         return;
@@ -102,7 +105,7 @@ export function createProxy({ log, clock, draining }: ProxyOptions): ServiceProx
         }
       }
       // All were tried: one that is being replaced needs some time.
-      if ((attempt + 1) % origins.length === 0) await clock.sleep(RETRY_DELAY_MS, clientGone.signal);
+      if ((attempt + 1) % origins.length === 0) await clock.sleep(RETRY_DELAY_MS, signal);
     }
   }
 

@@ -47,7 +47,10 @@ function readJob(job: Job): EmittedMessage | ReplayMessage {
   if (message?.v !== 1 || !['emitted', 'replay'].includes(message.type)) {
     throw new PoisonJob(job.id, 'Unknown message: expected type emitted or replay, version 1.');
   }
-  return job.redelivered || job.attempt > 1 ? { ...message, redelivered: true } : message;
+  if (!job.redelivered && job.attempt === 1) return message;
+  // Its listeners may have been deleted meanwhile.
+  if (message.type === 'emitted') delete message.revision;
+  return { ...message, redelivered: true };
 }
 
 async function pageOf(store: Store, { emitter_id, event_name, after, end }: ReplayMessage) {

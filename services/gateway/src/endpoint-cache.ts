@@ -18,7 +18,7 @@ const MAX_AGE_MS = 100;
 /** Caches active endpoints, so that a hot one is not read for each call. A new endpoint is found at once. */
 export function createEndpointCache({ store, clock }: Pick<Deps, 'store' | 'clock'>): EndpointCache {
   const rows = store.collection(endpoints);
-  const cache = createLru<{ row: EndpointRow; until: number }>(CACHE_SIZE);
+  const cache = createLru<{ row: EndpointRow; at: number }>(CACHE_SIZE);
   let suspended = 0;
   /** Raised by each change; a row that was read before is not cached. */
   let changes = 0;
@@ -31,12 +31,12 @@ export function createEndpointCache({ store, clock }: Pick<Deps, 'store' | 'cloc
   return {
     async find(key) {
       const known = cache.get(key);
-      if (known && clock.now() < known.until) return known.row;
-      const until = clock.now() + MAX_AGE_MS;
+      const at = clock.now();
+      if (known && Math.abs(at - known.at) < MAX_AGE_MS) return known.row;
       const before = changes;
       const row = await rows.get(key);
       if (!row?.active) return undefined;
-      if (suspended === 0 && changes === before) cache.set(key, { row, until });
+      if (suspended === 0 && changes === before) cache.set(key, { row, at });
       return row;
     },
     suspendDuring(req, res) {

@@ -1,8 +1,9 @@
 import { request } from 'node:http';
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
+import { Unavailable } from '@wellspring/core/unavailable';
 import { sendProblem } from '@wellspring/http/problem-response';
 import { readConfig } from '@wellspring/runtime/config';
-import { idempotencyKeys } from '@wellspring/store/collections/idempotency';
+import { type IdempotencyRow, idempotencyKeys } from '@wellspring/store/collections/idempotency';
 import { eventually } from '@wellspring/testing/eventually';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
 import { type HttpServer, send, startHttpServer } from '@wellspring/testing/http';
@@ -99,6 +100,23 @@ test('a call that is taken for abandoned by two processes at once is repeated by
   expect((await Promise.all(calls)).map(({ status }) => status)).toEqual([200, 200, 200]);
   expect(carriedOut).toBe(2);
   for (const one of [dead, quick, slow]) await one.close();
+});
+
+test('a call can be repeated after the answer to its insertion was lost', async () => {
+  hold();
+  finish();
+  const rows = ports.store.collection(idempotencyKeys);
+  const { insert } = rows;
+  Object.assign(rows, {
+    async insert(row: IdempotencyRow) {
+      Object.assign(rows, { insert });
+      await insert(row);
+      throw new Unavailable('The answer was lost');
+    },
+  });
+  expect((await post('lost')).status).toBe(503);
+  expect((await post('lost')).status).toBe(200);
+  expect(carriedOut).toBe(1);
 });
 
 test('a call ends its wait when its client leaves', async () => {

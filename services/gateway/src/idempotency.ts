@@ -42,24 +42,27 @@ export function createIdempotency({
 }: Pick<Deps, 'store' | 'pubsub' | 'clock' | 'config' | 'seal'>) {
   const rows = store.collection(idempotencyKeys);
   const thisProcess = newSecret();
-  /** Responses of finished calls that could not be stored yet. */
+  /** Calls that this process executes, or is about to. */
+  const executing = new Set<string>();
+  /** Responses of finished calls that are not stored yet. */
   const unstored = new Map<string, StoredResponse | undefined>();
   /** Waiting calls by user. */
   const waiting = new Map<string, number>();
   let waitingInAll = 0;
+  /** Nobody executes its call. A row of this process is left behind if the answer to its insertion was lost. */
   const abandoned = (row: IdempotencyRow) =>
-    row.process !== thisProcess &&
-    (config.mode === 'embedded' || clock.now() - row.created_at_ms > ABANDONED_MS);
+    row.process === thisProcess
+      ? !executing.has(row.id)
+      : config.mode === 'embedded' || clock.now() - row.created_at_ms > ABANDONED_MS;
 
   async function finish(id: string, response: StoredResponse | undefined): Promise<void> {
+    unstored.set(id, response);
+    executing.delete(id);
     try {
       // It may contain the text of an API key or the secret of a webhook.
       if (response) await rows.patch(id, { response: { ...response, body: seal.seal(response.body, id) } });
       else await rows.remove(id);
       unstored.delete(id);
-    } catch (error) {
-      unstored.set(id, response);
-      throw error;
     } finally {
       pubsub.publish(answeredTopic(id));
     }
@@ -99,6 +102,8 @@ export function createIdempotency({
   /** The stored response of the first call; 'execute' if this is the first; undefined: its end is not known yet. */
   async function lookUp(id: string, request_hash: string): Promise<StoredResponse | 'execute' | undefined> {
     for (;;) {
+      const isFirst = !executing.has(id);
+      executing.add(id);
       try {
         await rows.insert({
           id,
@@ -107,8 +112,10 @@ export function createIdempotency({
           process: thisProcess,
           created_at_ms: clock.now(),
         });
+        executing.add(id);
         return 'execute';
       } catch (error) {
+        if (isFirst) executing.delete(id);
         if (!(error instanceof ConflictError)) throw error;
       }
       const row = await rows.get(id);
@@ -117,9 +124,9 @@ export function createIdempotency({
         throw conflict('idempotency_key_reused', 'This Idempotency-Key was used with another request.');
       }
       if (row.response) return { ...row.response, body: seal.open(row.response.body, id) };
+      if (unstored.has(id)) await finish(id, unstored.get(id));
       // Only this row: another call may have replaced it.
-      if (abandoned(row)) await rows.removeWhere({ id, created_at_ms: row.created_at_ms });
-      else if (unstored.has(id)) await finish(id, unstored.get(id));
+      else if (abandoned(row)) await rows.removeWhere({ id, created_at_ms: row.created_at_ms });
       else return undefined;
     }
   }

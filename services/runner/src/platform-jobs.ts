@@ -13,14 +13,13 @@ import { contextOf } from './run-task.ts';
 
 export interface PlatformJobsDeps extends Pick<Deps, 'store' | 'clock' | 'call'> {
   join(live: Live, ownerId: string, state: EmitterStateRow, part: Part): CommitGroup;
-  republish(): Promise<void>;
 }
 
 /**
  * Jobs that run no code: records of other services, and delayed events that are due. `isRepeated`: the job was committed
  * before.
  */
-export function createPlatformJobs({ store, clock, call, join, republish }: PlatformJobsDeps) {
+export function createPlatformJobs({ store, clock, call, join }: PlatformJobsDeps) {
   const rows = store.collection(events);
   return {
     /** The runs before it have executed. The caller is answered once the new map is durable. */
@@ -36,7 +35,7 @@ export function createPlatformJobs({ store, clock, call, join, republish }: Plat
     },
 
     async record(live: Live, job: RecordJob, deployed: Deployed, isRepeated: boolean): Promise<void> {
-      if (isRepeated) return republish();
+      if (isRepeated) return;
       const now = clock.now();
       const run = contextOf(job.run_id, deployed, 'EMIT', now);
       const { state, part } = prepareRecord(live.row, run, job, now);
@@ -46,9 +45,7 @@ export function createPlatformJobs({ store, clock, call, join, republish }: Plat
     /** The delayed event is removed after the commit; a crash in between repeats only the removal. */
     async due(live: Live, job: DueJob, deployed: Deployed, isRepeated: boolean): Promise<void> {
       const waiting = await rows.get(`${job.source_id}/$in/${job.sort_key}`);
-      if (isRepeated) {
-        await republish();
-      } else if (waiting) {
+      if (!isRepeated && waiting) {
         const now = clock.now();
         const run = contextOf(job.run_id, deployed, 'EMIT', now);
         const { state, part } = prepareDue(live.row, run, job, waiting, now);

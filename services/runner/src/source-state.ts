@@ -94,8 +94,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
   /** Like `commit`; resolves when the message is published, too. */
   const commitRun = async (...args: Parameters<typeof commit>): Promise<void> => commit(...args).published;
 
-  const republish = () => relay.republish(sourceId);
-  const jobs = createPlatformJobs({ ...deps, join, republish });
+  const jobs = createPlatformJobs({ ...deps, join });
   /**
    * Commits log lines of a run in progress. A failure shows again when the run commits: it is then redelivered, and logs
    * its lines again.
@@ -192,6 +191,8 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
       const live = await load(epoch);
       const committed = await findCommitted(store, live.known, messages);
       const isRepeated = ({ run_id }: RunsMessage) => committed.has(run_id) || live.known.has(run_id);
+      // Before any later message of the source.
+      if (messages.some(isRepeated)) await relay.republish(sourceId);
       let broken = false;
       let last: Promise<unknown> = Promise.resolve();
       const fail = () => {
@@ -215,7 +216,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
           const same = started.get(job.run_id);
           if (same) return same;
           const execution = isRepeated(job)
-            ? Promise.resolve({ committed: republish() })
+            ? Promise.resolve({ committed: Promise.resolve() })
             : start(live, job, deployed, shard, last);
           last = execution;
           const done = guarded(async () => {

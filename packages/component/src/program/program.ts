@@ -32,7 +32,7 @@ export function createProgram(io: ChildIO): Program {
     const fixed = (component.props ?? {}) as Fields;
     if (own.props.every(({ name, type }) => type !== 'app' || Object.hasOwn(fixed, name))) return fixed;
     if (!allProps) {
-      allProps = withDynamicProps(component, createInstance(component, fixed, own, db, NO_EFFECTS));
+      allProps = withDynamicProps(component, createInstance(component, fixed, own, new Map(db), NO_EFFECTS));
       allProps.catch(() => {
         allProps = undefined;
       });
