@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from '@jest/globals';
 import { systemClock } from '@wellspring/core/clock';
 import { eventually } from '@wellspring/testing/eventually';
 import { withServers } from '@wellspring/testing/servers/servers';
-import { channelWhere, events, logs } from '../collections/events.ts';
+import { events, logs } from '../collections/events.ts';
 import { outbox } from '../collections/outbox.ts';
 import { states } from '../collections/states.ts';
 import type { Store } from '../port.ts';

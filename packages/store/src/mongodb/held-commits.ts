@@ -15,7 +15,8 @@ interface HeldCommit extends CommitOfState {
   outbox: readonly StoredRow[];
 }
 
-const CLEAR_DELAY_MS = 100;
+const CLEAR_INTERVAL_MS = 100;
+const MIN_HELD_MS = 50;
 /** Unpublished rows that a state document carries on; older and larger ones are appended to the outbox. */
 const MAX_CARRIED_MS = 1_000;
 const MAX_CARRIED_BYTES = 64 * 1024;
@@ -79,9 +80,9 @@ export function createHeldCommits({ appendOutbox, clear }: Writes, clock: Clock)
 
   async function releaseOld(): Promise<void> {
     for (let closed = false; held.size > 0 && !closed; ) {
-      await clock.sleep(CLEAR_DELAY_MS, closing.signal);
+      await clock.sleep(CLEAR_INTERVAL_MS, closing.signal);
       closed = closing.signal.aborted;
-      const until = closed ? Number.POSITIVE_INFINITY : clock.now() - CLEAR_DELAY_MS;
+      const until = closed ? Number.POSITIVE_INFINITY : clock.now() - MIN_HELD_MS;
       // After a failure the commits stay held, and their rows in the states.
       await release([...held.values()].filter(({ at }) => at <= until)).catch(() => {});
     }

@@ -141,7 +141,12 @@ export function createPendingRows(db: Db, clock: Clock): PendingRows {
     const { _id, _commit, _pending } = state;
     const only = { _id, _commit: _commit! };
     if (!held.has(only)) await append(_pending);
-    await translateErrors(states.updateOne(only, { $set: { '_pending.events': [], '_pending.logs': [] } }));
+    await translateErrors(
+      states.updateOne(
+        { ...only, _pending: { $exists: true } },
+        { $set: { '_pending.events': [], '_pending.logs': [] } },
+      ),
+    );
   }
 
   async function removeOrphans(): Promise<void> {
