@@ -91,6 +91,20 @@ await withServers(['mongodb'], ({ mongodb }) => {
       expect(await appended(next)).toEqual({ events: [1, 2, 3], logs: 3, outbox: 3 });
     });
 
+    test('that another part of the process appends before it is held is removed when it is published', async () => {
+      let listing: Promise<unknown> | undefined;
+      const fails = (statement: string) => {
+        const where = { emitter_id: 'dc_1' };
+        if (statement === 'insert events') listing ??= store.collection(outbox).list({ where });
+        return false;
+      };
+      const { store } = await open({ fails });
+      await store.commitRun(run('dc_1', 0, [1]));
+      await listing;
+      expect(await published(store, 'run_dc_1_1')).toBe(1);
+      expect(await store.collection(outbox).count()).toBe(0);
+    });
+
     test('is not appended by a reader in another process', async () => {
       const { store, another } = await open();
       await store.commitRun(run('dc_1', 0, [1]));

@@ -1,4 +1,5 @@
 import type { Clock } from '@wellspring/core/clock';
+import { createLru } from '@wellspring/core/lru';
 import type { StoredRow } from './row.ts';
 
 /** A state and its newest commit. */
@@ -20,6 +21,7 @@ const MIN_HELD_MS = 50;
 /** Unpublished rows that a state document carries on; older and larger ones are appended to the outbox. */
 const MAX_CARRIED_MS = 1_000;
 const MAX_CARRIED_BYTES = 64 * 1024;
+const MAX_EARLY = 1_000;
 
 /**
  * Commits of this process whose events and logs are appended, and whose outbox rows are only in the document of their
@@ -58,6 +60,8 @@ export function createHeldCommits({ appendOutbox, clear }: Writes, clock: Clock)
   /** By state. */
   const held = new Map<string, HeldCommit>();
   const unpublished = new Map<string, StoredRow>();
+  /** Ids of rows that were appended before their commit was held: a reader was faster. */
+  const early = createLru<true>(MAX_EARLY);
   const closing = new AbortController();
   let clearing: Promise<void> | undefined;
   let releasing: Promise<unknown> = Promise.resolve();
@@ -92,7 +96,7 @@ export function createHeldCommits({ appendOutbox, clear }: Writes, clock: Clock)
   return {
     hold({ _id, _commit }, outbox, carried) {
       // Those that were carried may have been published or appended meanwhile.
-      for (const row of outbox) unpublished.set(row._id, row);
+      for (const row of outbox) if (!early.has(row._id)) unpublished.set(row._id, row);
       held.set(_id, { _id, _commit, outbox: [...carried, ...outbox], at: clock.now() });
       clearing ??= releaseOld();
     },
@@ -113,7 +117,7 @@ export function createHeldCommits({ appendOutbox, clear }: Writes, clock: Clock)
       return ids.filter((id) => !unpublished.delete(id));
     },
     appended(rows) {
-      for (const { _id } of rows) unpublished.delete(_id);
+      for (const { _id } of rows) if (!unpublished.delete(_id)) early.set(_id, true);
     },
     release(stateId) {
       if (stateId === undefined) return release([...held.values()]);
