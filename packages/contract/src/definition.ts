@@ -21,7 +21,7 @@ export interface ComponentCode {
   url?: string;
   /** The modules that it imports by relative specifiers, by absolute URL. */
   modules?: Record<string, string>;
-  /** URLs of modules by the specifier under which code and modules import them, which names no package then. */
+  /** URLs of modules by the specifier that code and modules import. Such a specifier does not name a package. */
   imports?: Record<string, string>;
   /** Ranges of packages that are imported without one; absent: the newest version. */
   dependencies?: Record<string, string>;

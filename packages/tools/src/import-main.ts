@@ -6,8 +6,8 @@ import { describeReport, importFolder } from './import.ts';
 import { createProgress } from './import-progress.ts';
 
 /**
- * `pnpm run import FOLDER`: publishes the components of a folder. Address and key of the operator API are those of the
- * platform's environment and data directory.
+ * `pnpm run import FOLDER`: publishes the components of a folder. The address and the key of the operator API come
+ * from the environment and the data directory of the platform.
  */
 const [folder, ...more] = process.argv.slice(2);
 if (folder === undefined || more.length > 0) {

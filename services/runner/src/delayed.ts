@@ -4,8 +4,8 @@ import { events } from '@wellspring/store/collections/events';
 import type { Store } from '@wellspring/store/port';
 
 /**
- * The emits without those that would wait for too long, or beyond the events that may wait for one source; an error for
- * each kind. Runs of the source that end meanwhile are not counted.
+ * Drops delayed emits that are due too late, or exceed the number of events that may wait for one source, with an error
+ * for each of the two reasons. Events of runs that end at the same time are not counted.
  */
 export async function limitDelayed(
   store: Store,

@@ -4,8 +4,8 @@ import { logs } from '@wellspring/store/collections/events';
 import type { Store } from '@wellspring/store/port';
 
 /**
- * The newest committed runs of a source. A run of before that time is known by its mark in the store (see LogRow), which
- * is looked up for the jobs that may have run by then: those flagged as redelivered, and those older than this memory.
+ * The newest committed runs of a source. An earlier run is known by its mark in the store (see LogRow). The mark is
+ * looked up for jobs that may have run before: those flagged as redelivered, and those older than this memory.
  */
 export interface KnownRuns {
   add(runId: string, now: number): void;

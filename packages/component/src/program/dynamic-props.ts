@@ -19,8 +19,8 @@ function copied(props: Fields): Fields {
 }
 
 /**
- * The props of a component with those of its additionalProps method, which replace static ones of the same name; the
- * method may also change the props that it is given.
+ * The props of a component and of its additionalProps method. A returned prop replaces a static one of the same name; the
+ * method may also change the static props, which are its argument.
  * Called again when a new prop that reloads the props has a default. Sets such defaults on `self`.
  */
 export async function withDynamicProps(component: Fields, self: Fields): Promise<Fields> {

@@ -25,8 +25,8 @@ export function createProgram(io: ChildIO): Program {
   }
 
   /**
-   * The props as the code declares them. Of those that additionalProps returned, only data was stored: it is called
-   * again, once in a process and without effects, if apps are among them, which have methods.
+   * The props as the code declares them. Props that additionalProps returned are stored as data, without the methods of
+   * apps. So if an app is among them, additionalProps is called again, once in a process and without effects.
    */
   function propsFor(own: Instance): Fields | Promise<Fields> {
     const fixed = (component.props ?? {}) as Fields;

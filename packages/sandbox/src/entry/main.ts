@@ -140,8 +140,8 @@ let exported: unknown;
 let directory = '';
 
 /**
- * Removes signals and internal bindings if only Node's permission model isolates the code, which they would bypass. In
- * other tiers native addons need them.
+ * Removes signals and internal bindings if only Node's permission model isolates the code: they would bypass it. In the
+ * other tiers they stay, since native addons need them.
  */
 function restrictProcess(): void {
   if (process.permission === undefined) return;

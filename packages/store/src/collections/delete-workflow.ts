@@ -8,8 +8,8 @@ import { workflowDeployments, workflows } from './workflows.ts';
 const BATCH_SIZE = 500;
 
 /**
- * Removes a workflow and all its rows, but not the source that it made. Of its requests those that were made stay until
- * the end of retention, so that a repeated fan-out does not repeat them. The first write hides and stops it; its row is
+ * Removes a workflow and its rows, but not the source that it made. Requests that were already made stay until their
+ * retention ends: a repeated fan-out must not repeat them. The first write hides and stops the workflow; its row is
  * removed last, with status `deleting`, so that an interrupted deletion is found and repeated.
  */
 export async function deleteWorkflowRows(store: Store, workflowId: string): Promise<void> {

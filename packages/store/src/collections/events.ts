@@ -1,8 +1,9 @@
 import type { CollectionDefinition } from '../collection-definition.ts';
 
 /**
- * Each stream of an emitter numbers its own ids. `events` holds the default and the named channels, `$in` delayed events
- * that are not due, `$sse` what workflows send to their own stream; it takes its ids from `events`. The stream `$logs` has rows of its own, see LogRow.
+ * Each stream of an emitter numbers its own ids. `events`: the default and the named channels. `$in`: delayed events that
+ * are not due. `$sse`: events that a workflow sends to its own stream, with ids of `events`. `$logs` has other rows, see
+ * LogRow.
  */
 export type EventStream = 'events' | '$errors' | '$in' | '$sse';
 

@@ -5,7 +5,7 @@ import type { Store } from '../port.ts';
 
 /** Counts the writes to collections that others cache; see CollectionDefinition. */
 export interface RevisionRow {
-  /** `listeners`: sources, workflows, webhooks, subscriptions, and what decides whether these reach their ends. */
+  /** `listeners`: raised by each write to sources, workflows, webhooks, subscriptions and members. */
   id: string;
   n: number;
 }

@@ -8,9 +8,9 @@ import { webhooks } from './webhooks.ts';
 export type Reach = (subscription: SubscriptionRow, endOwner: string) => Promise<boolean>;
 
 /**
- * A subscription reaches the ends of its owner, and through its creator: ends of organizations of which the creator is a
- * member, and the creator's own ends if the subscription belongs to such an organization. The returned function caches
- * answers: create one per batch.
+ * A subscription reaches emitters and listeners of its owner and of organizations whose member its creator is. If it
+ * belongs to such an organization, it also reaches those of its creator. The returned function caches answers: create one
+ * per batch.
  */
 export function createReach(store: Store): Reach {
   const known = new Map<string, Promise<boolean>>();

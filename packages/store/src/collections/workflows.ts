@@ -17,7 +17,7 @@ export interface WorkflowRow {
   transition: {
     /** Epoch ms after which it is abandoned. */
     until: number;
-    /** Sources that the workflow made or is making: at its end, those that are not `source_id` are deleted. */
+    /** Sources that the workflow made or is making. When the transition ends, all but `source_id` are deleted. */
     made: string[];
     /** The former `source_id`. */
     former: string | null;
