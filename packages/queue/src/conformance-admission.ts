@@ -74,6 +74,21 @@ export function admissionConformance(bench: () => Bench): void {
       await until(async () => (await queue.depth('runs')) === 0);
     });
 
+    test('a purge right after jobs were done counts none of them twice', async () => {
+      const { queue, consume, until } = bench();
+      let done = 0;
+      consume(async (jobs) => {
+        done += jobs.length;
+      });
+      await queue.publishMany(
+        'runs',
+        Array.from({ length: 20 }, (_, n) => job('gone', n)),
+      );
+      await until(() => done === 20);
+      await queue.purgeKey('runs', 'gone');
+      await until(async () => (await queue.depth('runs')) === 0);
+    });
+
     test('a consumer aborted while keys wait for admission leaves their jobs in order to the next consumer', async () => {
       const { queue, consume, until } = bench();
       const { admit, waiting } = gate();

@@ -104,6 +104,14 @@ test('keeps the newest runs with logs, with at least a hundred records', async (
   expect(await rows.count({ emitter_id: 'dc_a' })).toBe(50);
 });
 
+test('removes marks of jobs beyond the limit, also of an emitter that has logs', async () => {
+  const rows = subject.store.collection(logs);
+  const emitters = ['dc_a', 'dc_a/jobs', 'dc_b/jobs'];
+  for (const emitter of emitters) await rows.insertMany(range(300, (n) => log(emitter, n, NOW - 1000, 2)));
+  expect((await run(80)).logs).toBe(660);
+  for (const emitter_id of emitters) expect(await rows.count({ emitter_id })).toBe(80);
+});
+
 test('deliveries, idempotency keys and usage have separate limits; the outbox has none', async () => {
   const { store } = subject;
   await store

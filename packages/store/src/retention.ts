@@ -94,8 +94,8 @@ export async function prune(store: Store, retention: Retention): Promise<Pruned>
   return pruned;
 }
 
-/** Sorts after all ids `<prefix>/…`. */
-const pastAll = (prefix: string) => (prefix === '' ? '' : `${prefix}0`);
+/** Sorts after all ids `<prefix>/<sort key>`, and before those of `<prefix>/jobs`. */
+const pastAll = (prefix: string) => (prefix === '' ? '' : `${prefix}/:`);
 
 async function removeAll<T extends Row>(
   rows: Collection<T>,

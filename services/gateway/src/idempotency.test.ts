@@ -184,7 +184,7 @@ describe('an answer that is no success', () => {
 
 test.each([
   ['patch', 200, 1],
-  ['remove', 500, 2],
+  ['removeWhere', 500, 2],
 ] as const)(
   'an answer that could not be kept (%s) is kept later, and holds up nobody',
   async (write, status, times) => {

@@ -42,10 +42,11 @@ export function createIdempotency({
 }: Pick<Deps, 'store' | 'pubsub' | 'clock' | 'config' | 'seal'>) {
   const rows = store.collection(idempotencyKeys);
   const thisProcess = newSecret();
-  /** Calls that this process executes, or is about to. */
-  const executing = new Set<string>();
-  /** Responses of finished calls that are not stored yet. */
-  const unstored = new Map<string, StoredResponse | undefined>();
+  /** Calls that this process executes, or tries to begin, by id. */
+  const executing = new Map<string, number>();
+  /** Finished calls that are not stored yet. */
+  const unstored = new Map<string, { created_at_ms: number; response: StoredResponse | undefined }>();
+  const storing = new Map<string, Promise<void>>();
   /** Waiting calls by user. */
   const waiting = new Map<string, number>();
   let waitingInAll = 0;
@@ -55,17 +56,41 @@ export function createIdempotency({
       ? !executing.has(row.id)
       : config.mode === 'embedded' || clock.now() - row.created_at_ms > ABANDONED_MS;
 
-  async function finish(id: string, response: StoredResponse | undefined): Promise<void> {
-    unstored.set(id, response);
-    executing.delete(id);
+  const enter = (id: string) => executing.set(id, (executing.get(id) ?? 0) + 1);
+  function leave(id: string): void {
+    const left = executing.get(id)! - 1;
+    if (left === 0) executing.delete(id);
+    else executing.set(id, left);
+  }
+
+  async function storeNow(id: string): Promise<void> {
+    const call = unstored.get(id)!;
+    const { created_at_ms, response } = call;
     try {
       // It may contain the text of an API key or the secret of a webhook.
-      if (response) await rows.patch(id, { response: { ...response, body: seal.seal(response.body, id) } });
-      else await rows.remove(id);
-      unstored.delete(id);
+      if (response) {
+        const sealed = { ...response, body: seal.seal(response.body, id) };
+        await rows.patch(id, { response: sealed }, { created_at_ms });
+      } else await rows.removeWhere({ id, created_at_ms });
+      if (unstored.get(id) === call) unstored.delete(id);
     } finally {
+      storing.delete(id);
       pubsub.publish(answeredTopic(id));
     }
+  }
+
+  /** Stores the end of a call, once at a time. @throws Unavailable */
+  async function storeEnd(id: string): Promise<void> {
+    while (unstored.has(id)) {
+      if (!storing.has(id)) storing.set(id, storeNow(id));
+      await storing.get(id);
+    }
+  }
+
+  function finish(id: string, created_at_ms: number, response: StoredResponse | undefined): Promise<void> {
+    unstored.set(id, { created_at_ms, response });
+    leave(id);
+    return storeEnd(id);
   }
 
   /** Calls `look` until it returns something, whenever the first call with the key may be over. @throws Problem, Unavailable */
@@ -99,23 +124,16 @@ export function createIdempotency({
     }
   }
 
-  /** The stored response of the first call; 'execute' if this is the first; undefined: its end is not known yet. */
-  async function lookUp(id: string, request_hash: string): Promise<StoredResponse | 'execute' | undefined> {
+  /** The stored response of the first call; when this one is the first, its time; undefined: its end is not known yet. */
+  async function lookUp(id: string, request_hash: string): Promise<StoredResponse | number | undefined> {
     for (;;) {
-      const isFirst = !executing.has(id);
-      executing.add(id);
+      const created_at_ms = clock.now();
+      enter(id);
       try {
-        await rows.insert({
-          id,
-          request_hash,
-          response: null,
-          process: thisProcess,
-          created_at_ms: clock.now(),
-        });
-        executing.add(id);
-        return 'execute';
+        await rows.insert({ id, request_hash, response: null, process: thisProcess, created_at_ms });
+        return created_at_ms;
       } catch (error) {
-        if (isFirst) executing.delete(id);
+        leave(id);
         if (!(error instanceof ConflictError)) throw error;
       }
       const row = await rows.get(id);
@@ -124,7 +142,7 @@ export function createIdempotency({
         throw conflict('idempotency_key_reused', 'This Idempotency-Key was used with another request.');
       }
       if (row.response) return { ...row.response, body: seal.open(row.response.body, id) };
-      if (unstored.has(id)) await finish(id, unstored.get(id));
+      if (unstored.has(id)) await storeEnd(id);
       // Only this row: another call may have replaced it.
       else if (abandoned(row)) await rows.removeWhere({ id, created_at_ms: row.created_at_ms });
       else return undefined;
@@ -151,12 +169,12 @@ export function createIdempotency({
     const found = (await look()) ?? (await wait(id, userId, left.signal, look));
     // The client has left.
     if (found === undefined) return;
-    if (found !== 'execute') {
+    if (typeof found === 'object') {
       res.writeHead(found.status, { ...found.headers, 'idempotent-replayed': 'true' });
       res.end(found.body);
       return;
     }
-    captureResponse(res, (response) => finish(id, response));
+    captureResponse(res, (response) => finish(id, found, response));
     await carryOut();
   };
 }

@@ -72,6 +72,8 @@ export function createEmbeddedSource(options: EmbeddedSourceOptions): EmbeddedSo
   let inMemory = 0;
   /** `seq` of finished jobs whose removal has not been written. */
   let finished: number[] = [];
+  /** Those, and the ones whose removal is being written. */
+  const unremoved = new Set<number>();
   let removing: Promise<void> | undefined;
 
   function offer(window: Window, row: JobRow, payload?: string): void {
@@ -146,6 +148,7 @@ export function createEmbeddedSource(options: EmbeddedSourceOptions): EmbeddedSo
       finished = [];
       try {
         await table.remove(seqs);
+        for (const seq of seqs) unremoved.delete(seq);
         failures = 0;
       } catch (error) {
         failures += 1;
@@ -196,7 +199,7 @@ export function createEmbeddedSource(options: EmbeddedSourceOptions): EmbeddedSo
         if (window.hasMore && isSelected(key)) load(key, window);
       }
       // Rows that were not in memory; jobs that are out count until they are done.
-      for (const seq of seqs) if (!out.has(seq)) size -= 1;
+      for (const seq of seqs) if (!out.has(seq) && !unremoved.has(seq)) size -= 1;
       size += dropped.length;
     },
     start(jobs) {
@@ -218,7 +221,10 @@ export function createEmbeddedSource(options: EmbeddedSourceOptions): EmbeddedSo
     },
     done(jobs) {
       gone(jobs);
-      for (const { seq } of jobs) finished.push(seq);
+      for (const { seq } of jobs) {
+        finished.push(seq);
+        unremoved.add(seq);
+      }
       removing ??= removeFinished();
     },
     giveBack(jobs) {

@@ -35,7 +35,9 @@ export function createHandOut({ store, epoch, overflow, persist }: HandOutOption
       overflow.payloads(unread.map(({ id }) => id)),
       persist('load attempts', () => failuresOf(unknown.map(({ id }) => id))),
     ]);
-    if (!payloads || !failures) return [];
+    // The reads may have taken longer than the lease was certain.
+    const isCertain = await persist('start', async () => true);
+    if (!payloads || !failures || !isCertain) return [];
     for (const job of unread) job.payload = payloads.get(job.id);
     for (const job of unknown) Object.assign(job, { attempts: failures.get(job.id) ?? 0, hasAttempts: true });
     return jobs.flatMap(({ id, key, payload, attempts: failed, publishedAt, redelivered }): Job[] => {

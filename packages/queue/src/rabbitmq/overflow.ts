@@ -61,6 +61,9 @@ export interface Overflow {
 const INSERT_BATCH = 500;
 /** Rows read at a time; more are read when less than half as many jobs of the key wait in memory. */
 const PAGE_SIZE = 256;
+/** Jobs of a partition in memory, beyond which fewer rows are read at a time. */
+const MAX_IN_MEMORY = 4_096;
+const MIN_PAGE_SIZE = 16;
 /** Rereads of rows that are missing; with the backoff about 1.5 s, in which a store that failed over catches up. */
 const MAX_REREADS = 4;
 
@@ -142,8 +145,11 @@ export function createOverflow(options: OverflowOptions): Overflow {
     });
   }
 
+  const pageSize = () => (jobs.size < MAX_IN_MEMORY ? PAGE_SIZE : MIN_PAGE_SIZE);
+
   async function load(key: string, state: KeyState): Promise<void> {
     const { version, after } = state;
+    const limit = pageSize();
     const page = await reread(
       'load overflow',
       () =>
@@ -151,11 +157,11 @@ export function createOverflow(options: OverflowOptions): Overflow {
           where: { partition: name, key, seq: { gt: after, lt: end } },
           orderBy: 'seq',
           order: 'asc',
-          limit: PAGE_SIZE,
+          limit,
           texts: false,
         }),
       (found) =>
-        found.length === PAGE_SIZE ||
+        found.length === limit ||
         (found.at(-1)?.seq ?? after) >= state.appendedUpTo ||
         states.get(key) !== state,
     );
@@ -175,13 +181,17 @@ export function createOverflow(options: OverflowOptions): Overflow {
       }
     }
     if (done.length > 0) remove(done);
-    if (page.length < PAGE_SIZE) state.readVersion = version;
+    if (page.length < limit) {
+      state.readVersion = version;
+      // A duplicate of a row was not stored.
+      if (state.version === version) state.appendedUpTo = Math.min(state.appendedUpTo, state.after);
+    }
     refill(key);
   }
 
   function refill(key: string): void {
     const state = states.get(key);
-    if (!state || state.isLoading || state.appending > 0 || waiting(key) > PAGE_SIZE / 2) return;
+    if (!state || state.isLoading || state.appending > 0 || waiting(key) > pageSize() / 2) return;
     if (state.readVersion < state.version) {
       state.isLoading = true;
       void load(key, state);

@@ -5,18 +5,13 @@ import {
   consume,
   type RecoveringChannel,
 } from '@wellspring/amqp/channel';
-import type { Amqp } from '@wellspring/amqp/client';
-import type { Clock } from '@wellspring/core/clock';
-import type { Log } from '@wellspring/core/log';
 import { createLru } from '@wellspring/core/lru';
 import { parseOrderingKey } from '@wellspring/core/ordering-key';
-import type { Store } from '@wellspring/store/port';
-import type { Dispatcher } from '../dispatcher.ts';
-import type { Job } from '../port.ts';
 import { attempts, purges } from './collections.ts';
 import { createHandOut } from './hand-out.ts';
 import { fromMessage, type JobMessage } from './message.ts';
 import { createOverflow } from './overflow.ts';
+import type { Partition, PartitionOptions } from './partition-port.ts';
 import {
   acknowledge,
   type MessageJob,
@@ -25,53 +20,8 @@ import {
   receivedJob,
   slowJobsByKey,
 } from './received-job.ts';
-import { createReceivedJobs, type ReceivedJobs } from './received-jobs.ts';
+import { createReceivedJobs } from './received-jobs.ts';
 import { createStoreAccess } from './store-access.ts';
-
-/** Payloads of the messages in memory, of all partitions of a queue. */
-export interface PartitionMemory {
-  readonly usage: 'low' | 'high' | 'exceeded';
-  readonly share: number;
-}
-
-export interface PartitionOptions {
-  amqp: Amqp;
-  store: Store;
-  clock: Clock;
-  log: Log;
-  dispatcher: Dispatcher<ReceivedJob>;
-  memory: PartitionMemory;
-  /** Name of the broker's queue. */
-  queue: string;
-  declare(channel: Channel): Promise<void>;
-  /** Name in rows, e.g. `runs.7`. */
-  name: string;
-  epoch: number;
-  /** False while the lease is not certain: nothing is started, and the store is neither read nor written. */
-  mayStart(): boolean;
-}
-
-export interface Partition {
-  readonly epoch: number;
-  /** Resolves when messages arrive for the first time. */
-  readonly opened: Promise<void>;
-  readonly received: Pick<ReceivedJobs, 'messages' | 'bytes'>;
-  /** The jobs go to a handler; none when the lease is lost first. */
-  start(jobs: readonly ReceivedJob[]): Promise<Job[]>;
-  /** The jobs are done or dead: acknowledges their messages and removes their rows. */
-  done(jobs: readonly ReceivedJob[]): void;
-  /** The jobs have failed. @returns those that wait again here; the others are redelivered */
-  giveBack(jobs: readonly ReceivedJob[]): ReceivedJob[];
-  refill(key: string): void;
-  /** Moves jobs of slow keys to the overflow, so that they do not fill the prefetch window. */
-  spill(): void;
-  /** Finds overflow rows that a former owner wrote late. */
-  findOverflow(): Promise<void>;
-  /** Resolves when no job is out and all acknowledgements are sent. @param urgent do not wait for long-running jobs */
-  release(urgent: AbortSignal): Promise<void>;
-  /** The lease is lost: drops everything, without waiting for jobs that are out. */
-  lose(): void;
-}
 
 /** Remembered ids of finished jobs, whose acknowledgements may have been lost. */
 const MAX_FINISHED_IDS = 16 * PREFETCH;
@@ -119,8 +69,12 @@ export function openPartition(options: PartitionOptions): Partition {
     ...{ store, name, epoch, access, jobs },
     outcomeOf: (id) => finished.get(id),
     waiting: dispatcher.waiting,
-    offer: add,
+    offer(job) {
+      if (isServing()) add(job);
+    },
   });
+
+  const handOut = createHandOut({ store, epoch, overflow, persist });
 
   const isServing = () => state === 'opening' || state === 'consuming';
   const isPurging = (key: string) => purging.values().some((sourceId) => belongsTo(key, sourceId));
@@ -177,12 +131,14 @@ export function openPartition(options: PartitionOptions): Partition {
     for (const job of gone) {
       remove(job);
       // A row that could not be read is not done: it is found again.
-      if (job.outSince === undefined || job.payload !== undefined) finished.set(job.id, 'done');
+      const isRead = job.outSince === undefined || job.payload !== undefined;
+      finished.set(job.id, isRead ? 'done' : 'failed');
       acknowledge(job);
     }
-    const stored = gone.filter(({ id, seq }) => seq !== undefined && finished.get(id) === 'done');
+    const ended = gone.filter(({ id }) => finished.get(id) === 'done');
+    const stored = ended.filter(({ seq }) => seq !== undefined);
     if (stored.length > 0) overflow.remove(stored);
-    const failed = gone.filter((job) => job.attempts > 0 || !job.hasAttempts).map(({ id }) => id);
+    const failed = ended.filter((job) => job.attempts > 0 || !job.hasAttempts).map(({ id }) => id);
     if (failed.length > 0) write('remove attempts', () => attemptRows.removeWhere({ id: { in: failed } }));
     if (idle && !isOut()) idle();
   }
@@ -218,6 +174,8 @@ export function openPartition(options: PartitionOptions): Partition {
           ({ seq }) => seq === undefined,
         );
         firstDeliveries = new Set(dropped.filter((job) => !job.redelivered).map((job) => job.id));
+        // The rows of those that are being moved may have been written before they failed.
+        for (const job of dropped) if (job.redelivered) finished.set(job.id, 'failed');
         for (const job of jobs.values()) Object.assign(job, { delivery: undefined, duplicates: [] });
       },
     });
@@ -226,11 +184,13 @@ export function openPartition(options: PartitionOptions): Partition {
   async function moveToOverflow(key: string, moved: readonly MessageJob[]) {
     const seqs = await overflow.append(moved);
     if (!seqs) return;
+    const late: ReceivedJob[] = [];
     for (const [i, job] of moved.entries()) {
-      // Done meanwhile, or lost with its channel: then its redelivery is a duplicate of the row.
-      if (jobs.get(job.id) !== job) continue;
-      received.stored(job, seqs[i]!);
+      // Otherwise it was lost with its channel: its redelivery is a duplicate of the row.
+      if (jobs.get(job.id) === job) received.stored(job, seqs[i]!);
+      else if (finished.get(job.id) === 'done') late.push({ ...job, seq: seqs[i]! });
     }
+    if (late.length > 0) overflow.remove(late);
     overflow.refill(key);
   }
 
@@ -238,7 +198,10 @@ export function openPartition(options: PartitionOptions): Partition {
     epoch,
     opened: opened.promise,
     received,
-    start: createHandOut({ store, epoch, overflow, persist }),
+    start(handedOut) {
+      for (const { id } of handedOut) firstDeliveries.delete(id);
+      return handOut(handedOut);
+    },
     done,
     giveBack(failed) {
       for (const job of failed) {
@@ -274,13 +237,16 @@ export function openPartition(options: PartitionOptions): Partition {
       while (!urgent.aborted && isOut(performance.now() - LONG_RUNNING_MS))
         await clock.sleep(RELEASE_CHECK_INTERVAL_MS, urgent);
       if (isServing()) state = 'releasing';
+      // Before the drop: a page that is being loaded must not be offered after it.
+      const appended = overflow.close();
       drop(() => true);
       if (isOut()) {
         await new Promise<void>((resolve) => {
           idle = resolve;
         });
       }
-      await Promise.all([access.written(), overflow.close()]);
+      await appended;
+      await access.written();
       state = 'ended';
       closing.abort();
       await opening;

@@ -7,7 +7,8 @@ import type { ConsumeOptions, Handler, QueueName } from '../port.ts';
 import { attempts, overflow } from './collections.ts';
 import type { Burial } from './dead-letters.ts';
 import type { Leases } from './leases.ts';
-import { openPartition, type Partition, type PartitionOptions } from './partition.ts';
+import { openPartition } from './partition.ts';
+import type { Partition, PartitionOptions } from './partition-port.ts';
 import type { ReceivedJob } from './received-job.ts';
 
 export interface PartitionsOptions extends Pick<PartitionOptions, 'amqp' | 'store' | 'clock' | 'log'> {

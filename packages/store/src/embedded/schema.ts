@@ -55,11 +55,15 @@ export function migrateCollection<T extends Row>(db: Database, definition: Colle
     | { value: string }
     | undefined;
   if (known?.value === wanted) return;
+  // Before the texts: reading a column behind a large text reads through the text.
+  const columns = indexedFields(definition)
+    .map((field) => `, ${columnOf(field)}`)
+    .join('');
   db.transaction(() => {
     // Not WITHOUT ROWID: large documents in the primary key's tree slow down every lookup.
     db.exec(
       `CREATE TABLE IF NOT EXISTS ${tableOf(definition)}
-       (id TEXT PRIMARY KEY NOT NULL, version INTEGER NOT NULL, doc TEXT NOT NULL)`,
+       (id TEXT PRIMARY KEY NOT NULL, version INTEGER NOT NULL, doc TEXT NOT NULL${columns})`,
     );
     dropGenerated(db, definition);
     moveTexts(db, definition);
@@ -104,7 +108,9 @@ const indexesOf = (db: Database, { name }: { name: string }): string[] =>
 
 /** Drops indexes and columns that the definition does not declare; returns the names of the indexes. */
 export function dropStaleIndexes<T extends Row>(db: Database, definition: CollectionDefinition<T>): string[] {
-  const declared = new Set(definition.indexes.map((index) => indexName(definition.name, index)));
+  const declared = new Set(
+    definition.indexes.filter(({ primary }) => !primary).map((index) => indexName(definition.name, index)),
+  );
   const wanted = new Set<string>(indexedFields(definition).map((field) => `f_${field}`));
   return db.transaction(() => {
     const stale = indexesOf(db, definition).filter((name) => !declared.has(name));
