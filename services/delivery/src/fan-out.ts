@@ -6,6 +6,7 @@ import type { Log } from '@wellspring/core/log';
 import { Unavailable } from '@wellspring/core/unavailable';
 import type { JobInput, Queue } from '@wellspring/queue/port';
 import type { Deps } from '@wellspring/runtime/deps';
+import { newestRevision } from '@wellspring/store/collections/revisions';
 import {
   type DeliveryRow,
   deliveries,
@@ -142,7 +143,7 @@ export function createFanOut(deps: FanOutDeps): FanOut {
     const names = [...new Set(messages.flatMap(({ events }) => events.map(({ name }) => name)))];
     const now = clock.now();
     const emitter = { id: emitter_id, owner_id };
-    const found = names.length === 0 ? new Map() : await listeners(emitter, names, revisionOf(messages));
+    const found = names.length === 0 ? new Map() : await listeners(emitter, names, newestRevision(messages));
     // The workflow that was to answer is gone.
     for (const { event, to } of eventsOf(messages.filter(hasReply), found)) {
       const { reply } = event;
@@ -159,12 +160,6 @@ export function createFanOut(deps: FanOutDeps): FanOut {
     log.debug({ emitter_id, runs: messages.length, deliveries: count, listening: runs }, 'event.fanned_out');
   };
 }
-
-/** The newest revision of listeners; undefined if a message does not tell one. */
-const revisionOf = (messages: readonly EmittedMessage[]): number | undefined => {
-  const newest = Math.max(...messages.map(({ revision = Number.NaN }) => revision));
-  return Number.isNaN(newest) ? undefined : newest;
-};
 
 function* chunksOf<T>(items: Iterable<T>, sizeOf: (item: T) => number): Generator<T[]> {
   let chunk: T[] = [];

@@ -5,7 +5,7 @@ import { type EndpointRow, endpoints } from '@wellspring/store/collections/sourc
 
 /** Endpoints in memory. */
 export interface EndpointCache {
-  /** The active endpoint; undefined if there is none. */
+  /** The endpoint; undefined if it is unknown or inactive. */
   find(key: string): Promise<EndpointRow | undefined>;
   /** Suspends the cache until the response to a request that may change endpoints is sent. */
   suspendDuring(req: IncomingMessage, res: ServerResponse): void;

@@ -2,6 +2,7 @@ import type { DelayedEvent, EmittedEvent, EmittedMessage, Send } from '@wellspri
 import { inPieces } from '@wellspring/core/in-pieces';
 import type { EventRow, LogRow } from '@wellspring/store/collections/events';
 import type { OutboxRow } from '@wellspring/store/collections/outbox';
+import { newestRevision } from '@wellspring/store/collections/revisions';
 import type { EmitterStateRow } from '@wellspring/store/collections/states';
 import type { RunCommit } from '@wellspring/store/run-commit';
 
@@ -83,7 +84,7 @@ export function createCommitGroup(emitterId: string, ownerId: string): CommitGro
         sends.push(...(part.sends ?? []));
         for (const event of part.delayed ?? []) delayed.push({ ...event, trace_id });
       }
-      const revision = revisionOf(parts);
+      const revision = newestRevision(parts);
       if (emitted.length + sends.length + delayed.length === 0) return { state: state!, events, logs };
       const message: Omit<EmittedMessage, 'events'> = {
         v: 1,
@@ -115,10 +116,4 @@ async function joined(texts: Iterable<string>): Promise<string> {
     return text.length;
   });
   return `[${all.join(',')}]`;
-}
-
-/** The newest; undefined if a part does not tell one. */
-function revisionOf(parts: readonly Part[]): number | undefined {
-  const newest = Math.max(...parts.map(({ revision = Number.NaN }) => revision));
-  return Number.isNaN(newest) ? undefined : newest;
 }

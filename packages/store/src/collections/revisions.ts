@@ -15,13 +15,18 @@ export const revisions: CollectionDefinition<RevisionRow> = { name: 'revisions',
 export const currentRevision = async (store: Store, id: string): Promise<number> =>
   (await store.collection(revisions).get(id))?.n ?? 0;
 
+/** The newest revision; undefined if one of them has none. */
+export function newestRevision(all: readonly { revision?: number | undefined }[]): number | undefined {
+  const newest = Math.max(...all.map(({ revision = Number.NaN }) => revision));
+  return Number.isNaN(newest) ? undefined : newest;
+}
+
 /** Values read under a revision. */
 export interface RevisionCache<V> {
   /** The value, if it was read under this revision or a later one. */
   get(key: string, revision: number): V | undefined;
   /** @param revision read before the value */
   set(key: string, value: V, revision: number): void;
-  delete(key: string): void;
 }
 
 /** Bounds the age of entries whose revision was lost by a crash between a write and the count of it. */
@@ -41,6 +46,5 @@ export function createRevisionCache<V>(
       return isFresh ? entry.value : undefined;
     },
     set: (key, value, revision) => void cache.set(key, { value, revision, at: clock.now() }),
-    delete: (key) => void cache.delete(key),
   };
 }

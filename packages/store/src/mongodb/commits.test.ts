@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { afterEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { systemClock } from '@wellspring/core/clock';
 import { eventually } from '@wellspring/testing/eventually';
 import { withServers } from '@wellspring/testing/servers/servers';
@@ -7,26 +7,11 @@ import { channelWhere, events, logs } from '../collections/events.ts';
 import { outbox } from '../collections/outbox.ts';
 import { states } from '../collections/states.ts';
 import type { Store } from '../port.ts';
-import { type MongoSubject, openMongoSubject, type ProcessOptions, run } from './store.fixture.ts';
+import { appended, run, useMongoSubjects } from './store.fixture.ts';
 import { createMongoStore } from './store.ts';
 
-const appended = async (store: Store) => ({
-  events: (await store.collection(events).list({ order: 'asc' })).map(({ indexed_at_ms }) => indexed_at_ms),
-  logs: await store.collection(logs).count(),
-  outbox: (await store.collection(outbox).list({ where: { emitter_id: 'dc_1' } })).length,
-});
-
 await withServers(['mongodb'], ({ mongodb }) => {
-  const opened: MongoSubject[] = [];
-  afterEach(async () => {
-    for (const subject of opened.splice(0)) await subject.close();
-  });
-
-  async function open(options?: ProcessOptions): Promise<MongoSubject> {
-    const subject = await openMongoSubject(mongodb, options);
-    opened.push(subject);
-    return subject;
-  }
+  const open = useMongoSubjects(mongodb);
 
   /** An incompressible text. */
   const noise = (bytes: number) => randomBytes(bytes).toString('latin1');

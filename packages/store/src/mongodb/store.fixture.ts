@@ -1,9 +1,12 @@
 import { randomUUID } from 'node:crypto';
+import { afterEach } from '@jest/globals';
 import { type Clock, systemClock } from '@wellspring/core/clock';
 import { silentLog } from '@wellspring/core/log';
 import { type Labels, type Metrics, noMetrics } from '@wellspring/core/metrics';
 import { type Mongo, openMongo } from '@wellspring/mongodb/client';
 import { eventRow } from '@wellspring/testing/rows';
+import { events, logs } from '../collections/events.ts';
+import { outbox } from '../collections/outbox.ts';
 import type { StoreSubject } from '../conformance-subject.ts';
 import type { Store } from '../port.ts';
 import type { RunCommit } from '../run-commit.ts';
@@ -60,6 +63,26 @@ export async function openMongoSubject(url: string, options: ProcessOptions = {}
     },
   };
 }
+
+/** Opens subjects for the tests of a file, each closed after its test. */
+export function useMongoSubjects(url: string): (options?: ProcessOptions) => Promise<MongoSubject> {
+  const opened: MongoSubject[] = [];
+  afterEach(async () => {
+    for (const subject of opened.splice(0)) await subject.close();
+  });
+  return async (options) => {
+    const subject = await openMongoSubject(url, options);
+    opened.push(subject);
+    return subject;
+  };
+}
+
+/** The rows that commits have appended; the outbox rows of `dc_1`. */
+export const appended = async (store: Store) => ({
+  events: (await store.collection(events).list({ order: 'asc' })).map(({ indexed_at_ms }) => indexed_at_ms),
+  logs: await store.collection(logs).count(),
+  outbox: (await store.collection(outbox).list({ where: { emitter_id: 'dc_1' } })).length,
+});
 
 /** A commit of one run: an event per number, a log row and an outbox row. */
 export function run(emitter: string, ifVersion: number, numbers: number[], payload = '1'): RunCommit {
