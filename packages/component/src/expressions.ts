@@ -9,14 +9,14 @@ export type Path = readonly [step: string, ...rest: string[]];
 /** The data of a step by its name; undefined if it has none. */
 export type Scope = (step: string) => unknown;
 
-/** A run cannot use an expression: its message names it. */
+/** An expression cannot be evaluated; the message names it. */
 export class ExpressionError extends Error {
   override readonly name = 'ExpressionError';
 }
 
 const SEGMENT = /\.([A-Za-z_$][\w$]*)|\[(\d{1,9})\]|\["([^"\\]*)"\]|\['([^'\\]*)'\]/y;
 
-/** @returns undefined if the text is no path that begins with `steps` */
+/** @returns undefined unless the text is a path that begins with `steps` */
 export function parsePath(expression: string): Path | undefined {
   const text = expression.trim();
   if (!text.startsWith('steps')) return undefined;

@@ -78,7 +78,7 @@ function validateValue(
   const value = chosenValue ?? fallback ?? undefined;
   if (prop.type === '$.interface.timer') return timer(value ?? DEFAULT_TIMER, param, minIntervalSeconds);
   if (value === undefined) {
-    // Nobody is asked for a value that the form does not show.
+    // A hidden or disabled prop is not in the form, so no value can be required.
     const isRequired = !(prop.optional || prop.hidden || prop.disabled || partial);
     if (prop.type === 'app' || NEEDS_NO_VALUE.has(prop.type) || !isRequired) return undefined;
     if (isKnown(prop.type)) throw missingParameter(param);
@@ -95,7 +95,7 @@ function validateValue(
   try {
     return prop.type.endsWith('[]') ? list(prop, value, param) : scalar(prop, prop.type, value, param);
   } catch (error) {
-    // A default of another type is the author's choice; its user did nothing wrong. An update has it from before.
+    // The author's default may have another type. An update repeats it as the previous value.
     if (JSON.stringify(value) === JSON.stringify(prop.static ?? prop.default)) return value;
     throw error;
   }

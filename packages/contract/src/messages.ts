@@ -42,7 +42,7 @@ export interface RunJob {
   trace_id: string;
   /** Epoch milliseconds. */
   accepted_at: number;
-  /** It may have been committed before: set by a service that publishes it once more, and by the queue. */
+  /** Possible duplicate of a job that was committed: set by a service that republishes it, and by the queue. */
   redelivered?: true;
 }
 

@@ -1,13 +1,13 @@
 import { createLinkedList } from './linked-list.ts';
 
 /**
- * Bytes that a process may hold for one purpose. Owners share them fairly: one that holds bytes gets more only while it
- * then holds at most as much as stays free, so a single owner gets at most half. An amount above half of the total counts
- * as half: otherwise it would never be granted.
+ * Bytes that a process may hold for one purpose, shared fairly between owners. An owner that holds bytes gets more only if
+ * at least as many bytes as it then holds stay free, so a single owner gets at most half. An amount above half of the total
+ * counts as half: otherwise it would never be granted.
  */
 export interface ByteBudget {
   readonly total: number;
-  /** May exceed the total by amounts above half of it. */
+  /** May exceed the total, since larger amounts count as half of it. */
   readonly used: number;
   /** @param owner undefined: not shared between owners @returns a function that gives them back; undefined: no room */
   tryTake(bytes: number, owner?: string): (() => void) | undefined;
@@ -26,7 +26,7 @@ interface Request {
   grant(): void;
 }
 
-/** Requests that may pass one that does not fit; after them it is the next. */
+/** Later requests that may be served before one that does not fit. */
 const MAX_PASSED = 256;
 /** Requests that are tried after bytes were given back. */
 const MAX_TRIED = 64;

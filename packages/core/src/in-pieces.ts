@@ -2,12 +2,11 @@ import { setTimeout } from 'node:timers/promises';
 
 /** Items of a piece, each with up to 1 KB. */
 const PIECE = 256;
-/** Many a call of others takes ten turns of the event loop: each would wait for a piece if there were no pause. */
+/** A request takes about ten turns of the event loop; without pauses each of them would wait for a piece. */
 const PAUSE_MS = 2;
 
 /**
- * Works on many items in order, with a pause between pieces of 256 items or 256 KB, so that other work goes on. One piece
- * has none.
+ * Works on many items in order, with pauses between pieces of 256 items or 256 KB, so that other work goes on.
  * @param work returns the characters that it has handled
  */
 export async function inPieces<T>(items: Iterable<T>, work: (item: T) => number): Promise<void> {

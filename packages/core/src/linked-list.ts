@@ -5,7 +5,7 @@ export interface LinkedList<T> {
   /** The item that was appended first and is still in the list. */
   readonly first: T | undefined;
   readonly size: number;
-  /** In order; the item at hand may be removed meanwhile. */
+  /** In order; the current item may be removed during the iteration. */
   [Symbol.iterator](): Iterator<T>;
 }
 

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 
-/** A map of at most `max` entries, or of that size in all; beyond, the least recently used ones are dropped. */
+/** A map with at most `max` entries, or with `sizeOf` a total size of `max`; drops the least recently used entries. */
 export const createLru = <V extends NonNullable<unknown>>(
   max: number,
   sizeOf?: (value: V) => number,

@@ -1,8 +1,8 @@
 import { type ByteBudget, createByteBudget } from './byte-budget.ts';
 
-/** Byte budgets of one process, for texts of jobs, events and bodies. What they are parsed to takes several times as much. */
+/** Byte budgets of one process, for texts of jobs, events and bodies. Parsed, they take several times as much. */
 export interface Memory {
-  /** Bodies of calls that are being read or are not durable yet. Beyond: 503. */
+  /** Bodies of calls that are being read or are not durable yet. When it is used up, calls get 503. */
   intake: ByteBudget;
   /** Jobs of the queue `runs` that are handed out. */
   runs: ByteBudget;

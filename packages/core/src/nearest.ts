@@ -1,6 +1,6 @@
 import { closestMatch } from 'leven';
 
-/** More changes than this make another word. */
+/** Names that differ by more changes are not similar. */
 const MAX_CHANGES = 3;
 
 /** The name that a misspelt one probably means; undefined: none is similar. */

@@ -49,7 +49,7 @@ export function createRangeTests(): (range: string) => (version: { version: stri
       const range = new semver.Range(text, { loose: true });
       return (version) => range.test(parse(version));
     } catch {
-      // It is a tag that the package does not have.
+      // Not a range, e.g. a tag: matches no version.
       return () => false;
     }
   };

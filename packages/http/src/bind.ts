@@ -165,7 +165,7 @@ async function readInput(endpoint: Endpoint, req: Request, res: Response): Promi
   return validateInput(endpoint.input, query, body) as Selection;
 }
 
-/** Names of ignored fields: of hostile clients, they may be many, long, and no header. */
+/** Names of ignored fields, bounded and encoded: a client may send many, long ones, or ones that no header may contain. */
 const ignoredHeader = (names: readonly string[]) =>
   names
     .slice(0, MAX_IGNORED)

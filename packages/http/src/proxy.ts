@@ -53,7 +53,7 @@ export interface ServiceProxy {
 export interface ProxyOptions {
   log: Log;
   clock: Clock;
-  /** Ends the streams of events, which do not end by themselves. */
+  /** Aborts event streams, which do not end by themselves. */
   draining: AbortSignal;
 }
 

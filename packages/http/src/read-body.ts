@@ -31,7 +31,7 @@ export function readBody(
   return req[READ];
 }
 
-/** Lets the bytes be freed although the request stays. */
+/** Drops the reference to the bytes, since the request may live much longer. */
 export function forgetBody(req: IncomingMessage & { [READ]?: Promise<Buffer> }): void {
   delete req[READ];
 }

@@ -8,7 +8,7 @@ export interface WaitingJob {
   attempts: number;
   /** Failures that do not count as attempts; they only determine the backoff. */
   uncounted?: number;
-  /** It has to wait, others before it need not: they go out one by one. */
+  /** It caused a temporary failure: batches have one job until it is done, so that the jobs before it are not held up. */
   alone?: true;
   /** Epoch ms. */
   readonly publishedAt: number;
@@ -27,8 +27,8 @@ export interface WaitingJob {
  */
 export interface JobSource<J extends WaitingJob> {
   /**
-   * The jobs go to a handler: with their payloads, in this order, without those that are gone. A source whose right to the
-   * jobs is uncertain waits until it is certain, or returns none.
+   * The jobs go to a handler: with their payloads, in this order, without those that are gone. A source whose lease is
+   * uncertain waits until it is certain, or returns none.
    */
   start(jobs: readonly J[]): Job[] | Promise<Job[]>;
   /** A batch of the key was taken, and this many of its jobs are left in memory: time to offer more of them. */

@@ -26,7 +26,7 @@ export interface Configuration {
   given: Values;
   /** Values before an update, with secrets in clear: `given` is merged into them by prop name. */
   previous?: Values;
-  /** Props whose values are determined in each run: neither asked for nor checked. */
+  /** Props whose values each run determines: neither required nor validated. */
   deferred?: ReadonlySet<string>;
 }
 

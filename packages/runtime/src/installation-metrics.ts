@@ -3,7 +3,7 @@ import { outbox } from '@wellspring/store/collections/outbox';
 import { deliveries } from '@wellspring/store/collections/webhooks';
 import type { Deps } from './deps.ts';
 
-/** Parked deliveries are counted up to this number. */
+/** Due deliveries are counted up to this number. */
 const MAX_PARKED = 10_000;
 
 /**

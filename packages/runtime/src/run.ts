@@ -56,9 +56,9 @@ const LINGER_MS = 4_000;
 export async function runServices(config: Config, factories: Factories, log: Log): Promise<Running> {
   const services: Service[] = [];
   const listening: Listening[] = [];
-  /** Stops workers that take new work (`BackgroundWorker.early`) before requests in progress have ended, */
+  /** Stops workers that take new work (`BackgroundWorker.early`), before requests in progress have ended. */
   const early = new AbortController();
-  /** and all others after. */
+  /** Stops all other workers, after requests in progress have ended. */
   const late = new AbortController();
   let answerOperator = starting;
   let draining = false;

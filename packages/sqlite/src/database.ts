@@ -28,7 +28,7 @@ export interface Database {
   write<T>(work: () => T): Promise<T>;
   /** As write; `work` is a single statement, which is atomic by itself. */
   writeOne<T>(work: () => T): Promise<T>;
-  /** As writeOne, for a write that nothing waits for: it is a part of the next commit, or makes one after 100 ms. */
+  /** As writeOne, for a write that is not urgent: it joins the next commit, or starts one after 100 ms. */
   writeSoon<T>(work: () => T): Promise<T>;
   /** Runs statements synchronously, outside of group commits: for schema changes at start. */
   exec(sql: string): void;
@@ -91,7 +91,7 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
   let syncing: Promise<void> | undefined;
   /** An fsync of the log failed: a later successful one does not prove that its pages are on the disk. */
   let isLogSuspect = false;
-  /** A commit failed for a fault of the disk, and none as large as the probe has succeeded since. */
+  /** A commit failed because of a disk fault, and no commit of the probe's size has succeeded since. */
   let isDiskFaulty = false;
   let probing: Promise<void> | undefined;
   const checkpoints = createCheckpoints(path, () => statement('PRAGMA wal_checkpoint(TRUNCATE)').get());

@@ -22,7 +22,7 @@ export interface CollectionDefinition<T extends Row> {
   indexes: readonly Index<T>[];
   /** Large string fields stored outside of the document (event payloads, code): never indexed; absent reads as ''. */
   texts?: readonly (keyof T & string)[];
-  /** Each write raises this revision (collections/revisions.ts) before it resolves, but for patches of `except` alone. */
+  /** A write raises this revision (collections/revisions.ts) before it resolves, unless it patches only fields of `except`. */
   revision?: { of: string; except?: readonly (keyof T & string)[] };
   /** Only for the type. */
   row?: T;

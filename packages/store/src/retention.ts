@@ -47,8 +47,8 @@ export interface Pruned {
 /**
  * Removes old rows: events and logs beyond `retainEvents` and `retainDays`, except the newest hundred log records and
  * delayed events; deliveries beyond `retainDeliveryDays` that are not due any more; idempotency keys after 24 hours;
- * usage after 90 days; components and bundles that nothing uses. Never the outbox. Idempotent, in small writes. A step that fails does not keep the others from
- * being made.
+ * usage after 90 days; unused components and bundles. Never the outbox. Idempotent, in small writes. A failed step does not
+ * prevent the others.
  * @throws AggregateError with the errors of the steps that failed
  */
 export async function prune(store: Store, retention: Retention): Promise<Pruned> {

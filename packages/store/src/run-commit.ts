@@ -11,10 +11,10 @@ export interface RunCommit {
    * The new state; its id is that of the emitter. Large fields are written only if they are given: without them the stored
    * ones stay.
    *
-   * Its epoch is that of the lease on the partition under which the run was executed (the fencing token): a commit with a
-   * lower one than the stored state has is refused for good, also with the right version. Work that has no job (a hook)
-   * takes the epoch of the newest job of the state in memory, else that of the stored state: such a commit is fenced by the
-   * version alone until the next owner commits.
+   * Its epoch is that of the lease on the partition under which the run was executed (the fencing token). A commit with
+   * an earlier epoch than the stored state is always refused, even with the right version. Work without a job (a hook) has
+   * the epoch of the newest job of the state in memory, else that of the stored state: until the next owner commits, only
+   * the version fences it.
    */
   state: Omit<EmitterStateRow, LargeField> & Partial<Pick<EmitterStateRow, LargeField>>;
   /** Version of the state that this one is based on; 0 for a new state. */

@@ -46,8 +46,8 @@ async function removeUnpublished(store: Store, id: string): Promise<boolean> {
 }
 
 /**
- * Marks bundles that neither a component nor a deployment uses, and removes those that were marked for a day: by then,
- * nothing that found their component before it went is still in progress.
+ * Marks bundles that neither a component nor a deployment uses, and removes those marked for a day: by then, every request
+ * that read their component before its removal has ended.
  * @param now epoch ms
  * @returns the number of removed bundles
  */

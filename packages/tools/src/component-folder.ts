@@ -144,7 +144,7 @@ async function readManifests(root: string, files: readonly string[]): Promise<Ma
         dependencies: { ...(dependencies as Record<string, string> | undefined) },
       });
     } catch {
-      // A manifest that is not JSON says nothing.
+      // A malformed manifest is ignored.
     }
   }
   return manifests.sort((a, b) => b.directory.length - a.directory.length);

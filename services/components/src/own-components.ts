@@ -49,7 +49,7 @@ export function ownComponentRoutes({ deps }: ComponentsContext): Route[] {
     return { details, others };
   }
 
-  /** Removes the keys of a component; `key` then leads to the component saved last of those that are left. */
+  /** Removes the keys of a component; `key` then names the remaining component that was saved last. */
   async function removeKeys(id: string, ownerId: string, key: string | null): Promise<void> {
     const keys = store.collection(publishedKeys);
     await keys.removeWhere({ component_id: id });

@@ -33,7 +33,7 @@ export function registryRoutes({ deps, library }: ComponentsContext): Route[] {
       } catch (error) {
         throw error instanceof ConflictError ? taken() : error;
       }
-      // Until now it may have been removed as unpublished.
+      // The retention may have removed it before it was published.
       await deps.store.collection(components).insertMany([component]);
       return presentComponent(component);
     }),

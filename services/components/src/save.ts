@@ -87,7 +87,7 @@ export function createLibrary({ store, call, clock }: Pick<Deps, 'store' | 'call
     async prepare(source, ownerId) {
       const { bundle, ...compiled } = await compile(source, ownerId);
       const id = compiled.bundle_id;
-      // One that is about to be removed as unused is kept.
+      // Clears the mark of an unused bundle, so that it is not removed.
       if (bundle && !(await bundleRows.patch(id, { unused_since: null })))
         await bundleRows.insertMany([{ id, content: JSON.stringify(bundle), unused_since: null }]);
       return { source, ...compiled };

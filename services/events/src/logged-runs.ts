@@ -25,7 +25,7 @@ export interface Run {
   error: { code: string; msg: string; stack: string } | null;
 }
 
-/** The fields of a record of `$logs` that tell about a run. */
+/** The fields of a `$logs` record that describe a run. */
 interface LogRecord {
   ts: number;
   k: string;
@@ -80,7 +80,7 @@ const UNFINISHED = {
 
 /**
  * Reads log rows, newest first, until `take` returns false.
- * @param by the rows of one emitter sort alike by either
+ * @param by order of the rows; both give the same order for one emitter
  */
 async function readRows(
   store: Store,

@@ -35,7 +35,7 @@ export interface Current {
   source: Emitter;
   /** `$logs` has a subscriber. */
   logsWanted: boolean;
-  /** Of the listeners, and of all this, when it was read. */
+  /** Revision of the listeners, and of this state, at the time of the read. */
   revision: number;
   /** See performance.now. */
   readAt: number;

@@ -13,7 +13,7 @@ export interface Part {
   hop: number;
   /** See EmittedMessage. */
   revision?: number | undefined;
-  /** Read once, as `emitted` and the records are. */
+  /** Like `emitted` and the records: may be iterated once. */
   events: Iterable<EventRow>;
   /** `records`: the JSON texts of the log records. */
   logs: (Omit<LogRow, 'records'> & { records: Iterable<string> }) | undefined;

@@ -14,7 +14,7 @@ export function prepareRecord(
   now: number,
 ): { state: EmitterStateRow; part: Part } {
   const { sortKey, lastIds } = nextSortKey(before.last_ids, channel, now);
-  // A request that fails because of its own failure record would do so without end.
+  // Bounds the loop of a request whose failure record triggers it again.
   const emitted = hop > MAX_HOPS ? [] : [{ event_id: sortKey.eventId, name: channel, payload }];
   const part = { run_id, trace_id: run_id, hop, emitted, bytes: payload.length };
   if (channel === '$errors') {

@@ -32,7 +32,7 @@ export interface Outcome {
   logs: readonly LogRecord[];
 }
 
-/** An outcome with all that can be known of its commit before its turn. */
+/** An outcome with those parts of its commit that do not depend on earlier commits. */
 export interface Arranged extends Outcome {
   /** Sorted, without those that are refused. */
   emits: readonly Emit[];

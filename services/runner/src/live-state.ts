@@ -15,7 +15,7 @@ export interface Live {
   dbRevision: number;
   /** By key: the revision of the set that `row` holds. */
   committedSets: Map<string, number>;
-  /** As stored: what differs in `row` has to be written. */
+  /** The stored state; fields that differ in `row` are still to be written. */
   stored: EmitterStateRow;
   /** Runs that have ended: not yet written, in order. */
   groups: CommitGroup[];

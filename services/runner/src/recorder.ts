@@ -6,10 +6,10 @@ import type { Mask } from './mask-secrets.ts';
 
 type Answer = TestCall['answer'];
 
-/** Effects of a run that are shown instead of stored. */
+/** Collects the effects of a test run for its answer; nothing is stored. */
 export interface Recorder {
   host: Host;
-  /** All events and bytes, also those that are left out of the answer. */
+  /** Number and bytes of all emitted events, including those left out of the answer. */
   readonly events: number;
   readonly bytes: number;
   answer(): Omit<Answer, 'duration_ms'>;

@@ -96,8 +96,8 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
 
   const jobs = createPlatformJobs({ ...deps, join });
   /**
-   * Commits log lines of a run in progress. A failure shows again when the run commits: it is then redelivered, and logs
-   * its lines again.
+   * Commits log lines of a run in progress. After a failure the commit of the run fails, too; the run is then redelivered and
+   * logs its lines again.
    * @param lost gets the lines that could not be committed
    */
   const logCommits =
@@ -248,7 +248,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
           event: () => null,
           end: { durationMs: 0, cpuMs: 0 },
         };
-        // A hook is not executed again: its commit takes the lines along whose own commit has failed.
+        // A hook is not executed again, so its commit includes the log lines that could not be committed earlier.
         const lost: LogRecord[] = [];
         const commitLogs = logCommits(live, run, options, lost);
         const { outcome, result, sets, end } = await executeRun(
@@ -256,7 +256,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
           { task, live, run, mask, commitLogs },
           () => {},
         ).catch((error: unknown) => {
-          // Nothing commits what the hook has set, so the map must be reread without it.
+          // The sets of the hook are never committed, so the map is reread without them.
           live.stale = true;
           throw error;
         });
@@ -277,7 +277,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
             break;
           } catch (error) {
             if (!(error instanceof Fenced) || isForgotten()) throw error;
-            // The answer to a commit that was made may be lost. Reading the state completes its rows.
+            // The commit may have been made and its answer lost. Reading the state appends its pending rows.
             await load();
             if (await isCommitted(store, run.run_id)) break;
             if (attempt === MAX_HOOK_COMMITS) throw error;

@@ -22,7 +22,7 @@ const BATCH_SIZE = 500;
 
 type DeliveriesDeps = Pick<Deps, 'store' | 'pubsub' | 'clock'>;
 
-/** Manual deliveries. The claim loop of the delivery service finds what is made due here. */
+/** Tests, resends and recovery: make deliveries due, which the claim loop of the delivery service then attempts. */
 export function deliveryRoutes({ store, pubsub, clock }: DeliveriesDeps): Route[] {
   const rows = store.collection(deliveries);
 

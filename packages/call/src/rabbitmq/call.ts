@@ -27,15 +27,16 @@ type Serve = (message: never, key: string | undefined) => Promise<unknown>;
 /** Retry delay while no server is known or nobody owns the key. */
 const RETRY_DELAY_MS = 50;
 const WHO_TIMEOUT_MS = 500;
-/** A server says `here` this much later for each request that it works on: the idle one is first. */
+/** Delay of the answer `here` per request in progress, so that the least busy server answers first. */
 const BUSY_DELAY_MS = 5;
 const MAX_BUSY_DELAY_MS = 200;
 
 /**
  * Requests and replies over RabbitMQ; nothing is durable. Each process has one exclusive queue, bound to its own name and
- * to the addresses that it serves. A request goes to the process that owns its key, or to the first that says that it
- * serves the address: a process that is dead, frozen or busy does not come first. A request without a server is retried
- * until its deadline; one whose server has died fails within about a second, one whose server is frozen within seconds.
+ * to the addresses that it serves. A request goes to the process that owns its key, or else to the
+ * first server of the address that answers a question, which a dead, frozen or busy one does not. A request without a
+ * server is retried until its deadline; it fails within about a second when its server dies, within seconds when its server
+ * is frozen.
  *
  * Every connection declares a queue with a new name: a queue lives on one node of the cluster and is locked while that
  * node is down.
@@ -126,7 +127,7 @@ export function createRabbitCall({
     send(to, 'answer', id, reply);
   }
 
-  /** The process that shall get the request; undefined: none at the moment. */
+  /** The process to send the request to; undefined: there is none at the moment. */
   async function serverOf(address: string, key: string | undefined): Promise<string | undefined> {
     if (keyed.has(address)) {
       if (key === undefined) throw new Error(`A request to ${address} needs a key.`);

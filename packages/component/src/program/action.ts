@@ -70,14 +70,14 @@ export function createDollar(call: ActionCall, io: ChildIO): Dollar {
     },
     send: {
       emit(given: unknown, channel: unknown) {
-        // Also {raw_event}, as the library of the original has it.
+        // Also {raw_event}, the argument that Pipedream's library passes.
         const event = isWrapped(given) ? given.raw_event : given;
         void emit(event, { name: channel });
       },
       sse(given: unknown) {
         const { channel, payload } = (isObject(given) ? given : {}) as Fields;
         const name = String(channel ?? '');
-        // The channel is a line of the stream.
+        // Server-sent events have the channel in a line of its own.
         if (/[\r\n]/.test(name)) throw new TypeError('The channel of $.send.sse has to be one line.');
         void emitSse(payload, { name });
       },
@@ -86,7 +86,7 @@ export function createDollar(call: ActionCall, io: ChildIO): Dollar {
       s3: send('s3'),
     },
   };
-  // Not enumerable: code that copies `$` does not ask for it.
+  // Not enumerable, so that copying `$` does not call the getter.
   Object.defineProperty($, 'files', {
     get() {
       throw new Error('$.files is not supported: keep files in os.tmpdir().');

@@ -1,8 +1,8 @@
 import { inspect } from 'node:util';
 
-/** Errors below an error. */
+/** Nested causes. */
 const MAX_DEPTH = 5;
-/** Of an AggregateError. */
+/** Errors of an AggregateError that are printed. */
 const MAX_ERRORS = 5;
 const MAX_FIELDS = 10;
 const MAX_FIELD_CHARS = 500;

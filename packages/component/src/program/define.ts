@@ -18,7 +18,7 @@ type Fields = Record<string, unknown>;
 const isObject = (value: unknown): value is Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** propDefinitions that reuse propDefinitions. */
+/** Maximum nesting of propDefinitions that refer to others. */
 const MAX_DEPTH = 10;
 
 /** @throws Error that says why it is not a component */

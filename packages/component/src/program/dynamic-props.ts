@@ -5,7 +5,7 @@ type Fields = Record<string, unknown>;
 const isObject = (value: unknown): value is Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** Rounds in which the default of a dynamic prop may lead to further props. */
+/** Maximum of calls of additionalProps: the default of a dynamic prop may lead to further props. */
 const MAX_ROUNDS = 5;
 
 /** Copies with all attributes: additionalProps may change the props it is given. */

@@ -30,7 +30,7 @@ function sourceOf(prop: unknown): Source {
   return { options: inherited.options, app: inherited.app ?? app, inputs: all };
 }
 
-/** The app prop of the component that holds this app: the same object, or else one of the same name; with an account. */
+/** The instance of the app prop with this app, or else of one with the same app name; only with an account. */
 function instanceOf(app: Fields, props: Fields, self: Fields): Fields {
   const found = Object.entries(props)
     .filter(([, prop]) => isObject(prop) && attributesOf('', prop).type === 'app')

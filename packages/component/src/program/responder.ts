@@ -1,7 +1,7 @@
 import { systemClock } from '@wellspring/core/clock';
 import type { ChildIO, Respond } from './program-types.ts';
 
-/** Base64 of it fits into a frame. */
+/** Its Base64 text fits into a frame. */
 const MAX_BODY_BYTES = 4 * 1024 * 1024;
 
 /** `this.http.respond`. @param customResponse the prop allows it; otherwise the call only logs a warning */

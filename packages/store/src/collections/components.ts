@@ -68,7 +68,7 @@ export interface BundleRow {
   id: string;
   /** JSON text of a Bundle (contract/definition). */
   content: string;
-  /** Epoch ms since which no component and no deployment was seen that uses it; null: some does. */
+  /** Epoch ms at which it was first found unused by components and deployments; null: in use. */
   unused_since: number | null;
 }
 export const bundles: CollectionDefinition<BundleRow> = {

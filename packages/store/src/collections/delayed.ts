@@ -1,6 +1,6 @@
 import type { CollectionDefinition } from '../collection-definition.ts';
 
-/** A delayed event that waits in the stream `$in`. Left over if that event is deleted, until it is due. */
+/** A delayed event that waits in the stream `$in`. It outlives a deletion of the event until it is due. */
 export interface DelayedRow {
   /** Of the event: `<emitter_id>/$in/<sort key>` */
   id: string;

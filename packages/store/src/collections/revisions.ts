@@ -29,7 +29,7 @@ export interface RevisionCache<V> {
   set(key: string, value: V, revision: number): void;
 }
 
-/** Bounds the age of entries whose revision was lost by a crash between a write and the count of it. */
+/** Maximum age of an entry: a crash between a write and its count leaves the revision unchanged. */
 const MAX_AGE_MS = 10_000;
 
 /** @param sizeOf counted against `max`; default: 1 for each value */

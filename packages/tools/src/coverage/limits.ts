@@ -154,7 +154,7 @@ export const LIMIT_RULES: LimitRules = {
   },
 };
 
-/** Limits that are no sizes of one thing. */
+/** Limits that are not in LIMITS. */
 export const FURTHER_LIMITS: readonly Rule[] = [
   {
     rule: 'Page of a list: 10 unless `limit` says 1 to 100; more counts as 100, less is a 400',

@@ -13,7 +13,7 @@ import type { TriggerDefinition, WorkflowDefinition } from './read-definition.ts
 
 const PARAM = 'definition.trigger';
 
-/** It emits the request as it is; the workflow behind it answers. */
+/** Emits the request unchanged; the workflow that listens to it sends the response. */
 const HTTP_TRIGGER = `export default {
   name: "HTTP trigger",
   version: "1.0.0",
