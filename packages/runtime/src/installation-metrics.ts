@@ -4,7 +4,7 @@ import { deliveries } from '@wellspring/store/collections/webhooks';
 import type { Deps } from './deps.ts';
 
 /** Due deliveries are counted up to this number. */
-const MAX_PARKED = 10_000;
+const MAX_DUE = 10_000;
 
 /**
  * Waiting work of the whole installation: every process with these metrics exposes the same values, so they must not
@@ -49,8 +49,8 @@ export function installationMetrics({
     },
   );
   metrics.gauge(
-    'wellspring_deliveries_parked',
-    `Due deliveries that wait for a permit of their webhook, counted up to ${MAX_PARKED}`,
-    () => deliveryRows.count({ due_at: { lte: clock.now() } }, MAX_PARKED),
+    'wellspring_deliveries_due',
+    `Due deliveries that wait for a permit of their webhook, counted up to ${MAX_DUE}`,
+    () => deliveryRows.count({ due_at: { lte: clock.now() } }, MAX_DUE),
   );
 }

@@ -106,10 +106,10 @@ describe('what waits in the installation', () => {
     await add('dlv_done', { status: 'delivered' });
     await add('dlv_held', { due_at: t.clock.now() + 60_000 });
     expect(await value('wellspring_deliveries_overdue_seconds')).toBe(0);
-    expect(await value('wellspring_deliveries_parked')).toBe(0);
+    expect(await value('wellspring_deliveries_due')).toBe(0);
     await add('dlv_due', { due_at: t.clock.now() - 1_000 });
     await add('dlv_overdue', { due_at: t.clock.now() - 90_000 });
     expect(await value('wellspring_deliveries_overdue_seconds')).toBe(90);
-    expect(await value('wellspring_deliveries_parked')).toBe(2);
+    expect(await value('wellspring_deliveries_due')).toBe(2);
   });
 });

@@ -74,15 +74,15 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
   const draining = new AbortController();
   const attempted = deps.metrics.counter(
     'wellspring_delivery_attempts_total',
-    'Attempts to deliver to webhooks.',
+    'Attempts to deliver to webhooks',
     ['outcome'],
   );
   const duration = deps.metrics.histogram(
     'wellspring_delivery_attempt_seconds',
-    'Time from sending to the answer.',
+    'Time from sending to the answer',
   );
   const inFlight = (state: string, read: () => number) =>
-    deps.metrics.gauge('wellspring_delivery_in_flight', 'Attempts in progress.', read, { state });
+    deps.metrics.gauge('wellspring_delivery_in_flight', 'Attempts in progress', read, { state });
   inFlight('quick', () => permits.taken - permits.onProbation);
   inFlight('on probation', () => permits.onProbation);
 

@@ -22,7 +22,7 @@ type StreamDeps = Pick<Deps, 'store' | 'pubsub' | 'clock' | 'metrics'>;
 export function streamRoutes(deps: StreamDeps, reads: SharedReads, draining: AbortSignal): Route[] {
   const { store, pubsub, clock } = deps;
   let open = 0;
-  deps.metrics.gauge('wellspring_streams', 'Open event streams.', () => open);
+  deps.metrics.gauge('wellspring_streams', 'Open event streams', () => open);
 
   async function stream(
     id: string,
