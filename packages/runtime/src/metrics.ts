@@ -1,3 +1,4 @@
+import { monitorEventLoopDelay } from 'node:perf_hooks';
 import type { Labels, Metrics } from '@wellspring/core/metrics';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 
@@ -9,9 +10,10 @@ export interface Exposition {
 }
 
 /** Seconds: from a warm run to the longest run. */
-/** The delay of the event loop is sampled this often; each sample wakes the process. */
-const EVENT_LOOP_PRECISION_MS = 100;
 const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60, 300];
+
+/** Those of prom-client sample the event loop with a timer, which would wake an idle process many times a second. */
+const NEVER_MS = 2 ** 31 - 1;
 
 interface Series {
   labels: Labels;
@@ -29,7 +31,11 @@ const readSeries = async ({ labels, read }: Series): Promise<[Labels, number]> =
 /** Metrics of this process and of Node.js. Equal names share a metric. */
 export function createMetrics(): Exposition {
   const registry = new Registry();
-  collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: EVENT_LOOP_PRECISION_MS });
+  collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: NEVER_MS });
+  for (const { name } of registry.getMetricsAsArray())
+    if (name.startsWith('nodejs_eventloop_lag')) registry.removeSingleMetric(name);
+  const turns = monitorEventLoopDelay({ samplePerIteration: true });
+  turns.enable();
   const made = new Map<string, unknown>();
   const once = <M>(name: string, make: () => M): M => {
     if (!made.has(name)) made.set(name, make());
@@ -61,5 +67,14 @@ export function createMetrics(): Exposition {
       return { observe: (seconds, values = {}) => histogram.observe(values, seconds) };
     },
   };
+  metrics.gauge(
+    'wellspring_event_loop_turn_max_seconds',
+    'Longest turn of the event loop since the last reading: all other work waits for it',
+    () => {
+      const { max } = turns;
+      turns.reset();
+      return max / 1e9;
+    },
+  );
   return { metrics, contentType: registry.contentType, read: () => registry.metrics() };
 }

@@ -76,7 +76,7 @@ test('the metrics of the code are found, with their labels', () => {
   expect(known.get('wellspring_queue_depth')).toEqual({ kind: 'gauge', labels: ['queue'] });
   expect(known.get('wellspring_outbox_oldest_seconds')).toEqual({ kind: 'gauge', labels: [] });
   expect(known.get('wellspring_run_seconds')).toEqual({ kind: 'histogram', labels: [] });
-  expect(known.has('nodejs_eventloop_lag_p99_seconds')).toBe(true);
+  expect(known.has('wellspring_event_loop_turn_max_seconds')).toBe(true);
 });
 
 test.each(queries)('%s asks for series that there are, by labels that they have', (_name, expr) => {

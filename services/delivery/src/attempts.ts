@@ -30,8 +30,8 @@ export interface AttemptsDeps {
   health: WebhookHealth;
   /** Of rows that are requests of workflows. */
   sender: Sender;
-  /** Called when a row waits for a permit. */
-  wake: () => void;
+  /** Called when a row waits for a permit; with a time: it is due then. */
+  wake: (dueAt?: number) => void;
 }
 
 /** A delivery that this process attempts: not stored yet, or a row under its lease. */
@@ -119,6 +119,12 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
     return written;
   }
 
+  /** Ends an attempt with the fields of its row, which is due again if they say so. */
+  async function finish(delivery: Delivery, fields: Partial<DeliveryRow>): Promise<void> {
+    const isOwn = await save(delivery, fields);
+    if (isOwn && fields.due_at) deps.wake(fields.due_at);
+  }
+
   /** The delivery becomes a due row. */
   async function postpone(delivery: Delivery, receiver: Receiver): Promise<void> {
     await save(delivery, { due_at: clock.now() });
@@ -175,7 +181,7 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
       report(row, reply, verdict);
       const updated = record(row, permit.receiver, webhook, verdict);
       permit.release();
-      await Promise.all([save(delivery, fields), updated]);
+      await Promise.all([finish(delivery, fields), updated]);
     } finally {
       answered();
       permit.release();
@@ -193,8 +199,7 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
     const free = budget.tryTake(payload.length, owner_id);
     if (!free) {
       permit.release();
-      await save(delivery, { due_at: clock.now() + randomInt(MAX_POSTPONED_MS) });
-      return;
+      return finish(delivery, { due_at: clock.now() + randomInt(MAX_POSTPONED_MS) });
     }
     await attempt(delivery, permit, webhook).finally(free);
   }

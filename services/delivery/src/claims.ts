@@ -21,17 +21,18 @@ export interface ClaimDeps {
 
 const MAX_CLAIMS = 8;
 const PAGE_SIZE = 500;
-/** Polls for due deliveries in case a wake-up was lost. */
-const POLL_INTERVAL_MS = 1_000;
-/** Pause between two sweeps for rows that another process left behind. */
+/** Polls for rows of other processes, and in case a wake-up was lost. */
+const POLL_INTERVAL_MS = 5_000;
+/** Pause between two sweeps for rows that another process left behind, and between two pages of one. */
 const SWEEP_INTERVAL_MS = 30_000;
+const SWEEP_PAUSE_MS = 1_000;
 /** A row that another process made due may be visible this much later than its due time. */
 const MAX_LATENESS_MS = 5_000;
 const RETRY_DELAY_MS = 1_000;
 
 export interface ClaimLoop {
-  /** A delivery may have become due, or a permit free. */
-  wake(): void;
+  /** A permit may have become free; with a time: a row is due then. */
+  wake(dueAt?: number): void;
   run(signal: AbortSignal): Promise<void>;
 }
 
@@ -55,20 +56,18 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
   let sweptUpTo = 0;
   let nextSweepAt = startedAt + SWEEP_INTERVAL_MS;
 
-  function wake(): void {
+  function wake(dueAt = Number.POSITIVE_INFINITY): void {
+    scannedUpTo = Math.min(scannedUpTo, dueAt);
+    nextScanAt = Math.min(nextScanAt, dueAt);
     woken = true;
     endSleep();
   }
 
-  /** Rows may have become due at any time up to now. */
-  function rescan(): void {
-    scannedUpTo = Math.min(scannedUpTo, clock.now() - MAX_LATENESS_MS);
-    nextScanAt = 0;
-    wake();
-  }
-
-  /** Marks the webhooks of a page of due rows, by time. @returns the time up to which rows were scanned */
-  async function scanPage(from: number): Promise<{ until: number; isLast: boolean; next: number }> {
+  /**
+   * Marks the webhooks of a page of due rows, by time.
+   * @returns the time up to which rows were scanned, and at which the next row is due; 0: there may be further pages
+   */
+  async function scanPage(from: number): Promise<{ until: number; next: number }> {
     const now = clock.now();
     const page = await rows.list({
       where: { due_at: { gte: from } },
@@ -84,25 +83,29 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
     const last = due.at(-1)?.due_at ?? from;
     // Rows beyond the page may have the `due_at` of the last one; if all have it, the sweep finds them.
     const until = isLast ? Math.max(from, now + 1) : last > from ? last : last + 1;
-    return { until, isLast, next: page[due.length]?.due_at ?? Number.POSITIVE_INFINITY };
+    return { until, next: isLast ? (page[due.length]?.due_at ?? Number.POSITIVE_INFINITY) : 0 };
   }
 
   /** Scans the rows that became due since the last call. */
   async function scan(): Promise<void> {
-    const from = scannedUpTo;
-    const { until, isLast, next } = await scanPage(from);
-    // A wake-up may have set it back meanwhile.
-    if (scannedUpTo !== from) return;
-    scannedUpTo = until;
-    nextScanAt = isLast ? Math.min(next, clock.now() + POLL_INTERVAL_MS) : 0;
+    let [until, next] = [scannedUpTo, 0];
+    // A wake-up during the scan sets them back.
+    [scannedUpTo, nextScanAt] = [Number.POSITIVE_INFINITY, clock.now() + POLL_INTERVAL_MS];
+    try {
+      ({ until, next } = await scanPage(until));
+    } finally {
+      scannedUpTo = Math.min(scannedUpTo, until);
+      nextScanAt = Math.min(nextScanAt, next);
+    }
   }
 
   /** Scans a page of all due rows. */
   async function sweep(): Promise<void> {
     if (clock.now() < nextSweepAt) return;
-    const { until, isLast } = await scanPage(sweptUpTo);
-    sweptUpTo = isLast ? 0 : until;
-    if (isLast) nextSweepAt = clock.now() + SWEEP_INTERVAL_MS;
+    const { until, next } = await scanPage(sweptUpTo);
+    sweptUpTo = next > 0 ? 0 : until;
+    if (next > 0) nextSweepAt = clock.now() + SWEEP_INTERVAL_MS;
+    else nextScanAt = Math.min(nextScanAt, clock.now() + SWEEP_PAUSE_MS);
   }
 
   /** Claims as many due rows of a receiver as it has permits. */
@@ -201,7 +204,7 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
   return {
     wake,
     async run(signal) {
-      const unsubscribe = pubsub.subscribe(DELIVERIES_DUE, rescan);
+      const unsubscribe = pubsub.subscribe(DELIVERIES_DUE, () => wake(clock.now() - MAX_LATENESS_MS));
       while (!signal.aborted) {
         try {
           woken = false;

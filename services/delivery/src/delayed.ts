@@ -13,7 +13,7 @@ const BATCH_SIZE = 200;
 const OWNERS_PER_TURN = 20;
 const OWNER_BATCH_SIZE = 20;
 /** Polls for events that another process stored. */
-const MAX_SLEEP_MS = 2_000;
+const MAX_SLEEP_MS = 5_000;
 const RETRY_DELAY_MS = 1_000;
 /** A job this late may have been published before. */
 const REDELIVERED_AFTER_MS = 5_000;
@@ -72,10 +72,11 @@ export function createDelayedEvents({
     }
   }
 
+  /** Until the next row is due. */
   async function sleep(signal: AbortSignal): Promise<void> {
     const [next] = await rows.list({ orderBy: 'due_at', order: 'asc', limit: 1 });
-    const ms = Math.min(MAX_SLEEP_MS, Math.max(1, (next?.due_at ?? Number.MAX_SAFE_INTEGER) - clock.now()));
-    if (woken) return;
+    const ms = Math.min(MAX_SLEEP_MS, (next?.due_at ?? Number.POSITIVE_INFINITY) - clock.now());
+    if (woken || ms <= 0) return;
     const ended = new AbortController();
     wake = () => ended.abort();
     await clock.sleep(ms, AbortSignal.any([signal, ended.signal]));
@@ -105,10 +106,10 @@ export function createDelayedEvents({
         while (!signal.aborted) {
           try {
             woken = false;
+            await sleep(signal);
             const count = await release({}, BATCH_SIZE);
             if (count === BATCH_SIZE) await serveOwners();
             if (count > 0) log.debug({ count }, 'delayed.released');
-            else await sleep(signal);
           } catch (error) {
             log.error({ error: String(error) }, 'delayed.release_failed');
             await clock.sleep(RETRY_DELAY_MS, signal);

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { Unavailable } from '@wellspring/core/unavailable';
 import { DELIVERIES_DUE } from '@wellspring/pubsub/port';
 import { type DeliveryRow, deliveries } from '@wellspring/store/collections/webhooks';
 import { deliveryRow } from '@wellspring/testing/rows';
@@ -114,6 +115,37 @@ test('a delivery that becomes a row during a claim of its webhook is claimed nex
   // Sooner than the next sweep.
   await t.untilStatus('delivered', 3);
   expect(sink.requests).toHaveLength(3);
+}, 10_000);
+
+test('a retry whose row could be stored only after it was due is not left to the sweep', async () => {
+  const [emitter, sink] = [await t.source(), await t.receive((_, n) => (n === 1 ? 500 : 200))];
+  await t.subscribe(emitter, (await t.webhook(sink.url)).id);
+  const rows = t.store.collection(deliveries);
+  const { insertMany, list } = rows;
+  let [isUp, scans] = [false, 0];
+  Object.assign(rows, {
+    async insertMany(...args: Parameters<typeof insertMany>) {
+      if (!isUp) throw new Unavailable('The store does not answer');
+      return insertMany(...args);
+    },
+    async list(...args: Parameters<typeof list>) {
+      if (args[0]?.where?.due_at) scans += 1;
+      return list(...args);
+    },
+  });
+  t.start();
+  await t.emit(emitter, [event(1)]);
+  await sink.received(1);
+  t.clock.advance(10_000);
+  const before = scans;
+  await until(
+    async () => t.clock.advance(10),
+    () => scans > before + 1,
+  );
+  isUp = true;
+  t.clock.advance(1_000);
+  await t.untilStatus('delivered');
+  expect(sink.requests).toHaveLength(2);
 }, 10_000);
 
 describe('crashes', () => {

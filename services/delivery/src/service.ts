@@ -66,7 +66,7 @@ export function createDeliveryService(deps: DeliveryDeps): Service {
     }),
     keys: createSigningKeys(deps.seal),
     health: createWebhookHealth(deps),
-    wake: () => claims.wake(),
+    wake: (dueAt) => claims.wake(dueAt),
   });
   const delayed = createDelayedEvents(deps);
   const claims = createClaimLoop({

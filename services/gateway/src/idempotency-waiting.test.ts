@@ -119,6 +119,30 @@ test('a call can be repeated after the answer to its insertion was lost', async 
   expect(carriedOut).toBe(1);
 });
 
+test('a call that is refused late does not take over the key of a call that began meanwhile', async () => {
+  hold();
+  const rows = ports.store.collection(idempotencyKeys);
+  const { insert } = rows;
+  const calls: ReturnType<typeof post>[] = [];
+  Object.assign(rows, {
+    async insert(row: IdempotencyRow) {
+      Object.assign(rows, { insert });
+      await insert({ ...row, process: 'another' });
+      const refused = await insert(row).catch((error: unknown) => error);
+      // The call of the other process ends without success; a repetition comes before this answer.
+      await rows.remove(row.id);
+      calls.push(post('raced'));
+      await eventually(() => carriedOut === 1);
+      throw refused;
+    },
+  });
+  calls.push(post('raced'));
+  await clock.asleep();
+  finish();
+  expect((await Promise.all(calls)).map(({ status }) => status)).toEqual([200, 200]);
+  expect(carriedOut).toBe(1);
+});
+
 test('a call ends its wait when its client leaves', async () => {
   hold();
   const first = post('left');

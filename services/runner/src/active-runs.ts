@@ -1,7 +1,6 @@
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
 import { createLru } from '@wellspring/core/lru';
-import type { BackgroundWorker } from '@wellspring/runtime/service';
 import { runningRuns } from '@wellspring/store/collections/running-runs';
 import type { Store } from '@wellspring/store/port';
 import { type RunContext, triggerOf } from './records.ts';
@@ -23,7 +22,6 @@ export interface ActiveRuns {
   begin(run: RunContext, startedAt: number, flushLogs: () => void): ActiveRun;
   /** @returns whether the run was found */
   cancel(runId: string): boolean;
-  worker: BackgroundWorker;
 }
 
 /** Cancelled runs that are remembered: after a failed commit they are redelivered, and must not execute again. */
@@ -52,6 +50,7 @@ export function createActiveRuns({
   }
   const entries = new Map<string, Entry>();
   const cancelled = createLru<true>(MAX_CANCELLED);
+  let sweeping: Promise<void> | undefined;
 
   // The list is for people: without the store, it lacks a run or shows one for longer.
   const ignoreOutage = (error: Error) => log.debug({ error: error.message }, 'run.list_failed');
@@ -59,6 +58,20 @@ export function createActiveRuns({
   async function insert({ run, startedAt }: Entry): Promise<void> {
     const row = { emitter_id: run.source_id, trigger: triggerOf(run), started_at_ms: startedAt };
     await rows.insertMany([{ id: run.run_id, ...row }]);
+  }
+
+  /** Only while there are runs: an idle process sleeps. */
+  async function sweep(): Promise<void> {
+    while (entries.size > 0) {
+      await clock.sleep(SWEEP_INTERVAL_MS);
+      const begunBefore = clock.now() - LISTED_AFTER_MS;
+      for (const entry of entries.values()) {
+        if (entry.startedAt > begunBefore) continue;
+        entry.listed ??= insert(entry).catch(ignoreOutage);
+        entry.flushLogs();
+      }
+    }
+    sweeping = undefined;
   }
 
   return {
@@ -69,6 +82,7 @@ export function createActiveRuns({
         listed: undefined,
       };
       entries.set(run.run_id, entry);
+      sweeping ??= sweep();
       if (cancelled.has(run.run_id)) entry.controller.abort();
       return {
         signal: entry.controller.signal,
@@ -83,20 +97,6 @@ export function createActiveRuns({
       if (entry) cancelled.set(runId, true);
       entry?.controller.abort();
       return entry !== undefined;
-    },
-    worker: {
-      name: 'runner.active-runs',
-      async run(signal) {
-        while (!signal.aborted) {
-          const begunBefore = clock.now() - LISTED_AFTER_MS;
-          for (const entry of entries.values()) {
-            if (entry.startedAt > begunBefore) continue;
-            entry.listed ??= insert(entry).catch(ignoreOutage);
-            entry.flushLogs();
-          }
-          await clock.sleep(SWEEP_INTERVAL_MS, signal);
-        }
-      },
     },
   };
 }

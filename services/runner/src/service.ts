@@ -71,7 +71,6 @@ export function createRunnerService(deps: RunnerDeps): Service {
       ),
       ...(deps.store.publishesCommits ? [] : [outboxSweep(deps, relay)]),
       meter.worker,
-      active.worker,
       networks.worker,
     ],
     async dispose() {

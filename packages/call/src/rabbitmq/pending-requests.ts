@@ -22,14 +22,15 @@ type Send = (to: string, type: Type, correlationId: string, content?: Buffer) =>
 export function createPendingRequests(send: Send) {
   const waiting = new Map<string, PendingRequest>();
 
-  const prober = setInterval(() => {
+  function probe(): void {
     const now = performance.now();
     for (const [id, { server, since, heardAt, fail }] of waiting) {
       if (now - heardAt > PROBE_TIMEOUT_MS) fail('does not answer');
       else if (now - since >= PROBE_INTERVAL_MS) send(server, 'probe', id);
     }
-  }, PROBE_INTERVAL_MS);
-  prober.unref();
+  }
+  /** Only while requests wait: an idle process sleeps. */
+  let prober: NodeJS.Timeout | undefined;
 
   return {
     /** Sends a request once. @returns the answer; undefined: nobody received it */
@@ -44,11 +45,13 @@ export function createPendingRequests(send: Send) {
       const fail = (reason: string) => answered.reject(new CallFailed(`The server of ${address} ${reason}.`));
       const late = () => fail('did not reply in time');
       const since = performance.now();
+      prober ??= setInterval(probe, PROBE_INTERVAL_MS).unref();
       waiting.set(id, { server, since, heardAt: since, resolve: answered.resolve, fail });
       deadline.addEventListener('abort', late, { once: true });
       send(server, 'request', id, content);
       return answered.promise.finally(() => {
         waiting.delete(id);
+        if (waiting.size === 0) prober = void clearInterval(prober);
         deadline.removeEventListener('abort', late);
       });
     },

@@ -117,23 +117,23 @@ export function createPartitions(options: PartitionsOptions): Partitions {
     },
   };
 
-  async function every(ms: number, what: string, work: () => Promise<unknown>): Promise<void> {
-    while (!closing.aborted) {
-      await clock.sleep(ms, closing);
-      if (closing.aborted || owned.size === 0) continue;
+  async function every(ms: number, until: AbortSignal, work: () => Promise<unknown>): Promise<void> {
+    while (!until.aborted) {
+      await clock.sleep(ms, until);
+      if (until.aborted || owned.size === 0) continue;
       await work().catch((error: unknown) =>
-        log.warn({ queue, what, error: String(error) }, 'queue.maintenance_failed'),
+        log.warn({ queue, what: work.name, error: String(error) }, 'queue.maintenance_failed'),
       );
     }
   }
-  void every(SPILL_INTERVAL_MS, 'spill', async () => {
+  async function spill(): Promise<void> {
     for (const partition of owned.values()) partition.spill();
-  });
-  void every(FIND_OVERFLOW_INTERVAL_MS, 'find overflow', async () => {
+  }
+  async function findOverflow(): Promise<void> {
     const names = [...owned.keys()].map((partition) => brokerQueueOf(partition).name);
     if ((await overflowRows.count({ partition: { in: names } }, 1)) === 0) return;
     for (const partition of [...owned.values()]) await partition.findOverflow();
-  });
+  }
 
   return {
     get messages() {
@@ -149,10 +149,14 @@ export function createPartitions(options: PartitionsOptions): Partitions {
       while (sharing?.stop.signal.aborted) await sharing.ended;
       if (signal.aborted) return;
       if (!sharing) {
-        const stop = new AbortController();
+        const [stop, left] = [new AbortController(), new AbortController()];
         const ended = leases.join(queue, handlers, stop.signal).finally(() => {
           sharing = undefined;
+          left.abort();
         });
+        const until = AbortSignal.any([closing, left.signal]);
+        void every(SPILL_INTERVAL_MS, until, spill);
+        void every(FIND_OVERFLOW_INTERVAL_MS, until, findOverflow);
         sharing = { stop, ended };
       }
       const current = sharing;
