@@ -17,7 +17,7 @@ export interface ChannelEvents<C extends Channel = Channel> {
   ready?(channel: C): void;
   /** Set for consumers of quorum queues: the channel is reopened when a node joins or leaves the cluster. */
   reopenOnNodeChange?: boolean;
-  /** The broker closed the channel, cancelled its consumer, or the connection was lost. */
+  /** The channel has ended, for any reason, `close` and a failed setup included. */
   lost?(): void;
 }
 

@@ -129,7 +129,7 @@ describe('an error', () => {
     expect(await failure(client.listMySources())).toMatchObject({ status: 429, retryAfter: 3 });
   });
 
-  test('of something in between is an ApiError too', async () => {
+  test('of a proxy in between is an ApiError, too', async () => {
     listener = (_, res) => res.writeHead(502).end('<html>bad gateway</html>');
     const error = await failure(client.getMe());
     expect(error).toBeInstanceOf(ApiError);

@@ -74,14 +74,14 @@ const asText = (value: unknown): string =>
  * Replaces the expressions in a value. One that is a whole text keeps the type of its data; within a text it is
  * interpolated: nothing for null and what does not exist, JSON for objects.
  * @param spend is told the characters that each expression adds, and throws when they are too many
- * @throws ExpressionError for an expression that is no path
+ * @throws ExpressionError for an expression that is not a path
  */
 export function fillIn(value: unknown, scope: Scope, spend: (chars: number) => void): unknown {
   const evaluate = (expression: string): unknown => {
     const path = parsePath(expression);
     if (path) return lookUp(path, scope);
     throw new ExpressionError(
-      `The expression {{${expression.slice(0, 200)}}} is no path: it has to be steps.<name>.<path>. Other code belongs in a step.`,
+      `The expression {{${expression.slice(0, 200)}}} is not a path: use steps.<name>.<path>, and a step for other code.`,
     );
   };
   const fill = (given: unknown): unknown => {

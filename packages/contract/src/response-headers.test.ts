@@ -33,7 +33,7 @@ test('one name in two spellings is sent once', () => {
   expect({ ...sent }).toEqual({ 'content-type': 'text/b' });
 });
 
-test('a name of the language is a name like any other', () => {
+test('header names such as __proto__ are ordinary names', () => {
   const headers = JSON.parse('{"__proto__": "1", "constructor": "2"}');
   expect(Object.entries(allowedHeaders(headers, undefined).sent)).toEqual([
     ['__proto__', '1'],

@@ -1,4 +1,4 @@
-/** Every event that is logged, with its meaning: what operators may rely on. docs/operations.md lists them. */
+/** Every event that is logged, with its meaning: what operators may rely on. docs/errors.md lists them. */
 export const LOG_EVENTS = {
   'call.failed': 'A call of one service to another threw an unexpected error.',
   'commit.held': 'The store takes no commits: executed runs wait for it, and no further run starts.',
@@ -57,7 +57,7 @@ export const LOG_EVENTS = {
   'queue.maintenance_failed':
     'Moving jobs to the overflow or searching it failed; repeated at the next interval.',
   'queue.store_failed': 'A partition could not read or write the store; retried.',
-  'queue.read_failed': 'Waiting jobs could not be read from the database; they are read again',
+  'queue.read_failed': 'Waiting jobs could not be read from the database; they are read again.',
   'queue.write_failed':
     'The outcome of a job could not be written; no attempt is counted and the job is retried.',
   'rabbitmq.blocked': 'RabbitMQ accepts no messages because of an alarm.',

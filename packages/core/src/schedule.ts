@@ -28,7 +28,7 @@ export function parseSchedule(value: unknown, param: string, minSeconds: number)
   if (typeof seconds !== 'number' || !Number.isInteger(seconds)) {
     throw refuse('needs intervalSeconds, an integer, or cron.');
   }
-  if (seconds < minSeconds) throw refuse(`has an interval of ${seconds} s; the least is ${minSeconds} s.`);
+  if (seconds < minSeconds) throw refuse(`has an interval of ${seconds} s; the minimum is ${minSeconds} s.`);
   if (seconds > MAX_INTERVAL_SECONDS) throw refuse('has an interval of more than a year.');
   return { kind: 'interval', seconds };
 }

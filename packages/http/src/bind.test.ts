@@ -22,7 +22,7 @@ describe('the principal', () => {
     ['plain JSON', JSON.stringify(ALICE)],
     ['a signature of ten minutes ago', signPrincipal(ALICE, key, Date.now() - 600_000)],
     ['a signature of ten minutes ahead', signPrincipal(ALICE, key, Date.now() + 600_000)],
-  ])('is not believed with %s', async (_what, header) => {
+  ])('is refused with %s', async (_what, header) => {
     const headers = header === undefined ? {} : { [PRINCIPAL_HEADER]: header };
     const answer = await call('GET', '/v1/things/dc_1', { principal: null, headers });
     expect(answer.status).toBe(401);
@@ -30,7 +30,7 @@ describe('the principal', () => {
     expect(seen).toBeUndefined();
   });
 
-  test('does not matter where no key is needed', async () => {
+  test('is ignored by endpoints that need no key', async () => {
     const answer = await call('GET', '/v1/open', { principal: null });
     expect([answer.status, answer.text]).toEqual([200, '{"data":null}']);
   });
@@ -74,7 +74,7 @@ describe('an answer', () => {
     expect(own.headers['x-request-id']).toMatch(/^req_\w{10}$/);
   });
 
-  test('to HEAD has no body; trailing slashes are nothing; letters in paths are', async () => {
+  test('to HEAD has no body; a trailing slash is ignored, letter case in paths is not', async () => {
     const head = await call('HEAD', '/v1/things/dc_1');
     expect([head.status, head.text]).toEqual([200, '']);
     expect((await call('GET', '/v1/things/')).status).toBe(200);

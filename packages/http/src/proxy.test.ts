@@ -63,7 +63,7 @@ test('a request and its answer arrive as they are', async () => {
 });
 
 test.each(['/v1/x/../../admin/v1/y', '/v1/..\\..\\admin\\v1\\y', '/v1/%2e%2e/y', '//elsewhere/y'])(
-  'the path %s arrives as it was checked',
+  'the path %s is forwarded unchanged',
   async (path) => {
     const { port } = new URL(await proxyTo([await serve(echo)]));
     const [answer] = (await once(get({ host: '127.0.0.1', port, path }), 'response')) as [IncomingMessage];
@@ -71,7 +71,7 @@ test.each(['/v1/x/../../admin/v1/y', '/v1/..\\..\\admin\\v1\\y', '/v1/%2e%2e/y',
   },
 );
 
-test('several take turns, and one that cannot be reached is passed over, for POST, too', async () => {
+test('several origins take turns, and an unreachable one is skipped, also for a POST', async () => {
   const heard = [0, 0];
   const count =
     (n: 0 | 1): RequestListener =>
@@ -86,7 +86,7 @@ test('several take turns, and one that cannot be reached is passed over, for POS
   expect(Math.min(...heard)).toBeGreaterThanOrEqual(4);
 });
 
-test('nobody there in time is 503 with the id of the request', async () => {
+test('a service that cannot be reached in time is a 503 with the id of the request', async () => {
   const clock = createFakeClock();
   const url = await proxyTo([await nowhere()], clock);
   let answer: Response | undefined;
@@ -103,7 +103,7 @@ test('nobody there in time is 503 with the id of the request', async () => {
   ]);
 });
 
-test('what may have been heard is repeated for a GET only', async () => {
+test('a request that a service may have received is repeated only if it is a GET', async () => {
   let heard = 0;
   const dying: RequestListener = (req) => {
     heard += 1;
@@ -118,7 +118,7 @@ test('what may have been heard is repeated for a GET only', async () => {
   expect(heard).toBe(2);
 });
 
-test('a stream passes piece by piece, and ends with the drain', async () => {
+test('a stream is forwarded piece by piece, and ends when the process drains', async () => {
   const url = await proxyTo([
     await serve((_req, res) => {
       res.writeHead(200, { 'content-type': 'text/event-stream' });
@@ -132,7 +132,7 @@ test('a stream passes piece by piece, and ends with the drain', async () => {
   await ended;
 });
 
-test('an answer that is broken off there is broken off here', async () => {
+test('a response that the service aborts is aborted for the client', async () => {
   const url = await proxyTo([
     await serve((_req, res) => {
       res.writeHead(200, { 'content-length': '100' });
@@ -195,7 +195,7 @@ test('a client that disconnects ends a GET', async () => {
   await eventually(() => gone);
 });
 
-test('a body that is too large is refused here', async () => {
+test('a body over the limit is refused before it is forwarded', async () => {
   const url = await proxyTo([await serve(echo)]);
   const answer = await fetch(url, { method: 'POST', body: 'x'.repeat(7 * 1024 * 1024) });
   expect(answer.status).toBe(413);

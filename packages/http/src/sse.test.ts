@@ -23,7 +23,7 @@ async function opened(): Promise<{ socket: Socket; res: ServerResponse }> {
   return { socket, res: await accepted };
 }
 
-test('the head of a stream tells proxies to leave it alone', async () => {
+test('the headers of a stream tell proxies neither to buffer nor to cache it', async () => {
   const { socket, res } = await opened();
   const stream = openStream(res);
   expect(await stream.send('data: 1\n\n')).toBe(true);
@@ -74,7 +74,7 @@ function unchunk(bytes: Buffer): Buffer[] {
   return chunks;
 }
 
-test('a reader that stops reading is cut off, and no more than a piece waits for it', async () => {
+test('a reader that stops reading is disconnected, and at most one piece waits for it', async () => {
   const { socket, res } = await opened();
   socket.pause();
   const stream = openStream(res, 50);

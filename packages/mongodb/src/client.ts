@@ -44,7 +44,7 @@ const CONNECT_TIMEOUT_MS = 2_000;
 const HEARTBEAT_INTERVAL_MS = 2_000;
 const MAJORITY_TIMEOUT_MS = 8_000;
 const SOCKET_TIMEOUT_MS = 10_000;
-/** Duration of an operation that gets no answer: server selection and answer, with one retry. */
+/** Longest duration of an operation without an answer: server selection and socket timeout, with one retry. */
 export const MAX_OPERATION_MS = 2 * (SELECTION_TIMEOUT_MS + SOCKET_TIMEOUT_MS);
 const RETRY = { baseMs: 50, maxMs: 1_000 };
 
@@ -98,11 +98,10 @@ export async function openMongo(target: MongoTarget): Promise<Mongo> {
     if (failure.name !== 'MongoCompatibilityError') return;
     tooOld ??= new Error(`Unsupported MongoDB server: ${failure.message}`);
   });
-  const statements = metrics.counter(
-    'wellspring_store_statements_total',
-    'Statements sent to the database.',
-    ['command', 'collection'],
-  );
+  const statements = metrics.counter('wellspring_store_statements_total', 'Statements sent to the database', [
+    'command',
+    'collection',
+  ]);
   client.on('commandStarted', ({ commandName, command }) => {
     if (UNCOUNTED.has(commandName)) return;
     const collection = commandName === 'getMore' ? command.collection : command[commandName];

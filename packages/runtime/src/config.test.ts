@@ -124,11 +124,11 @@ test('where workflows send mail and files is checked, and not shown', () => {
 describe('of the servers of the distributed mode', () => {
   const AMQP = { WELLSPRING_AMQP_URL: 'amqp://broker' };
   const REST = { WELLSPRING_REDIS_URL: 'redis://cache', WELLSPRING_MONGODB_URL: 'mongodb://db' };
-  test('some are refused, naming the missing', () => {
+  test('some without the others are refused, and the missing ones are named', () => {
     expect(faultsOf(AMQP)).toEqual([expect.stringMatching(/REDIS_URL and WELLSPRING_MONGODB_URL not set/)]);
   });
   const SHARED = { WELLSPRING_SECRET_KEY: 's'.repeat(32), WELLSPRING_PUBLIC_URL: 'https://x.example' };
-  test('all make it distributed: services by themselves, no private networks', () => {
+  test('all make the mode distributed: chosen services, no private networks', () => {
     const config = read({ ...AMQP, ...REST, ...SHARED }, ['runner', 'delivery']);
     expect(config).toMatchObject({
       mode: 'distributed',
@@ -175,13 +175,13 @@ describe('of the servers of the distributed mode', () => {
       ]);
     }
   });
-  test('all need what the processes have to agree on', () => {
+  test('all need the settings that the processes share', () => {
     const services = (names: string[]) =>
       faultsOf({ ...AMQP, ...REST }, names).map((fault) => fault.split(' ')[0]);
     expect(services(['runner'])).toEqual(['WELLSPRING_SECRET_KEY', 'WELLSPRING_PUBLIC_URL']);
     expect(services(['gateway'])).toEqual(['WELLSPRING_SECRET_KEY', 'WELLSPRING_ADMIN_KEY']);
   });
-  test('services elsewhere are found where they are said to be', () => {
+  test('services in other processes are found at their configured origins', () => {
     const config = read({ WELLSPRING_EVENTS_URL: 'http://a:1, http://b:2/' });
     expect(config.eventsUrl).toEqual(['http://a:1', 'http://b:2']);
     expect(faultsOf({ WELLSPRING_EVENTS_URL: 'http://a:1/path' })).toEqual([

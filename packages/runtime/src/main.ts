@@ -26,7 +26,7 @@ export async function main(
   const flags = args.filter((arg) => arg.startsWith('-'));
   const services = args.filter((arg) => !arg.startsWith('-') && arg !== 'start');
   const unknown = flags.find((flag) => flag !== '--check-config' && flag !== '--print-config');
-  if (unknown) return fail(`${unknown} is not known. ${USAGE}`);
+  if (unknown) return fail(`Unknown argument ${unknown}. ${USAGE}`);
   let config: Config;
   try {
     config = readConfig({ services });

@@ -37,7 +37,7 @@ describe('metrics', () => {
     expect(await shown(exposition, 'wellspring_plain')).toEqual({ '': 2 });
   });
 
-  test('one that cannot be read hides no other', async () => {
+  test('a metric that cannot be read does not prevent the others', async () => {
     const exposition = createMetrics();
     const fails = () => Promise.reject(new Error('down'));
     exposition.metrics.gauge('wellspring_depth', 'Help', fails, { queue: 'runs' });

@@ -37,7 +37,7 @@ export async function applyPresets(
     if (!(error instanceof ConflictError)) throw error;
     const taken = await keyRows.find({ hash });
     if (taken && taken.user_id !== user.id) {
-      throw new Error('WELLSPRING_API_KEY is the key of another user than admin.');
+      throw new Error('WELLSPRING_API_KEY belongs to a user other than admin: set another key.');
     }
   }
 }

@@ -163,7 +163,7 @@ describe('a platform that runs', () => {
 });
 
 describe('a start that fails', () => {
-  test('says which port is in use, and lets go of everything', async () => {
+  test('names the port in use, and releases everything', async () => {
     const blocker = createServer();
     await new Promise<void>((resolve) => blocker.listen(config.port, '127.0.0.1', resolve));
     await expect(run(() => ({}))).rejects.toThrow(`127.0.0.1:${config.port}: the port is in use`);
@@ -230,7 +230,7 @@ describe('stopping', () => {
     agent.destroy();
   });
 
-  test('breaks off what does not end in time', async () => {
+  test('aborts requests that do not end in time', async () => {
     let begun = () => {};
     const underWay = new Promise<void>((resolve) => {
       begun = resolve;
@@ -248,7 +248,7 @@ describe('stopping', () => {
     await run(() => ({}));
   });
 
-  test('twice is stopping once', async () => {
+  test('twice has the effect of once', async () => {
     const platform = await run(() => ({ publicListener: hello }));
     expect(await Promise.all([platform.stop(), platform.stop()])).toEqual([true, true]);
   });

@@ -89,7 +89,7 @@ test('commits keep a minimum distance under load, and few writes do not wait', a
   await memory.close();
 });
 
-test('a write that nothing waits for is part of the next commit, and makes one if there is none', async () => {
+test('writeSoon joins the next commit, or starts one if no other write does', async () => {
   const before = db.commits;
   const soon = db.writeSoon(() => insert(1).changes);
   await db.writeOne(() => insert(2));
@@ -238,7 +238,7 @@ test('a failed fsync rejects its writes, and later ones wait for a complete chec
   reader.statement('SELECT count(*) FROM t').get();
   failing.exec('PRAGMA busy_timeout = 1');
   broken = false;
-  await expect(add(3)).rejects.toThrow('could not be brought into the database');
+  await expect(add(3)).rejects.toThrow('checkpoint of the write-ahead log is incomplete');
   reader.exec('COMMIT');
   await reader.close();
   await add(4);

@@ -120,7 +120,7 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
   /** Complete checkpoint, fsynced by SQLite. @throws when it is incomplete */
   function checkpoint(): void {
     const { busy } = statement('PRAGMA wal_checkpoint(TRUNCATE)').get() as { busy: number };
-    if (busy !== 0) throw new Error('The write-ahead log could not be brought into the database file.');
+    if (busy !== 0) throw new Error('The checkpoint of the write-ahead log is incomplete.');
     isLogSuspect = false;
   }
 

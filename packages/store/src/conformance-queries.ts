@@ -45,7 +45,7 @@ export function queryConformance(name: string, open: () => Promise<StoreSubject>
       expect(await found({ owner: 1 as never })).toEqual([]);
     });
 
-    test('every write to a collection with a revision raises it, but for patches of excepted fields', async () => {
+    test('every write to a collection with a revision raises it, except patches of excepted fields only', async () => {
       const revision = { of: 'things', except: ['rank'] } as const;
       const counted = subject.store.collection({ ...things, name: 'counted_things', revision });
       const current = () => currentRevision(subject.store, 'things');

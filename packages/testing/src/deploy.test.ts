@@ -130,7 +130,7 @@ describe('docker compose up', () => {
     expect(read('.gitignore').split('\n')).toContain('.env');
   });
 
-  test.each(SERVICES)('%s has a configuration that holds, and runs alone', (name) => {
+  test.each(SERVICES)('%s has a valid configuration, and runs alone', (name) => {
     const config = configOf(services[name]!);
     expect([config.mode, config.services]).toEqual(['distributed', [name]]);
     // Metrics are scraped from this address, and the gateway's ports lead to it.
@@ -141,7 +141,7 @@ describe('docker compose up', () => {
     );
   });
 
-  test.each(SERVICES)('%s waits for and points to servers that are there, with their passwords', (name) => {
+  test.each(SERVICES)('%s waits for and connects to existing servers, with their passwords', (name) => {
     const service = services[name]!;
     const hosts = Object.entries(servers).map(([variable, port]) => {
       const { hostname, port: given, password } = new URL(service.environment![variable]!);
@@ -198,19 +198,19 @@ describe('each container of the platform', () => {
     expect(Object.keys(service.environment ?? {}).filter((name) => !known.has(name))).toEqual([]);
   });
 
-  test.each(ours)('$name is built from what is there', ({ service, directory }) => {
+  test.each(ours)('$name is built from existing files', ({ service, directory }) => {
     const context = resolve(directory, service.build!.context);
     expect(context).toBe(resolve(ROOT));
     expect(existsSync(join(context, service.build!.dockerfile))).toBe(true);
   });
 
-  test.each(ours)('$name writes nowhere but to its data, and has no privileges', ({ service }) => {
+  test.each(ours)('$name writes only to its data directory, and has no privileges', ({ service }) => {
     expect([service.read_only, service.cap_drop]).toEqual([true, ['ALL']]);
     expect(service.volumes).toContain('/tmp');
     expect(service.security_opt).toContain('no-new-privileges:true');
   });
 
-  test.each(ours)('$name is given the time to finish what it began', ({ service }) => {
+  test.each(ours)('$name has a grace period that is longer than the drain', ({ service }) => {
     expect(Number.parseInt(service.stop_grace_period!, 10) * 1000).toBeGreaterThan(STOP_TIMEOUT_MS + 5_000);
   });
 

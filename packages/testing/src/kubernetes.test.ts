@@ -48,7 +48,7 @@ const configOf = (service: string) =>
 const portOf = (service: string, name: string): number =>
   (containerOf(service).ports as Fields[]).find((one) => one.name === name)?.containerPort;
 
-test('every service is a Deployment, and there is nothing else that runs', () => {
+test('every service is a Deployment, and no other object starts pods', () => {
   expect(
     ofKind('Deployment')
       .map(({ metadata }) => metadata.name)
@@ -62,7 +62,7 @@ describe.each(SERVICES)('%s', (service) => {
   const pod = podOf(service);
   const container = containerOf(service);
 
-  test('runs the one service with a configuration that holds', () => {
+  test('runs one service with a valid configuration', () => {
     const config = configOf(service);
     expect([config.mode, config.services]).toEqual(['distributed', [service]]);
     expect(config.isolation).toBe('required');
@@ -72,20 +72,20 @@ describe.each(SERVICES)('%s', (service) => {
     );
   });
 
-  test('is only told what it knows', () => {
+  test('sets only variables that the service reads', () => {
     const known = new Set([...configTable.map(({ name }) => name), ...Object.keys(image.environment)]);
     expect(Object.keys(environmentOf(service)).filter((name) => !known.has(name))).toEqual([]);
     // Variables that Kubernetes derives from Services could be taken for settings.
     expect(pod.spec.enableServiceLinks).toBe(false);
   });
 
-  test('listens where it is asked, also for its metrics', () => {
+  test('exposes the ports that its listeners use, on every address', () => {
     const { port, adminPort, host, adminHost } = configOf(service);
     expect([portOf(service, 'http'), portOf(service, 'operator')]).toEqual([port, adminPort]);
     expect([host, adminHost]).toEqual(['0.0.0.0', '0.0.0.0']);
   });
 
-  test('lives while it answers, and is ready when its servers are', () => {
+  test('has probes on /health and /ready', () => {
     const { livenessProbe, readinessProbe } = container;
     expect([livenessProbe.httpGet, readinessProbe.httpGet]).toEqual([
       { path: '/health', port: 'operator' },
@@ -94,7 +94,7 @@ describe.each(SERVICES)('%s', (service) => {
     for (const { httpGet } of [livenessProbe, readinessProbe]) expect(isHealthPath(httpGet.path)).toBe(true);
   });
 
-  test('is given the time to finish what it began', () => {
+  test('has a grace period that is longer than the drain', () => {
     const [command, seconds] = container.lifecycle.preStop.exec.command;
     expect(command).toBe('sleep');
     expect(pod.spec.terminationGracePeriodSeconds * 1000).toBeGreaterThan(
@@ -102,7 +102,7 @@ describe.each(SERVICES)('%s', (service) => {
     );
   });
 
-  test('has no privileges, and writes nowhere but to its data', () => {
+  test('has no privileges, and writes only to its data directory and /tmp', () => {
     const { securityContext } = pod.spec;
     expect(`${securityContext.runAsUser}:${securityContext.runAsGroup}`).toBe(image.user);
     expect(securityContext.runAsNonRoot).toBe(true);
@@ -124,14 +124,14 @@ describe.each(SERVICES)('%s', (service) => {
     expect(Object.fromEntries(volumes)).toEqual({ data: 'string', tmp: 'string' });
   });
 
-  test('only where user code runs, the profile of system calls is lifted', () => {
+  test('only the runner replaces the default seccomp profile', () => {
     const { seccompProfile, appArmorProfile } = pod.spec.securityContext;
     expect([seccompProfile.type, appArmorProfile?.type]).toEqual(
       service === 'runner' ? ['Unconfined', 'Unconfined'] : ['RuntimeDefault', undefined],
     );
   });
 
-  test('asks for what it needs, and loses one process at a time', () => {
+  test('declares its resources, and at most one of its pods may be evicted at a time', () => {
     const { requests, limits } = container.resources;
     expect([requests.cpu, requests.memory, limits.memory].every((one) => /^\d+(m|Mi|Gi)?$/.test(one))).toBe(
       true,
@@ -145,7 +145,7 @@ describe.each(SERVICES)('%s', (service) => {
     expect(pod.metadata.labels[COMPONENT]).toBe(service);
   });
 
-  test('is scaled by one autoscaler, of two processes at least', () => {
+  test('has one autoscaler, with a minimum of two processes', () => {
     const scales = ({ spec }: Manifest) => spec.scaleTargetRef.name === service;
     const [scaler, ...more] = [...ofKind('HorizontalPodAutoscaler'), ...ofKind('ScaledObject')].filter(
       scales,
@@ -158,7 +158,7 @@ describe.each(SERVICES)('%s', (service) => {
 });
 
 describe('the Services', () => {
-  test('are where the gateway looks for the others', () => {
+  test('have the names and ports that the gateway connects to', () => {
     const config = configOf('gateway');
     for (const service of ['components', 'sources', 'subscriptions', 'webhooks', 'events'] as const) {
       for (const origin of config[`${service}Url`]) {
@@ -223,7 +223,7 @@ describe('KEDA', () => {
     },
   );
 
-  test('finds the broker by a Secret that is there', () => {
+  test('names an existing Secret for the URL of the broker', () => {
     const [{ name, key }] = ofKind('TriggerAuthentication')[0]!.spec.secretTargetRef;
     expect(new URL(named('Secret', name).stringData[key]).pathname).toBe(
       new URL(named('Secret', 'wellspring').stringData.WELLSPRING_AMQP_URL).pathname,
@@ -231,7 +231,7 @@ describe('KEDA', () => {
   });
 });
 
-test('Prometheus scrapes every pod where its metrics are', () => {
+test('Prometheus scrapes the metrics port of every pod', () => {
   const { spec } = ofKind('PodMonitor')[0]!;
   const [{ port, path }] = spec.podMetricsEndpoints;
   for (const service of SERVICES) {
@@ -242,7 +242,7 @@ test('Prometheus scrapes every pod where its metrics are', () => {
   expect(isHealthPath(path)).toBe(false);
 });
 
-test('the base needs no operator of the cluster and holds no secret', () => {
+test('the base needs no cluster operator and contains no secret', () => {
   const groups = new Set(base.map(({ apiVersion }) => apiVersion.split('/')[0]!));
   expect([...groups].filter((group) => group.includes('.') && !group.endsWith('.k8s.io'))).toEqual([]);
   expect(base.filter(({ kind }) => kind === 'Secret')).toEqual([]);

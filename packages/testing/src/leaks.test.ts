@@ -24,7 +24,7 @@ test('a child process is found until it has ended', async () => {
   expect(await leaked()).toEqual([]);
 });
 
-test('what was open before is nobody’s leak', async () => {
+test('resources that were open before are not reported', async () => {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   expect(await watchResources()(0)).toEqual([]);

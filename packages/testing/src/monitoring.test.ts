@@ -79,7 +79,7 @@ test('the metrics of the code are found, with their labels', () => {
   expect(known.has('wellspring_event_loop_turn_max_seconds')).toBe(true);
 });
 
-test.each(queries)('%s asks for series that there are, by labels that they have', (_name, expr) => {
+test.each(queries)('%s queries only existing series and labels', (_name, expr) => {
   const series = seriesOf(expr);
   expect(series.length).toBeGreaterThan(0);
   expect(series.filter((one) => metricOf(one) === undefined)).toEqual([]);
@@ -87,7 +87,7 @@ test.each(queries)('%s asks for series that there are, by labels that they have'
   expect(labelsOf(expr).filter((label) => !labels.has(label))).toEqual([]);
 });
 
-test('a counter is only looked at by what it grew', () => {
+test('queries use only the growth of counters', () => {
   for (const [name, expr] of queries) {
     for (const series of seriesOf(expr)) {
       if (!/_(total|bucket|sum|count)$/.test(series)) continue;
@@ -98,7 +98,7 @@ test('a counter is only looked at by what it grew', () => {
 });
 
 describe('the alerts', () => {
-  test('have names of their own, a severity and a summary', () => {
+  test('have unique names, a severity and a summary', () => {
     expect(alerts.length).toBeGreaterThan(10);
     expect(new Set(alerts.map(({ alert }) => alert)).size).toBe(alerts.length);
     for (const { alert, labels, annotations } of alerts) {
@@ -108,14 +108,14 @@ describe('the alerts', () => {
     }
   });
 
-  test('are all explained, and nothing else is', () => {
+  test('are explained in docs/operations.md, which explains no others', () => {
     const headings = [...read('docs/operations.md').matchAll(/^### (Wellspring\w+)$/gm)].map(
       ([, name]) => name!,
     );
     expect(headings.sort()).toEqual(alerts.map(({ alert }) => alert).sort());
   });
 
-  test('notice that a service is missing, whichever it is', () => {
+  test('fire for each service that is missing', () => {
     const { expr } = alerts.find(({ alert }) => alert === 'WellspringServiceMissing')!;
     expect([...expr.matchAll(/service="(\w+)"/g)].map(([, name]) => name)).toEqual(SERVICES);
   });

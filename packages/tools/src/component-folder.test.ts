@@ -44,6 +44,6 @@ test('a package of the folder is imported from it, others in the range of the ne
   expect(Object.keys(modules ?? {}).sort()).toEqual(['chat/lib/words.mjs', 'typed/app/typed.app.ts']);
 });
 
-test('what is no folder is told', async () => {
+test('a path that is not a folder is an error that names it', async () => {
   await expect(openComponentFolder('/no/such/folder')).rejects.toThrow('/no/such/folder');
 });

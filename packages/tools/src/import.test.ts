@@ -83,7 +83,7 @@ test('a published version never changes: changed code is refused until it has an
   expect(await platform.client.getRegistryComponent({ key: 'old-tick' })).toMatchObject({ version: '0.2.0' });
 });
 
-test('a wrong use is told, and exits with 2', async () => {
+test('wrong arguments print the usage and exit with 2', async () => {
   expect(await runImport()).toEqual({ code: 2, output: 'Usage: pnpm run import FOLDER\n' });
   expect((await runImport('/no/such/folder')).code).toBe(2);
 });

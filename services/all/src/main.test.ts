@@ -31,7 +31,7 @@ const run = (args: string[], extra: Record<string, string> = {}) =>
     );
   });
 
-test('a faulty configuration is refused with all that is wrong with it', async () => {
+test('an invalid configuration is refused with all its faults', async () => {
   const { code, stdout, stderr } = await run([], { WELLSPRING_PORT: 'x', WELLSPRING_ISOLATION: 'y' });
   expect([code, stdout]).toEqual([1, '']);
   expect(stderr).toContain('WELLSPRING_PORT has to be an integer');
@@ -109,24 +109,21 @@ test('another root key than that of the data is refused with code 78 and the nam
 test.each([
   ['error', 'throw new Error("nobody expects it")'],
   ['rejection', 'Promise.reject(new Error("nobody expects it"))'],
-])(
-  'an %s that nothing handles is logged and ends the platform in order with code 1',
-  async (_what, fault) => {
-    const preload = `data:text/javascript,process.on('SIGUSR2', () => { ${fault} })`;
-    const child = spawn(process.execPath, ['--import', preload, MAIN], {
-      env,
-      stdio: ['ignore', 'pipe', 'inherit'],
-    });
-    let output = '';
-    child.stdout.on('data', (chunk) => {
-      output += chunk;
-    });
-    const ended = once(child, 'exit');
-    const url = `http://127.0.0.1:${env.WELLSPRING_PORT}`;
-    await eventually(async () => (await fetch(`${url}/ready`)).status === 200, { every: 50 });
-    child.kill('SIGUSR2');
-    expect(await ended).toEqual([1, null]);
-    expect(output).toMatch(/"process.unexpected"(.|\n)*"process.stopped"/);
-    expect(output).toContain('nobody expects it');
-  },
-);
+])('an unhandled %s is logged and ends the platform in order with code 1', async (_what, fault) => {
+  const preload = `data:text/javascript,process.on('SIGUSR2', () => { ${fault} })`;
+  const child = spawn(process.execPath, ['--import', preload, MAIN], {
+    env,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  let output = '';
+  child.stdout.on('data', (chunk) => {
+    output += chunk;
+  });
+  const ended = once(child, 'exit');
+  const url = `http://127.0.0.1:${env.WELLSPRING_PORT}`;
+  await eventually(async () => (await fetch(`${url}/ready`)).status === 200, { every: 50 });
+  child.kill('SIGUSR2');
+  expect(await ended).toEqual([1, null]);
+  expect(output).toMatch(/"process.unexpected"(.|\n)*"process.stopped"/);
+  expect(output).toContain('nobody expects it');
+});

@@ -141,7 +141,7 @@ describe('resolving', () => {
   });
 
   test.each(['component_id', 'component_code', 'key', 'component_url'])(
-    'refuses a %s that is no text',
+    'refuses a %s that is not a text',
     async (param) => {
       for (const value of [42, [], { $gt: '' }, ''])
         await expect(bed.resolve({ [param]: value })).rejects.toMatchObject(refusal(400, param));

@@ -107,7 +107,7 @@ test.each([
   await expect(fetchCode(address)).rejects.toMatchObject(refusal(message));
 });
 
-test('an address that nobody listens at is a fault of the address', async () => {
+test('a URL without a listener is a 400 that names component_url', async () => {
   const { origin } = await serve({});
   servers.pop()!.close();
   await new Promise(setImmediate);

@@ -170,7 +170,7 @@ function decode(bytes: Buffer, what: string): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch {
-    throw refuse(`${what} gave something that is not UTF-8 text.`);
+    throw refuse(`${what} did not return UTF-8 text.`);
   }
 }
 
@@ -185,7 +185,7 @@ function asProblem(error: unknown, what: string, signal: AbortSignal): Problem {
   if (cause instanceof Problem) return cause;
   if (signal.aborted) return refuse(`${what} did not answer in time.`);
   if (response && response.statusCode >= 300 && response.statusCode < 400)
-    return refuse(`${what} redirects too often, or to where nothing can be fetched.`);
+    return refuse(`${what} redirects too often, or to a URL that cannot be fetched.`);
   if (response) return refuse(`${what} answered ${response.statusCode}.`);
   return refuse(`${what} cannot be fetched: ${code ?? 'the request failed'}.`);
 }

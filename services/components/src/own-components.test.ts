@@ -45,7 +45,7 @@ test('a deleted component is gone with its keys; its key names the one saved bef
   await expect(remove(id)).rejects.toMatchObject(refusal(404));
 });
 
-test('what is not one’s own, or in the registry, is unknown', async () => {
+test('components of other owners, and of the registry, are 404', async () => {
   const { id } = await post(keyed(null, '', 'Own'));
   const inOrg = await post(keyed(null, '', 'Org'), ALICE, { org_id: ORG });
   const { id: published } = await bed.invoke(

@@ -30,7 +30,7 @@ describe('the registry', () => {
     await expect(registry('app-none')).rejects.toMatchObject(refusal(404));
   });
 
-  test('comes after what one posted oneself', async () => {
+  test('is searched after the components of the caller', async () => {
     await publish(keyed('app-own', '9.0.0'));
     const own = await post(keyed('app-own', '0.0.1', 'Own'));
     expect(await bed.resolve({ key: 'app-own' })).toBe(own.id);

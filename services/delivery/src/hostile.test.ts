@@ -29,7 +29,7 @@ async function hangingServer() {
 
 const owner = (n: number) => `u_000000000${n}`;
 
-test('300 receivers that hang keep nothing from a receiver that answers, nor from a new one', async () => {
+test('300 hanging receivers delay neither a receiver that answers nor a new one', async () => {
   const hanging = await hangingServer();
   // Some of them have the address of the one that answers.
   const answers = ({ path }: { path: string }) => (path === '/hang' ? 'hang' : 200);

@@ -86,7 +86,7 @@ describe('permits', () => {
     expect(permits.onProbation).toBe(LIMITS.total / 2);
   });
 
-  test('what waits for a webhook that fails is sent to the store at once', async () => {
+  test('deliveries that wait for a failing webhook become rows at once', async () => {
     const receiver = sound('wh_1');
     await taken(receiver, 8);
     const waiting = permits.acquire(receiver, forever);

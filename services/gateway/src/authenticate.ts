@@ -14,7 +14,7 @@ export function bearerKey(header: string | undefined): string {
   return key;
 }
 
-/** Requests within this time of the last one that was noted are not noted. */
+/** Minimum interval between two recorded uses of a key. */
 const NOTE_INTERVAL_S = 60;
 
 /**
@@ -25,7 +25,7 @@ const NOTE_INTERVAL_S = 60;
 export function createAuthenticator({ store, clock }: Pick<Deps, 'store' | 'clock'>) {
   const keyRows = store.collection(apiKeys);
   const memberRows = store.collection(members);
-  /** Keys whose use is being noted. */
+  /** Keys whose use is being recorded. */
   const noting = new Set<string>();
 
   function noteUse({ id, last_used_at }: ApiKeyRow): void {
@@ -33,7 +33,7 @@ export function createAuthenticator({ store, clock }: Pick<Deps, 'store' | 'cloc
     if (noting.has(id) || now - (last_used_at ?? 0) < NOTE_INTERVAL_S) return;
     noting.add(id);
     const noted = keyRows.patch(id, { last_used_at: now });
-    // A later request notes what the store did not take now.
+    // After a failed write, a later request records the use.
     noted.catch(() => {}).finally(() => noting.delete(id));
   }
 

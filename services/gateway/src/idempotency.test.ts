@@ -60,7 +60,7 @@ const post = (
     ...(user === undefined ? {} : { key: user }),
   });
 
-test('a repeated call gets the answer of the first, and is not carried out', async () => {
+test('a repeated call gets the response of the first, and is not executed', async () => {
   const key = newKey();
   const [first, second] = [await post(key), await post(key)];
   expect(first.status).toBe(200);
@@ -98,7 +98,7 @@ test('the key of another user is another key', async () => {
   expect(second.json.data.id).not.toBe(first.json.data.id);
 });
 
-test('of calls at the same time one is carried out, the others wait for it', async () => {
+test('of concurrent calls one is executed, and the others wait for it', async () => {
   let finish = () => {};
   const held = new Promise<void>((resolve) => {
     finish = resolve;
@@ -186,7 +186,7 @@ test.each([
   ['patch', 200, 1],
   ['removeWhere', 500, 2],
 ] as const)(
-  'an answer that could not be kept (%s) is kept later, and holds up nobody',
+  'a response that could not be stored (%s) is stored later, and delays no other call',
   async (write, status, times) => {
     const rows = platform.deps.store.collection(idempotencyKeys);
     const real = { ...rows };
@@ -213,7 +213,7 @@ test.each([
   },
 );
 
-test('a call whose process was killed is carried out by the next', async () => {
+test('a call whose process was killed is executed by its repetition', async () => {
   const key = newKey();
   await post(key);
   const rows = platform.deps.store.collection(idempotencyKeys);
@@ -237,14 +237,14 @@ test('a key that is too long is refused; GET ignores the header', async () => {
   }
 });
 
-test('the key of an endpoint’s call means nothing to the gateway', async () => {
+test('the gateway ignores the key of a call of an endpoint', async () => {
   const { id } = await platform.endpoint();
   const headers = { 'idempotency-key': newKey() };
   for (let i = 0; i < 2; i += 1) await platform.call('POST', `/e/${id}`, { headers });
   expect(await platform.deps.queue.depth('runs')).toBe(2);
 });
 
-test('an answer that holds a secret is not kept in clear', async () => {
+test('a response that contains a secret is stored encrypted', async () => {
   const key = newKey();
   const first = await post(key);
   expect((await post(key)).json.data.secret).toBe('whsec_test');

@@ -50,7 +50,7 @@ export function createIdempotency({
   /** Waiting calls by user. */
   const waiting = new Map<string, number>();
   let waitingInAll = 0;
-  /** Nobody executes its call. A row of this process is left behind if the answer to its insertion was lost. */
+  /** Whether no process executes the call of this row. This process leaves such a row if the answer to its insertion is lost. */
   const abandoned = (row: IdempotencyRow) =>
     row.process === thisProcess
       ? !executing.has(row.id)
@@ -93,7 +93,7 @@ export function createIdempotency({
     return storeEnd(id);
   }
 
-  /** Calls `look` until it returns something, whenever the first call with the key may be over. @throws Problem, Unavailable */
+  /** Calls `look` until it returns a value: after each wake-up, and at an interval. @throws Problem, Unavailable */
   async function wait<R>(
     id: string,
     userId: string,
@@ -124,7 +124,7 @@ export function createIdempotency({
     }
   }
 
-  /** The stored response of the first call; when this one is the first, its time; undefined: its end is not known yet. */
+  /** The stored response of the first call; the time of its row if this call is the first; undefined while the first is in progress. */
   async function lookUp(id: string, request_hash: string): Promise<StoredResponse | number | undefined> {
     for (;;) {
       const created_at_ms = clock.now();
@@ -180,8 +180,8 @@ export function createIdempotency({
 }
 
 /**
- * Calls back with the complete response before its last byte is sent, also if nobody receives it; undefined if it is not a
- * success.
+ * Calls `onEnd` with the complete response before its last byte is sent, also if the client has disconnected; with
+ * undefined unless the response is a success.
  */
 function captureResponse(
   res: ServerResponse,

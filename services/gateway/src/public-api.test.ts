@@ -64,7 +64,7 @@ describe('without a valid key', () => {
     expect((await platform.api('GET', `/users/me?api_key=${alice.key}`, { key: null })).status).toBe(401);
   });
 
-  test('a principal that a client brings along counts for nothing', async () => {
+  test('a principal header that a client sends is dropped', async () => {
     const principal: Principal = { kind: 'user', user_id: alice.id, key_id: 'key_1', org_ids: [] };
     const signed = signPrincipal(principal, platform.deps.seal.keysFor('principal')[0]!);
     const headers = { [PRINCIPAL_HEADER]: signed };
@@ -167,7 +167,7 @@ describe('documents', () => {
     expect(operations.sort()).toEqual(declared.map(({ operationId }) => operationId).sort());
   });
 
-  test('are where a browser is led from the root', async () => {
+  test('are the page to which the root redirects a browser', async () => {
     const page = await platform.call('GET', '/', { headers: { accept: 'text/html,*/*' } });
     expect([page.status, page.headers.location]).toEqual([302, '/docs']);
     expect((await platform.call('GET', '/')).status).toBe(404);

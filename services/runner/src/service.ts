@@ -27,7 +27,7 @@ export interface RunnerDeps
   permits?: PermitCounts;
 }
 
-/** Runs user code: the runs of sources in their order, their hooks, and the reading of definitions. */
+/** Executes user code: runs of sources and workflows, hooks, definitions, methods that configure, and test runs. */
 export function createRunnerService(deps: RunnerDeps): Service {
   const { metrics, executor } = deps;
   const runs = metrics.counter('wellspring_runs_total', 'Runs of user code by result', ['result']);
@@ -37,7 +37,7 @@ export function createRunnerService(deps: RunnerDeps): Service {
     'Processes that hold user code',
     () => executor.stats().processes,
   );
-  metrics.gauge('wellspring_sandbox_tier', 'How user code is kept in: 1 for the tier in use', () => 1, {
+  metrics.gauge('wellspring_sandbox_tier', 'Isolation tier of user code: 1 for the tier in use', () => 1, {
     tier: executor.tier,
   });
   const permits = createRunPermits(deps, deps.permits ?? PERMIT_COUNTS);

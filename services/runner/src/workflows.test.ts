@@ -112,7 +112,7 @@ describe('the end of a run', () => {
     expect([await t.events(id), await t.events(id, '$errors')]).toEqual([[], []]);
   });
 
-  test('an expression that is no path is an error of its step, and runs no code', async () => {
+  test('an expression that is not a path is an error of its step, and runs no code', async () => {
     const { id, cells } = await deployWorkflow(t, {
       name: 'one',
       body: '$.send.emit(this.text);',

@@ -109,9 +109,9 @@ export function checkConcurrency(concurrency: number, { props, dedupe }: Definit
   const refuse = (why: string) => invalidParameter('concurrency', `concurrency ${why}`);
   if (!Number.isInteger(concurrency) || concurrency < 1 || concurrency > 10)
     throw refuse('has to be an integer from 2 to 10.');
-  if (dedupe !== null) throw refuse('cannot be given to a source with a dedupe strategy.');
+  if (dedupe !== null) throw refuse('is not allowed for a source with a dedupe strategy.');
   if (props.some(({ type }) => type === '$.service.db' || type === 'data_store'))
-    throw refuse('cannot be given to a source with $.service.db or a data store.');
+    throw refuse('is not allowed for a source with $.service.db or a data store.');
   return concurrency;
 }
 

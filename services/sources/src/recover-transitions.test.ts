@@ -138,7 +138,7 @@ test('a deletion that was cut off is completed once it had begun', async () => {
   expect(outcomes.size).toBe(2);
 });
 
-test('what this process works on is not taken for interrupted', async () => {
+test('a transition in progress in this process is not recovered', async () => {
   const bed = createTestbed();
   let release = () => {};
   const hookBegan = new Promise<void>((begun) => {
@@ -160,7 +160,7 @@ test('what this process works on is not taken for interrupted', async () => {
   await bed.close();
 });
 
-test('what was finished while another one was recovered is left alone', async () => {
+test('a transition that ended during the recovery of another one is not changed', async () => {
   const bed = createTestbed();
   const deploy = { began: Promise.withResolvers<string>(), end: Promise.withResolvers<void>() };
   const activate = { began: Promise.withResolvers<void>(), end: Promise.withResolvers<void>() };

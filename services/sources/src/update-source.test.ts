@@ -35,7 +35,7 @@ describe('updating a source', () => {
     expect(source).toMatchObject({ name: 'Wanted', name_slug: 'wanted', status: 'live', transition: null });
   });
 
-  test('an endpoint whose prop is gone goes with it; a new one is made', async () => {
+  test('removes the endpoint of a removed prop, and adds one for a new prop', async () => {
     const made = await create({ component_code: code({ props: [HTTP] }) });
     const { configured_props } = await update(made.id, {
       component_code: code({ props: [{ ...HTTP, name: 'web' }] }),
@@ -100,7 +100,7 @@ describe('updating a source', () => {
     expect(bed.hooks.at(-1)).toBe(`activate ${old}`);
   });
 
-  test('a deactivate hook that throws stops only who asked for it', async () => {
+  test('a deactivate hook that throws refuses the change only with ignore_hook_errors: false', async () => {
     const made = await create();
     bed.onHook((hook) => {
       if (hook === 'deactivate') throw new Error('says no');

@@ -17,7 +17,7 @@ const present = ({ id, event_name, listener_id, created_at }: AutoSubscriptionRo
   ...{ id, event_name, listener_id, created_at },
 });
 
-/** Routes of auto-subscriptions. The creation of a source makes subscriptions of them; see `autoSubscribe` of the store. */
+/** Routes of auto-subscriptions. A source that is created gets a subscription for each; see the store's `autoSubscribe`. */
 export function autoSubscriptionRoutes({ store, clock }: Pick<Deps, 'store' | 'clock'>): Route[] {
   const rows = store.collection(autoSubscriptions);
 

@@ -6,7 +6,7 @@ import { type Call, CallFailed } from '../port.ts';
 
 type Serve = (message: never, key: string | undefined) => Promise<unknown>;
 
-/** The value as JSON would transmit it. Texts are shared, not copied: code has megabytes. */
+/** A copy of the value as JSON would transmit it. Texts are shared, since the code of a component may have megabytes. */
 function jsonCopy(value: unknown): unknown {
   if (typeof value === 'function') return undefined;
   if (typeof value !== 'object' || value === null) return value;
@@ -51,7 +51,7 @@ export function createEmbeddedCall({ log }: { log: Log }): Call {
       try {
         const sent = jsonCopy(message);
         const serve = await findServer(address, deadline.signal);
-        if (!serve) throw new CallFailed(`The request failed: nobody serves ${address}.`);
+        if (!serve) throw new CallFailed(`The request failed: no process serves ${address}.`);
         const overdue = new Promise<never>((_, reject) => {
           deadline.signal.addEventListener('abort', () =>
             reject(new CallFailed(`The server of ${address} did not reply in time.`)),

@@ -159,7 +159,7 @@ export function createRabbitCall({
         }
         await pause(RETRY_DELAY_MS, undefined, { signal: deadline }).catch(() => {});
       }
-      throw new CallFailed(`The request failed: nobody serves ${address}.`);
+      throw new CallFailed(`The request failed: no process serves ${address}.`);
     },
 
     serve(address, handler, signal) {

@@ -38,7 +38,7 @@ test('$.flow.exit ends the workflow, also without return', async () => {
   expect(said.exports).toEqual([]);
 });
 
-describe('what cannot be done is an error of the step', () => {
+describe('an unsupported function is an error of the step', () => {
   const circular: Record<string, unknown> = {};
   circular.self = circular;
   test.each<[string, (argument: Argument) => unknown, RegExp]>([
@@ -68,7 +68,7 @@ test('a stream may be the body of a response', async () => {
   expect(said.replies).toMatchObject([{ immediate: true, body: Buffer.from('one two').toString('base64') }]);
 });
 
-test('what a step does after its end counts for no other step', async () => {
+test('effects of a step after its end belong to no other step', async () => {
   let late: Dollar | undefined;
   await act(({ $ }) => {
     late = $;

@@ -40,8 +40,8 @@ const below = (value: unknown, depth: number): unknown =>
   value instanceof Error ? simplified(value, depth + 1) : value;
 
 /**
- * What caused an error, as Node.js prints it: `cause` and the errors below it, or those of an AggregateError.
- * @returns undefined if there is nothing, or nothing that can be read
+ * The cause of an error, as Node.js prints it: `cause` with its own causes, or the errors of an AggregateError.
+ * @returns undefined without a cause, or if it cannot be read
  */
 export function describeCause(error: object): string | undefined {
   try {

@@ -99,7 +99,7 @@ describe('props', () => {
   test('a propDefinition that leads back to itself is refused', () => {
     const app: { propDefinitions: Record<string, unknown> } = { propDefinitions: {} };
     app.propDefinitions.loop = { propDefinition: [app, 'loop'] };
-    expect(() => propsOf({ loop: { propDefinition: [app, 'loop'] } })).toThrow(/leads nowhere/);
+    expect(() => propsOf({ loop: { propDefinition: [app, 'loop'] } })).toThrow(/refers to itself/);
   });
 
   test('options are data, or true when a function gives them', () => {
@@ -123,7 +123,7 @@ describe('props', () => {
     ]);
   });
 
-  test('what JSON cannot hold is left out', () => {
+  test('values without JSON form are left out', () => {
     const circular: Record<string, unknown> = {};
     circular.self = circular;
     expect(

@@ -77,7 +77,7 @@ export function attributesOf(name: string, prop: unknown, depth = 0): Fields {
   if (typeof prop === 'string') return { type: prop };
   if (!isObject(prop)) throw new Error(`The prop ${name} has to be an object or the name of a type.`);
   if (prop.propDefinition === undefined) return prop;
-  if (depth > MAX_DEPTH) throw new Error(`The propDefinition of ${name} leads nowhere.`);
+  if (depth > MAX_DEPTH) throw new Error(`The propDefinition of ${name} refers to itself.`);
   const [app, definitionName] = Array.isArray(prop.propDefinition) ? prop.propDefinition : [];
   const definitions = isObject(app) ? app.propDefinitions : undefined;
   const inherited =

@@ -14,7 +14,7 @@ describe('$emit', () => {
     expect(said.emits.map(({ payload }) => payload)).toEqual(['{"n":1}', '{"n":2}', 'null']);
   });
 
-  test('what JSON cannot hold is a fault, and the other events stay', async () => {
+  test('a value without JSON form is a fault, and the other events stay', async () => {
     await run((self) => {
       const circular: Record<string, unknown> = {};
       circular.self = circular;

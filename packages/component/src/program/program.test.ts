@@ -102,7 +102,7 @@ describe('this', () => {
   });
 });
 
-test('what a run does after its end counts for no run', async () => {
+test('effects of a run after its end belong to no run', async () => {
   let late: Self;
   await run((self) => {
     late = self;

@@ -45,7 +45,7 @@ export function createProgram(io: ChildIO): Program {
     work: (self: Fields, runIO: ChildIO) => T,
     values?: Instance['values'],
   ): Promise<Awaited<T>> {
-    if (!instance) throw new Error('the program was not started');
+    if (!instance) throw new Error('The program was not started.');
     const { runIO, close } = createRunIO(io);
     const own = values === undefined ? instance : { ...instance, values };
     try {

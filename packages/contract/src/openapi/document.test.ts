@@ -51,7 +51,7 @@ describe.each([
     return validate(value) ? null : validate.errors;
   };
 
-  test('the golden document is what the declarations give', () => {
+  test('the golden document equals the generated one', () => {
     const golden = readFileSync(join(import.meta.dirname, '../../golden', file), 'utf8');
     expect(JSON.parse(golden)).toEqual(document);
   });

@@ -32,7 +32,7 @@ export interface AttemptsRow {
 
 export const attempts: CollectionDefinition<AttemptsRow> = { name: 'queue_attempts', indexes: [] };
 
-/** Until the purge message of this id arrives, messages of the source are dropped. */
+/** An unfinished purge: messages of the source `key` are dropped until the purge message with this id arrives. */
 export interface PurgeRow {
   id: string;
   partition: string;
@@ -45,7 +45,7 @@ export const purges: CollectionDefinition<PurgeRow> = {
 };
 
 export interface DeadLetterRow extends DeadLetter {
-  /** Id of the job; unique, so that a repeated burial has no effect. */
+  /** Id of the job; unique, so that moving the job to the dead letters twice has no effect. */
   job: string;
 }
 
@@ -78,7 +78,7 @@ export const sessions: CollectionDefinition<SessionRow> = {
   indexes: [{ fields: ['beat'] }],
 };
 
-/** A partition of a queue and the process that has it. */
+/** A partition of a queue and its lease. */
 export interface LeaseRow {
   /** E.g. `runs.7`. */
   id: string;

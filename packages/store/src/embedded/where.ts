@@ -30,7 +30,7 @@ export function compileWhere<T extends Row>(
     // Ignoring it would match the rows of all tenants.
     if (wanted === undefined) throw new TypeError(`${definition.name}.${field} is compared with undefined`);
     if (field === key?.[0]) {
-      if (typeof wanted !== 'string') throw new TypeError(`${definition.name}.${field} is no text`);
+      if (typeof wanted !== 'string') throw new TypeError(`${definition.name}.${field} is not a text`);
       // A colon follows the digits.
       parts.push('id > ?', 'id < ?');
       values.push(`${wanted}/`, `${wanted}/:`);

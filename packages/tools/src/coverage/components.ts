@@ -34,7 +34,7 @@ export const COMPONENTS: Section = {
           'keys › belong to an owner: oneself, or the organization named',
           'keys › code given to a source takes no key',
         ),
-        ...in_.registry('the registry › comes after what one posted oneself'),
+        ...in_.registry('the registry › is searched after the components of the caller'),
       ],
     },
     {
@@ -55,7 +55,7 @@ export const COMPONENTS: Section = {
         'GitHub pages give the raw file',
         'each redirect is checked, and so is each name that is looked up',
         'a body over the limit is refused, also when it is compressed',
-        'an address that nobody listens at is a fault of the address',
+        'a URL without a listener is a 400 that names component_url',
       ),
     },
     {

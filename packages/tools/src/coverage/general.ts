@@ -101,10 +101,10 @@ export const GENERAL: Section = {
     {
       rule: 'An `Idempotency-Key` makes a repeated call answer as the first; with other content it is a 409',
       shownBy: in_.idempotency(
-        'a repeated call gets the answer of the first, and is not carried out',
+        'a repeated call gets the response of the first, and is not executed',
         'the key with %s is 409',
         'the key of another user is another key',
-        'of calls at the same time one is carried out, the others wait for it',
+        'of concurrent calls one is executed, and the others wait for it',
         'an answer that is no success › of %i is not kept',
       ),
     },
@@ -119,7 +119,7 @@ export const GENERAL: Section = {
       rule: 'The OpenAPI document and `/docs` need no key; a browser is led to `/docs`',
       shownBy: in_.publicApi(
         'documents › are there without a key, and list every public endpoint',
-        'documents › are where a browser is led from the root',
+        'documents › are the page to which the root redirects a browser',
         'documents › are shown on a page that loads nothing from elsewhere',
       ),
     },

@@ -83,7 +83,7 @@ export const OPERATION: Section = {
     {
       rule: 'RabbitMQ, Redis and MongoDB are given all or none; some are refused, naming the missing',
       shownBy: in_.runtimeConfig(
-        'of the servers of the distributed mode › some are refused, naming the missing',
+        'of the servers of the distributed mode › some without the others are refused, and the missing ones are named',
         'nothing set gives an embedded platform on loopback',
       ),
     },

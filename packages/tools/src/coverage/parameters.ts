@@ -73,7 +73,7 @@ export const PARAMETER_RULES: Record<string, Rule> = {
   ignore_hook_errors: {
     rule: 'False: a `deactivate` hook that throws stops the operation',
     shownBy: in_.updateSource(
-      'updating a source › a deactivate hook that throws stops only who asked for it',
+      'updating a source › a deactivate hook that throws refuses the change only with ignore_hook_errors: false',
     ),
   },
   event: {

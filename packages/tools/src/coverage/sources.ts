@@ -35,7 +35,7 @@ export const SOURCES: Section = {
     {
       rule: 'A `deactivate` that throws stops nothing, unless `ignore_hook_errors` is false',
       shownBy: in_.updateSource(
-        'updating a source › a deactivate hook that throws stops only who asked for it',
+        'updating a source › a deactivate hook that throws refuses the change only with ignore_hook_errors: false',
       ),
     },
     {
@@ -195,7 +195,7 @@ export const RUNS: Section = {
     },
     {
       rule: 'An event that cannot be serialised is an error; the other events of the run stay',
-      shownBy: in_.emitter('$emit › what JSON cannot hold is a fault, and the other events stay'),
+      shownBy: in_.emitter('$emit › a value without JSON form is a fault, and the other events stay'),
     },
     {
       rule: 'Events of a run are emitted oldest first by `ts`',

@@ -91,7 +91,7 @@ export const WORKFLOWS: Section = {
     },
     {
       rule: 'What the platform does not have, such as suspending, is an error that says so',
-      shownBy: in_.action('what cannot be done is an error of the step › %s'),
+      shownBy: in_.action('an unsupported function is an error of the step › %s'),
     },
     {
       rule: 'A run whose commit failed is repeated as a whole, its effects stored once',

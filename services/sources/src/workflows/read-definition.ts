@@ -66,7 +66,7 @@ function readTrigger(given: unknown): TriggerDefinition {
   const { component, source_id, http } = given;
   const kinds = [component !== undefined, source_id !== undefined, http === true];
   if (kinds.filter(Boolean).length !== 1) {
-    throw invalidParameter(param, `${param} must hold one of component, source_id and http: true.`);
+    throw invalidParameter(param, `${param} must contain one of component, source_id and http: true.`);
   }
   if (http === true) return { kind: 'http' };
   if (component !== undefined) return { kind: 'component', part: readPart(given, param) };
@@ -100,7 +100,7 @@ function checkExpressions(value: unknown, param: string, known: ReadonlySet<stri
   for (const expression of expressionsIn(value)) {
     const step = parsePath(expression)?.[0];
     if (step !== undefined && !known.has(step)) {
-      throw invalidParameter(param, `${param} refers to steps.${step}, which is no earlier step.`);
+      throw invalidParameter(param, `${param} refers to steps.${step}, which is not an earlier step.`);
     }
   }
 }
