@@ -27,8 +27,6 @@ export function createHandOut({ store, epoch, overflow, persist }: HandOutOption
   }
 
   return async (jobs: readonly ReceivedJob[]): Promise<Job[]> => {
-    const outSince = performance.now();
-    for (const job of jobs) job.outSince = outSince;
     const unread = jobs.filter(({ payload }) => payload === undefined);
     const unknown = jobs.filter(({ hasAttempts }) => !hasAttempts);
     const [payloads, failures] = await Promise.all([

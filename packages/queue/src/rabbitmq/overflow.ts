@@ -1,16 +1,10 @@
 import { Unavailable } from '@wellspring/core/unavailable';
 import type { Store } from '@wellspring/store/port';
 import { type OverflowRow, overflow } from './collections.ts';
-import { type ReceivedJob, receivedJob } from './received-job.ts';
+import { type MessageJob, type ReceivedJob, receivedJob } from './received-job.ts';
 import type { StoreAccess } from './store-access.ts';
 
-export interface OverflowJob {
-  id: string;
-  key: string;
-  payload: string;
-  publishedAt: number;
-  redelivered: true | undefined;
-}
+export type OverflowJob = Pick<MessageJob, 'id' | 'key' | 'payload' | 'publishedAt' | 'redelivered'>;
 
 export interface OverflowOptions {
   store: Store;
@@ -21,8 +15,8 @@ export interface OverflowOptions {
   access: StoreAccess;
   /** Jobs of the partition in memory, by id. */
   jobs: ReadonlyMap<string, ReceivedJob>;
-  /** Done before its row was removed; or failed, and no longer in memory. */
-  outcomeOf(id: string): 'done' | 'failed' | undefined;
+  /** Done or purged before its row was removed; or failed, and no longer in memory. */
+  outcomeOf(row: OverflowRow): 'done' | 'failed' | undefined;
   /** Number of waiting jobs of the key in memory. */
   waiting(key: string): number;
   /** Appends a job to the queue of its key in memory, without its payload. */
@@ -77,10 +71,8 @@ interface KeyState {
   appendedUpTo: number;
   /** Appends in progress. */
   appending: number;
-  /** Incremented by each append. */
-  version: number;
-  /** The version of which all rows were read. */
-  readVersion: number;
+  /** Rows may follow those that were read. */
+  hasMore: boolean;
   isLoading: boolean;
 }
 
@@ -102,12 +94,12 @@ export function createOverflow(options: OverflowOptions): Overflow {
   /** Serializes appends and purges. */
   let writes: Promise<unknown> = Promise.resolve();
   let buffer: Append[] = [];
+  let isClosed = false;
 
   function startOverflow(key: string): KeyState {
     let state = states.get(key);
     if (!state) {
-      const version = { version: 0, readVersion: -1 };
-      state = { after: 0, appendedUpTo: 0, appending: 0, ...version, isLoading: false };
+      state = { after: 0, appendedUpTo: 0, appending: 0, hasMore: true, isLoading: false };
       states.set(key, state);
     }
     return state;
@@ -125,7 +117,7 @@ export function createOverflow(options: OverflowOptions): Overflow {
     for (const one of batch) {
       for (const state of one.states.values()) {
         state.appending -= 1;
-        state.version += 1;
+        state.hasMore = true;
       }
       if (isDurable) for (const { key, seq } of one.rows) one.states.get(key)!.appendedUpTo = seq;
       one.resolve(isDurable ? one.rows.map(({ seq }) => seq) : undefined);
@@ -148,7 +140,7 @@ export function createOverflow(options: OverflowOptions): Overflow {
   const pageSize = () => (jobs.size < MAX_IN_MEMORY ? PAGE_SIZE : MIN_PAGE_SIZE);
 
   async function load(key: string, state: KeyState): Promise<void> {
-    const { version, after } = state;
+    const { after } = state;
     const limit = pageSize();
     const page = await reread(
       'load overflow',
@@ -170,29 +162,27 @@ export function createOverflow(options: OverflowOptions): Overflow {
     state.isLoading = false;
     // Jobs that were done before their row was known, e.g. during the append.
     const done: string[] = [];
-    for (const { id, seq, bytes, published_at: publishedAt, redelivered } of page) {
+    for (const row of page) {
+      const { id, seq, bytes, published_at: publishedAt } = row;
       state.after = seq;
       if (jobs.has(id)) continue;
-      if (outcomeOf(id) === 'done') done.push(id);
+      const outcome = outcomeOf(row);
+      if (outcome === 'done') done.push(id);
       else {
-        const flag = redelivered ?? (seq < firstSeq || outcomeOf(id) === 'failed' || undefined);
-        const job = { id, epoch, key, seq, payload: undefined, publishedAt, bytes, redelivered: flag };
-        offer(receivedJob(job, undefined));
+        const redelivered = row.redelivered ?? (seq < firstSeq || outcome === 'failed' || undefined);
+        offer(receivedJob({ id, epoch, key, seq, payload: undefined, publishedAt, bytes, redelivered }, []));
       }
     }
     if (done.length > 0) remove(done);
-    if (page.length < limit) {
-      state.readVersion = version;
-      // A duplicate of a row was not stored.
-      if (state.version === version) state.appendedUpTo = Math.min(state.appendedUpTo, state.after);
-    }
+    if (page.length === limit) state.hasMore = true;
     refill(key);
   }
 
   function refill(key: string): void {
     const state = states.get(key);
     if (!state || state.isLoading || state.appending > 0 || waiting(key) > pageSize() / 2) return;
-    if (state.readVersion < state.version) {
+    if (state.hasMore) {
+      state.hasMore = false;
       state.isLoading = true;
       void load(key, state);
     } else if (waiting(key) === 0) states.delete(key);
@@ -229,7 +219,7 @@ export function createOverflow(options: OverflowOptions): Overflow {
       for (let after = ''; ; ) {
         const where = { partition: name, key: { gt: after }, seq: { lt: end } };
         const [first] = await rows.list({ where, orderBy: 'key', order: 'asc', limit: 1, texts: false });
-        if (!first) return;
+        if (!first || isClosed) return;
         after = first.key;
         // Rows behind jobs in memory are found by the next call.
         if (states.has(after) || waiting(after) > 0) continue;
@@ -254,6 +244,7 @@ export function createOverflow(options: OverflowOptions): Overflow {
       );
     },
     close() {
+      isClosed = true;
       states.clear();
       return writes;
     },

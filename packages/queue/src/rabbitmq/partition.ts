@@ -47,7 +47,7 @@ export function openPartition(options: PartitionOptions): Partition {
   const { amqp, store, clock, log, dispatcher, memory, queue, name, epoch, mayStart } = options;
   const attemptRows = store.collection(attempts);
   const purgeRows = store.collection(purges);
-  let state: 'opening' | 'consuming' | 'releasing' | 'ended' = 'opening';
+  let isServing = true;
   const received = createReceivedJobs(dispatcher);
   const { jobs, add, remove, drop, isOut } = received;
   const opened = Promise.withResolvers<void>();
@@ -67,23 +67,20 @@ export function openPartition(options: PartitionOptions): Partition {
   const { persist, write } = access;
   const overflow = createOverflow({
     ...{ store, name, epoch, access, jobs },
-    outcomeOf: (id) => finished.get(id),
+    outcomeOf: ({ id, key }) => (isPurging(key) ? 'done' : finished.get(id)),
     waiting: dispatcher.waiting,
-    offer(job) {
-      if (isServing()) add(job);
-    },
+    offer: add,
   });
 
   const handOut = createHandOut({ store, epoch, overflow, persist });
 
-  const isServing = () => state === 'opening' || state === 'consuming';
   const isPurging = (key: string) => purging.values().some((sourceId) => belongsTo(key, sourceId));
   /** So many messages of the usual size fit into the share of the memory. */
   const window = () => Math.max(1, Math.min(PREFETCH, Math.floor(memory.share / received.usualBytes)));
 
   function receive(from: Channel, message: ConsumeMessage): void {
     // The message of a lost channel is redelivered, here or to another process.
-    if (from !== channel || !isServing()) return;
+    if (from !== channel || !isServing) return;
     let job: JobMessage;
     try {
       job = fromMessage(message);
@@ -103,9 +100,7 @@ export function openPartition(options: PartitionOptions): Partition {
     if (known?.seq !== undefined || (!known && finished.get(id) === 'done') || isPurging(key)) {
       ack(from, message);
     } else if (known) {
-      // A duplicate on the same channel. After a channel was replaced, the former delivery is void.
-      if (known.delivery?.channel === from) known.duplicates.push(known.delivery);
-      known.delivery = { channel: from, message };
+      known.deliveries = [...known.deliveries, { channel: from, message }];
     } else if (overflow.isOverflowing(key)) {
       void overflow.append([{ id, key, payload, publishedAt, redelivered }]).then((seqs) => {
         if (seqs) ack(from, message);
@@ -113,7 +108,7 @@ export function openPartition(options: PartitionOptions): Partition {
       });
     } else {
       const found = { id, epoch, key, payload, publishedAt, redelivered };
-      add(receivedJob({ ...found, seq: undefined, bytes: payload.length }, { channel: from, message }));
+      add(receivedJob({ ...found, seq: undefined, bytes: payload.length }, [{ channel: from, message }]));
       // Waiting messages go back to the broker, which sends fewer at a time.
       if (memory.usage === 'exceeded' && window() < prefetch) consumer?.reopen();
     }
@@ -140,21 +135,18 @@ export function openPartition(options: PartitionOptions): Partition {
     if (stored.length > 0) overflow.remove(stored);
     const failed = ended.filter((job) => job.attempts > 0 || !job.hasAttempts).map(({ id }) => id);
     if (failed.length > 0) write('remove attempts', () => attemptRows.removeWhere({ id: { in: failed } }));
-    if (idle && !isOut()) idle();
+    idle?.();
   }
 
   async function start(): Promise<true> {
-    purging.clear();
     const unfinished = await purgeRows.list({ where: { partition: name }, limit: 1_000 });
     for (const { id, key } of unfinished) purging.set(id, key);
     await overflow.find();
-    overflow.purge(isPurging);
     return true;
   }
 
   const opening = persist('open partition', start).then((started) => {
-    if (!started) return;
-    if (state === 'opening') state = 'consuming';
+    if (!started || !isServing) return;
     consumer = amqp.openChannel({
       name: queue,
       reopenOnNodeChange: true,
@@ -176,7 +168,7 @@ export function openPartition(options: PartitionOptions): Partition {
         firstDeliveries = new Set(dropped.filter((job) => !job.redelivered).map((job) => job.id));
         // The rows of those that are being moved may have been written before they failed.
         for (const job of dropped) if (job.redelivered) finished.set(job.id, 'failed');
-        for (const job of jobs.values()) Object.assign(job, { delivery: undefined, duplicates: [] });
+        for (const job of jobs.values()) job.deliveries = [];
       },
     });
   });
@@ -208,18 +200,19 @@ export function openPartition(options: PartitionOptions): Partition {
         job.outSince = undefined;
         if (job.seq !== undefined) job.payload = undefined;
       }
-      const isKept = ({ seq, delivery }: ReceivedJob) => isServing() && (seq ?? delivery) !== undefined;
+      const isKept = ({ seq, deliveries }: ReceivedJob) =>
+        isServing && (seq !== undefined || deliveries.length > 0);
       const [kept, gone] = [failed.filter(isKept), failed.filter((job) => !isKept(job))];
       for (const job of gone) {
         remove(job);
         finished.set(job.id, 'failed');
       }
-      if (idle && !isOut()) idle();
+      idle?.();
       return kept;
     },
     refill: overflow.refill,
     spill() {
-      if (!channel || !isServing()) return;
+      if (!channel || !isServing) return;
       if (window() >= 4 * prefetch) consumer?.reopen();
       const slow = slowJobsByKey(jobs.values(), {
         prefetch,
@@ -230,31 +223,29 @@ export function openPartition(options: PartitionOptions): Partition {
     },
     async findOverflow() {
       await opening;
-      if (isServing()) await overflow.find();
+      if (isServing) await overflow.find();
     },
     async release(urgent) {
       // Until long-running jobs end, the partition keeps serving its other keys.
       while (!urgent.aborted && isOut(performance.now() - LONG_RUNNING_MS))
         await clock.sleep(RELEASE_CHECK_INTERVAL_MS, urgent);
-      if (isServing()) state = 'releasing';
+      isServing = false;
       // Before the drop: a page that is being loaded must not be offered after it.
       const appended = overflow.close();
       drop(() => true);
-      if (isOut()) {
+      while (isOut()) {
         await new Promise<void>((resolve) => {
           idle = resolve;
         });
       }
       await appended;
       await access.written();
-      state = 'ended';
       closing.abort();
       await opening;
       await consumer?.close();
-      received.clear();
     },
     lose() {
-      state = 'ended';
+      isServing = false;
       closing.abort();
       void overflow.close();
       drop(() => true);

@@ -78,14 +78,13 @@ export function createPartitions(options: PartitionsOptions): Partitions {
     taken: (key) => owned.get(partitionOf(key))?.refill(key),
     done: (jobs) => homeOf(jobs)?.done(jobs),
     giveBack(jobs, error) {
-      const home = homeOf(jobs);
       // By name: an error may come from another copy of the module.
-      if (home && (error as Error | undefined)?.name === 'LeaseLost')
+      if (homeOf(jobs) && (error as Error | undefined)?.name === 'LeaseLost')
         leases.forfeit(queue, partitionOf(jobs[0]!.key));
       return homeOf(jobs)?.giveBack(jobs) ?? [];
     },
     async countAttempt({ id }) {
-      await attemptRows.increment(id, { attempts: 1 }, { id, attempts: 1 });
+      await attemptRows.increment(id, { attempts: 1 }, { id, attempts: 0 });
     },
     async bury(job, reason) {
       const { id, key, payload = '', attempts: failures } = job;

@@ -10,10 +10,11 @@ interface Delivery {
 export interface ReceivedJob extends WaitingJob {
   /** Of the lease under which it was received. */
   readonly epoch: number;
-  /** To be acknowledged; undefined: it is in the overflow, or its channel is lost and it will be redelivered. */
-  delivery: Delivery | undefined;
-  /** Duplicates on the same channel, acknowledged together with it. */
-  duplicates: Delivery[];
+  /**
+   * Its message and duplicates of it, to be acknowledged; none: it is in the overflow, or its channel is lost and it will
+   * be redelivered.
+   */
+  deliveries: readonly Delivery[];
   /** Of its row in the overflow, after which its payload is in memory only while it is out; undefined: a message. */
   seq: number | undefined;
   /** `attempts` is known; otherwise it is read when the job is handed out. */
@@ -25,19 +26,18 @@ export interface ReceivedJob extends WaitingJob {
 }
 
 /** One that is a message of the broker. */
-export type MessageJob = ReceivedJob & { payload: string; delivery: Delivery };
+export type MessageJob = ReceivedJob & { payload: string };
 
 type Received = Pick<
   ReceivedJob,
   'id' | 'epoch' | 'key' | 'seq' | 'payload' | 'publishedAt' | 'bytes' | 'redelivered'
 >;
 
-/** @param delivery undefined: a row of the overflow */
-export const receivedJob = (job: Received, delivery: Delivery | undefined): ReceivedJob => ({
+/** @param deliveries none: a row of the overflow */
+export const receivedJob = (job: Received, deliveries: readonly Delivery[]): ReceivedJob => ({
   ...job,
   attempts: 0,
-  delivery,
-  duplicates: [],
+  deliveries,
   // A job that has failed is flagged as redelivered.
   hasAttempts: !job.redelivered,
   outSince: undefined,
@@ -45,9 +45,8 @@ export const receivedJob = (job: Received, delivery: Delivery | undefined): Rece
 });
 
 export function acknowledge(job: ReceivedJob): void {
-  for (const { channel, message } of [...job.duplicates, ...(job.delivery ? [job.delivery] : [])])
-    ack(channel, message);
-  Object.assign(job, { delivery: undefined, duplicates: [] });
+  for (const { channel, message } of job.deliveries) ack(channel, message);
+  job.deliveries = [];
 }
 
 /** Unacknowledged messages per partition: fewer cost throughput, more cost memory. */
@@ -76,7 +75,7 @@ export function slowJobsByKey(
 ): Map<string, MessageJob[]> {
   const now = performance.now();
   const byKey = Map.groupBy(
-    [...jobs].filter((job): job is MessageJob => job.delivery !== undefined),
+    [...jobs].filter((job): job is MessageJob => job.deliveries.length > 0),
     ({ key }) => key,
   );
   const held = byKey.values().reduce((sum, own) => sum + own.length, 0);
