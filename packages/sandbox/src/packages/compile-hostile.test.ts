@@ -15,7 +15,7 @@ describe.each(JAILS)('the compiler in jail %s', (name) => {
     await jail[Symbol.asyncDispose]();
   });
 
-  const compile = (code: ComponentCode) => jail.compiler.compile(code);
+  const compile = (code: ComponentCode) => jail.compiler.compile(code, 'u_test');
   const refusal = (code: string, more: object = {}) =>
     compile({ code, ...more }).then(
       () => 'compiled',

@@ -11,7 +11,7 @@ describe.each(STRONGEST_JAILS)('compilation in jail %s', (name) => {
     await jail[Symbol.asyncDispose]();
   });
 
-  const compile = (code: ComponentCode) => jail.compiler.compile(code);
+  const compile = (code: ComponentCode) => jail.compiler.compile(code, 'u_test');
   const refusal = async (code: string, more: object = {}) =>
     compile({ code, ...more }).then(
       () => 'compiled',

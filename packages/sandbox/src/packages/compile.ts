@@ -8,7 +8,7 @@ import { aliasOf, parseSpecifier } from './specifier.ts';
 /** Compiles code in the jail. */
 export interface Compiler {
   /** @throws Problem 400 with the message of the parser, or if the code exceeds the limits of the compiler */
-  compile(code: ComponentCode): Promise<Compiled>;
+  compile(code: ComponentCode, ownerId: string): Promise<Compiled>;
   close(): Promise<void>;
 }
 
@@ -21,9 +21,16 @@ const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 const MAX_COMPILED = 24 * 1024 * 1024;
 /** An idle compiler process is ended after this time. */
 const IDLE_MS = 60_000;
+/** A process that has worked for longer is not kept: its processor time and memory are limited. */
+const MAX_WORK_MS = 10_000;
+/** Idle processes; those beyond are ended, the least recently used first. */
+const MAX_IDLE = 4;
 
 interface Process {
   jailed: Jailed;
+  /** Whose code it compiles: hostile code that has taken it over gets no code of others. */
+  ownerId: string;
+  workMs: number;
   answers: AsyncGenerator<unknown>;
   retirement: NodeJS.Timeout | undefined;
 }
@@ -42,33 +49,41 @@ export function createCompiler(jail: Jail): Compiler {
   const idle: Process[] = [];
   const all = new Set<Jailed>();
 
-  function start(): Process {
+  async function start(ownerId: string): Promise<Process> {
+    if (all.size >= MAX_IDLE && idle[0]) await end(idle[0]);
     const jailed = jail.spawn('compile');
     all.add(jailed);
     jailed.child.on('error', () => {});
     jailed.child.stdin.on('error', () => {});
     jailed.child.stderr.resume();
-    return { jailed, answers: jsonLines(limited(jailed.child.stdout)), retirement: undefined };
+    const answers = jsonLines(limited(jailed.child.stdout));
+    return { jailed, ownerId, workMs: 0, answers, retirement: undefined };
   }
 
-  async function end({ jailed, retirement }: Process): Promise<void> {
-    clearTimeout(retirement);
-    all.delete(jailed);
-    await jailed.end();
+  async function end(process: Process): Promise<void> {
+    release(process);
+    await process.jailed.end();
+    all.delete(process.jailed);
+  }
+
+  /** Removes it from the idle processes. */
+  function release(process: Process): void {
+    clearTimeout(process.retirement);
+    const at = idle.indexOf(process);
+    if (at >= 0) idle.splice(at, 1);
   }
 
   function keepIdle(process: Process): void {
-    process.retirement = setTimeout(() => {
-      idle.splice(idle.indexOf(process), 1);
-      void end(process);
-    }, IDLE_MS);
+    process.retirement = setTimeout(() => void end(process), IDLE_MS);
     process.retirement.unref();
     idle.push(process);
   }
 
   /** @returns the answer; undefined: the compiler crashed or took too long */
-  async function ask({ jailed, answers }: Process, code: ComponentCode): Promise<unknown> {
+  async function ask(process: Process, code: ComponentCode): Promise<unknown> {
+    const { jailed, answers } = process;
     const timer = setTimeout(() => void jailed.end(), COMPILE_MS);
+    const began = performance.now();
     try {
       jailed.child.stdin.write(`${JSON.stringify(code)}\n`);
       return (await answers.next()).value;
@@ -76,19 +91,23 @@ export function createCompiler(jail: Jail): Compiler {
       return undefined;
     } finally {
       clearTimeout(timer);
+      process.workMs += performance.now() - began;
     }
   }
 
   return {
-    async compile(code) {
-      const running = idle.pop() ?? start();
-      clearTimeout(running.retirement);
+    async compile(code, ownerId) {
+      const key = jail.sharesCompilers ? '' : ownerId;
+      const reused = idle.findLast((process) => process.ownerId === key);
+      if (reused) release(reused);
+      const running = reused ?? (await start(key));
       const answer = await ask(running, code);
-      if (answer === undefined || jail.singleUse) await end(running);
+      if (answer === undefined || running.workMs > MAX_WORK_MS) await end(running);
       else keepIdle(running);
       return validate(answer);
     },
     async close() {
+      for (const process of [...idle]) release(process);
       await Promise.all([...all].map((jailed) => jailed.end()));
     },
   };

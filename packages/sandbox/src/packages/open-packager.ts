@@ -61,7 +61,7 @@ export async function openPackager(options: OpenPackagerOptions): Promise<OpenPa
     materialise: createMaterialise(bundles, packager, clock.now),
     async check() {
       try {
-        await client.compile({ code: 'export default {}' });
+        await client.compile({ code: { code: 'export default {}' }, ownerId: '' });
         return undefined;
       } catch (error) {
         return `The jail of the packager does not work: ${(error as Error).message}`;

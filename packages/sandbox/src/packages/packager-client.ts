@@ -2,7 +2,6 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { chmodSync, existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { invalidComponent, Problem } from '@wellspring/core/problem';
 import type { JailSource } from './jail/jail.ts';
 import type { PackagerAnswer, PackagerMethods, PackagerProcessData } from './packager-process.ts';
@@ -29,7 +28,6 @@ const HEAP_MB = 1024;
 const DEADLINE_MS = 4 * 60_000;
 /** An idle process is ended after this time. */
 const IDLE_MS = 60_000;
-const PROGRAM = fileURLToPath(new URL('./packager-process.ts', import.meta.url));
 /** setpriv of util-linux: the kernel kills the process when the platform ends, even if it is busy. */
 const SETPRIV = ['/usr/bin/setpriv', '/bin/setpriv'].find(existsSync);
 /** Methods that read hostile data of packages. A process does nothing else meanwhile. */
@@ -58,7 +56,7 @@ export function createPackagerClient(
     const work = join(data.work, randomBytes(4).toString('hex'));
     mkdirSync(work);
     chmodSync(work, 0o711);
-    const command = [process.execPath, `--max-old-space-size=${heapMb}`, PROGRAM];
+    const command = [process.execPath, `--max-old-space-size=${heapMb}`, data.programs.packager];
     const [file = '', ...args] =
       SETPRIV === undefined ? command : [SETPRIV, '--pdeathsig', 'KILL', '--', ...command];
     const child = spawn(file, args, {
@@ -135,7 +133,7 @@ export function createPackagerClient(
   }
 
   return {
-    compile: (code) => call('compile', code),
+    compile: (argument) => call('compile', argument),
     settle: (packages) => call('settle', packages),
     find: (bundle) => call('find', bundle),
     provide: (bundle) => call('provide', bundle),

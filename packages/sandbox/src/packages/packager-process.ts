@@ -34,7 +34,10 @@ export interface PackagerProcessData {
 /** Methods of the process. */
 export interface PackagerMethods {
   /** `digest`: SHA-256 of the other fields, which may have megabytes. */
-  compile(code: ComponentCode): Promise<Omit<Bundle, 'lockfile'> & { digest: string }>;
+  compile(argument: {
+    code: ComponentCode;
+    ownerId: string;
+  }): Promise<Omit<Bundle, 'lockfile'> & { digest: string }>;
   settle(packages: Bundle['packages']): Promise<string | null>;
   find(bundle: Pick<Bundle, 'packages' | 'lockfile'>): Promise<string | undefined>;
   provide(bundle: Pick<Bundle, 'packages' | 'lockfile'>): Promise<string>;
@@ -78,8 +81,8 @@ async function createMethods(data: PackagerProcessData): Promise<PackagerMethods
   const store = createPackageStore({ directory: packages, jail, gateway, now: systemClock.now });
 
   return {
-    async compile(code) {
-      const compiled = await compiler.compile(code);
+    async compile({ code, ownerId }) {
+      const compiled = await compiler.compile(code, ownerId);
       const digest = createHash('sha256').update(JSON.stringify(compiled)).digest('hex');
       return { ...compiled, digest };
     },

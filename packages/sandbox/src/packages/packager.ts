@@ -42,7 +42,7 @@ export function createPackager(client: PackagerClient): Packager & Packages {
         0,
       );
       if (size > LIMITS.apiBody) throw invalidComponent('The code has more than 6 MB.');
-      const compiled = await withPermit(compilations, ownerId, () => client.compile(code));
+      const compiled = await withPermit(compilations, ownerId, () => client.compile({ code, ownerId }));
       // Installs packages now, so that deployments do not wait and faults are reported immediately.
       const lockfile =
         Object.keys(compiled.packages).length === 0

@@ -59,7 +59,7 @@ export function createBubblewrapJail(bwrap: string, options: JailOptions): Jail 
 
   return {
     name: 'bubblewrap',
-    singleUse: true,
+    sharesCompilers: false,
     spawn(program) {
       const [path, binds] =
         program === 'compile'

@@ -38,8 +38,8 @@ export interface GatewayAddress {
 /** Sandbox of the package manager and the compiler: third-party programs with hostile input. */
 export interface Jail {
   readonly name: JailChoice['name'];
-  /** True: each compilation has a new process. False: the compiler has no file system, so its process is reused. */
-  readonly singleUse: boolean;
+  /** False: a process of the compiler serves one owner. True: it has no file system, and serves all. */
+  readonly sharesCompilers: boolean;
   /** Starts a program that reads JSON lines from stdin and answers on stdout. */
   spawn(program: JailProgram): Jailed;
 }
@@ -64,7 +64,7 @@ export interface Jailed {
 }
 
 export interface JailOptions {
-  /** Programs of jailed/, each bundled into one file. */
+  /** Each bundled into one file. */
   programs: JailPrograms;
   /** Directory that every user may enter and only the platform may write to. */
   directory: string;
@@ -78,6 +78,8 @@ export interface JailPrograms {
   compileNative: string;
   compileWasm: string;
   install: string;
+  /** Outside of the jail: the program of a packager process. */
+  packager: string;
 }
 
 /** Limits of one process; kilobytes unless noted. */

@@ -91,7 +91,7 @@ export function createLauncherJail(
 
   return {
     name: 'launcher',
-    singleUse: true,
+    sharesCompilers: false,
     spawn(program) {
       const uid = free.shift();
       if (uid === undefined) throw new Error('All user ids for the jail of the packager are in use.');

@@ -24,7 +24,7 @@ export function createPlainJail(options: JailOptions): Jail {
 
   return {
     name: 'none',
-    singleUse: false,
+    sharesCompilers: true,
     spawn(program) {
       const work = join(directory, randomBytes(12).toString('hex'));
       mkdirSync(work, { mode: 0o700 });
