@@ -17,11 +17,11 @@ export interface Turns {
 const SLICE_MS = 2;
 const TURN_MS = 6;
 /** Pause after an unfinished slice, so that a process gets at most a quarter of the time. */
-const REST_MS = 6;
+const PAUSE_MS = 6;
 /** Less than this is carried over to the next turn, which is cheaper than a reset after each short call. */
 const CARRIED_MS = 0.5;
 
-export function createTurns({ sliceMs = SLICE_MS, turnMs = TURN_MS, restMs = REST_MS } = {}): Turns {
+export function createTurns({ sliceMs = SLICE_MS, turnMs = TURN_MS, pauseMs = PAUSE_MS } = {}): Turns {
   const waiting = createFairQueue<{ owner: string; work: (deadline: number) => boolean }>();
   let spentMs = 0;
   let scheduled = false;
@@ -30,7 +30,7 @@ export function createTurns({ sliceMs = SLICE_MS, turnMs = TURN_MS, restMs = RES
     const begun = performance.now();
     const hasMore = work(begun + sliceMs);
     spentMs += performance.now() - begun;
-    if (hasMore) setTimeout(enqueue, restMs, owner, work);
+    if (hasMore) setTimeout(enqueue, pauseMs, owner, work);
     return !hasMore;
   }
 

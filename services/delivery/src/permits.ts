@@ -1,3 +1,4 @@
+import { backoff } from '@wellspring/core/backoff';
 import type { WebhookRow } from '@wellspring/store/collections/webhooks';
 import type { FirstAttemptTimeout } from './first-attempt-timeout.ts';
 
@@ -66,8 +67,7 @@ export interface Permits {
   readonly onProbation: number;
 }
 
-const FIRST_PAUSE_MS = 250;
-const MAX_PAUSE_MS = 60_000;
+const PAUSE = { baseMs: 250, maxMs: 60_000 };
 /** Receivers that are remembered. */
 const MAX_RECEIVERS = 20_000;
 /** Blocked receivers that are checked when a permit is released. */
@@ -75,7 +75,7 @@ const MAX_BLOCKED_CHECKS = 64;
 
 /** Epoch ms until which the webhook is not tried. */
 export const pausedUntil = ({ failures, tried_at }: Health): number =>
-  failures ? tried_at + Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (failures - 1)) : 0;
+  failures ? tried_at + backoff(failures, PAUSE) : 0;
 
 /** @param wake called when rows of a receiver may be claimed */
 export function createPermits(limits: PermitLimits, now: () => number, wake: () => void): Permits {

@@ -14,9 +14,9 @@ export type Post = (request: Request, ended?: AbortController) => Promise<Reply>
 
 /** A longer response body is not read to its end, which closes the connection. */
 const MAX_READ_BYTES = 64 * 1024;
-/** Kept of a response in the log of attempts. */
-const KEPT_BODY_BYTES = 4 * 1024;
-const KEPT_HEADER_BYTES = 4 * 1024;
+/** Of a response, in the log of attempts. */
+const MAX_LOGGED_BODY_BYTES = 4 * 1024;
+const MAX_LOGGED_HEADER_BYTES = 4 * 1024;
 
 /** A request follows no redirect and ends within `timeoutMs`. */
 export function createPost(agent: Egress['agent'], timeoutMs: number): Post {
@@ -68,14 +68,14 @@ async function beginning({
   let read = 0;
   try {
     for await (const chunk of body) {
-      if (read < KEPT_BODY_BYTES) kept.push(chunk.subarray(0, KEPT_BODY_BYTES - read));
+      if (read < MAX_LOGGED_BODY_BYTES) kept.push(chunk.subarray(0, MAX_LOGGED_BODY_BYTES - read));
       read += chunk.length;
       if (read > MAX_READ_BYTES) break;
     }
   } catch {}
   if (kept.length === 0) return '';
   // A character that the limit cuts is left out.
-  return new TextDecoder().decode(Buffer.concat(kept), { stream: read > KEPT_BODY_BYTES });
+  return new TextDecoder().decode(Buffer.concat(kept), { stream: read > MAX_LOGGED_BODY_BYTES });
 }
 
 function keptHeaders(headers: Record<string, string | string[] | undefined>): Record<string, string> {
@@ -84,7 +84,7 @@ function keptHeaders(headers: Record<string, string | string[] | undefined>): Re
   for (const [name, value = ''] of Object.entries(headers)) {
     const text = Array.isArray(value) ? value.join(', ') : value;
     bytes += name.length + text.length;
-    if (bytes > KEPT_HEADER_BYTES) break;
+    if (bytes > MAX_LOGGED_HEADER_BYTES) break;
     kept[name] = text;
   }
   return kept;

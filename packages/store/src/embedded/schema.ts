@@ -65,7 +65,6 @@ export function migrateCollection<T extends Row>(db: Database, definition: Colle
       `CREATE TABLE IF NOT EXISTS ${tableOf(definition)}
        (id TEXT PRIMARY KEY NOT NULL, version INTEGER NOT NULL, doc TEXT NOT NULL${columns})`,
     );
-    dropGenerated(db, definition);
     moveTexts(db, definition);
     makeColumns(db, definition);
     makeIndexes(db, definition);
@@ -73,25 +72,16 @@ export function migrateCollection<T extends Row>(db: Database, definition: Colle
   });
 }
 
-/** In layout 1 the columns of indexed fields were generated. */
-interface Column {
-  name: string;
-  generated: boolean;
-}
-
 /** The indexed fields with a column, also those of a newer version. */
 export const storedFields = <T extends Row>(db: Database, definition: CollectionDefinition<T>) =>
-  columnsOf(db, definition).flatMap(({ name }) =>
+  columnsOf(db, definition).flatMap((name) =>
     name.startsWith('f_') ? [name.slice(2) as keyof T & string] : [],
   );
 
-function columnsOf(db: Database, { name }: { name: string }): Column[] {
-  const columns = db.statement('SELECT name, hidden FROM pragma_table_xinfo(?)').all(`c_${name}`);
-  return (columns as { name: string; hidden: number }[]).map((column) => ({
-    name: column.name,
-    generated: column.hidden !== 0,
-  }));
-}
+const columnsOf = (db: Database, { name }: { name: string }): string[] =>
+  (db.statement('SELECT name FROM pragma_table_info(?)').all(`c_${name}`) as { name: string }[]).map(
+    (column) => column.name,
+  );
 
 /** The name describes the whole index, so a changed index has another name. */
 const indexName = <T extends Row>(collection: string, { fields, unique, sparse }: Index<T>) =>
@@ -115,7 +105,7 @@ export function dropStaleIndexes<T extends Row>(db: Database, definition: Collec
   return db.transaction(() => {
     const stale = indexesOf(db, definition).filter((name) => !declared.has(name));
     for (const name of stale) db.exec(`DROP INDEX ${quoted(name)}`);
-    for (const { name } of columnsOf(db, definition)) {
+    for (const name of columnsOf(db, definition)) {
       if (name.startsWith('f_') && !wanted.has(name)) dropColumn(db, definition, name);
     }
     return stale;
@@ -132,18 +122,10 @@ function dropColumn(db: Database, definition: { name: string }, name: string): v
   db.exec(`ALTER TABLE ${table} DROP COLUMN ${column}`);
 }
 
-/** Drops the columns of layout 1 with their indexes. */
-function dropGenerated(db: Database, definition: { name: string }): void {
-  const generated = columnsOf(db, definition).filter((column) => column.generated);
-  if (generated.length === 0) return;
-  for (const name of indexesOf(db, definition)) db.exec(`DROP INDEX ${quoted(name)}`);
-  for (const { name } of generated) dropColumn(db, definition, name);
-}
-
 /** Adds columns for newly indexed fields; rows written by another version may lack the values of present ones. */
 function makeColumns<T extends Row>(db: Database, definition: CollectionDefinition<T>): void {
   const table = tableOf(definition);
-  const present = new Set(columnsOf(db, definition).map(({ name }) => name));
+  const present = new Set(columnsOf(db, definition));
   const names = indexedFields(definition).map((field) => `f_${field}`);
   // Without a type, so that SQLite converts no value.
   for (const name of names) {
@@ -182,8 +164,8 @@ function moveTexts<T extends Row>(db: Database, definition: CollectionDefinition
   const table = tableOf(definition);
   const texts = definition.texts ?? [];
   const before = columnsOf(db, definition)
-    .filter(({ name }) => name.startsWith('t_'))
-    .map(({ name }) => name.slice(2));
+    .filter((name) => name.startsWith('t_'))
+    .map((name) => name.slice(2));
   const added = texts.filter((field) => !before.includes(field));
   const removed = before.filter((field) => !(texts as readonly string[]).includes(field));
   if (added.length === 0 && removed.length === 0) return;

@@ -98,39 +98,6 @@ test('an older version drops no index of a newer one, which finds the rows that 
   await subject.close();
 });
 
-test('a table of the first layout, with generated columns, keeps its rows and finds them', async () => {
-  const { db, store, close } = await openEmbedded();
-  db.exec('CREATE TABLE c_notes (id TEXT PRIMARY KEY NOT NULL, version INTEGER NOT NULL, doc TEXT NOT NULL)');
-  for (const field of ['owner', 'title']) {
-    db.exec(`ALTER TABLE c_notes ADD COLUMN f_${field} AS (json_extract(doc, '$."${field}"')) VIRTUAL`);
-    db.exec(`CREATE INDEX i_notes_${field} ON c_notes (f_${field}, id)`);
-  }
-  db.exec("ALTER TABLE c_notes ADD COLUMN t_body TEXT NOT NULL DEFAULT ''");
-  const rows = [note('1'), note('2', 'owner \ud800'), note('3')];
-  for (const { body: _, ...doc } of rows) {
-    db.statement("INSERT INTO c_notes (id, version, doc, t_body) VALUES (?, 7, ?, 'text')").run(
-      doc.id,
-      JSON.stringify(doc),
-    );
-  }
-  db.statement("INSERT INTO meta VALUES ('collection:notes', ?)").run(
-    JSON.stringify({ indexes: [{ fields: ['owner'] }, { fields: ['title'] }], texts: ['body'] }),
-  );
-  const notes = store.collection<Note>({
-    name: 'notes',
-    indexes: [{ fields: ['owner'] }, { fields: ['title'] }],
-    texts: ['body'],
-  });
-  expect(await notes.list({ where: { owner: 'o' }, order: 'asc' })).toEqual(
-    [rows[0], rows[2]].map((row) => ({ ...row, body: 'text' })),
-  );
-  expect(await notes.getVersioned('2')).toEqual({ row: { ...rows[1], body: 'text' }, version: 7 });
-  expect(await notes.find({ owner: 'owner \ud800' })).toMatchObject({ id: '2' });
-  await notes.patch('1', { owner: 'p' });
-  expect([await notes.count({ owner: 'o' }), await notes.count({ owner: 'p' })]).toEqual([1, 1]);
-  await close();
-});
-
 test('an index that became unique is refused if rows violate it, and the table is not changed', async () => {
   const { db, store, close } = await openEmbedded();
   await store

@@ -12,8 +12,8 @@ describe.each(TIERS)('code in tier %s', (tier) => {
 
   test(
     tier === 'none'
-      ? 'opens no files as databases: SQLite asks nobody whether it may'
-      : 'opens databases in its temporary directory and nowhere else',
+      ? 'cannot load SQLite, which ignores the permission model'
+      : 'opens databases only in its temporary directory',
     async () => {
       const outcome = await sandbox.run(`
         const said = [];
