@@ -100,7 +100,7 @@ export function openRecoveringChannel<C extends Channel>(
       return current;
     },
     reopen() {
-      (current ?? open)?.close().catch(() => {});
+      open?.close().catch(() => {});
     },
     async close() {
       closing.abort();

@@ -2,12 +2,7 @@ import { type ByteBudget, createByteBudget } from '@wellspring/core/byte-budget'
 import type { Log } from '@wellspring/core/log';
 import { Unavailable } from '@wellspring/core/unavailable';
 import { withTimeout } from '@wellspring/core/with-timeout';
-import {
-  type Channel,
-  type ChannelEvents,
-  openRecoveringChannel,
-  type RecoveringChannel,
-} from './channel.ts';
+import { type ChannelEvents, openRecoveringChannel, type RecoveringChannel } from './channel.ts';
 import { openConnection } from './connection.ts';
 import { watchNodes } from './nodes.ts';
 import { createPublisher, type Publisher } from './publisher.ts';
@@ -79,20 +74,12 @@ export async function openAmqp({
     opened.set(one, reopen);
     return one;
   }
-  let answering = Promise.withResolvers<Channel>();
-  const probe = openRecoveringChannel(
-    consuming,
-    (model) => model.createChannel(),
-    {
-      name: 'ping',
-      setup: async () => {},
-      ready: (channel) => answering.resolve(channel),
-      lost: () => {
-        answering = Promise.withResolvers();
-      },
-    },
-    log,
-  );
+  /** Whether the broker answers on one connection; the other one is watched by its heartbeat. */
+  async function answers(): Promise<boolean> {
+    const channel = await (await consuming.model())?.createChannel();
+    await channel?.close();
+    return channel !== undefined && publishing.isUp;
+  }
 
   return {
     get isUp() {
@@ -116,19 +103,12 @@ export async function openAmqp({
     async ping() {
       if (publishing.blocked)
         throw new Unavailable(`RabbitMQ blocks publishers: ${publishing.blocked.reason}`);
-      const answered = answering.promise
-        .then((channel) => channel.checkExchange('amq.direct'))
-        .then(
-          () => publishing.isUp,
-          () => false,
-        );
+      const answered = answers().catch(() => false);
       if (!(await withTimeout(answered, PING_TIMEOUT_MS))) throw new Unavailable('RabbitMQ does not answer.');
     },
     async close() {
-      await Promise.all([...opened.keys(), probe].map((one) => one.close()));
+      await Promise.all([...opened.keys()].map((one) => one.close()));
       await Promise.all([consuming.close(), publishing.close(), nodes.close()]);
     },
   };
 }
-
-export type { Publisher, RecoveringChannel };

@@ -1,4 +1,5 @@
 import type { ByteBudget } from '@wellspring/core/byte-budget';
+import { createLinkedList } from '@wellspring/core/linked-list';
 import type { Log } from '@wellspring/core/log';
 import { Unavailable } from '@wellspring/core/unavailable';
 import { withTimeout } from '@wellspring/core/with-timeout';
@@ -10,8 +11,7 @@ import type { Blocked } from './connection.ts';
 export const REDELIVERED = 'x-redelivered';
 
 export interface Message {
-  /** Default: the default exchange, whose routing keys are queue names. */
-  exchange?: string;
+  /** Name of a queue: messages are sent to the default exchange. */
   routingKey: string;
   content: Buffer;
   options?: Options.Publish;
@@ -68,6 +68,8 @@ interface Entry extends Message {
   isRedelivered: boolean;
   /** Gives the bytes of a sent message back. */
   release?: (() => void) | undefined;
+  /** Takes it out of those that wait. */
+  leave(): void;
   resolve(): void;
   reject(error: Error): void;
 }
@@ -84,9 +86,8 @@ export interface PublisherOptions {
 
 export function createPublisher({ name, log, open, blocked, unconfirmed }: PublisherOptions): Publisher {
   /** Both in the order of the calls; `sent` precedes `waiting`. */
-  let sent = new Map<string, Entry>();
-  let waiting: Entry[] = [];
-  let head = 0;
+  const sent = new Map<string, Entry>();
+  const waiting = createLinkedList<Entry>();
   /** Waiting for bytes of the budget. */
   let isStarved = false;
   const closing = new AbortController();
@@ -114,17 +115,13 @@ export function createPublisher({ name, log, open, blocked, unconfirmed }: Publi
     ready: () => pump(),
     lost() {
       isProven = false;
-      for (const entry of sent.values()) {
-        entry.isRedelivered = true;
-        giveBack(entry);
-      }
-      const all = [...sent.values(), ...waiting.slice(head)];
+      for (const entry of sent.values()) entry.isRedelivered = true;
       const now = performance.now();
-      waiting = all.filter(({ deadline }) => deadline > now);
-      // Their callers have timed out; resending them would only fill the window.
-      for (const entry of all) if (entry.deadline <= now) expire(entry);
-      head = 0;
-      sent = new Map();
+      for (const entry of takeAll()) {
+        // Its caller has timed out; resending it would only fill the window.
+        if (entry.deadline <= now) expire(entry);
+        else wait(entry);
+      }
     },
   });
 
@@ -139,7 +136,7 @@ export function createPublisher({ name, log, open, blocked, unconfirmed }: Publi
     isProven = true;
     if (entry.returned) entry.reject(new Unroutable(`No queue is bound for ${entry.routingKey}.`));
     else entry.resolve();
-    if (sent.size === 0 && head === waiting.length) emptied?.();
+    if (isIdle()) emptied?.();
     pump();
   }
 
@@ -160,6 +157,23 @@ export function createPublisher({ name, log, open, blocked, unconfirmed }: Publi
     entry.release = undefined;
   }
 
+  const isIdle = () => sent.size + waiting.size === 0;
+
+  function wait(entry: Entry): void {
+    entry.leave = waiting.append(entry);
+  }
+
+  /** Takes all messages out, those that were sent first, and gives their bytes back. */
+  function takeAll(): Entry[] {
+    const all = [...sent.values(), ...waiting];
+    sent.clear();
+    for (const entry of all) {
+      entry.leave();
+      giveBack(entry);
+    }
+    return all;
+  }
+
   const sizeOf = ({ content }: Message) => content.length + PROPERTIES_BYTES;
 
   /** Sends on when the budget has room for the next message. */
@@ -169,7 +183,7 @@ export function createPublisher({ name, log, open, blocked, unconfirmed }: Publi
     const release = await unconfirmed.take(sizeOf(entry), name, closing.signal).catch(() => undefined);
     if (!release) return;
     isStarved = false;
-    if (waiting[head] === entry) entry.release = release;
+    if (waiting.first === entry) entry.release = release;
     else release();
     pump();
   }
@@ -178,30 +192,26 @@ export function createPublisher({ name, log, open, blocked, unconfirmed }: Publi
     const channel = recovering.current;
     if (!channel || blocked()) return;
     const window = isProven ? MAX_UNCONFIRMED : 1;
-    while (head < waiting.length && sent.size < window) {
-      const entry = waiting[head]!;
+    while (waiting.first && sent.size < window) {
+      const entry = waiting.first;
       entry.release ??= unconfirmed.tryTake(sizeOf(entry), name);
       if (!entry.release) return void starve(entry);
       entry.returned = false;
       try {
-        const { exchange = '', routingKey, content, options, id, isRedelivered } = entry;
+        const { routingKey, content, options, id, isRedelivered } = entry;
         const headers = { ...options?.headers, ...(isRedelivered && { [REDELIVERED]: true }) };
         const all = { ...options, headers, messageId: id };
         const done = (failure: Error | null) => settle(entry, failure);
         if (sent.size === 0) lastProgress = performance.now();
         sent.set(id, entry);
-        channel.publish(exchange, routingKey, content, all, done);
-        head += 1;
+        channel.publish('', routingKey, content, all, done);
+        entry.leave();
       } catch {
         // The channel was closed in this moment.
         sent.delete(entry.id);
         giveBack(entry);
         return;
       }
-    }
-    if (head === waiting.length) {
-      waiting = [];
-      head = 0;
     }
   }
 
@@ -216,9 +226,11 @@ export function createPublisher({ name, log, open, blocked, unconfirmed }: Publi
       // It keeps its place in the window; a second settlement has no effect.
       expire(entry);
     }
-    while (head < waiting.length && waiting[head]!.deadline <= now) {
-      giveBack(waiting[head]!);
-      expire(waiting[head++]!);
+    for (const entry of waiting) {
+      if (entry.deadline > now) break;
+      entry.leave();
+      giveBack(entry);
+      expire(entry);
     }
     const alarm = blocked();
     if (alarm) {
@@ -226,18 +238,18 @@ export function createPublisher({ name, log, open, blocked, unconfirmed }: Publi
       if (now - alarm.since > BLOCKED_TIMEOUT_MS) refuseWaiting(alarm);
     } else if (sent.size > 0 && now - lastProgress > STALL_TIMEOUT_MS) reopen();
     else pump();
-    if (sent.size > 0 || head < waiting.length) return;
+    if (!isIdle()) return;
     clearInterval(timer);
     timer = undefined;
   }
 
   const refusalOf = ({ reason }: Blocked) => new Unavailable(`RabbitMQ blocks publishers: ${reason}.`);
   function refuseWaiting(alarm: Blocked): void {
-    for (const entry of waiting.slice(head)) {
+    for (const entry of waiting) {
+      entry.leave();
       giveBack(entry);
       entry.reject(refusalOf(alarm));
     }
-    [waiting, head] = [[], 0];
   }
   /** Only while messages are under way: an idle process sleeps. */
   let timer: NodeJS.Timeout | undefined;
@@ -257,13 +269,14 @@ export function createPublisher({ name, log, open, blocked, unconfirmed }: Publi
         // Two messages with one id in flight need distinct ids for their confirms.
         const given = message.options?.messageId;
         const id = given === undefined || sent.has(given) ? `${given ?? ''}~${++counter}` : given;
-        waiting.push({
+        wait({
           ...message,
           id,
           deadline: performance.now() + PUBLISH_TIMEOUT_MS,
           returned: false,
           wasRefused: false,
           isRedelivered: false,
+          leave() {},
           resolve,
           reject,
         });
@@ -273,7 +286,7 @@ export function createPublisher({ name, log, open, blocked, unconfirmed }: Publi
     },
     async close() {
       isClosed = true;
-      if (recovering.current && sent.size + waiting.length > head) {
+      if (recovering.current && !isIdle()) {
         const empty = new Promise<void>((resolve) => {
           emptied = resolve;
         });
@@ -283,12 +296,7 @@ export function createPublisher({ name, log, open, blocked, unconfirmed }: Publi
       await recovering.close();
       clearInterval(timer);
       const closed = new Unavailable('The connection to RabbitMQ was closed.');
-      for (const entry of [...sent.values(), ...waiting.slice(head)]) {
-        giveBack(entry);
-        entry.reject(closed);
-      }
-      sent.clear();
-      waiting = [];
+      for (const entry of takeAll()) entry.reject(closed);
     },
   };
 }

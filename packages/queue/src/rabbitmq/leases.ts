@@ -38,7 +38,7 @@ export interface LeaseHandlers {
   lost(partition: number): void;
 }
 
-/** Makes other processes look at once. Without it they look when they renew. */
+/** Makes other processes look at once. When it is not received, they look when they renew. */
 export interface WakeUp {
   send(): void;
   onReceived(listener: () => void): void;
@@ -52,9 +52,9 @@ export interface LeasesOptions {
   member: string;
   /** Of each queue. */
   partitions: number;
-  wakeUp?: WakeUp;
+  wakeUp: WakeUp;
   /** False while the process cannot serve partitions; after the length of a lease it gives them up. */
-  isAble?(): boolean;
+  isAble(): boolean;
   renewMs?: number;
   leaseMs?: number;
 }
@@ -72,12 +72,12 @@ interface Held {
 interface Group extends LeaseHandlers {
   queue: QueueName;
   held: Map<number, Held>;
-  isLeaving: boolean;
+  /** It is being left since this was aborted. */
+  leaving: AbortSignal;
   /** A row may name this process though it does not hold the partition. */
   isUnsure: boolean;
 }
 
-const noWakeUp: WakeUp = { send() {}, onReceived() {} };
 const idOf = (queue: QueueName, partition: number): string => `${queue}.${partition}`;
 const keysOf = (held: Group['held']) => [...held.keys()];
 
@@ -87,8 +87,8 @@ export function createLeases({
   log,
   member,
   partitions,
-  wakeUp = noWakeUp,
-  isAble = () => true,
+  wakeUp,
+  isAble,
   renewMs = RENEW_INTERVAL_MS,
   leaseMs = LEASE_MS,
 }: LeasesOptions): Leases {
@@ -150,7 +150,7 @@ export function createLeases({
     if (!(await rows.patch(row.id, { holder, epoch }, { epoch: row.epoch }))) return;
     // An earlier statement whose answer is late; a later one took the partition.
     if (session.id !== holder || (group.held.get(row.partition)?.epoch ?? 0) >= epoch) return;
-    if (group.isLeaving) return free(group.queue, row.partition, epoch);
+    if (group.leaving.aborted) return free(group.queue, row.partition, epoch);
     group.held.set(row.partition, { epoch });
     group.take(row.partition, epoch);
   }
@@ -218,7 +218,7 @@ export function createLeases({
     if (isAble()) ableAt = begun;
     const canServe = begun - ableAt < leaseMs;
     const queues = [...groups.values()]
-      .filter(({ isLeaving }) => canServe && !isLeaving)
+      .filter(({ leaving }) => canServe && !leaving.aborted)
       .map(({ queue }) => queue)
       .sort();
     const alive = await session.renew(queues);
@@ -230,7 +230,8 @@ export function createLeases({
       .join('\n');
     if (members !== known.members) known = { members, since: performance.now() };
     const settling = known.since + renewMs * SETTLE_PART - performance.now();
-    for (const group of groups.values()) if (!group.isLeaving) await balance(group, alive, settling <= 0);
+    for (const group of groups.values())
+      if (!group.leaving.aborted) await balance(group, alive, settling <= 0);
     return settling > 0 ? settling : renewMs;
   }
 
@@ -262,7 +263,7 @@ export function createLeases({
     },
     held: (queue) => groups.get(queue)?.held.size ?? 0,
     async join(queue, handlers, signal) {
-      const group: Group = { ...handlers, queue, held: new Map(), isLeaving: false, isUnsure: true };
+      const group: Group = { ...handlers, queue, held: new Map(), leaving: signal, isUnsure: true };
       groups.set(queue, group);
       wake.abort();
       running ??= run();
@@ -271,7 +272,6 @@ export function createLeases({
           signal.addEventListener('abort', () => resolve(), { once: true }),
         );
       }
-      group.isLeaving = true;
       wake.abort();
       for (const partition of keysOf(group.held)) startRelease(group, partition, true);
       await Promise.all([...group.held.values()].map(({ releasing }) => releasing?.ended));
