@@ -11,7 +11,11 @@ const DIALECT: [pattern: RegExp, replacement: string][] = [
   [/\blanes?\b/i, 'ordering key or source state'],
   [/\b(comes|come|came) again\b|x-again|\bannounceAgain\b/i, 'redelivered'],
   [/announcer?\b|announces?\b|announced\b/i, 'publish, outbox relay'],
-  [/\b(MOST|LOOK)_[A-Z]|\b(LONGEST|DEEPEST|PATIENCE)(_|\b)/, 'MAX_…, …_INTERVAL_MS or …_TIMEOUT_MS'],
+  [
+    /\b(MOST|LOOK|KEPT|REST)_[A-Z]|\b(LONGEST|DEEPEST|PATIENCE)(_|\b)/,
+    'MAX_…, PAUSE_MS, …_INTERVAL_MS or …_TIMEOUT_MS',
+  ],
+  [/\bparked\b/i, 'due'],
   [
     /\b(KEPT|AHEAD|HERE|TOGETHER_MS|AGAIN_MS)\b/,
     'CACHE_SIZE, PIPELINE_DEPTH, BATCH_DELAY_MS, RETRY_DELAY_MS',
