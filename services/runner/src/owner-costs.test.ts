@@ -48,6 +48,15 @@ describe('the costs of an owner', () => {
     expect(slept.length).toBeGreaterThan(0);
   });
 
+  test('are higher for ten thousand events of one run than of a hundred runs', async () => {
+    costs.charge('u_bulk', { events: 10_000, bytes: 10_000, result: OK });
+    for (let n = 0; n < 100; n += 1) costs.charge('u_small', { events: 100, bytes: 100, result: OK });
+    await costs.settled('u_small');
+    const small = slept.splice(0).reduce((sum, ms) => sum + ms, 0);
+    await costs.settled('u_bulk');
+    expect(slept.reduce((sum, ms) => sum + ms, 0)).toBeGreaterThan(2 * small);
+  });
+
   test('include the replacement of killed processes', async () => {
     for (let n = 0; n < 2; n += 1) costs.charge('u_attacker', { events: 0, bytes: 0, result: KILLED });
     await costs.settled('u_attacker');

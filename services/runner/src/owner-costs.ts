@@ -29,8 +29,15 @@ export const costOf = (outcome: Outcome, result: Result) => ({
 /** Estimates, in ms of the main thread. */
 const EVENT_MS = 0.03;
 const MEGABYTE_MS = 40;
-/** Replacing a process that was killed. */
-const PROCESS_MS = 60;
+/**
+ * What one run leaves beyond this counts more than twice: it is committed at once, so that others wait, while small runs
+ * take turns with those of others.
+ */
+const BULK_EVENTS = 100;
+const BULK_MEGABYTES = 0.25;
+const BULK_FACTOR = 2.5;
+/** Replacing a process that was killed, in ms of a processor. */
+const PROCESS_MS = 150;
 /** Share of the main thread that one owner may use. */
 const SHARE = 0.25;
 /** Debt allowed before runs are delayed. */
@@ -40,6 +47,9 @@ const MAX_DELAY_MS = 5_000;
 const MAX_OWNERS = 10_000;
 
 const ENDED: ReadonlySet<string> = new Set(['timeout', 'memory', 'limit', 'crash', 'protocol']);
+
+const weigh = (amount: number, bulk: number): number =>
+  amount + (BULK_FACTOR - 1) * Math.max(0, amount - bulk);
 
 /** @param now monotonic ms */
 export function createOwnerCosts(
@@ -61,7 +71,9 @@ export function createOwnerCosts(
   return {
     charge(ownerId, { events, bytes, result }) {
       const replaced = !result.ok && ENDED.has(result.reason) ? PROCESS_MS : 0;
-      const cost = events * EVENT_MS + (bytes / 1024 / 1024) * MEGABYTE_MS + replaced;
+      const megabytes = bytes / 1024 / 1024;
+      const cost =
+        weigh(events, BULK_EVENTS) * EVENT_MS + weigh(megabytes, BULK_MEGABYTES) * MEGABYTE_MS + replaced;
       const ms = Math.min(debtOf(ownerId) + cost, BURST_MS + MAX_DELAY_MS * SHARE);
       debts.set(ownerId, { ms, at: now() });
       if (debts.size > MAX_OWNERS) forgetSettled();
