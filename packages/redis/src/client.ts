@@ -12,8 +12,6 @@ import { createSubscriber, type Subscriber, type SubscriberEvents } from './subs
  */
 export interface Redis {
   readonly isUp: boolean;
-  /** Prefix of the keys and channels of this installation. */
-  readonly prefix: string;
   /**
    * Keys in arguments get the prefix; patterns and results of SCAN do not.
    * @throws Error when the server does not answer
@@ -52,7 +50,6 @@ export async function openRedis({ url, prefix = 'wellspring:', log, signal }: Re
     get isUp() {
       return connection.status === 'ready';
     },
-    prefix,
     commands: connection,
     script(lua, keys) {
       const name = `script${++scripts}`;

@@ -120,9 +120,10 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
   }
 
   /** Ends an attempt with the fields of its row, which is due again if they say so. */
-  async function finish(delivery: Delivery, fields: Partial<DeliveryRow>): Promise<void> {
+  async function finish(delivery: Delivery, fields: Partial<DeliveryRow>): Promise<boolean> {
     const isOwn = await save(delivery, fields);
     if (isOwn && fields.due_at) deps.wake(fields.due_at);
+    return isOwn;
   }
 
   /** The delivery becomes a due row. */
@@ -173,7 +174,7 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
         save(delivery, { due_at: clock.now() + LEASE_MS }).catch(delivery.stored.reject);
     });
     try {
-      if (!webhook) return await deps.sender(row, startedAt, (fields) => save(delivery, fields), ended);
+      if (!webhook) return await deps.sender(row, startedAt, (fields) => finish(delivery, fields), ended);
       const headers = headersOf(row, deps.keys(webhook, startedAt), startedAt);
       const reply = await deps.post({ url: webhook.url, headers, body: row.payload }, ended);
       answered();
@@ -199,7 +200,8 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
     const free = budget.tryTake(payload.length, owner_id);
     if (!free) {
       permit.release();
-      return finish(delivery, { due_at: clock.now() + randomInt(MAX_POSTPONED_MS) });
+      await finish(delivery, { due_at: clock.now() + randomInt(MAX_POSTPONED_MS) });
+      return;
     }
     await attempt(delivery, permit, webhook).finally(free);
   }

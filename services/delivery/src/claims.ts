@@ -1,5 +1,6 @@
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
+import { createSleeper } from '@wellspring/core/sleeper';
 import { DELIVERIES_DUE, type PubSub } from '@wellspring/pubsub/port';
 import { findEmitter } from '@wellspring/store/collections/emitters';
 import { type DeliveryRow, deliveries, webhooks } from '@wellspring/store/collections/webhooks';
@@ -47,8 +48,7 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
   const startedAt = clock.now();
   const claiming = new Set<Promise<void>>();
   let takenOver = !deps.singleProcess;
-  let woken = false;
-  let endSleep = () => {};
+  const sleeper = createSleeper(clock);
   /** Rows due before were scanned. */
   let scannedUpTo = 0;
   let nextScanAt = 0;
@@ -59,8 +59,7 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
   function wake(dueAt = Number.POSITIVE_INFINITY): void {
     scannedUpTo = Math.min(scannedUpTo, dueAt);
     nextScanAt = Math.min(nextScanAt, dueAt);
-    woken = true;
-    endSleep();
+    sleeper.wake();
   }
 
   /**
@@ -192,22 +191,12 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
     }
   }
 
-  async function sleep(signal: AbortSignal): Promise<void> {
-    const wait = Math.min(nextScanAt, permits.nextPauseEnd) - clock.now();
-    if (woken || wait <= 0) return;
-    const ended = new AbortController();
-    endSleep = () => ended.abort();
-    await clock.sleep(wait, AbortSignal.any([signal, ended.signal]));
-    endSleep = () => {};
-  }
-
   return {
     wake,
     async run(signal) {
       const unsubscribe = pubsub.subscribe(DELIVERIES_DUE, () => wake(clock.now() - MAX_LATENESS_MS));
       while (!signal.aborted) {
         try {
-          woken = false;
           if (!takenOver) {
             await takeOver();
             takenOver = true;
@@ -217,7 +206,7 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
             await sweep();
           }
           claimAll();
-          await sleep(signal);
+          await sleeper.sleep(Math.min(nextScanAt, permits.nextPauseEnd) - clock.now(), signal);
         } catch (error) {
           log.error({ error: String(error) }, 'delivery.claim_failed');
           await clock.sleep(RETRY_DELAY_MS, signal);

@@ -1,6 +1,7 @@
 import type { DueJob, EmittedMessage } from '@wellspring/contract/messages';
 import { eventIdOfSortKey, parseEventId } from '@wellspring/core/event-id';
 import { derivedRunId } from '@wellspring/core/ids';
+import { createSleeper } from '@wellspring/core/sleeper';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
 import { type DelayedRow, delayed } from '@wellspring/store/collections/delayed';
@@ -38,8 +39,7 @@ export function createDelayedEvents({
 }: Pick<Deps, 'store' | 'queue' | 'clock' | 'log' | 'config'>): DelayedEvents {
   const rows = store.collection(delayed);
   let ownersAfter = '';
-  let wake = () => {};
-  let woken = false;
+  const sleeper = createSleeper(clock);
 
   /** Publishes the jobs of due rows; returns their number. */
   async function release(where: Where<DelayedRow>, limit: number): Promise<number> {
@@ -75,12 +75,8 @@ export function createDelayedEvents({
   /** Until the next row is due. */
   async function sleep(signal: AbortSignal): Promise<void> {
     const [next] = await rows.list({ orderBy: 'due_at', order: 'asc', limit: 1 });
-    const ms = Math.min(MAX_SLEEP_MS, (next?.due_at ?? Number.POSITIVE_INFINITY) - clock.now());
-    if (woken || ms <= 0) return;
-    const ended = new AbortController();
-    wake = () => ended.abort();
-    await clock.sleep(ms, AbortSignal.any([signal, ended.signal]));
-    wake = () => {};
+    const ms = (next?.due_at ?? Number.POSITIVE_INFINITY) - clock.now();
+    await sleeper.sleep(Math.min(MAX_SLEEP_MS, ms), signal);
   }
 
   return {
@@ -97,15 +93,13 @@ export function createDelayedEvents({
       );
       if (found.length === 0) return;
       await rows.insertMany(found);
-      woken = true;
-      wake();
+      sleeper.wake();
     },
     worker: {
       name: 'delayed-events',
       async run(signal) {
         while (!signal.aborted) {
           try {
-            woken = false;
             await sleep(signal);
             const count = await release({}, BATCH_SIZE);
             if (count === BATCH_SIZE) await serveOwners();

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { emitterPatterns, isGlob } from '@wellspring/core/glob';
-import { type Emitter, findEmitter } from '@wellspring/store/collections/emitters';
+import { findEmitter } from '@wellspring/store/collections/emitters';
 import { createReach } from '@wellspring/store/collections/subscription-reach';
 import { type SubscriptionRow, subscriptions } from '@wellspring/store/collections/subscriptions';
 import { type WebhookRow, webhooks } from '@wellspring/store/collections/webhooks';
@@ -17,7 +17,7 @@ export interface Listeners {
 }
 
 /** Subscriptions of an emitter on these channels, by id or by pattern. */
-export async function subscriptionsOf(
+async function subscriptionsOf(
   store: Store,
   emitter: { id: string; owner_id: string },
   names: readonly string[],
@@ -54,10 +54,12 @@ export async function listenersOf(
   const ids = [...new Set(found.map((one) => one.listener_id))];
   const isWebhook = (id: string) => id.startsWith('wh_');
   const [webhookRows, runningRows] = await Promise.all([
-    readWebhooks(store, ids.filter(isWebhook)),
-    readEmitters(
-      store,
+    readPages(ids.filter(isWebhook), (page) =>
+      store.collection(webhooks).list({ where: { id: { in: page } } }),
+    ),
+    readPages(
       ids.filter((id) => !isWebhook(id)),
+      (page) => Promise.all(page.map((id) => findEmitter(store, id))),
     ),
   ]);
 
@@ -78,25 +80,15 @@ export async function listenersOf(
   return listeners;
 }
 
-const byId = <T extends { id: string }>(rows: readonly T[]) => new Map(rows.map((row) => [row.id, row]));
-
-async function readWebhooks(store: Store, ids: readonly string[]) {
-  const rows: WebhookRow[] = [];
+/** The rows that there are, by id. */
+async function readPages<T extends { id: string }>(
+  ids: readonly string[],
+  read: (page: readonly string[]) => Promise<readonly (T | undefined)[]>,
+): Promise<Map<string, T>> {
+  const rows = new Map<string, T>();
   for (let n = 0; n < ids.length; n += PAGE_SIZE) {
     if (n > 0) await nextTurn();
-    rows.push(
-      ...(await store.collection(webhooks).list({ where: { id: { in: ids.slice(n, n + PAGE_SIZE) } } })),
-    );
+    for (const row of await read(ids.slice(n, n + PAGE_SIZE))) if (row) rows.set(row.id, row);
   }
-  return byId(rows);
-}
-
-async function readEmitters(store: Store, ids: readonly string[]) {
-  const rows: Emitter[] = [];
-  for (const [n, id] of ids.entries()) {
-    if (n % PAGE_SIZE === PAGE_SIZE - 1) await nextTurn();
-    const row = await findEmitter(store, id);
-    if (row) rows.push(row);
-  }
-  return byId(rows);
+  return rows;
 }

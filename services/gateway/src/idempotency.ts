@@ -49,7 +49,6 @@ export function createIdempotency({
   const storing = new Map<string, Promise<void>>();
   /** Waiting calls by user. */
   const waiting = new Map<string, number>();
-  let waitingInAll = 0;
   /** Whether no process executes the call of this row. This process leaves such a row if the answer to its insertion is lost. */
   const abandoned = (row: IdempotencyRow) =>
     row.process === thisProcess
@@ -102,10 +101,9 @@ export function createIdempotency({
   ): Promise<R | undefined> {
     const ofUser = waiting.get(userId) ?? 0;
     if (ofUser >= MAX_WAITING_OF_USER) throw tooManyRequests(RETRY_AFTER_SECONDS);
-    if (waitingInAll >= MAX_WAITING)
+    if (waiting.values().reduce((sum, count) => sum + count, 0) >= MAX_WAITING)
       throw new Unavailable('Too many calls wait for the first one with their key.');
     waiting.set(userId, ofUser + 1);
-    waitingInAll += 1;
     let over = new AbortController();
     const unsubscribe = pubsub.subscribe(answeredTopic(id), () => over.abort());
     try {
@@ -117,7 +115,6 @@ export function createIdempotency({
       }
     } finally {
       unsubscribe();
-      waitingInAll -= 1;
       const rest = waiting.get(userId)! - 1;
       if (rest === 0) waiting.delete(userId);
       else waiting.set(userId, rest);

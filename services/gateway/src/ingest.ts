@@ -160,10 +160,11 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
     try {
       await enqueue(req, accepted, replyAddress?.address);
       if (!replyAddress) return answer(res, 200);
-      const reply = (await replyAddress.receive(LIMITS.replyMs)) as HttpReply | undefined;
+      const received = (await replyAddress.receive(LIMITS.replyMs)) as HttpReply | undefined;
+      const reply: HttpReply = received ?? { kind: 'none' };
       // Without $.respond, also of a workflow that takes longer.
-      if (endpoint.reply_by !== null && (reply ?? { kind: 'none' }).kind === 'none') return answer(res, 200);
-      answerWith(res, reply ?? { kind: 'none' }, ownHost);
+      if (endpoint.reply_by !== null && reply.kind === 'none') return answer(res, 200);
+      answerWith(res, reply, ownHost);
     } finally {
       replyAddress?.close();
     }

@@ -1,6 +1,7 @@
 import type { RunJob } from '@wellspring/contract/messages';
 import { derivedRunId } from '@wellspring/core/ids';
 import { nextAfter, nextTick, type Schedule } from '@wellspring/core/schedule';
+import { createSleeper } from '@wellspring/core/sleeper';
 import { TIMERS_CHANGED } from '@wellspring/pubsub/port';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
@@ -106,15 +107,10 @@ export function schedulerWorker({
     name: 'sources.scheduler',
     async run(signal) {
       let seen = Number.POSITIVE_INFINITY;
-      let wake = () => {};
-      let woken = false;
-      const unsubscribe = pubsub.subscribe(TIMERS_CHANGED, () => {
-        woken = true;
-        wake();
-      });
+      const sleeper = createSleeper(clock);
+      const unsubscribe = pubsub.subscribe(TIMERS_CHANGED, sleeper.wake);
       try {
         while (!signal.aborted) {
-          woken = false;
           if (clock.now() < seen - MAX_CLOCK_SKEW_MS) await bringForward();
           seen = clock.now();
           if (await fireDue(seen)) continue;
@@ -124,14 +120,8 @@ export function schedulerWorker({
             order: 'asc',
             limit: 1,
           });
-          if (woken) continue;
-          const stop = new AbortController();
-          wake = () => stop.abort();
-          const ms = Math.min(
-            MAX_SLEEP_MS,
-            Math.max(MIN_SLEEP_MS, (next?.due_at ?? Number.MAX_SAFE_INTEGER) - clock.now()),
-          );
-          await clock.sleep(ms, AbortSignal.any([signal, stop.signal]));
+          const ms = (next?.due_at ?? Number.POSITIVE_INFINITY) - clock.now();
+          await sleeper.sleep(Math.min(MAX_SLEEP_MS, Math.max(MIN_SLEEP_MS, ms)), signal);
         }
       } finally {
         unsubscribe();

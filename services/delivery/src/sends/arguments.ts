@@ -17,6 +17,21 @@ export interface SendContext {
   ended: AbortController;
 }
 
+/** Does the work of a request within a time. @throws SendError which begins with `failed` and ends with the reason */
+export async function sendWithin(
+  { timeoutMs, ended, failed }: { timeoutMs: number; ended: AbortController; failed: string },
+  work: (signal: AbortSignal) => Promise<unknown>,
+): Promise<void> {
+  const timeout = AbortSignal.timeout(timeoutMs);
+  try {
+    await work(AbortSignal.any([timeout, ended.signal]));
+  } catch (error) {
+    const late = timeout.aborted ? `no answer within ${timeoutMs / 1000} s` : undefined;
+    const reason = late ?? (ended.signal.aborted ? String(ended.signal.reason) : (error as Error).message);
+    throw new SendError(`${failed}: ${reason.slice(0, 300)}.`);
+  }
+}
+
 /** A text field; undefined if it is absent. @throws SendError for an object */
 export function textOf(request: Record<string, unknown>, call: string, field: string): string | undefined {
   const value = request[field];

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { orgs, users } from '@wellspring/store/collections/users';
 import type { Store } from '@wellspring/store/port';
 import nodemailer from 'nodemailer';
-import { SendError, type SendOne, textOf } from './arguments.ts';
+import { SendError, type SendOne, sendWithin, textOf } from './arguments.ts';
 
 const CALL = '$.send.email';
 
@@ -31,8 +31,6 @@ export function createEmailSend(store: Store, url: string | null, timeoutMs: num
     if (text === undefined && html === undefined) throw new SendError(`${CALL} needs text or html.`);
     const to = await recipient(owner_id);
     const name = createHash('sha256').update(id).digest('hex').slice(0, 32);
-    const timeout = AbortSignal.timeout(timeoutMs);
-    const signal = AbortSignal.any([timeout, ended.signal]);
     const mail = {
       from,
       to: { name: '', address: to },
@@ -41,15 +39,9 @@ export function createEmailSend(store: Store, url: string | null, timeoutMs: num
       ...(html !== undefined && { html }),
       // A repetition after a crash is recognized by it.
       messageId: `<${name}@${from.split('@')[1]}>`,
-      signal,
     };
-    try {
-      await transport.sendMail(mail);
-    } catch (error) {
-      const late = timeout.aborted ? `no answer within ${timeoutMs / 1000} s` : undefined;
-      const reason = late ?? (ended.signal.aborted ? String(ended.signal.reason) : (error as Error).message);
-      throw new SendError(`${CALL} failed: ${reason.slice(0, 300)}.`);
-    }
+    const limits = { timeoutMs, ended, failed: `${CALL} failed` };
+    await sendWithin(limits, (signal) => transport.sendMail({ ...mail, signal }));
   };
 }
 

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { ObjectWriter } from '@wellspring/blob/object-writer';
-import { bytesOf, SendError, type SendOne, textOf } from './arguments.ts';
+import { bytesOf, SendError, type SendOne, sendWithin, textOf } from './arguments.ts';
 
 const CALL = '$.send.s3';
 const MAX_KEY_BYTES = 900;
@@ -25,21 +25,9 @@ export function createS3Send(writer: ObjectWriter | undefined, timeoutMs: number
     const { body, type, extension } = contentOf(request.payload);
     const hour = new Date(at).toISOString().slice(0, 13).replace(/[-T]/g, '/');
     const name = createHash('sha256').update(id).digest('hex').slice(0, 32);
-    const timeout = AbortSignal.timeout(timeoutMs);
-    const signal = AbortSignal.any([timeout, ended.signal]);
-    try {
-      await writer.put({
-        bucket,
-        key: `${prefix}${hour}/${name}${extension}`,
-        bytes: body,
-        contentType: type,
-        signal,
-      });
-    } catch (error) {
-      const late = timeout.aborted ? `no answer within ${timeoutMs / 1000} s` : undefined;
-      const reason = late ?? (ended.signal.aborted ? String(ended.signal.reason) : (error as Error).message);
-      throw new SendError(`${CALL} failed: the object could not be stored: ${reason.slice(0, 300)}`);
-    }
+    const object = { bucket, key: `${prefix}${hour}/${name}${extension}`, bytes: body, contentType: type };
+    const limits = { timeoutMs, ended, failed: `${CALL} failed: the object could not be stored` };
+    await sendWithin(limits, (signal) => writer.put({ ...object, signal }));
   };
 }
 
