@@ -29,8 +29,7 @@ export class Unroutable extends Unavailable {
  * Messages that the broker refuses are resent on a new channel: in a cluster, a channel opened while the leader of a
  * quorum queue died refuses everything for that queue until the dead node is back (`rabbit_fifo_client` of 3.10).
  *
- * What is sent and not confirmed is bounded by a byte budget of the process. Nothing is sent while the broker blocks
- * publishers because of an alarm, since it would be buffered here; messages then fail after a second.
+ * A byte budget of the process bounds unconfirmed messages. While an alarm blocks publishers, messages fail after a second.
  */
 export interface Publisher {
   /**
@@ -54,10 +53,7 @@ export const BLOCKED_TIMEOUT_MS = 1_000;
 const PROPERTIES_BYTES = 512;
 const CHECK_INTERVAL_MS = 250;
 const CLOSE_TIMEOUT_MS = 2_000;
-/**
- * A channel without any confirm for this long is replaced: RabbitMQ never confirms what it accepted for a quorum queue
- * that had no leader yet, shortly after a restart.
- */
+/** A channel without confirms for this long is replaced: RabbitMQ never confirms messages for a queue without a leader. */
 const STALL_TIMEOUT_MS = 2_000;
 
 interface Entry extends Message {

@@ -3,13 +3,13 @@ export const LIMITS = {
   apiBody: 6 * 1024 * 1024,
   endpointBody: 512 * 1024,
   propValue: 64 * 1024,
-  /** Of a component; and of those, timers and HTTP interfaces, which cost resources. */
+  /** Props of a component; and timers and HTTP interfaces among them, which cost resources. */
   props: 500,
   interfaces: 20,
   /** Options of a prop, per page, and their JSON text with the context. */
   options: 10_000,
   optionsBytes: 1024 * 1024,
-  /** Of an account: fields, and their JSON text. */
+  /** Fields of the credentials of an account, and their JSON text. */
   credentials: 100,
   credentialsBytes: 64 * 1024,
   db: 64 * 1024,
@@ -34,7 +34,7 @@ export const LIMITS = {
   /** Within a run. */
   emits: 10_000,
   runBytes: 16 * 1024 * 1024,
-  /** Of a workflow; and of what they export and the trigger event, together, as JSON. */
+  /** Steps of a workflow; and the JSON text of their exports and the trigger event together. */
   steps: 100,
   stepData: 6 * 1024 * 1024,
   /** Exports and requests of one step. */

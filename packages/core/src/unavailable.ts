@@ -6,7 +6,7 @@ export class Unavailable extends Error {
 /** Errors of a full or failing disk, a quota, a read-only file system. */
 const DISK_ERRORS = new Set(['ENOSPC', 'EDQUOT', 'EROFS', 'EIO', 'EFBIG', 'EMFILE', 'ENFILE']);
 
-/** An error of the file system for which its caller is not at fault becomes Unavailable; others stay as they are. */
+/** Converts an error of a full or failing disk to Unavailable; returns other errors unchanged. */
 export function asUnavailable(error: unknown): unknown {
   const { code, message } = (error ?? {}) as { code?: unknown; message?: string };
   if (error instanceof Unavailable || !DISK_ERRORS.has(code as string)) return error;

@@ -18,7 +18,7 @@ const READ = Symbol('body');
 /**
  * All bytes of a body of at most `limit` bytes. A second call returns the same bytes, so that the gateway can read a
  * body before a service in the same process.
- * @param hold asked before bytes are kept; false: they may not be
+ * @param hold called before bytes are kept; returns false to refuse the body
  * @throws BodyTooLarge as soon as the limit is exceeded, NoRoomForBody; the rest is read and dropped, so the connection
  * stays usable
  */

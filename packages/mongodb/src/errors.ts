@@ -66,7 +66,7 @@ export async function translateErrors<T>(work: Promise<T>): Promise<T> {
   }
 }
 
-/** Whether the server took a write no more for lack of room, as far as the error or its cause tells. */
+/** Whether the error, or its cause, says that the server has no room for writes. */
 export function isNoRoom(error: unknown): boolean {
   const { code, writeErrors, cause } = (error ?? {}) as Record<string, unknown>;
   const codes = [

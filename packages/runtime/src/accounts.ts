@@ -44,7 +44,7 @@ export function createAccounts({ store, seal }: Pick<Deps, 'store' | 'seal'>): A
   const isMember = async (orgId: string, userId: string) =>
     (await memberRows.get(`${orgId}/${userId}`)) !== undefined;
 
-  /** An owner uses its own accounts; a user those of its organizations; an organization those that its members lend it. */
+  /** An owner may use its own accounts, a user also those of its organizations, an organization also those lent by members. */
   async function mayUse(ownerId: string, account: AccountRow): Promise<boolean> {
     if (account.owner_id === ownerId) return true;
     if (isOrg(account.owner_id) === isOrg(ownerId)) return false;

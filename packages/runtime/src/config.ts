@@ -113,7 +113,7 @@ export function readConfig({
   };
 }
 
-/** Variables named like those of the platform that it does not have, each with what it probably should be. */
+/** Unknown variables with the platform's prefix, each with the nearest known name. */
 export function unknownVariables(env: Record<string, string | undefined> = process.env): string[] {
   const names = Object.values(VARIABLES).map(({ name }) => name);
   return Object.keys(env)

@@ -60,7 +60,7 @@ export function createConfigurator(
       minIntervalSeconds: config.minIntervalSeconds,
     });
 
-  /** Asks the code, with the values known so far: those of `props`, and others unvalidated. */
+  /** Asks the code, with the values known so far: validated ones of `props`, and others as they were given. */
   async function ask(
     configuration: Configuration,
     props: PropDescriptor[],

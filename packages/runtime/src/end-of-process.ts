@@ -10,8 +10,8 @@ const MARGIN_MS = 5_000;
 const WATCH_INTERVAL_MS = 500;
 
 /**
- * Ends the process in order: on SIGTERM and SIGINT, when it has lost its terminal, when what started it is gone, and, with
- * exit code 1, after an error that nothing handled. A second signal ends it at once.
+ * Ends the process in order: on SIGTERM and SIGINT, when it has lost its terminal, when the process that started it has
+ * ended, and, with exit code 1, after an unhandled error. A second signal ends it at once.
  * @param stop drains for at most that many ms; resolves with whether all work was finished
  */
 export function endInOrder(

@@ -34,7 +34,8 @@ const MAX_RETRIES = 8;
 const RETRY_MS = 2000;
 
 /**
- * Publishes every component of a folder that is not yet in the registry. A refused one does not stop the others, a platform that stays away does.
+ * Publishes every component of a folder that is not yet in the registry. A refused component does not end the import; an
+ * unreachable platform does.
  * @throws Error if the folder cannot be read, or the operator API does not answer or refuses the key
  */
 export async function importFolder(options: ImportOptions): Promise<ImportReport> {

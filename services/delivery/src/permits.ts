@@ -61,7 +61,7 @@ export interface Permits {
   nextClaim(): Permit[] | undefined;
   /** Epoch ms at which the next pause of a receiver with rows ends. */
   readonly nextPauseEnd: number;
-  /** Ends all waiting; from now on nobody waits. */
+  /** Ends all waits; later requests get a free permit or none. */
   close(): void;
   readonly taken: number;
   readonly onProbation: number;

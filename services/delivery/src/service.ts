@@ -47,7 +47,7 @@ type DeliveryDeps = Pick<
 export function createDeliveryService(deps: DeliveryDeps): Service {
   const egress = createEgress({
     allowNetworks: deps.config.allowNetworks,
-    // Webhooks of several owners may share an address: one that hangs must not keep its connections from others.
+    // Webhooks of several owners may share an address: a hanging one must not use up the connections of the others.
     connections: LIMITS.total,
   });
   const permits = createPermits(LIMITS, deps.clock.now, () => claims.wake());

@@ -87,7 +87,7 @@ function keyBefore(key: string): string {
   return ms > 0 ? eventSortKey({ ms: ms - 1, n: 999_999_999 }) : FIRST;
 }
 
-/** @throws Problem 404 for a listener of others, 400 if it does not listen to this source */
+/** @throws Problem 404 for a listener of another tenant, 400 if it does not listen to this source */
 async function checkListener(
   store: Store,
   principal: Principal,

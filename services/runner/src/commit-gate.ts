@@ -4,15 +4,15 @@ import { Unavailable } from '@wellspring/core/unavailable';
 import type { Store } from '@wellspring/store/port';
 
 /**
- * Stands between runs and a store that takes no commits (an outage, a full disk). What was executed is committed later,
- * not executed again; and no run starts before the store takes writes again.
+ * Holds runs while the store takes no commits (an outage, a full disk): executed runs are committed later instead of being
+ * executed again, and no run starts before the store takes writes.
  */
 export interface CommitGate {
-  /** Calls `write` again while the store is unavailable, until `isOver`. The version of the state makes that safe. */
+  /** Retries `write` while the store is unavailable, until `isOver`. The version of the state makes that safe. */
   commit(write: () => Promise<boolean>, isOver: () => boolean): Promise<boolean>;
-  /** Resolves when commits can be made, as far as is known. */
+  /** Resolves at once, or when a commit is held, as soon as the store takes writes. */
   opened(): Promise<void>;
-  /** The process stops: nothing is repeated any more. */
+  /** The process stops: commits are no longer retried. */
   close(): void;
 }
 

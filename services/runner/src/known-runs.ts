@@ -39,7 +39,7 @@ export function createKnownRuns(loadedAt: number): KnownRuns {
   };
 }
 
-/** Those of the jobs that were committed before, as far as `known` does not tell. */
+/** Run ids among the messages that the store shows as committed; those that `known` contains are left out. */
 export async function findCommitted(
   store: Store,
   known: KnownRuns,

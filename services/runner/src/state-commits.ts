@@ -75,7 +75,7 @@ export function createStateCommits(
     }
   }
 
-  /** Writes the groups one after the other: those that end meanwhile form the next one. */
+  /** Writes the groups one after the other: runs that end during a write form the next group. */
   function write(live: Live): void {
     if (live.isWriting) return;
     live.isWriting = true;

@@ -1,6 +1,6 @@
 import type { CollectionDefinition } from '../collection-definition.ts';
 
-/** A run that has lasted for a while. A crash leaves the row until the run is repeated; the retention removes the rest. */
+/** A run that takes long. After a crash the row stays until the run is repeated, or the retention removes it. */
 export interface RunningRunRow {
   /** `run_…` */
   id: string;

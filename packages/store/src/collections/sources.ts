@@ -94,7 +94,7 @@ export interface TimerRow {
   timezone: string | null;
   /** Epoch ms of the next tick; null while the source is inactive. */
   due_at: number | null;
-  /** Epoch ms until which a scheduler publishes the tick; null: none does. A lease that has expired is that of a dead one. */
+  /** Lease: epoch ms until which one scheduler may publish the tick; null: not claimed. An expired one can be claimed. */
   lease_until: number | null;
 }
 export const timers: CollectionDefinition<TimerRow> = {
