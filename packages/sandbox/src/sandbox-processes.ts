@@ -131,9 +131,12 @@ export function createSandboxProcesses({
     },
   });
 
-  const sampler = setInterval(() => {
+  /** Only while there are calls. */
+  let sampler: NodeJS.Timeout | undefined;
+  function sample(): void {
     for (const { child } of busy) void child.check();
-  }, SAMPLE_INTERVAL_MS).unref();
+    if (busy.size === 0) sampler = void clearInterval(sampler);
+  }
 
   const expiry = setInterval(() => {
     const now = performance.now();
@@ -215,6 +218,7 @@ export function createSandboxProcesses({
       proc.busy += 1;
       proc.calls += 1;
       busy.add(proc);
+      sampler ??= setInterval(sample, SAMPLE_INTERVAL_MS).unref();
       const counted: Host = {
         ...host,
         dbSet(key, json) {
