@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import { PoisonJob, type Queue } from '@wellspring/queue/port';
 import { outbox } from '@wellspring/store/collections/outbox';
@@ -35,6 +36,18 @@ describe('metrics', () => {
     depth = 2;
     expect((await shown(exposition, 'wellspring_depth'))['queue="runs"']).toBe(2);
     expect(await shown(exposition, 'wellspring_plain')).toEqual({ '': 2 });
+  });
+
+  test('the longest turn of the event loop since the last reading is shown', async () => {
+    const exposition = createMetrics();
+    const longest = async () => (await shown(exposition, 'wellspring_event_loop_turn_max_seconds'))['']!;
+    await nextTurn();
+    for (const end = performance.now() + 50; performance.now() < end; );
+    await nextTurn();
+    await nextTurn();
+    expect(await longest()).toBeGreaterThanOrEqual(0.049);
+    // Of prom-client, with a timer that wakes an idle process.
+    expect(await exposition.read()).not.toContain('nodejs_eventloop_lag');
   });
 
   test('a metric that cannot be read does not prevent the others', async () => {
