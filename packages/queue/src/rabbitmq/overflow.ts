@@ -105,9 +105,8 @@ export function createOverflow(options: OverflowOptions): Overflow {
     return state;
   }
 
-  async function flush(): Promise<void> {
-    const batch = buffer;
-    buffer = [];
+  async function flush(batch: readonly Append[]): Promise<void> {
+    if (buffer === batch) buffer = [];
     const all = batch.flatMap((one) => one.rows);
     const isDurable = await persist('append to overflow', async () => {
       for (let at = 0; at < all.length; at += INSERT_BATCH)
@@ -201,7 +200,8 @@ export function createOverflow(options: OverflowOptions): Overflow {
       });
       return new Promise((resolve) => {
         buffer.push({ rows: appended, states, resolve });
-        if (buffer.length === 1) writes = writes.then(flush);
+        const batch = buffer;
+        if (batch.length === 1) writes = writes.then(() => flush(batch));
       });
     },
     async payloads(ids) {
@@ -237,6 +237,8 @@ export function createOverflow(options: OverflowOptions): Overflow {
     purge(isPurged) {
       const keys = [...states.keys()].filter(isPurged);
       for (const key of keys) states.delete(key);
+      // Later appends are written after the purge.
+      buffer = [];
       writes = writes.then(() =>
         persist('purge overflow', async () => {
           for (const key of keys) await rows.removeWhere({ partition: name, key, seq: { lt: end } });

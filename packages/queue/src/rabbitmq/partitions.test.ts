@@ -104,6 +104,26 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
     expect(seen).toEqual(['a', 'c']);
   });
 
+  test('jobs published after a purge are kept, although those before it are still being moved', async () => {
+    const { clock, consume, receive, publish, purge, hold } = await open(3);
+    const { admit, open: start } = createGate();
+    const seen: string[] = [];
+    consume(async ([{ id }]) => void seen.push(id), { admit });
+    await receive('slow', ['a', 'b']);
+    const append = hold(isAppend);
+    await clock.advance(SPILL_MS);
+    await append.reached;
+    await publish('slow', 'c');
+    await purge('slow');
+    await receive('slow', ['d', 'e']);
+    await clock.advance(SPILL_MS);
+    await append.release();
+    await eventually(() => subject.partitions.messages === 0);
+    start();
+    await eventually(() => seen.length === 2);
+    expect(seen).toEqual(['d', 'e']);
+  });
+
   test('a job whose last read took longer than the lease was certain is started when the lease is certain again', async () => {
     const { clock, consume, insert, hold, setCertain } = await open(100);
     const seen: string[] = [];
