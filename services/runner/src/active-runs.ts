@@ -50,7 +50,7 @@ export function createActiveRuns({
   }
   const entries = new Map<string, Entry>();
   const cancelled = createLru<true>(MAX_CANCELLED);
-  let sweeping: Promise<void> | undefined;
+  let isSweeping = false;
 
   // The list is for people: without the store, it lacks a run or shows one for longer.
   const ignoreOutage = (error: Error) => log.debug({ error: error.message }, 'run.list_failed');
@@ -62,6 +62,8 @@ export function createActiveRuns({
 
   /** Only while there are runs: an idle process sleeps. */
   async function sweep(): Promise<void> {
+    if (isSweeping) return;
+    isSweeping = true;
     while (entries.size > 0) {
       await clock.sleep(SWEEP_INTERVAL_MS);
       const begunBefore = clock.now() - LISTED_AFTER_MS;
@@ -71,7 +73,7 @@ export function createActiveRuns({
         entry.flushLogs();
       }
     }
-    sweeping = undefined;
+    isSweeping = false;
   }
 
   return {
@@ -82,7 +84,7 @@ export function createActiveRuns({
         listed: undefined,
       };
       entries.set(run.run_id, entry);
-      sweeping ??= sweep();
+      void sweep();
       if (cancelled.has(run.run_id)) entry.controller.abort();
       return {
         signal: entry.controller.signal,

@@ -84,7 +84,7 @@ export function configureWorker(deps: ConfigureDeps): BackgroundWorker {
             .execute(task, ignore, { timeoutMs: LIMITS.configureMs })
             .finally(release);
           meter.countTime(owner_id, result.cpuMs);
-          costs.charge(owner_id, { events: 0, bytes: 0, result });
+          costs.charge(owner_id, { result });
           if (!result.ok) {
             const mask = createMask(secretsOf(task.instance!));
             const what = asked.kind === 'props' ? 'additionalProps' : `The options of ${asked.prop}`;

@@ -39,6 +39,7 @@ describe('the costs of an owner', () => {
   test.each([
     ['ten thousand events', { events: 10_000, bytes: 10_000, result: OK }],
     ['events of many megabytes', { events: 3, bytes: 16 * 1024 * 1024, result: OK }],
+    ['code of megabytes', { bytes: 5_600_000 }],
   ])('delay its next run after %s, and not those of others', async (_name, run) => {
     costs.charge('u_attacker', run);
     expect(costs.isCostly('u_attacker')).toBe(true);
@@ -58,7 +59,7 @@ describe('the costs of an owner', () => {
   });
 
   test('include the replacement of killed processes', async () => {
-    for (let n = 0; n < 2; n += 1) costs.charge('u_attacker', { events: 0, bytes: 0, result: KILLED });
+    for (let n = 0; n < 2; n += 1) costs.charge('u_attacker', { result: KILLED });
     await costs.settled('u_attacker');
     expect(slept.length).toBeGreaterThan(0);
     for (let n = 0; n < 2; n += 1)

@@ -3,12 +3,13 @@ import type { Result } from '@wellspring/sandbox/port';
 import type { Outcome } from './commit.ts';
 
 /**
- * Limits the work that the runs of an owner cause on the main thread: events to store and deliver, processes to replace.
- * Each owner may use a quarter of that time on average. Beyond, its next runs are delayed; other owners' are not.
+ * Limits the work that an owner causes on the main thread: events to store and deliver, code to compile, processes to
+ * replace. Each owner may use a quarter of that time on average. Beyond, its next runs and compilations are delayed;
+ * other owners' are not.
  */
 export interface OwnerCosts {
-  /** Records the cost of a run. */
-  charge(ownerId: string, run: { events: number; bytes: number; result: Result }): void;
+  /** Records the cost of a run, or of code that is compiled. */
+  charge(ownerId: string, cost: { events?: number; bytes?: number; result?: Result }): void;
   /** Resolves when the owner may start another run. */
   settled(ownerId: string): Promise<void>;
   /** The owner is near its limit: its runs start one at a time. */
@@ -69,8 +70,8 @@ export function createOwnerCosts(
   }
 
   return {
-    charge(ownerId, { events, bytes, result }) {
-      const replaced = !result.ok && ENDED.has(result.reason) ? PROCESS_MS : 0;
+    charge(ownerId, { events = 0, bytes = 0, result }) {
+      const replaced = result?.ok === false && ENDED.has(result.reason) ? PROCESS_MS : 0;
       const megabytes = bytes / 1024 / 1024;
       const cost =
         weigh(events, BULK_EVENTS) * EVENT_MS + weigh(megabytes, BULK_MEGABYTES) * MEGABYTE_MS + replaced;

@@ -1,4 +1,5 @@
 import { CALLS, type PrepareCall } from '@wellspring/contract/calls';
+import type { ComponentCode } from '@wellspring/contract/definition';
 import { createFairPermits } from '@wellspring/core/fair-permits';
 import { invalidComponent } from '@wellspring/core/problem';
 import { untilAborted } from '@wellspring/core/until-aborted';
@@ -15,6 +16,9 @@ const DEFINE_TIMEOUT_MS = 60_000;
 const MAX_DEFINITIONS = 16;
 
 const ignore: Host = { emit() {}, fault() {}, log() {}, respond() {}, dbSet: () => 0 };
+
+const sizeOf = ({ code, modules = {} }: ComponentCode): number =>
+  Object.values(modules).reduce((sum, module) => sum + module.length, code.length);
 
 /** Serves `runner.prepare`: compiles code, resolves its packages, reads its definition in the sandbox. */
 export function prepareWorker(
@@ -40,16 +44,17 @@ export function prepareWorker(
       call.serve(
         CALLS.prepare,
         async ({ owner_id, ...code }: PrepareCall['message']): Promise<PrepareCall['answer']> => {
+          await costs.settled(owner_id);
+          costs.charge(owner_id, { bytes: sizeOf(code) });
           const { id, bundle } = await packager.bundle(code, { ownerId: owner_id });
           const owner = await networks.of(owner_id);
-          await costs.settled(owner_id);
           const release = await permits.acquire(owner_id, signal);
           const task = { bundle, bundleId: id, owner, call: { kind: 'define' } } as const;
           const result = await executor
             .execute(task, ignore, { timeoutMs: DEFINE_TIMEOUT_MS })
             .finally(release);
           meter.countTime(owner_id, result.cpuMs);
-          costs.charge(owner_id, { events: 0, bytes: 0, result });
+          costs.charge(owner_id, { result });
           if (!result.ok)
             throw invalidComponent(result.error.message || `The code failed with ${result.error.name}.`);
           if (!result.definition) throw new Error('The sandbox returned no definition');
