@@ -64,7 +64,7 @@ interface Entry extends Message {
   isRedelivered: boolean;
   /** Gives the bytes of a sent message back. */
   release?: (() => void) | undefined;
-  /** Takes it out of those that wait. */
+  /** Removes the message from the waiting list. */
   leave(): void;
   resolve(): void;
   reject(error: Error): void;

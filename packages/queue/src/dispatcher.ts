@@ -129,7 +129,7 @@ export function createDispatcher<J extends WaitingJob>(options: DispatcherOption
     const next = () => {
       if (!isHolding) return;
       isHolding = false;
-      // The handler counts by itself what it keeps from now on.
+      // From now on the handler is responsible for the bytes that it keeps.
       giveBytesBack?.();
       consumer.running -= 1;
       keyQueues.release(keyQueue);

@@ -165,11 +165,11 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
     let free = () => {};
     const answered = timeout(() => {
       permit.setSlow(() => ended.abort(ENDED));
-      // Until now its message was counted.
+      // The message, whose bytes were counted, is acknowledged soon: the attempt needs a budget of its own.
       const taken = delivery.lease === undefined ? budget.tryTake(row.payload.length, row.owner_id) : free;
       if (taken) free = taken;
       else ended.abort(ENDED);
-      // Its message must not wait for it.
+      // With a row, the message can be acknowledged while the attempt goes on.
       if (delivery.lease === undefined)
         save(delivery, { due_at: clock.now() + LEASE_MS }).catch(delivery.stored.reject);
     });

@@ -42,11 +42,12 @@ export interface Permit {
 }
 
 /**
- * Permits for the attempts of one process, shared by time: a webhook that answers has several; one that failed, or was
- * never tried, has one, and after a failure a pause that grows (breaker: open until the pause is over, then half-open).
- * Attempts of such webhooks, and all that take longer than a second, are *on probation*: they share half of the permits, a
- * part of it for each owner. When more are needed, the attempt on probation that has taken longest is ended. So receivers
- * that hang never keep the permits of those that answer.
+ * Permits for the attempts of one process. A webhook that answers has several. A webhook that is new or failed has one;
+ * after a failure it also pauses, longer each time (circuit breaker: open, then half-open).
+ *
+ * Attempts to such webhooks are *on probation*, and so is each attempt that takes longer than a second. They share half of
+ * the permits, divided between owners. If these run out, the longest attempt on probation is ended. Receivers that hang
+ * therefore never take the permits of receivers that answer.
  */
 export interface Permits {
   /** The receiver of a webhook, or of a workflow if there is no health. */

@@ -88,7 +88,7 @@ export function createOverflow(options: OverflowOptions): Overflow {
   const rows = store.collection(overflow);
   const states = new Map<string, KeyState>();
   let nextSeq = epoch * ROWS_PER_EPOCH;
-  /** Rows before are of a former owner, which may have handed out their jobs. */
+  /** Lower numbers were written by former owners, which may have handed out these jobs. */
   const firstSeq = nextSeq;
   const end = nextSeq + ROWS_PER_EPOCH;
   /** Serializes appends and purges. */

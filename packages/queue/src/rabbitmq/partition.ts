@@ -40,8 +40,8 @@ const belongsTo = (key: string, sourceId: string) => parseOrderingKey(key).sourc
  * - *releasing*: nothing is started any more; ends when no job is out and everything is written, then closes the channel;
  * - *ended*: released; or the lease was lost: everything is dropped at once, and nothing is written any more.
  *
- * A job in memory is a message to be acknowledged, or a row of the overflow, which has a `seq`. Jobs of a slow key become
- * rows, all of them and in order; from then on its messages are appended behind them, until all rows were handed out.
+ * A job in memory is a message to be acknowledged, or a row of the overflow, which has a `seq`. When a key is slow, all
+ * its jobs become rows, in order. Its further messages become rows, too, until every row was handed out.
  */
 export function openPartition(options: PartitionOptions): Partition {
   const { amqp, store, clock, log, dispatcher, memory, queue, name, epoch, mayStart } = options;

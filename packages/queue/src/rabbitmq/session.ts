@@ -17,7 +17,7 @@ export interface Session {
   readonly isValid: boolean;
   /** Begins or renews the session. @returns the living sessions. @throws Unavailable */
   renew(queues: readonly QueueName[]): Promise<SessionRow[]>;
-  /** Observations made so far do not count: the store was away, so nobody could renew. */
+  /** Discards what was observed of other sessions: during an outage of the store no process can renew its own. */
   forget(): void;
   end(): Promise<void>;
 }

@@ -28,7 +28,7 @@ const MAX_IDLE = 4;
 
 interface Process {
   jailed: Jailed;
-  /** Whose code it compiles: hostile code that has taken it over gets no code of others. */
+  /** Owner of all code that it compiles: hostile code that took over the process never sees code of other owners. */
   ownerId: string;
   workMs: number;
   answers: AsyncGenerator<unknown>;

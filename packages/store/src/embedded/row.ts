@@ -38,7 +38,7 @@ export function placeholderOf(value: string | number | null, values: SQLInputVal
   return '?';
 }
 
-/** A column has the whole value: it is no boolean, and no text that SQLite cannot represent. */
+/** The column alone restores the value. Booleans and texts with lone surrogates need the document. */
 const isWhole = (value: unknown) =>
   typeof value === 'number' || (typeof value === 'string' && value.isWellFormed());
 

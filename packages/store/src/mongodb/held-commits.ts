@@ -39,9 +39,9 @@ export interface HeldCommits {
   carried(stateId: string, isLarge: boolean): Promise<readonly StoredRow[]>;
   /** An outbox row that is only in the document of its state. */
   unpublished(id: string): StoredRow | undefined;
-  /** These outbox rows are published. Returns those that may be in the outbox. */
+  /** Records that these outbox rows were published. @returns the ids that may also have a row in the outbox */
   published(ids: readonly string[]): Promise<string[]>;
-  /** These outbox rows were appended on another occasion. */
+  /** Records that another caller appended these outbox rows. */
   appended(rows: readonly StoredRow[]): void;
   /** Appends unpublished outbox rows of a state, or of all, and removes its pending rows. */
   release(stateId?: string): Promise<void>;
