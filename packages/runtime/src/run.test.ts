@@ -189,7 +189,7 @@ describe('stopping', () => {
   test('finishes requests in progress while the workers continue, is not ready, and accepts nothing new', async () => {
     let finish = () => {};
     let begun = () => {};
-    const underWay = new Promise<void>((resolve) => {
+    const requested = new Promise<void>((resolve) => {
       begun = resolve;
     });
     const order: string[] = [];
@@ -217,7 +217,7 @@ describe('stopping', () => {
     }));
     const agent = new Agent({ keepAlive: true });
     const answer = read(config.port, '/slow', agent);
-    await underWay;
+    await requested;
     const stopped = platform.stop();
     await eventually(async () => (await read(config.adminPort, '/ready')).status === 503);
     expect((await read(config.adminPort, '/health')).status).toBe(200);
@@ -232,7 +232,7 @@ describe('stopping', () => {
 
   test('aborts requests that do not end in time', async () => {
     let begun = () => {};
-    const underWay = new Promise<void>((resolve) => {
+    const requested = new Promise<void>((resolve) => {
       begun = resolve;
     });
     const platform = await run(() => ({
@@ -241,7 +241,7 @@ describe('stopping', () => {
     }));
     const answer = read(config.port, '/never');
     answer.catch(() => {});
-    await underWay;
+    await requested;
     expect(await platform.stop(100)).toBe(false);
     await expect(answer).rejects.toThrow();
     // The lock of the data directory is released.

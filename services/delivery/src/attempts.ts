@@ -163,7 +163,7 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
     const startedAt = clock.now();
     const ended = new AbortController();
     let free = () => {};
-    const answered = timeout(() => {
+    const stopTimeout = timeout(() => {
       permit.setSlow(() => ended.abort(ENDED));
       // The message, whose bytes were counted, is acknowledged soon: the attempt needs a budget of its own.
       const taken = delivery.lease === undefined ? budget.tryTake(row.payload.length, row.owner_id) : free;
@@ -177,14 +177,14 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
       if (!webhook) return await deps.sender(row, startedAt, (fields) => finish(delivery, fields), ended);
       const headers = headersOf(row, deps.keys(webhook, startedAt), startedAt);
       const reply = await deps.post({ url: webhook.url, headers, body: row.payload }, ended);
-      answered();
+      stopTimeout();
       const { verdict, fields } = outcomeOf(row, reply, startedAt, clock.now(), randomInt(1e6) / 1e6);
       report(row, reply, verdict);
       const updated = record(row, permit.receiver, webhook, verdict);
       permit.release();
       await Promise.all([finish(delivery, fields), updated]);
     } finally {
-      answered();
+      stopTimeout();
       permit.release();
       free();
     }

@@ -150,10 +150,10 @@ export function createIdempotency({
     req: IncomingMessage,
     res: ServerResponse,
     userId: string,
-    carryOut: () => Promise<void> | void,
+    execute: () => Promise<void> | void,
   ): Promise<void> => {
     const key = req.headers['idempotency-key'];
-    if (req.method !== 'POST' || key === undefined) return carryOut();
+    if (req.method !== 'POST' || key === undefined) return execute();
     if (typeof key !== 'string' || key.length < 1 || key.length > 255) {
       throw invalidParameter('Idempotency-Key', 'Idempotency-Key has to have 1 to 255 characters.');
     }
@@ -172,7 +172,7 @@ export function createIdempotency({
       return;
     }
     captureResponse(res, (response) => finish(id, found, response));
-    await carryOut();
+    await execute();
   };
 }
 

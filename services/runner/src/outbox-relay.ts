@@ -37,7 +37,7 @@ export function createOutboxRelay({
   const rows = store.collection(outbox);
   const removing = new Set<Promise<void>>();
   /** Ids of rows that this process is publishing or removing. */
-  const underWay = new Set<string>();
+  const publishing = new Set<string>();
   const republishing = new Map<string, Promise<void>>();
   const closing = new AbortController();
 
@@ -45,7 +45,7 @@ export function createOutboxRelay({
   function remove(id: string): void {
     const removed = tryToRemove(id).finally(() => {
       removing.delete(removed);
-      underWay.delete(id);
+      publishing.delete(id);
     });
     removing.add(removed);
   }
@@ -64,11 +64,11 @@ export function createOutboxRelay({
   }
 
   async function send({ id, emitter_id }: OutboxRow, payload: string): Promise<void> {
-    underWay.add(id);
+    publishing.add(id);
     try {
       await queue.publish('emitted', { key: emitter_id, payload });
     } catch (error) {
-      underWay.delete(id);
+      publishing.delete(id);
       throw error;
     }
     remove(id);
@@ -82,7 +82,7 @@ export function createOutboxRelay({
   async function republishNow(emitter_id: string): Promise<void> {
     if (store.publishesCommits) return;
     const left = await rows.list({ where: { emitter_id }, orderBy: 'created_at_ms', order: 'asc' });
-    await Promise.all(left.filter(({ id }) => !underWay.has(id)).map(publishRedelivered));
+    await Promise.all(left.filter(({ id }) => !publishing.has(id)).map(publishRedelivered));
   }
 
   return {

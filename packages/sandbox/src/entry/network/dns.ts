@@ -30,14 +30,14 @@ const ABSENT = ['reverse', 'resolveAny', 'resolveTlsa', 'lookupService', 'setSer
 
 /** Replaces look-ups of names by questions to the relay. @returns a function that returns the default `lookup` */
 export function patchDns(channel: Channel): () => unknown {
-  async function answered(question: Question & { id: number }) {
+  async function askRelay(question: Question & { id: number }) {
     const answer = await ask(channel, question);
     if ('failed' in answer) throw toError(answer.failed);
     return answer;
   }
 
   async function addressesOf(host: string, family: number): Promise<Found[]> {
-    const answer = await answered({ id: channel.nextId(), lookup: host });
+    const answer = await askRelay({ id: channel.nextId(), lookup: host });
     const all = 'found' in answer ? answer.found : [];
     const found = family === 0 ? all : all.filter((one) => one.family === family);
     if (found.length === 0)
@@ -76,7 +76,7 @@ export function patchDns(channel: Channel): () => unknown {
 
   async function resolveAsync(host: string, type = 'A', options?: { ttl?: boolean }): Promise<unknown> {
     if (type !== 'A' && type !== 'AAAA') {
-      const answer = await answered({ id: channel.nextId(), resolve: host, type });
+      const answer = await askRelay({ id: channel.nextId(), resolve: host, type });
       return 'records' in answer ? answer.records : [];
     }
     const found = await addressesOf(host, type === 'A' ? 4 : 6);
