@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { ComponentCode } from '@wellspring/contract/definition';
+import { createCompiler } from './compile.ts';
+import type { Jailed } from './jail/jail.ts';
 import { openJail, STRONGEST_JAILS, type TestJail } from './jail.fixture.ts';
 
 describe.each(STRONGEST_JAILS)('compilation in jail %s', (name) => {
@@ -158,5 +160,28 @@ describe.each(STRONGEST_JAILS)('compilation in jail %s', (name) => {
       expect(packages).toEqual({});
       expect(code).not.toContain('@pipedream/types"');
     });
+  });
+
+  test('a process compiles code of one owner only, and few processes stay', async () => {
+    const started: Jailed[] = [];
+    const compiler = createCompiler({
+      ...jail.jail,
+      spawn(program) {
+        const jailed = jail.jail.spawn(program);
+        started.push(jailed);
+        return jailed;
+      },
+    });
+    const running = () =>
+      started.filter(({ child: { exitCode, signalCode } }) => (exitCode ?? signalCode) === null);
+    const code = { code: 'export default { name: "x" }' };
+    try {
+      for (const owner of ['u_1', 'u_1', 'u_2', 'u_1', 'u_2']) await compiler.compile(code, owner);
+      expect(started).toHaveLength(jail.jail.sharesCompilers ? 1 : 2);
+      for (const owner of ['u_3', 'u_4', 'u_5', 'u_6']) await compiler.compile(code, owner);
+      expect(running().length).toBeLessThanOrEqual(4);
+    } finally {
+      await compiler.close();
+    }
   });
 });
