@@ -61,7 +61,7 @@ function recordUserIds() {
       for (const uid of users) expect(running().filter((pid) => uidsOf(pid)[0] === uid)).toHaveLength(3);
 
       const left = running().filter((pid) => isSandboxUser(uidsOf(pid)[0]!));
-      const victims = [...having('packager-process.ts'), ...(killsLaunchers ? having('launcher-') : [])];
+      const victims = [...having('packager-process.mjs'), ...(killsLaunchers ? having('launcher-') : [])];
       expect(victims.length).toBeGreaterThanOrEqual(killsLaunchers ? 4 : 2);
       for (const pid of victims) process.kill(pid, 'SIGKILL');
       for (const failure of await Promise.all(failures))
