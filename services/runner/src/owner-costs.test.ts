@@ -55,7 +55,7 @@ describe('the costs of an owner', () => {
     await costs.settled('u_small');
     const small = slept.splice(0).reduce((sum, ms) => sum + ms, 0);
     await costs.settled('u_bulk');
-    expect(slept.reduce((sum, ms) => sum + ms, 0)).toBeGreaterThan(2 * small);
+    expect(slept.reduce((sum, ms) => sum + ms, 0)).toBeGreaterThan(small);
   });
 
   test('include the replacement of killed processes', async () => {
@@ -69,9 +69,9 @@ describe('the costs of an owner', () => {
     expect(slept).toEqual([]);
   });
 
-  test('delay an owner by a few seconds at most', async () => {
+  test('delay an owner by two seconds at most', async () => {
     for (let n = 0; n < 1000; n += 1) costs.charge('u_attacker', { events: 10_000, bytes: 0, result: OK });
     await costs.settled('u_attacker');
-    expect(slept.reduce((sum, ms) => sum + ms, 0)).toBeLessThanOrEqual(5000);
+    expect(slept.reduce((sum, ms) => sum + ms, 0)).toBeLessThanOrEqual(2000);
   });
 });

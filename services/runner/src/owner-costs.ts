@@ -37,13 +37,14 @@ const MEGABYTE_MS = 40;
 const BULK_EVENTS = 100;
 const BULK_MEGABYTES = 0.25;
 const BULK_FACTOR = 2.5;
-/** Replacing a process that was killed, in ms of a processor. */
-const PROCESS_MS = 150;
+/** Replacing a process that was killed. */
+const PROCESS_MS = 60;
 /** Share of the main thread that one owner may use. */
 const SHARE = 0.25;
 /** Debt allowed before runs are delayed. */
 const BURST_MS = 100;
-const MAX_DELAY_MS = 5_000;
+/** Bounds how long sources of one owner delay each other. */
+const MAX_DELAY_MS = 2_000;
 /** Owners without debt are forgotten at this number. */
 const MAX_OWNERS = 10_000;
 

@@ -37,7 +37,7 @@ test('an owner whose definitions kill their processes is delayed, other owners a
   ).run(stop.signal);
   const prepare = (owner_id: string) =>
     call.request(CALLS.prepare, { code: '', owner_id }, { deadlineMs: 5000 }).catch(({ status }) => status);
-  expect(await prepare('u_attacker')).toBe(400);
+  expect([await prepare('u_attacker'), await prepare('u_attacker')]).toEqual([400, 400]);
   expect(slept).toEqual([]);
   expect(await prepare('u_victim')).toBe(400);
   expect(slept).toEqual([]);
