@@ -1,4 +1,4 @@
-import type { DedupeStrategy, Definition, HookName, PropDescriptor } from './definition.ts';
+import type { ComponentCode, DedupeStrategy, Definition, HookName, PropDescriptor } from './definition.ts';
 import { LIMITS } from './limits.ts';
 
 /**
@@ -10,6 +10,10 @@ export const COMPONENT_TYPES: readonly Definition['type'][] = ['source', 'action
 export const HOOKS: readonly HookName[] = ['deploy', 'activate', 'deactivate'];
 export const DEDUPE_STRATEGIES: readonly DedupeStrategy[] = ['unique', 'greatest', 'last'];
 export const MAX_NAME_CHARS = 1000;
+
+/** Bytes of the code and its modules. */
+export const bytesOfCode = ({ code, modules = {} }: ComponentCode): number =>
+  Object.values(modules).reduce((sum, text) => sum + Buffer.byteLength(text), Buffer.byteLength(code));
 export const MAX_VERSION_CHARS = 256;
 
 export const isKey = (value: unknown): value is string =>

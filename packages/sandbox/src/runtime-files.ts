@@ -1,7 +1,6 @@
-import { chmod, mkdir, writeFile } from 'node:fs/promises';
+import { chmod, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { build } from 'esbuild';
+import { bundleProgram } from './bundle-program.ts';
 
 /** Programs of separate processes, each bundled into one file. */
 export interface Programs {
@@ -22,24 +21,14 @@ const SOURCES = {
   spawner: ['./spawner/main.ts', 'spawner.mjs', 'esm'],
 } as const;
 
-/** Writes the programs, so that their processes neither strip types nor read the workspace. @returns their paths */
+/** Writes the programs. @returns their paths */
 export async function writePrograms(directory: string): Promise<Programs> {
-  // Modes are set separately, since the umask would restrict them.
   await mkdir(directory, { recursive: true });
+  // Set separately, since the umask would restrict the mode.
   await chmod(directory, 0o755);
   const written = Object.entries(SOURCES).map(async ([name, [source, file, format]]) => {
-    const { outputFiles } = await build({
-      entryPoints: [fileURLToPath(new URL(source, import.meta.url))],
-      bundle: true,
-      format,
-      platform: 'node',
-      target: 'esnext',
-      write: false,
-      logLevel: 'silent',
-    });
     const path = join(directory, file);
-    await writeFile(path, outputFiles[0]!.contents);
-    await chmod(path, 0o644);
+    await bundleProgram(new URL(source, import.meta.url), path, { format });
     return [name, path];
   });
   return Object.fromEntries(await Promise.all(written)) as Programs;

@@ -69,8 +69,9 @@ test('the configuration can be checked and printed, without its secrets', async 
   expect((await run(['runnner'])).stderr).toContain('names runnner');
 });
 
-test.each(['SIGTERM', 'SIGINT'] as const)('the platform starts, and %s ends it in order', async (signal) => {
-  const child = spawn(process.execPath, [MAIN, 'start'], { env, stdio: ['ignore', 'pipe', 'inherit'] });
+/** Starts Node with these arguments, and waits until the platform is ready. */
+async function start(args: string[]) {
+  const child = spawn(process.execPath, args, { env, stdio: ['ignore', 'pipe', 'inherit'] });
   let output = '';
   child.stdout.on('data', (chunk) => {
     output += chunk;
@@ -78,6 +79,20 @@ test.each(['SIGTERM', 'SIGINT'] as const)('the platform starts, and %s ends it i
   const ended = once(child, 'exit');
   const url = `http://127.0.0.1:${env.WELLSPRING_PORT}`;
   await eventually(async () => (await fetch(`${url}/ready`)).status === 200, { every: 50 });
+  return {
+    child,
+    ended,
+    url,
+    /** Of stdout so far. */
+    get output() {
+      return output;
+    },
+  };
+}
+
+test.each(['SIGTERM', 'SIGINT'] as const)('the platform starts, and %s ends it in order', async (signal) => {
+  const platform = await start([MAIN, 'start']);
+  const { child, ended, url } = platform;
   const me = await fetch(`${url}/v1/users/me`, { headers: { authorization: `Bearer ${SECRET}` } });
   expect(((await me.json()) as { data: { username: string } }).data.username).toBe('admin');
   // One data directory, one process.
@@ -88,6 +103,7 @@ test.each(['SIGTERM', 'SIGINT'] as const)('the platform starts, and %s ends it i
   expect([second.code, second.stderr]).toEqual([1, expect.stringContaining('in use by another process')]);
   child.kill(signal);
   expect(await ended).toEqual([0, null]);
+  const { output } = platform;
   const events = output
     .trim()
     .split('\n')
@@ -111,19 +127,10 @@ test.each([
   ['rejection', 'Promise.reject(new Error("nobody expects it"))'],
 ])('an unhandled %s is logged and ends the platform in order with code 1', async (_what, fault) => {
   const preload = `data:text/javascript,process.on('SIGUSR2', () => { ${fault} })`;
-  const child = spawn(process.execPath, ['--import', preload, MAIN], {
-    env,
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  let output = '';
-  child.stdout.on('data', (chunk) => {
-    output += chunk;
-  });
-  const ended = once(child, 'exit');
-  const url = `http://127.0.0.1:${env.WELLSPRING_PORT}`;
-  await eventually(async () => (await fetch(`${url}/ready`)).status === 200, { every: 50 });
-  child.kill('SIGUSR2');
-  expect(await ended).toEqual([1, null]);
+  const platform = await start(['--import', preload, MAIN]);
+  platform.child.kill('SIGUSR2');
+  expect(await platform.ended).toEqual([1, null]);
+  const { output } = platform;
   expect(output).toMatch(/"process.unexpected"(.|\n)*"process.stopped"/);
   expect(output).toContain('nobody expects it');
 });

@@ -1,5 +1,5 @@
 import { CALLS, type PrepareCall } from '@wellspring/contract/calls';
-import type { ComponentCode } from '@wellspring/contract/definition';
+import { bytesOfCode } from '@wellspring/contract/definition-rules';
 import { createFairPermits } from '@wellspring/core/fair-permits';
 import { invalidComponent } from '@wellspring/core/problem';
 import { untilAborted } from '@wellspring/core/until-aborted';
@@ -16,9 +16,6 @@ const DEFINE_TIMEOUT_MS = 60_000;
 const MAX_DEFINITIONS = 16;
 
 const ignore: Host = { emit() {}, fault() {}, log() {}, respond() {}, dbSet: () => 0 };
-
-const sizeOf = ({ code, modules = {} }: ComponentCode): number =>
-  Object.values(modules).reduce((sum, module) => sum + module.length, code.length);
 
 /** Serves `runner.prepare`: compiles code, resolves its packages, reads its definition in the sandbox. */
 export function prepareWorker(
@@ -45,7 +42,7 @@ export function prepareWorker(
         CALLS.prepare,
         async ({ owner_id, ...code }: PrepareCall['message']): Promise<PrepareCall['answer']> => {
           await costs.settled(owner_id);
-          costs.charge(owner_id, { bytes: sizeOf(code) });
+          costs.charge(owner_id, { bytes: bytesOfCode(code) });
           const { id, bundle } = await packager.bundle(code, { ownerId: owner_id });
           const owner = await networks.of(owner_id);
           const release = await permits.acquire(owner_id, signal);

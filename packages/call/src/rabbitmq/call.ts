@@ -127,7 +127,7 @@ export function createRabbitCall({
     send(to, 'answer', id, reply);
   }
 
-  /** The process to send the request to; undefined: there is none at the moment. */
+  /** The process that serves the address; undefined: no process serves it now. */
   async function serverOf(address: string, key: string | undefined): Promise<string | undefined> {
     if (keyed.has(address)) {
       if (key === undefined) throw new Error(`A request to ${address} needs a key.`);

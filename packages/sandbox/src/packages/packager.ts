@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Bundle } from '@wellspring/contract/definition';
+import { bytesOfCode } from '@wellspring/contract/definition-rules';
 import { LIMITS } from '@wellspring/contract/limits';
 import { createFairPermits } from '@wellspring/core/fair-permits';
 import { invalidComponent } from '@wellspring/core/problem';
@@ -37,11 +38,7 @@ export function createPackager(client: PackagerClient): Packager & Packages {
 
   return {
     async bundle(code, { ownerId }) {
-      const size = [code.code, ...Object.values(code.modules ?? {})].reduce(
-        (sum, text) => sum + Buffer.byteLength(text),
-        0,
-      );
-      if (size > LIMITS.apiBody) throw invalidComponent('The code has more than 6 MB.');
+      if (bytesOfCode(code) > LIMITS.apiBody) throw invalidComponent('The code has more than 6 MB.');
       const compiled = await withPermit(compilations, ownerId, () => client.compile({ code, ownerId }));
       // Installs packages now, so that deployments do not wait and faults are reported immediately.
       const lockfile =
