@@ -10,7 +10,7 @@ import { createIdleProcesses } from './idle-processes.ts';
 import type { Materialise } from './packages/materialise.ts';
 import { createPool, type Fresh } from './pool.ts';
 import type { Host, Result, Task } from './port.ts';
-import type { ProcessDirectories } from './process-directories.ts';
+import type { Files, ProcessDirectories } from './process-directories.ts';
 import { createFrame, type SandboxProcess } from './sandbox-process.ts';
 import type { Spawner } from './spawner/spawner.ts';
 import type { Tier } from './tiers/tier.ts';
@@ -172,12 +172,14 @@ export function createSandboxProcesses({
       if (closed) throw new Error('the sandbox is closed');
       const old = key === undefined ? undefined : processes.get(key);
       if (old) drop(key!, old);
-      const [files, { child, directory }] = await Promise.all([
-        materialise(bundleId, bundle, owner?.id ?? ''),
-        pool.take(owner?.id ?? ''),
-      ]);
+      const writing = materialise(bundleId, bundle, owner?.id ?? '');
+      // Awaited below: a failure must end the process that is being taken.
+      writing.catch(() => {});
+      const { child, directory } = await pool.take(owner?.id ?? '');
       egress.assign(directory, key ?? bundleId, owner);
+      let files: Files;
       try {
+        files = await writing;
         await directories.fill(directory, files, tier.visiblePackages);
         if (closed) throw new Error('the sandbox is closed');
       } catch (error) {
