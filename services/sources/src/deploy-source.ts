@@ -71,7 +71,7 @@ export async function deploySource(
     const source = await withFreeSlug(rows, owner_id, name ?? definition.name, write);
     try {
       await deps.store.collection(deployments).insert(deployment);
-      await interfaces.restore(source);
+      await interfaces.sync(source);
       await autoSubscribe(deps.store, source, source.created_at);
       await runHook(deps, id, deployment.id, 'deploy');
       await runHook(deps, id, deployment.id, 'activate');

@@ -20,7 +20,7 @@ export interface Interfaces {
    * @param removeStale also removes the endpoints of removed props (default); false while the update may have to be
    * undone
    */
-  restore(source: SourceRow, options?: { removeStale: boolean }): Promise<void>;
+  sync(source: SourceRow, options?: { removeStale: boolean }): Promise<void>;
   /** Adds the missing endpoints of a deployment before any of its code runs. */
   addEndpoints(source: SourceRow, deploymentId: string): Promise<void>;
   /** Keys by prop name. */
@@ -96,7 +96,7 @@ export function createInterfaces({
   }
 
   return {
-    async restore(source, { removeStale } = { removeStale: true }) {
+    async sync(source, { removeStale } = { removeStale: true }) {
       const deployment = await deploymentRows.get(source.deployment_id);
       if (!deployment) return;
       await syncEndpoints(source, deployment.definition.props, removeStale);

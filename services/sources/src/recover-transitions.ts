@@ -23,7 +23,7 @@ export async function undo(
   if (source.status !== 'updating' || !revert) return;
   const moved = source.deployment_id !== revert.deployment_id || source.active !== revert.active;
   await rows.patch(sourceId, revert);
-  await interfaces.restore({ ...source, ...revert });
+  await interfaces.sync({ ...source, ...revert });
   if (revert.active && (moved || interrupted)) {
     await runHook(deps, sourceId, revert.deployment_id, 'activate').catch((error: unknown) =>
       deps.log.warn({ source_id: sourceId, error: String(error) }, 'source.reactivate_failed'),

@@ -1,4 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
+import { systemClock } from '@wellspring/core/clock';
+import { applyUpdate, type NewValues } from './apply-update.ts';
+import type { SourcesContext } from './context.ts';
 import { code, HTTP, TIMER } from './platform.fixture.ts';
 import { bed, create, leftovers, names, read, update } from './sources.fixture.ts';
 
@@ -147,5 +150,24 @@ describe('updating a source', () => {
     await expect(update(made.id, { component_code: db })).rejects.toMatchObject(refused);
     await update(made.id, { concurrency: 3 });
     expect((await bed.rowsOf(made.id)).endpoints[0]!.concurrency).toBe(3);
+  });
+
+  test('an update from an outdated row is refused: it would undo that of another process, or be undone by it', async () => {
+    const made = await create({ name: 'First' });
+    const outdated = (await bed.rowsOf(made.id)).source!;
+    // Another process, which does not wait for the updates of this one. It gets no further than to its first write.
+    const context = { deps: { store: bed.store, clock: systemClock } } as SourcesContext;
+    const inAnotherProcess = (changes: Partial<NewValues>) =>
+      applyUpdate(context, outdated, { ...outdated, ...changes }, true).catch(({ code }) => code);
+    const refused: unknown[] = [];
+    bed.onHook(async () => void refused.push(await inAnotherProcess({ name: 'Lost' })));
+    await update(made.id, { component_code: code({ version: '2' }) });
+    expect(refused).toEqual(['source_busy', 'source_busy']);
+    await update(made.id, { name: 'Second' });
+    for (const changes of [{ name: 'Lost' }, { concurrency: 2 }])
+      expect(await inAnotherProcess(changes)).toBe('source_busy');
+    expect(await read(made.id)).toMatchObject({ name: 'Second', name_slug: 'second' });
+    await bed.invoke('deleteSource', { id: made.id }, {});
+    expect(await inAnotherProcess({ name: 'Lost' })).toBe('not_found');
   });
 });

@@ -3,6 +3,7 @@ import { notFound } from '@wellspring/core/problem';
 import { route } from '@wellspring/http/bind';
 import { components } from '@wellspring/store/collections/components';
 import { deployments } from '@wellspring/store/collections/sources';
+import { applyUpdate, type NewValues, sourceBusy } from './apply-update.ts';
 import type { SourcesContext } from './context.ts';
 import {
   checkConcurrency,
@@ -15,7 +16,6 @@ import {
 } from './deployment.ts';
 import { findSource } from './find-source.ts';
 import { checkName } from './name.ts';
-import { busy, type Change, transition } from './transition.ts';
 
 /**
  * Updates a source. All validation precedes the first hook; from then on the row contains the former state, so that a
@@ -26,7 +26,7 @@ export const updateSourceRoute = (context: SourcesContext) => {
   return route(updateSource, ({ params, input, principal }) =>
     oneAtATime(params.id, async () => {
       const source = await findSource(deps, principal, params.id);
-      if (source.status === 'updating') throw busy();
+      if (source.status === 'updating') throw sourceBusy();
       const name = input.name == null ? source.name : checkName(input.name);
       const newCode = namesComponent(input);
       // Code becomes a component of the source's owner, among whose components keys are looked up.
@@ -54,13 +54,13 @@ export const updateSourceRoute = (context: SourcesContext) => {
           : undefined;
       const { definition } = deployment ?? current ?? component;
       const concurrency = checkConcurrency(input.concurrency ?? source.concurrency, definition);
-      const change: Change = { ...source, name, active: input.active ?? true, concurrency };
+      const values: NewValues = { ...source, name, active: input.active ?? true, concurrency };
       const ignoreHookErrors = input.ignore_hook_errors ?? true;
-      if (!deployment) return present(await transition(context, source, change, ignoreHookErrors));
+      if (!deployment) return present(await applyUpdate(context, source, values, ignoreHookErrors));
       await deps.store.collection(deployments).insert(deployment);
       try {
-        const next = { ...change, component_id: component.id, deployment_id: deployment.id };
-        return await present(await transition(context, source, next, ignoreHookErrors));
+        const next = { ...values, component_id: component.id, deployment_id: deployment.id };
+        return await present(await applyUpdate(context, source, next, ignoreHookErrors));
       } finally {
         await dropUnusedDeployments(deps, source.id);
       }

@@ -1,0 +1,99 @@
+import { isDeepStrictEqual } from 'node:util';
+import { HOOK_DEADLINE_MS } from '@wellspring/contract/calls';
+import { conflict, notFound } from '@wellspring/core/problem';
+import { type SourceRow, sources } from '@wellspring/store/collections/sources';
+import type { SourcesContext } from './context.ts';
+import { runDeactivate, runHook } from './hooks.ts';
+import { withFreeSlug } from './name.ts';
+import { undo } from './recover-transitions.ts';
+
+/** The fields of a source that an update sets; those that it leaves as they are have their present values. */
+export type NewValues = Pick<SourceRow, 'component_id' | 'deployment_id' | 'name' | 'active' | 'concurrency'>;
+
+/** Longest time of an update: it runs `deactivate` and `activate`, and its revert `activate` of the former code. */
+const MAX_UPDATE_MS = 3 * HOOK_DEADLINE_MS;
+
+export const sourceBusy = () => conflict('source_busy', 'The source is being updated at the moment.');
+
+/**
+ * Gives a source new values and runs its hooks. A hook that throws, or any other error, reverts the update.
+ * @param source as the new values were derived from it
+ * @throws Problem 400 of the hook, 409 when another process has begun an update since `source` was read, 404 if it was
+ *   deleted since
+ */
+export async function applyUpdate(
+  context: SourcesContext,
+  source: SourceRow,
+  values: NewValues,
+  ignoreDeactivateErrors: boolean,
+): Promise<SourceRow> {
+  const { deps, interfaces } = context;
+  const isRedeployed = values.deployment_id !== source.deployment_id;
+  const needsHooks = isRedeployed || values.active !== source.active;
+  const isOnlyRenamed = !needsHooks && values.concurrency === source.concurrency;
+  if (isOnlyRenamed && values.name === source.name) return source;
+  await begin(deps, source);
+  try {
+    let current = source;
+    if (!isOnlyRenamed) {
+      if (source.active && needsHooks)
+        await runDeactivate(deps, source.id, source.deployment_id, ignoreDeactivateErrors);
+      if (isRedeployed) await interfaces.addEndpoints(source, values.deployment_id);
+      // The name is changed last: until then, the former slug stays reserved for a revert.
+      current = await write(deps, source, { ...values, name: source.name });
+      // Endpoints of removed props keep their keys until no hook can revert the update.
+      await interfaces.sync(current, { removeStale: false });
+      if (values.active && needsHooks) await runHook(deps, source.id, current.deployment_id, 'activate');
+      if (isRedeployed) await interfaces.sync(current);
+    }
+    return await write(deps, current, values, { status: 'live', transition: null });
+  } catch (error) {
+    await undo(context, source.id, { interrupted: false });
+    throw error;
+  }
+}
+
+const valuesToRevert = ({
+  component_id,
+  deployment_id,
+  name,
+  name_slug,
+  active,
+  concurrency,
+  updated_at,
+}: SourceRow) => ({ component_id, deployment_id, name, name_slug, active, concurrency, updated_at });
+
+/** Keeps other updates away and stores in the row how to revert this one. */
+async function begin({ store, clock }: SourcesContext['deps'], source: SourceRow): Promise<void> {
+  const rows = store.collection(sources);
+  const found = await rows.getVersioned(source.id);
+  if (!found || found.row.status === 'deleting') throw notFound('source', source.id);
+  const revert = valuesToRevert(source);
+  const isCurrent = found.row.status === 'live' && isDeepStrictEqual(valuesToRevert(found.row), revert);
+  const transition = { until: clock.now() + MAX_UPDATE_MS, revert };
+  if (!isCurrent || !(await rows.replace({ ...found.row, status: 'updating', transition }, found.version)))
+    throw sourceBusy();
+}
+
+/**
+ * Writes new values into the row, with a free slug if the name changes.
+ * @param end ends the update
+ */
+async function write(
+  { store, clock }: SourcesContext['deps'],
+  source: SourceRow,
+  { component_id, deployment_id, name, active, concurrency }: NewValues,
+  end?: Pick<SourceRow, 'status' | 'transition'>,
+): Promise<SourceRow> {
+  const rows = store.collection(sources);
+  const updated_at = Math.floor(clock.now() / 1000);
+  const fields = { component_id, deployment_id, name, active, concurrency, updated_at, ...end };
+  const writeWith = async (name_slug: string) => {
+    const written = await rows.patch(source.id, { ...fields, name_slug }, { status: 'updating' });
+    if (!written) throw notFound('source', source.id);
+    return { ...source, ...fields, name_slug };
+  };
+  return name === source.name
+    ? writeWith(source.name_slug)
+    : withFreeSlug(rows, source.owner_id, name, writeWith);
+}
