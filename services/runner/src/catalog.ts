@@ -14,7 +14,7 @@ import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import { type WorkflowDeploymentRow, workflowDeployments } from '@wellspring/store/collections/workflows';
 import { createMask, type Mask } from './mask-secrets.ts';
 
-/** The immutable part of a deployment, ready to run. */
+/** A deployment, ready to run. */
 export interface Deployment {
   id: string;
   bundleId: string;
@@ -25,23 +25,24 @@ export interface Deployment {
   mask: Mask;
 }
 
-/** As stored, without the accounts, which change. */
-interface Stored extends Deployment {
+/** Accounts are added for each run, since they may change. */
+interface DeploymentWithoutAccounts extends Deployment {
+  /** Values of its secret props. */
   secrets: string[];
 }
 
-/** State of a source or workflow that may change between two runs. */
-export interface Current {
-  source: Emitter;
-  /** `$logs` has a subscriber. */
+/** A source or workflow as it was at the time of the read; unlike a deployment it may change between two runs. */
+export interface LoadedEmitter {
+  emitter: Emitter;
+  /** Its channel `$logs` has a listener. */
   logsWanted: boolean;
-  /** Revision of the listeners, and of this state, at the time of the read. */
+  /** Revision `listeners`, which also counts the writes to sources and workflows. */
   revision: number;
-  /** See performance.now. */
+  /** `performance.now()` before the read. */
   readAt: number;
 }
 
-export interface DeployedSource extends Current {
+export interface DeployedSource extends LoadedEmitter {
   deployment: Deployment;
   workflow?: undefined;
 }
@@ -52,8 +53,8 @@ export interface Step {
   deployment: Deployment;
 }
 
-/** `source` is the workflow. */
-export interface DeployedWorkflow extends Current {
+/** `emitter` is the workflow. */
+export interface DeployedWorkflow extends LoadedEmitter {
   deployment: Pick<Deployment, 'id' | 'mask'>;
   workflow: { name: string; steps: Step[] };
 }
@@ -64,20 +65,21 @@ export interface Catalog {
   /** The current source or workflow with its current or the given deployment; undefined if it was deleted. */
   load(id: string, deploymentId?: string): Promise<Deployed | undefined>;
   /**
-   * The revision of the listeners for the message of a run. Read anew for one that took longer than 50 ms, since listeners
-   * may have been created meanwhile; undefined if that fails.
+   * A lower bound of the revision `listeners` for the message that publishes the effects of a run: fan-out uses no older
+   * copy of the listeners. Reread if the run took longer than 50 ms, since it may have created listeners; undefined if
+   * that fails: fan-out then reads the revision itself.
    */
-  revisionOf(deployed: Current): Promise<number | undefined>;
+  listenersRevision(loaded: LoadedEmitter): Promise<number | undefined>;
 }
 
-/** Deployments in memory. They are immutable, so entries never need invalidation. */
+/** Deployments in memory. They are immutable, as are the URLs of their endpoints: entries never need invalidation. */
 const CACHE_SIZE = 2000;
 /** Sources and workflows in memory. */
-const MAX_CURRENT = 10_000;
+const MAX_EMITTERS = 10_000;
 const MAX_REVISION_AGE_MS = 50;
 
-/** The end of a sealed text differs each time something is sealed. */
-const revisionOf = (found: ReadonlyMap<string, AccountRow>) =>
+/** Changes with the accounts and their credentials: encryption with a random nonce makes each sealed text different. */
+const fingerprint = (found: ReadonlyMap<string, AccountRow>) =>
   [...found].map(([prop, { id, credentials }]) => `${prop}:${id}:${credentials.slice(-16)}`).join(' ');
 
 export function createCatalog(
@@ -87,21 +89,24 @@ export function createCatalog(
   const deploymentRows = store.collection(deployments);
   const endpointRows = store.collection(endpoints);
   const bundleRows = store.collection(bundles);
-  const workflowRows = store.collection(workflowDeployments);
+  const workflowDeploymentRows = store.collection(workflowDeployments);
   const subscriptionRows = store.collection(subscriptions);
-  const currents = createRevisionCache<Pick<Current, 'source' | 'logsWanted'>>(clock, MAX_CURRENT);
-  const cache = createLru<Stored>(CACHE_SIZE);
+  const emitters = createRevisionCache<Pick<LoadedEmitter, 'emitter' | 'logsWanted'>>(clock, MAX_EMITTERS);
+  const withoutAccounts = createLru<DeploymentWithoutAccounts>(CACHE_SIZE);
   const cachedWorkflows = createLru<Omit<WorkflowDeploymentRow, 'definition'>>(CACHE_SIZE);
-  /** By deployment and revision of its accounts. */
+  /** By deployment and fingerprint of its accounts. */
   const withAccounts = createLru<Deployment>(CACHE_SIZE);
 
   /** The deployment with the accounts that its owner may use now: they may have been deleted, or access to them lost. */
-  async function addAccounts({ secrets, ...deployment }: Stored, ownerId: string): Promise<Deployment> {
+  async function addAccounts(
+    { secrets, ...deployment }: DeploymentWithoutAccounts,
+    ownerId: string,
+  ): Promise<Deployment> {
     const { definition, instance } = deployment;
     if (!definition.props.some(({ type, name }) => type === 'app' && instance.values[name] !== undefined))
       return deployment;
     const found = await accounts.find(ownerId, definition.props, instance.values);
-    const accountsRevision = revisionOf(found);
+    const accountsRevision = fingerprint(found);
     const key = `${deployment.id} ${accountsRevision}`;
     let complete = withAccounts.get(key);
     if (!complete) {
@@ -113,12 +118,13 @@ export function createCatalog(
     return complete;
   }
 
-  async function read(source: Emitter, id: string): Promise<Stored | undefined> {
+  async function readDeployment(id: string): Promise<DeploymentWithoutAccounts | undefined> {
     const row = await deploymentRows.get(id);
-    if (row?.source_id !== source.id) return undefined;
-    const [bundle, own] = await Promise.all([
+    if (!row) return undefined;
+    const { source_id } = row;
+    const [bundle, endpointsOfSource] = await Promise.all([
       bundleRows.get(row.bundle_id),
-      endpointRows.list({ where: { source_id: source.id }, order: 'asc' }),
+      endpointRows.list({ where: { source_id }, order: 'asc' }),
     ]);
     if (!bundle) throw new Error(`The bundle ${row.bundle_id} of the deployment ${id} is missing`);
     const { definition } = row;
@@ -127,12 +133,12 @@ export function createCatalog(
     for (const { name, secret } of definition.props) {
       const value = values[name];
       if (!secret || typeof value !== 'string') continue;
-      const opened = seal.open(value, source.id);
+      const opened = seal.open(value, source_id);
       values[name] = opened;
       secrets.push(opened);
     }
     const customResponse = new Map(definition.props.map((prop) => [prop.name, prop.customResponse === true]));
-    return {
+    const deployment = {
       id,
       bundleId: row.bundle_id,
       bundle: JSON.parse(bundle.content) as Bundle,
@@ -140,85 +146,93 @@ export function createCatalog(
       mask: createMask(secrets),
       secrets,
       instance: {
-        source_id: source.id,
+        source_id,
         props: definition.props,
         values,
         endpoints: Object.fromEntries(
-          own.map(({ id: key, prop }) => [
+          endpointsOfSource.map(({ id: key, prop }) => [
             prop,
             { url: endpointUrl(config, key), customResponse: customResponse.get(prop) ?? false },
           ]),
         ),
       },
     };
+    withoutAccounts.set(id, deployment);
+    return deployment;
   }
 
-  async function loadCode(source: Emitter, id: string): Promise<Deployment | undefined> {
-    const stored = cache.get(id) ?? (await read(source, id));
-    if (!stored) return undefined;
-    cache.set(id, stored);
-    return addAccounts(stored, source.owner_id);
+  /** @returns undefined if it does not exist or belongs to another emitter */
+  async function loadDeployment({ id: emitterId, owner_id }: Emitter, id: string) {
+    const deployment = withoutAccounts.get(id) ?? (await readDeployment(id));
+    if (deployment?.instance.source_id !== emitterId) return undefined;
+    return addAccounts(deployment, owner_id);
   }
 
   /** Without the definition, which may be large. */
   async function readWorkflow(id: string) {
-    const row = await workflowRows.get(id);
+    const row = await workflowDeploymentRows.get(id);
     if (!row) return undefined;
     const { definition: _, ...rest } = row;
+    cachedWorkflows.set(id, rest);
     return rest;
   }
 
-  async function loadWorkflow(current: Current, id: string): Promise<DeployedWorkflow | undefined> {
-    const { source } = current;
+  async function loadWorkflow(loaded: LoadedEmitter, id: string): Promise<DeployedWorkflow | undefined> {
+    const { emitter } = loaded;
     const row = cachedWorkflows.get(id) ?? (await readWorkflow(id));
-    if (row?.workflow_id !== source.id) return undefined;
-    cachedWorkflows.set(id, row);
+    if (row?.workflow_id !== emitter.id) return undefined;
     const steps: Step[] = [];
     for (const { name, cell_id, deployment_id } of row.steps) {
-      const deployment = await loadCode(source, deployment_id);
+      const deployment = await loadDeployment(emitter, deployment_id);
       if (!deployment) return undefined;
       steps.push({ name, cell_id, deployment });
     }
     const mask: Mask = (text) => steps.reduce((masked, step) => step.deployment.mask(masked), text);
-    return { ...current, deployment: { id, mask }, workflow: { name: row.name, steps } };
+    return { ...loaded, deployment: { id, mask }, workflow: { name: row.name, steps } };
   }
 
-  async function loadDeployed(current: Current, id: string): Promise<Deployed | undefined> {
-    if (isWorkflowId(current.source.id)) return loadWorkflow(current, id);
-    const deployment = await loadCode(current.source, id);
-    return deployment && { ...current, deployment };
+  async function loadDeployed(loaded: LoadedEmitter, id: string): Promise<Deployed | undefined> {
+    if (isWorkflowId(loaded.emitter.id)) return loadWorkflow(loaded, id);
+    const deployment = await loadDeployment(loaded.emitter, id);
+    return deployment && { ...loaded, deployment };
   }
 
   const readRevision = () => currentRevision(store, 'listeners');
 
-  async function readCurrent(emitterId: string, revision: number) {
-    const source = await findEmitter(store, emitterId);
-    if (!source) return undefined;
-    const patterns = emitterPatterns(emitterId, source.owner_id);
+  async function readEmitter(id: string, revision: number) {
+    const emitter = await findEmitter(store, id);
+    if (!emitter) return undefined;
+    const patterns = emitterPatterns(id, emitter.owner_id);
     const where = { emitter_id: { in: patterns }, event_name: '$logs' };
-    const logsWanted = (await subscriptionRows.count(where, 1)) > 0;
-    currents.set(emitterId, { source, logsWanted }, revision);
-    return { source, logsWanted };
+    const found = { emitter, logsWanted: (await subscriptionRows.count(where, 1)) > 0 };
+    emitters.set(id, found, revision);
+    return found;
+  }
+
+  async function loadEmitter(
+    id: string,
+    { reread }: { reread: boolean },
+  ): Promise<LoadedEmitter | undefined> {
+    const readAt = performance.now();
+    const revision = await readRevision();
+    const found = (reread ? undefined : emitters.get(id, revision)) ?? (await readEmitter(id, revision));
+    return found && { ...found, revision, readAt };
   }
 
   return {
-    async revisionOf({ revision, readAt }) {
+    async listenersRevision({ revision, readAt }) {
       if (performance.now() - readAt <= MAX_REVISION_AGE_MS) return revision;
       return readRevision().catch(() => undefined);
     },
     async load(emitterId, deploymentId) {
-      for (let missing: string | undefined; ; ) {
-        const readAt = performance.now();
-        const revision = await readRevision();
-        const known = missing === undefined ? currents.get(emitterId, revision) : undefined;
-        const found = known ?? (await readCurrent(emitterId, revision));
-        if (!found) return undefined;
-        const current = { ...found, revision, readAt };
-        const id = deploymentId ?? current.source.deployment_id;
-        const deployed = await loadDeployed(current, id);
-        if (deployed) return deployed;
-        // An update may have removed it since the source was read: reread once.
-        if (missing === id) return undefined;
+      let missing: string | undefined;
+      for (;;) {
+        const loaded = await loadEmitter(emitterId, { reread: missing !== undefined });
+        if (!loaded) return undefined;
+        const id = deploymentId ?? loaded.emitter.deployment_id;
+        const deployed = await loadDeployed(loaded, id);
+        if (deployed || id === missing) return deployed;
+        // An update may have removed the deployment since the emitter was read.
         missing = id;
       }
     },

@@ -30,7 +30,7 @@ const MAX_STATES = 5000;
 /** Consumes the queue `runs` and serves hook calls, on the states of the sources that this runner owns. */
 export function runsWorkers(
   deps: Pick<Deps, 'store' | 'queue' | 'call' | 'log' | 'clock'> &
-    Omit<SourceStateDeps, 'revisionOf'> & { costs: OwnerCosts },
+    Omit<SourceStateDeps, 'listenersRevision'> & { costs: OwnerCosts },
   catalog: Catalog,
   permits: RunPermits,
 ): BackgroundWorker[] {
@@ -38,22 +38,22 @@ export function runsWorkers(
   const states = new Map<string, { state: SourceState; deploymentId: string }>();
 
   /** Also retires the processes of a replaced deployment. */
-  function stateOf({ source, deployment }: Deployed): SourceState {
-    const known = states.get(source.id);
+  function stateOf({ emitter, deployment }: Deployed): SourceState {
+    const known = states.get(emitter.id);
     if (known) {
-      states.delete(source.id);
-      states.set(source.id, known);
+      states.delete(emitter.id);
+      states.set(emitter.id, known);
       if (known.deploymentId !== deployment.id) {
-        executor.retire(`${source.id}/${known.deploymentId}/run`);
+        executor.retire(`${emitter.id}/${known.deploymentId}/run`);
         known.deploymentId = deployment.id;
       }
       return known.state;
     }
-    const state = createSourceState(source.id, { ...deps, revisionOf: catalog.revisionOf });
-    states.set(source.id, { state, deploymentId: deployment.id });
+    const state = createSourceState(emitter.id, { ...deps, listenersRevision: catalog.listenersRevision });
+    states.set(emitter.id, { state, deploymentId: deployment.id });
     if (states.size > MAX_STATES) {
       for (const [id, old] of states) {
-        if (old.state.busy || id === source.id) continue;
+        if (old.state.busy || id === emitter.id) continue;
         states.delete(id);
         break;
       }
@@ -78,26 +78,26 @@ export function runsWorkers(
   async function handle(jobs: readonly [Job, ...Job[]]): Promise<void> {
     const messages = jobs.map(decode);
     const sourceId = messages[0]!.source_id;
-    let source = await load(sourceId);
-    if (!source) return refuse(messages);
+    let loaded = await load(sourceId);
+    if (!loaded) return refuse(messages);
     const shard = String(parseOrderingKey(jobs[0].key).shard ?? '');
     await gate.opened();
-    const batch = await source.state.open(jobs[0].epoch, messages);
+    const batch = await loaded.state.open(jobs[0].epoch, messages);
     const pending: Promise<void>[] = [];
     const executing: Promise<void>[] = [];
     try {
-      const ownerId = source.deployed.source.owner_id;
+      const ownerId = loaded.deployed.emitter.owner_id;
       for (const message of messages) {
         if (costs.isCostly(ownerId)) {
           await Promise.all(executing);
           await costs.settled(ownerId);
         }
-        if (performance.now() - source.at > RELOAD_INTERVAL_MS) source = await load(sourceId);
-        if (!source) {
+        if (performance.now() - loaded.at > RELOAD_INTERVAL_MS) loaded = await load(sourceId);
+        if (!loaded) {
           refuse(messages.slice(messages.indexOf(message)));
           break;
         }
-        const { deployed } = source;
+        const { deployed } = loaded;
         await gate.opened();
         batch.assertIntact();
         if (message.type === 'record') {
@@ -113,7 +113,7 @@ export function runsWorkers(
           pending.push(batch.due(message, deployed));
           continue;
         }
-        if (!deployed.source.active) {
+        if (!deployed.emitter.active) {
           refuse([message]);
           continue;
         }
@@ -151,8 +151,8 @@ export function runsWorkers(
             if (!deployed || deployed.workflow) throw notFound('source', source_id);
             if (!deployed.deployment.definition.hooks.includes(hook)) return { ok: true };
             const until = AbortSignal.any([signal, AbortSignal.timeout(HOOK_DEADLINE_MS)]);
-            await costs.settled(deployed.source.owner_id);
-            const release = await permits.hook(deployed.source.owner_id, until);
+            await costs.settled(deployed.emitter.owner_id);
+            const release = await permits.hook(deployed.emitter.owner_id, until);
             try {
               // The source may have been deleted meanwhile.
               if (!(await catalog.load(source_id, deployment_id))) throw notFound('source', source_id);

@@ -10,12 +10,12 @@ import { timerEvent } from './records.ts';
  */
 export function isOvertaken(
   { trigger, accepted_at }: RunJob,
-  { source }: Deployed,
+  { emitter }: Deployed,
   live: Live,
   now: number,
 ): boolean {
   if (trigger.kind !== 'timer') return false;
-  const endedAt = source.concurrency > 1 ? live.tickEndedAt : live.runEndedAt;
+  const endedAt = emitter.concurrency > 1 ? live.tickEndedAt : live.runEndedAt;
   return Math.max(trigger.due_at, accepted_at) < endedAt && endedAt <= now;
 }
 

@@ -29,7 +29,7 @@ export function createPlatformJobs({ store, clock, call, join }: PlatformJobsDep
         replaceDb(live, job.db);
         const { state, mark } = prepareMark({ ...live.row, db: job.db }, run_id, clock.now());
         const part = { run_id, trace_id: run_id, hop: 0, events: [], logs: mark, emitted: [], bytes: 0 };
-        await join(live, deployed.source.owner_id, state, part).written;
+        await join(live, deployed.emitter.owner_id, state, part).written;
       }
       call.reply(reply_to, { kind: 'none' } satisfies HttpReply);
     },
@@ -39,7 +39,7 @@ export function createPlatformJobs({ store, clock, call, join }: PlatformJobsDep
       const now = clock.now();
       const run = contextOf(job.run_id, deployed, 'EMIT', now);
       const { state, part } = prepareRecord(live.row, run, job, now);
-      await join(live, deployed.source.owner_id, state, part).published;
+      await join(live, deployed.emitter.owner_id, state, part).published;
     },
 
     /** The delayed event is removed after the commit; a crash in between repeats only the removal. */
@@ -49,7 +49,7 @@ export function createPlatformJobs({ store, clock, call, join }: PlatformJobsDep
         const now = clock.now();
         const run = contextOf(job.run_id, deployed, 'EMIT', now);
         const { state, part } = prepareDue(live.row, run, job, waiting, now);
-        await join(live, deployed.source.owner_id, state, part).published;
+        await join(live, deployed.emitter.owner_id, state, part).published;
       }
       if (waiting) await rows.remove(waiting.id);
     },

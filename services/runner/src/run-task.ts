@@ -6,13 +6,13 @@ import { type RunContext, SOURCE_TYPES, type SourceType } from './records.ts';
 
 export const contextOf = (
   run_id: string,
-  { source, deployment, workflow }: Deployed,
+  { emitter, deployment, workflow }: Deployed,
   source_type: SourceType,
   accepted_at: number,
 ): RunContext => ({
   run_id,
-  source_id: source.id,
-  owner_id: source.owner_id,
+  source_id: emitter.id,
+  owner_id: emitter.owner_id,
   deployment_id: deployment.id,
   source_type,
   accepted_at,
@@ -31,13 +31,13 @@ export function contextOfJob(
 
 /** @param name of the process among those of the deployment, e.g. `run0` or `hook` */
 export const taskOf = (
-  { source, deployment }: DeployedSource,
+  { emitter, deployment }: DeployedSource,
   owner: NonNullable<Task['owner']>,
   live: Live,
   name: string,
   call: Task['call'],
 ): Task => ({
-  process: `${source.id}/${deployment.id}/${name}`,
+  process: `${emitter.id}/${deployment.id}/${name}`,
   bundle: deployment.bundle,
   bundleId: deployment.bundleId,
   owner,

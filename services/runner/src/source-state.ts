@@ -35,7 +35,7 @@ export interface SourceStateDeps extends Pick<Deps, 'store' | 'call' | 'clock' |
   costs: Pick<OwnerCosts, 'charge'>;
   networks: Pick<OwnerNetworks, 'of'>;
   quotas: Pick<Quotas, 'exceeded' | 'record'>;
-  revisionOf: Catalog['revisionOf'];
+  listenersRevision: Catalog['listenersRevision'];
   /** Called for each run: result and seconds. */
   observe(result: string, seconds: number): void;
 }
@@ -114,14 +114,14 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
       }
       const wanted = deployed.logsWanted && !handlesRecords;
       const { state, part } = prepareLogs(live.row, run, records, { hop, traceId, wanted }, clock.now());
-      join(live, deployed.source.owner_id, state, part).written.catch(() => lost.push(...records));
+      join(live, deployed.emitter.owner_id, state, part).written.catch(() => lost.push(...records));
     };
 
   /** Why a tick is skipped: a sentence; undefined for runs that are executed. */
   async function skipReason(job: RunJob, deployed: Deployed, live: Live): Promise<string | undefined> {
     if (job.trigger.kind !== 'timer') return undefined;
     if (isOvertaken(job, deployed, live, clock.now())) return 'The previous run had not ended.';
-    const reason = await quotas.exceeded(deployed.source.owner_id);
+    const reason = await quotas.exceeded(deployed.emitter.owner_id);
     if (reason !== undefined) await quotas.record(sourceId, 'TIMER', reason);
     return reason;
   }
@@ -161,7 +161,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
       await before;
       return { committed: commitRun(live, run, outcome, [], options) };
     }
-    const owner = await networks.of(deployed.source.owner_id);
+    const owner = await networks.of(deployed.emitter.owner_id);
     const commitLogs = logCommits(live, run, options);
     const execution = await executeJob(deps, { job, deployed, live, run, owner, shard, commitLogs }, respond);
     const { outcome, result, sets, sends, end } = execution;
@@ -169,12 +169,12 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
     if (trigger.kind === 'timer') live.tickEndedAt = live.runEndedAt;
     const reply = passedReply(job, execution);
     if (!reply) respond({ kind: result.ok && outcome.errors.length === 0 ? 'none' : 'failed' });
-    meter.countRun(deployed.source.owner_id, result.cpuMs);
-    costs.charge(deployed.source.owner_id, costOf(outcome, result));
+    meter.countRun(deployed.emitter.owner_id, result.cpuMs);
+    costs.charge(deployed.emitter.owner_id, costOf(outcome, result));
     deps.observe(result.ok ? 'ok' : result.reason, result.durationMs / 1000);
     const thrown = end.state === 'cancelled' ? [] : outcome.errors;
     logRun({ run_id, source_id: sourceId, trace_id: job.trace_id }, result, thrown);
-    options.revision = await deps.revisionOf(deployed);
+    options.revision = await deps.listenersRevision(deployed);
     const arranged = await arrange(outcome, strategyOf(deployed), job.hop);
     await before;
     return { committed: commitRun(live, run, arranged, sets, { ...options, end, sends, reply }) };
@@ -237,7 +237,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
         await gate.opened();
         const live = await load();
         const run: RunContext = { ...contextOf(newId('run'), deployed, 'HOOK', clock.now()), hook };
-        const owner = await networks.of(deployed.source.owner_id);
+        const owner = await networks.of(deployed.emitter.owner_id);
         const task = taskOf(deployed, owner, live, 'hook', { kind: 'hook', hook });
         const { mask } = deployed.deployment;
         const options: CommitOptions = {
@@ -260,8 +260,8 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
           live.stale = true;
           throw error;
         });
-        meter.countTime(deployed.source.owner_id, result.cpuMs);
-        costs.charge(deployed.source.owner_id, costOf(outcome, result));
+        meter.countTime(deployed.emitter.owner_id, result.cpuMs);
+        costs.charge(deployed.emitter.owner_id, costOf(outcome, result));
         // Hooks are rare: their process is not reused.
         executor.retire(task.process!);
         const arranged = await arrange(outcome, strategyOf(deployed), options.hop);

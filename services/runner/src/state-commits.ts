@@ -161,7 +161,7 @@ export function createStateCommits(
       now: clock.now(),
     });
     const part = { run_id, trace_id: traceId, hop, revision, events, logs, emitted, bytes, delayed, sends };
-    return join(live, deployed.source.owner_id, { ...state, db: commitSets(live, sets) }, part);
+    return join(live, deployed.emitter.owner_id, { ...state, db: commitSets(live, sets) }, part);
   }
 
   return {
