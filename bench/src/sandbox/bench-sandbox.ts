@@ -57,7 +57,7 @@ export async function openBenchSandbox(
             dbSet: () => ++revision,
           };
           const task: Task = {
-            process,
+            processKey: process,
             bundle,
             bundleId: id,
             instance: {

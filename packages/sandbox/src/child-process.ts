@@ -36,9 +36,9 @@ interface Call {
   end(result: Result | undefined): void;
 }
 
-export function createChild({ started, tier, directory, clock, turns, parser }: ChildOptions): Child {
-  const socket = started.frames;
-  const usage = createChildUsage(tier, directory, started.pid);
+export function createChild({ spawned, tier, directory, clock, turns, parser }: ChildOptions): Child {
+  const socket = spawned.frames;
+  const usage = createChildUsage(tier, directory, spawned.pid);
   /** In order of execution; the first one is the current call. */
   const calls: Call[] = [];
   let call: Call | undefined;
@@ -97,7 +97,7 @@ export function createChild({ started, tier, directory, clock, turns, parser }: 
     channel.close();
     fail(reason, message);
     timeout.close();
-    started.kill();
+    spawned.kill();
     // Discards data in transit.
     socket.destroy();
   }
@@ -200,7 +200,7 @@ export function createChild({ started, tier, directory, clock, turns, parser }: 
     ended.finally(() => clearTimeout(late));
   });
 
-  const stderrTail = captureStreams(started, {
+  const stderrTail = captureStreams(spawned, {
     clock,
     onText(chars) {
       charge(chars);
@@ -209,7 +209,7 @@ export function createChild({ started, tier, directory, clock, turns, parser }: 
     onLine: log,
   });
 
-  const ended = started.ended.then(async ({ exitCode, signal }) => {
+  const ended = spawned.ended.then(async ({ exitCode, signal }) => {
     // Frames that were sent before the end still count.
     await channel.drained();
     channel.close();

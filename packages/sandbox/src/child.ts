@@ -10,11 +10,11 @@ import type { Turns } from './turns.ts';
 /** Why a call failed. */
 export type Reason = Extract<Result, { ok: false }>['reason'];
 
-/** A process with user code. It executes one call at a time; further calls wait inside it, in order. */
+/** An operating-system process for user code. It executes one call at a time; further calls wait inside it, in order. */
 export interface Child {
   /** Resolves when it accepts calls. @throws Error if it ended before */
   ready: Promise<void>;
-  /** @param done gets undefined if the process ended before the call began: another process may execute it */
+  /** @param done gets undefined if the process ended before it began the call: another process may execute it */
   call(
     frame: CallFrame,
     host: Host,
@@ -40,7 +40,7 @@ export interface Child {
 }
 
 export interface ChildOptions {
-  started: SpawnedProcess;
+  spawned: SpawnedProcess;
   tier: Tier;
   directory: ProcessDirectory;
   clock: Clock;

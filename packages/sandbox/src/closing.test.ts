@@ -13,5 +13,5 @@ test('closing rejects current and waiting calls', async () => {
   ].map((call) => call.then(() => 'a result', String));
   await eventually(() => sandbox.executor.stats().busy === 2);
   await sandbox.executor.close();
-  for (const call of calls) expect(await call).toMatch(/sandbox is closed/);
+  for (const call of calls) expect(await call).toMatch(/The sandbox is closed/);
 });

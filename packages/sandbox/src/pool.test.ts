@@ -2,25 +2,25 @@ import { expect, test } from '@jest/globals';
 import { type Log, silentLog } from '@wellspring/core/log';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
 import type { Child } from './child.ts';
-import { createPool, type Fresh } from './pool.ts';
+import { createPool, type UnusedProcess } from './pool.ts';
 
 /** Processes that become ready on command of the test. */
 function starts() {
   const begun: PromiseWithResolvers<void>[] = [];
-  const spawn = async (): Promise<Fresh> => {
+  const start = async (): Promise<UnusedProcess> => {
     const ready = Promise.withResolvers<void>();
     begun.push(ready);
     const child = { ready: ready.promise, usable: true, kill() {} } as unknown as Child;
-    return { child, directory: {} as Fresh['directory'] };
+    return { child, directory: {} as UnusedProcess['directory'] };
   };
-  return { begun, spawn };
+  return { begun, start };
 }
 
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
 test('an owner that requests hundreds of processes gets half of the starts, and another owner does not wait', async () => {
-  const { begun, spawn } = starts();
-  const pool = createPool({ spawn, target: 0, clock: createFakeClock(), log: silentLog, maxTaking: 8 });
+  const { begun, start } = starts();
+  const pool = createPool({ start, target: 0, clock: createFakeClock(), log: silentLog, maxTaking: 8 });
   const taken: string[] = [];
   const take = (owner: string) => pool.take(owner).then(() => taken.push(owner));
   const all = Array.from({ length: 200 }, () => take('attacker'));
@@ -42,8 +42,8 @@ test('an owner that requests hundreds of processes gets half of the starts, and 
 });
 
 test('a failed start releases its permit; closing rejects waiting requests', async () => {
-  const { begun, spawn } = starts();
-  const pool = createPool({ spawn, target: 0, clock: createFakeClock(), log: silentLog, maxTaking: 8 });
+  const { begun, start } = starts();
+  const pool = createPool({ start, target: 0, clock: createFakeClock(), log: silentLog, maxTaking: 8 });
   const outcomes = Array.from({ length: 6 }, () => pool.take('one').then(() => 'ready', String));
   await settled();
   begun[0]!.reject(new Error('no memory'));
@@ -57,7 +57,7 @@ test('a failed start releases its permit; closing rejects waiting requests', asy
     'ready',
     'ready',
     'ready',
-    'Error: the sandbox is closed',
+    'Error: The sandbox is closed.',
   ]);
 });
 
@@ -70,10 +70,10 @@ function recordingLog() {
 }
 
 test('failed starts are retried with backoff, one at a time, and logged once', async () => {
-  const { begun, spawn } = starts();
+  const { begun, start } = starts();
   const clock = createFakeClock(0);
   const { lines, log } = recordingLog();
-  const pool = createPool({ spawn, target: 2, clock, log });
+  const pool = createPool({ start, target: 2, clock, log });
   expect(begun).toHaveLength(2);
   begun[0]!.reject(new Error('refused'));
   begun[1]!.reject(new Error('refused'));
@@ -101,13 +101,13 @@ test('failed starts are retried with backoff, one at a time, and logged once', a
   pool.close();
 });
 
-test('an error of spawn counts as a failed start; closing ends the backoff', async () => {
+test('an error of `start` counts as a failed start; closing ends the backoff', async () => {
   const clock = createFakeClock();
   const { lines, log } = recordingLog();
-  const spawn = () => {
+  const start = () => {
     throw new Error('no space left on device');
   };
-  const pool = createPool({ spawn, target: 1, clock, log });
+  const pool = createPool({ start, target: 1, clock, log });
   await clock.asleep();
   expect(lines).toEqual([['sandbox.start_failed', { error: 'Error: no space left on device' }]]);
   await expect(pool.take('one')).rejects.toThrow('no space left on device');

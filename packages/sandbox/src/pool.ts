@@ -6,8 +6,8 @@ import type { Log } from '@wellspring/core/log';
 import type { Child } from './child.ts';
 import type { ProcessDirectory } from './process-directories.ts';
 
-/** An unused process and its process directory. */
-export interface Fresh {
+/** A child without code, and its process directory. */
+export interface UnusedProcess {
   child: Child;
   directory: ProcessDirectory;
 }
@@ -19,12 +19,13 @@ export interface Pool {
    * that an owner with many sources does not delay others.
    * @throws Error if the pool is closed
    */
-  take(ownerId: string): Promise<Fresh>;
+  take(ownerId: string): Promise<UnusedProcess>;
   readonly size: number;
   /** Starts no more processes. The caller ends those in the pool. */
   close(): void;
 }
 
+export const CLOSED = 'The sandbox is closed.';
 const MAX_STARTING = 2;
 /**
  * Maximum of concurrent starts for `take`. One owner gets at most half: one per processor, since a start keeps a
@@ -39,8 +40,8 @@ const REFILL_DELAY_MS = 30;
 const BACKOFF = { baseMs: 100, maxMs: 30_000 };
 
 export interface PoolOptions {
-  /** Starts a process; `warm`: in advance. */
-  spawn(warm: boolean): Promise<Fresh>;
+  /** @param preload see PRELOAD */
+  start(preload: boolean): Promise<UnusedProcess>;
   /** Number of processes to keep ready. */
   target: number;
   clock: Clock;
@@ -49,8 +50,14 @@ export interface PoolOptions {
   maxTaking?: number;
 }
 
-export function createPool({ spawn, target, clock, log, maxTaking = MAX_TAKING }: PoolOptions): Pool {
-  const waiting: Fresh[] = [];
+export function createPool({
+  start: startProcess,
+  target,
+  clock,
+  log,
+  maxTaking = MAX_TAKING,
+}: PoolOptions): Pool {
+  const waiting: UnusedProcess[] = [];
   const permits = createFairPermits({ total: maxTaking });
   const closing = new AbortController();
   let starting = 0;
@@ -60,14 +67,14 @@ export function createPool({ spawn, target, clock, log, maxTaking = MAX_TAKING }
   let backingOff = false;
 
   /** @throws Error when the process ended before it was ready */
-  async function start(warm: boolean): Promise<Fresh> {
-    const fresh = await spawn(warm);
-    const { child } = fresh;
+  async function start(preload: boolean): Promise<UnusedProcess> {
+    const unused = await startProcess(preload);
+    const { child } = unused;
     const late = setTimeout(() => child.kill('crash', 'The process was not ready in time.'), MAX_START_MS);
     await child.ready.finally(() => clearTimeout(late));
     if (failures > 0) log.info({ failures }, 'sandbox.start_succeeded');
     failures = 0;
-    return fresh;
+    return unused;
   }
 
   /** Logs a series of failures once. */
@@ -82,8 +89,8 @@ export function createPool({ spawn, target, clock, log, maxTaking = MAX_TAKING }
   async function startAhead(): Promise<void> {
     starting += 1;
     try {
-      const fresh = await start(true);
-      if (!closed) waiting.push(fresh);
+      const unused = await start(true);
+      if (!closed) waiting.push(unused);
     } catch (error) {
       // Concurrent starts that fail together count as one failure.
       if (!closed && !backingOff) await backOff(error);
@@ -121,8 +128,8 @@ export function createPool({ spawn, target, clock, log, maxTaking = MAX_TAKING }
     async take(ownerId) {
       const release = await permits.acquire(ownerId, closing.signal);
       try {
-        for (let fresh = waiting.shift(); fresh; fresh = waiting.shift()) {
-          if (fresh.child.usable) return fresh;
+        for (let unused = waiting.shift(); unused; unused = waiting.shift()) {
+          if (unused.child.usable) return unused;
         }
         return await start(false);
       } finally {
@@ -135,7 +142,7 @@ export function createPool({ spawn, target, clock, log, maxTaking = MAX_TAKING }
     },
     close() {
       closed = true;
-      closing.abort(new Error('the sandbox is closed'));
+      closing.abort(new Error(CLOSED));
       clearTimeout(refilling);
     },
   };

@@ -26,7 +26,7 @@ export interface Executor {
   /** How user code is isolated; see WELLSPRING_ISOLATION. */
   readonly tier: 'bubblewrap' | 'launcher' | 'none';
   /**
-   * Runs one call in the process of `task.process`, which is taken from the pool if it does not exist or has other
+   * Runs one call in the process of `task.processKey`, which is taken from the pool if it does not exist or has other
    * code. Calls of one process key are executed one after the other, in the order in which they were made, without
    * waiting for earlier results. If a call kills its process, another process executes the calls behind it. The
    * callbacks of `host` are called in the order of the code's actions, before the result.
@@ -39,14 +39,15 @@ export interface Executor {
   retire(keyPrefix: string, options?: { atOnce?: boolean }): void;
   /** Changes which private networks (CIDRs) the code of an owner may reach, including current runs. */
   allowNetworks(owner: { id: string; allowNetworks: readonly string[] }): void;
+  /** `processes`: kept by process key, or in the pool; `idle`: those with a key and no call; `busy`: with a call. */
   stats(): { processes: number; idle: number; busy: number; pool: number };
   /** Aborts current and waiting calls, which reject because their result is unknown. */
   close(): Promise<void>;
 }
 
 export interface Task {
-  /** Process key: `<source id>/<deployment id>/run<shard>` or `…/hook`; absent: a new process is used once. */
-  process?: string;
+  /** `<source id>/<deployment id>/run<shard>` or `…/hook`; absent: a new process is used once. */
+  processKey?: string;
   /** Owner of the code, and the private networks (CIDRs) that it may reach; absent: code of the platform. */
   owner?: { id: string; allowNetworks: readonly string[] };
   bundle: Bundle;

@@ -34,7 +34,7 @@ export const FRAME = {
 export type FrameType = (typeof FRAME)[keyof typeof FRAME];
 
 /** Last argument of a child that preloads common modules before it reports that it is ready. */
-export const WARM = 'warm';
+export const PRELOAD = 'preload';
 
 /** Length and type. */
 export const HEADER_BYTES = 5;

@@ -3,7 +3,7 @@ import type { Task } from './port.ts';
 import type { ProcessDirectory } from './process-directories.ts';
 import type { CallFrame } from './protocol.ts';
 
-/** A process with the code of one deployment. */
+/** A child with the code of one deployment. */
 export interface SandboxProcess {
   readonly child: Child;
   readonly directory: ProcessDirectory;
@@ -14,12 +14,15 @@ export interface SandboxProcess {
   busy: number;
   /** `performance.now()` of its last use. */
   usedAt: number;
-  /** Callbacks for the end of the last unfinished call. */
+  /** Called when no call is left. */
   whenIdle: (() => void)[];
   /** It ends after its unfinished calls. */
   retired: boolean;
+  /** Its code, until the first call contains it. */
   load: CallFrame['load'] | undefined;
-  started: boolean;
+  /** It has got the props and `$service.db` of its source. */
+  hasInstance: boolean;
+  /** Revision of its copy of `$service.db`; -1: unknown, so that the next call contains the map. */
   dbRevision: number;
   /** Accounts that its code knows; see Instance. */
   accountsRevision: string;
@@ -36,24 +39,24 @@ export const canExecute = (proc: SandboxProcess, { bundleId, instance }: Task): 
   !proc.retired &&
   proc.bundleId === bundleId &&
   proc.calls < MAX_CALLS &&
-  (!proc.started || proc.accountsRevision === accountsOf(instance));
+  (!proc.hasInstance || proc.accountsRevision === accountsOf(instance));
 
 const accountsOf = (instance: Task['instance']) => instance?.accountsRevision ?? '';
 
 /** Whether `$service.db` was changed by another process. */
 export const isOutdated = (proc: SandboxProcess, { instance }: Task): boolean =>
-  proc.started && instance !== undefined && instance.dbRevision !== proc.dbRevision;
+  proc.hasInstance && instance !== undefined && instance.dbRevision !== proc.dbRevision;
 
 /** The frame for the next call of the process, with the code and state that the process lacks. */
 export function createFrame(proc: SandboxProcess, task: Task): CallFrame {
   const { instance, call } = task;
   const frame: CallFrame = { call };
   if (proc.load) frame.load = proc.load;
-  if (instance && !proc.started) frame.instance = instance;
+  if (instance && !proc.hasInstance) frame.instance = instance;
   else if (instance && isOutdated(proc, task)) frame.db = instance.db;
   proc.load = undefined;
-  if (!proc.started) proc.accountsRevision = accountsOf(instance);
-  proc.started ||= instance !== undefined;
+  if (!proc.hasInstance) proc.accountsRevision = accountsOf(instance);
+  proc.hasInstance ||= instance !== undefined;
   proc.dbRevision = instance?.dbRevision ?? -1;
   return frame;
 }

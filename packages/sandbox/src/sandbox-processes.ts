@@ -7,8 +7,8 @@ import type { Egress } from './egress/relay-process.ts';
 import { chooseEvicted } from './eviction.ts';
 import { createFrameParser } from './frame-parser.ts';
 import { createIdleProcesses } from './idle-processes.ts';
-import type { Materialise } from './packages/materialise.ts';
-import { createPool, type Fresh } from './pool.ts';
+import type { BundleFiles } from './packages/bundle-files.ts';
+import { CLOSED, createPool, type UnusedProcess } from './pool.ts';
 import type { Host, Result, Task } from './port.ts';
 import type { Files, ProcessDirectories } from './process-directories.ts';
 import { createFrame, type SandboxProcess } from './sandbox-process.ts';
@@ -21,24 +21,27 @@ export interface SandboxProcessesOptions {
   spawner: Spawner;
   directories: ProcessDirectories;
   egress: Egress;
-  materialise: Materialise;
+  bundleFiles: BundleFiles;
   clock: Clock;
   log: Log;
   /** Number of processes that are started in advance. */
   pool: number;
-  /** Memory limit of idle processes; default: half the memory of the machine or container. */
+  /** Memory that idle processes may hold together; default: half the memory of the machine or container. */
   idleMemoryBytes?: number;
-  /** See IdleOptions. */
+  /** Default 50; see IdleOptions in idle-processes.ts. */
   freezeAfterMs?: number;
 }
 
-/** Busy and idle processes, by process key. */
+/** Sandbox processes: those with a process key are kept between calls, others end after their call. */
 export interface SandboxProcesses {
-  /** The process of this key, whichever code it has. */
+  /** The process of this key; it may have other code, or be unusable: see `canExecute`. */
   get(key: string): SandboxProcess | undefined;
-  /** Starts a process for the task and ends the previous one of its key. */
+  /**
+   * Starts a process for the task and ends the previous one of its key. The caller makes at most one start per key at a
+   * time, and calls the process at once: until then it counts neither as idle nor as busy.
+   */
   start(task: Task): Promise<SandboxProcess>;
-  /** @param done gets the result; undefined if the process ended before the call began */
+  /** @param done gets the result; undefined if the process ended before it began to execute the call */
   call(
     proc: SandboxProcess,
     task: Task,
@@ -46,7 +49,9 @@ export interface SandboxProcesses {
     options: { timeoutMs: number; signal?: AbortSignal },
     done: (result: Result | undefined) => void,
   ): void;
+  /** See Executor. */
   retire(keyPrefix: string, atOnce: boolean): void;
+  /** See Executor. */
   stats(): { processes: number; idle: number; busy: number; pool: number };
   close(): Promise<void>;
 }
@@ -55,6 +60,7 @@ const MAX_IDLE_MS = 10 * 60_000;
 const SAMPLE_INTERVAL_MS = 100;
 const EXPIRY_INTERVAL_MS = 5000;
 const FREEZE_AFTER_MS = 50;
+const ENDED = 'The platform ended the process.';
 /** Typical memory of a process that has loaded a source with one or two packages. */
 const ESTIMATED_BYTES = 24 * 1024 * 1024;
 /** Memory of the machine, or of the container if it is limited further. */
@@ -65,7 +71,7 @@ export function createSandboxProcesses({
   spawner,
   directories,
   egress,
-  materialise,
+  bundleFiles,
   clock,
   log,
   pool: target,
@@ -76,7 +82,8 @@ export function createSandboxProcesses({
   const busy = new Set<SandboxProcess>();
   /** All processes that have not ended, including those in the pool. */
   const alive = new Set<Child>();
-  const starting = new Set<Promise<Fresh>>();
+  const starting = new Set<Promise<UnusedProcess>>();
+  /** Of the children with code; the others are in the pool. */
   const byChild = new WeakMap<Child, SandboxProcess>();
   let closed = false;
 
@@ -92,7 +99,7 @@ export function createSandboxProcesses({
   });
 
   /** Starts a process in a new process directory. */
-  async function spawn(warm: boolean): Promise<Fresh> {
+  async function startUnused(preload: boolean): Promise<UnusedProcess> {
     const directory = directories.create();
     egress.open(directory);
     const release = () => {
@@ -101,15 +108,18 @@ export function createSandboxProcesses({
     };
     let child: Child;
     try {
-      const started = await spawner.spawn(tier.command(directory, { warm }));
-      child = createChild({ started, tier, directory, clock, turns, parser });
+      const spawned = await spawner.spawn(tier.command(directory, { preload }));
+      child = createChild({ spawned, tier, directory, clock, turns, parser });
     } catch (error) {
       release();
       throw error;
     }
     alive.add(child);
     child.ready.then(
-      () => byChild.has(child) || idle.add(child),
+      () => {
+        if (!byChild.has(child)) idle.add(child);
+      },
+      // The pool reports a failed start.
       () => {},
     );
     child.ended.then(() => {
@@ -124,43 +134,45 @@ export function createSandboxProcesses({
     target,
     clock,
     log,
-    spawn(warm) {
-      const started = spawn(warm).finally(() => starting.delete(started));
-      starting.add(started);
-      return started;
+    start(preload) {
+      const starts = startUnused(preload).finally(() => starting.delete(starts));
+      starting.add(starts);
+      return starts;
     },
   });
 
-  /** Only while there are calls. */
+  /** Checks the resource limits of busy processes; runs only while there are any. */
   let sampler: NodeJS.Timeout | undefined;
   function sample(): void {
     for (const { child } of busy) void child.check();
-    if (busy.size === 0) sampler = void clearInterval(sampler);
+    if (busy.size > 0) return;
+    clearInterval(sampler);
+    sampler = undefined;
   }
 
   const expiry = setInterval(() => {
     const now = performance.now();
     for (const [key, proc] of processes) {
-      if (proc.busy === 0 && now - proc.usedAt > MAX_IDLE_MS) drop(key, proc);
+      if (proc.busy === 0 && now - proc.usedAt > MAX_IDLE_MS) end(key, proc);
     }
   }, EXPIRY_INTERVAL_MS).unref();
 
-  function drop(key: string, proc: SandboxProcess): void {
+  function end(key: string, proc: SandboxProcess): void {
     if (processes.get(key) === proc) processes.delete(key);
-    proc.child.kill('aborted', 'The process was retired.');
+    proc.child.kill('aborted', ENDED);
   }
 
-  /** @param fresh process that is about to get a call, and is not ended */
-  function evict(fresh?: SandboxProcess): void {
+  /** @param except process that is about to get its first call */
+  function evict(except?: SandboxProcess): void {
     const maxBytes = idleMemoryBytes - pool.size * ESTIMATED_BYTES;
-    for (const [key, proc] of chooseEvicted(processes, maxBytes, fresh)) drop(key, proc);
+    for (const [key, proc] of chooseEvicted(processes, maxBytes, except)) end(key, proc);
   }
 
-  /** Called after the last unfinished call. */
+  /** Called when no call of the process is left. */
   function becomeIdle(proc: SandboxProcess, task: Task): void {
     busy.delete(proc);
-    if (task.process === undefined || proc.retired || closed) {
-      proc.child.kill('aborted', 'The process was used once.');
+    if (task.processKey === undefined || proc.retired || closed) {
+      proc.child.kill('aborted', ENDED);
     } else if (proc.child.usable) idle.add(proc.child);
     for (const resolve of proc.whenIdle.splice(0)) resolve();
   }
@@ -168,20 +180,22 @@ export function createSandboxProcesses({
   return {
     get: (key) => processes.get(key),
 
-    async start({ process: key, bundle, bundleId, owner }) {
-      if (closed) throw new Error('the sandbox is closed');
+    async start({ processKey: key, bundle, bundleId, owner }) {
+      if (closed) throw new Error(CLOSED);
+      // Code of the platform has no owner.
+      const ownerId = owner?.id ?? '';
       const old = key === undefined ? undefined : processes.get(key);
-      if (old) drop(key!, old);
-      const writing = materialise(bundleId, bundle, owner?.id ?? '');
+      if (old) end(key!, old);
+      const writing = bundleFiles(bundleId, bundle, ownerId);
       // Awaited below: a failure must end the process that is being taken.
       writing.catch(() => {});
-      const { child, directory } = await pool.take(owner?.id ?? '');
+      const { child, directory } = await pool.take(ownerId);
       egress.assign(directory, key ?? bundleId, owner);
       let files: Files;
       try {
         files = await writing;
         await directories.fill(directory, files, tier.visiblePackages);
-        if (closed) throw new Error('the sandbox is closed');
+        if (closed) throw new Error(CLOSED);
       } catch (error) {
         child.kill('aborted', 'The code could not be placed in the sandbox.');
         throw error;
@@ -190,21 +204,20 @@ export function createSandboxProcesses({
         child,
         directory,
         bundleId,
-        ownerId: owner?.id ?? '',
+        ownerId,
         calls: 0,
         busy: 0,
         usedAt: performance.now(),
         whenIdle: [],
         retired: false,
         load: { path: `${tier.visible(directory).app}/${files.name}`, format: bundle.format },
-        started: false,
+        hasInstance: false,
         dbRevision: -1,
         accountsRevision: '',
         bytes: ESTIMATED_BYTES,
       };
       byChild.set(child, proc);
       child.owner = owner?.id ?? bundleId;
-      // Its call follows immediately.
       idle.remove(child);
       if (key !== undefined) {
         processes.set(key, proc);
@@ -225,7 +238,7 @@ export function createSandboxProcesses({
         ...host,
         dbSet(key, json) {
           const revision = host.dbSet(key, json);
-          // If only this process changed the map, its copy is up to date.
+          // If only this process changed `$service.db`, its copy is up to date.
           proc.dbRevision = revision === proc.dbRevision + 1 ? revision : -1;
           return revision;
         },
@@ -242,7 +255,7 @@ export function createSandboxProcesses({
     retire(prefix, atOnce) {
       for (const [key, proc] of processes) {
         if (!key.startsWith(prefix)) continue;
-        if (proc.busy === 0 || atOnce) drop(key, proc);
+        if (proc.busy === 0 || atOnce) end(key, proc);
         else proc.retired = true;
       }
     },

@@ -126,7 +126,7 @@ export async function openSandbox(
       {
         bundle,
         bundleId: id,
-        ...(process === undefined ? {} : { process }),
+        ...(process === undefined ? {} : { processKey: process }),
         ...(owner === undefined ? {} : { owner }),
         instance: {
           source_id: 'dc_test',

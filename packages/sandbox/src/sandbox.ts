@@ -91,8 +91,8 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
         log,
       });
       opened.push(packager);
-      const { materialise } = packager;
-      const tried = createSupervisor({ ...options, tier, spawner, directories, egress, materialise, pool });
+      const { bundleFiles } = packager;
+      const tried = createSupervisor({ ...options, tier, spawner, directories, egress, bundleFiles, pool });
       const [failed, jailFailed] = await Promise.all([selfTest(tried, codeAllowNetworks), packager.check()]);
       const failure = failed ?? jailFailed;
       if (failure === undefined) return { executor: tried };

@@ -1,3 +1,4 @@
+import { CLOSED } from './pool.ts';
 import type { Executor, Host, Result, Task } from './port.ts';
 import { canExecute, isOutdated, type SandboxProcess } from './sandbox-process.ts';
 import { createSandboxProcesses, type SandboxProcessesOptions } from './sandbox-processes.ts';
@@ -29,7 +30,6 @@ const aborted = (message: string): Result => ({
 /** The call was aborted by closing, or never began: it is not the code's fault, and has to be repeated. */
 const isInterrupted = (result: Result | undefined) =>
   result === undefined || (!result.ok && result.reason === 'aborted');
-const CLOSED = 'the sandbox is closed';
 
 /** Sends calls to processes: in order by process key, each exactly once, even if processes crash. */
 export function createSupervisor(options: SandboxProcessesOptions): Executor {
@@ -119,7 +119,7 @@ export function createSupervisor(options: SandboxProcessesOptions): Executor {
     tier: options.tier.name,
     execute(task, host, limits) {
       if (closed) return Promise.reject(new Error(CLOSED));
-      const { process: key } = task;
+      const { processKey: key } = task;
       if (key === undefined) return executeInNewProcess({ task, host, options: limits });
       return new Promise((resolve, reject) => {
         const queue = queues.get(key) ?? { calls: [], sent: 0, sending: false };

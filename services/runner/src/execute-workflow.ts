@@ -54,7 +54,7 @@ export async function executeWorkflow(
     const excess = new AbortController();
     const { host, exceeded } = stepHost(effects, data, step, sends, run, () => excess.abort());
     const task: Task = {
-      process: `${deployed.emitter.id}/${deployment.id}/run-${step.cell_id}`,
+      processKey: `${deployed.emitter.id}/${deployment.id}/run-${step.cell_id}`,
       bundle: code.bundle,
       bundleId: code.bundleId,
       owner,

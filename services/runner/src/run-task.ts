@@ -37,7 +37,7 @@ export const taskOf = (
   name: string,
   call: Task['call'],
 ): Task => ({
-  process: `${emitter.id}/${deployment.id}/${name}`,
+  processKey: `${emitter.id}/${deployment.id}/${name}`,
   bundle: deployment.bundle,
   bundleId: deployment.bundleId,
   owner,

@@ -263,7 +263,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
         meter.countTime(deployed.emitter.owner_id, result.cpuMs);
         costs.charge(deployed.emitter.owner_id, costOf(outcome, result));
         // Hooks are rare: their process is not reused.
-        executor.retire(task.process!);
+        executor.retire(task.processKey!);
         const arranged = await arrange(outcome, strategyOf(deployed), options.hop);
         for (let attempt = 1; ; attempt++) {
           const current = await load();

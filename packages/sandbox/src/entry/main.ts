@@ -7,7 +7,7 @@ import { createProgram, installGlobals } from '@wellspring/component/program/pro
 import type { Instance, LogLine } from '@wellspring/component/program/program-types';
 import { systemClock } from '@wellspring/core/clock';
 import { createFrameReader } from '../frame-reader.ts';
-import { type CallFrame, FRAME, type FrameType, HEADER_BYTES, WARM } from '../protocol.ts';
+import { type CallFrame, FRAME, type FrameType, HEADER_BYTES, PRELOAD } from '../protocol.ts';
 import { preload } from './preload.ts';
 
 /**
@@ -281,7 +281,7 @@ process.setSourceMapsEnabled(true);
 captureConsole();
 restrictProcess();
 installGlobals();
-if (process.argv.at(-1) === WARM) {
+if (process.argv.at(-1) === PRELOAD) {
   preload();
   // The module instance that `--require` has loaded.
   const network = process.execArgv.find((flag) => flag.startsWith('--require='))!.slice('--require='.length);

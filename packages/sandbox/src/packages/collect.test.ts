@@ -2,8 +2,8 @@ import { existsSync, mkdirSync, utimesSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, test } from '@jest/globals';
 import { tempDir } from '@wellspring/testing/temp-dir';
+import { createBundleFiles } from './bundle-files.ts';
 import { collect } from './collect.ts';
-import { createMaterialise } from './materialise.ts';
 
 const HOUR_MS = 3_600_000;
 const NOW = 1_800_000_000_000;
@@ -68,18 +68,18 @@ test('a bundle that was collected while cached is rewritten', async () => {
   await using data = await openData();
   let now = NOW;
   const packages = { provide: async () => undefined };
-  const materialise = createMaterialise(data.bundles, packages, () => now);
+  const bundleFiles = createBundleFiles(data.bundles, packages, () => now);
   const bundle = { format: 'esm', code: 'export default {}', packages: {}, lockfile: null } as const;
-  const { path } = await materialise('id', bundle, 'u_test');
+  const { path } = await bundleFiles('id', bundle, 'u_test');
   now += 200 * HOUR_MS;
   await collect({ bundles: data.bundles, packages: data.packages, now, limits });
   expect(existsSync(path)).toBe(false);
-  expect((await materialise('id', bundle, 'u_test')).path).toBe(path);
+  expect((await bundleFiles('id', bundle, 'u_test')).path).toBe(path);
   expect(existsSync(path)).toBe(true);
 
   // Each use protects the bundle for some time.
   now += 90 * HOUR_MS;
-  await materialise('id', bundle, 'u_test');
+  await bundleFiles('id', bundle, 'u_test');
   now += 90 * HOUR_MS;
   await collect({ bundles: data.bundles, packages: data.packages, now, limits });
   expect(existsSync(path)).toBe(true);

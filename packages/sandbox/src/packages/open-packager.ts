@@ -3,10 +3,10 @@ import { join } from 'node:path';
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
 import type { Packager } from '../port.ts';
+import { type BundleFiles, createBundleFiles } from './bundle-files.ts';
 import { collect } from './collect.ts';
 import type { JailSource } from './jail/jail.ts';
 import { writeJailPrograms } from './jail/programs.ts';
-import { createMaterialise, type Materialise } from './materialise.ts';
 import { createPackager } from './packager.ts';
 import { createPackagerClient } from './packager-client.ts';
 
@@ -24,7 +24,7 @@ export interface OpenPackagerOptions {
 
 export interface OpenPackager {
   packager: Packager;
-  materialise: Materialise;
+  bundleFiles: BundleFiles;
   /** Tests the jail by compiling code. @returns why the jail does not work; undefined: it works */
   check(): Promise<string | undefined>;
   close(): Promise<void>;
@@ -58,7 +58,7 @@ export async function openPackager(options: OpenPackagerOptions): Promise<OpenPa
   const collecting = collectRepeatedly();
   return {
     packager,
-    materialise: createMaterialise(bundles, packager, clock.now),
+    bundleFiles: createBundleFiles(bundles, packager, clock.now),
     async check() {
       try {
         await client.compile({ code: { code: 'export default {}' }, ownerId: '' });

@@ -5,9 +5,9 @@ import type { Bundle } from '@wellspring/contract/definition';
 import { systemClock } from '@wellspring/core/clock';
 import { silentLog } from '@wellspring/core/log';
 import { tempDir } from '@wellspring/testing/temp-dir';
+import type { BundleFiles } from './bundle-files.ts';
 import type { Jail } from './jail/jail.ts';
 import { chooseJail } from './jail.fixture.ts';
-import type { Materialise } from './materialise.ts';
 import { openPackager } from './open-packager.ts';
 
 /** The packager of a platform without sandboxes. */
@@ -15,7 +15,7 @@ export interface TestPackager extends AsyncDisposable {
   dataDir: string;
   /** Bundles code that imports these packages. @returns an error as `status code: message` */
   install(...specifiers: string[]): Promise<Bundle | string>;
-  materialise: Materialise;
+  bundleFiles: BundleFiles;
   /** Content of all installed files, by path below the set's node_modules. */
   installed(): Record<string, string>;
 }
@@ -30,7 +30,7 @@ export async function openTestPackager(
   await mkdir(dataDir, { mode: 0o700 });
   await mkdir(shared);
   chmodSync(shared, 0o711);
-  const { packager, materialise, close } = await openPackager({
+  const { packager, bundleFiles, close } = await openPackager({
     dataDir,
     shared,
     jail: chooseJail(jail, join(dataDir, 'cache')),
@@ -46,7 +46,7 @@ export async function openTestPackager(
   });
   return {
     dataDir,
-    materialise,
+    bundleFiles,
     async install(...specifiers) {
       const code = `${specifiers.map((one, n) => `import p${n} from '${one}';`).join('\n')}
         export default { name: 'x', list: [${specifiers.map((_, n) => `p${n}`).join()}] }`;

@@ -1,6 +1,6 @@
 import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { WARM } from '../protocol.ts';
+import { PRELOAD } from '../protocol.ts';
 import { isEnterable } from '../readable-files.ts';
 import { seccompFilter } from '../seccomp.ts';
 import { libraries, NOBODY, ROOT, ROOT_COMMAND, rootFiles } from './root-files.ts';
@@ -104,12 +104,12 @@ export function createBubblewrapTier({ programs, directory, readable, packages, 
     name: 'bubblewrap',
     visible: () => ({ app: ROOT.app, egress: ROOT.egress }),
     visiblePackages: PACKAGES,
-    command(directory, { warm }) {
+    command(directory, { preload }) {
       const binds = ['--ro-bind', directory.app, ROOT.app, '--ro-bind', directory.egress, ROOT.egress];
       const last = ['--remount-ro', '/', '--chdir', ROOT.app, '--seccomp', '4', '--'];
       return {
         file: bwrap,
-        args: [...root, ...binds, ...last, ...command, ...(warm ? [WARM] : [])],
+        args: [...root, ...binds, ...last, ...command, ...(preload ? [PRELOAD] : [])],
         ...userOf(directory),
         env: {},
         cwd: '/',

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { chmodSync, chownSync, linkSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ProcessDirectory } from '../process-directories.ts';
-import { WARM } from '../protocol.ts';
+import { PRELOAD } from '../protocol.ts';
 import { seccompFilter } from '../seccomp.ts';
 import { provideLauncher } from './compile-launcher.ts';
 import { directoriesOf, isLoader, ROOT, ROOT_COMMAND, rootFiles } from './root-files.ts';
@@ -99,7 +99,7 @@ export function createLauncherTier({ programs, directory, readable, heapMb, cach
       exitCode === EXIT_TMP_LIMIT
         ? `The code put more than ${tmpBytes / 1024 / 1024} MB or ${tmpInodes} files into its temporary directory.`
         : undefined,
-    command(directory, { warm }) {
+    command(directory, { preload }) {
       if (directory.uid === undefined) {
         throw new TierUnavailable('The launcher needs user ids that this user namespace does not map.');
       }
@@ -107,7 +107,7 @@ export function createLauncherTier({ programs, directory, readable, heapMb, cach
       const options = [`root=${directory.path}`, `uid=${directory.uid}`, ...constant];
       return {
         file: launcher,
-        args: ['run', ...options, '--', ...command, ...(warm ? [WARM] : [])],
+        args: ['run', ...options, '--', ...command, ...(preload ? [PRELOAD] : [])],
         env: childEnvironment(ROOT.app, ROOT.tmp),
         cwd: '/',
         // On SIGTERM the launcher kills the child, which only root may signal, and removes its files.

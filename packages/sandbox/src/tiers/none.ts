@@ -1,7 +1,7 @@
 import { chownSync, existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { SOCKET_NAME } from '../egress/relay-process.ts';
-import { WARM } from '../protocol.ts';
+import { PRELOAD } from '../protocol.ts';
 import { isEnterable } from '../readable-files.ts';
 import { childEnvironment, nodeFlags, type Tier, type TierOptions, TierUnavailable, userOf } from './tier.ts';
 
@@ -36,7 +36,7 @@ export function createPlainTier({ programs, readable, packages, heapMb }: TierOp
     name: 'none',
     visible: ({ app, egress }) => ({ app, egress }),
     visiblePackages: packages,
-    command(directory, { warm }) {
+    command(directory, { preload }) {
       const { app, egress, tmp } = directory;
       const user = userOf(directory);
       if (user) chownSync(tmp, user.uid, user.gid);
@@ -49,7 +49,7 @@ export function createPlainTier({ programs, readable, packages, heapMb }: TierOp
         `--allow-fs-write=${tmp}/*`,
       ];
       const command = [node, ...flags, `--require=${network}`, program, join(egress, SOCKET_NAME)];
-      if (warm) command.push(WARM);
+      if (preload) command.push(PRELOAD);
       const [file = '', ...args] =
         SETPRIV === undefined ? command : [SETPRIV, '--pdeathsig', 'KILL', '--', ...command];
       return { file, args, ...user, cwd: app, env: childEnvironment(app, tmp), killMethod: 'SIGKILL' };

@@ -10,10 +10,10 @@ export interface Tier {
   readonly name: TierName;
   /**
    * Prepares the process directory for a child, which exchanges frames on descriptor 3. Its code is placed in its `app` later.
-   * @param options.warm see WARM
+   * @param options.preload see PRELOAD
    * @returns how to start the child, and how to kill it with its descendants
    */
-  command(directory: ProcessDirectory, options: { warm: boolean }): Command;
+  command(directory: ProcessDirectory, options: { preload: boolean }): Command;
   /**
    * True: SIGTSTP and SIGCONT to the started process stop and continue the Node process. Otherwise the platform signals
    * the Node process itself.

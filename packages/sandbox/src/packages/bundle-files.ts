@@ -7,8 +7,8 @@ import { createLru } from '@wellspring/core/lru';
 import type { Files } from '../process-directories.ts';
 import type { Packages } from './packager.ts';
 
-/** Writes a bundle to disk, once. @param ownerId owner whose share of installations it uses */
-export type Materialise = (bundleId: string, bundle: Bundle, ownerId: string) => Promise<Files>;
+/** Writes a bundle to disk, with its packages, unless it is there. @param ownerId owner whose share of installations it uses */
+export type BundleFiles = (bundleId: string, bundle: Bundle, ownerId: string) => Promise<Files>;
 
 interface Entry {
   files: Promise<Files>;
@@ -20,7 +20,7 @@ const MAX_ENTRIES = 1000;
 /** Minimum interval of marking files as used; much shorter than `protectedMs` of the collection. */
 export const MARK_INTERVAL_MS = 10 * 60_000;
 
-export function createMaterialise(directory: string, packages: Packages, now: () => number): Materialise {
+export function createBundleFiles(directory: string, packages: Packages, now: () => number): BundleFiles {
   const entries = createLru<Entry>(MAX_ENTRIES);
 
   async function write(bundleId: string, bundle: Bundle, ownerId: string): Promise<Files> {
