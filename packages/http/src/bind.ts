@@ -91,9 +91,7 @@ export function createRouter(routes: readonly Route[], options: RouterOptions): 
       serve(one, req, res, options),
     );
   }
-  app.use((req, res) =>
-    sendProblem(res, notFound('endpoint here'), { ...options, requestId: requestIdOf(req) }),
-  );
+  app.use((req, res) => sendProblem(res, notFound('endpoint'), { ...options, requestId: requestIdOf(req) }));
   app.use((error: unknown, req: Request, res: Response, _next: () => void) =>
     sendProblem(res, error, { ...options, requestId: requestIdOf(req) }),
   );
@@ -136,7 +134,7 @@ async function serve({ endpoint, handle }: Route, req: Request, res: Response, o
     if (endpoint.authenticated && !principal) throw unauthorized();
     // A path that the gateway parsed differently must not turn a user into an operator.
     if (endpoint.authenticated && endpoint.listener === 'operator' && principal?.kind !== 'operator') {
-      throw notFound('endpoint here');
+      throw notFound('endpoint');
     }
     if (principal?.kind === 'user') user = principal.user_id;
     const input = await readInput(endpoint, req, res);

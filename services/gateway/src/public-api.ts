@@ -12,18 +12,33 @@ import { createIdempotency } from './idempotency.ts';
 import { createRateLimit } from './rate-limit.ts';
 import { createRouteTable } from './route-table.ts';
 
-/** Returns the request listener of a service: its router in this process, or a proxy. */
-export type ServiceListener = (service: ServiceName) => RequestListener;
+/** Returns the request listener of a service: its router if it runs in this process, or else a proxy. */
+export type RequestListenerOf = (service: ServiceName) => RequestListener;
 
 type ApiDeps = Pick<Deps, 'store' | 'pubsub' | 'clock' | 'log' | 'config' | 'seal' | 'metrics' | 'buckets'>;
 
-/** Streams also have paths without the version. */
+interface Api<P extends Principal> {
+  /** Prefix of its paths. */
+  root: '/v1' | '/admin/v1';
+  endpoints: readonly Endpoint[];
+  /** @throws Problem 401, or 429 beyond the rate limit */
+  authenticate(req: IncomingMessage): Promise<P> | P;
+  /** Passes the authenticated request to the service. */
+  pass(
+    req: IncomingMessage,
+    res: ServerResponse,
+    principal: P,
+    service: RequestListener,
+  ): Promise<void> | void;
+}
+
+/** Event streams are also found without the version. */
 const UNVERSIONED = /^\/(sources|workflows)\/[^/]+\/sse\/?$/;
 
 const pathOf = (req: IncomingMessage) => (req.url ?? '/').split('?', 1)[0]!;
 
-/** The id of the response and its log lines; internal headers from the client are dropped. */
-function begin(req: IncomingMessage, res: ServerResponse): string {
+/** Removes internal headers that a client has sent, and replaces its request id by a new one. @returns that id */
+function resetHeaders(req: IncomingMessage, res: ServerResponse): string {
   const requestId = newId('req');
   for (const name of Object.keys(req.headers)) if (name.startsWith('x-wellspring-')) delete req.headers[name];
   req.headers['x-request-id'] = requestId;
@@ -31,67 +46,72 @@ function begin(req: IncomingMessage, res: ServerResponse): string {
   return requestId;
 }
 
-/** The API below `/v1`: key, rate limit, idempotency, then the service of the endpoint. */
-export function createPublicApi(deps: ApiDeps, endpoints: readonly Endpoint[], listenerOf: ServiceListener) {
-  const { log, config, seal } = deps;
-  const find = createRouteTable(endpoints.filter(({ listener }) => listener === 'public'));
-  const authenticate = createAuthenticator(deps);
-  const limit = createRateLimit('api', config.apiRate, deps.buckets);
-  const idempotent = createIdempotency(deps);
-  const signingKey = seal.keysFor('principal')[0]!;
-  const measure = createApiMetrics(deps.metrics);
+/** Unknown paths and methods below the root are told only to an authenticated client. */
+function createApi<P extends Principal>(
+  { log, seal, metrics }: ApiDeps,
+  { root, endpoints, authenticate, pass }: Api<P>,
+  listenerOf: RequestListenerOf,
+): (req: IncomingMessage, res: ServerResponse) => void {
+  const find = createRouteTable(endpoints);
+  const newestKey = seal.keysFor('principal')[0]!;
+  const measure = createApiMetrics(metrics);
 
   async function handle(req: IncomingMessage, res: ServerResponse): Promise<void> {
-    const isFor = measure(res);
-    if (UNVERSIONED.test(pathOf(req))) req.url = `/v1${req.url}`;
+    const setEndpoint = measure(res);
+    if (root === '/v1' && UNVERSIONED.test(pathOf(req))) req.url = `/v1${req.url}`;
     const path = pathOf(req);
-    if (!path.startsWith('/v1/') && path !== '/v1') throw notFound('page here');
-    const found = find(req.method ?? 'GET', path.slice(3));
-    if (found.kind === 'endpoint') isFor(found.endpoint);
-    if (found.kind === 'endpoint' && !found.endpoint.authenticated)
-      return void listenerOf(found.endpoint.service)(req, res);
-    const principal = await authenticate(req.headers.authorization);
-    await limit(principal.key_id);
+    if (path !== root && !path.startsWith(`${root}/`)) throw notFound('page');
+    const found = find(req.method ?? 'GET', path.slice(root.length));
+    if (found.kind === 'endpoint') {
+      setEndpoint(found.endpoint);
+      if (!found.endpoint.authenticated) return listenerOf(found.endpoint.service)(req, res);
+    }
+    const principal = await authenticate(req);
     if (found.kind === 'method') throw methodNotAllowed(found.allow);
-    if (found.kind === 'unknown') throw notFound('endpoint here');
-    req.headers[PRINCIPAL_HEADER] = signPrincipal(principal, signingKey);
-    await idempotent(req, res, principal.user_id, () => listenerOf(found.endpoint.service)(req, res));
+    if (found.kind === 'unknown') throw notFound('endpoint');
+    req.headers[PRINCIPAL_HEADER] = signPrincipal(principal, newestKey);
+    await pass(req, res, principal, listenerOf(found.endpoint.service));
   }
 
-  return (req: IncomingMessage, res: ServerResponse): void => {
-    const requestId = begin(req, res);
+  return (req, res) => {
+    const requestId = resetHeaders(req, res);
     handle(req, res).catch((error: unknown) => sendProblem(res, error, { requestId, log }));
   };
 }
 
-/** The operator API below `/admin/v1`. */
+/** The API below `/v1`: API key, rate limit per key, idempotency per user. */
+export function createPublicApi(
+  deps: ApiDeps,
+  endpoints: readonly Endpoint[],
+  listenerOf: RequestListenerOf,
+) {
+  const authenticate = createAuthenticator(deps);
+  const limit = createRateLimit('api', deps.config.apiRate, deps.buckets);
+  const idempotent = createIdempotency(deps);
+  const api: Api<Extract<Principal, { kind: 'user' }>> = {
+    root: '/v1',
+    endpoints: endpoints.filter(({ listener }) => listener === 'public'),
+    async authenticate({ headers }) {
+      const principal = await authenticate(headers.authorization);
+      await limit(principal.key_id);
+      return principal;
+    },
+    pass: (req, res, { user_id }, service) => idempotent(req, res, user_id, () => service(req, res)),
+  };
+  return createApi(deps, api, listenerOf);
+}
+
+/** The API of the operator below `/admin/v1`, with the operator's key and without limits. */
 export function createOperatorApi(
   deps: ApiDeps,
   endpoints: readonly Endpoint[],
-  listenerOf: ServiceListener,
+  listenerOf: RequestListenerOf,
 ) {
-  const { log, config, seal } = deps;
-  const find = createRouteTable(endpoints.filter(({ listener }) => listener === 'operator'));
-  const signingKey = seal.keysFor('principal')[0]!;
-  const measure = createApiMetrics(deps.metrics);
-
-  async function handle(req: IncomingMessage, res: ServerResponse): Promise<void> {
-    const isFor = measure(res);
-    const path = pathOf(req);
-    if (!path.startsWith('/admin/v1/')) throw notFound('page here');
-    const found = find(req.method ?? 'GET', path.slice('/admin/v1'.length));
-    if (found.kind === 'endpoint') isFor(found.endpoint);
-    if (found.kind === 'endpoint' && !found.endpoint.authenticated)
-      return void listenerOf(found.endpoint.service)(req, res);
-    const principal: Principal = operatorPrincipal(req.headers.authorization, config.adminKey);
-    if (found.kind === 'method') throw methodNotAllowed(found.allow);
-    if (found.kind === 'unknown') throw notFound('endpoint here');
-    req.headers[PRINCIPAL_HEADER] = signPrincipal(principal, signingKey);
-    listenerOf(found.endpoint.service)(req, res);
-  }
-
-  return (req: IncomingMessage, res: ServerResponse): void => {
-    const requestId = begin(req, res);
-    handle(req, res).catch((error: unknown) => sendProblem(res, error, { requestId, log }));
+  const api: Api<Principal> = {
+    root: '/admin/v1',
+    endpoints: endpoints.filter(({ listener }) => listener === 'operator'),
+    authenticate: ({ headers }) => operatorPrincipal(headers.authorization, deps.config.adminKey),
+    pass: (req, res, _principal, service) => service(req, res),
   };
+  return createApi(deps, api, listenerOf);
 }

@@ -10,7 +10,7 @@ import { createIngest } from './ingest.ts';
 import { deadLetterRoutes } from './operator/dead-letters.ts';
 import { operatorOrgRoutes } from './operator/orgs.ts';
 import { operatorUserRoutes } from './operator/users.ts';
-import { createOperatorApi, createPublicApi, type ServiceListener } from './public-api.ts';
+import { createOperatorApi, createPublicApi, type RequestListenerOf } from './public-api.ts';
 import { userRoutes } from './users.ts';
 
 /** The gateway: a service with the handlers of the two listeners. */
@@ -22,7 +22,7 @@ export interface Gateway extends Service {
 }
 
 /** @param listenerOf the request listener of a service */
-export function createGatewayService(deps: Deps, listenerOf: ServiceListener): Gateway {
+export function createGatewayService(deps: Deps, listenerOf: RequestListenerOf): Gateway {
   const declared = Object.values(endpoints);
   const cache = createEndpointCache(deps);
   const ingest = createIngest({ ...deps, endpoints: cache });
