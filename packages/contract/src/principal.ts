@@ -1,4 +1,4 @@
-/** The user or organization on whose behalf a request acts. Services trust only the gateway's signature of it. */
+/** Who makes a request. Services trust only the gateway's signature of it. */
 export type Principal =
   | {
       kind: 'user';

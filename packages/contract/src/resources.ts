@@ -71,7 +71,9 @@ export const EventSummary = Type.Object({
     {
       emit_id: Type.String(),
       emitter_id: Type.String(),
-      name: Type.String({ description: 'Channel; empty: the default one' }),
+      name: Type.String({
+        description: 'Name of the channel; the empty one is that of emits without a name',
+      }),
       id: nullable(Type.Union([Type.String(), Type.Number()])),
       summary: nullable(Type.String()),
       ts: nullable(Type.Number()),
@@ -85,7 +87,9 @@ export const Subscription = Type.Object({
   id: Type.String({ description: 'sub_…' }),
   emitter_id: Type.String(),
   listener_id: Type.String(),
-  event_name: Type.String({ description: 'Channel; empty: the default one' }),
+  event_name: Type.String({
+    description: 'Name of the channel; the empty one is that of emits without a name',
+  }),
   created_at: seconds('Created'),
 });
 
@@ -142,7 +146,9 @@ export const Delivery = Type.Object(
     webhook_id: Type.String(),
     emitter_id: nullable(Type.String({ description: 'Null for a test' })),
     event_id: nullable(Type.String()),
-    event_name: Type.String({ description: 'Channel; empty: the default one' }),
+    event_name: Type.String({
+      description: 'Name of the channel; the empty one is that of emits without a name',
+    }),
     status: Type.Union([Type.Literal('pending'), Type.Literal('delivered'), Type.Literal('failed')]),
     attempts: Type.Integer(),
     next_attempt_at: nullable(

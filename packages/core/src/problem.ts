@@ -1,6 +1,5 @@
 import type { ProblemCode } from './problem-codes.ts';
 
-/** The part of a failure that a client sees. */
 export interface ProblemDetails {
   status: number;
   code: ProblemCode;
@@ -8,14 +7,16 @@ export interface ProblemDetails {
   message: string;
   /** The parameter at fault. */
   param?: string | undefined;
-  /** Further fields of the error's body. */
+  /** Further fields of the response's body, beside `error` and `code`. */
   details?: Record<string, unknown> | undefined;
+  /** Of the response. */
   headers?: Record<string, string> | undefined;
 }
 
 /**
- * A permanent failure: a repetition has the same result. Sent to the client or recorded in `$errors`. Any other error
- * is transient in a worker and a 500 without details in HTTP.
+ * An error that the client is told, also if another process throws it in answer to a call (`packages/call`). Any other
+ * error becomes a 500 without details, or a 503 if it is Unavailable. Repeating the request can only help with 429, 503
+ * and some 409. For workers a Problem is an error like any other: the job is retried.
  */
 export class Problem extends Error {
   override readonly name = 'Problem';
@@ -55,7 +56,10 @@ export const configurationFailed = (message: string) => problem(400, 'configurat
 export const unauthorized = (message = 'A valid API key is required: Authorization: Bearer <key>.') =>
   problem(401, 'unauthorized', message, undefined, { 'www-authenticate': 'Bearer realm="wellspring"' });
 export const forbidden = (message: string, param?: string) => problem(403, 'forbidden', message, param);
-/** The same answer for "unknown" and for "not yours". */
+/**
+ * The answer for resources of other tenants, too: their existence is not told.
+ * @param what a noun, such as `source`
+ */
 export const notFound = (what: string, id?: string) =>
   problem(404, 'not_found', id === undefined ? `There is no such ${what}.` : `There is no ${what} ${id}.`);
 export const methodNotAllowed = (allow: string[]) =>
@@ -65,6 +69,7 @@ export const methodNotAllowed = (allow: string[]) =>
 export const conflict = (code: ProblemCode, message: string, details?: Record<string, unknown>) =>
   new Problem({ status: 409, code, message, details });
 export const gone = (code: ProblemCode, message: string) => problem(410, code, message);
+/** @param limit as text, e.g. `6 MB` */
 export const payloadTooLarge = (limit: string) =>
   problem(413, 'payload_too_large', `The body is larger than ${limit}.`);
 export const unsupportedMediaType = () =>
@@ -73,6 +78,7 @@ export const tooManyRequests = (retryAfterSeconds: number) =>
   problem(429, 'too_many_requests', 'Too many requests; try again later.', undefined, {
     'retry-after': String(Math.max(1, Math.ceil(retryAfterSeconds))),
   });
+/** A quota is the use of an owner per day, unlike the rate of `tooManyRequests`. */
 export const quotaExceeded = (message: string, retryAfterSeconds: number) =>
   problem(429, 'quota_exceeded', message, undefined, { 'retry-after': String(Math.ceil(retryAfterSeconds)) });
 export const unavailable = (message = 'The service is not available at the moment.') =>

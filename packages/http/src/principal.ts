@@ -56,5 +56,5 @@ export function ownerFor(
 }
 
 /** Whether the principal may access the resources of this user or organization. */
-export const canRead = (principal: Principal, ownerId: string): boolean =>
+export const canAccess = (principal: Principal, ownerId: string): boolean =>
   principal.kind === 'user' && (ownerId === principal.user_id || principal.org_ids.includes(ownerId));

@@ -23,7 +23,7 @@ function createSource() {
     done: (jobs) => void done.push(...jobs),
     giveBack: (jobs) => jobs,
     async countAttempt() {},
-    async bury() {},
+    async addDeadLetter() {},
   };
   return { source, done };
 }

@@ -192,7 +192,7 @@ export function createDispatcher<J extends WaitingJob>(options: DispatcherOption
     const fields = { queue, key: first.key, job: (dead ?? first).id, reason };
     try {
       if (dead) {
-        await source.bury(dead, reason);
+        await source.addDeadLetter(dead, reason);
         log.error(fields, 'queue.job_dead');
       } else {
         log.warn({ ...fields, attempt: first.attempts + 1 }, 'queue.job_failed');

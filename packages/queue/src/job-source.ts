@@ -43,5 +43,5 @@ export interface JobSource<J extends WaitingJob> {
   /** Stores one more failed attempt. @throws when it could not be stored */
   countAttempt(job: J): Promise<void>;
   /** Moves the job to the dead letters; it is done. @throws when it could not be stored */
-  bury(job: J, reason: string): Promise<void>;
+  addDeadLetter(job: J, reason: string): Promise<void>;
 }

@@ -55,7 +55,7 @@ export function createConnection(url: string, of: string, log: Log, prefix?: str
  * Resolves when the connection is ready for the first time.
  * @throws Error when the server refuses the credentials or the database, or the signal is aborted; closes it first
  */
-export async function connected(connection: Connection, signal?: AbortSignal): Promise<Connection> {
+export async function connect(connection: Connection, signal?: AbortSignal): Promise<Connection> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   const aborted = () => reject(signal?.reason);
   const failed = ({ message }: Error) => {
@@ -76,7 +76,7 @@ export async function connected(connection: Connection, signal?: AbortSignal): P
     await promise;
     return connection;
   } catch (error) {
-    await end(connection);
+    await disconnect(connection);
     throw error;
   } finally {
     connection.off('ready', resolve).off('end', ended).off('error', failed);
@@ -85,7 +85,7 @@ export async function connected(connection: Connection, signal?: AbortSignal): P
 }
 
 /** Closes a connection in any state. Waits at most 2 seconds for commands in flight. */
-export async function end(connection: Connection): Promise<void> {
+export async function disconnect(connection: Connection): Promise<void> {
   if (connection.status === 'ready') await connection.quit().catch(() => {});
   if (connection.status === 'end') return;
   // Between two attempts ioredis emits no `end`.

@@ -1,5 +1,5 @@
 import type { Log } from '@wellspring/core/log';
-import { type Connection, end } from './connection.ts';
+import { type Connection, disconnect } from './connection.ts';
 
 export interface SubscriberEvents {
   /** `channel` is without the prefix. */
@@ -86,7 +86,7 @@ export function createSubscriber(
     async close() {
       clearInterval(heartbeat);
       wanted.clear();
-      await end(connection);
+      await disconnect(connection);
     },
   };
 }

@@ -7,7 +7,7 @@ import type { Principal } from '@wellspring/contract/principal';
 import { conflict, notFound } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
 import { listPage, type PageInput } from '@wellspring/http/paging';
-import { canRead } from '@wellspring/http/principal';
+import { canAccess } from '@wellspring/http/principal';
 import { type ComponentRow, components, publishedKeys } from '@wellspring/store/collections/components';
 import { deployments, sources } from '@wellspring/store/collections/sources';
 import { members } from '@wellspring/store/collections/users';
@@ -37,7 +37,7 @@ export function ownComponentRoutes({ deps }: ComponentsContext): Route[] {
       for (const user of ids) {
         const owner = (await collection.get(user))?.owner_id;
         if (owner === undefined) continue;
-        if (canRead(principal, owner)) shown.push(user);
+        if (canAccess(principal, owner)) shown.push(user);
         else if (await store.collection(members).get(`${owner_id}/${owner}`)) others += 1;
       }
       return shown;
@@ -72,13 +72,13 @@ export function ownComponentRoutes({ deps }: ComponentsContext): Route[] {
       return list(principal.user_id, input);
     }),
     route(listOrgComponents, ({ params, input, principal }) => {
-      if (!params.org_id.startsWith('o_') || !canRead(principal, params.org_id))
+      if (!params.org_id.startsWith('o_') || !canAccess(principal, params.org_id))
         throw notFound('organization', params.org_id);
       return list(params.org_id, input);
     }),
     route(deleteComponent, async ({ params: { id }, principal }) => {
       const component = await rows.get(id);
-      if (!component || !canRead(principal, component.owner_id)) throw notFound('component', id);
+      if (!component || !canAccess(principal, component.owner_id)) throw notFound('component', id);
       const refuseIfUsed = async () => {
         const { details, others } = await usersOf(component, principal);
         const used = [...details.sources, ...details.workflows].slice(0, 5);

@@ -1,6 +1,6 @@
 import type { Principal } from '@wellspring/contract/principal';
 import { notFound } from '@wellspring/core/problem';
-import { canRead } from '@wellspring/http/principal';
+import { canAccess } from '@wellspring/http/principal';
 import { findEmitter, isWorkflowId } from '@wellspring/store/collections/emitters';
 import { apiKeys, members } from '@wellspring/store/collections/users';
 import type { Store } from '@wellspring/store/port';
@@ -20,7 +20,7 @@ async function assertReadable(
   kind: 'source' | 'workflow',
 ): Promise<void> {
   const emitter = isWorkflowId(id) === (kind === 'workflow') ? await findEmitter(store, id) : undefined;
-  if (!emitter || !canRead(principal, emitter.owner_id)) throw notFound(kind, id);
+  if (!emitter || !canAccess(principal, emitter.owner_id)) throw notFound(kind, id);
 }
 
 /** Whether a stream may continue: emitter and key exist, and the user has access. Read from the store. */

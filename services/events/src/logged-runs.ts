@@ -1,5 +1,5 @@
 import type { Principal } from '@wellspring/contract/principal';
-import { canRead } from '@wellspring/http/principal';
+import { canAccess } from '@wellspring/http/principal';
 import { findEmitter } from '@wellspring/store/collections/emitters';
 import { type LogRow, logs, recordsOf } from '@wellspring/store/collections/events';
 import type { RunTriggerName } from '@wellspring/store/collections/running-runs';
@@ -124,7 +124,7 @@ export async function findLoggedRun(
   const rows = store.collection(logs);
   const [newest] = await rows.list({ where: { run_id: id }, limit: 1, texts: false });
   const emitter = newest && (await findEmitter(store, newest.emitter_id));
-  if (!emitter || !canRead(principal, emitter.owner_id)) return undefined;
+  if (!emitter || !canAccess(principal, emitter.owner_id)) return undefined;
   const runs = new Map<string, Run>();
   await readRows(store, { run_id: id }, 'id', (row) => {
     addRecords(runs, row);

@@ -6,7 +6,7 @@ import { eventIdOfSortKey, eventSortKey, parseEventId } from '@wellspring/core/e
 import { emitterPatterns } from '@wellspring/core/glob';
 import { invalidParameter, missingParameter, notFound, tooManyRequests } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
-import { canRead } from '@wellspring/http/principal';
+import { canAccess } from '@wellspring/http/principal';
 import type { Deps } from '@wellspring/runtime/deps';
 import { type Emitter, findEmitter } from '@wellspring/store/collections/emitters';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
@@ -97,7 +97,7 @@ async function checkListener(
   const listener: { owner_id: string } | undefined = listenerId.startsWith('wh_')
     ? await store.collection(webhooks).get(listenerId)
     : await findEmitter(store, listenerId);
-  if (!listener || !canRead(principal, listener.owner_id)) throw notFound('listener', listenerId);
+  if (!listener || !canAccess(principal, listener.owner_id)) throw notFound('listener', listenerId);
   const listening = await store.collection(subscriptions).count(
     {
       listener_id: listenerId,

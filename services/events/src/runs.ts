@@ -6,7 +6,7 @@ import { decodeCursor } from '@wellspring/core/cursor';
 import { conflict, invalidParameter, notFound } from '@wellspring/core/problem';
 import { type Page, type Route, route } from '@wellspring/http/bind';
 import { DEFAULT_LIMIT, type PageInput } from '@wellspring/http/paging';
-import { canRead } from '@wellspring/http/principal';
+import { canAccess } from '@wellspring/http/principal';
 import type { Deps } from '@wellspring/runtime/deps';
 import { findEmitter } from '@wellspring/store/collections/emitters';
 import type { RunTriggerName } from '@wellspring/store/collections/running-runs';
@@ -45,7 +45,7 @@ export function runRoutes({ store, call }: Pick<Deps, 'store' | 'call'>): Route[
     if (logged && logged.state !== 'running') return logged;
     const row = await running.get(id);
     const emitter = row && (await findEmitter(store, row.emitter_id));
-    if (row && emitter && canRead(principal, emitter.owner_id)) return unfinished(row);
+    if (row && emitter && canAccess(principal, emitter.owner_id)) return unfinished(row);
     if (!logged) throw notFound('run', id);
     return logged;
   }

@@ -12,7 +12,7 @@ import { newId } from '@wellspring/core/ids';
 import { invalidParameter, notFound } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
 import { listPage, type PageInput } from '@wellspring/http/paging';
-import { canRead, ownerFor } from '@wellspring/http/principal';
+import { canAccess, ownerFor } from '@wellspring/http/principal';
 import type { Credentials } from '@wellspring/runtime/accounts';
 import { type AccountRow, accounts } from '@wellspring/store/collections/accounts';
 import { insertNew } from '@wellspring/store/insert-new';
@@ -39,7 +39,7 @@ export function accountRoutes({ deps: { store, seal, clock } }: Pick<SourcesCont
 
   async function find(principal: Principal, id: string): Promise<AccountRow> {
     const account = await rows.get(id);
-    if (!account || !canRead(principal, account.owner_id)) throw notFound('account', id);
+    if (!account || !canAccess(principal, account.owner_id)) throw notFound('account', id);
     return account;
   }
 
@@ -72,7 +72,7 @@ export function accountRoutes({ deps: { store, seal, clock } }: Pick<SourcesCont
       return list(principal.user_id, input);
     }),
     route(listOrgAccounts, ({ params, input, principal }) => {
-      if (!params.org_id.startsWith('o_') || !canRead(principal, params.org_id))
+      if (!params.org_id.startsWith('o_') || !canAccess(principal, params.org_id))
         throw notFound('organization', params.org_id);
       return list(params.org_id, input);
     }),

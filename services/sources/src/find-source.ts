@@ -1,6 +1,6 @@
 import type { Principal } from '@wellspring/contract/principal';
 import { notFound } from '@wellspring/core/problem';
-import { canRead } from '@wellspring/http/principal';
+import { canAccess } from '@wellspring/http/principal';
 import type { Deps } from '@wellspring/runtime/deps';
 import { type SourceRow, sources } from '@wellspring/store/collections/sources';
 
@@ -11,7 +11,7 @@ export async function findSource(
   id: string,
 ): Promise<SourceRow> {
   const source = await store.collection(sources).get(id);
-  if (!source || source.status === 'deploying' || !canRead(principal, source.owner_id))
+  if (!source || source.status === 'deploying' || !canAccess(principal, source.owner_id))
     throw notFound('source', id);
   return source;
 }

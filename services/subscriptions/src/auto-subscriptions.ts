@@ -7,17 +7,20 @@ import {
 import { newId } from '@wellspring/core/ids';
 import { notFound } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
-import { canRead, ownerFor } from '@wellspring/http/principal';
+import { canAccess, ownerFor } from '@wellspring/http/principal';
 import type { Deps } from '@wellspring/runtime/deps';
 import { type AutoSubscriptionRow, autoSubscriptions } from '@wellspring/store/collections/subscriptions';
 import { findOrInsert } from '@wellspring/store/insert-new';
-import { checkListener } from './ends.ts';
+import { checkListener } from './check-ends.ts';
 
-const present = ({ id, event_name, listener_id, created_at }: AutoSubscriptionRow) => ({
-  ...{ id, event_name, listener_id, created_at },
+const toResource = ({ id, event_name, listener_id, created_at }: AutoSubscriptionRow) => ({
+  id,
+  event_name,
+  listener_id,
+  created_at,
 });
 
-/** Routes of auto-subscriptions. A source that is created gets a subscription for each; see the store's `autoSubscribe`. */
+/** An emitter that is created gets a subscription for each auto-subscription of its owner: `autoSubscribe` in packages/store. */
 export function autoSubscriptionRoutes({ store, clock }: Pick<Deps, 'store' | 'clock'>): Route[] {
   const rows = store.collection(autoSubscriptions);
 
@@ -26,28 +29,28 @@ export function autoSubscriptionRoutes({ store, clock }: Pick<Deps, 'store' | 'c
       const { owner_id, user_id } = ownerFor(principal, input.org_id);
       const { event_name, listener_id } = input;
       await checkListener(store, principal, listener_id);
-      const ends = { owner_id, listener_id, event_name };
+      const unique = { owner_id, listener_id, event_name };
       const created_at = Math.floor(clock.now() / 1000);
-      return present(
-        await findOrInsert(rows, ends, () => ({ id: newId('as'), user_id, ...ends, created_at })),
+      return toResource(
+        await findOrInsert(rows, unique, () => ({ id: newId('as'), user_id, ...unique, created_at })),
       );
     }),
 
     route(listAutoSubscriptions, async ({ principal, input }) => {
       const { owner_id } = ownerFor(principal, input.org_id);
-      return (await rows.list({ where: { owner_id } })).map(present);
+      return (await rows.list({ where: { owner_id } })).map(toResource);
     }),
 
     route(deleteAutoSubscription, async ({ principal, input }) => {
       const { owner_id } = ownerFor(principal, input.org_id);
-      const { listener_id } = input;
-      const row = await rows.find({ owner_id, listener_id, event_name: input.event_name });
+      const { listener_id, event_name } = input;
+      const row = await rows.find({ owner_id, listener_id, event_name });
       if (!row || !(await rows.remove(row.id))) throw notFound('auto-subscription');
     }),
 
     route(deleteAutoSubscriptionById, async ({ principal, params }) => {
       const row = await rows.get(params.id);
-      if (!row || !canRead(principal, row.owner_id) || !(await rows.remove(row.id))) {
+      if (!row || !canAccess(principal, row.owner_id) || !(await rows.remove(row.id))) {
         throw notFound('auto-subscription', params.id);
       }
     }),

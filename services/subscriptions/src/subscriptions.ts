@@ -9,14 +9,14 @@ import {
 import { newId } from '@wellspring/core/ids';
 import { notFound } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
-import { canRead, ownerFor } from '@wellspring/http/principal';
+import { canAccess, ownerFor } from '@wellspring/http/principal';
 import type { Deps } from '@wellspring/runtime/deps';
 import { type SubscriptionRow, subscriptions } from '@wellspring/store/collections/subscriptions';
 import { findOrInsert } from '@wellspring/store/insert-new';
 import type { Store } from '@wellspring/store/port';
-import { checkEmitter, checkEventName, checkListener } from './ends.ts';
+import { checkEmitter, checkEventName, checkListener } from './check-ends.ts';
 
-const present = (row: SubscriptionRow) => ({
+const toResource = (row: SubscriptionRow) => ({
   id: row.id,
   emitter_id: row.emitter_id,
   listener_id: row.listener_id,
@@ -51,7 +51,7 @@ export function subscriptionRoutes({ store, clock }: Pick<Deps, 'store' | 'clock
       };
       await checkEmitter(store, principal, triple.emitter_id);
       await checkListener(store, principal, triple.listener_id);
-      return present(await subscribe(store, triple, user_id, clock.now()));
+      return toResource(await subscribe(store, triple, user_id, clock.now()));
     }),
 
     route(deleteSubscription, async ({ principal, input }) => {
@@ -68,7 +68,7 @@ export function subscriptionRoutes({ store, clock }: Pick<Deps, 'store' | 'clock
 
     route(deleteSubscriptionById, async ({ principal, params }) => {
       const row = await rows.get(params.id);
-      if (!row || !canRead(principal, row.owner_id) || !(await rows.remove(row.id))) {
+      if (!row || !canAccess(principal, row.owner_id) || !(await rows.remove(row.id))) {
         throw notFound('subscription', params.id);
       }
     }),
@@ -84,17 +84,17 @@ export function subscriptionRoutes({ store, clock }: Pick<Deps, 'store' | 'clock
           ...(event_name !== undefined && { event_name }),
         },
       });
-      return found.map(present);
+      return found.map(toResource);
     }),
 
     route(listMySubscriptions, async ({ principal, input }) => {
       const { owner_id } = ownerFor(principal, input.org_id);
-      return (await rows.list({ where: { owner_id } })).map(present);
+      return (await rows.list({ where: { owner_id } })).map(toResource);
     }),
 
     route(listOrgSubscriptions, async ({ principal, params }) => {
-      if (!canRead(principal, params.org_id)) throw notFound('organization', params.org_id);
-      return (await rows.list({ where: { owner_id: params.org_id } })).map(present);
+      if (!canAccess(principal, params.org_id)) throw notFound('organization', params.org_id);
+      return (await rows.list({ where: { owner_id: params.org_id } })).map(toResource);
     }),
   ];
 }

@@ -1,6 +1,6 @@
 import type { Principal } from '@wellspring/contract/principal';
 import { conflict, notFound } from '@wellspring/core/problem';
-import { canRead } from '@wellspring/http/principal';
+import { canAccess } from '@wellspring/http/principal';
 import {
   type DeliveryRow,
   deliveries,
@@ -12,14 +12,14 @@ import type { Store } from '@wellspring/store/port';
 /** The webhook, if the principal may use it. @throws Problem 404, also for other tenants' webhooks */
 export async function ownWebhook(store: Store, principal: Principal, id: string): Promise<WebhookRow> {
   const row = await store.collection(webhooks).get(id);
-  if (!row || !canRead(principal, row.owner_id)) throw notFound('webhook', id);
+  if (!row || !canAccess(principal, row.owner_id)) throw notFound('webhook', id);
   return row;
 }
 
 /** The delivery, if the principal may use it. @throws Problem 404 */
 export async function ownDelivery(store: Store, principal: Principal, id: string): Promise<DeliveryRow> {
   const row = await store.collection(deliveries).get(id);
-  if (!row || row.send || !canRead(principal, row.owner_id)) throw notFound('delivery', id);
+  if (!row || row.send || !canAccess(principal, row.owner_id)) throw notFound('delivery', id);
   return row;
 }
 

@@ -12,7 +12,7 @@ import { notFound } from '@wellspring/core/problem';
 import { newWebhookSecret } from '@wellspring/core/webhook-signature';
 import { type Route, route } from '@wellspring/http/bind';
 import { listPage } from '@wellspring/http/paging';
-import { canRead, ownerFor } from '@wellspring/http/principal';
+import { canAccess, ownerFor } from '@wellspring/http/principal';
 import { changedTopic } from '@wellspring/pubsub/port';
 import type { Deps } from '@wellspring/runtime/deps';
 import { deleteWebhookRows } from '@wellspring/store/collections/delete-webhook';
@@ -80,7 +80,7 @@ export function webhookRoutes({ store, pubsub, clock, seal }: WebhooksDeps): Rou
     }),
 
     route(listOrgWebhooks, async ({ principal, params, input }) => {
-      if (!canRead(principal, params.org_id)) throw notFound('organization', params.org_id);
+      if (!canAccess(principal, params.org_id)) throw notFound('organization', params.org_id);
       const page = await listPage(rows, { owner_id: params.org_id }, input);
       return { ...page, data: page.data.map(presentWebhook) };
     }),

@@ -1,9 +1,10 @@
 import { inspect } from 'node:util';
 
-/** Nested causes. */
+/** Of nested causes, and of the objects in them. */
 const MAX_DEPTH = 5;
 /** Errors of an AggregateError that are printed. */
 const MAX_ERRORS = 5;
+/** Fields of an error, and elements of an array. */
 const MAX_FIELDS = 10;
 const MAX_FIELD_CHARS = 500;
 export const MAX_CAUSE_CHARS = 8 * 1024;
@@ -11,13 +12,13 @@ export const MAX_CAUSE_CHARS = 8 * 1024;
 const PRIMITIVES = new Set(['string', 'number', 'boolean', 'bigint']);
 
 /**
- * A copy of an error with its simple fields (such as `code`). Its other fields are left out: clients of HTTP attach
- * requests, with credentials, to their errors.
+ * A copy of an error with its primitive fields (such as `code`), and with its causes, copied alike. Objects are left out:
+ * libraries for HTTP attach requests, with credentials, to their errors.
  */
-function simplified(error: Error, depth: number): Error {
+function copyError(error: Error, depth: number): Error {
   const { message, stack, cause, errors } = error as Error & { errors?: unknown };
   const copy = new Error(String(message));
-  // `inspect` prints the stack, which begins with name and message.
+  // Printed by `inspect`; begins with name and message, so that the field `name` is not copied.
   copy.stack = typeof stack === 'string' && stack !== '' ? stack : `${error.name}: ${message}`;
   let fields = 0;
   for (const [name, value] of Object.entries(error)) {
@@ -29,19 +30,20 @@ function simplified(error: Error, depth: number): Error {
   }
   if (depth >= MAX_DEPTH) return copy;
   if (Array.isArray(errors)) {
-    const some = errors.slice(0, MAX_ERRORS).map((one) => below(one, depth));
+    const some = errors.slice(0, MAX_ERRORS).map((one) => copyIfError(one, depth + 1));
     Object.defineProperty(copy, 'errors', { value: some });
   }
-  if (cause !== undefined) Object.defineProperty(copy, 'cause', { value: below(cause, depth) });
+  if (cause !== undefined) Object.defineProperty(copy, 'cause', { value: copyIfError(cause, depth + 1) });
   return copy;
 }
 
-const below = (value: unknown, depth: number): unknown =>
-  value instanceof Error ? simplified(value, depth + 1) : value;
+const copyIfError = (value: unknown, depth: number): unknown =>
+  value instanceof Error ? copyError(value, depth) : value;
 
 /**
- * The cause of an error, as Node.js prints it: `cause` with its own causes, or the errors of an AggregateError.
- * @returns undefined without a cause, or if it cannot be read
+ * The `cause` of an error, or else the errors of an AggregateError, in the format of `util.inspect`, shortened.
+ * @param error any thrown object
+ * @returns undefined without a cause, or if reading it throws
  */
 export function describeCause(error: object): string | undefined {
   try {
@@ -49,7 +51,7 @@ export function describeCause(error: object): string | undefined {
     const shown =
       cause !== undefined ? cause : Array.isArray(errors) ? errors.slice(0, MAX_ERRORS) : undefined;
     if (shown === undefined) return undefined;
-    const value = Array.isArray(shown) ? shown.map((one) => below(one, 0)) : below(shown, 0);
+    const value = Array.isArray(shown) ? shown.map((one) => copyIfError(one, 1)) : copyIfError(shown, 1);
     return inspect(value, {
       depth: MAX_DEPTH,
       customInspect: false,

@@ -1,7 +1,14 @@
 import Type from 'typebox';
 import { defineEndpoint } from '../endpoint.ts';
 import { Component, ConfigurableProps, Nothing, PropOptions, TestRun } from '../resources.ts';
-import { common, configuredProps, EXAMPLE_CODE, IDENTIFIERS, identifiers, paging } from './parameters.ts';
+import {
+  common,
+  configuredProps,
+  EXAMPLE_CODE,
+  IDENTIFIER_NAMES,
+  identifiers,
+  paging,
+} from './parameters.ts';
 
 const service = 'components';
 const one = { service, output: Component, envelope: 'single' } as const;
@@ -51,7 +58,7 @@ export const getRegistryComponent = defineEndpoint({
 const undeployed = {
   service,
   method: 'POST',
-  atLeastOne: IDENTIFIERS,
+  atLeastOne: IDENTIFIER_NAMES,
   envelope: 'single',
   problems: [403, 404, 413, 415],
 } as const;

@@ -1,6 +1,6 @@
 import Type from 'typebox';
 
-/** Parameters that many endpoints share. */
+// Schemas of parameters that several endpoints share. Objects of several parameters are spread into the input.
 
 export const orgId = {
   org_id: Type.Optional(Type.String({ description: 'The organization in which to act' })),
@@ -11,44 +11,50 @@ export const fields = {
   exclude: Type.Optional(Type.String({ description: 'Fields to leave out, separated by commas' })),
 };
 
+/** Of nearly every endpoint of the public API. */
 export const common = { ...fields, ...orgId };
 
 export const paging = {
   limit: Type.Optional(
     Type.Integer({ minimum: 1, description: 'Page size, default 10; more than 100 counts as 100' }),
   ),
-  after: Type.Optional(Type.String({ description: 'A cursor: the items after it, which are older' })),
-  before: Type.Optional(Type.String({ description: 'A cursor: the items before it, which are newer' })),
+  after: Type.Optional(Type.String({ description: 'A cursor; the page of the next older items' })),
+  before: Type.Optional(Type.String({ description: 'A cursor; the page of the next newer items' })),
 };
 
-export const eventName = Type.Optional(Type.String({ description: 'Channel; empty: the default one' }));
+export const eventName = Type.Optional(
+  Type.String({ description: 'Name of the channel; the empty one is that of emits without a name' }),
+);
 
-/** Code of a component, for examples of the OpenAPI documents. */
+/** Code in the examples of the OpenAPI documents. */
 export const EXAMPLE_CODE =
   "export default { name: 'Orders', version: '1.0.0', props: { timer: '$.interface.timer' }, run() { this.$emit({ order: 1001 }); } };";
 
-/** A text; null counts as absent. */
-export const text = Type.Optional(Type.Union([Type.String(), Type.Null()]));
+/** Null counts as absent. */
+export const optionalText = Type.Optional(Type.Union([Type.String(), Type.Null()]));
 
-/** Tells the keys of a user apart; need not be unique. */
+/** Of an API key. */
 export const keyName = Type.Optional(
-  Type.Union([Type.String({ minLength: 1, maxLength: 200 }), Type.Null()], { description: 'For people' }),
+  Type.Union([Type.String({ minLength: 1, maxLength: 200 }), Type.Null()], {
+    description: 'A note for people; need not be unique',
+  }),
 );
 
-/** The four ways to identify a component, by precedence. */
+/** The four ways to name a component; of several that are given, the first in this order counts. */
 export const identifiers = {
-  component_id: text,
-  component_code: text,
+  component_id: optionalText,
+  component_code: optionalText,
   key: Type.Optional(
     Type.Union([
-      Type.String({ description: 'Key of a component of one’s own or of the registry, also key@version' }),
+      Type.String({
+        description: 'Key, or key@version, of a published component of the owner or of the registry',
+      }),
       Type.Null(),
     ]),
   ),
-  component_url: text,
+  component_url: optionalText,
 };
-export const IDENTIFIERS = Object.keys(identifiers);
+export const IDENTIFIER_NAMES = Object.keys(identifiers);
 
-/** Values of props, in a body. */
 export const configuredProps = (description: string) =>
   Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description }));

@@ -5,10 +5,10 @@ import {
   common,
   configuredProps,
   EXAMPLE_CODE,
-  IDENTIFIERS,
+  IDENTIFIER_NAMES,
   identifiers,
+  optionalText,
   paging,
-  text,
 } from './parameters.ts';
 
 const service = 'sources';
@@ -22,7 +22,7 @@ const ignoreHookErrors = {
 
 const configured = {
   configured_props: configuredProps('Values by prop name'),
-  name: text,
+  name: optionalText,
   concurrency: Type.Optional(
     Type.Integer({
       minimum: 1,
@@ -66,7 +66,7 @@ export const createSource = defineEndpoint({
   summary: 'Deploy a component: runs its deploy and activate hooks',
   description:
     'Give component_id, component_code, key or component_url; of several, the first in this order counts. The source is active when its deploy and activate hooks have returned; if one throws, nothing is kept and the answer is a 400 with its message.',
-  atLeastOne: IDENTIFIERS,
+  atLeastOne: IDENTIFIER_NAMES,
   example: {
     component_code: EXAMPLE_CODE,
     configured_props: { timer: { interval_seconds: 60 } },

@@ -235,8 +235,8 @@ export function createEmbeddedSource(options: EmbeddedSourceOptions): EmbeddedSo
       await table.setAttempts(seq, attempts + 1);
     },
     removed: async () => removing,
-    async bury(job, reason) {
-      await table.bury(job.seq, reason, clock.now());
+    async addDeadLetter(job, reason) {
+      await table.addDeadLetter(job.seq, reason, clock.now());
       gone([job]);
     },
   };

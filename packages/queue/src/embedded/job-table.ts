@@ -98,7 +98,7 @@ export function createJobTable(db: Database) {
         return new Set(rows.map(({ seq }) => seq));
       }),
     /** Moves a job to the dead letters. */
-    bury: (seq: number, reason: string, now: number) =>
+    addDeadLetter: (seq: number, reason: string, now: number) =>
       db.write(() => {
         db.statement(
           `INSERT INTO dead_letters (queue, key, payload, reason, attempts, died_at)

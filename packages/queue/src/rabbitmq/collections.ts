@@ -1,18 +1,19 @@
 import type { CollectionDefinition } from '@wellspring/store/port';
 import type { DeadLetter, QueueName } from '../port.ts';
 
-/** An unfinished job of a slow key that was moved from the broker to the store. */
+/** An unfinished job of a slow key (see `slowJobsByKey`) that was moved from the broker to the store. */
 export interface OverflowRow {
   /** Id of the job. */
   id: string;
   /** Queue and partition, e.g. `runs.7`. */
   partition: string;
   key: string;
-  /** Ascending within the partition. */
+  /** Position within the partition; begins with the epoch of the lease (see overflow.ts). */
   seq: number;
   payload: string;
-  /** Of the payload. */
+  /** Characters of the payload. */
   bytes: number;
+  /** Epoch ms. */
   published_at: number;
   redelivered?: true;
 }
@@ -23,7 +24,7 @@ export const overflow: CollectionDefinition<OverflowRow> = {
   texts: ['payload'],
 };
 
-/** Failed attempts of an unfinished job. */
+/** Number of failed executions of an unfinished job. */
 export interface AttemptsRow {
   /** Id of the job. */
   id: string;
@@ -32,10 +33,16 @@ export interface AttemptsRow {
 
 export const attempts: CollectionDefinition<AttemptsRow> = { name: 'queue_attempts', indexes: [] };
 
-/** An unfinished purge: messages of the source `key` are dropped until the purge message with this id arrives. */
+/**
+ * A purge in progress: it drops the jobs of a source that were published before it. It is a message in the partition of
+ * the source, and jobs of the source that arrive before that message are dropped.
+ */
 export interface PurgeRow {
+  /** Id of the message. */
   id: string;
+  /** Queue and partition. */
   partition: string;
+  /** Id of the source. */
   key: string;
 }
 
@@ -49,25 +56,26 @@ export interface DeadLetterRow extends DeadLetter {
   job: string;
 }
 
-export const deadLetterRows: CollectionDefinition<DeadLetterRow> = {
+export const deadLetters: CollectionDefinition<DeadLetterRow> = {
   name: 'queue_dead_letters',
   indexes: [{ fields: ['job'], unique: true }],
   texts: ['payload'],
 };
 
-/** Settings that all processes of an installation must share. */
+/** Settings that all processes on one store must share; a process with others does not start. */
 export interface LayoutRow {
   id: 'layout';
+  /** Per queue. */
   partitions: number;
 }
 
 export const layout: CollectionDefinition<LayoutRow> = { name: 'queue_layout', indexes: [] };
 
-/** A process that takes part in the queues; it renews the row (see session.ts). */
+/** A process that consumes queues; it renews the row (see session.ts). */
 export interface SessionRow {
-  /** `<member>/<secret>`. */
+  /** `<id of the process>/<random text>`: a process whose session was lost begins another one. */
   id: string;
-  /** Incremented by each renewal. */
+  /** Incremented by each renewal: unchanged for the time of a lease, the session has ended. */
   beat: number;
   /** The queues it consumes, separated by commas. */
   queues: string;
@@ -78,13 +86,13 @@ export const sessions: CollectionDefinition<SessionRow> = {
   indexes: [{ fields: ['beat'] }],
 };
 
-/** A partition of a queue and its lease. */
+/** A partition of a queue, and who holds its lease. */
 export interface LeaseRow {
-  /** E.g. `runs.7`. */
+  /** Queue and partition, e.g. `runs.7`. */
   id: string;
   queue: QueueName;
   partition: number;
-  /** Id of a session; another process may take the partition when it is not alive. */
+  /** Id of a session; null, or a session without a row: any process may take the partition. */
   holder: string | null;
   /** Fencing token: grows whenever the partition is taken. */
   epoch: number;

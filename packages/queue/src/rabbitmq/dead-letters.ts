@@ -2,9 +2,9 @@ import type { Clock } from '@wellspring/core/clock';
 import { newSecret } from '@wellspring/core/ids';
 import type { Store } from '@wellspring/store/port';
 import type { DeadLetter, JobInput, Queue, QueueName } from '../port.ts';
-import { type DeadLetterRow, deadLetterRows } from './collections.ts';
+import { type DeadLetterRow, deadLetters } from './collections.ts';
 
-export interface Burial extends Omit<DeadLetter, 'id' | 'died_at'> {
+export interface NewDeadLetter extends Omit<DeadLetter, 'id' | 'died_at'> {
   /** Id of the job. */
   job: string;
 }
@@ -16,8 +16,8 @@ export function createDeadLetters(
   store: Store,
   clock: Clock,
   publish: (queue: QueueName, job: JobInput) => Promise<void>,
-): Queue['deadLetters'] & { bury(dead: Burial): Promise<void> } {
-  const rows = store.collection(deadLetterRows);
+): Queue['deadLetters'] & { addDeadLetter(dead: NewDeadLetter): Promise<void> } {
+  const rows = store.collection(deadLetters);
   let last = 0;
   /** Ascending with time, for the order of `list`. */
   function nextId(): string {
@@ -26,7 +26,7 @@ export function createDeadLetters(
   }
   return {
     /** Idempotent. */
-    async bury(dead) {
+    async addDeadLetter(dead) {
       await rows.insertMany([{ ...dead, id: nextId(), died_at: clock.now() }]);
     },
     async list({ after, limit = 100 } = {}) {

@@ -99,7 +99,7 @@ export async function openSubject(url: string, jobsInMemory: number) {
     maxBytes: jobsInMemory * BYTES,
     partitionOf: () => 0,
     brokerQueueOf: () => ({ name: 'runs.0', queue, declare }),
-    async bury() {},
+    async addDeadLetter() {},
   });
   const publisher = amqp.openPublisher(queue);
   const publish = (key: string, id: string, purge = false) =>

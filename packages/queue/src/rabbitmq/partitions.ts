@@ -5,7 +5,7 @@ import { createDispatcher } from '../dispatcher.ts';
 import type { JobSource } from '../job-source.ts';
 import type { ConsumeOptions, Handler, QueueName } from '../port.ts';
 import { attempts, overflow } from './collections.ts';
-import type { Burial } from './dead-letters.ts';
+import type { NewDeadLetter } from './dead-letters.ts';
 import type { Leases } from './leases.ts';
 import { openPartition } from './partition.ts';
 import type { Partition, PartitionOptions } from './partition-port.ts';
@@ -21,7 +21,7 @@ export interface PartitionsOptions extends Pick<PartitionOptions, 'amqp' | 'stor
   partitionOf(key: string): number;
   /** The broker's queue of a partition. */
   brokerQueueOf(partition: number): Pick<PartitionOptions, 'name' | 'queue' | 'declare'>;
-  bury(dead: Burial): Promise<void>;
+  addDeadLetter(dead: NewDeadLetter): Promise<void>;
   closing: AbortSignal;
 }
 
@@ -86,9 +86,9 @@ export function createPartitions(options: PartitionsOptions): Partitions {
     async countAttempt({ id }) {
       await attemptRows.increment(id, { attempts: 1 }, { id, attempts: 0 });
     },
-    async bury(job, reason) {
+    async addDeadLetter(job, reason) {
       const { id, key, payload = '', attempts: failures } = job;
-      await options.bury({ job: id, queue, key, payload, reason, attempts: failures + 1 });
+      await options.addDeadLetter({ job: id, queue, key, payload, reason, attempts: failures + 1 });
       homeOf([job])?.done([job]);
     },
   };

@@ -149,13 +149,13 @@ export function createRabbitQueue(options: RabbitQueueOptions): RabbitQueue {
     await Promise.all(jobs.map((job) => send(queue, job)));
   }
   const publish = (queue: QueueName, job: JobInput) => publishMany(queue, [job]);
-  const { bury, ...deadLetters } = createDeadLetters(store, clock, publish);
+  const { addDeadLetter, ...deadLetters } = createDeadLetters(store, clock, publish);
 
   const consumed = new Map(
     QUEUES.map((queue) => [
       queue,
       createPartitions({
-        ...{ queue, amqp, store, clock, log, leases, bury },
+        ...{ queue, amqp, store, clock, log, leases, addDeadLetter },
         budget: memory[queue],
         maxBytes: memory.waiting.total / QUEUES.length,
         partitionOf: (key) => partitionOf(key, partitions),

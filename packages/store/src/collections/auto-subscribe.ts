@@ -16,7 +16,7 @@ export async function autoSubscribe(
   const { id: emitter_id, owner_id } = emitter;
   for (const auto of await store.collection(autoSubscriptions).list({ where: { owner_id } })) {
     const { listener_id, event_name, user_id } = auto;
-    const ends = { owner_id, emitter_id, listener_id, event_name };
-    await findOrInsert(rows, ends, () => ({ id: newId('sub'), user_id, ...ends, created_at: now }));
+    const unique = { owner_id, emitter_id, listener_id, event_name };
+    await findOrInsert(rows, unique, () => ({ id: newId('sub'), user_id, ...unique, created_at: now }));
   }
 }

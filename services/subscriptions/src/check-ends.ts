@@ -3,7 +3,7 @@ import type { Principal } from '@wellspring/contract/principal';
 import { isGlob } from '@wellspring/core/glob';
 import { isId } from '@wellspring/core/ids';
 import { invalidParameter, notFound } from '@wellspring/core/problem';
-import { canRead } from '@wellspring/http/principal';
+import { canAccess } from '@wellspring/http/principal';
 import { findEmitter } from '@wellspring/store/collections/emitters';
 import { webhooks } from '@wellspring/store/collections/webhooks';
 import type { Store } from '@wellspring/store/port';
@@ -20,7 +20,7 @@ export async function checkEmitter(store: Store, principal: Principal, id: strin
     throw invalidParameter('emitter_id', 'The only patterns for emitter_id are dc_* and p_*.');
   }
   if (id.startsWith('u_') || id.startsWith('o_')) {
-    if (!canRead(principal, id)) throw notFound('emitter', id);
+    if (!canAccess(principal, id)) throw notFound('emitter', id);
     return;
   }
   if (!id.startsWith('dc_') && !id.startsWith('p_')) {
@@ -39,7 +39,7 @@ export async function checkEmitter(store: Store, principal: Principal, id: strin
 export async function checkListener(store: Store, principal: Principal, id: string): Promise<void> {
   if (id.startsWith('wh_') && !id.includes('*')) {
     const webhook = await store.collection(webhooks).get(id);
-    if (!webhook || !canRead(principal, webhook.owner_id)) throw notFound('listener', id);
+    if (!webhook || !canAccess(principal, webhook.owner_id)) throw notFound('listener', id);
     return;
   }
   if (!/^(?:dc|p)_[^*]*$/.test(id)) {
@@ -52,7 +52,7 @@ async function mayUse(store: Store, principal: Principal, id: string): Promise<b
   if (!isId('dc', id) && !isId('p', id)) return false;
   // A source that is still deploying counts: its code may subscribe it.
   const emitter = await findEmitter(store, id);
-  return emitter !== undefined && canRead(principal, emitter.owner_id);
+  return emitter !== undefined && canAccess(principal, emitter.owner_id);
 }
 
 /** The channel, '' by default. @throws Problem 400 for more than 256 bytes */
