@@ -37,7 +37,7 @@ export interface ValidateOptions {
 
 type Values = Record<string, unknown>;
 
-const own = (values: Values | undefined, name: string): unknown =>
+const ownValue = (values: Values | undefined, name: string): unknown =>
   values !== undefined && Object.hasOwn(values, name) ? values[name] : undefined;
 
 /**
@@ -61,8 +61,8 @@ export function validateValues(
 }
 
 function chosen(prop: PropDescriptor, given: Values, previous: Values | undefined): unknown {
-  const before = own(previous, prop.name);
-  const value = own(given, prop.name);
+  const before = ownValue(previous, prop.name);
+  const value = ownValue(given, prop.name);
   if (value === undefined || (prop.secret && value === MASK)) return before ?? undefined;
   return value ?? undefined;
 }
@@ -181,7 +181,7 @@ export function presentValues(
 ): Values {
   const shown: Values = {};
   for (const { name, type, secret } of props) {
-    const value = own(values, name);
+    const value = ownValue(values, name);
     const presented = hasEndpoint({ type })
       ? Object.hasOwn(endpoints, name)
         ? { endpoint_url: endpoints[name] }

@@ -27,7 +27,8 @@ export function isTooDeep(text: string): boolean {
  * @param from position after the opening quote
  */
 function endOfString(text: string, from: number): number {
-  for (let start = from; ; ) {
+  let start = from;
+  for (;;) {
     const quote = text.indexOf('"', start);
     if (quote < 0) return text.length;
     let backslashes = 0;

@@ -157,7 +157,8 @@ function ensurePriority(pid: number): void {
 
 function innermost(pid: number | undefined): number | undefined {
   if (pid === undefined) return undefined;
-  for (let current = pid; ; ) {
+  let current = pid;
+  for (;;) {
     const children = childrenOf(current);
     if (children === undefined) return undefined;
     const [child] = children;

@@ -1,7 +1,7 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 
 /** A write that waits for its commit. */
-export interface Pending {
+export interface WaitingWrite {
   work: () => unknown;
   /** A single statement, which is atomic by itself. */
   single: boolean;
@@ -12,7 +12,7 @@ export interface Pending {
 type Statement = (sql: string) => StatementSync;
 
 /** Runs one of several writes in the open transaction. @throws its error, after its rollback */
-function runOne(db: DatabaseSync, statement: Statement, { work, single }: Pending): unknown {
+function runOne(db: DatabaseSync, statement: Statement, { work, single }: WaitingWrite): unknown {
   if (single) return work();
   statement('SAVEPOINT work').run();
   try {
@@ -36,8 +36,8 @@ function runOne(db: DatabaseSync, statement: Statement, { work, single }: Pendin
 export function commitGroup(
   db: DatabaseSync,
   statement: Statement,
-  group: readonly Pending[],
-  reject: (group: readonly Pending[], error: unknown) => void,
+  group: readonly WaitingWrite[],
+  reject: (group: readonly WaitingWrite[], error: unknown) => void,
 ): (() => void)[] {
   const only = group.length === 1 ? group[0] : undefined;
   if (only?.single) {

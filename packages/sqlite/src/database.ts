@@ -3,7 +3,7 @@ import { dirname } from 'node:path';
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
 import { Unavailable } from '@wellspring/core/unavailable';
 import { createCheckpoints } from './checkpoints.ts';
-import { commitGroup, type Pending } from './commit-group.ts';
+import { commitGroup, type WaitingWrite } from './commit-group.ts';
 import { probeDisk, translate } from './disk-faults.ts';
 
 /**
@@ -76,10 +76,10 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
   // See checkpoints.ts.
   db.exec('PRAGMA wal_autocheckpoint = 0');
   const statements = new Map<string, StatementSync>();
-  let pending: Pending[] = [];
+  let pending: WaitingWrite[] = [];
   let scheduled = false;
   /** Writes of writeSoon. */
-  let soon: Pending[] = [];
+  let soon: WaitingWrite[] = [];
   let soonTimer: NodeJS.Timeout | undefined;
   /** Earliest start of the next commit, performance.now(). */
   let nextAt = 0;
@@ -124,7 +124,7 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
     isLogSuspect = false;
   }
 
-  function rejectAll(group: readonly Pending[], error: unknown): void {
+  function rejectAll(group: readonly WaitingWrite[], error: unknown): void {
     const reason = translate(error);
     isDiskFaulty ||= reason instanceof Unavailable;
     for (const { reject } of group) reject(reason);

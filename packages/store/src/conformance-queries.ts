@@ -135,7 +135,8 @@ export function queryConformance(name: string, open: () => Promise<StoreSubject>
       const pad = (n: number) => String(n).padStart(4, '0');
       await rows.insertMany(Array.from({ length: 50 }, (_, i) => thing(pad(i * 2), { owner: 'o' })));
       const seen: string[] = [];
-      for (let before = '~'; ; ) {
+      let before = '~';
+      for (;;) {
         const page = await rows.list({ where: { owner: 'o', id: { lt: before } }, limit: 7 });
         if (page.length === 0) break;
         seen.push(...ids(page));

@@ -16,7 +16,8 @@ export async function copyStore(
   for (const definition of collections) {
     const [source, target] = [from.collection(definition), to.collection(definition)];
     let rows = 0;
-    for (let after = ''; ; ) {
+    let after = '';
+    for (;;) {
       const where = { id: { gt: after } } as Where<Row>;
       const page = await source.list({ where, order: 'asc', limit: PAGE_SIZE });
       const last = page.at(-1);

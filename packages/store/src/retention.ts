@@ -102,7 +102,8 @@ async function removeAll<T extends Row>(
   where: Where<T>,
   signal?: AbortSignal,
 ): Promise<number> {
-  for (let total = 0; ; ) {
+  let total = 0;
+  for (;;) {
     const removed = signal?.aborted ? 0 : await rows.removeWhere(where, BATCH_SIZE);
     total += removed;
     if (removed < BATCH_SIZE) return total;
@@ -116,7 +117,8 @@ async function removeBeyond<T extends Row & { sort_key: string }>(
   keep: number,
   signal?: AbortSignal,
 ): Promise<number> {
-  for (let total = 0; ; ) {
+  let total = 0;
+  for (;;) {
     const excess = (await rows.count(where, keep + BATCH_SIZE)) - keep;
     if (excess <= 0 || signal?.aborted) return total;
     total += await rows.removeWhere(where, excess, 'sort_key');
@@ -162,7 +164,8 @@ async function pruneLogs(store: Store, { now, retainEvents, retainDays, signal }
 /** Sort key of the oldest of the rows with the newest MIN_LOG_RECORDS records; undefined if there are fewer. */
 async function oldestKept(rows: Collection<LogRow>, emitter_id: string) {
   let records = 0;
-  for (let before: string | undefined; ; ) {
+  let before: string | undefined;
+  for (;;) {
     const where = before === undefined ? { emitter_id } : { emitter_id, sort_key: { lt: before } };
     const page = await rows.list({ where, orderBy: 'sort_key', limit: 20 });
     for (const row of page) {

@@ -7,7 +7,7 @@ import { type Configuration, createConfigurator } from '@wellspring/runtime/conf
 import type { ComponentsContext } from './context.ts';
 import { resolveUnsaved } from './resolve.ts';
 
-interface Given {
+interface ConfigureInput {
   org_id?: string | undefined;
   configured_props?: Record<string, unknown> | undefined;
   component_id?: unknown;
@@ -43,7 +43,7 @@ export function configureRoutes(context: ComponentsContext): Route[] {
 export async function configurationOf(
   context: ComponentsContext,
   principal: Principal,
-  { org_id, configured_props = {}, ...identifiers }: Given,
+  { org_id, configured_props = {}, ...identifiers }: ConfigureInput,
 ): Promise<Configuration> {
   const { owner_id } = ownerFor(principal, org_id);
   const reader_ids = principal.kind === 'user' ? [principal.user_id, ...principal.org_ids] : [];

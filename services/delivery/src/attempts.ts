@@ -151,8 +151,15 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
     duration.observe(durationMs / 1000);
     const { id, webhook_id, emitter_id, event_id, attempts } = row;
     const fields = {
-      ...{ delivery_id: id, webhook_id, emitter_id, event_id, attempt: attempts + 1 },
-      ...{ outcome, status, error, duration_ms: Math.round(durationMs) },
+      delivery_id: id,
+      webhook_id,
+      emitter_id,
+      event_id,
+      attempt: attempts + 1,
+      outcome,
+      status,
+      error,
+      duration_ms: Math.round(durationMs),
     };
     if (outcome === 'delivered') log.debug(fields, 'delivery.attempted');
     else log.info(fields, 'delivery.attempted');

@@ -70,7 +70,7 @@ const listenersOfMessage = ({ replay }: EmittedMessage, found: Listeners): Liste
 };
 
 /** A delivery or a request that has no row yet, or may have one if its message is redelivered. */
-interface Pending {
+interface NewDelivery {
   row: DeliveryRow;
   webhook?: WebhookRow;
   redelivered: boolean;
@@ -98,7 +98,7 @@ export function createFanOut(deps: FanOutDeps): FanOut {
     return count;
   }
 
-  async function withoutRow(chunk: Pending[]): Promise<Pending[]> {
+  async function withoutRow(chunk: NewDelivery[]): Promise<NewDelivery[]> {
     const ids = chunk.filter(({ redelivered }) => redelivered).map(({ row }) => row.id);
     if (ids.length === 0) return chunk;
     const found = await rows.list({ where: { id: { in: ids } }, texts: false });
@@ -107,7 +107,7 @@ export function createFanOut(deps: FanOutDeps): FanOut {
   }
 
   /** Starts the first attempts, a few at a time; `done` resolves when all have rows. */
-  async function deliver(emitterId: string, pending: Iterable<Pending>) {
+  async function deliver(emitterId: string, pending: Iterable<NewDelivery>) {
     let count = 0;
     let open = 1;
     const all = Promise.withResolvers<void>();
@@ -212,7 +212,7 @@ function* deliveriesOf(
   messages: readonly EmittedMessage[],
   found: ReadonlyMap<string, Listeners>,
   now: number,
-): Generator<Pending> {
+): Generator<NewDelivery> {
   for (const message of messages) {
     const redelivered = message.redelivered === true;
     // Those are not repeated even if the message is not known to be.

@@ -191,7 +191,12 @@ export function createPermits(limits: PermitLimits, now: () => number, wake: () 
       let receiver = receivers.get(id);
       if (!receiver) {
         receiver = {
-          ...{ id, owner_id, failures: null, tried_at: 0, claiming: false, held: 0 },
+          id,
+          owner_id,
+          failures: null,
+          tried_at: 0,
+          claiming: false,
+          held: 0,
           waiters: [],
         };
         receivers.set(id, receiver);

@@ -7,7 +7,7 @@ import { type ApiKeyRow, apiKeys } from '@wellspring/store/collections/users';
 
 type KeyDeps = Pick<Deps, 'store' | 'clock' | 'pubsub'>;
 
-const present = ({ id, name, created_at, last_used_at }: ApiKeyRow) => ({
+const presentApiKey = ({ id, name, created_at, last_used_at }: ApiKeyRow) => ({
   id,
   name,
   created_at,
@@ -16,7 +16,7 @@ const present = ({ id, name, created_at, last_used_at }: ApiKeyRow) => ({
 
 /** The keys of the user, newest first, without their texts. */
 export async function listApiKeys({ store }: Pick<KeyDeps, 'store'>, user_id: string) {
-  return (await store.collection(apiKeys).list({ where: { user_id } })).map(present);
+  return (await store.collection(apiKeys).list({ where: { user_id } })).map(presentApiKey);
 }
 
 /** Creates a key; only this response contains its text. */
@@ -31,7 +31,7 @@ export async function issueApiKey({ store, clock }: KeyDeps, userId: string, nam
     last_used_at: null,
   };
   await store.collection(apiKeys).insert(row);
-  return { ...present(row), api_key };
+  return { ...presentApiKey(row), api_key };
 }
 
 /** Revokes a key of the user; streams opened with it end. @throws Problem 404 */

@@ -1,6 +1,6 @@
 import type { Endpoint } from '@wellspring/contract/endpoint';
 
-export type Found =
+export type Match =
   | { kind: 'endpoint'; endpoint: Endpoint }
   /** The path exists with other methods only. */
   | { kind: 'method'; allow: string[] }
@@ -10,7 +10,7 @@ const segmentsOf = (path: string) => path.split('/').filter(Boolean);
 const isParam = (segment: string) => segment.startsWith('{');
 
 /** Finds endpoints by method and path; literal segments precede parameters, a trailing slash is ignored. */
-export function createRouteTable(endpoints: readonly Endpoint[]): (method: string, path: string) => Found {
+export function createRouteTable(endpoints: readonly Endpoint[]): (method: string, path: string) => Match {
   const byLength = new Map<number, { segments: string[]; endpoint: Endpoint }[]>();
   for (const endpoint of endpoints) {
     const segments = segmentsOf(endpoint.path);

@@ -79,7 +79,9 @@ export function createActiveRuns({
   return {
     begin(run, startedAt, flushLogs) {
       const entry: Entry = {
-        ...{ run, startedAt, flushLogs },
+        run,
+        startedAt,
+        flushLogs,
         controller: new AbortController(),
         listed: undefined,
       };

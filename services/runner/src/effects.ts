@@ -3,7 +3,7 @@ import type { HttpReply } from '@wellspring/contract/messages';
 import { allowedHeaders } from '@wellspring/contract/response-headers';
 import type { Clock } from '@wellspring/core/clock';
 import type { Host } from '@wellspring/sandbox/port';
-import { type DbSet, type Live, setDb } from './live-state.ts';
+import { type DbSet, type LiveState, setDb } from './live-state.ts';
 import { type Mask, maskError } from './mask-secrets.ts';
 import {
   droppedHeaders,
@@ -28,7 +28,7 @@ export interface Effects {
 }
 
 export interface EffectsOptions {
-  live: Live;
+  live: LiveState;
   run: RunContext;
   /** Applied to logs and errors, not to emitted data. */
   mask: Mask;

@@ -7,14 +7,14 @@ import type { EffectsOptions } from './effects.ts';
 import { type ExecuteDeps, type Execution, executeRun } from './execute-run.ts';
 import { executeWorkflow } from './execute-workflow.ts';
 import { runTrigger } from './job-trigger.ts';
-import type { Live } from './live-state.ts';
+import type { LiveState } from './live-state.ts';
 import type { RunContext } from './records.ts';
 import { taskOf } from './run-task.ts';
 
 export interface JobToExecute {
   job: RunJob;
   deployed: Deployed;
-  live: Live;
+  live: LiveState;
   run: RunContext;
   owner: NonNullable<Task['owner']>;
   shard: string;

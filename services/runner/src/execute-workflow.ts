@@ -5,7 +5,7 @@ import type { Host, Result, Task } from '@wellspring/sandbox/port';
 import type { DeployedWorkflow, Deployment, Step } from './catalog.ts';
 import { createEffects, type Effects, type EffectsOptions } from './effects.ts';
 import { CANCELLED, type ExecuteDeps, type Execution, stateOf } from './execute-run.ts';
-import type { Live } from './live-state.ts';
+import type { LiveState } from './live-state.ts';
 import { createMask, type Mask, maskError } from './mask-secrets.ts';
 import type { RunContext } from './records.ts';
 import { createStepData, type StepData } from './step-data.ts';
@@ -13,7 +13,7 @@ import { createStepData, type StepData } from './step-data.ts';
 export interface WorkflowOptions {
   deployed: DeployedWorkflow;
   job: RunJob;
-  live: Live;
+  live: LiveState;
   run: RunContext;
   owner: NonNullable<Task['owner']>;
   commitLogs: EffectsOptions['commitLogs'];

@@ -1,7 +1,7 @@
 import type { RunJob } from '@wellspring/contract/messages';
 import type { Task } from '@wellspring/sandbox/port';
 import type { Deployed } from './catalog.ts';
-import type { Live } from './live-state.ts';
+import type { LiveState } from './live-state.ts';
 import { timerEvent } from './records.ts';
 
 /**
@@ -11,7 +11,7 @@ import { timerEvent } from './records.ts';
 export function isOvertaken(
   { trigger, accepted_at }: RunJob,
   { emitter }: Deployed,
-  live: Live,
+  live: LiveState,
   now: number,
 ): boolean {
   if (trigger.kind !== 'timer') return false;

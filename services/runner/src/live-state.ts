@@ -4,7 +4,7 @@ import type { CommitGroup } from './commit-group.ts';
 import { createKnownRuns, type KnownRuns } from './known-runs.ts';
 
 /** The state of a source as its runs see it: ahead of the stored one by the runs and commits in progress. */
-export interface Live {
+export interface LiveState {
   /** After the newest commit, written or not. */
   row: EmitterStateRow;
   /** Of `stored`. */
@@ -54,7 +54,7 @@ export function liveState(
   sourceId: string,
   found: { row: EmitterStateRow; version: number } | undefined,
   now: number,
-): Live {
+): LiveState {
   const row = found?.row ?? { id: sourceId, epoch: 0, db: {}, dedupe: {}, last_ids: {} };
   return {
     row,
@@ -80,7 +80,7 @@ function put(db: Record<string, string>, key: string, json: string | undefined):
 }
 
 /** Replaces the map; sets of a hook in progress are not kept. */
-export function replaceDb(live: Live, db: Record<string, string>): void {
+export function replaceDb(live: LiveState, db: Record<string, string>): void {
   live.db = { ...db };
   live.dbBytes = sizeOf(db);
   live.dbRevision = ++loads * REVISIONS_PER_LOAD;
@@ -89,7 +89,7 @@ export function replaceDb(live: Live, db: Record<string, string>): void {
 }
 
 /** Changes the map that code sees; returns an error message if the map would become too large. */
-export function setDb(live: Live, key: string, json: string | undefined): DbSet | string {
+export function setDb(live: LiveState, key: string, json: string | undefined): DbSet | string {
   const { db } = live;
   const entry = (text: string | undefined) =>
     text === undefined ? 0 : Buffer.byteLength(key) + Buffer.byteLength(text);
@@ -103,7 +103,7 @@ export function setDb(live: Live, key: string, json: string | undefined): DbSet 
 }
 
 /** Repeats a change on a state that was reread. */
-export function replaySet(live: Live, key: string, json: string | undefined): DbSet[] {
+export function replaySet(live: LiveState, key: string, json: string | undefined): DbSet[] {
   const set = setDb(live, key, json);
   return typeof set === 'string' ? [] : [set];
 }
@@ -112,7 +112,7 @@ export function replaySet(live: Live, key: string, json: string | undefined): Db
  * The map that a commit stores: the previous one with the sets of this run. Sets of unfinished runs and hooks are left
  * out, since a crash would keep them and lose their events. A set overtaken by a later one is skipped.
  */
-export function commitSets(live: Live, sets: readonly DbSet[]): Record<string, string> {
+export function commitSets(live: LiveState, sets: readonly DbSet[]): Record<string, string> {
   if (sets.length === 0) return live.row.db;
   const db = { ...live.row.db };
   for (const { key, json, revision } of sets) {

@@ -6,13 +6,13 @@ import type { Deployed } from './catalog.ts';
 import { eventRow } from './commit.ts';
 import type { CommitGroup, Part } from './commit-group.ts';
 import { prepareMark, prepareRecord } from './commit-record.ts';
-import { type Live, replaceDb } from './live-state.ts';
+import { type LiveState, replaceDb } from './live-state.ts';
 import { nextSortKey } from './next-sort-key.ts';
 import type { RunContext } from './records.ts';
 import { contextOf } from './run-task.ts';
 
 export interface PlatformJobsDeps extends Pick<Deps, 'store' | 'clock' | 'call'> {
-  join(live: Live, ownerId: string, state: EmitterStateRow, part: Part): CommitGroup;
+  join(live: LiveState, ownerId: string, state: EmitterStateRow, part: Part): CommitGroup;
 }
 
 /**
@@ -23,7 +23,7 @@ export function createPlatformJobs({ store, clock, call, join }: PlatformJobsDep
   const rows = store.collection(events);
   return {
     /** The runs before it have executed. The caller is answered once the new map is durable. */
-    async replaceDb(live: Live, job: DbJob, deployed: Deployed, isRepeated: boolean): Promise<void> {
+    async replaceDb(live: LiveState, job: DbJob, deployed: Deployed, isRepeated: boolean): Promise<void> {
       const { run_id, reply_to } = job;
       if (!isRepeated) {
         replaceDb(live, job.db);
@@ -34,7 +34,7 @@ export function createPlatformJobs({ store, clock, call, join }: PlatformJobsDep
       call.reply(reply_to, { kind: 'none' } satisfies HttpReply);
     },
 
-    async record(live: Live, job: RecordJob, deployed: Deployed, isRepeated: boolean): Promise<void> {
+    async record(live: LiveState, job: RecordJob, deployed: Deployed, isRepeated: boolean): Promise<void> {
       if (isRepeated) return;
       const now = clock.now();
       const run = contextOf(job.run_id, deployed, 'EMIT', now);
@@ -43,7 +43,7 @@ export function createPlatformJobs({ store, clock, call, join }: PlatformJobsDep
     },
 
     /** The delayed event is removed after the commit; a crash in between repeats only the removal. */
-    async due(live: Live, job: DueJob, deployed: Deployed, isRepeated: boolean): Promise<void> {
+    async due(live: LiveState, job: DueJob, deployed: Deployed, isRepeated: boolean): Promise<void> {
       const waiting = await rows.get(`${job.source_id}/$in/${job.sort_key}`);
       if (!isRepeated && waiting) {
         const now = clock.now();

@@ -1,7 +1,7 @@
 import type { RunJob } from '@wellspring/contract/messages';
 import type { Task } from '@wellspring/sandbox/port';
 import type { Deployed, DeployedSource } from './catalog.ts';
-import type { Live } from './live-state.ts';
+import type { LiveState } from './live-state.ts';
 import { type RunContext, SOURCE_TYPES, type SourceType } from './records.ts';
 
 export const contextOf = (
@@ -33,7 +33,7 @@ export function contextOfJob(
 export const taskOf = (
   { emitter, deployment }: DeployedSource,
   owner: NonNullable<Task['owner']>,
-  live: Live,
+  live: LiveState,
   name: string,
   call: Task['call'],
 ): Task => ({

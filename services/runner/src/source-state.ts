@@ -14,7 +14,7 @@ import { executeJob, passedReply } from './execute-job.ts';
 import { executeRun } from './execute-run.ts';
 import { isOvertaken } from './job-trigger.ts';
 import { findCommitted, isCommitted } from './known-runs.ts';
-import { type Live, replaySet } from './live-state.ts';
+import { type LiveState, replaySet } from './live-state.ts';
 import { createLogRun } from './log-run.ts';
 import type { OutboxRelay } from './outbox-relay.ts';
 import { costOf, type OwnerCosts } from './owner-costs.ts';
@@ -102,7 +102,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
    */
   const logCommits =
     (
-      live: Live,
+      live: LiveState,
       run: RunContext,
       { deployed, hop, traceId, handlesRecords }: CommitOptions,
       lost: LogRecord[] = [],
@@ -118,7 +118,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
     };
 
   /** Why a tick is skipped: a sentence; undefined for runs that are executed. */
-  async function skipReason(job: RunJob, deployed: Deployed, live: Live): Promise<string | undefined> {
+  async function skipReason(job: RunJob, deployed: Deployed, live: LiveState): Promise<string | undefined> {
     if (job.trigger.kind !== 'timer') return undefined;
     if (isOvertaken(job, deployed, live, clock.now())) return 'The previous run had not ended.';
     const reason = await quotas.exceeded(deployed.emitter.owner_id);
@@ -128,7 +128,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
 
   /** Executes a run; starts its commit once the previous run has executed. */
   async function start(
-    live: Live,
+    live: LiveState,
     job: RunJob,
     deployed: Deployed,
     shard: string,

@@ -9,7 +9,7 @@ import type { Deployed } from './catalog.ts';
 import { type Arranged, prepareCommit, type RunEnd } from './commit.ts';
 import type { CommitGate } from './commit-gate.ts';
 import { type CommitGroup, createCommitGroup, type Part } from './commit-group.ts';
-import { commitSets, type DbSet, type Live, liveState } from './live-state.ts';
+import { commitSets, type DbSet, type LiveState, liveState } from './live-state.ts';
 import type { OutboxRelay } from './outbox-relay.ts';
 import type { RunContext } from './records.ts';
 
@@ -42,7 +42,7 @@ export function createStateCommits(
   { store, clock, relay, gate }: Pick<Deps, 'store' | 'clock'> & { relay: OutboxRelay; gate: CommitGate },
 ) {
   const stateRows = store.collection(states);
-  let loading: Promise<Live> | undefined;
+  let loading: Promise<LiveState> | undefined;
   let forgotten = false;
 
   /**
@@ -50,7 +50,7 @@ export function createStateCommits(
    * @param epoch of the job; commits made from now on carry it
    * @throws LeaseLost if a later owner of the partition has committed
    */
-  async function load(epoch = 0): Promise<Live> {
+  async function load(epoch = 0): Promise<LiveState> {
     const live = await read();
     if (epoch > live.row.epoch) live.row = { ...live.row, epoch };
     else if (epoch > 0 && epoch < live.row.epoch)
@@ -58,7 +58,7 @@ export function createStateCommits(
     return live;
   }
 
-  async function read(): Promise<Live> {
+  async function read(): Promise<LiveState> {
     const now = clock.now();
     loading ??= stateRows.getVersioned(sourceId).then((found) => liveState(sourceId, found, now));
     const current = loading;
@@ -76,7 +76,7 @@ export function createStateCommits(
   }
 
   /** Writes the groups one after the other: runs that end during a write form the next group. */
-  function write(live: Live): void {
+  function write(live: LiveState): void {
     if (live.isWriting) return;
     live.isWriting = true;
     setImmediate(async () => {
@@ -93,7 +93,7 @@ export function createStateCommits(
     });
   }
 
-  async function writeOne(live: Live, group: CommitGroup): Promise<OutboxRow | undefined> {
+  async function writeOne(live: LiveState, group: CommitGroup): Promise<OutboxRow | undefined> {
     const isOver = () => forgotten || live.stale;
     let done = false;
     let made: Awaited<ReturnType<CommitGroup['close']>>;
@@ -124,7 +124,7 @@ export function createStateCommits(
    * Adds a part to the newest commit group. The part must have been built from the live state in the same turn.
    * @throws Fenced
    */
-  function join(live: Live, ownerId: string, state: EmitterStateRow, part: Part): CommitGroup {
+  function join(live: LiveState, ownerId: string, state: EmitterStateRow, part: Part): CommitGroup {
     if (forgotten) throw new Fenced(`The source ${sourceId} was deleted`);
     if (live.stale) throw new Fenced(`An earlier commit of ${sourceId} failed`);
     let group = live.groups.at(-1);
@@ -141,7 +141,7 @@ export function createStateCommits(
 
   /** Starts the commit of a run. */
   function commit(
-    live: Live,
+    live: LiveState,
     run: RunContext,
     outcome: Arranged,
     sets: readonly DbSet[],

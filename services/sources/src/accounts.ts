@@ -30,7 +30,7 @@ interface ListInput extends PageInput {
 export function accountRoutes({ deps: { store, seal, clock } }: Pick<SourcesContext, 'deps'>): Route[] {
   const rows = store.collection(accounts);
 
-  const present = ({ credentials, ...shown }: AccountRow, include?: string) => ({
+  const presentAccount = ({ credentials, ...shown }: AccountRow, include?: string) => ({
     ...shown,
     ...(include === '1' || include === 'true'
       ? { credentials: JSON.parse(seal.open(credentials, shown.id)) as Credentials }
@@ -45,7 +45,7 @@ export function accountRoutes({ deps: { store, seal, clock } }: Pick<SourcesCont
 
   const list = async (owner_id: string, { app, include_credentials, ...page }: ListInput) => {
     const found = await listPage(rows, { owner_id, ...(app === undefined ? {} : { app }) }, page);
-    return { ...found, data: found.data.map((row) => present(row, include_credentials)) };
+    return { ...found, data: found.data.map((row) => presentAccount(row, include_credentials)) };
   };
 
   return [
@@ -65,7 +65,7 @@ export function accountRoutes({ deps: { store, seal, clock } }: Pick<SourcesCont
           updated_at: seconds,
         };
       });
-      return present(account);
+      return presentAccount(account);
     }),
     route(listMyAccounts, ({ input, principal }) => {
       if (principal.kind !== 'user') throw notFound('user');
@@ -77,7 +77,7 @@ export function accountRoutes({ deps: { store, seal, clock } }: Pick<SourcesCont
       return list(params.org_id, input);
     }),
     route(getAccount, async ({ params, input, principal }) =>
-      present(await find(principal, params.id), input.include_credentials),
+      presentAccount(await find(principal, params.id), input.include_credentials),
     ),
     route(updateAccount, async ({ params, input: { name, credentials }, principal }) => {
       const { id } = await find(principal, params.id);
@@ -88,7 +88,7 @@ export function accountRoutes({ deps: { store, seal, clock } }: Pick<SourcesCont
         updated_at: Math.floor(clock.now() / 1000),
       }));
       if (!account) throw notFound('account', id);
-      return present(account);
+      return presentAccount(account);
     }),
     route(deleteAccount, async ({ params, principal }) => {
       const { id } = await find(principal, params.id);

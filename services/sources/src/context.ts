@@ -3,7 +3,7 @@ import type { Deps } from '@wellspring/runtime/deps';
 import type { Quotas } from '@wellspring/runtime/quotas';
 import type { Interfaces } from './interfaces.ts';
 import type { KeyedQueue } from './one-at-a-time.ts';
-import type { Present } from './present.ts';
+import type { PresentSource } from './present.ts';
 
 export type SourcesDeps = Pick<
   Deps,
@@ -14,7 +14,7 @@ export type SourcesDeps = Pick<
 export interface SourcesContext {
   deps: SourcesDeps;
   interfaces: Interfaces;
-  present: Present;
+  presentSource: PresentSource;
   removeSource(sourceId: string): Promise<void>;
   /** Serializes operations that change a source. */
   oneAtATime: KeyedQueue;

@@ -19,5 +19,5 @@ export const createSourceRoute = (context: SourcesContext) =>
     const component = await resolveComponent(context.deps, readers, owner_id, input, 'source');
     const { concurrency = 1, configured_props = {} } = input;
     const wanted = { owner_id, user_id, principal, name, component, configured_props, concurrency };
-    return context.present(await deploySource(context, wanted));
+    return context.presentSource(await deploySource(context, wanted));
   });

@@ -38,8 +38,8 @@ export function createInterfaces({
 
   async function syncEndpoints(source: SourceRow, props: readonly PropDescriptor[], removeStale: boolean) {
     const wanted = new Map(props.filter(hasEndpoint).map((prop) => [prop.name, prop]));
-    const present = await endpointRows.list({ where: { source_id: source.id }, order: 'asc' });
-    for (const row of present) {
+    const existing = await endpointRows.list({ where: { source_id: source.id }, order: 'asc' });
+    for (const row of existing) {
       const prop = wanted.get(row.prop);
       wanted.delete(row.prop);
       if (prop) {
@@ -106,10 +106,10 @@ export function createInterfaces({
     async addEndpoints(source, deploymentId) {
       const deployment = await deploymentRows.get(deploymentId);
       if (!deployment) return;
-      const present = await endpointRows.list({ where: { source_id: source.id } });
+      const existing = await endpointRows.list({ where: { source_id: source.id } });
       const missing = deployment.definition.props
         .filter(hasEndpoint)
-        .filter(({ name }) => !present.some(({ prop }) => prop === name));
+        .filter(({ name }) => !existing.some(({ prop }) => prop === name));
       for (const prop of missing) await insertEndpoint(source, prop);
     },
     async keys(sourceId) {

@@ -28,8 +28,11 @@ async function timesOf(store: Store, sourceId: string) {
   };
 }
 
-/** A source as the API shows it. */
-export function createPresenter({ store, config }: Pick<Deps, 'store' | 'config'>, interfaces: Interfaces) {
+/** The returned function converts a row to the resource of the API. */
+export function createPresentSource(
+  { store, config }: Pick<Deps, 'store' | 'config'>,
+  interfaces: Interfaces,
+) {
   const deploymentRows = store.collection(deployments);
   return async (source: SourceRow) => {
     const [deployment, keys, times] = await Promise.all([
@@ -58,4 +61,4 @@ export function createPresenter({ store, config }: Pick<Deps, 'store' | 'config'
     };
   };
 }
-export type Present = ReturnType<typeof createPresenter>;
+export type PresentSource = ReturnType<typeof createPresentSource>;

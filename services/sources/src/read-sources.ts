@@ -7,14 +7,16 @@ import { sources } from '@wellspring/store/collections/sources';
 import type { SourcesContext } from './context.ts';
 import { findSource } from './find-source.ts';
 
-export function readSourceRoutes({ deps, present }: SourcesContext): Route[] {
+export function readSourceRoutes({ deps, presentSource }: SourcesContext): Route[] {
   const rows = deps.store.collection(sources);
   const list = async (ownerId: string, input: PageInput) => {
     const page = await listPage(rows, { owner_id: ownerId, status: { in: ['live', 'updating'] } }, input);
-    return { ...page, data: await Promise.all(page.data.map(present)) };
+    return { ...page, data: await Promise.all(page.data.map(presentSource)) };
   };
   return [
-    route(getSource, async ({ params, principal }) => present(await findSource(deps, principal, params.id))),
+    route(getSource, async ({ params, principal }) =>
+      presentSource(await findSource(deps, principal, params.id)),
+    ),
     route(listMySources, ({ input, principal }) => {
       if (principal.kind !== 'user') throw notFound('user');
       return list(principal.user_id, input);

@@ -8,7 +8,7 @@ import { createSourceRoute } from './create-source.ts';
 import { createRemoveEmitter, deleteSourceRoute } from './delete-source.ts';
 import { createInterfaces } from './interfaces.ts';
 import { createKeyedQueue } from './one-at-a-time.ts';
-import { createPresenter } from './present.ts';
+import { createPresentSource } from './present.ts';
 import { readSourceRoutes } from './read-sources.ts';
 import { recoverTransitionsWorker } from './recover-transitions.ts';
 import { runSourceRoute } from './run-source.ts';
@@ -25,7 +25,7 @@ export function createSourcesService(deps: SourcesDeps): Service {
   const context: SourcesContext = {
     deps,
     interfaces,
-    present: createPresenter(deps, interfaces),
+    presentSource: createPresentSource(deps, interfaces),
     removeSource: createRemoveEmitter(deps, deleteSourceRows),
     oneAtATime: createKeyedQueue(),
     configurator: createConfigurator(deps),

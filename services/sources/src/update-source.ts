@@ -22,7 +22,7 @@ import { checkName } from './name.ts';
  * hook that throws, or a crash, leaves the source unchanged.
  */
 export const updateSourceRoute = (context: SourcesContext) => {
-  const { deps, present, oneAtATime, configurator } = context;
+  const { deps, presentSource, oneAtATime, configurator } = context;
   return route(updateSource, ({ params, input, principal }) =>
     oneAtATime(params.id, async () => {
       const source = await findSource(deps, principal, params.id);
@@ -56,11 +56,11 @@ export const updateSourceRoute = (context: SourcesContext) => {
       const concurrency = checkConcurrency(input.concurrency ?? source.concurrency, definition);
       const values: NewValues = { ...source, name, active: input.active ?? true, concurrency };
       const ignoreHookErrors = input.ignore_hook_errors ?? true;
-      if (!deployment) return present(await applyUpdate(context, source, values, ignoreHookErrors));
+      if (!deployment) return presentSource(await applyUpdate(context, source, values, ignoreHookErrors));
       await deps.store.collection(deployments).insert(deployment);
       try {
         const next = { ...values, component_id: component.id, deployment_id: deployment.id };
-        return await present(await applyUpdate(context, source, next, ignoreHookErrors));
+        return await presentSource(await applyUpdate(context, source, next, ignoreHookErrors));
       } finally {
         await dropUnusedDeployments(deps, source.id);
       }

@@ -13,7 +13,7 @@ import { type AutoSubscriptionRow, autoSubscriptions } from '@wellspring/store/c
 import { findOrInsert } from '@wellspring/store/insert-new';
 import { checkListener } from './check-ends.ts';
 
-const toResource = ({ id, event_name, listener_id, created_at }: AutoSubscriptionRow) => ({
+const presentAutoSubscription = ({ id, event_name, listener_id, created_at }: AutoSubscriptionRow) => ({
   id,
   event_name,
   listener_id,
@@ -31,14 +31,14 @@ export function autoSubscriptionRoutes({ store, clock }: Pick<Deps, 'store' | 'c
       await checkListener(store, principal, listener_id);
       const unique = { owner_id, listener_id, event_name };
       const created_at = Math.floor(clock.now() / 1000);
-      return toResource(
+      return presentAutoSubscription(
         await findOrInsert(rows, unique, () => ({ id: newId('as'), user_id, ...unique, created_at })),
       );
     }),
 
     route(listAutoSubscriptions, async ({ principal, input }) => {
       const { owner_id } = ownerFor(principal, input.org_id);
-      return (await rows.list({ where: { owner_id } })).map(toResource);
+      return (await rows.list({ where: { owner_id } })).map(presentAutoSubscription);
     }),
 
     route(deleteAutoSubscription, async ({ principal, input }) => {

@@ -16,7 +16,7 @@ import { findOrInsert } from '@wellspring/store/insert-new';
 import type { Store } from '@wellspring/store/port';
 import { checkEmitter, checkEventName, checkListener } from './check-ends.ts';
 
-const toResource = (row: SubscriptionRow) => ({
+const presentSubscription = (row: SubscriptionRow) => ({
   id: row.id,
   emitter_id: row.emitter_id,
   listener_id: row.listener_id,
@@ -51,7 +51,7 @@ export function subscriptionRoutes({ store, clock }: Pick<Deps, 'store' | 'clock
       };
       await checkEmitter(store, principal, triple.emitter_id);
       await checkListener(store, principal, triple.listener_id);
-      return toResource(await subscribe(store, triple, user_id, clock.now()));
+      return presentSubscription(await subscribe(store, triple, user_id, clock.now()));
     }),
 
     route(deleteSubscription, async ({ principal, input }) => {
@@ -84,17 +84,17 @@ export function subscriptionRoutes({ store, clock }: Pick<Deps, 'store' | 'clock
           ...(event_name !== undefined && { event_name }),
         },
       });
-      return found.map(toResource);
+      return found.map(presentSubscription);
     }),
 
     route(listMySubscriptions, async ({ principal, input }) => {
       const { owner_id } = ownerFor(principal, input.org_id);
-      return (await rows.list({ where: { owner_id } })).map(toResource);
+      return (await rows.list({ where: { owner_id } })).map(presentSubscription);
     }),
 
     route(listOrgSubscriptions, async ({ principal, params }) => {
       if (!canAccess(principal, params.org_id)) throw notFound('organization', params.org_id);
-      return (await rows.list({ where: { owner_id: params.org_id } })).map(toResource);
+      return (await rows.list({ where: { owner_id: params.org_id } })).map(presentSubscription);
     }),
   ];
 }

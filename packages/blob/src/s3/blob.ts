@@ -30,7 +30,8 @@ export function createS3Blob({ url, clock }: S3Target): Blob {
   const nameOf = (id: string, until: number) => `${id}/${until}`;
 
   async function* list(namePrefix: string): AsyncGenerator<{ id: string; until: number }> {
-    for (let after: string | undefined; ; ) {
+    let after: string | undefined;
+    for (;;) {
       const page = await translateErrors(
         client.send(
           new ListObjectsV2Command({ Bucket: bucket, Prefix: prefix + namePrefix, ContinuationToken: after }),

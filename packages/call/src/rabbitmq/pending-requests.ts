@@ -51,7 +51,10 @@ export function createPendingRequests(send: Send) {
       send(server, 'request', id, content);
       return answered.promise.finally(() => {
         waiting.delete(id);
-        if (waiting.size === 0) prober = void clearInterval(prober);
+        if (waiting.size === 0) {
+          clearInterval(prober);
+          prober = undefined;
+        }
         deadline.removeEventListener('abort', late);
       });
     },

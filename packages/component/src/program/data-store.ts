@@ -22,7 +22,7 @@ export function createDataStore(
   name: string,
 ): DataStore {
   const prefix = `data_store/${name}/`;
-  const own = () =>
+  const ownKeys = () =>
     [...keys.keys()].filter((key) => key.startsWith(prefix)).map((key) => key.slice(prefix.length));
   const has = (key: string) => keys.has(prefix + key);
   return {
@@ -34,11 +34,11 @@ export function createDataStore(
       database.set(prefix + key, undefined);
       return found;
     },
-    keys: async () => own(),
-    entries: async () => own().map((key) => [key, database.get(prefix + key)]),
-    size: async () => own().length,
+    keys: async () => ownKeys(),
+    entries: async () => ownKeys().map((key) => [key, database.get(prefix + key)]),
+    size: async () => ownKeys().length,
     async clear() {
-      for (const key of own()) database.set(prefix + key, undefined);
+      for (const key of ownKeys()) database.set(prefix + key, undefined);
     },
   };
 }

@@ -65,13 +65,13 @@ const LEASE_MS = 6_000;
 /** Partitions move when the sessions were the same for this part of the interval: processes often start together. */
 const SETTLE_PART = 1 / 3;
 
-interface Held {
+interface HeldPartition {
   epoch: number;
   releasing?: { ended: Promise<unknown>; urgent: AbortController };
 }
 interface Group extends LeaseHandlers {
   queue: QueueName;
-  held: Map<number, Held>;
+  held: Map<number, HeldPartition>;
   /** It is being left since this was aborted. */
   leaving: AbortSignal;
   /** A row may name this process though it does not hold the partition. */

@@ -216,7 +216,8 @@ export function createOverflow(options: OverflowOptions): Overflow {
     },
     refill,
     async find() {
-      for (let after = ''; ; ) {
+      let after = '';
+      for (;;) {
         const where = { partition: name, key: { gt: after }, seq: { lt: end } };
         const [first] = await rows.list({ where, orderBy: 'key', order: 'asc', limit: 1, texts: false });
         if (!first || isClosed) return;

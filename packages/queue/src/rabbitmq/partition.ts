@@ -66,7 +66,11 @@ export function openPartition(options: PartitionOptions): Partition {
   const access = createStoreAccess({ clock, log, name, mayStart, closing: closing.signal });
   const { persist, write } = access;
   const overflow = createOverflow({
-    ...{ store, name, epoch, access, jobs },
+    store,
+    name,
+    epoch,
+    access,
+    jobs,
     outcomeOf: ({ id, key }) => (isPurging(key) ? 'done' : finished.get(id)),
     waiting: dispatcher.waiting,
     offer: add,

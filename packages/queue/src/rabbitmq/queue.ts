@@ -155,7 +155,13 @@ export function createRabbitQueue(options: RabbitQueueOptions): RabbitQueue {
     QUEUES.map((queue) => [
       queue,
       createPartitions({
-        ...{ queue, amqp, store, clock, log, leases, addDeadLetter },
+        queue,
+        amqp,
+        store,
+        clock,
+        log,
+        leases,
+        addDeadLetter,
         budget: memory[queue],
         maxBytes: memory.waiting.total / QUEUES.length,
         partitionOf: (key) => partitionOf(key, partitions),

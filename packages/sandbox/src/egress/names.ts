@@ -1,7 +1,7 @@
 import dns from 'node:dns';
 import { isIP } from 'node:net';
 import { RelayError } from './relay-error.ts';
-import type { Found } from './wire.ts';
+import type { FoundAddress } from './wire.ts';
 
 /** Concurrent look-ups of the relay process. */
 export const MAX_LOOKUPS = 32;
@@ -11,7 +11,7 @@ export const LOOKUP_THREADS = 2 * MAX_LOOKUPS;
 /** Name resolution of the relay. Replaced in tests of hostile name servers. */
 export interface Names {
   /** All addresses of a name, from the system's resolver. */
-  lookup(host: string): Promise<Found[]>;
+  lookup(host: string): Promise<FoundAddress[]>;
   /** Records in the format of `dns.resolve`. @throws Error for a type that is not allowed */
   records(host: string, type: string): Promise<unknown>;
 }

@@ -2,7 +2,7 @@ import { isIP } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { canonicalAddress, createAddressGuard } from '@wellspring/core/addresses';
 import type { PlatformAddresses, PlatformEndpoint } from './policy.ts';
-import type { Found } from './wire.ts';
+import type { FoundAddress } from './wire.ts';
 
 /** Interval at which names of the platform's servers are resolved; shorter after a failure. */
 const REFRESH_MS = 30_000;
@@ -26,7 +26,7 @@ export interface OwnAddresses {
  */
 export function createOwnAddresses(
   { listenerPorts, endpoints }: PlatformAddresses,
-  lookup: (host: string) => Promise<Found[]>,
+  lookup: (host: string) => Promise<FoundAddress[]>,
 ): OwnAddresses {
   const isPublic = createAddressGuard([]);
   /** By `address port`: `performance.now()` at which a name last resolved to it. */

@@ -3,13 +3,13 @@ import { describe, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
 import type { Names } from './names.ts';
 import { echo, openRelay, serve } from './relay.fixture.ts';
-import type { Found } from './wire.ts';
+import type { FoundAddress } from './wire.ts';
 
-const found = (...addresses: string[]): Found[] =>
+const found = (...addresses: string[]): FoundAddress[] =>
   addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
 
 /** Answers of name servers that an attacker controls. */
-const lyingNames = (answers: Record<string, Found[][]>): Names & { asked: string[] } => {
+const lyingNames = (answers: Record<string, FoundAddress[][]>): Names & { asked: string[] } => {
   const asked: string[] = [];
   return {
     asked,

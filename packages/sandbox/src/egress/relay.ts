@@ -16,7 +16,7 @@ import {
 import { RelayError } from './relay-error.ts';
 import { createSandboxRelay, type Rules, type SandboxRelay } from './sandbox-relay.ts';
 import type { Destination } from './traffic.ts';
-import type { Found } from './wire.ts';
+import type { FoundAddress } from './wire.ts';
 
 export interface RelayConfig {
   /** CIDRs that all code may reach. */
@@ -76,7 +76,7 @@ export function createRelay(
   const lookups = createFairPermits({ total: MAX_LOOKUPS - PLATFORM_LOOKUPS });
 
   /** Permits are shared fairly, so that a slow name server delays only the owner who uses its names. */
-  async function lookup(owner: string, host: string): Promise<Found[]> {
+  async function lookup(owner: string, host: string): Promise<FoundAddress[]> {
     const release = await lookups.acquire(owner);
     try {
       return await names.lookup(host);

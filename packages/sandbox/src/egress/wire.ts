@@ -78,19 +78,19 @@ export interface WireError {
   hostname?: string;
 }
 
-export interface Found {
+export interface FoundAddress {
   address: string;
   family: 4 | 6;
 }
 
 /** From the relay. */
 export type Answer = { id: number } & (
-  | { connected: Found & { port: number } }
+  | { connected: FoundAddress & { port: number } }
   /** The connection was not established. */
   | { failed: WireError }
   /** The connection was reset; it is closed once this is acknowledged. */
   | { reset: WireError }
-  | { found: Found[] }
+  | { found: FoundAddress[] }
   /** In the format of `dns.resolve`. */
   | { records: unknown }
 );

@@ -84,7 +84,10 @@ export function createSpawner({ program, directory, log }: SpawnerOptions): Spaw
     if (pid === undefined || !stdout || !stderr || !frames) return;
     const closes = [stdout, stderr, frames].map(closeOf);
     resolve({
-      ...{ pid, stdout, stderr, frames },
+      pid,
+      stdout,
+      stderr,
+      frames,
       ended: Promise.all([exited.promise, ...closes]).then(([exit]) => exit),
       kill: () => entries.has(id) && send({ type: 'kill', id }),
     });

@@ -181,7 +181,8 @@ function moveTexts<T extends Row>(db: Database, definition: CollectionDefinition
   const sets = ['doc = ?', ...texts.map((field) => `${textColumnOf(field)} = ?`)].join(', ');
   const select = db.statement(`SELECT ${columns} FROM ${table} WHERE id > ? ORDER BY id LIMIT ${BATCH_SIZE}`);
   const update = db.statement(`UPDATE ${table} SET ${sets} WHERE id = ?`);
-  for (let after = ''; ; ) {
+  let after = '';
+  for (;;) {
     const batch = select.all(after) as unknown as StoredRow[];
     for (const stored of batch) {
       const row = from.row(stored);

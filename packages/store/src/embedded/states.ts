@@ -26,11 +26,11 @@ export interface EmbeddedStates {
 export function createStates(db: Database, rows: EmbeddedCollection<SmallState>): EmbeddedStates {
   db.exec('CREATE TABLE IF NOT EXISTS state_values (id TEXT PRIMARY KEY NOT NULL, value TEXT NOT NULL)');
 
-  const stored = (id: string) =>
+  const readValue = (id: string) =>
     db.statement('SELECT value FROM state_values WHERE id = ?').get(id) as { value: string } | undefined;
 
-  const complete = (row: SmallState): EmitterStateRow => {
-    const [values, dedupe] = LARGE.map((field) => JSON.parse(stored(`${row.id}/${field}`)?.value ?? '{}'));
+  const withLargeFields = (row: SmallState): EmitterStateRow => {
+    const [values, dedupe] = LARGE.map((field) => JSON.parse(readValue(`${row.id}/${field}`)?.value ?? '{}'));
     return { ...row, db: values, dedupe };
   };
 
@@ -53,13 +53,13 @@ export function createStates(db: Database, rows: EmbeddedCollection<SmallState>)
       ...(rows as unknown as Collection<EmitterStateRow>),
       async get(id) {
         const found = await rows.get(id);
-        return found && complete(found);
+        return found && withLargeFields(found);
       },
       async getVersioned(id): Promise<Versioned<EmitterStateRow> | undefined> {
         const found = await rows.getVersioned(id);
-        return found && { row: complete(found.row), version: found.version };
+        return found && { row: withLargeFields(found.row), version: found.version };
       },
-      list: async (options) => (await rows.list(options as ListOptions<SmallState>)).map(complete),
+      list: async (options) => (await rows.list(options as ListOptions<SmallState>)).map(withLargeFields),
       insert: (state) =>
         db.write(() => {
           if (!insertNow(state)) throw new ConflictError(states.name, ['id']);

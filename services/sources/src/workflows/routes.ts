@@ -16,7 +16,7 @@ import type { Workflows } from './workflows.ts';
 export function workflowRoutes({ deps, interfaces }: SourcesContext, operations: Workflows): Route[] {
   const rows = deps.store.collection(workflows);
 
-  async function present(row: WorkflowRow) {
+  async function presentWorkflow(row: WorkflowRow) {
     const { id, owner_id, name, source_id, deployment_id, created_at, updated_at } = row;
     const [deployment, keys] = await Promise.all([
       deps.store.collection(workflowDeployments).get(deployment_id),
@@ -37,7 +37,7 @@ export function workflowRoutes({ deps, interfaces }: SourcesContext, operations:
 
   return [
     route(operatorCreateWorkflow, async ({ input }) =>
-      present(await operations.create(input.owner_id, input.definition)),
+      presentWorkflow(await operations.create(input.owner_id, input.definition)),
     ),
     route(operatorListWorkflows, async ({ input }) => {
       const { owner_id } = input;
@@ -47,11 +47,11 @@ export function workflowRoutes({ deps, interfaces }: SourcesContext, operations:
         { status: shown, ...(owner_id !== undefined && { owner_id }) },
         input,
       );
-      return { ...page, data: await Promise.all(page.data.map(present)) };
+      return { ...page, data: await Promise.all(page.data.map(presentWorkflow)) };
     }),
-    route(operatorGetWorkflow, async ({ params }) => present(await operations.find(params.id))),
+    route(operatorGetWorkflow, async ({ params }) => presentWorkflow(await operations.find(params.id))),
     route(operatorUpdateWorkflow, async ({ params, input }) =>
-      present(await operations.replace(params.id, input.definition)),
+      presentWorkflow(await operations.replace(params.id, input.definition)),
     ),
     route(operatorDeleteWorkflow, ({ params }) => operations.remove(params.id)),
   ];

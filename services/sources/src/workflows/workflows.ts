@@ -36,7 +36,7 @@ export interface Workflows {
 
 interface Prepared {
   definition: WorkflowDefinition;
-  /** Undefined: the present source stays. */
+  /** Undefined: the current source stays. */
   trigger: Trigger | undefined;
   deployment: WorkflowDeploymentRow;
   steps: DeploymentRow[];
@@ -71,12 +71,12 @@ export function createWorkflows(context: SourcesContext): Workflows {
   ): Promise<Prepared> {
     const definition = readDefinition(given);
     const readers = await readersOf(workflow.owner_id);
-    const present = before && (await deploymentRows.get(before.deployment_id));
+    const current = before && (await deploymentRows.get(before.deployment_id));
     const parts = given as { trigger: unknown; steps: unknown[] };
     const stays =
       before !== undefined &&
-      present !== undefined &&
-      (await isUnchanged(context, before, JSON.parse(present.definition).trigger, parts.trigger));
+      current !== undefined &&
+      (await isUnchanged(context, before, JSON.parse(current.definition).trigger, parts.trigger));
     const trigger = stays
       ? undefined
       : await checkTrigger(context, { ...workflow, readers }, definition.trigger);
@@ -84,13 +84,13 @@ export function createWorkflows(context: SourcesContext): Workflows {
       context,
       { ...workflow, readers },
       definition,
-      await valuesOf(present),
+      await valuesOf(current),
     );
     const masked = {
       ...parts,
       trigger:
         trigger === undefined
-          ? JSON.parse(present!.definition).trigger
+          ? JSON.parse(current!.definition).trigger
           : 'component' in trigger
             ? withMasked(parts.trigger, trigger.component.definition.props)
             : parts.trigger,
@@ -107,10 +107,10 @@ export function createWorkflows(context: SourcesContext): Workflows {
     return { definition, trigger, deployment, steps: made };
   }
 
-  /** Values of the present steps by their names, with secrets in clear. */
-  async function valuesOf(present: WorkflowDeploymentRow | undefined) {
+  /** Values of its steps by their names, with secrets in clear. */
+  async function valuesOf(current: WorkflowDeploymentRow | undefined) {
     const values = new Map<string, Record<string, unknown>>();
-    for (const { name, deployment_id } of present?.steps ?? []) {
+    for (const { name, deployment_id } of current?.steps ?? []) {
       const row = await stepRows.get(deployment_id);
       if (row) values.set(name, openValues(deps, row));
     }
@@ -165,8 +165,8 @@ export function createWorkflows(context: SourcesContext): Workflows {
   }
 
   async function dropDeployments({ id, deployment_id }: WorkflowRow): Promise<void> {
-    const present = await deploymentRows.get(deployment_id);
-    const kept = new Set(present?.steps.map((step) => step.deployment_id));
+    const current = await deploymentRows.get(deployment_id);
+    const kept = new Set(current?.steps.map((step) => step.deployment_id));
     for (const one of await stepRows.list({ where: { source_id: id } })) {
       if (!kept.has(one.id)) await stepRows.remove(one.id);
     }

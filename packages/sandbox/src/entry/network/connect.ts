@@ -1,7 +1,13 @@
 import net from 'node:net';
 import tls from 'node:tls';
 import { threadId } from 'node:worker_threads';
-import { type Answer, encodePreamble, type Found, MAX_HOST_BYTES, OPERATION } from '../../egress/wire.ts';
+import {
+  type Answer,
+  encodePreamble,
+  type FoundAddress,
+  MAX_HOST_BYTES,
+  OPERATION,
+} from '../../egress/wire.ts';
 import type { Channel } from './channel.ts';
 import { notAllowed, toError } from './errors.ts';
 
@@ -65,8 +71,8 @@ export function patchConnect(path: string, channel: Channel, systemLookup: () =>
         else resolve(Array.isArray(address) ? address : [{ address, family: given }]);
       });
     });
-    const addresses = (found as Found[]).map(({ address }) => String(address));
-    const [first] = found as Found[];
+    const addresses = (found as FoundAddress[]).map(({ address }) => String(address));
+    const [first] = found as FoundAddress[];
     if (!first) throw Object.assign(new Error(`getaddrinfo ENOTFOUND ${host}`), { code: 'ENOTFOUND' });
     socket.emit('lookup', null, first.address, first.family, host);
     let list = addresses[0]!;
@@ -116,7 +122,7 @@ export function patchConnect(path: string, channel: Channel, systemLookup: () =>
       return emit.call(socket, name, ...args);
     }) as typeof socket.emit;
 
-    function connected({ address, family, port: remotePort }: Found & { port: number }): void {
+    function connected({ address, family, port: remotePort }: FoundAddress & { port: number }): void {
       channel.settled(id);
       if (socket.destroyed) return;
       restoreEmit();

@@ -1,7 +1,7 @@
 import dns from 'node:dns';
 import net from 'node:net';
 import { promisify } from 'node:util';
-import type { Found, Question } from '../../egress/wire.ts';
+import type { FoundAddress, Question } from '../../egress/wire.ts';
 import { ask, type Channel } from './channel.ts';
 import { notAllowed, toError } from './errors.ts';
 
@@ -36,7 +36,7 @@ export function patchDns(channel: Channel): () => unknown {
     return answer;
   }
 
-  async function addressesOf(host: string, family: number): Promise<Found[]> {
+  async function addressesOf(host: string, family: number): Promise<FoundAddress[]> {
     const answer = await askRelay({ id: channel.nextId(), lookup: host });
     const all = 'found' in answer ? answer.found : [];
     const found = family === 0 ? all : all.filter((one) => one.family === family);
