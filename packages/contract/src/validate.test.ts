@@ -1,5 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
+import { Ajv } from 'ajv';
 import fc from 'fast-check';
+import { endpoints } from './endpoints/all.ts';
 import { createSource, listMySources, updateSource } from './endpoints/sources.ts';
 import { createSubscription } from './endpoints/subscriptions.ts';
 import { recoverWebhook } from './endpoints/webhooks.ts';
@@ -101,4 +103,11 @@ test('any input gives the declared fields or a 400 with a sentence', () => {
     }),
     { numRuns: 300 },
   );
+});
+
+const ajv = new Ajv({ strict: false });
+
+// Schemas are not checked when they are compiled.
+test.each(Object.values(endpoints))('the input of $operationId is a valid JSON Schema', ({ input }) => {
+  expect(ajv.validateSchema(input)).toBe(true);
 });

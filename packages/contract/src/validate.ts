@@ -7,22 +7,44 @@ import type { TObject } from 'typebox';
  * fields are removed.
  */
 
-const OPTIONS = { strict: false, allErrors: false, useDefaults: false, validateFormats: false } as const;
+/**
+ * A schema is compiled by the first request to its endpoint, on the main thread. So the compilation must be short: schemas
+ * are checked by a test instead, and the generated code is not optimized, which takes longer than it saves.
+ */
+const OPTIONS = {
+  strict: false,
+  allErrors: false,
+  useDefaults: false,
+  validateFormats: false,
+  validateSchema: false,
+  meta: false,
+  code: { optimize: false },
+} as const;
 const strict = new Ajv(OPTIONS);
 const coercing = new Ajv({ ...OPTIONS, coerceTypes: true });
-const compiled = new WeakMap<object, { body: ValidateFunction; fields: Map<string, ValidateFunction> }>();
+const compiled = new WeakMap<object, Validators>();
 
-function validatorsOf(schema: TObject) {
+interface Validators {
+  body: ValidateFunction;
+  /** Of parameters that a query has contained. */
+  fields: Map<string, ValidateFunction>;
+}
+
+function validatorsOf(schema: TObject): Validators {
   let found = compiled.get(schema);
   if (!found) {
-    const fields = new Map(
-      Object.entries(schema.properties).map(([name, field]) => [
-        name,
-        coercing.compile({ type: 'object', properties: { [name]: field } }),
-      ]),
-    );
-    found = { body: strict.compile(schema), fields };
+    found = { body: strict.compile(schema), fields: new Map() };
     compiled.set(schema, found);
+  }
+  return found;
+}
+
+function fieldValidatorOf(schema: TObject, name: string): ValidateFunction {
+  const { fields } = validatorsOf(schema);
+  let found = fields.get(name);
+  if (!found) {
+    found = coercing.compile({ type: 'object', properties: { [name]: schema.properties[name] } });
+    fields.set(name, found);
   }
   return found;
 }
@@ -30,7 +52,7 @@ function validatorsOf(schema: TObject) {
 /** A number in a query consists of digits only: `1e3`, `0x10` and an empty text are refused. */
 const NUMBER = /^-?\d+(\.\d+)?$/;
 
-function fromQuery(schema: TObject, name: string, value: unknown, validate: ValidateFunction): unknown {
+function fromQuery(schema: TObject, name: string, value: unknown): unknown {
   const declared = schema.properties[name] as { type?: string };
   if (typeof value !== 'string') throw invalidParameter(name, `${name} must be given once.`);
   if ((declared.type === 'integer' || declared.type === 'number') && !NUMBER.test(value)) {
@@ -40,6 +62,7 @@ function fromQuery(schema: TObject, name: string, value: unknown, validate: Vali
     );
   }
   const holder: Record<string, unknown> = { [name]: value };
+  const validate = fieldValidatorOf(schema, name);
   if (!validate(holder)) throw problemOf(validate.errors);
   return holder[name];
 }
@@ -53,13 +76,13 @@ export function validateInput(
   query: Record<string, unknown>,
   body: Record<string, unknown>,
 ): unknown {
-  const validators = validatorsOf(schema);
   const input: Record<string, unknown> = {};
-  for (const [name, validate] of validators.fields) {
-    if (Object.hasOwn(query, name)) input[name] = fromQuery(schema, name, query[name], validate);
+  for (const name of Object.keys(schema.properties)) {
+    if (Object.hasOwn(query, name)) input[name] = fromQuery(schema, name, query[name]);
     else if (Object.hasOwn(body, name)) input[name] = body[name];
   }
-  if (!validators.body(input)) throw problemOf(validators.body.errors);
+  const { body: validate } = validatorsOf(schema);
+  if (!validate(input)) throw problemOf(validate.errors);
   return input;
 }
 
