@@ -49,6 +49,7 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
   /** A check was requested during another one, whose figures may be outdated. */
   let checkAgain = false;
   let lateBytes = 0;
+  let isReady = false;
   let killed: { reason: Reason; message: string } | undefined;
   const timeout = createDeadline(() => {
     if (call) kill('timeout', `The call took longer than ${call.timeoutMs / 1000} s.`);
@@ -125,7 +126,10 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
     return line === 'take';
   }
 
+  /** Once: code that repeats the frame would not be charged for what it has used. */
   function becomeReady(): void {
+    if (isReady) return;
+    isReady = true;
     usage.begin();
     ready.resolve();
   }

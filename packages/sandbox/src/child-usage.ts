@@ -41,7 +41,9 @@ export function createChildUsage(
   let chargedMs = 0;
   return {
     begin() {
-      account ??= openAccount(pid, tier.relaysStops);
+      account = openAccount(pid, tier.relaysStops);
+      // The threads besides the main one have used time, too.
+      account?.sample();
       chargedMs = account?.cpuMs() ?? 0;
     },
     takeCpuMs(durationMs) {

@@ -56,6 +56,16 @@ describe.each(TIERS)('the kernel figures of code in tier %s', (tier) => {
     expect(idle.cpuMs).toBeLessThan(busy.cpuMs / 3);
   });
 
+  test('give the processor time of runs that report again that the process is ready', async () => {
+    const code = `${BURN} import fs from 'node:fs'; export default { name: 'x', run(event) {
+      burn(300);
+      if (event.forge) fs.writeSync(3, Buffer.from([1, 0, 0, 0, 10]));
+    } }`;
+    const forged = await sandbox.runModule(code, { process: 'ready/1', event: { forge: true } });
+    expect(forged.ok).toBe(true);
+    expect(forged.cpuMs).toBeGreaterThan(250);
+  });
+
   test('give the processor time of runs that forge it, and of killed runs', async () => {
     const end = Buffer.from([23, 0, 0, 0, 16, ...Buffer.from('{"ok":true,"cpuMs":0} ')]);
     const code = `${BURN} import fs from 'node:fs'; export default { name: 'x', run(event) {
