@@ -115,3 +115,25 @@ test('an error of `start` counts as a failed start; closing ends the backoff', a
   await settled();
   expect(clock.wakings()).toEqual([]);
 });
+
+test('processes are started in advance without preloading while the processors are overloaded', async () => {
+  const preloads: boolean[] = [];
+  const { begun, start } = starts();
+  let isOverloaded = true;
+  const pool = createPool({
+    start(preload) {
+      preloads.push(preload);
+      return start();
+    },
+    target: 3,
+    clock: createFakeClock(),
+    log: silentLog,
+    isOverloaded: () => isOverloaded,
+  });
+  expect(preloads).toEqual([false, false]);
+  isOverloaded = false;
+  begun[0]!.resolve();
+  await settled();
+  expect(preloads).toEqual([false, false, true]);
+  pool.close();
+});

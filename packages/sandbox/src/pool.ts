@@ -46,6 +46,8 @@ export interface PoolOptions {
   target: number;
   clock: Clock;
   log: Log;
+  /** True: processes are started without preloading, which costs as much processor time as the start itself. */
+  isOverloaded?: () => boolean;
   /** Maximum of concurrent starts for `take`; default: twice the number of processors. */
   maxTaking?: number;
 }
@@ -55,6 +57,7 @@ export function createPool({
   target,
   clock,
   log,
+  isOverloaded = () => false,
   maxTaking = MAX_TAKING,
 }: PoolOptions): Pool {
   const waiting: UnusedProcess[] = [];
@@ -89,7 +92,7 @@ export function createPool({
   async function startAhead(): Promise<void> {
     starting += 1;
     try {
-      const unused = await start(true);
+      const unused = await start(!isOverloaded());
       if (!closed) waiting.push(unused);
     } catch (error) {
       // Concurrent starts that fail together count as one failure.

@@ -7,6 +7,7 @@ import type { Egress } from './egress/relay-process.ts';
 import { chooseEvicted } from './eviction.ts';
 import { createFrameParser } from './frame-parser.ts';
 import { createIdleProcesses } from './idle-processes.ts';
+import { createOverloadCheck } from './overload.ts';
 import type { BundleFiles } from './packages/bundle-files.ts';
 import { CLOSED, createPool, type UnusedProcess } from './pool.ts';
 import type { Host, Result, Task } from './port.ts';
@@ -134,6 +135,7 @@ export function createSandboxProcesses({
     target,
     clock,
     log,
+    isOverloaded: createOverloadCheck(),
     start(preload) {
       const starts = startUnused(preload).finally(() => starting.delete(starts));
       starting.add(starts);
