@@ -74,7 +74,7 @@ async function publish(
   const component = await folder.read(path);
   let hash: string;
   try {
-    hash = contentHash(codeOfFolder(component));
+    hash = await contentHash(codeOfFolder(component));
   } catch (error) {
     if (error instanceof Problem) return { reason: error.message };
     throw error;

@@ -1,5 +1,4 @@
-import { createHash } from 'node:crypto';
-import { contentHash } from '@wellspring/component/modules/content-hash';
+import { contentHash, sha256 } from '@wellspring/component/modules/content-hash';
 import { CALLS, PREPARE_DEADLINE_MS, type PrepareCall } from '@wellspring/contract/calls';
 import type { Bundle, ComponentCode } from '@wellspring/contract/definition';
 import { newId } from '@wellspring/core/ids';
@@ -62,7 +61,7 @@ export function createLibrary({ store, call, clock }: Pick<Deps, 'store' | 'call
   }
 
   async function compile(source: ComponentCode, ownerId: string): Promise<Compiled> {
-    const content_hash = contentHash(source);
+    const content_hash = await contentHash(source);
     const known = await componentRows.find({ content_hash });
     if (known) return { content_hash, bundle_id: known.bundle_id, definition: known.definition };
     let compiling = recent.get(content_hash);
@@ -97,6 +96,7 @@ export function createLibrary({ store, call, clock }: Pick<Deps, 'store' | 'call
       const mine = { owner_id: ownerId, content_hash };
       const before = await componentRows.find(mine);
       if (before) return before;
+      const code_hash = await sha256(source.code);
       const seconds = Math.floor(clock.now() / 1000);
       try {
         return await insertNew(componentRows, () => ({
@@ -104,7 +104,7 @@ export function createLibrary({ store, call, clock }: Pick<Deps, 'store' | 'call
           ...mine,
           code: source.code,
           modules: source.modules ? JSON.stringify(source.modules) : '',
-          code_hash: sha256(source.code),
+          code_hash,
           bundle_id,
           definition,
           source_url: sourceUrl,
@@ -126,5 +126,3 @@ export function createLibrary({ store, call, clock }: Pick<Deps, 'store' | 'call
     },
   };
 }
-
-const sha256 = (text: string) => createHash('sha256').update(text).digest('hex');
