@@ -6,16 +6,20 @@ const PIECE = 256;
 const PAUSE_MS = 2;
 
 /**
- * Works on many items in order, with pauses between pieces of 256 items or 256 KB, so that other work goes on.
+ * Works on many items in order, with pauses after pieces of 256 items or 256 KB, so that other work goes on.
  * @param work returns the characters that it has handled
  */
 export async function inPieces<T>(items: Iterable<T>, work: (item: T) => number): Promise<void> {
   let left = PIECE;
   for (const item of items) {
-    if (left <= 0) {
-      await setTimeout(PAUSE_MS);
-      left = PIECE;
-    }
     left -= 1 + work(item) / 1024;
+    if (left > 0) continue;
+    await setTimeout(PAUSE_MS);
+    left = PIECE;
   }
+}
+
+/** Pauses between two steps on a text that is larger than a piece. @param size characters or bytes */
+export async function pauseIfLarge(size: number): Promise<void> {
+  if (size > PIECE * 1024) await setTimeout(PAUSE_MS);
 }

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { pauseIfLarge } from '@wellspring/core/in-pieces';
 import { isTooDeep, MAX_DEPTH } from '@wellspring/core/json-depth';
 import { malformedBody, unsupportedMediaType } from '@wellspring/core/problem';
 import { readBody } from './read-body.ts';
@@ -13,7 +14,11 @@ export async function readJsonObject(req: IncomingMessage, limit: number): Promi
   const bytes = await readBody(req, limit);
   if (bytes.length === 0) return {};
   if (!isJson(req.headers['content-type'])) throw unsupportedMediaType();
-  const value = parse(bytes);
+  await pauseIfLarge(bytes.length);
+  const text = decode(bytes);
+  await pauseIfLarge(bytes.length);
+  const value = parse(text);
+  await pauseIfLarge(bytes.length);
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw malformedBody('The body has to be a JSON object.');
   }
@@ -25,13 +30,15 @@ function isJson(contentType: string | undefined): boolean {
   return type === 'application/json' || (type.startsWith('application/') && type.endsWith('+json'));
 }
 
-function parse(bytes: Buffer): unknown {
-  let text: string;
+function decode(bytes: Buffer): string {
   try {
-    text = decoder.decode(bytes);
+    return decoder.decode(bytes);
   } catch {
     throw malformedBody('The body is not valid UTF-8.');
   }
+}
+
+function parse(text: string): unknown {
   if (isTooDeep(text)) throw malformedBody(`The body is nested more than ${MAX_DEPTH} levels deep.`);
   try {
     return JSON.parse(text);

@@ -1,5 +1,6 @@
 import type { EmittedEvent, EmittedMessage, ReplayMessage } from '@wellspring/contract/messages';
 import { eventIdOfSortKey } from '@wellspring/core/event-id';
+import { pauseIfLarge } from '@wellspring/core/in-pieces';
 import { type Handler, type Job, NewerVersion, PoisonJob, type Queue } from '@wellspring/queue/port';
 import { channelWhere, type EventRow, events } from '@wellspring/store/collections/events';
 import type { Store, Where } from '@wellspring/store/port';
@@ -28,7 +29,12 @@ export function createEmittedHandler(
   }
 
   return async (jobs, next) => {
-    const messages = jobs.map(readJob);
+    const messages: (EmittedMessage | ReplayMessage)[] = [];
+    for (const job of jobs) {
+      // The commit of its event has just been written, in the same turn.
+      await pauseIfLarge(job.payload.length);
+      messages.push(readJob(job));
+    }
     const commits = messages.filter((message) => message.type === 'emitted');
     if (commits.length > 0) await fanOut(commits, next);
     for (const message of messages) if (message.type === 'replay') await replay(message, next);
