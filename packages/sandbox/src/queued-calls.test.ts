@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
-import { openSandbox, type TestSandbox, TIERS, values } from './sandbox.fixture.ts';
+import { createRecorder, openSandbox, type TestSandbox, TIERS, values } from './sandbox.fixture.ts';
 
 describe.each(TIERS)('queued calls in tier %s', (tier) => {
   let sandbox: TestSandbox;
@@ -67,5 +67,27 @@ describe.each(TIERS)('queued calls in tier %s', (tier) => {
     await eventually(() => sandbox.executor.stats().busy === 1);
     sandbox.executor.retire('deleted/', { atOnce: true });
     for (const call of calls) expect(await call).toMatchObject({ ok: false, reason: 'aborted' });
+  });
+
+  test('of a source that is deleted while its process starts leave no process', async () => {
+    await using own = await openSandbox(tier);
+    const { executor } = own;
+    const run = (processKey: string) =>
+      executor.execute(
+        {
+          processKey,
+          bundleId: 'starting',
+          bundle: { format: 'esm', code: `export default { name: 'x' }`, packages: {}, lockfile: null },
+          call: { kind: 'define' },
+        },
+        createRecorder(),
+        { timeoutMs: 10_000 },
+      );
+    const deleted = run('starting/1');
+    executor.retire('starting/', { atOnce: true });
+    expect(await deleted).toMatchObject({ ok: false, reason: 'aborted' });
+    // Its process was requested earlier, and has started by then.
+    expect(await run('later/1')).toMatchObject({ ok: true });
+    await eventually(() => executor.stats().idle === 1);
   });
 });

@@ -59,6 +59,7 @@ export function createSupervisor(options: SandboxProcessesOptions): Executor {
         const found = processFor(key, call);
         const proc = found instanceof Promise ? await found : found;
         // Earlier calls were returned to the queue when their process ended: they are sent first.
+        if (proc && queue.calls.length === 0) proc.child.kill('aborted', 'The source was deleted.');
         if (!proc || queue.calls[queue.sent] !== call) continue;
         queue.sent += 1;
         const sent = call;
