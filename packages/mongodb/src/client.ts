@@ -56,6 +56,8 @@ const OPTIONS: MongoClientOptions = {
   serverSelectionTimeoutMS: SELECTION_TIMEOUT_MS,
   connectTimeoutMS: CONNECT_TIMEOUT_MS,
   heartbeatFrequencyMS: HEARTBEAT_INTERVAL_MS,
+  // Streaming sends each heartbeat twice, on two connections; operations notice a new primary by themselves.
+  serverMonitoringMode: 'poll',
   socketTimeoutMS: SOCKET_TIMEOUT_MS,
   waitQueueTimeoutMS: SELECTION_TIMEOUT_MS,
   maxPoolSize: 64,
