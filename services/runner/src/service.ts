@@ -70,7 +70,6 @@ export function createRunnerService(deps: RunnerDeps): Service {
         permits,
       ),
       ...(deps.store.publishesCommits ? [] : [outboxSweep(deps, relay)]),
-      meter.worker,
       networks.worker,
     ],
     async dispose() {

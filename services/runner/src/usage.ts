@@ -1,5 +1,4 @@
 import type { Deps } from '@wellspring/runtime/deps';
-import type { BackgroundWorker } from '@wellspring/runtime/service';
 import { usage, usageDay } from '@wellspring/store/collections/users';
 
 export interface UsageMeter {
@@ -9,7 +8,6 @@ export interface UsageMeter {
   countTime(ownerId: string, cpuMs: number): void;
   /** Writes the sums counted since the last flush. Never rejects. */
   flush(): Promise<void>;
-  worker: BackgroundWorker;
 }
 
 const FLUSH_INTERVAL_MS = 1000;
@@ -26,6 +24,8 @@ interface Sum {
 export function createUsageMeter({ store, clock, log }: Pick<Deps, 'store' | 'clock' | 'log'>): UsageMeter {
   const rows = store.collection(usage);
   let sums = new Map<string, Sum>();
+  /** Only while there are sums: an idle process sleeps. */
+  let timer: NodeJS.Timeout | undefined;
 
   function add(ownerId: string, { invocations, compute_ms }: Sum): void {
     // Organizations have no quotas.
@@ -34,12 +34,14 @@ export function createUsageMeter({ store, clock, log }: Pick<Deps, 'store' | 'cl
     sum.invocations += invocations;
     sum.compute_ms += compute_ms;
     sums.set(ownerId, sum);
+    timer ??= setTimeout(flush, FLUSH_INTERVAL_MS).unref();
   }
 
   async function flush(): Promise<void> {
     const day = usageDay(clock.now());
     const due = sums;
     sums = new Map();
+    timer = void clearTimeout(timer);
     for (const [ownerId, by] of due) {
       await rows
         .increment(`${ownerId}/${day}`, by, { id: `${ownerId}/${day}`, day, invocations: 0, compute_ms: 0 })
@@ -54,14 +56,5 @@ export function createUsageMeter({ store, clock, log }: Pick<Deps, 'store' | 'cl
     countRun: (ownerId, cpuMs) => add(ownerId, { invocations: 1, compute_ms: Math.ceil(cpuMs) }),
     countTime: (ownerId, cpuMs) => add(ownerId, { invocations: 0, compute_ms: Math.ceil(cpuMs) }),
     flush,
-    worker: {
-      name: 'runner.usage',
-      async run(signal) {
-        while (!signal.aborted) {
-          await clock.sleep(FLUSH_INTERVAL_MS, signal);
-          await flush();
-        }
-      },
-    },
   };
 }
