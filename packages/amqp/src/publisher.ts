@@ -59,9 +59,9 @@ const STALL_TIMEOUT_MS = 2_000;
 interface Entry extends Message {
   id: string;
   deadline: number;
-  returned: boolean;
-  wasRefused: boolean;
-  isRedelivered: boolean;
+  returned?: boolean;
+  wasRefused?: boolean;
+  isRedelivered?: boolean;
   /** Gives the bytes of a sent message back. */
   release?: (() => void) | undefined;
   /** Removes the message from the waiting list. */
@@ -269,9 +269,6 @@ export function createPublisher({ name, log, open, blocked, unconfirmed }: Publi
           ...message,
           id,
           deadline: performance.now() + PUBLISH_TIMEOUT_MS,
-          returned: false,
-          wasRefused: false,
-          isRedelivered: false,
           leave() {},
           resolve,
           reject,
