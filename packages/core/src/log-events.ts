@@ -54,8 +54,7 @@ export const LOG_EVENTS = {
   'queue.foreign_message': 'A malformed job message was dropped.',
   'queue.job_dead': 'A job failed for good and is a dead letter.',
   'queue.job_failed': 'A job failed and is retried after a backoff.',
-  'queue.maintenance_failed':
-    'Moving jobs to the overflow or searching it failed; repeated at the next interval.',
+  'queue.maintenance_failed': 'Searching the overflow failed; repeated at the next interval.',
   'queue.store_failed': 'A partition could not read or write the store; retried.',
   'queue.read_failed': 'Waiting jobs could not be read from the database; they are read again.',
   'queue.write_failed':

@@ -43,8 +43,6 @@ export interface Partition {
   /** The jobs have failed. @returns those that wait again here; the others are redelivered */
   giveBack(jobs: readonly ReceivedJob[]): ReceivedJob[];
   refill(key: string): void;
-  /** Moves jobs of slow keys to the overflow, so that they do not fill the prefetch window. */
-  spill(): void;
   /** Finds overflow rows that a former owner wrote late. */
   findOverflow(): Promise<void>;
   /** Resolves when no job is out and all acknowledgements are sent. @param urgent do not wait for long-running jobs */

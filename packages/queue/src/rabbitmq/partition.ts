@@ -28,6 +28,7 @@ const MAX_FINISHED_IDS = 16 * PREFETCH;
 /** A release waits while a job has been running for longer than this. */
 const LONG_RUNNING_MS = 1_000;
 const RELEASE_CHECK_INTERVAL_MS = 100;
+const SPILL_INTERVAL_MS = 250;
 
 const belongsTo = (key: string, sourceId: string) => parseOrderingKey(key).sourceId === sourceId;
 
@@ -62,6 +63,7 @@ export function openPartition(options: PartitionOptions): Partition {
   let consumer: RecoveringChannel | undefined;
   let idle: (() => void) | undefined;
   let prefetch = PREFETCH;
+  let isSpilling = false;
 
   const access = createStoreAccess({ clock, log, name, mayStart, closing: closing.signal });
   const { persist, write } = access;
@@ -113,6 +115,7 @@ export function openPartition(options: PartitionOptions): Partition {
     } else {
       const found = { id, epoch, key, payload, publishedAt, redelivered };
       add(receivedJob({ ...found, seq: undefined, bytes: payload.length }, [{ channel: from, message }]));
+      void spill();
       // Waiting messages go back to the broker, which sends fewer at a time.
       if (memory.usage === 'exceeded' && window() < prefetch) consumer?.reopen();
     }
@@ -190,6 +193,24 @@ export function openPartition(options: PartitionOptions): Partition {
     overflow.refill(key);
   }
 
+  /** Moves jobs of slow keys to the overflow, so that they do not fill the prefetch window; ends when no jobs are left. */
+  async function spill(): Promise<void> {
+    if (isSpilling) return;
+    isSpilling = true;
+    while (jobs.size > 0 && !closing.signal.aborted) {
+      await clock.sleep(SPILL_INTERVAL_MS, closing.signal);
+      if (!channel || !isServing) continue;
+      if (window() >= 4 * prefetch) consumer?.reopen();
+      const slow = slowJobsByKey(jobs.values(), {
+        prefetch,
+        isUnderMemoryPressure: memory.usage !== 'low',
+        admissionSince: dispatcher.admissionSince,
+      });
+      for (const [key, moved] of slow) if (!overflow.isOverflowing(key)) void moveToOverflow(key, moved);
+    }
+    isSpilling = false;
+  }
+
   return {
     epoch,
     opened: opened.promise,
@@ -215,16 +236,6 @@ export function openPartition(options: PartitionOptions): Partition {
       return kept;
     },
     refill: overflow.refill,
-    spill() {
-      if (!channel || !isServing) return;
-      if (window() >= 4 * prefetch) consumer?.reopen();
-      const slow = slowJobsByKey(jobs.values(), {
-        prefetch,
-        isUnderMemoryPressure: memory.usage !== 'low',
-        admissionSince: dispatcher.admissionSince,
-      });
-      for (const [key, moved] of slow) if (!overflow.isOverflowing(key)) void moveToOverflow(key, moved);
-    },
     async findOverflow() {
       await opening;
       if (isServing) await overflow.find();

@@ -8,8 +8,6 @@ import { isAppend, isPage, isPayloads, openSubject, type Statement } from './par
 
 const SPILL_MS = 250;
 const FIND_MS = 30_000;
-/** Sleeping maintenance of the partitions. */
-const SLEEPERS = 2;
 
 const ids = (count: number, prefix: string) => Array.from({ length: count }, (_, n) => `${prefix}${n}`);
 const flags = (jobs: readonly Job[]) => jobs.map(({ id, redelivered }) => `${id} ${redelivered}`);
@@ -53,8 +51,8 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
     await clock.advance(SPILL_MS);
     await append.reached;
     failing.reject(new Unavailable('at the moment'));
-    // It waits for its backoff.
-    await clock.asleep(SLEEPERS + 1);
+    // It waits for its backoff; further sleepers spill and search the overflow.
+    await clock.asleep(3);
     await loseChannel();
     await eventually(() => partitions.messages === 0);
     await append.release();
@@ -133,7 +131,7 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
     await reading.reached;
     setCertain(false);
     await reading.release();
-    await clock.asleep(SLEEPERS + 1);
+    await clock.asleep(2);
     expect(seen).toEqual([]);
     setCertain(true);
     await clock.advance(100);

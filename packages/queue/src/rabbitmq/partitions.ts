@@ -38,7 +38,6 @@ export interface Partitions {
 const SETTLE_DELAY_MS = 20;
 /** A partition that opens later is not waited for. */
 const MAX_OPENING_MS = 200;
-const SPILL_INTERVAL_MS = 250;
 const FIND_OVERFLOW_INTERVAL_MS = 30_000;
 
 export function createPartitions(options: PartitionsOptions): Partitions {
@@ -116,22 +115,19 @@ export function createPartitions(options: PartitionsOptions): Partitions {
     },
   };
 
-  async function every(ms: number, until: AbortSignal, work: () => Promise<unknown>): Promise<void> {
-    while (!until.aborted) {
-      await clock.sleep(ms, until);
-      if (until.aborted || owned.size === 0) continue;
-      await work().catch((error: unknown) =>
-        log.warn({ queue, what: work.name, error: String(error) }, 'queue.maintenance_failed'),
-      );
-    }
-  }
-  async function spill(): Promise<void> {
-    for (const partition of owned.values()) partition.spill();
-  }
   async function findOverflow(): Promise<void> {
     const names = [...owned.keys()].map((partition) => brokerQueueOf(partition).name);
-    if ((await overflowRows.count({ partition: { in: names } }, 1)) === 0) return;
+    if (names.length === 0 || (await overflowRows.count({ partition: { in: names } }, 1)) === 0) return;
     for (const partition of [...owned.values()]) await partition.findOverflow();
+  }
+  async function keepFindingOverflow(until: AbortSignal): Promise<void> {
+    for (;;) {
+      await clock.sleep(FIND_OVERFLOW_INTERVAL_MS, until);
+      if (until.aborted) return;
+      await findOverflow().catch((error: unknown) =>
+        log.warn({ queue, error: String(error) }, 'queue.maintenance_failed'),
+      );
+    }
   }
 
   return {
@@ -153,9 +149,7 @@ export function createPartitions(options: PartitionsOptions): Partitions {
           sharing = undefined;
           left.abort();
         });
-        const until = AbortSignal.any([closing, left.signal]);
-        void every(SPILL_INTERVAL_MS, until, spill);
-        void every(FIND_OVERFLOW_INTERVAL_MS, until, findOverflow);
+        void keepFindingOverflow(AbortSignal.any([closing, left.signal]));
         sharing = { stop, ended };
       }
       const current = sharing;
