@@ -31,7 +31,6 @@ interface Member {
   busy: Promise<void>;
   /** The store does not answer. */
   isCutOff: boolean;
-  /** Cannot serve. */
   isUnable: boolean;
   statements: number;
   /** Called with each statement of the store, and returns its answer. */
@@ -71,7 +70,12 @@ function seenBy(member: () => Member): Store {
   };
 }
 
-function join(name: string, leaseMs = 400, answer: Member['answer'] = (_, __, given) => given): Member {
+function join(
+  name: string,
+  leaseMs = 400,
+  answer: Member['answer'] = (_, __, given) => given,
+  renewMs = RENEW_MS,
+): Member {
   const stop = new AbortController();
   const leases = createLeases({
     store: seenBy(() => member),
@@ -86,7 +90,7 @@ function join(name: string, leaseMs = 400, answer: Member['answer'] = (_, __, gi
       onReceived: (listener) => wakeUps.add(listener),
     },
     isAble: () => !member.isUnable,
-    renewMs: RENEW_MS,
+    renewMs,
     leaseMs,
   });
   const member: Member = {
@@ -126,6 +130,9 @@ function join(name: string, leaseMs = 400, answer: Member['answer'] = (_, __, gi
   running.push(member);
   return member;
 }
+
+const beatOf = async (name: string) =>
+  (await store.collection(sessions).list()).find(({ id }) => id.startsWith(name))!.beat;
 
 /** All have an equal share, and each partition has a holder. */
 const settled = (...members: Member[]) =>
@@ -179,10 +186,8 @@ test('a partition moves after its work has ended', async () => {
   a.busy = held.promise;
   const b = join('b');
   await eventually(async () => (await store.collection(sessions).count()) === 2);
-  const beats = async () =>
-    (await store.collection(sessions).list()).find(({ id }) => id.startsWith('b'))!.beat;
-  const then = await beats();
-  await eventually(async () => (await beats()) >= then + 20);
+  const then = await beatOf('b');
+  await eventually(async () => (await beatOf('b')) >= then + 20);
   expect([b.works.size, a.works.size]).toEqual([0, P]);
   held.resolve();
   await settled(a, b);
@@ -202,6 +207,18 @@ test('a process that cannot reach the store starts nothing before its lease ends
   expect(a.leases.mayStart).toBe(true);
   expect(clashes).toEqual([]);
   grow();
+});
+
+test('a process that died is replaced when its lease ends, however rarely the others renew theirs', async () => {
+  const [a, b] = [join('a', 1_500), join('b', 1_500, undefined, 1_400)];
+  await settled(a, b);
+  const looks = b.statements;
+  await eventually(() => b.statements > looks);
+  a.isCutOff = true;
+  const since = performance.now();
+  await settled(b);
+  // Two renewals after the lease has begun to run, it would be 2,800 ms.
+  expect(performance.now() - since).toBeLessThan(2_500);
 });
 
 test('an outage of the store for all processes moves no partition', async () => {
@@ -273,13 +290,11 @@ test('a forfeited partition is dropped, and taken again with a later epoch', asy
 test('steady processes cost two statements per renewal, however many partitions they have', async () => {
   const [a, b] = [join('a'), join('b')];
   await settled(a, b);
-  const beatOfA = async () =>
-    (await store.collection(sessions).list()).find(({ id }) => id.startsWith('a'))!.beat;
   // Until both have seen that nothing is left to do.
-  const settledAt = await beatOfA();
-  await eventually(async () => (await beatOfA()) >= settledAt + 2);
-  const [beat, statements] = [await beatOfA(), a.statements];
-  await eventually(async () => (await beatOfA()) >= beat + 10);
-  const renewals = (await beatOfA()) - beat;
+  const settledAt = await beatOf('a');
+  await eventually(async () => (await beatOf('a')) >= settledAt + 2);
+  const [beat, statements] = [await beatOf('a'), a.statements];
+  await eventually(async () => (await beatOf('a')) >= beat + 10);
+  const renewals = (await beatOf('a')) - beat;
   expect(a.statements - statements).toBeLessThanOrEqual(2 * (renewals + 1));
 });

@@ -59,11 +59,11 @@ export interface LeasesOptions {
   leaseMs?: number;
 }
 
-const RENEW_INTERVAL_MS = 1_500;
+const RENEW_INTERVAL_MS = 2_000;
 /** A frozen or unreachable process is replaced after it. */
 const LEASE_MS = 6_000;
-/** Partitions move when the sessions were the same for this part of the interval: processes often start together. */
-const SETTLE_PART = 1 / 3;
+/** Partitions move when no session began for this part of the interval: processes often start together. */
+const SETTLE_PART = 1 / 4;
 
 interface HeldPartition {
   epoch: number;
@@ -95,8 +95,8 @@ export function createLeases({
   const rows = store.collection(leases);
   const groups = new Map<QueueName, Group>();
   const session = createSession({ rows: store.collection(sessions), log, member, leaseMs, lost });
-  let known = { members: '', since: 0 };
-  let joined = '';
+  let known = new Set<string>();
+  let knownSince = 0;
   let ableAt = 0;
   let wake = new AbortController();
   let running: Promise<void> | undefined;
@@ -222,17 +222,14 @@ export function createLeases({
       .map(({ queue }) => queue)
       .sort();
     const alive = await session.renew(queues);
-    if (joined !== queues.join()) wakeUp.send();
-    joined = queues.join();
-    const members = alive
-      .map(({ id, queues }) => `${id} ${queues}`)
-      .sort()
-      .join('\n');
-    if (members !== known.members) known = { members, since: performance.now() };
-    const settling = known.since + renewMs * SETTLE_PART - performance.now();
+    const members = new Set(alive.map(({ id, queues }) => `${id} ${queues}`));
+    if (!known.has(`${session.id} ${queues.join()}`)) wakeUp.send();
+    if (!members.isSubsetOf(known)) knownSince = performance.now();
+    known = members;
+    const settling = knownSince + renewMs * SETTLE_PART - performance.now();
     for (const group of groups.values())
       if (!group.leaving.aborted) await balance(group, alive, settling <= 0);
-    return settling > 0 ? settling : renewMs;
+    return settling > 0 ? settling : Math.min(renewMs, session.nextExpiry - performance.now());
   }
 
   async function run(): Promise<void> {
@@ -246,7 +243,8 @@ export function createLeases({
       } catch (error) {
         if (!isFailing) log.warn({ error: String(error) }, 'ownership.unknown');
         isFailing = true;
-        known.since = performance.now();
+        knownSince = performance.now();
+        pause = renewMs / 2;
         session.forget();
       }
       await clock.sleep(pause, wake.signal);

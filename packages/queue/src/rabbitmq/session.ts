@@ -17,6 +17,8 @@ export interface Session {
   readonly isValid: boolean;
   /** Begins or renews the session. @returns the living sessions. @throws Unavailable */
   renew(queues: readonly QueueName[]): Promise<SessionRow[]>;
+  /** performance.now() at which the first of the sessions ends unless it is renewed. */
+  readonly nextExpiry: number;
   /** Discards what was observed of other sessions: during an outage of the store no process can renew its own. */
   forget(): void;
   end(): Promise<void>;
@@ -36,7 +38,7 @@ export function createSession({ rows, log, member, leaseMs, lost }: SessionOptio
   let expiry: NodeJS.Timeout | undefined;
   /** Ids of own sessions that may still have a row. */
   const former = new Set<string>();
-  const seen = new Map<string, { beat: number; since: number }>();
+  let seen = new Map<string, { beat: number; since: number }>();
 
   function drop(reason: string): void {
     if (!own) return;
@@ -47,31 +49,26 @@ export function createSession({ rows, log, member, leaseMs, lost }: SessionOptio
     lost();
   }
 
-  function renewedAt(time: number): void {
-    own!.renewedAt = time;
-    clearTimeout(expiry);
-    const left = Math.max(0, time + leaseMs - performance.now());
-    expiry = setTimeout(() => drop('It could not be renewed in time.'), left).unref();
-  }
-
   async function renewOwn(queues: readonly QueueName[]): Promise<void> {
     const sentAt = performance.now();
-    const fields = { beat: (own?.beat ?? 0) + 1, queues: queues.join() };
+    const mine = own ?? { id: `${member}/${newSecret()}`, beat: 0, renewedAt: sentAt };
+    mine.beat += 1;
+    const fields = { beat: mine.beat, queues: queues.join() };
     if (own) {
-      const mine = own;
-      mine.beat += 1;
       const isAlive = await rows.patch(mine.id, fields);
-      if (own === mine && isAlive) renewedAt(sentAt);
-      else if (own === mine) drop('Another process ended it.');
-      return;
+      if (own !== mine) return;
+      if (!isAlive) return drop('Another process ended it.');
+    } else {
+      // If this fails, the row may exist all the same.
+      former.add(mine.id);
+      await rows.insert({ id: mine.id, ...fields });
+      former.delete(mine.id);
+      own = mine;
     }
-    const id = `${member}/${newSecret()}`;
-    // If this fails, the row may exist all the same.
-    former.add(id);
-    await rows.insert({ id, ...fields });
-    former.delete(id);
-    own = { id, beat: fields.beat, renewedAt: sentAt };
-    renewedAt(sentAt);
+    mine.renewedAt = sentAt;
+    clearTimeout(expiry);
+    const left = Math.max(0, sentAt + leaseMs - performance.now());
+    expiry = setTimeout(() => drop('It could not be renewed in time.'), left).unref();
   }
 
   /** Ends sessions that were not renewed for the whole lease. @returns the others */
@@ -79,18 +76,20 @@ export function createSession({ rows, log, member, leaseMs, lost }: SessionOptio
     const found = await rows.list();
     const now = performance.now();
     const alive: SessionRow[] = [];
+    const before = seen;
+    seen = new Map();
     for (const row of found) {
-      if (former.has(row.id)) continue;
-      const before = seen.get(row.id);
-      if (before?.beat !== row.beat) seen.set(row.id, { beat: row.beat, since: now });
-      const isDead = before?.beat === row.beat && now - before.since >= leaseMs && row.id !== own?.id;
-      if (!isDead) alive.push(row);
-      else if ((await rows.removeWhere({ id: row.id, beat: row.beat })) === 1) {
-        log.warn({ member: row.id.split('/')[0]! }, 'ownership.member_gone');
+      const { id, beat } = row;
+      if (former.has(id)) continue;
+      const last = before.get(id);
+      const since = last?.beat === beat ? last.since : now;
+      if (now - since < leaseMs || id === own?.id) {
+        seen.set(id, { beat, since });
+        alive.push(row);
+      } else if ((await rows.removeWhere({ id, beat })) === 1) {
+        log.warn({ member: id.split('/')[0]! }, 'ownership.member_gone');
       }
     }
-    const ids = new Set(found.map(({ id }) => id));
-    for (const id of seen.keys()) if (!ids.has(id)) seen.delete(id);
     return alive;
   }
 
@@ -107,6 +106,9 @@ export function createSession({ rows, log, member, leaseMs, lost }: SessionOptio
     },
     get isValid() {
       return own !== undefined && performance.now() - own.renewedAt < (leaseMs * 2) / 3;
+    },
+    get nextExpiry() {
+      return Math.min(...seen.values().map(({ since }) => since)) + leaseMs;
     },
     async renew(queues) {
       await removeFormer();
