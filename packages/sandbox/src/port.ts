@@ -39,7 +39,7 @@ export interface Executor {
   retire(keyPrefix: string, options?: { atOnce?: boolean }): void;
   /** Changes which private networks (CIDRs) the code of an owner may reach, including current runs. */
   allowNetworks(owner: { id: string; allowNetworks: readonly string[] }): void;
-  /** `processes`: kept by process key, or in the pool; `idle`: those with a key and no call; `busy`: with a call. */
+  /** `processes`: all that have not ended; `idle`: with a process key and no call; `busy`: with a call. */
   stats(): { processes: number; idle: number; busy: number; pool: number };
   /** Aborts current and waiting calls, which reject because their result is unknown. */
   close(): Promise<void>;

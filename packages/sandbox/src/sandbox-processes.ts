@@ -263,7 +263,7 @@ export function createSandboxProcesses({
     },
 
     stats: () => ({
-      processes: processes.size + pool.size,
+      processes: alive.size,
       idle: [...processes.values()].filter((proc) => proc.busy === 0).length,
       busy: busy.size,
       pool: pool.size,

@@ -34,7 +34,7 @@ export function createRunnerService(deps: RunnerDeps): Service {
   const seconds = metrics.histogram('wellspring_run_seconds', 'Duration of runs');
   metrics.gauge(
     'wellspring_sandbox_processes',
-    'Processes that hold user code',
+    'Sandbox processes, those started in advance included',
     () => executor.stats().processes,
   );
   metrics.gauge('wellspring_sandbox_tier', 'Isolation tier of user code: 1 for the tier in use', () => 1, {

@@ -41,7 +41,8 @@ export function createUsageMeter({ store, clock, log }: Pick<Deps, 'store' | 'cl
     const day = usageDay(clock.now());
     const due = sums;
     sums = new Map();
-    timer = void clearTimeout(timer);
+    clearTimeout(timer);
+    timer = undefined;
     for (const [ownerId, by] of due) {
       await rows
         .increment(`${ownerId}/${day}`, by, { id: `${ownerId}/${day}`, day, invocations: 0, compute_ms: 0 })
