@@ -122,6 +122,8 @@ function problemOf(errors: ErrorObject[] | null | undefined): Error {
     case 'minLength':
       if (params.limit === 1) return missingParameter(path);
       return invalidParameter(path, `${path} must have at least ${params.limit} characters.`);
+    case 'maxLength':
+      return invalidParameter(path, `${path} has more than ${params.limit} characters.`);
     case 'enum':
       return invalidParameter(
         path,

@@ -93,6 +93,21 @@ describe('a webhook', () => {
     }
   });
 
+  test('has a name of at most 1,000 characters and a description of 4,096', async () => {
+    const longest = { name: 'n'.repeat(1000), description: 'ü'.repeat(4096) };
+    const { id } = await make(longest);
+    for (const [param, text] of Object.entries(longest)) {
+      const body = { url: HOOK, [param]: `${text}x` };
+      for (const [method, path] of [
+        ['POST', '/webhooks'],
+        ['PUT', `/webhooks/${id}`],
+      ] as const) {
+        expect(await api(method, path, body)).toMatchObject({ status: 400, json: { param } });
+      }
+    }
+    expect((await api('GET', `/webhooks/${id}`)).json.data).toMatchObject(longest);
+  });
+
   test('is deleted with its subscriptions and deliveries', async () => {
     const [{ id }, other] = [await make(), await make()];
     for (const [n, listener_id] of [id, other.id].entries()) {

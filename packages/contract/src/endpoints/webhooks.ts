@@ -4,7 +4,11 @@ import { Delivery, Nothing, Recovered, Webhook, WebhookWithSecret } from '../res
 import { common, paging } from './parameters.ts';
 
 const service = 'webhooks';
-const nullableText = Type.Optional(Type.Union([Type.String(), Type.Null()]));
+/** Delivery reads the rows of all webhooks of an event. */
+const texts = {
+  name: Type.Optional(Type.Union([Type.String({ maxLength: 1000 }), Type.Null()])),
+  description: Type.Optional(Type.Union([Type.String({ maxLength: 4096 }), Type.Null()])),
+};
 
 export const createWebhook = defineEndpoint({
   service,
@@ -16,8 +20,7 @@ export const createWebhook = defineEndpoint({
     'The URL must be reachable over http or https; addresses of private networks are refused when a delivery connects, unless the operator allows them. Deliveries are signed with the secret (Standard Webhooks).',
   input: Type.Object({
     url: Type.String({ description: 'http or https' }),
-    name: nullableText,
-    description: nullableText,
+    ...texts,
     ...common,
   }),
   query: ['url', 'name', 'description'],
@@ -49,8 +52,7 @@ export const updateWebhook = defineEndpoint({
   example: { active: true },
   input: Type.Object({
     url: Type.Optional(Type.String()),
-    name: nullableText,
-    description: nullableText,
+    ...texts,
     active: Type.Optional(Type.Boolean()),
     ...common,
   }),

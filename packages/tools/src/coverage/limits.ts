@@ -163,6 +163,10 @@ export const FURTHER_LIMITS: readonly Rule[] = [
     ),
   },
   {
+    rule: 'Name of a webhook: 1,000 characters; its description: 4,096',
+    shownBy: in_.webhooks('a webhook › has a name of at most 1,000 characters and a description of 4,096'),
+  },
+  {
     rule: 'Ids remembered by the strategy `unique`: 100',
     shownBy: in_.dedupe('unique › agrees with a plain list of the last 100 ids, first in first out'),
   },
