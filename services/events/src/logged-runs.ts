@@ -121,14 +121,34 @@ export async function findLoggedRun(
   principal: Principal,
   id: string,
 ): Promise<Run | undefined> {
-  const rows = store.collection(logs);
-  const [newest] = await rows.list({ where: { run_id: id }, limit: 1, texts: false });
-  const emitter = newest && (await findEmitter(store, newest.emitter_id));
-  if (!emitter || !canAccess(principal, emitter.owner_id)) return undefined;
+  const emitterId = await readableEmitter(store, principal, id);
+  if (emitterId === undefined) return undefined;
   const runs = new Map<string, Run>();
   await readRows(store, { run_id: id }, 'id', (row) => {
-    addRecords(runs, row);
+    if (row.emitter_id === emitterId) addRecords(runs, row);
     return true;
   });
   return runs.get(id);
+}
+
+/** The emitter of a run that the principal may read. Runs of several emitters may have the same id. */
+async function readableEmitter(
+  store: Store,
+  principal: Principal,
+  runId: string,
+): Promise<string | undefined> {
+  const rows = store.collection(logs);
+  for (let bound: string | undefined; ; ) {
+    const [row] = await rows.list({
+      where: { run_id: runId, ...(bound !== undefined && { id: { lt: bound } }) },
+      orderBy: 'id',
+      limit: 1,
+      texts: false,
+    });
+    if (!row) return undefined;
+    const emitter = await findEmitter(store, row.emitter_id);
+    if (emitter && canAccess(principal, emitter.owner_id)) return row.emitter_id;
+    // Below all ids of this emitter.
+    bound = `${row.emitter_id}/`;
+  }
 }

@@ -35,11 +35,15 @@ const endOf = (id: string, ts: number, more: object = {}) => ({
 });
 
 /** A row with these records, as the runner writes it. */
-async function insertRow(n: number, records: { execution_id: string; k: string }[]): Promise<void> {
+async function insertRow(
+  n: number,
+  records: { execution_id: string; k: string }[],
+  emitter_id = SOURCE,
+): Promise<void> {
   const sort_key = eventSortKey({ ms: NOW + n, n: 0 });
   await t.store.collection(logs).insert({
-    id: `${SOURCE}/${sort_key}`,
-    emitter_id: SOURCE,
+    id: `${emitter_id}/${sort_key}`,
+    emitter_id,
     sort_key,
     run_id: records[0]!.execution_id,
     indexed_at_ms: NOW + n,
@@ -120,6 +124,16 @@ test('a run is found by its id, also a derived one', async () => {
     await insertRow(5 + n, [startOf(id, NOW + 5), endOf(id, NOW + 6)]);
     expect((await get(id)).json.data).toMatchObject({ id, state: 'ok' });
   }
+});
+
+test('of runs with the same id each owner gets its own', async () => {
+  const id = idAt(1);
+  const other = 'dc_0000000002';
+  await t.store.collection(sources).insert(sourceRow({ id: other, owner_id: 'u_0000000002' }));
+  await insertRow(1, [startOf(id, NOW)], other);
+  await insertRow(1, [startOf(id, NOW), endOf(id, NOW + 10, { emitted: 7 })]);
+  expect((await get(id)).json.data).toMatchObject({ emitter_id: SOURCE, state: 'ok', emitted: 7 });
+  expect((await get(id, BOB)).json.data).toMatchObject({ emitter_id: other, state: 'running' });
 });
 
 test('unknown runs and runs of others are 404', async () => {

@@ -1,6 +1,6 @@
 import type { RunsMessage } from '@wellspring/contract/messages';
 import { parseEventId } from '@wellspring/core/event-id';
-import { logs } from '@wellspring/store/collections/events';
+import { logs, marksOf } from '@wellspring/store/collections/events';
 import type { Store } from '@wellspring/store/port';
 
 /**
@@ -39,9 +39,10 @@ export function createKnownRuns(loadedAt: number): KnownRuns {
   };
 }
 
-/** Run ids among the messages that the store shows as committed; those that `known` contains are left out. */
+/** Run ids among the messages of a source that the store shows as committed; those that `known` contains are left out. */
 export async function findCommitted(
   store: Store,
+  sourceId: string,
   known: KnownRuns,
   messages: readonly RunsMessage[],
 ): Promise<ReadonlySet<string>> {
@@ -50,15 +51,18 @@ export async function findCommitted(
   );
   const ids = unsure.map(({ run_id }) => run_id).filter((id) => !known.has(id));
   if (ids.length === 0) return new Set();
-  return marked(store, ids);
+  return marked(store, sourceId, ids);
 }
 
-export const isCommitted = async (store: Store, runId: string): Promise<boolean> =>
-  (await marked(store, [runId])).has(runId);
+export const isCommitted = async (store: Store, sourceId: string, runId: string): Promise<boolean> =>
+  (await marked(store, sourceId, [runId])).has(runId);
 
-async function marked(store: Store, ids: readonly string[]): Promise<ReadonlySet<string>> {
+async function marked(store: Store, sourceId: string, ids: readonly string[]): Promise<ReadonlySet<string>> {
   const found = await store.collection(logs).list({ where: { run_id: { in: ids } }, texts: false });
-  return new Set(found.filter(({ ended }) => ended).map(({ run_id }) => run_id));
+  // A run of another source may have the same id. Not part of `where`, so that the index of `run_id` is used.
+  const emitters = [sourceId, marksOf(sourceId)];
+  const marks = found.filter(({ ended, emitter_id }) => ended && emitters.includes(emitter_id));
+  return new Set(marks.map(({ run_id }) => run_id));
 }
 
 /** Earliest possible start, epoch ms. `accepted_at` may be that of the redelivery. */

@@ -107,6 +107,16 @@ test.each([
   expect(await runs()).toBe(302);
 });
 
+test('a redelivered run executes although another source has committed one of the same id', async () => {
+  const ids = [await t.deploy(COUNTING), await t.deploy(COUNTING)] as const;
+  const trigger = { kind: 'manual', payload: '"one"' } as const;
+  await t.trigger(ids[0], trigger, { run_id: 'run_same' });
+  await t.quiet();
+  await t.trigger(ids[1], trigger, { run_id: 'run_same', redelivered: true });
+  await t.quiet();
+  for (const id of ids) expect(await t.events(id)).toEqual([['one', 1]]);
+});
+
 test('a message published by the sweep is flagged as redelivered', async () => {
   const id = await t.deploy(COUNTING);
   const left = {

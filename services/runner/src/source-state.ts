@@ -1,7 +1,7 @@
 import type { ThrownError } from '@wellspring/component/program/program-types';
 import type { HookName } from '@wellspring/contract/definition';
 import type { DbJob, DueJob, HttpReply, RecordJob, RunJob, RunsMessage } from '@wellspring/contract/messages';
-import { newId } from '@wellspring/core/ids';
+import { newRunId } from '@wellspring/core/ids';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { Quotas } from '@wellspring/runtime/quotas';
 import type { Executor } from '@wellspring/sandbox/port';
@@ -189,7 +189,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
 
     async open(epoch, messages) {
       const live = await load(epoch);
-      const committed = await findCommitted(store, live.known, messages);
+      const committed = await findCommitted(store, sourceId, live.known, messages);
       const isRepeated = ({ run_id }: RunsMessage) => committed.has(run_id) || live.known.has(run_id);
       // Before any later message of the source.
       if (messages.some(isRepeated)) await relay.republish(sourceId);
@@ -236,7 +236,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
       working(async () => {
         await gate.opened();
         const live = await load();
-        const run: RunContext = { ...contextOf(newId('run'), deployed, 'HOOK', clock.now()), hook };
+        const run: RunContext = { ...contextOf(newRunId(), deployed, 'HOOK', clock.now()), hook };
         const owner = await networks.of(deployed.emitter.owner_id);
         const task = taskOf(deployed, owner, live, 'hook', { kind: 'hook', hook });
         const { mask } = deployed.deployment;
@@ -279,7 +279,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
             if (!(error instanceof Fenced) || isForgotten()) throw error;
             // The commit may have been made and its answer lost. Reading the state appends its pending rows.
             await load();
-            if (await isCommitted(store, run.run_id)) break;
+            if (await isCommitted(store, sourceId, run.run_id)) break;
             if (attempt === MAX_HOOK_COMMITS) throw error;
           }
         }
