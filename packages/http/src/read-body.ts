@@ -13,12 +13,16 @@ export class NoRoomForBody extends Error {
 /** Bytes of a refused body which are still read, so that the client receives the response. */
 const MAX_DROPPED_BYTES = 64 * 1024 * 1024;
 
+/** Memory of a chunk besides its bytes: a client may send each byte alone. */
+const CHUNK_BYTES = 512;
+
 const READ = Symbol('body');
 
 /**
  * All bytes of a body of at most `limit` bytes. A second call returns the same bytes, so that the gateway can read a
  * body before a service in the same process.
- * @param hold called before bytes are kept; returns false to refuse the body
+ * @param hold called before bytes that have arrived are kept; returns false to refuse the body. Bytes that are only stated
+ * do not count: else idle connections would use up the memory of their owner.
  * @throws BodyTooLarge as soon as the limit is exceeded, NoRoomForBody; the rest is read and dropped, so the connection
  * stays usable
  */
@@ -46,15 +50,13 @@ function read(req: IncomingMessage, limit: number, hold: (bytes: number) => bool
       chunks.length = 0;
       reject(error);
     };
-    const { 'content-length': stated } = req.headers;
-    if (Number(stated ?? 0) > limit) refuse(new BodyTooLarge());
-    else if (stated !== undefined && !hold(Number(stated))) refuse(new NoRoomForBody());
+    if (Number(req.headers['content-length'] ?? 0) > limit) refuse(new BodyTooLarge());
     req.on('data', (chunk: Buffer) => {
       size += chunk.length;
       if (size > MAX_DROPPED_BYTES) req.destroy();
       else if (!refused) {
         if (size > limit) refuse(new BodyTooLarge());
-        else if (stated === undefined && !hold(chunk.length)) refuse(new NoRoomForBody());
+        else if (!hold(chunk.length + CHUNK_BYTES)) refuse(new NoRoomForBody());
         else chunks.push(chunk);
       }
     });

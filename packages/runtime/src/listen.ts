@@ -4,6 +4,7 @@ import { Server as SocketServer } from 'node:net';
 /** Longer than the idle timeouts of common load balancers, so that they close first. */
 const KEEP_ALIVE_MS = 72_000;
 const CLOSE_IDLE_INTERVAL_MS = 50;
+const REQUEST_MS = 60_000;
 
 export interface Listening {
   /** The port in use. */
@@ -24,15 +25,23 @@ export interface ListenOptions {
    * connection immediately may lose a request that was just sent.
    */
   lingerMs?: number;
+  /** Time in which a client must have sent a request with its body; default 60 s. The answer may take longer. */
+  requestMs?: number;
 }
 
 /** @throws Error that says why it cannot listen */
 export async function listen(
-  { host, port, what, lingerMs = 0 }: ListenOptions,
+  { host, port, what, lingerMs = 0, requestMs = REQUEST_MS }: ListenOptions,
   listener: RequestListener,
 ): Promise<Listening> {
   let draining = false;
-  const server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS }, (req, res) => {
+  const timeouts = {
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    requestTimeout: requestMs,
+    headersTimeout: requestMs,
+    connectionsCheckingInterval: requestMs / 12,
+  };
+  const server = createServer(timeouts, (req, res) => {
     // Tells keep-alive clients to reconnect to another process.
     if (draining) res.setHeader('connection', 'close');
     listener(req, res);
