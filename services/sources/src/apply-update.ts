@@ -1,7 +1,12 @@
 import { isDeepStrictEqual } from 'node:util';
 import { HOOK_DEADLINE_MS } from '@wellspring/contract/calls';
 import { conflict, notFound } from '@wellspring/core/problem';
-import { type SourceRow, sources } from '@wellspring/store/collections/sources';
+import {
+  type DeploymentRow,
+  deployments,
+  type SourceRow,
+  sources,
+} from '@wellspring/store/collections/sources';
 import type { SourcesContext } from './context.ts';
 import { runDeactivate, runHook } from './hooks.ts';
 import { withFreeSlug } from './name.ts';
@@ -18,6 +23,7 @@ export const sourceBusy = () => conflict('source_busy', 'The source is being upd
 /**
  * Gives a source new values and runs its hooks. A hook that throws, or any other error, reverts the update.
  * @param source as the new values were derived from it
+ * @param deployment to store, if the values name a new one; nothing is stored if the update is refused
  * @throws Problem 400 of the hook, 409 when another process has begun an update since `source` was read, 404 if it was
  *   deleted since
  */
@@ -26,14 +32,16 @@ export async function applyUpdate(
   source: SourceRow,
   values: NewValues,
   ignoreDeactivateErrors: boolean,
+  deployment?: DeploymentRow,
 ): Promise<SourceRow> {
   const { deps, interfaces } = context;
   const isRedeployed = values.deployment_id !== source.deployment_id;
   const needsHooks = isRedeployed || values.active !== source.active;
   const isOnlyRenamed = !needsHooks && values.concurrency === source.concurrency;
   if (isOnlyRenamed && values.name === source.name) return source;
-  await begin(deps, source);
+  await begin(deps, source, values.deployment_id);
   try {
+    if (deployment) await deps.store.collection(deployments).insert(deployment);
     let current = source;
     if (!isOnlyRenamed) {
       if (source.active && needsHooks)
@@ -63,14 +71,18 @@ const valuesToRevert = ({
   updated_at,
 }: SourceRow) => ({ component_id, deployment_id, name, name_slug, active, concurrency, updated_at });
 
-/** Keeps other updates away and stores in the row how to revert this one. */
-async function begin({ store, clock }: SourcesContext['deps'], source: SourceRow): Promise<void> {
+/** Keeps other updates away, and stores in the row how to revert this one and which deployment it will need. */
+async function begin(
+  { store, clock }: SourcesContext['deps'],
+  source: SourceRow,
+  next: string,
+): Promise<void> {
   const rows = store.collection(sources);
   const found = await rows.getVersioned(source.id);
   if (!found || found.row.status === 'deleting') throw notFound('source', source.id);
   const revert = valuesToRevert(source);
   const isCurrent = found.row.status === 'live' && isDeepStrictEqual(valuesToRevert(found.row), revert);
-  const transition = { until: clock.now() + MAX_UPDATE_MS, revert };
+  const transition = { until: clock.now() + MAX_UPDATE_MS, revert, next };
   if (!isCurrent || !(await rows.replace({ ...found.row, status: 'updating', transition }, found.version)))
     throw sourceBusy();
 }

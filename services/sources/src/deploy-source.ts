@@ -59,7 +59,7 @@ export async function deploySource(
       concurrency,
       reply_by: wanted.reply_by ?? null,
       status: 'deploying',
-      transition: { until: now + 2 * HOOK_DEADLINE_MS, revert: null },
+      transition: { until: now + 2 * HOOK_DEADLINE_MS, revert: null, next: deployment.id },
       created_at: seconds,
       updated_at: seconds,
     };

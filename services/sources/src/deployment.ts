@@ -115,11 +115,14 @@ export function checkConcurrency(concurrency: number, { props, dedupe }: Definit
   return concurrency;
 }
 
-/** Removes the former deployments of a source. */
+/**
+ * Removes the former deployments of a source. The source is read after the list: an update names its deployment in the
+ * row before it stores it, so that the deployment of an update in another process, if listed, is found in the row.
+ */
 export async function dropUnusedDeployments({ store }: Pick<Deps, 'store'>, sourceId: string): Promise<void> {
   const rows = store.collection(deployments);
   const found = await rows.list({ where: { source_id: sourceId } });
   const source = await store.collection(sources).get(sourceId);
-  const inUse = [source?.deployment_id, source?.transition?.revert?.deployment_id];
+  const inUse = [source?.deployment_id, source?.transition?.revert?.deployment_id, source?.transition?.next];
   for (const { id } of found) if (!inUse.includes(id)) await rows.remove(id);
 }

@@ -57,6 +57,7 @@ export function createTestbed() {
   const stop = new AbortController();
   const hooks: string[] = [];
   let act: HookAct = () => {};
+  let resolving = async () => {};
   let writesLeft = Number.POSITIVE_INFINITY;
   const dying = dyingStore(
     store,
@@ -111,11 +112,16 @@ export function createTestbed() {
 
   call.serve(
     CALLS.resolve,
-    async (message: ResolveCall['message']): Promise<ResolveCall['answer']> => ({
-      component_id:
-        (message.component_id as string | undefined) ??
-        (await saveComponent(message.owner_id, String(message.component_code))),
-    }),
+    async (message: ResolveCall['message']): Promise<ResolveCall['answer']> => {
+      const before = resolving;
+      resolving = async () => {};
+      await before();
+      return {
+        component_id:
+          (message.component_id as string | undefined) ??
+          (await saveComponent(message.owner_id, String(message.component_code))),
+      };
+    },
     stop.signal,
   );
   call.serve(
@@ -152,6 +158,17 @@ export function createTestbed() {
       input: Record<string, unknown>,
       principal: Principal = ALICE,
     ) => invoke<T>(service, operationId, params, input, principal),
+    /** Does something while the next component is resolved: when an update has read its row, and written nothing yet. */
+    onNextResolve(next: () => Promise<void>) {
+      resolving = next;
+    },
+    /** Calls another process, which does not wait for the operations of the first one. */
+    invokeElsewhere: <T = Record<string, unknown>>(
+      operationId: string,
+      params: Record<string, string>,
+      input: Record<string, unknown>,
+      principal: Principal = ALICE,
+    ) => invoke<T>(createService(store), operationId, params, input, principal),
     /** The process dies at its n-th write from now on. */
     dieAfter(writes: number) {
       writesLeft = writes;

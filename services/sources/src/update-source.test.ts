@@ -170,4 +170,27 @@ describe('updating a source', () => {
     await bed.invoke('deleteSource', { id: made.id }, {});
     expect(await inAnotherProcess({ name: 'Lost' })).toBe('not_found');
   });
+
+  test('an update that loses against one of another process leaves the deployment of that one', async () => {
+    const made = await create();
+    const [begun, lost] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    bed.onHook((hook) => {
+      if (hook !== 'deactivate') return;
+      begun.resolve();
+      return lost.promise;
+    });
+    const change = (version: string) => ({ component_code: code({ version }) });
+    let winner: ReturnType<typeof update> | undefined;
+    bed.onNextResolve(async () => {
+      winner = update(made.id, change('2'));
+      await begun.promise;
+    });
+    const loser = bed.invokeElsewhere('updateSource', { id: made.id }, change('3'));
+    await expect(loser).rejects.toMatchObject({ code: 'source_busy' });
+    lost.resolve();
+    const { component_id } = (await winner)!;
+    const { source, deployments } = await bed.rowsOf(made.id);
+    expect(source).toMatchObject({ component_id, status: 'live' });
+    expect(deployments).toMatchObject([{ id: source!.deployment_id, component_id }]);
+  });
 });

@@ -57,10 +57,9 @@ export const updateSourceRoute = (context: SourcesContext) => {
       const values: NewValues = { ...source, name, active: input.active ?? true, concurrency };
       const ignoreHookErrors = input.ignore_hook_errors ?? true;
       if (!deployment) return presentSource(await applyUpdate(context, source, values, ignoreHookErrors));
-      await deps.store.collection(deployments).insert(deployment);
       try {
         const next = { ...values, component_id: component.id, deployment_id: deployment.id };
-        return await presentSource(await applyUpdate(context, source, next, ignoreHookErrors));
+        return await presentSource(await applyUpdate(context, source, next, ignoreHookErrors, deployment));
       } finally {
         await dropUnusedDeployments(deps, source.id);
       }

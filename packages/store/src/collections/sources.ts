@@ -10,6 +10,8 @@ export interface Transition {
     SourceRow,
     'component_id' | 'deployment_id' | 'name' | 'name_slug' | 'active' | 'concurrency' | 'updated_at'
   > | null;
+  /** The deployment of the new state, kept while the row does not point at it yet. */
+  next: string;
 }
 
 export interface SourceRow {
