@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { HOOK_DEADLINE_MS } from '@wellspring/contract/calls';
-import { conflict, notFound } from '@wellspring/core/problem';
+import { conflict, notFound, Problem } from '@wellspring/core/problem';
 import {
   type DeploymentRow,
   deployments,
@@ -40,12 +40,15 @@ export async function applyUpdate(
   const isOnlyRenamed = !needsHooks && values.concurrency === source.concurrency;
   if (isOnlyRenamed && values.name === source.name) return source;
   await begin(deps, source, values.deployment_id);
+  let isDeactivated = false;
   try {
     if (deployment) await deps.store.collection(deployments).insert(deployment);
     let current = source;
     if (!isOnlyRenamed) {
-      if (source.active && needsHooks)
+      if (source.active && needsHooks) {
+        isDeactivated = true;
         await runDeactivate(deps, source.id, source.deployment_id, ignoreDeactivateErrors);
+      }
       if (isRedeployed) await interfaces.addEndpoints(source, values.deployment_id);
       // The name is changed last: until then, the former slug stays reserved for a revert.
       current = await write(deps, source, { ...values, name: source.name });
@@ -56,7 +59,9 @@ export async function applyUpdate(
     }
     return await write(deps, current, values, { status: 'live', transition: null });
   } catch (error) {
-    await undo(context, source.id, { interrupted: false });
+    // A deactivate hook that throws refuses the update: the source is still active.
+    if (error instanceof Problem && error.code === 'hook_failed') isDeactivated = false;
+    await undo(context, source.id, { isDeactivated });
     throw error;
   }
 }

@@ -25,7 +25,7 @@ const WRITES = new Set([
 ]);
 
 /** Fails every access from the n-th write on, like a process that is gone. */
-function dyingStore(store: Store, writesLeft: () => number, wrote: () => void): Store {
+function dyingStore(store: Store, writesLeft: () => number, write: () => void): Store {
   const alive = () => {
     if (writesLeft() <= 0) throw new Error('this process is dead');
   };
@@ -35,7 +35,7 @@ function dyingStore(store: Store, writesLeft: () => number, wrote: () => void): 
         const method = target[name as keyof Collection<T>] as (...args: unknown[]) => Promise<unknown>;
         return async (...args: unknown[]) => {
           alive();
-          if (WRITES.has(String(name))) wrote();
+          if (WRITES.has(String(name))) write();
           return method.apply(target, args);
         };
       },
@@ -59,10 +59,15 @@ export function createTestbed() {
   let act: HookAct = () => {};
   let resolving = async () => {};
   let writesLeft = Number.POSITIVE_INFINITY;
+  let nextWriteFails = false;
   const dying = dyingStore(
     store,
     () => writesLeft,
     () => {
+      if (nextWriteFails) {
+        nextWriteFails = false;
+        throw new Error('the store fails');
+      }
       writesLeft -= 1;
     },
   );
@@ -172,6 +177,9 @@ export function createTestbed() {
     /** The process dies at its n-th write from now on. */
     dieAfter(writes: number) {
       writesLeft = writes;
+    },
+    failNextWrite() {
+      nextWriteFails = true;
     },
     get dead() {
       return writesLeft <= 0;

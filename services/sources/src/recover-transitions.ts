@@ -8,13 +8,15 @@ const RECOVERY_INTERVAL_MS = 60_000;
 
 /**
  * Reverts an update: restores the row and its interfaces, and runs the activate hook of the former code.
- * @param interrupted by a crash: its progress is unknown, so a source that was active is activated once more
+ * @param isDeactivated the deactivate hook may have run, so a source that was active is activated once more, even if the
+ *   row has its former values
  */
 export async function undo(
-  { deps, interfaces, removeSource }: SourcesContext,
+  context: SourcesContext,
   sourceId: string,
-  { interrupted }: { interrupted: boolean },
+  { isDeactivated }: { isDeactivated: boolean },
 ): Promise<void> {
+  const { deps, interfaces, removeSource } = context;
   const rows = deps.store.collection(sources);
   const source = await rows.get(sourceId);
   // Deleted meanwhile, with its owner: removes rows created since then.
@@ -22,9 +24,11 @@ export async function undo(
   const revert = source.transition?.revert;
   if (source.status !== 'updating' || !revert) return;
   const moved = source.deployment_id !== revert.deployment_id || source.active !== revert.active;
-  await rows.patch(sourceId, revert);
+  // The row has changed since it was read: decides anew.
+  if (!(await rows.patch(sourceId, revert, { status: 'updating' })))
+    return undo(context, sourceId, { isDeactivated });
   await interfaces.sync({ ...source, ...revert });
-  if (revert.active && (moved || interrupted)) {
+  if (revert.active && (moved || isDeactivated)) {
     await runHook(deps, sourceId, revert.deployment_id, 'activate').catch((error: unknown) =>
       deps.log.warn({ source_id: sourceId, error: String(error) }, 'source.reactivate_failed'),
     );
@@ -48,7 +52,8 @@ export function recoverTransitionsWorker(context: SourcesContext): BackgroundWor
     const source = await rows.get(id);
     if (!source || source.status === 'live' || !isAbandoned(source)) return;
     deps.log.info({ source_id: id, status: source.status }, 'source.transition_recovered');
-    if (source.status === 'updating') await undo(context, id, { interrupted: true });
+    // How far it came is unknown.
+    if (source.status === 'updating') await undo(context, id, { isDeactivated: true });
     else await removeSource(id);
   }
 

@@ -103,6 +103,21 @@ describe('updating a source', () => {
     expect(bed.hooks.at(-1)).toBe(`activate ${old}`);
   });
 
+  test('an update that fails after its deactivate hook activates the source again', async () => {
+    const made = await create();
+    const before = await bed.rowsOf(made.id);
+    for (const change of [{ active: false }, { component_code: code({ version: '2' }) }]) {
+      bed.hooks.length = 0;
+      bed.onHook((hook) => {
+        if (hook === 'deactivate') bed.failNextWrite();
+      });
+      await expect(update(made.id, change)).rejects.toThrow('the store fails');
+      const { deployment_id } = before.source!;
+      expect(bed.hooks).toEqual([`deactivate ${deployment_id}`, `activate ${deployment_id}`]);
+      expect(await bed.rowsOf(made.id)).toEqual(before);
+    }
+  });
+
   test('a deactivate hook that throws refuses the change only with ignore_hook_errors: false', async () => {
     const made = await create();
     bed.onHook((hook) => {
