@@ -231,6 +231,25 @@ describe('organizations', () => {
   });
 });
 
+test.each([
+  ['users', newUser],
+  ['orgs', newOrg],
+])('a deletion in /%s that failed midway is completed when it is repeated', async (path, make) => {
+  const { id: owner_id } = await make();
+  const { store, queue } = platform.deps;
+  await store.collection(sources).insertMany([sourceRow({ owner_id }), sourceRow({ owner_id })]);
+  const { purgeKey } = queue;
+  queue.purgeKey = async () => {
+    queue.purgeKey = purgeKey;
+    throw new Error('the queue fails');
+  };
+  const answers = [];
+  for (let i = 0; i < 3; i += 1) answers.push((await admin('DELETE', `/${path}/${owner_id}`)).status);
+  expect(answers).toEqual([500, 204, 404]);
+  expect(await store.collection(sources).count({ owner_id })).toBe(0);
+  expect(await store.collection(apiKeys).count({ user_id: owner_id })).toBe(0);
+});
+
 test('dead letters are listed, retried and dropped', async () => {
   const { queue } = platform.deps;
   const ending = new AbortController();

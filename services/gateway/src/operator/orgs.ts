@@ -74,9 +74,10 @@ export function operatorOrgRoutes(deps: OwnerDeps): Route[] {
     }),
     route(operatorDeleteOrg, async ({ params }) => {
       await find(params.id);
-      await rows.remove(params.id);
       await memberRows.removeWhere({ org_id: params.id });
       await deleteOwner(deps, params.id);
+      // Last: a deletion that failed can be repeated.
+      await rows.remove(params.id);
     }),
     route(operatorPutMember, async ({ params }) => {
       await find(params.id);

@@ -85,9 +85,10 @@ export function operatorUserRoutes(deps: OwnerDeps): Route[] {
     }),
     route(operatorDeleteUser, async ({ params }) => {
       await find(params.id);
-      await rows.remove(params.id);
       await store.collection(members).removeWhere({ user_id: params.id });
       await deleteOwner(deps, params.id);
+      // Last: a deletion that failed can be repeated.
+      await rows.remove(params.id);
     }),
     route(operatorListApiKeys, async ({ params }) => listApiKeys(deps, (await find(params.id)).id)),
     route(operatorCreateApiKey, async ({ params, input }) =>
