@@ -181,6 +181,19 @@ describe('an update', () => {
     expect(await counts()).toEqual([1, 1, 1, 2, 1]);
   });
 
+  test('from an outdated row is refused: another process may have deleted the source that it keeps', async () => {
+    const source = sourceRow();
+    await t.store.collection(sources).insert(source);
+    const { id } = await create(HTTP_WORKFLOW);
+    const trigger = { source_id: source.id };
+    t.onNextResolve(async () => void (await replace(id, { ...HTTP_WORKFLOW, trigger })));
+    const definition = { ...HTTP_WORKFLOW, name: 'Lost' };
+    const outdated = t.invokeElsewhere('operatorUpdateWorkflow', { id }, { definition }, OPERATOR);
+    await expect(outdated).rejects.toMatchObject({ status: 409, code: 'workflow_busy' });
+    expect(await get(id)).toMatchObject({ name: 'By HTTP', trigger });
+    expect(await emittersOf(id)).toEqual([source.id]);
+  });
+
   test('that fails changes nothing', async () => {
     const { id } = await create(HTTP_WORKFLOW);
     const before = await everything();

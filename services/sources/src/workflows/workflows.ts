@@ -231,7 +231,13 @@ export function createWorkflows(context: SourcesContext): Workflows {
           made: [...(before.made_source ? [before.source_id] : []), ...(made === undefined ? [] : [made])],
           former: before.source_id,
         };
-        if (!(await rows.patch(id, { status: 'updating', transition }, { status: 'live' })))
+        const found = await rows.getVersioned(id);
+        // After an update by another process, the source that this one keeps may be deleted.
+        const isCurrent = found?.row.status === 'live' && found.row.deployment_id === before.deployment_id;
+        if (
+          !isCurrent ||
+          !(await rows.replace({ ...found.row, status: 'updating', transition }, found.version))
+        )
           throw conflict('workflow_busy', 'The workflow is being updated at the moment.');
         try {
           await write(deployment, steps);
