@@ -13,6 +13,9 @@ export interface UsageMeter {
 const FLUSH_INTERVAL_MS = 1000;
 
 interface Sum {
+  owner_id: string;
+  /** Of the runs: the sum may be written later, after an outage of the store. */
+  day: string;
   invocations: number;
   compute_ms: number;
 }
@@ -23,39 +26,45 @@ interface Sum {
  */
 export function createUsageMeter({ store, clock, log }: Pick<Deps, 'store' | 'clock' | 'log'>): UsageMeter {
   const rows = store.collection(usage);
+  /** By id of the row. */
   let sums = new Map<string, Sum>();
   /** Only while there are sums: an idle process sleeps. */
   let timer: NodeJS.Timeout | undefined;
 
-  function add(ownerId: string, { invocations, compute_ms }: Sum): void {
-    // Organizations have no quotas.
-    if (!ownerId.startsWith('u_')) return;
-    const sum = sums.get(ownerId) ?? { invocations: 0, compute_ms: 0 };
+  function add({ owner_id, day, invocations, compute_ms }: Sum): void {
+    const id = `${owner_id}/${day}`;
+    const sum = sums.get(id) ?? { owner_id, day, invocations: 0, compute_ms: 0 };
     sum.invocations += invocations;
     sum.compute_ms += compute_ms;
-    sums.set(ownerId, sum);
+    sums.set(id, sum);
     timer ??= setTimeout(flush, FLUSH_INTERVAL_MS).unref();
   }
 
+  function count(owner_id: string, invocations: number, cpuMs: number): void {
+    // Organizations have no quotas.
+    if (!owner_id.startsWith('u_')) return;
+    add({ owner_id, day: usageDay(clock.now()), invocations, compute_ms: Math.ceil(cpuMs) });
+  }
+
   async function flush(): Promise<void> {
-    const day = usageDay(clock.now());
     const due = sums;
     sums = new Map();
     clearTimeout(timer);
     timer = undefined;
-    for (const [ownerId, by] of due) {
+    for (const [id, sum] of due) {
+      const { owner_id, day, invocations, compute_ms } = sum;
       await rows
-        .increment(`${ownerId}/${day}`, by, { id: `${ownerId}/${day}`, day, invocations: 0, compute_ms: 0 })
+        .increment(id, { invocations, compute_ms }, { id, day, invocations: 0, compute_ms: 0 })
         .catch((error: unknown) => {
-          add(ownerId, by);
-          log.warn({ owner_id: ownerId, error: String(error) }, 'usage.write_failed');
+          add(sum);
+          log.warn({ owner_id, error: String(error) }, 'usage.write_failed');
         });
     }
   }
 
   return {
-    countRun: (ownerId, cpuMs) => add(ownerId, { invocations: 1, compute_ms: Math.ceil(cpuMs) }),
-    countTime: (ownerId, cpuMs) => add(ownerId, { invocations: 0, compute_ms: Math.ceil(cpuMs) }),
+    countRun: (ownerId, cpuMs) => count(ownerId, 1, cpuMs),
+    countTime: (ownerId, cpuMs) => count(ownerId, 0, cpuMs),
     flush,
   };
 }
