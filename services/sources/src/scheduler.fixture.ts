@@ -1,5 +1,6 @@
 import type { RunJob } from '@wellspring/contract/messages';
 import type { Clock } from '@wellspring/core/clock';
+import { Unavailable } from '@wellspring/core/unavailable';
 import type { Queue } from '@wellspring/queue/port';
 import { type TimerRow, timers } from '@wellspring/store/collections/sources';
 import type { Store } from '@wellspring/store/port';
@@ -65,9 +66,13 @@ export function createHarness() {
     fault = 'none';
     throw new Error('killed');
   };
+  /** Sources whose part of the queue is unavailable. */
+  const unavailable = new Set<string>();
   const dyingQueue: Queue = {
     ...queue,
+    publish: (name, job) => dyingQueue.publishMany(name, [job]),
     async publishMany(name, some) {
+      if (some.some(({ key }) => unavailable.has(key))) throw new Unavailable('no leader');
       await queue.publishMany(name, some);
       for (const { payload } of some) jobs.push(JSON.parse(payload) as RunJob);
       dieIf('after publish');
@@ -96,6 +101,7 @@ export function createHarness() {
   const harness = {
     rows,
     jobs,
+    unavailable,
     pubsub,
     ...time,
     dues: () => jobs.map(({ trigger }) => (trigger.kind === 'timer' ? trigger.due_at : Number.NaN)),

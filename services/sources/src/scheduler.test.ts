@@ -73,6 +73,30 @@ describe('the scheduler', () => {
     await h.close();
   });
 
+  test('fires the timers of other sources while a part of the queue is unavailable, and the rest afterwards', async () => {
+    const h = createHarness();
+    const [stuck, other] = ['dc_0000000001', 'dc_0000000002'] as const;
+    for (const source_id of [stuck, other])
+      await h.rows.insert(timer({ id: `${source_id}/timer`, source_id, interval_seconds: 60 }));
+    h.unavailable.add(stuck);
+    h.up();
+    for (const beats of [1, 2]) {
+      await h.settled();
+      h.advance(60_000);
+      await h.settled();
+      expect(h.jobs.map(({ source_id }) => source_id)).toEqual(Array(beats).fill(other));
+    }
+    h.unavailable.clear();
+    h.advance(LEASE_MS);
+    await h.settled();
+    expect(h.jobs).toHaveLength(3);
+    expect(h.jobs[2]).toMatchObject({
+      run_id: tickRunId(`${stuck}/timer`, START + 60_000),
+      redelivered: true,
+    });
+    await h.close();
+  });
+
   test('publishes a tick once, however many schedulers run', async () => {
     const h = createHarness();
     await h.rows.insert(timer({ interval_seconds: 60 }));
