@@ -34,6 +34,8 @@ export const LIMITS = {
   /** Within a run. */
   emits: 10_000,
   runBytes: 16 * 1024 * 1024,
+  /** Changes of `$service.db`. */
+  dbSets: 50_000,
   /** Steps of a workflow; and the JSON text of their exports and the trigger event together. */
   steps: 100,
   stepData: 6 * 1024 * 1024,

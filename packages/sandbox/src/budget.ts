@@ -10,6 +10,8 @@ export interface Budget {
   /** @returns the exceeded limit, for which the process has to end */
   spend(bytes: number): string | undefined;
   emit(): string | undefined;
+  /** A change of `$service.db`. @returns the exceeded limit */
+  dbSet(): string | undefined;
   /** Whether to accept a log line. After `last` none is accepted. */
   line(chars: number): 'take' | 'last' | 'drop';
   fault(): boolean;
@@ -20,7 +22,7 @@ export interface Budget {
 }
 
 export function createBudget(): Budget {
-  let [bytes, emits, lines, logChars, faults, replies, steps] = [0, 0, 0, 0, 0, 0, 0];
+  let [bytes, emits, dbSets, lines, logChars, faults, replies, steps] = [0, 0, 0, 0, 0, 0, 0, 0];
   let full = false;
   return {
     spend(size) {
@@ -32,6 +34,12 @@ export function createBudget(): Budget {
     emit() {
       emits += 1;
       return emits > LIMITS.emits ? `The run emitted more than ${LIMITS.emits} events.` : undefined;
+    },
+    dbSet() {
+      dbSets += 1;
+      return dbSets > LIMITS.dbSets
+        ? `The run changed $service.db more than ${LIMITS.dbSets} times.`
+        : undefined;
     },
     line(chars) {
       if (full) return 'drop';

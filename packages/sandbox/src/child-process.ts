@@ -171,9 +171,12 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
         else host.send?.(message.kind, message.request);
         break;
       }
-      case 'dbSet':
-        host.dbSet(message.set.key, message.set.json ?? undefined);
+      case 'dbSet': {
+        const excess = budget.dbSet();
+        if (excess === undefined) host.dbSet(message.set.key, message.set.json ?? undefined);
+        else kill('protocol', excess);
         break;
+      }
       case 'end':
         end(message.end);
     }

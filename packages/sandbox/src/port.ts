@@ -72,8 +72,8 @@ export interface Host {
   /** Base64 body; status is an integer in 100–599. At most once. */
   respond(reply: Respond): void;
   /**
-   * @returns the revision of the map after the change. A process that made all changes since its last call need not get
-   * the map again.
+   * @returns the revision of the map after the change; -1: it was not made. A process that made all changes since its
+   * last call need not get the map again.
    */
   dbSet(key: string, json: string | undefined): number;
   /** Of an action: JSON text for later steps. */

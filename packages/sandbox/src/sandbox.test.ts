@@ -158,6 +158,16 @@ describe.each(TIERS)('code in tier %s', (tier) => {
       expect(outcome.emits).toHaveLength(LIMITS.emits);
     });
 
+    test('of changes of $service.db is killed', async () => {
+      const outcome = await sandbox.runModule(
+        `export default { name: 'x', props: { db: '$.service.db' }, run() {
+          for (let i = 0; i <= ${LIMITS.dbSets}; i++) this.db.set('n', i) } }`,
+        { instance: { props: [{ name: 'db', type: '$.service.db' }] } },
+      );
+      expect(outcome).toMatchObject({ ok: false, reason: 'protocol' });
+      expect(outcome.db).toEqual({ n: String(LIMITS.dbSets - 1) });
+    });
+
     test('of total bytes is killed', async () => {
       const outcome = await sandbox.runModule(
         `export default { name: 'x', run() { for (let i = 0; i < 20; i++) this.$emit('x'.repeat(1e6)) } }`,

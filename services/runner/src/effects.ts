@@ -14,6 +14,9 @@ import {
   triggerOf,
 } from './records.ts';
 
+/** Refused changes of `$service.db` that a run reports. */
+const MAX_REFUSED = 100;
+
 /** The effects of a run's code, in order. */
 export interface Effects {
   host: Host;
@@ -56,6 +59,7 @@ export function createEffects(
   const emits: Emit[] = [];
   const errors: Failure[] = [];
   const sets: DbSet[] = [];
+  let refused = 0;
   const startedAt = now();
   const logs: LogRecord[] = [{ ...record('start', startedAt), trigger: triggerOf(run) }];
   const flushLogs = () => {
@@ -77,9 +81,15 @@ export function createEffects(
     },
     dbSet(key, json) {
       const set = setDb(live, key, json);
-      if (typeof set === 'string') errors.push({ name: 'RangeError', message: set, stack: '' });
-      else sets.push(set);
-      return live.dbRevision;
+      if (typeof set !== 'string') {
+        sets.push(set);
+        return set.revision;
+      }
+      refused += 1;
+      // The message contains the key, which may contain a secret.
+      if (refused <= MAX_REFUSED)
+        errors.push(maskError({ name: 'RangeError', message: set, stack: '' }, mask));
+      return -1;
     },
   };
   return { host, emits, errors, logs, sets, startedAt, flushLogs };

@@ -162,6 +162,10 @@ function stepHost(
         else errors.push({ name: 'EmitError', message: 'A workflow cannot delay an event.', stack: '' });
       },
       log: (line) => take(data.spend(Buffer.byteLength(line.msg))) && host.log(line),
+      dbSet(key, json) {
+        const bytes = Buffer.byteLength(key) + Buffer.byteLength(json ?? '');
+        return take(data.spendDbSet(bytes)) ? host.dbSet(key, json) : -1;
+      },
       export: (name, json) => take(data.put(name, json)),
       send(kind, request) {
         if (!take(data.spendEffect(Buffer.byteLength(request)))) return;

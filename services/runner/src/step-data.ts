@@ -19,6 +19,8 @@ export interface StepData {
   spend(bytes: number): string | undefined;
   /** Counts an emit or a request, too. */
   spendEffect(bytes: number): string | undefined;
+  /** Counts a change of `$service.db`, too. */
+  spendDbSet(bytes: number): string | undefined;
 }
 
 const MB = 1024 * 1024;
@@ -32,6 +34,7 @@ export function createStepData(job: RunJob, context: object): StepData {
   let dataBytes = Buffer.byteLength(event);
   let outputBytes = 0;
   let effects = 0;
+  let dbSets = 0;
 
   const scope: Scope = (step) => {
     const text = texts.get(step);
@@ -83,6 +86,11 @@ export function createStepData(job: RunJob, context: object): StepData {
     spendEffect(bytes) {
       effects += 1;
       if (effects > LIMITS.emits) return `The run made more than ${LIMITS.emits} emits and requests.`;
+      return spend(bytes);
+    },
+    spendDbSet(bytes) {
+      dbSets += 1;
+      if (dbSets > LIMITS.dbSets) return `The run changed $service.db more than ${LIMITS.dbSets} times.`;
       return spend(bytes);
     },
   };

@@ -135,6 +135,13 @@ export const LIMIT_RULES: LimitRules = {
     rule: 'Events of one run in bytes: 16 MB',
     shownBy: in_.sandbox('code in tier %s › that exceeds a limit › of total bytes is killed'),
   },
+  dbSets: {
+    rule: 'Changes of `$service.db` in one run: 50,000; the run is ended by the next',
+    shownBy: [
+      ...in_.sandbox('code in tier %s › that exceeds a limit › of changes of $service.db is killed'),
+      ...in_.dbSets('changes of all steps of a workflow are bounded together'),
+    ],
+  },
   steps: {
     rule: 'Steps of a workflow: 100',
     shownBy: in_.workflows(

@@ -86,6 +86,7 @@ export const publicApi = testsOf('services/gateway/src/public-api.test.ts');
 export const routeTable = testsOf('services/gateway/src/route-table.test.ts');
 
 export const commit = testsOf('services/runner/src/commit.test.ts');
+export const dbSets = testsOf('services/runner/src/db-sets.test.ts');
 export const delayed = testsOf('services/runner/src/delayed.test.ts');
 export const hooks = testsOf('services/runner/src/hooks.test.ts');
 export const records = testsOf('services/runner/src/records.test.ts');
