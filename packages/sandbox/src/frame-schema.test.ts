@@ -79,6 +79,20 @@ describe('a frame of a child', () => {
       FRAME.respond,
       bytes({ status: 200, headers: { a: Array(1000).fill('b') }, body: '' }),
     ],
+    [
+      'a response with too many headers without values',
+      FRAME.respond,
+      bytes({
+        status: 200,
+        headers: Object.fromEntries(Array.from({ length: 1000 }, (_, n) => [`h${n}`, []])),
+        body: '',
+      }),
+    ],
+    [
+      'a response with a header without values whose name is too long',
+      FRAME.respond,
+      bytes({ status: 200, headers: { ['h'.repeat(100_000)]: [] }, body: '' }),
+    ],
     ['a response with a list as headers', FRAME.respond, bytes({ status: 200, headers: ['a'], body: '' })],
     [
       'a definition nested too deeply',

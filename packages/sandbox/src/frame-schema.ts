@@ -219,15 +219,18 @@ function readHeaders(value: unknown): Respond['headers'] {
   for (const [name, given] of Object.entries(value)) {
     if (name === '__proto__') continue;
     const values: unknown[] = Array.isArray(given) ? given : [given];
-    count += values.length;
+    // A name without values uses memory, too.
+    const lines = Math.max(1, values.length);
+    count += lines;
     if (count > MAX_HEADERS) throw new ProtocolError('a response with too many headers');
+    bytes += lines * name.length;
     for (const one of values) {
       if (!isText(one)) throw new ProtocolError('a response with bad headers');
-      bytes += name.length + one.length;
+      bytes += one.length;
     }
+    if (bytes > MAX_HEADER_BYTES) throw new ProtocolError('a response with too large headers');
     headers[name] = given as string | string[];
   }
-  if (bytes > MAX_HEADER_BYTES) throw new ProtocolError('a response with too large headers');
   return headers;
 }
 
