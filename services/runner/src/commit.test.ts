@@ -169,7 +169,7 @@ test('a commit stores the sets of its own run and undoes no later set', () => {
   const live = liveState('dc_1', undefined, NOW);
   const set = (key: string, json: string | undefined) => {
     const done = setDb(live, key, json);
-    if (typeof done === 'string') throw new Error(done);
+    if (typeof done !== 'object') throw new Error(done);
     return done;
   };
   const hook = [set('a', '"hook"'), set('b', '"hook"')];
@@ -197,7 +197,7 @@ test('in any commit order the stored map ends up as the code sees it', () => {
         set: setDb(live, key, value === null ? undefined : String(value)),
       }));
       for (const who of order) {
-        const own = done.flatMap((one) => (one.who === who && typeof one.set !== 'string' ? [one.set] : []));
+        const own = done.flatMap((one) => (one.who === who && typeof one.set === 'object' ? [one.set] : []));
         live.row = { ...live.row, db: commitSets(live, own) };
       }
       expect(Object.entries(live.row.db).sort()).toEqual(Object.entries(live.db).sort());

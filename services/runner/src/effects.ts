@@ -81,10 +81,11 @@ export function createEffects(
     },
     dbSet(key, json) {
       const set = setDb(live, key, json);
-      if (typeof set !== 'string') {
+      if (typeof set === 'object') {
         sets.push(set);
         return set.revision;
       }
+      if (set === undefined) return -1;
       refused += 1;
       // The message contains the key, which may contain a secret.
       if (refused <= MAX_REFUSED)

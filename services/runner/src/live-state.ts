@@ -13,8 +13,12 @@ export interface LiveState {
   db: Record<string, string>;
   dbBytes: number;
   dbRevision: number;
-  /** By key: the revision of the set that `row` holds. */
+  /** By key: the revision of the set that `row` holds, which may be a removal. */
   committedSets: Map<string, number>;
+  /** About the memory of the removals in `committedSets`. */
+  removalBytes: number;
+  /** Removals up to this revision may be missing in `committedSets`. */
+  forgottenRemovals: number;
   /** The stored state; fields that differ in `row` are still to be written. */
   stored: EmitterStateRow;
   /** Runs that have ended: not yet written, in order. */
@@ -46,6 +50,10 @@ export interface DbSet {
 const REVISIONS_PER_LOAD = 2 ** 30;
 let loads = 0;
 
+/** Code may remove any number of different keys. */
+const MAX_REMOVAL_BYTES = 1024 * 1024;
+const ENTRY_BYTES = 100;
+
 const sizeOf = (db: Record<string, string>) =>
   Object.entries(db).reduce((sum, [key, json]) => sum + Buffer.byteLength(key) + Buffer.byteLength(json), 0);
 
@@ -63,6 +71,8 @@ export function liveState(
     dbBytes: sizeOf(row.db),
     dbRevision: ++loads * REVISIONS_PER_LOAD,
     committedSets: new Map(),
+    removalBytes: 0,
+    forgottenRemovals: 0,
     stored: row,
     groups: [],
     isWriting: false,
@@ -84,13 +94,18 @@ export function replaceDb(live: LiveState, db: Record<string, string>): void {
   live.db = { ...db };
   live.dbBytes = sizeOf(db);
   live.dbRevision = ++loads * REVISIONS_PER_LOAD;
-  const keys = new Set([...Object.keys(live.row.db), ...Object.keys(db), ...live.committedSets.keys()]);
-  live.committedSets = new Map([...keys].map((key) => [key, live.dbRevision]));
+  live.committedSets = new Map(Object.keys(db).map((key) => [key, live.dbRevision]));
+  live.removalBytes = 0;
+  live.forgottenRemovals = live.dbRevision;
 }
 
-/** Changes the map that code sees; returns an error message if the map would become too large. */
-export function setDb(live: LiveState, key: string, json: string | undefined): DbSet | string {
+/**
+ * Changes the map that code sees.
+ * @returns an error message if the map would become too large; undefined if the key to remove does not exist
+ */
+export function setDb(live: LiveState, key: string, json: string | undefined): DbSet | string | undefined {
   const { db } = live;
+  if (json === undefined && !Object.hasOwn(db, key)) return undefined;
   const entry = (text: string | undefined) =>
     text === undefined ? 0 : Buffer.byteLength(key) + Buffer.byteLength(text);
   const bytes = live.dbBytes + entry(json) - entry(Object.hasOwn(db, key) ? db[key] : undefined);
@@ -105,7 +120,7 @@ export function setDb(live: LiveState, key: string, json: string | undefined): D
 /** Repeats a change on a state that was reread. */
 export function replaySet(live: LiveState, key: string, json: string | undefined): DbSet[] {
   const set = setDb(live, key, json);
-  return typeof set === 'string' ? [] : [set];
+  return typeof set === 'object' ? [set] : [];
 }
 
 /**
@@ -115,10 +130,25 @@ export function replaySet(live: LiveState, key: string, json: string | undefined
 export function commitSets(live: LiveState, sets: readonly DbSet[]): Record<string, string> {
   if (sets.length === 0) return live.row.db;
   const db = { ...live.row.db };
-  for (const { key, json, revision } of sets) {
-    if (revision < (live.committedSets.get(key) ?? 0)) continue;
+  for (const set of sets) {
+    const { key, json, revision } = set;
+    if (isOvertaken(live, set)) continue;
     live.committedSets.set(key, revision);
     put(db, key, json);
+    if (json === undefined) live.removalBytes += ENTRY_BYTES + Buffer.byteLength(key);
   }
+  if (live.removalBytes > MAX_REMOVAL_BYTES) forgetRemovals(live, db);
   return db;
+}
+
+/** A key without a known removal: if code does not see it either, it was removed after this set. */
+const isOvertaken = (live: LiveState, { key, json, revision }: DbSet): boolean =>
+  revision < (live.committedSets.get(key) ?? 0) ||
+  (json !== undefined && revision <= live.forgottenRemovals && !Object.hasOwn(live.db, key));
+
+/** @param db the map of the commit */
+function forgetRemovals(live: LiveState, db: Record<string, string>): void {
+  for (const key of live.committedSets.keys()) if (!Object.hasOwn(db, key)) live.committedSets.delete(key);
+  live.removalBytes = 0;
+  live.forgottenRemovals = live.dbRevision;
 }
