@@ -25,7 +25,7 @@ const WRITES = new Set([
 ]);
 
 /** Fails every access from the n-th write on, like a process that is gone. */
-function dyingStore(store: Store, writesLeft: () => number, write: () => void): Store {
+function dyingStore(store: Store, writesLeft: () => number, write: () => Promise<void>): Store {
   const alive = () => {
     if (writesLeft() <= 0) throw new Error('this process is dead');
   };
@@ -35,7 +35,7 @@ function dyingStore(store: Store, writesLeft: () => number, write: () => void): 
         const method = target[name as keyof Collection<T>] as (...args: unknown[]) => Promise<unknown>;
         return async (...args: unknown[]) => {
           alive();
-          if (WRITES.has(String(name))) write();
+          if (WRITES.has(String(name))) await write();
           return method.apply(target, args);
         };
       },
@@ -59,15 +59,14 @@ export function createTestbed() {
   let act: HookAct = () => {};
   let resolving = async () => {};
   let writesLeft = Number.POSITIVE_INFINITY;
-  let nextWriteFails = false;
+  let beforeWrite = async () => {};
   const dying = dyingStore(
     store,
     () => writesLeft,
-    () => {
-      if (nextWriteFails) {
-        nextWriteFails = false;
-        throw new Error('the store fails');
-      }
+    async () => {
+      const before = beforeWrite;
+      beforeWrite = async () => {};
+      await before();
       writesLeft -= 1;
     },
   );
@@ -178,8 +177,9 @@ export function createTestbed() {
     dieAfter(writes: number) {
       writesLeft = writes;
     },
-    failNextWrite() {
-      nextWriteFails = true;
+    /** Does something before the next write, which fails if it throws. */
+    onNextWrite(next: () => Promise<void>) {
+      beforeWrite = next;
     },
     get dead() {
       return writesLeft <= 0;

@@ -109,13 +109,31 @@ describe('updating a source', () => {
     for (const change of [{ active: false }, { component_code: code({ version: '2' }) }]) {
       bed.hooks.length = 0;
       bed.onHook((hook) => {
-        if (hook === 'deactivate') bed.failNextWrite();
+        if (hook !== 'deactivate') return;
+        bed.onNextWrite(async () => {
+          throw new Error('the store fails');
+        });
       });
       await expect(update(made.id, change)).rejects.toThrow('the store fails');
       const { deployment_id } = before.source!;
       expect(bed.hooks).toEqual([`deactivate ${deployment_id}`, `activate ${deployment_id}`]);
       expect(await bed.rowsOf(made.id)).toEqual(before);
     }
+  });
+
+  test('a source that another process deletes while its update is reverted is not activated again', async () => {
+    const made = await create();
+    bed.hooks.length = 0;
+    bed.onHook(() => {
+      bed.onHook(() => {});
+      bed.onNextWrite(async () => {
+        bed.onNextWrite(async () => void (await bed.invokeElsewhere('deleteSource', { id: made.id }, {})));
+        throw new Error('the store fails');
+      });
+    });
+    await expect(update(made.id, { active: false })).rejects.toThrow('the store fails');
+    expect(names()).toEqual(['deactivate', 'deactivate']);
+    expect(await leftovers()).toBe(0);
   });
 
   test('a deactivate hook that throws refuses the change only with ignore_hook_errors: false', async () => {
