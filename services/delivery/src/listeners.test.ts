@@ -2,8 +2,9 @@ import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { currentRevision } from '@wellspring/store/collections/revisions';
 import { sources } from '@wellspring/store/collections/sources';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
+import { webhooks } from '@wellspring/store/collections/webhooks';
 import { createFakeClock, type FakeClock } from '@wellspring/testing/fake-clock';
-import { OWNER, sourceRow, subscriptionRow } from '@wellspring/testing/rows';
+import { OWNER, sourceRow, subscriptionRow, webhookRow } from '@wellspring/testing/rows';
 import { openPorts, type Ports } from '@wellspring/testing/service-harness';
 import { createListeners, type FindListeners } from './listeners.ts';
 
@@ -55,4 +56,14 @@ test('listeners are read anew after ten seconds', async () => {
   expect(await found(before)).toEqual([]);
   await clock.advance(10_000);
   expect(await found(before)).toEqual([LISTENER]);
+});
+
+test('the texts of a webhook for people are not kept in memory', async () => {
+  const webhook = webhookRow({ name: 'shop', description: 'Orders of the shop' });
+  await ports.store.collection(webhooks).insert(webhook);
+  await ports.store
+    .collection(subscriptions)
+    .insert(subscriptionRow({ emitter_id: EMITTER.id, listener_id: webhook.id }));
+  const { webhooks: kept } = (await listeners(EMITTER, [''])).get('')!;
+  expect(kept).toEqual([{ ...webhook, name: null, description: null }]);
 });

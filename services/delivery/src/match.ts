@@ -54,9 +54,10 @@ export async function listenersOf(
   const ids = [...new Set(found.map((one) => one.listener_id))];
   const isWebhook = (id: string) => id.startsWith('wh_');
   const [webhookRows, runningRows] = await Promise.all([
-    readPages(ids.filter(isWebhook), (page) =>
-      store.collection(webhooks).list({ where: { id: { in: page } } }),
-    ),
+    readPages(ids.filter(isWebhook), async (page) => {
+      const rows = await store.collection(webhooks).list({ where: { id: { in: page } } });
+      return rows.map(withoutTexts);
+    }),
     readPages(
       ids.filter((id) => !isWebhook(id)),
       (page) => Promise.all(page.map((id) => findEmitter(store, id))),
@@ -79,6 +80,9 @@ export async function listenersOf(
   }
   return listeners;
 }
+
+/** Without texts that are only for people: they would fill the cache of listeners. */
+const withoutTexts = (row: WebhookRow): WebhookRow => ({ ...row, name: null, description: null });
 
 /** The rows that there are, by id. */
 async function readPages<T extends { id: string }>(
