@@ -81,7 +81,7 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
     if (!done) return;
     call = undefined;
     timeout.unset();
-    done.end(result);
+    done.end(usable ? result : { ...result, endedProcesses: 1 });
     if (usable) begin();
     else for (const waiting of calls.splice(0)) waiting.end(undefined);
   }

@@ -82,8 +82,11 @@ export interface Host {
   send?(kind: SendKind, request: string): void;
 }
 
-/** `cpuMs` is counted by the kernel and includes processor time since the previous call. */
-export type Result = { durationMs: number; cpuMs: number } & (
+/**
+ * `cpuMs` is counted by the kernel and includes processor time since the previous call. `endedProcesses`: processes that
+ * the call made unusable, even if it succeeded; absent: none.
+ */
+export type Result = { durationMs: number; cpuMs: number; endedProcesses?: number } & (
   | {
       ok: true;
       /** Of `define`. */

@@ -164,7 +164,7 @@ describe.each(TIERS)('code in tier %s', (tier) => {
           for (let i = 0; i <= ${LIMITS.dbSets}; i++) this.db.set('n', i) } }`,
         { instance: { props: [{ name: 'db', type: '$.service.db' }] } },
       );
-      expect(outcome).toMatchObject({ ok: false, reason: 'protocol' });
+      expect(outcome).toMatchObject({ ok: false, reason: 'protocol', endedProcesses: 1 });
       expect(outcome.db).toEqual({ n: String(LIMITS.dbSets - 1) });
     });
 
@@ -231,8 +231,10 @@ describe.each(TIERS)('code in tier %s', (tier) => {
         if (event.lose) { Promise.reject(new Error('lost')); await new Promise((r) => setTimeout(r, 1)); }
       } }`;
       const lost = await sandbox.runModule(code, { process: 'lost/1', event: { lose: true } });
-      expect(lost).toMatchObject({ ok: true, faults: [{ message: 'lost' }] });
-      expect(values(await sandbox.runModule(code, { process: 'lost/1' }))).toEqual([1]);
+      expect(lost).toMatchObject({ ok: true, faults: [{ message: 'lost' }], endedProcesses: 1 });
+      const next = await sandbox.runModule(code, { process: 'lost/1' });
+      expect(values(next)).toEqual([1]);
+      expect(next).not.toHaveProperty('endedProcesses');
     });
 
     test('by a log line after its end adds nothing to the next call', async () => {

@@ -44,7 +44,7 @@ export async function executeWorkflow(
   const cancel = active.begin(run, began, effects.flushLogs);
   const context = contextOf(job, run, workflow.name);
   const data = createStepData(job, context);
-  const total = { durationMs: 0, cpuMs: 0 };
+  const total = { durationMs: 0, cpuMs: 0, endedProcesses: 0 };
 
   async function runStep(step: Step): Promise<Result> {
     const { deployment: code } = step;
@@ -74,7 +74,9 @@ export async function executeWorkflow(
       signal: AbortSignal.any([excess.signal, cancel.signal]),
     });
     const error = exceeded();
-    return error ? { ...refused(error), durationMs: result.durationMs, cpuMs: result.cpuMs } : result;
+    if (!error) return result;
+    const { durationMs, cpuMs, endedProcesses = 0 } = result;
+    return { ...refused(error), durationMs, cpuMs, endedProcesses };
   }
 
   let result: Result = { ok: true, ...total };
@@ -85,6 +87,7 @@ export async function executeWorkflow(
       result = await runStep(step);
       total.durationMs += result.durationMs;
       total.cpuMs += result.cpuMs;
+      total.endedProcesses += result.endedProcesses ?? 0;
       cancelled = !result.ok && result.reason === 'aborted' && cancel.signal.aborted;
       if (!result.ok) effects.errors.push(cancelled ? { ...CANCELLED } : maskError(result.error, mask));
       for (const error of effects.errors.slice(from)) error.cell_id = step.cell_id;
@@ -96,7 +99,8 @@ export async function executeWorkflow(
   }
   if (held) respond(held);
   const { emits, errors, logs, sets } = effects;
-  const end = { state: stateOf(cancelled, errors), ...total };
+  const { durationMs, cpuMs } = total;
+  const end = { state: stateOf(cancelled, errors), durationMs, cpuMs };
   return { outcome: { emits, errors, logs }, result: { ...result, ...total }, sets, end, sends };
 }
 

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import type { Result } from '@wellspring/sandbox/port';
-import { createOwnerCosts, type OwnerCosts } from './owner-costs.ts';
+import { costOf, createOwnerCosts, type OwnerCosts } from './owner-costs.ts';
 
 const OK: Result = { ok: true, durationMs: 1, cpuMs: 1 };
 const KILLED: Result = {
@@ -9,6 +9,7 @@ const KILLED: Result = {
   error: { name: 'ProtocolError', message: '', stack: '' },
   durationMs: 1,
   cpuMs: 1,
+  endedProcesses: 1,
 };
 const SMALL = { events: 1, bytes: 400, result: OK };
 
@@ -58,15 +59,30 @@ describe('the costs of an owner', () => {
     expect(slept.reduce((sum, ms) => sum + ms, 0)).toBeGreaterThan(small);
   });
 
-  test('include the replacement of killed processes', async () => {
-    for (let n = 0; n < 2; n += 1) costs.charge('u_attacker', { result: KILLED });
+  test.each([
+    ['of a failed run', KILLED],
+    ['of a run that succeeded', { ...OK, endedProcesses: 1 }],
+  ])('include the replacement of the process %s', async (_name, result) => {
+    for (let n = 0; n < 2; n += 1) costs.charge('u_attacker', { result });
     await costs.settled('u_attacker');
     expect(slept.length).toBeGreaterThan(0);
     for (let n = 0; n < 2; n += 1)
-      costs.charge('u_failing', { ...SMALL, result: { ...KILLED, reason: 'thrown' } });
+      costs.charge('u_failing', { ...SMALL, result: { ...KILLED, reason: 'thrown', endedProcesses: 0 } });
     slept = [];
     await costs.settled('u_failing');
     expect(slept).toEqual([]);
+  });
+
+  test('count all that a run leaves', () => {
+    const text = 'x'.repeat(1000);
+    const failure = { name: 'Error', message: text, stack: text };
+    const nothing = { outcome: { emits: [], errors: [], logs: [] }, result: OK, sets: [] };
+    expect(costOf(nothing)).toEqual({ events: 0, bytes: 0, result: OK });
+    const failed = { ...nothing, outcome: { ...nothing.outcome, errors: [failure, failure] } };
+    expect(costOf(failed)).toEqual({ events: 2, bytes: 4000, result: OK });
+    const removed = { ...nothing, sets: [{ key: 'k', json: undefined, revision: 1 }] };
+    expect(costOf(removed).bytes).toBeGreaterThan(100);
+    expect(costOf(nothing, 1000).bytes).toBe(1000);
   });
 
   test('delay an owner by two seconds at most', async () => {

@@ -1,6 +1,6 @@
 import type { Clock } from '@wellspring/core/clock';
 import type { Result } from '@wellspring/sandbox/port';
-import type { Outcome } from './commit.ts';
+import type { Execution } from './execute-run.ts';
 
 /**
  * Limits the work that an owner causes on the main thread: events to store and deliver, code to compile, processes to
@@ -16,14 +16,25 @@ export interface OwnerCosts {
   isCostly(ownerId: string): boolean;
 }
 
-const bytesOf = ({ emits, logs }: Outcome): number =>
-  emits.reduce((sum, { payload }) => sum + payload.length, 0) +
-  logs.reduce((sum, { msg = '' }) => sum + msg.length, 0);
+/** Of a change of `$service.db`, besides its key and value. */
+const SET_BYTES = 100;
+
+const total = <T>(list: readonly T[], size: (one: T) => number): number =>
+  list.reduce((sum, one) => sum + size(one), 0);
 
 /** Input of `OwnerCosts.charge`. */
-export const costOf = (outcome: Outcome, result: Result) => ({
-  events: outcome.emits.length,
-  bytes: bytesOf(outcome),
+export const costOf = (
+  { outcome: { emits, errors, logs }, result, sets, sends = [] }: Omit<Execution, 'end'>,
+  replyBytes = 0,
+) => ({
+  events: emits.length + errors.length,
+  bytes:
+    total(emits, ({ payload }) => payload.length) +
+    total(errors, ({ message, stack, cause = '' }) => message.length + stack.length + cause.length) +
+    total(logs, ({ msg = '' }) => msg.length) +
+    total(sets, ({ key, json = '' }) => SET_BYTES + key.length + json.length) +
+    total(sends, ({ request }) => request.length) +
+    replyBytes,
   result,
 });
 
@@ -37,7 +48,7 @@ const MEGABYTE_MS = 40;
 const BULK_EVENTS = 100;
 const BULK_MEGABYTES = 0.25;
 const BULK_FACTOR = 2.5;
-/** Replacing a process that was killed. */
+/** Replacing a process that ended. */
 const PROCESS_MS = 60;
 /** Share of the main thread that one owner may use. */
 const SHARE = 0.25;
@@ -47,8 +58,6 @@ const BURST_MS = 100;
 const MAX_DELAY_MS = 2_000;
 /** Owners without debt are forgotten at this number. */
 const MAX_OWNERS = 10_000;
-
-const ENDED: ReadonlySet<string> = new Set(['timeout', 'memory', 'limit', 'crash', 'protocol']);
 
 const weigh = (amount: number, bulk: number): number =>
   amount + (BULK_FACTOR - 1) * Math.max(0, amount - bulk);
@@ -72,7 +81,7 @@ export function createOwnerCosts(
 
   return {
     charge(ownerId, { events = 0, bytes = 0, result }) {
-      const replaced = result?.ok === false && ENDED.has(result.reason) ? PROCESS_MS : 0;
+      const replaced = PROCESS_MS * (result?.endedProcesses ?? 0);
       const megabytes = bytes / 1024 / 1024;
       const cost =
         weigh(events, BULK_EVENTS) * EVENT_MS + weigh(megabytes, BULK_MEGABYTES) * MEGABYTE_MS + replaced;

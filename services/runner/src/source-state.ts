@@ -136,9 +136,11 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
   ): Promise<{ committed: Promise<unknown> }> {
     const { trigger, run_id, reply_to } = job;
     let waiting = reply_to !== undefined;
+    let replyBytes = 0;
     const respond = (reply: HttpReply) => {
       if (waiting) call.reply(reply_to!, reply);
       waiting = false;
+      if (reply.kind === 'response') replyBytes = reply.body.length;
     };
     const run = contextOfJob(job, deployed);
     const options: CommitOptions = {
@@ -170,7 +172,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
     const reply = passedReply(job, execution);
     if (!reply) respond({ kind: result.ok && outcome.errors.length === 0 ? 'none' : 'failed' });
     meter.countRun(deployed.emitter.owner_id, result.cpuMs);
-    costs.charge(deployed.emitter.owner_id, costOf(outcome, result));
+    costs.charge(deployed.emitter.owner_id, costOf(execution, replyBytes));
     deps.observe(result.ok ? 'ok' : result.reason, result.durationMs / 1000);
     const thrown = end.state === 'cancelled' ? [] : outcome.errors;
     logRun({ run_id, source_id: sourceId, trace_id: job.trace_id }, result, thrown);
@@ -261,7 +263,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
           throw error;
         });
         meter.countTime(deployed.emitter.owner_id, result.cpuMs);
-        costs.charge(deployed.emitter.owner_id, costOf(outcome, result));
+        costs.charge(deployed.emitter.owner_id, costOf({ outcome, result, sets }));
         // Hooks are rare: their process is not reused.
         executor.retire(task.processKey!);
         const arranged = await arrange(outcome, strategyOf(deployed), options.hop);
