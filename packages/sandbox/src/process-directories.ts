@@ -12,6 +12,7 @@ import {
 import { chmod, copyFile, link, mkdir, readdir, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { removeTree } from './remove-tree.ts';
 import { createSharedSets } from './shared-sets.ts';
 import type { UserIds } from './user-ids.ts';
 
@@ -184,8 +185,7 @@ export function createProcessDirectories(
     },
     remove({ id, path, uid }) {
       sets.release(id);
-      // The launcher may remove files at the same time.
-      rm(path, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 })
+      removeTree(path)
         // Reusing the id gives access to files of the previous process, so those have to be gone.
         .then(() => uid !== undefined && userIds?.release(uid))
         .catch(() => {});

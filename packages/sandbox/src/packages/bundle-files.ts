@@ -11,7 +11,7 @@ import type { Packages } from './packager.ts';
 export type BundleFiles = (bundleId: string, bundle: Bundle, ownerId: string) => Promise<Files>;
 
 interface Entry {
-  files: Promise<Files>;
+  files: Files;
   /** Epoch milliseconds at which the files were last marked as used. */
   markedAt: number;
 }
@@ -22,6 +22,8 @@ export const MARK_INTERVAL_MS = 10 * 60_000;
 
 export function createBundleFiles(directory: string, packages: Packages, now: () => number): BundleFiles {
   const entries = createLru<Entry>(MAX_ENTRIES);
+  /** By bundle and owner. */
+  const writing = new Map<string, Promise<Files>>();
 
   async function write(bundleId: string, bundle: Bundle, ownerId: string): Promise<Files> {
     const name = bundle.format === 'esm' ? 'component.mjs' : 'component.cjs';
@@ -47,10 +49,10 @@ export function createBundleFiles(directory: string, packages: Packages, now: ()
   }
 
   /** False: the files have to be rewritten. */
-  async function isPresent(entry: Entry): Promise<boolean> {
+  function isPresent(entry: Entry): boolean {
     if (now() - entry.markedAt < MARK_INTERVAL_MS) return true;
     try {
-      mark(await entry.files);
+      mark(entry.files);
       entry.markedAt = now();
       return true;
     } catch {
@@ -60,15 +62,17 @@ export function createBundleFiles(directory: string, packages: Packages, now: ()
 
   return async (bundleId, bundle, ownerId) => {
     const known = entries.get(bundleId);
-    if (known && (await isPresent(known))) return known.files;
-    if (known && entries.get(bundleId) === known) entries.delete(bundleId);
-    let entry = entries.get(bundleId);
-    if (!entry) {
-      const files = write(bundleId, bundle, ownerId);
-      entry = { files, markedAt: now() };
-      entries.set(bundleId, entry);
-      files.catch(() => entries.delete(bundleId));
+    if (known && isPresent(known)) return known.files;
+    entries.delete(bundleId);
+    // Until its packages are installed, each owner waits in its own queue of installations.
+    const key = `${bundleId} ${ownerId}`;
+    let files = writing.get(key);
+    if (!files) {
+      files = write(bundleId, bundle, ownerId).finally(() => writing.delete(key));
+      writing.set(key, files);
     }
-    return entry.files;
+    const written = await files;
+    if (!entries.has(bundleId)) entries.set(bundleId, { files: written, markedAt: now() });
+    return written;
   };
 }
