@@ -3,13 +3,20 @@ import { type Answer, createLineReader, MAX_LINE_BYTES, type Question } from './
 
 /** The relay's side of the channel of one thread. All input is hostile. */
 export interface Channel {
-  /** Drops the answer if the thread has ended. Destroys the channel if the thread does not read. */
+  /** Drops the answer if the thread has ended. Destroys the channel if the sandbox does not read. */
   send(answer: Answer): void;
   close(): void;
 }
 
-/** Maximum of answers that a thread has not read. */
-const MAX_UNREAD_BYTES = 1024 * 1024;
+/** Answers that were written but not read. */
+export interface Unread {
+  bytes: number;
+}
+
+/** Maximum of unread answers of a sandbox and of all sandboxes, besides one more answer each. */
+const MAX_UNREAD_BYTES = 128 * 1024;
+const MAX_TOTAL_BYTES = 64 * 1024 * 1024;
+const total: Unread = { bytes: 0 };
 const MAX_NAME = 255;
 
 const isId = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
@@ -34,10 +41,14 @@ export function parseQuestion(line: string): Question | undefined {
   return undefined;
 }
 
-/** @param mayTalk rate limit of the sandbox, which a new channel does not reset */
+/**
+ * @param mayTalk rate limit of the sandbox, which a new channel does not reset
+ * @param unread of all channels of the sandbox
+ */
 export function createChannel(
   socket: Socket,
   mayTalk: (now: number) => boolean,
+  unread: Unread,
   onQuestion: (question: Question) => void,
 ): Channel {
   const read = createLineReader(MAX_LINE_BYTES, (line) => {
@@ -58,8 +69,17 @@ export function createChannel(
   return {
     send(answer) {
       if (socket.destroyed) return;
-      socket.write(`${JSON.stringify(answer)}\n`);
-      if (socket.writableLength > MAX_UNREAD_BYTES) socket.destroy();
+      if (unread.bytes > MAX_UNREAD_BYTES || (unread.bytes > 0 && total.bytes > MAX_TOTAL_BYTES)) {
+        socket.destroy();
+        return;
+      }
+      const text = `${JSON.stringify(answer)}\n`;
+      unread.bytes += text.length;
+      total.bytes += text.length;
+      socket.write(text, () => {
+        unread.bytes -= text.length;
+        total.bytes -= text.length;
+      });
     },
     close: () => void socket.destroy(),
   };

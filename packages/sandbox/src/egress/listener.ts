@@ -2,7 +2,7 @@ import { chmodSync, rmSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 
 /** After more connections than this within a second, listening pauses for a second. */
-const FLOOD = 1000;
+const FLOOD = 300;
 const SECOND_MS = 1000;
 
 /**

@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { type Channel, createChannel } from './channel.ts';
+import { type Channel, createChannel, type Unread } from './channel.ts';
 import { dial } from './dial.ts';
 import { createRateLimit, type EgressLimits } from './limits.ts';
 import { listen } from './listener.ts';
@@ -72,6 +72,7 @@ export function createSandboxRelay({
   const channels = new Map<number, Channel>();
   const connections = new Map<string, Connection>();
   const accepted = new Set<Socket>();
+  const unread: Unread = { bytes: 0 };
   const traffic = createTraffic();
   const mayConnect = createRateLimit(limits.connectionsPerSecond, limits.connectionBurst);
   const mayTalk = createRateLimit(limits.linesPerSecond, limits.lineBurst);
@@ -184,7 +185,7 @@ export function createSandboxRelay({
       socket.destroy();
       return;
     }
-    const channel = createChannel(socket, mayTalk, (question) => {
+    const channel = createChannel(socket, mayTalk, unread, (question) => {
       if ('acknowledge' in question) connections.get(`${number} ${question.acknowledge}`)?.acknowledged?.();
       else if ('close' in question) {
         const { pump, abort } = connections.get(`${number} ${question.close}`) ?? {};
