@@ -25,6 +25,8 @@ export interface Sample {
   /** Includes swapped memory and page tables, which are the only cost of reading untouched memory. */
   residentBytes: number;
   threads: number;
+  /** The main thread has ended before others. The kernel then shows no memory, no files and no root of the process. */
+  isWithoutMainThread: boolean;
 }
 
 const PAGE_BYTES = 4096;
@@ -132,9 +134,20 @@ function readStat(pid: number): (Sample & { cpuMs: number }) | undefined {
   return {
     cpuMs: (Number(fields[11]) + Number(fields[12])) * TICK_MS,
     threads: Number(fields[17]),
+    isWithoutMainThread: fields[0] === 'Z' && Number(fields[17]) > 1 && hasLivingThread(pid),
     residentBytes: Number(fields[21]) * PAGE_BYTES + unseenBytes(pid),
   };
 }
+
+/** PF_EXITING of the kernel's <linux/sched.h>. */
+const EXITING = 0x4;
+
+/** Whether a thread goes on. When a process exits or crashes, all its threads are exiting, which may take long. */
+const hasLivingThread = (pid: number): boolean =>
+  list(`/proc/${pid}/task`).some((thread) => {
+    const fields = read(`/proc/${pid}/task/${thread}/stat`)?.split(') ').at(-1)?.split(' ');
+    return fields !== undefined && (Number(fields[6]) & EXITING) === 0;
+  });
 
 /** Memory that is not part of the resident size; see proc(5). */
 function unseenBytes(pid: number): number {
@@ -164,6 +177,14 @@ function innermost(pid: number | undefined): number | undefined {
     const [child] = children;
     if (child === undefined) return current;
     current = child;
+  }
+}
+
+function list(path: string): string[] {
+  try {
+    return readdirSync(path);
+  } catch {
+    return [];
   }
 }
 

@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises';
 import { type Account, openAccount } from './accounting.ts';
 import type { ProcessDirectory } from './process-directories.ts';
 import { type Excess, exceeded, tmpExceeded } from './resource-limits.ts';
@@ -27,6 +28,8 @@ export interface ChildUsage {
   close(): void;
 }
 
+/** Time from the end of the main thread to that of the last one, when a process exits. */
+const MAX_EXIT_MS = 200;
 /** For shorter calls the other threads are not sampled. */
 const MIN_SAMPLED_MS = 5;
 
@@ -54,7 +57,12 @@ export function createChildUsage(
       return chargedMs - before;
     },
     async findExcess(maxCpuMs) {
-      const sample = account?.sample();
+      let sample = account?.sample();
+      if (sample?.isWithoutMainThread) {
+        // The threads of a process that exits end one after the other.
+        await setTimeout(MAX_EXIT_MS);
+        sample = account?.sample();
+      }
       if (!account || !sample) return undefined;
       // The same limit as for the duration, which several threads can exceed earlier.
       if (maxCpuMs !== undefined && account.cpuMs() - chargedMs > maxCpuMs)

@@ -18,7 +18,8 @@ const BASE_BYTES = 80 * MB;
 const MAX_TMP: TmpUsage = { inodes: CHILD_LIMITS.tmpInodes, bytes: CHILD_LIMITS.tmpBytes };
 
 /** Checks memory, which includes what V8's own limit omits (buffers, WebAssembly, native code), and threads. */
-export function exceeded({ residentBytes, threads }: Sample): Excess | undefined {
+export function exceeded({ residentBytes, threads, isWithoutMainThread }: Sample): Excess | undefined {
+  if (isWithoutMainThread) return { reason: 'limit', message: 'The code ended its main thread.' };
   if (residentBytes > BASE_BYTES + LIMITS.memoryMb * MB)
     return { reason: 'memory', message: `Out of memory: the limit is ${LIMITS.memoryMb} MB.` };
   if (threads > CHILD_LIMITS.nproc)

@@ -11,7 +11,8 @@ const [MAP_SHARED, MAP_PRIVATE, MAP_ANONYMOUS, MAP_NORESERVE, MAP_HUGETLB] = [1,
 const CLOSE_RANGE_UNSHARE = 2;
 const CLONE_THREAD = 0x10000;
 const MB = 1024 * 1024;
-const CALLS = process.arch === 'arm64' ? { mmap: 222, writev: 66 } : { mmap: 9, writev: 20 };
+const CALLS =
+  process.arch === 'arm64' ? { mmap: 222, writev: 66, exit: 93 } : { mmap: 9, writev: 20, exit: 60 };
 
 const map = (name: string, flags: number): Attempt => ({
   name,
@@ -85,6 +86,21 @@ describe.each(KERNEL_TIERS)('in tier %s', (tier) => {
     );
     expect(values(outcome)).toEqual([]);
     expect(outcome).toMatchObject({ ok: false, reason: 'memory' });
+  });
+
+  test('code whose main thread has ended, so that the kernel shows no figures of it, is killed', async () => {
+    const outcome = await sandbox.run(
+      `await (async () => { ${addon.body} })();
+       const load = () => { const it = { exports: {} }; process.dlopen(it, os.tmpdir() + '/attack.node'); return it };
+       const { exports: { call } } = load();
+       call(event.exit, 0);`,
+      { event: { ...(addon.event([]) as object), ...CALLS }, timeoutMs: 10_000 },
+    );
+    expect(outcome).toMatchObject({
+      ok: false,
+      reason: 'limit',
+      error: { message: 'The code ended its main thread.' },
+    });
   });
 
   test('a crash starts no core dump program on the host', async () => {
