@@ -103,12 +103,17 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
     socket.destroy();
   }
 
+  /** Ends the process if a limit was exceeded. */
+  function isWithin(excess: string | undefined): boolean {
+    if (excess !== undefined) kill('protocol', excess);
+    return excess === undefined;
+  }
+
   /** Counts bytes that arrived from the process. */
   function charge(bytes: number): void {
     if (killed) return;
     if (call) {
-      const excess = call.budget.spend(bytes);
-      if (excess !== undefined) kill('protocol', excess);
+      isWithin(call.budget.spend(bytes));
       return;
     }
     lateBytes += bytes;
@@ -148,12 +153,9 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
 
   function act(message: ChildMessage, { host, budget }: Call): void {
     switch (message.type) {
-      case 'emit': {
-        const excess = budget.emit();
-        if (excess === undefined) host.emit(message.emit);
-        else kill('protocol', excess);
+      case 'emit':
+        if (isWithin(budget.emit())) host.emit(message.emit);
         break;
-      }
       case 'fault':
         if (budget.fault()) host.fault(message.error);
         break;
@@ -164,19 +166,14 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
         log(message.line);
         break;
       case 'export':
-      case 'send': {
-        const excess = budget.step();
-        if (excess !== undefined) kill('protocol', excess);
-        else if (message.type === 'export') host.export?.(message.name, message.json);
-        else host.send?.(message.kind, message.request);
+        if (isWithin(budget.step())) host.export?.(message.name, message.json);
         break;
-      }
-      case 'dbSet': {
-        const excess = budget.dbSet();
-        if (excess === undefined) host.dbSet(message.set.key, message.set.json ?? undefined);
-        else kill('protocol', excess);
+      case 'send':
+        if (isWithin(budget.step())) host.send?.(message.kind, message.request);
         break;
-      }
+      case 'dbSet':
+        if (isWithin(budget.dbSet())) host.dbSet(message.set.key, message.set.json ?? undefined);
+        break;
       case 'end':
         end(message.end);
     }
