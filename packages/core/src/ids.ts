@@ -1,4 +1,4 @@
-import { createHash, randomBytes, randomInt, randomUUID } from 'node:crypto';
+import { createHash, randomBytes, randomInt } from 'node:crypto';
 
 /** Prefixes of ids, by kind of resource. */
 export type IdPrefix =
@@ -56,12 +56,6 @@ export function derivedId(prefix: IdPrefix, ms: number, cause: string): string {
   const [high, low] = [hash.readUIntBE(0, 4), hash.readUIntBE(4, 4)];
   return `${prefix}_${base62(ms, 7)}${base62(high, 5)}${base62(low, 6)}`;
 }
-
-/**
- * Sorted by time to the ms, and unique across processes: several gateways accept jobs, and none looks whether an id is
- * taken.
- */
-export const newRunId = (now: number = Date.now()): string => derivedId('run', now, randomUUID());
 
 /** The least id of a time: ids made from then on are not below it. @param ms epoch ms */
 export const leastIdAt = (prefix: IdPrefix, ms: number): string =>

