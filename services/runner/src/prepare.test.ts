@@ -12,6 +12,7 @@ const CRASHED: Result = {
   error: { name: 'CrashError', message: 'The process of the code ended.', stack: '' },
   durationMs: 1,
   cpuMs: 1,
+  endedProcesses: 1,
 };
 
 test('an owner whose definitions kill their processes is delayed, other owners are not', async () => {
