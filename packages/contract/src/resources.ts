@@ -1,5 +1,5 @@
 import Type from 'typebox';
-import { dates, nullable, seconds } from './resource-fields.ts';
+import { channelName, dates, nullable, seconds } from './resource-fields.ts';
 
 /** The resources of the API. */
 
@@ -71,9 +71,7 @@ export const EventSummary = Type.Object({
     {
       emit_id: Type.String(),
       emitter_id: Type.String(),
-      name: Type.String({
-        description: 'Name of the channel; the empty one is that of emits without a name',
-      }),
+      name: channelName,
       id: nullable(Type.Union([Type.String(), Type.Number()])),
       summary: nullable(Type.String()),
       ts: nullable(Type.Number()),
@@ -87,9 +85,7 @@ export const Subscription = Type.Object({
   id: Type.String({ description: 'sub_…' }),
   emitter_id: Type.String(),
   listener_id: Type.String(),
-  event_name: Type.String({
-    description: 'Name of the channel; the empty one is that of emits without a name',
-  }),
+  event_name: channelName,
   created_at: seconds('Created'),
 });
 
@@ -146,9 +142,7 @@ export const Delivery = Type.Object(
     webhook_id: Type.String(),
     emitter_id: nullable(Type.String({ description: 'Null for a test' })),
     event_id: nullable(Type.String()),
-    event_name: Type.String({
-      description: 'Name of the channel; the empty one is that of emits without a name',
-    }),
+    event_name: channelName,
     status: Type.Union([Type.Literal('pending'), Type.Literal('delivered'), Type.Literal('failed')]),
     attempts: Type.Integer(),
     next_attempt_at: nullable(

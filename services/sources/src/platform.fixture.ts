@@ -24,6 +24,21 @@ const WRITES = new Set([
   'claim',
 ]);
 
+/** An action that is done once after it was set. */
+function createOnce() {
+  let action = async () => {};
+  return {
+    set(next: () => Promise<void>) {
+      action = next;
+    },
+    async run() {
+      const now = action;
+      action = async () => {};
+      await now();
+    },
+  };
+}
+
 /** Fails every access from the n-th write on, like a process that is gone. */
 function dyingStore(store: Store, writesLeft: () => number, write: () => Promise<void>): Store {
   const alive = () => {
@@ -57,16 +72,14 @@ export function createTestbed() {
   const stop = new AbortController();
   const hooks: string[] = [];
   let act: HookAct = () => {};
-  let resolving = async () => {};
+  const nextResolve = createOnce();
   let writesLeft = Number.POSITIVE_INFINITY;
-  let beforeWrite = async () => {};
+  const nextWrite = createOnce();
   const dying = dyingStore(
     store,
     () => writesLeft,
     async () => {
-      const before = beforeWrite;
-      beforeWrite = async () => {};
-      await before();
+      await nextWrite.run();
       writesLeft -= 1;
     },
   );
@@ -117,9 +130,7 @@ export function createTestbed() {
   call.serve(
     CALLS.resolve,
     async (message: ResolveCall['message']): Promise<ResolveCall['answer']> => {
-      const before = resolving;
-      resolving = async () => {};
-      await before();
+      await nextResolve.run();
       return {
         component_id:
           (message.component_id as string | undefined) ??
@@ -163,9 +174,7 @@ export function createTestbed() {
       principal: Principal = ALICE,
     ) => invoke<T>(service, operationId, params, input, principal),
     /** Does something while the next component is resolved: when an update has read its row, and written nothing yet. */
-    onNextResolve(next: () => Promise<void>) {
-      resolving = next;
-    },
+    onNextResolve: nextResolve.set,
     /** Calls another process, which does not wait for the operations of the first one. */
     invokeElsewhere: <T = Record<string, unknown>>(
       operationId: string,
@@ -178,9 +187,7 @@ export function createTestbed() {
       writesLeft = writes;
     },
     /** Does something before the next write, which fails if it throws. */
-    onNextWrite(next: () => Promise<void>) {
-      beforeWrite = next;
-    },
+    onNextWrite: nextWrite.set,
     get dead() {
       return writesLeft <= 0;
     },

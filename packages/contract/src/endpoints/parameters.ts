@@ -1,4 +1,5 @@
 import Type from 'typebox';
+import { channelName } from '../resource-fields.ts';
 
 // Schemas of parameters that several endpoints share. Objects of several parameters are spread into the input.
 
@@ -22,9 +23,7 @@ export const paging = {
   before: Type.Optional(Type.String({ description: 'A cursor; the page of the next newer items' })),
 };
 
-export const eventName = Type.Optional(
-  Type.String({ description: 'Name of the channel; the empty one is that of emits without a name' }),
-);
+export const eventName = Type.Optional(channelName);
 
 /** Code in the examples of the OpenAPI documents. */
 export const EXAMPLE_CODE =
