@@ -1,7 +1,8 @@
 import { once } from 'node:events';
 import { get, type IncomingMessage, type ServerResponse } from 'node:http';
 import { connect } from 'node:net';
-import { expect, test } from '@jest/globals';
+import { afterEach, expect, test } from '@jest/globals';
+import { eventually } from '@wellspring/testing/eventually';
 import { listen } from './listen.ts';
 
 test('a request that is not received in time is ended, an answer that takes longer is not', async () => {
@@ -24,4 +25,57 @@ test('a request that is not received in time is ended, an answer that takes long
   const res = await answer;
   expect(Buffer.concat(await res.toArray()).toString()).toBe('late');
   await server.drain();
+});
+
+const ends: (() => void)[] = [];
+afterEach(() => {
+  for (const end of ends.splice(0)) end();
+});
+
+/** A server whose answers are given by the test. */
+async function serve(stalledMs: number) {
+  const asked: { url: string; res: ServerResponse }[] = [];
+  const where = { host: '127.0.0.1', port: 0, what: 'test listener', stalledMs };
+  const server = await listen(where, (req, res) => void asked.push({ url: req.url!, res }));
+  ends.push(() => server.destroy());
+  return { server, asked };
+}
+
+test('a client that takes nothing of an answer is disconnected; one that waits for its answer is not', async () => {
+  const { server, asked } = await serve(100);
+  const waiting = new Promise<IncomingMessage>((resolve, reject) => {
+    get({ port: server.port, path: '/waits', agent: false }, resolve).on('error', reject);
+  });
+  await eventually(() => asked.length === 1);
+  const slow = connect(server.port, '127.0.0.1');
+  ends.push(() => slow.destroy());
+  slow.pause();
+  slow.write('GET /slow HTTP/1.1\r\nhost: x\r\n\r\n');
+  await eventually(() => asked.length === 2);
+  const [first, second] = asked;
+  // The time has passed once without anything to send.
+  await once(second!.res, 'timeout');
+  const closed = once(second!.res, 'close');
+  second!.res.end(Buffer.alloc(64 * 1024 * 1024));
+  await closed;
+  expect(second!.res.writableFinished).toBe(false);
+  first!.res.end('late');
+  expect(Buffer.concat(await (await waiting).toArray()).toString()).toBe('late');
+});
+
+test('a pipelined request is served when the one before is answered', async () => {
+  const { server, asked } = await serve(60_000);
+  const client = connect(server.port, '127.0.0.1');
+  ends.push(() => client.destroy());
+  let text = '';
+  client.on('data', (piece) => {
+    text += String(piece);
+  });
+  client.write('GET /1 HTTP/1.1\r\nhost: x\r\n\r\nGET /2 HTTP/1.1\r\nhost: x\r\n\r\n');
+  await eventually(() => asked.length > 0);
+  expect(asked.map(({ url }) => url)).toEqual(['/1']);
+  asked[0]!.res.end('one');
+  await eventually(() => asked.length === 2);
+  asked[1]!.res.end('two');
+  await eventually(() => text.endsWith('two'));
 });

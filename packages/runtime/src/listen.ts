@@ -5,6 +5,7 @@ import { Server as SocketServer } from 'node:net';
 const KEEP_ALIVE_MS = 72_000;
 const CLOSE_IDLE_INTERVAL_MS = 50;
 const REQUEST_MS = 60_000;
+const STALLED_MS = 30_000;
 
 export interface Listening {
   /** The port in use. */
@@ -27,11 +28,13 @@ export interface ListenOptions {
   lingerMs?: number;
   /** Time in which a client must have sent a request with its body; default 60 s. The answer may take longer. */
   requestMs?: number;
+  /** A connection whose client takes nothing of an answer for this long is closed; default 30 s. */
+  stalledMs?: number;
 }
 
 /** @throws Error that says why it cannot listen */
 export async function listen(
-  { host, port, what, lingerMs = 0, requestMs = REQUEST_MS }: ListenOptions,
+  { host, port, what, lingerMs = 0, requestMs = REQUEST_MS, stalledMs = STALLED_MS }: ListenOptions,
   listener: RequestListener,
 ): Promise<Listening> {
   let draining = false;
@@ -42,9 +45,18 @@ export async function listen(
     connectionsCheckingInterval: requestMs / 12,
   };
   const server = createServer(timeouts, (req, res) => {
-    // Tells keep-alive clients to reconnect to another process.
-    if (draining) res.setHeader('connection', 'close');
-    listener(req, res);
+    const serve = () => {
+      // Tells keep-alive clients to reconnect to another process.
+      if (draining) res.setHeader('connection', 'close');
+      // Without bytes to send, the answer is not there yet, or is an idle stream.
+      res.setTimeout(stalledMs, () => {
+        if (req.socket.writableLength > 0) req.socket.destroy();
+      });
+      listener(req, res);
+    };
+    // Pipelined requests are served one after another: the answers of later ones would wait in memory.
+    if (res.socket) serve();
+    else res.once('socket', serve);
   });
   await started(server, host, port, what);
   const address = server.address();
