@@ -2,6 +2,7 @@ import type { RequestListener } from 'node:http';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { endpoints } from '@wellspring/contract/endpoints/all';
 import { silentLog } from '@wellspring/core/log';
+import { createMemory } from '@wellspring/core/memory';
 import { conflict, tooManyRequests } from '@wellspring/core/problem';
 import { createRouter, type Route, route } from '@wellspring/http/bind';
 import { PRINCIPAL_HEADER, signPrincipal } from '@wellspring/http/principal';
@@ -18,7 +19,7 @@ let client: Client;
 
 /** The platform's own router over handlers that note what reached them. */
 async function serve(routes: Route[]) {
-  const router = createRouter(routes, { principalKeys: [KEY], log: silentLog });
+  const router = createRouter(routes, { principalKeys: [KEY], log: silentLog, memory: createMemory(1) });
   const principal = signPrincipal({ kind: 'user', user_id: 'u_1', key_id: 'key_1', org_ids: [] }, KEY);
   listener = (req, res) => {
     if (req.headers.authorization === 'Bearer good') req.headers[PRINCIPAL_HEADER] = principal;

@@ -57,8 +57,6 @@ export interface Endpoint<I extends TObject = TObject, O extends TSchema = TSche
   status: 200 | 202 | 204;
   /** Further error statuses, besides those that all endpoints of its kind share (see openapi/responses.ts). */
   problems: readonly number[];
-  /** Largest body in bytes; default 6 MB. */
-  bodyLimit?: number;
 }
 
 export type InputOf<E> = E extends Endpoint<infer I, TSchema> ? Static<I> : never;

@@ -33,6 +33,7 @@ const MAX_TRIED = 64;
 
 /** Bytes that are taken piece by piece and given back together. */
 export interface Hold {
+  readonly bytes: number;
   /** False: no room. */
   take(bytes: number): boolean;
   release(): void;
@@ -40,18 +41,28 @@ export interface Hold {
 
 export function createHold(budget: ByteBudget, owner?: string): Hold {
   let held: (() => void)[] = [];
+  let taken = 0;
   return {
+    get bytes() {
+      return taken;
+    },
     take(bytes) {
       const giveBack = budget.tryTake(bytes, owner);
-      if (giveBack) held.push(giveBack);
-      return giveBack !== undefined;
+      if (!giveBack) return false;
+      held.push(giveBack);
+      taken += bytes;
+      return true;
     },
     release() {
       for (const giveBack of held) giveBack();
       held = [];
+      taken = 0;
     },
   };
 }
+
+/** For those whose bytes are not limited. */
+export const UNLIMITED: Hold = { bytes: 0, take: () => true, release() {} };
 
 /** @throws RangeError when `total` is not a positive integer */
 export function createByteBudget(total: number): ByteBudget {

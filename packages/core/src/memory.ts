@@ -4,6 +4,8 @@ import { type ByteBudget, createByteBudget } from './byte-budget.ts';
 export interface Memory {
   /** Bodies of calls that are being read or are not durable yet. When it is used up, calls get 503. */
   intake: ByteBudget;
+  /** Bodies of API requests in progress, and large answers that have not been sent yet. When it is used up, requests get 503. */
+  api: ByteBudget;
   /** Jobs of the queue `runs` that are handed out. */
   runs: ByteBudget;
   /** Jobs of the queue `emitted` that are handed out. */
@@ -14,13 +16,14 @@ export interface Memory {
   publishers: ByteBudget;
   /** Payloads of attempts under way. */
   delivery: ByteBudget;
-  /** Frames that readers of streams have not taken. */
+  /** Frames that slow readers of streams have not taken. When it is used up, their streams end. */
   streams: ByteBudget;
 }
 
 /** Of the heap. */
 const SHARES = {
   intake: 1 / 16,
+  api: 1 / 16,
   runs: 1 / 16,
   emitted: 1 / 32,
   waiting: 1 / 16,
@@ -28,13 +31,17 @@ const SHARES = {
   delivery: 1 / 16,
   streams: 1 / 32,
 } satisfies Record<keyof Memory, number>;
+const MB = 1024 * 1024;
 /** A message has up to 6 MB. */
-const MIN_BYTES = 8 * 1024 * 1024;
+const MIN_BYTES = 8 * MB;
+/** A body of 6 MB is taken in pieces, of which one owner gets half. */
+const MIN_API_BYTES = 16 * MB;
 
 /** @param heapBytes what the heap of this process may hold */
 export function createMemory(heapBytes: number): Memory {
   const budgets = Object.entries(SHARES).map(([use, share]) => {
-    return [use, createByteBudget(Math.max(MIN_BYTES, Math.floor(heapBytes * share)))];
+    const least = use === 'api' ? MIN_API_BYTES : MIN_BYTES;
+    return [use, createByteBudget(Math.max(least, Math.floor(heapBytes * share)))];
   });
   return Object.fromEntries(budgets) as Memory;
 }

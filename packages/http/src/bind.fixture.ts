@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach } from '@jest/globals';
 import type { Principal } from '@wellspring/contract/principal';
 import type { Log } from '@wellspring/core/log';
+import { createMemory } from '@wellspring/core/memory';
 import { conflict } from '@wellspring/core/problem';
 import { type HttpServer, type RequestOptions, send, startHttpServer } from '@wellspring/testing/http';
 import { createRouter, route } from './bind.ts';
@@ -23,6 +24,8 @@ export const logged: { fields: Record<string, unknown>; event: string }[] = [];
 const record = (fields: object, event: string) => void logged.push({ fields: { ...fields }, event });
 const log: Log = { debug: record, info: record, warn: record, error: record, child: () => log };
 export let seen: { input: Record<string, unknown>; principal: Principal; params: object } | undefined;
+
+export const memory = createMemory(1);
 
 const thing = (id: string) => ({ id, name: 'a thing', size: 3 });
 const router = createRouter(
@@ -48,7 +51,7 @@ const router = createRouter(
     route(open, async () => {}),
     route(operate, async () => {}),
   ],
-  { principalKeys: [randomBytes(32), key], log },
+  { principalKeys: [randomBytes(32), key], log, memory },
 );
 
 export let server: HttpServer;

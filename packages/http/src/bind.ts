@@ -4,10 +4,12 @@ import type { Endpoint, InputOf, OutputOf, ParamsOf } from '@wellspring/contract
 import { LIMITS } from '@wellspring/contract/limits';
 import type { Principal } from '@wellspring/contract/principal';
 import { unknownFields, validateInput } from '@wellspring/contract/validate';
+import { createHold, type Hold, UNLIMITED } from '@wellspring/core/byte-budget';
 import { encodeCursor } from '@wellspring/core/cursor';
 import { isId, newId } from '@wellspring/core/ids';
 import type { Log } from '@wellspring/core/log';
-import { notFound, unauthorized } from '@wellspring/core/problem';
+import type { Memory } from '@wellspring/core/memory';
+import { notFound, unauthorized, unavailable } from '@wellspring/core/problem';
 import express, { type Request, type Response } from 'express';
 import { PRINCIPAL_HEADER, verifyPrincipal } from './principal.ts';
 import { sendProblem } from './problem-response.ts';
@@ -22,6 +24,8 @@ export interface RequestContext<E extends Endpoint = Endpoint> {
   requestId: string;
   /** Aborted when the response is closed: it was sent, or the client has disconnected. */
   signal: AbortSignal;
+  /** Memory of the request, for handlers that read much. It is given back when the answer has been sent. */
+  hold: Hold;
   req: Request;
   res: Response;
 }
@@ -63,9 +67,13 @@ export interface RouterOptions {
   /** Keys of the gateway's signature, newest first. */
   principalKeys: readonly Buffer[];
   log: Log;
+  memory: Pick<Memory, 'api'>;
 }
 
 const PREFIX = { public: '/v1', operator: '/admin/v1' } as const;
+
+/** Answers up to this size are not counted: a connection buffers as much. */
+const LARGE_ANSWER = 64 * 1024;
 
 const MAX_IGNORED = 10;
 const MAX_IGNORED_CHARS = 64;
@@ -112,10 +120,12 @@ function requestIdOf(req: Request): string {
 async function serve({ endpoint, handle }: Route, req: Request, res: Response, options: RouterOptions) {
   const begun = performance.now();
   const requestId = requestIdOf(req);
-  const { log, principalKeys } = options;
+  const { log, principalKeys, memory } = options;
   res.setHeader('x-request-id', requestId);
   const gone = new AbortController();
   let user: string | undefined;
+  // Requests of the operator and documents are not limited.
+  let hold = UNLIMITED;
   res.once('close', () => {
     gone.abort();
     log.info(
@@ -136,28 +146,36 @@ async function serve({ endpoint, handle }: Route, req: Request, res: Response, o
     if (endpoint.authenticated && endpoint.listener === 'operator' && principal?.kind !== 'operator') {
       throw notFound('endpoint');
     }
-    if (principal?.kind === 'user') user = principal.user_id;
-    const input = await readInput(endpoint, req, res);
+    if (principal?.kind === 'user') {
+      user = principal.user_id;
+      hold = createHold(memory.api, user);
+    }
+    const input = await readInput(endpoint, req, res, hold);
     const answer = await handle({
       params: req.params as never,
       input: input as never,
       principal: principal ?? NOBODY,
       requestId,
       signal: gone.signal,
+      hold,
       req,
       res,
     });
-    send(endpoint, answer, input, res);
+    send(endpoint, answer, input, res, hold);
   } catch (error) {
     sendProblem(res, error, { requestId, log });
+  } finally {
+    // The client may have left before, or may read the answer slowly.
+    if (res.closed) hold.release();
+    else res.once('close', hold.release);
   }
 }
 
-async function readInput(endpoint: Endpoint, req: Request, res: Response): Promise<Selection> {
+async function readInput(endpoint: Endpoint, req: Request, res: Response, hold: Hold): Promise<Selection> {
   const mark = req.url.indexOf('?');
   const query = mark < 0 ? {} : parseQuery(req.url.slice(mark + 1));
   const hasBody = endpoint.method !== 'GET';
-  const body = hasBody ? await readJsonObject(req, endpoint.bodyLimit ?? LIMITS.apiBody) : {};
+  const body = hasBody ? await readJsonObject(req, LIMITS.apiBody, hold.take) : {};
   const ignored = unknownFields(endpoint.input, query, body);
   if (ignored.length > 0) res.setHeader('x-wellspring-ignored', ignoredHeader(ignored));
   return validateInput(endpoint.input, query, body) as Selection;
@@ -170,7 +188,14 @@ const ignoredHeader = (names: readonly string[]) =>
     .map((name) => encodeURIComponent(name.slice(0, MAX_IGNORED_CHARS).toWellFormed()))
     .join(', ');
 
-function send({ envelope, status }: Endpoint, answer: unknown, selection: Selection, res: Response): void {
+/** @throws Problem 503 for a large answer without room */
+function send(
+  { envelope, status, method }: Endpoint,
+  answer: unknown,
+  selection: Selection,
+  res: Response,
+  hold: Hold,
+): void {
   // The handler has written the response.
   if (envelope === 'stream' || envelope === 'raw') return;
   if (envelope === 'none') {
@@ -178,7 +203,11 @@ function send({ envelope, status }: Endpoint, answer: unknown, selection: Select
     return;
   }
   const text = JSON.stringify(enveloped(envelope, answer, (resource) => selectFields(resource, selection)));
-  res.writeHead(status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) });
+  const bytes = Buffer.byteLength(text);
+  const isCounted = bytes <= Math.max(hold.bytes, LARGE_ANSWER) || hold.take(bytes - hold.bytes);
+  // A change that was made is answered in any case.
+  if (!isCounted && method === 'GET') throw unavailable();
+  res.writeHead(status, { 'content-type': 'application/json', 'content-length': bytes });
   res.end(text);
 }
 

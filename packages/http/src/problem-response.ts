@@ -3,7 +3,7 @@ import type { Log } from '@wellspring/core/log';
 import { invalidParameter, Problem, payloadTooLarge, unavailable } from '@wellspring/core/problem';
 import type { ProblemCode } from '@wellspring/core/problem-codes';
 import { asUnavailable, Unavailable } from '@wellspring/core/unavailable';
-import { BodyTooLarge } from './read-body.ts';
+import { BodyTooLarge, NoRoomForBody } from './read-body.ts';
 
 /** With the further fields of the problem. */
 export interface ProblemBody {
@@ -17,7 +17,7 @@ export interface ProblemBody {
 function asProblem(error: unknown): Problem | undefined {
   if (error instanceof Problem) return error;
   if (error instanceof BodyTooLarge) return payloadTooLarge('6 MB');
-  if (error instanceof Unavailable) return unavailable();
+  if (error instanceof Unavailable || error instanceof NoRoomForBody) return unavailable();
   // Thrown by the decoding of a path parameter.
   if (error instanceof URIError) return invalidParameter(undefined, 'The path is not properly encoded.');
   return undefined;

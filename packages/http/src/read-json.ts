@@ -8,10 +8,15 @@ const decoder = new TextDecoder('utf-8', { fatal: true });
 
 /**
  * The body as a JSON object; an empty body is an empty object.
- * @throws Problem 400 (no JSON, no object, no UTF-8, nested too deeply), 415; BodyTooLarge
+ * @param hold see readBody
+ * @throws Problem 400 (no JSON, no object, no UTF-8, nested too deeply), 415; BodyTooLarge, NoRoomForBody
  */
-export async function readJsonObject(req: IncomingMessage, limit: number): Promise<Record<string, unknown>> {
-  const bytes = await readBody(req, limit);
+export async function readJsonObject(
+  req: IncomingMessage,
+  limit: number,
+  hold?: (bytes: number) => boolean,
+): Promise<Record<string, unknown>> {
+  const bytes = await readBody(req, limit, hold);
   if (bytes.length === 0) return {};
   if (!isJson(req.headers['content-type'])) throw unsupportedMediaType();
   await pauseIfLarge(bytes.length);

@@ -112,7 +112,7 @@ export async function runServices(config: Config, factories: Factories, log: Log
       },
     };
     const router = (routes: readonly Route[]) =>
-      createRouter(routes, { principalKeys: deps.seal.keysFor('principal'), log });
+      createRouter(routes, { principalKeys: deps.seal.keysFor('principal'), log, memory: deps.memory });
     for (const name of config.services) {
       const service = await factories[name](deps, host);
       services.push(service);

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach } from '@jest/globals';
 import { createEmbeddedCall } from '@wellspring/call/embedded';
 import type { Principal } from '@wellspring/contract/principal';
+import { UNLIMITED } from '@wellspring/core/byte-budget';
 import { type Clock, systemClock } from '@wellspring/core/clock';
 import { silentLog } from '@wellspring/core/log';
 import { createMemory } from '@wellspring/core/memory';
@@ -15,7 +16,7 @@ import type { Deps } from '@wellspring/runtime/deps';
 import type { Service } from '@wellspring/runtime/service';
 import { type Database, openDatabase } from '@wellspring/sqlite/database';
 import { createEmbeddedStore } from '@wellspring/store/embedded';
-import { type Response, send, startHttpServer } from './http.ts';
+import { type HttpServer, type Response, send, startHttpServer } from './http.ts';
 import { OWNER } from './rows.ts';
 import { type TempDir, tempDir } from './temp-dir.ts';
 
@@ -104,17 +105,26 @@ export function useHarness<C extends Clock = Clock>(newClock = () => systemClock
   return t;
 }
 
+/** A server with the routes of a service. */
+export function serveApi({ routes = [] }: Service): Promise<HttpServer> {
+  const principalKeys = seal.keysFor('principal');
+  return startHttpServer(createRouter(routes, { principalKeys, log: silentLog, memory: createMemory(1) }));
+}
+
+/** Headers of requests that the gateway would sign. */
+export const signed = (as: Principal) => ({
+  [PRINCIPAL_HEADER]: signPrincipal(as, seal.keysFor('principal')[0]!),
+});
+
 /** Sends a request to the routes of a service; `path` is below `/v1`. */
 export async function callApi(
-  { routes = [] }: Service,
+  service: Service,
   method: string,
   path: string,
   { body, as = ALICE }: { body?: object; as?: Principal } = {},
 ): Promise<Response> {
-  const principalKeys = seal.keysFor('principal');
-  await using server = await startHttpServer(createRouter(routes, { principalKeys, log: silentLog }));
-  const headers = { [PRINCIPAL_HEADER]: signPrincipal(as, principalKeys[0]!) };
-  return await send(server.port, method, `/v1${path}`, { headers, body });
+  await using server = await serveApi(service);
+  return await send(server.port, method, `/v1${path}`, { headers: signed(as), body });
 }
 
 /** Calls the handler of an endpoint without HTTP. */
@@ -127,5 +137,12 @@ export async function invoke<T>(
 ): Promise<T> {
   const { handle } = routes.find(({ endpoint }) => endpoint.operationId === operationId)!;
   const signal = new AbortController().signal;
-  return (await handle({ params, input, principal, requestId: 'req_1', signal } as never)) as T;
+  return (await handle({
+    params,
+    input,
+    principal,
+    requestId: 'req_1',
+    signal,
+    hold: UNLIMITED,
+  } as never)) as T;
 }

@@ -1,10 +1,11 @@
 import { afterAll } from '@jest/globals';
+import { UNLIMITED } from '@wellspring/core/byte-budget';
 import { eventSortKey } from '@wellspring/core/event-id';
 import { type EventRow, type EventStream, events, logs } from '@wellspring/store/collections/events';
 import { eventRow } from '@wellspring/testing/rows';
 import { openPorts } from '@wellspring/testing/service-harness';
 import type { Channel } from './channel.ts';
-import { pageOf } from './list-events.ts';
+import { pageOf as pageWithin } from './list-events.ts';
 
 /** Stored events and logs. */
 
@@ -46,6 +47,10 @@ export async function insertLogs(emitterId: string, lengths: readonly number[]):
     });
   }
 }
+
+/** A page of any size. */
+export const pageOf = (channel: Channel, input: Parameters<typeof pageWithin>[1]) =>
+  pageWithin(channel, input, { hold: UNLIMITED, maxBytes: Number.POSITIVE_INFINITY });
 
 /** Reads all pages from the newest on. */
 export async function walk(channel: Channel, limit: number): Promise<unknown[]> {

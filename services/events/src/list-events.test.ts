@@ -1,7 +1,18 @@
 import { describe, expect, test } from '@jest/globals';
-import { insertEvents, insertLogs, newEmitter, range, store, walk } from './channel.fixture.ts';
+import { createByteBudget, createHold, UNLIMITED } from '@wellspring/core/byte-budget';
+import { events } from '@wellspring/store/collections/events';
+import {
+  eventOf,
+  insertEvents,
+  insertLogs,
+  newEmitter,
+  pageOf,
+  range,
+  store,
+  walk,
+} from './channel.fixture.ts';
 import { type Channel, channelOf } from './channel.ts';
-import { findEvent, pageOf } from './list-events.ts';
+import { findEvent, pageOf as pageWithin } from './list-events.ts';
 
 const shown = async (channel: Channel, input: Parameters<typeof pageOf>[1] = {}) =>
   (await pageOf(channel, input)).data.map(({ event }) => event);
@@ -89,5 +100,50 @@ describe('channels', () => {
     expect(await shown(channelOf(store, id, '$errors'))).toEqual([4]);
     expect(await shown(channelOf(store, id, 'none'))).toEqual([]);
     expect(await shown(channelOf(store, newEmitter(), undefined))).toEqual([]);
+  });
+});
+
+describe('a list of large events', () => {
+  const BYTES = 100_000;
+  const make = async (count: number) => {
+    const id = newEmitter();
+    const payload = JSON.stringify('x'.repeat(BYTES - 2));
+    await store.collection(events).insertMany(range(0, count).map((n) => ({ ...eventOf(id, n), payload })));
+    return channelOf(store, id, undefined);
+  };
+  const within = { hold: UNLIMITED, maxBytes: 7 * BYTES };
+
+  test('has pages that end at their size, forth and back, and together show all', async () => {
+    const channel = await make(130);
+    const all = (await pageOf(channel, { limit: 100 })).data.map(({ id }) => id);
+    const next = async (input: Parameters<typeof pageOf>[1]) =>
+      (await pageWithin(channel, { limit: 100, expand: 'event', ...input }, within)).data.map(({ id }) => id);
+    const forth = [await next({})];
+    while (forth.at(-1)!.length > 0) forth.push(await next({ after: forth.at(-1)!.at(-1) }));
+    expect(forth.flat()).toEqual(all);
+    expect(Math.max(...forth.map((page) => page.length))).toBe(7);
+    const oldest = (await channel.newer('', 1))[0]!.id;
+    const back = [await next({ before: oldest })];
+    while (back[0]!.length > 0) back.unshift(await next({ before: back[0]![0] }));
+    expect(back.flat()).toEqual(all);
+    expect(Math.max(...back.map((page) => page.length))).toBe(7);
+  });
+
+  test('takes memory for what it shows: cut events take little', async () => {
+    const channel = await make(30);
+    const takenBy = async (input: object) => {
+      const hold = createHold(createByteBudget(100 * BYTES), 'reader');
+      await pageWithin(channel, { limit: 20, ...input }, { hold, maxBytes: 50 * BYTES });
+      return hold.bytes;
+    };
+    expect(await takenBy({ expand: 'event' })).toBe(20 * BYTES);
+    expect(await takenBy({})).toBe(20 * 1024);
+  });
+
+  test('is a 503 without memory', async () => {
+    const channel = await make(30);
+    const hold = createHold(createByteBudget(10 * BYTES), 'reader');
+    const page = pageWithin(channel, { limit: 20, expand: 'event' }, { hold, maxBytes: 50 * BYTES });
+    await expect(page).rejects.toMatchObject({ status: 503 });
   });
 });

@@ -8,9 +8,10 @@ import {
   listWorkflowLogs,
 } from '@wellspring/contract/endpoints/events';
 import { LIMITS } from '@wellspring/contract/limits';
+import type { Hold } from '@wellspring/core/byte-budget';
 import { decodeCursor } from '@wellspring/core/cursor';
 import { eventSortKey, parseEventId } from '@wellspring/core/event-id';
-import { invalidParameter, notFound } from '@wellspring/core/problem';
+import { invalidParameter, notFound, unavailable } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
 import type { Deps } from '@wellspring/runtime/deps';
 import { assertReadableSource, assertReadableWorkflow } from './access.ts';
@@ -24,32 +25,43 @@ interface ListInput {
   expand?: string | undefined;
 }
 
+/** Memory that a page may take. */
+export interface PageMemory {
+  /** Of the request. */
+  hold: Hold;
+  /** A page of expanded events ends at this size. */
+  maxBytes: number;
+}
+
+type Shown = ReturnType<typeof summaryOf>;
+
 const DEFAULT_LIMIT = 10;
-/** Events per read, so that a page of large events is not in memory twice. */
+/** Events of a read, and their usual size; events of the first read, whose size is not known. */
 const CHUNK_SIZE = 16;
-/** A page of expanded events ends at this size. */
+const CHUNK_BYTES = 8 * 1024 * 1024;
+const FIRST_CHUNK_SIZE = 4;
 const MAX_PAGE_BYTES = 32 * 1024 * 1024;
 
 const keyOf = (cursor: string, param: 'after' | 'before') =>
   eventSortKey(parseEventId(decodeCursor(cursor, param, 'event'))!);
 
-/** One page of the newest 100 events of a channel, newest first; event ids are the cursors. */
-export async function pageOf(channel: Channel, input: ListInput) {
+/**
+ * One page of the newest 100 events of a channel, newest first; event ids are the cursors.
+ * @throws Problem 400, or 503 without memory
+ */
+export async function pageOf(channel: Channel, input: ListInput, memory: PageMemory) {
   const { after, before, expand } = input;
   const limit = Math.min(input.limit ?? DEFAULT_LIMIT, LIMITS.retrievable);
   if (after !== undefined && before !== undefined) {
     throw invalidParameter('before', 'Only one of after and before can be given.');
   }
   const total_count = await channel.countNewer('', LIMITS.retrievable);
-  const records =
+  const read = createReader(limit, expand === 'event', memory);
+  const data =
     before !== undefined
-      ? await pageBefore(channel, keyOf(before, 'before'), limit)
-      : await pageAfter(channel, after === undefined ? undefined : keyOf(after, 'after'), limit);
-  return {
-    total_count,
-    cursors: 'raw' as const,
-    data: records.map((record) => summaryOf(record, expand === 'event')),
-  };
+      ? await pageBefore(channel, keyOf(before, 'before'), read)
+      : await pageAfter(channel, after === undefined ? undefined : keyOf(after, 'after'), read);
+  return { total_count, cursors: 'raw' as const, data };
 }
 
 async function eventAt(channel: Channel, key: string): Promise<EventRecord | undefined> {
@@ -65,63 +77,99 @@ export async function findEvent(channel: Channel, eventId: string) {
   return summaryOf(record, true);
 }
 
+/** Reads up to `limit` events of a page. */
+type Reader = (
+  /** The next events after the one with this sort key. */
+  next: (last: string | undefined, size: number) => Promise<EventRecord[]>,
+  /** At most this many; default: the limit. */
+  atMost?: number,
+) => Promise<Shown[]>;
+
+/** Events are read in chunks, and kept as far as they are shown. @throws Problem 503 without memory */
+function createReader(limit: number, expand: boolean, { hold, maxBytes }: PageMemory): Reader {
+  return async (next, atMost = limit) => {
+    const wanted = Math.min(limit, atMost);
+    const shown: Shown[] = [];
+    let last: string | undefined;
+    let [read, kept] = [0, 0];
+    for (let size = Math.min(FIRST_CHUNK_SIZE, wanted); size > 0; ) {
+      const chunk = await next(last, size);
+      for (const record of chunk) {
+        const { length } = record.payload;
+        const bytes = expand ? length : Math.min(length, LIMITS.summaryBytes);
+        if (!hold.take(bytes)) throw unavailable();
+        shown.push(summaryOf(record, expand));
+        last = record.sortKey;
+        read += length;
+        kept += bytes;
+        if (kept >= maxBytes) return shown;
+      }
+      if (chunk.length < size) break;
+      const usual = Math.ceil((CHUNK_BYTES * shown.length) / read);
+      size = Math.min(CHUNK_SIZE, usual, wanted - shown.length);
+    }
+    return shown;
+  };
+}
+
 /** Events older than the cursor, among the newest 100. */
-async function pageAfter(channel: Channel, key: string | undefined, limit: number): Promise<EventRecord[]> {
-  let wanted = limit;
-  if (key !== undefined) {
-    const newer = await channel.countNewer(key, LIMITS.retrievable);
-    wanted = Math.min(limit, LIMITS.retrievable - newer - ((await eventAt(channel, key)) ? 1 : 0));
-  }
-  const records: EventRecord[] = [];
-  for (let bound = key, bytes = 0; records.length < wanted && bytes < MAX_PAGE_BYTES; ) {
-    const size = Math.min(CHUNK_SIZE, wanted - records.length);
-    const chunk = await channel.older(bound, size);
-    records.push(...chunk);
-    bytes += chunk.reduce((sum, one) => sum + one.payload.length, 0);
-    if (chunk.length < size) break;
-    bound = chunk.at(-1)!.sortKey;
-  }
-  return records;
+async function pageAfter(channel: Channel, key: string | undefined, read: Reader): Promise<Shown[]> {
+  const older = (last: string | undefined, size: number) => channel.older(last ?? key, size);
+  if (key === undefined) return read(older);
+  const newer = await channel.countNewer(key, LIMITS.retrievable);
+  return read(older, LIMITS.retrievable - newer - ((await eventAt(channel, key)) ? 1 : 0));
 }
 
 /** The nearest newer events, among the newest 100. */
-async function pageBefore(channel: Channel, key: string, limit: number): Promise<EventRecord[]> {
-  if ((await channel.countNewer(key, LIMITS.retrievable + 1)) > LIMITS.retrievable) {
-    return (await channel.older(undefined, LIMITS.retrievable)).slice(-limit);
+async function pageBefore(channel: Channel, key: string, read: Reader): Promise<Shown[]> {
+  const isOutside = (await channel.countNewer(key, LIMITS.retrievable + 1)) > LIMITS.retrievable;
+  const bound = isOutside ? await lastOutside(channel) : key;
+  return (await read((last, size) => channel.newer(last ?? bound, size))).reverse();
+}
+
+/** Sort key of the newest event that is not among the newest 100. */
+async function lastOutside(channel: Channel): Promise<string> {
+  let bound: string | undefined;
+  for (let left = LIMITS.retrievable + 1; left > 0; ) {
+    const chunk = await channel.older(bound, Math.min(FIRST_CHUNK_SIZE, left));
+    if (chunk.length === 0) return '';
+    bound = chunk.at(-1)!.sortKey;
+    left -= chunk.length;
   }
-  return (await channel.newer(key, limit)).reverse();
+  return bound!;
 }
 
 /** Lists of the events, errors and logs of sources and workflows, and single events. */
-export function listRoutes({ store }: Pick<Deps, 'store'>): Route[] {
+export function listRoutes({ store, memory }: Pick<Deps, 'store' | 'memory'>): Route[] {
+  const maxBytes = Math.min(MAX_PAGE_BYTES, memory.api.total / 4);
   return [
-    route(listSourceEvents, async ({ principal, params, input }) => {
+    route(listSourceEvents, async ({ principal, params, input, hold }) => {
       await assertReadableSource(store, principal, params.id);
-      return pageOf(channelOf(store, params.id, input.event_name), input);
+      return pageOf(channelOf(store, params.id, input.event_name), input, { hold, maxBytes });
     }),
     route(getSourceEvent, async ({ principal, params, input }) => {
       await assertReadableSource(store, principal, params.id);
       return findEvent(channelOf(store, params.id, input.event_name), params.event_id);
     }),
-    route(listSourceErrors, async ({ principal, params, input }) => {
+    route(listSourceErrors, async ({ principal, params, input, hold }) => {
       await assertReadableSource(store, principal, params.id);
-      return pageOf(channelOf(store, params.id, '$errors'), input);
+      return pageOf(channelOf(store, params.id, '$errors'), input, { hold, maxBytes });
     }),
-    route(listSourceLogs, async ({ principal, params, input }) => {
+    route(listSourceLogs, async ({ principal, params, input, hold }) => {
       await assertReadableSource(store, principal, params.id);
-      return pageOf(channelOf(store, params.id, '$logs'), input);
+      return pageOf(channelOf(store, params.id, '$logs'), input, { hold, maxBytes });
     }),
-    route(listWorkflowEvents, async ({ principal, params, input }) => {
+    route(listWorkflowEvents, async ({ principal, params, input, hold }) => {
       await assertReadableWorkflow(store, principal, params.id);
-      return pageOf(channelOf(store, params.id, input.event_name), input);
+      return pageOf(channelOf(store, params.id, input.event_name), input, { hold, maxBytes });
     }),
-    route(listWorkflowErrors, async ({ principal, params, input }) => {
+    route(listWorkflowErrors, async ({ principal, params, input, hold }) => {
       await assertReadableWorkflow(store, principal, params.id);
-      return pageOf(channelOf(store, params.id, '$errors'), input);
+      return pageOf(channelOf(store, params.id, '$errors'), input, { hold, maxBytes });
     }),
-    route(listWorkflowLogs, async ({ principal, params, input }) => {
+    route(listWorkflowLogs, async ({ principal, params, input, hold }) => {
       await assertReadableWorkflow(store, principal, params.id);
-      return pageOf(channelOf(store, params.id, '$logs'), input);
+      return pageOf(channelOf(store, params.id, '$logs'), input, { hold, maxBytes });
     }),
   ];
 }

@@ -8,7 +8,10 @@ import { replayRoutes } from './replay.ts';
 import { runRoutes } from './runs.ts';
 import { streamRoutes } from './stream.ts';
 
-type EventsDeps = Pick<Deps, 'store' | 'queue' | 'call' | 'pubsub' | 'buckets' | 'clock' | 'metrics'>;
+type EventsDeps = Pick<
+  Deps,
+  'store' | 'queue' | 'call' | 'pubsub' | 'buckets' | 'clock' | 'metrics' | 'memory'
+>;
 
 /** Lists, replays and streams of events. Streams end when the worker stops. */
 export function createEventsService(deps: EventsDeps): Service {

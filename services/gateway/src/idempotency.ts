@@ -164,8 +164,8 @@ export function createIdempotency({
     res.once('close', () => left.abort());
     const look = () => lookUp(id, hash);
     const found = (await look()) ?? (await wait(id, userId, left.signal, look));
-    // The client has left.
-    if (found === undefined) return;
+    // The client has left; this ends the request for those who wait for its end.
+    if (found === undefined) return void res.end();
     if (typeof found === 'object') {
       res.writeHead(found.status, { ...found.headers, 'idempotent-replayed': 'true' });
       res.end(found.body);

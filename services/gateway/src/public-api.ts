@@ -1,10 +1,13 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import type { Endpoint, ServiceName } from '@wellspring/contract/endpoint';
+import { LIMITS } from '@wellspring/contract/limits';
 import type { Principal } from '@wellspring/contract/principal';
+import { createHold } from '@wellspring/core/byte-budget';
 import { newId } from '@wellspring/core/ids';
 import { methodNotAllowed, notFound } from '@wellspring/core/problem';
 import { PRINCIPAL_HEADER, signPrincipal } from '@wellspring/http/principal';
 import { sendProblem } from '@wellspring/http/problem-response';
+import { readBody } from '@wellspring/http/read-body';
 import type { Deps } from '@wellspring/runtime/deps';
 import { createApiMetrics } from './api-metrics.ts';
 import { createAuthenticator, operatorPrincipal } from './authenticate.ts';
@@ -15,7 +18,10 @@ import { createRouteTable } from './route-table.ts';
 /** Returns the request listener of a service: its router if it runs in this process, or else a proxy. */
 export type RequestListenerOf = (service: ServiceName) => RequestListener;
 
-type ApiDeps = Pick<Deps, 'store' | 'pubsub' | 'clock' | 'log' | 'config' | 'seal' | 'metrics' | 'buckets'>;
+type ApiDeps = Pick<
+  Deps,
+  'store' | 'pubsub' | 'clock' | 'log' | 'config' | 'seal' | 'metrics' | 'buckets' | 'memory'
+>;
 
 interface Api<P extends Principal> {
   /** Prefix of its paths. */
@@ -44,6 +50,18 @@ function resetHeaders(req: IncomingMessage, res: ServerResponse): string {
   req.headers['x-request-id'] = requestId;
   res.setHeader('x-request-id', requestId);
   return requestId;
+}
+
+/** Calls `over` once the request was answered. It may be answered after its client has left: a POST goes on. */
+function onceAnswered(res: ServerResponse, over: () => void): void {
+  res.once('close', () => {
+    if (res.headersSent) return over();
+    const { end } = res;
+    res.end = ((...args: Parameters<typeof end>) => {
+      over();
+      return end.apply(res, args);
+    }) as typeof res.end;
+  });
 }
 
 /** Unknown paths and methods below the root are told only to an authenticated client. */
@@ -88,6 +106,15 @@ export function createPublicApi(
   const authenticate = createAuthenticator(deps);
   const limit = createRateLimit('api', deps.config.apiRate, deps.buckets);
   const idempotent = createIdempotency(deps);
+
+  /** Reads the body within the memory of the API, for all that read it again. @throws BodyTooLarge, NoRoomForBody */
+  async function receive(req: IncomingMessage, res: ServerResponse, userId: string): Promise<void> {
+    if (req.method === 'GET' || req.method === 'HEAD') return;
+    const held = createHold(deps.memory.api, userId);
+    onceAnswered(res, held.release);
+    await readBody(req, LIMITS.apiBody, held.take);
+  }
+
   const api: Api<Extract<Principal, { kind: 'user' }>> = {
     root: '/v1',
     endpoints: endpoints.filter(({ listener }) => listener === 'public'),
@@ -96,7 +123,10 @@ export function createPublicApi(
       await limit(principal.key_id);
       return principal;
     },
-    pass: (req, res, { user_id }, service) => idempotent(req, res, user_id, () => service(req, res)),
+    async pass(req, res, { user_id }, service) {
+      await receive(req, res, user_id);
+      await idempotent(req, res, user_id, () => service(req, res));
+    },
   };
   return createApi(deps, api, listenerOf);
 }
