@@ -23,6 +23,8 @@ export const LIMITS = {
   memoryMb: 256,
   summaryBytes: 1024,
   retrievable: 100,
+  /** Open event streams of a user, in one process. */
+  streams: 500,
   /** Time for which an HTTP call waits for respond(). */
   replyMs: 30_000,
   /** Delayed events that wait, per source; and the longest delay. */

@@ -25,8 +25,10 @@ export const PROBLEM_CODES = {
   payload_too_large: 'The body is larger than allowed.',
   unsupported_media_type: 'The body must be JSON, with `content-type: application/json`.',
   quota_exceeded: 'A daily quota of the owner is used up; `Retry-After` tells when it is renewed.',
-  too_many_requests: 'The rate limit is exceeded; `Retry-After` tells when to repeat the call.',
-  unavailable: 'A server behind the platform is away; repeat the call after `Retry-After`.',
+  too_many_requests:
+    'The rate limit is exceeded, or the user has too many open streams; `Retry-After` tells when to repeat the call.',
+  unavailable:
+    'A server behind the platform is away, or the memory for API requests is used up; repeat the call after `Retry-After`.',
   internal_error: 'An unexpected failure; the log has the details under the `request_id`.',
 } as const;
 

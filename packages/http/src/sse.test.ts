@@ -1,16 +1,22 @@
 import type { ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
+import { createByteBudget, createHold, UNLIMITED } from '@wellspring/core/byte-budget';
+import { eventually } from '@wellspring/testing/eventually';
 import { type HttpServer, startHttpServer } from '@wellspring/testing/http';
 import { openStream } from './sse.ts';
 
 let server: HttpServer;
 let accept: (res: ServerResponse) => void;
+const sockets: Socket[] = [];
 
 beforeAll(async () => {
   server = await startHttpServer((_req, res) => accept(res));
 });
 afterAll(() => server.close());
+afterEach(() => {
+  for (const socket of sockets.splice(0)) socket.destroy();
+});
 
 /** A connection that has asked, and the answer that it gets. */
 async function opened(): Promise<{ socket: Socket; res: ServerResponse }> {
@@ -18,6 +24,7 @@ async function opened(): Promise<{ socket: Socket; res: ServerResponse }> {
     accept = resolve;
   });
   const socket = connect(server.port, '127.0.0.1');
+  sockets.push(socket);
   socket.on('error', () => {});
   socket.write('GET / HTTP/1.1\r\nhost: x\r\n\r\n');
   return { socket, res: await accepted };
@@ -25,7 +32,7 @@ async function opened(): Promise<{ socket: Socket; res: ServerResponse }> {
 
 test('the headers of a stream tell proxies neither to buffer nor to cache it', async () => {
   const { socket, res } = await opened();
-  const stream = openStream(res);
+  const stream = openStream(res, UNLIMITED);
   expect(await stream.send('data: 1\n\n')).toBe(true);
   const text = await new Promise<string>((resolve) => {
     let all = '';
@@ -39,12 +46,11 @@ test('the headers of a stream tell proxies neither to buffer nor to cache it', a
   expect(text).toMatch(/x-accel-buffering: no/i);
   stream.end();
   expect(await stream.send('data: 2\n\n')).toBe(false);
-  socket.destroy();
 });
 
 test('a large text arrives whole, characters unbroken', async () => {
   const { socket, res } = await opened();
-  const stream = openStream(res);
+  const stream = openStream(res, UNLIMITED);
   const text = `data: ${'ü😀'.repeat(200_000)}\n\n`;
   let received = Buffer.alloc(0);
   const whole = new Promise<void>((resolve) => {
@@ -58,7 +64,6 @@ test('a large text arrives whole, characters unbroken', async () => {
   stream.end();
   const body = Buffer.concat(unchunk(received));
   expect(body.toString()).toBe(text);
-  socket.destroy();
 });
 
 /** The chunks of a chunked body, as far as it is there. */
@@ -77,7 +82,7 @@ function unchunk(bytes: Buffer): Buffer[] {
 test('a reader that stops reading is disconnected, and at most one piece waits for it', async () => {
   const { socket, res } = await opened();
   socket.pause();
-  const stream = openStream(res, 50);
+  const stream = openStream(res, UNLIMITED, 50);
   const closed = new Promise((resolve) => res.once('close', resolve));
   let most = 0;
   const text = 'x'.repeat(1024 * 1024);
@@ -89,14 +94,44 @@ test('a reader that stops reading is disconnected, and at most one piece waits f
   await closed;
   expect(most).toBeLessThan(256 * 1024);
   expect(await stream.send('x')).toBe(false);
-  socket.destroy();
 });
 
 test('a reader that disconnects ends the wait', async () => {
   const { socket, res } = await opened();
   socket.pause();
-  const stream = openStream(res, 60_000);
+  const stream = openStream(res, UNLIMITED, 60_000);
   const sent = stream.send('x'.repeat(32 * 1024 * 1024));
   socket.destroy();
   expect(await sent).toBe(false);
+});
+
+test('a text counts as memory while a slow reader has not taken it; a reader that keeps up needs none', async () => {
+  const budget = createByteBudget(64 * 1024 * 1024);
+  const hold = createHold(budget, 'reader');
+  const taken: number[] = [];
+  const recorded = Object.create(hold, {
+    take: { value: (bytes: number) => hold.take(bytes) && taken.push(bytes) > 0 },
+  });
+  const { socket, res } = await opened();
+  const stream = openStream(res, recorded, 60_000);
+  socket.resume();
+  for (let i = 0; i < 100; i += 1) expect(await stream.send(`data: ${i}\n\n`)).toBe(true);
+  expect(taken).toEqual([]);
+  socket.pause();
+  const bytes = 32 * 1024 * 1024;
+  const sent = stream.send('x'.repeat(bytes));
+  await eventually(() => budget.used > 0);
+  expect(budget.used).toBe(bytes);
+  socket.resume();
+  expect(await sent).toBe(true);
+  expect([taken, budget.used]).toEqual([[bytes], 0]);
+});
+
+test('a slow reader is disconnected when there is no memory for its text', async () => {
+  const { socket, res } = await opened();
+  socket.pause();
+  const stream = openStream(res, createHold({ ...createByteBudget(1), tryTake: () => undefined }), 60_000);
+  expect(await stream.send('data: 1\n\n')).toBe(true);
+  expect(await stream.send('x'.repeat(32 * 1024 * 1024))).toBe(false);
+  expect(res.destroyed).toBe(true);
 });

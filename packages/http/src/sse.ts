@@ -1,8 +1,11 @@
 import type { ServerResponse } from 'node:http';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { Hold } from '@wellspring/core/byte-budget';
+import { withTimeout } from '@wellspring/core/with-timeout';
 
 /** An open response. */
 export interface EventStream {
-  /** Resolves when the reader accepts more; false: it is disconnected. */
+  /** Resolves when the kernel has taken the text; false: the reader is disconnected. */
   send(text: string): Promise<boolean>;
   end(): void;
 }
@@ -12,9 +15,10 @@ const STALL_TIMEOUT_MS = 15_000;
 const PIECE_BYTES = 64 * 1024;
 
 /**
- * Starts a response of server-sent events. At most one chunk waits for a slow reader.
+ * Starts a response of server-sent events. One text waits for a slow reader, piece by piece.
+ * @param waiting takes the bytes of the text that waits; without room for it the reader is disconnected
  */
-export function openStream(res: ServerResponse, stalledMs = STALL_TIMEOUT_MS): EventStream {
+export function openStream(res: ServerResponse, waiting: Hold, stalledMs = STALL_TIMEOUT_MS): EventStream {
   res.writeHead(200, {
     'content-type': 'text/event-stream',
     'cache-control': 'no-cache, no-transform',
@@ -27,34 +31,40 @@ export function openStream(res: ServerResponse, stalledMs = STALL_TIMEOUT_MS): E
 
   const isOver = () => res.destroyed || res.writableEnded || res.closed;
 
-  /** True if the socket accepted everything; false if the reader disconnected or accepted nothing for too long. */
-  const drained = () =>
+  /** True once the kernel has taken the piece; false if the reader is gone. */
+  const write = (piece: string | Buffer) =>
     new Promise<boolean>((resolve) => {
-      const settle = (took: boolean) => {
-        clearTimeout(timer);
-        res.off('drain', onDrain);
-        res.off('close', onClose);
-        resolve(took);
-      };
-      const onDrain = () => settle(true);
-      const onClose = () => settle(false);
-      const timer = setTimeout(() => {
-        settle(false);
-        res.destroy();
-      }, stalledMs);
-      res.once('drain', onDrain);
-      res.once('close', onClose);
+      const gone = () => resolve(false);
+      res.once('close', gone);
+      res.write(piece, (error) => {
+        res.off('close', gone);
+        resolve(!error);
+      });
     });
+
+  /** Waits for a reader that did not take a piece at once. */
+  async function wait(written: Promise<boolean>, bytes: number): Promise<boolean> {
+    const hasRoom = waiting.bytes > 0 || waiting.take(bytes);
+    const took = hasRoom && (await withTimeout(written, stalledMs));
+    if (!took) res.destroy();
+    return took === true;
+  }
 
   return {
     async send(text) {
-      if (text.length <= PIECE_BYTES) return !isOver() && (res.write(text) || drained());
-      const bytes = Buffer.from(text);
-      for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
-        if (isOver()) return false;
-        if (!res.write(bytes.subarray(at, at + PIECE_BYTES)) && !(await drained())) return false;
+      const bytes = Buffer.byteLength(text);
+      const whole = bytes <= PIECE_BYTES ? text : Buffer.from(text);
+      try {
+        for (let at = 0; at < bytes; at += PIECE_BYTES) {
+          if (isOver()) return false;
+          const written = write(typeof whole === 'string' ? whole : whole.subarray(at, at + PIECE_BYTES));
+          const tookAtOnce = await Promise.race([written, nextTurn()]);
+          if (!(tookAtOnce ?? (await wait(written, bytes)))) return false;
+        }
+        return true;
+      } finally {
+        waiting.release();
       }
-      return true;
     },
     end() {
       if (!isOver()) res.end();

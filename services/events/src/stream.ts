@@ -1,6 +1,9 @@
 import { streamSource, streamWorkflow } from '@wellspring/contract/endpoints/events';
+import { LIMITS } from '@wellspring/contract/limits';
+import { createHold } from '@wellspring/core/byte-budget';
+import { tooManyRequests } from '@wellspring/core/problem';
 import { type RequestContext, type Route, route } from '@wellspring/http/bind';
-import { openStream } from '@wellspring/http/sse';
+import { type EventStream, openStream } from '@wellspring/http/sse';
 import { changedTopic, eventsTopic } from '@wellspring/pubsub/port';
 import type { Deps } from '@wellspring/runtime/deps';
 import { assertReadableSource, assertReadableWorkflow, stillReadable } from './access.ts';
@@ -12,17 +15,42 @@ import { resumeAfter } from './resume.ts';
 /** Delay before a client reconnects. */
 const RETRY_DELAY_MS = 3_000;
 
+/** Streams of this process. */
+function createOpenStreams() {
+  const byReader = new Map<string, number>();
+  let count = 0;
+  return {
+    get count() {
+      return count;
+    },
+    /** @returns a function that removes it @throws Problem 429 */
+    add(reader: string): () => void {
+      const before = byReader.get(reader) ?? 0;
+      if (before >= LIMITS.streams) throw tooManyRequests(RETRY_DELAY_MS / 1000);
+      byReader.set(reader, before + 1);
+      count += 1;
+      return () => {
+        const left = byReader.get(reader)! - 1;
+        if (left > 0) byReader.set(reader, left);
+        else byReader.delete(reader);
+        count -= 1;
+      };
+    },
+  };
+}
+
 type StreamRequest = Omit<RequestContext<typeof streamSource>, 'params'>;
-type StreamDeps = Pick<Deps, 'store' | 'pubsub' | 'clock' | 'metrics'>;
+type StreamDeps = Pick<Deps, 'store' | 'pubsub' | 'clock' | 'metrics' | 'memory'>;
 
 /**
  * Events of a source or workflow as server-sent events, without gap or duplicate across connections that resume by
- * Last-Event-ID. A stream ends when its emitter is deleted, the key is revoked, or `draining` aborts.
+ * Last-Event-ID. A stream ends when its emitter is deleted, the key is revoked, or `draining` aborts. Frames that a slow
+ * reader has not taken count as memory of its user; one without room is disconnected.
  */
 export function streamRoutes(deps: StreamDeps, reads: SharedReads, draining: AbortSignal): Route[] {
-  const { store, pubsub, clock } = deps;
-  let open = 0;
-  deps.metrics.gauge('wellspring_streams', 'Open event streams', () => open);
+  const { store, pubsub, clock, memory } = deps;
+  const open = createOpenStreams();
+  deps.metrics.gauge('wellspring_streams', 'Open event streams', () => open.count);
 
   async function stream(
     id: string,
@@ -36,10 +64,12 @@ export function streamRoutes(deps: StreamDeps, reads: SharedReads, draining: Abo
     ];
     if (principal.kind === 'user') topics.push([changedTopic(principal.key_id), 'changed']);
 
-    const after = await resumeAfter(store, id, channel, input.event_name, lastEventId);
-    const sink = openStream(res);
-    open += 1;
+    const reader = principal.kind === 'user' ? principal.user_id : '';
+    const close = open.add(reader);
+    let sink: EventStream | undefined;
     try {
+      const after = await resumeAfter(store, id, channel, input.event_name, lastEventId);
+      sink = openStream(res, createHold(memory.streams, reader));
       if (!(await sink.send(`retry: ${RETRY_DELAY_MS}\n\n${HANDSHAKE}`))) return;
       await follow({
         channel,
@@ -57,8 +87,8 @@ export function streamRoutes(deps: StreamDeps, reads: SharedReads, draining: Abo
         mayContinue: () => stillReadable(store, principal, id),
       });
     } finally {
-      open -= 1;
-      sink.end();
+      close();
+      sink?.end();
     }
   }
 

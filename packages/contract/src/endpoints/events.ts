@@ -117,7 +117,7 @@ export const streamSource = defineEndpoint({
   path: '/sources/{id}/sse',
   summary: 'Follow the events of a source as server-sent events; Last-Event-ID resumes without a gap',
   description:
-    'Sends every new event as a frame with id and data, where data is an event as in the list, never cut. A comment is sent every 15 seconds.',
+    'Sends every new event as a frame with id and data, where data is an event as in the list, never cut. A comment is sent every 15 seconds. A reader that takes nothing for 15 seconds is disconnected, and a user has at most 500 open streams.',
 });
 
 export const listWorkflowEvents = defineEndpoint({

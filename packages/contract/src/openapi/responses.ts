@@ -76,7 +76,7 @@ const MEANINGS: Record<number, string> = {
   415: 'The body is not JSON',
   429: 'Too many requests, or a quota is used up; see Retry-After',
   500: 'An unexpected failure; the log has its details under request_id',
-  503: 'A server behind the platform does not answer; repeat the call after Retry-After',
+  503: 'A server behind the platform does not answer, or memory is short; repeat the call after Retry-After',
 };
 
 const REQUEST_ID = {

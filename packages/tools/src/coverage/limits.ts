@@ -104,6 +104,10 @@ export const LIMIT_RULES: LimitRules = {
       ...in_.runs('pages lead through the newest hundred runs'),
     ],
   },
+  streams: {
+    rule: 'Open event streams of a user, in one process: 500',
+    shownBy: in_.streams('a user has at most 500 open streams, and another one when one of them ends'),
+  },
   replyMs: {
     rule: 'Time for which an HTTP call waits for `respond()`: 30 s',
     shownBy: in_.apiLimits('an HTTP call waits 30 s for respond(), then gets 400'),
@@ -195,6 +199,40 @@ export const FURTHER_LIMITS: readonly Rule[] = [
   {
     rule: 'API requests: 100 a second per key, with bursts of twice that; then 429 with `Retry-After`',
     shownBy: in_.publicApi('a key over its rate gets 429 with Retry-After, and other keys are not delayed'),
+  },
+  {
+    rule: 'Bodies and large answers of API requests, shared fairly by users: a part of the memory of a process; then 503 with `Retry-After`',
+    shownBy: [
+      ...in_.apiMemory(
+        'a body is refused with 503 and Retry-After while its user fills the memory, and other users are served',
+        'a body holds memory until its request was handled, also if the client leaves before',
+        'a large answer holds memory until its client has taken it',
+        'a large answer is a 503 without memory, except after a change; small ones need none',
+      ),
+      ...in_.listEvents('a list of large events › is a 503 without memory'),
+    ],
+  },
+  {
+    rule: 'Page of expanded events: ends at 32 MB, or a quarter of that part of the memory',
+    shownBy: in_.listEvents(
+      'a list of large events › has pages that end at their size, forth and back, and together show all',
+    ),
+  },
+  {
+    rule: 'Frames that readers of streams have not taken: a part of the memory of a process; then the streams of slow readers end, and resume',
+    shownBy: in_.streams(
+      'frames that a reader does not take count as its memory, at most some events of them',
+      'a slow reader is disconnected when the memory for streams is used up, and resumes without a gap',
+    ),
+  },
+  {
+    rule: 'Time in which a client has to take something of an answer: 30 s, of a stream 15 s; then it is disconnected',
+    shownBy: [
+      ...in_.listening(
+        'a client that takes nothing of an answer is disconnected; one that waits for its answer is not',
+      ),
+      ...in_.sse('a reader that stops reading is disconnected, and at most one piece waits for it'),
+    ],
   },
   {
     rule: 'Daily invocations and compute time of a free account: enforced where set, reset at 00:00 UTC',
