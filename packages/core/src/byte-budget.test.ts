@@ -39,6 +39,37 @@ test('a request that is passed by smaller ones is served after a bounded number 
   expect(passed).toBeLessThan(1_000);
 });
 
+test('a large request behind one of an owner that holds bytes is not overtaken without limit', () => {
+  const budget = createByteBudget(100);
+  budget.tryTake(30, 'a');
+  budget.tryTake(60, 'b');
+  void budget.take(20, 'a');
+  void budget.take(50, 'large');
+  let overtakenBy = 0;
+  for (; overtakenBy < 10_000; overtakenBy++) {
+    const release = budget.tryTake(5, `small${overtakenBy}`);
+    if (!release) break;
+    release();
+  }
+  expect(overtakenBy).toBeLessThan(1_000);
+});
+
+test('requests of many owners that hold bytes do not hide one that fits', async () => {
+  const budget = createByteBudget(1_000);
+  const holders = Array.from({ length: 70 }, (_, n) => `holder${n}`);
+  for (const holder of holders) budget.tryTake(1, holder);
+  for (const owner of ['a', 'b']) budget.tryTake(450, owner);
+  const release = budget.tryTake(10, 'c')!;
+  for (const holder of holders) void budget.take(40, holder);
+  let isServed = false;
+  void budget.take(30, 'd').then(() => {
+    isServed = true;
+  });
+  release();
+  await new Promise(setImmediate);
+  expect(isServed).toBe(true);
+});
+
 test('many requests of one owner do not hide those of others', async () => {
   const budget = createByteBudget(100);
   budget.tryTake(40, 'a');

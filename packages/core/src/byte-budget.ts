@@ -1,35 +1,43 @@
-import { createLinkedList } from './linked-list.ts';
+import { createLinkedList, type LinkedList } from './linked-list.ts';
 
 /**
  * Bytes that a process may hold for one purpose, shared fairly between owners. An owner that holds bytes gets more only if
- * at least as many bytes as it then holds stay free, so a single owner gets at most half. An amount above half of the total
- * counts as half: otherwise it would never be granted.
+ * afterwards at least as many bytes are free as it holds, so a single owner gets at most half. An amount above half of the
+ * total is granted when half of the total is free: otherwise it would never be granted.
  */
 export interface ByteBudget {
   readonly total: number;
-  /** May exceed the total, since larger amounts count as half of it. */
+  /** May exceed the total: an amount above half of it is added in full. */
   readonly used: number;
-  /** @param owner undefined: not shared between owners @returns a function that gives them back; undefined: no room */
+  /**
+   * @param owner whose share is checked; without an owner only the free bytes are checked
+   * @returns a function that releases the bytes; undefined: there is no room
+   */
   tryTake(bytes: number, owner?: string): (() => void) | undefined;
   /**
-   * Waits for room. Requests are served in their order, but small ones pass a large one for a while.
-   * @returns a function that gives them back; further calls have no effect @throws the reason of the signal
+   * Waits for room. Owners are served in turns; a limited number of later requests may overtake one that does not fit.
+   * @returns a function that releases the bytes; further calls of it have no effect
+   * @throws the reason of the signal
    */
-  take(bytes: number, owner?: string, signal?: AbortSignal): Promise<() => void>;
+  take(bytes: number, owner: string, signal?: AbortSignal): Promise<() => void>;
 }
 
 interface Request {
   bytes: number;
-  owner: string | undefined;
-  /** Number of later requests that were served before it. */
-  passed: number;
   grant(): void;
 }
 
-/** Later requests that may be served before one that does not fit. */
-const MAX_PASSED = 256;
-/** Requests that are tried after bytes were given back. */
-const MAX_TRIED = 64;
+/** The waiting requests of one owner. Only the first is tried: the others wait behind it. */
+interface Line {
+  owner: string;
+  requests: LinkedList<Request>;
+  /** Number of later requests that were granted before the first of this line. */
+  overtakenBy: number;
+  leaveQueue(): void;
+}
+
+/** Later requests that may overtake one that does not fit. */
+const MAX_OVERTAKEN = 256;
 
 /** Bytes that are taken piece by piece and given back together. */
 export interface Hold {
@@ -69,28 +77,30 @@ export function createByteBudget(total: number): ByteBudget {
   if (!Number.isSafeInteger(total) || total < 1) {
     throw new RangeError(`The total must be a positive integer, not ${total}.`);
   }
-  const owners = new Map<string, number>();
-  const queue = createLinkedList<Request>();
-  /** Number of waiting requests by owner. */
-  const waiting = new Map<string, number>();
+  /** Bytes of owners that hold any. */
+  const held = new Map<string, number>();
+  const queue = createLinkedList<Line>();
+  const lines = new Map<string, Line>();
   let used = 0;
 
-  const heldBy = (owner: string | undefined) => (owner === undefined ? 0 : (owners.get(owner) ?? 0));
+  const heldBy = (owner: string | undefined) => (owner === undefined ? 0 : (held.get(owner) ?? 0));
+
   function fits(bytes: number, owner: string | undefined): boolean {
-    const counted = Math.min(bytes, total / 2);
-    const held = heldBy(owner);
-    return (held === 0 ? counted : held + 2 * counted) <= total - used;
+    const needed = Math.min(bytes, total / 2);
+    const before = heldBy(owner);
+    return (before === 0 ? needed : before + 2 * needed) <= total - used;
   }
 
   function add(bytes: number, owner: string | undefined): void {
     used += bytes;
     if (owner === undefined) return;
-    const held = heldBy(owner) + bytes;
-    if (held > 0) owners.set(owner, held);
-    else owners.delete(owner);
+    const after = heldBy(owner) + bytes;
+    if (after > 0) held.set(owner, after);
+    else held.delete(owner);
   }
 
-  function taken(bytes: number, owner: string | undefined): () => void {
+  /** @returns a function that releases the bytes; further calls of it have no effect */
+  function admit(bytes: number, owner: string | undefined): () => void {
     add(bytes, owner);
     let isHeld = true;
     return () => {
@@ -101,38 +111,55 @@ export function createByteBudget(total: number): ByteBudget {
     };
   }
 
+  function joinLine(owner: string): Line {
+    let line = lines.get(owner);
+    if (!line) {
+      line = { owner, requests: createLinkedList(), overtakenBy: 0, leaveQueue() {} };
+      line.leaveQueue = queue.append(line);
+      lines.set(owner, line);
+    }
+    return line;
+  }
+
+  /** Moves a line to the end of the queue, or removes it when it is empty. */
+  function requeue(line: Line): void {
+    const { leaveQueue } = line;
+    line.overtakenBy = 0;
+    // Before it leaves its place, so that an iteration over the queue reaches the new one.
+    if (line.requests.first) line.leaveQueue = queue.append(line);
+    else lines.delete(line.owner);
+    leaveQueue();
+  }
+
+  /** Grants what fits. A request of an owner that already holds bytes does not hold back others. */
   function serve(): void {
-    const skipped: Request[] = [];
-    /** Owners whose oldest request does not fit: their later ones do not pass it. */
-    const blocked = new Set<string>();
-    let tried = 0;
-    for (const request of queue) {
-      const { bytes, owner } = request;
-      if (owner !== undefined && blocked.has(owner)) continue;
-      if (fits(bytes, owner)) {
-        for (const one of skipped) one.passed += 1;
+    const skipped: Line[] = [];
+    for (const line of queue) {
+      const request = line.requests.first!;
+      if (fits(request.bytes, line.owner)) {
+        for (const earlier of skipped) earlier.overtakenBy += 1;
         request.grant();
-        continue;
+      } else if (!held.has(line.owner)) {
+        if (line.overtakenBy >= MAX_OVERTAKEN) return;
+        skipped.push(line);
       }
-      if (owner !== undefined) blocked.add(owner);
-      // An owner over its share does not hold back others.
-      if (heldBy(owner) === 0) {
-        if (request.passed >= MAX_PASSED) return;
-        skipped.push(request);
-      }
-      tried += 1;
-      if (tried >= MAX_TRIED) return;
     }
   }
 
-  /** The oldest request has been passed too often. */
-  const isClosed = () =>
-    queue.first !== undefined && queue.first.passed >= MAX_PASSED && heldBy(queue.first.owner) === 0;
+  /** The first line that a new request would overtake. */
+  function firstOvertaken(): Line | undefined {
+    for (const line of queue) if (!held.has(line.owner)) return line;
+    return undefined;
+  }
 
   function tryTake(bytes: number, owner?: string): (() => void) | undefined {
-    if (isClosed() || (owner !== undefined && waiting.has(owner)) || !fits(bytes, owner)) return undefined;
-    if (queue.first && heldBy(queue.first.owner) === 0) queue.first.passed += 1;
-    return taken(bytes, owner);
+    if ((owner !== undefined && lines.has(owner)) || !fits(bytes, owner)) return undefined;
+    const overtaken = firstOvertaken();
+    if (overtaken) {
+      if (overtaken.overtakenBy >= MAX_OVERTAKEN) return undefined;
+      overtaken.overtakenBy += 1;
+    }
+    return admit(bytes, owner);
   }
 
   return {
@@ -143,26 +170,24 @@ export function createByteBudget(total: number): ByteBudget {
     tryTake,
     take(bytes, owner, signal) {
       if (signal?.aborted) return Promise.reject(signal.reason);
-      const now = tryTake(bytes, owner);
-      if (now) return Promise.resolve(now);
+      const release = tryTake(bytes, owner);
+      if (release) return Promise.resolve(release);
       return new Promise((resolve, reject) => {
+        const line = joinLine(owner);
+        const remove = line.requests.append({
+          bytes,
+          grant() {
+            remove();
+            requeue(line);
+            signal?.removeEventListener('abort', abort);
+            resolve(admit(bytes, owner));
+          },
+        });
         const abort = () => {
-          leave();
+          remove();
+          if (!line.requests.first) requeue(line);
           reject(signal?.reason);
           serve();
-        };
-        const grant = () => {
-          leave();
-          signal?.removeEventListener('abort', abort);
-          resolve(taken(bytes, owner));
-        };
-        const remove = queue.append({ bytes, owner, passed: 0, grant });
-        if (owner !== undefined) waiting.set(owner, (waiting.get(owner) ?? 0) + 1);
-        const leave = () => {
-          remove();
-          const others = owner === undefined ? 0 : waiting.get(owner)! - 1;
-          if (owner !== undefined && others > 0) waiting.set(owner, others);
-          else if (owner !== undefined) waiting.delete(owner);
         };
         signal?.addEventListener('abort', abort, { once: true });
       });
