@@ -5,7 +5,7 @@ import { type LogRow, logs, recordsOf } from '@wellspring/store/collections/even
 import type { RunTriggerName } from '@wellspring/store/collections/running-runs';
 import type { Store, Where } from '@wellspring/store/port';
 
-/** Log rows per read: a row may have 2 MB. */
+/** Log rows per read: a row can be up to 2 MB. */
 const CHUNK_SIZE = 4;
 /** Bytes of logs read for one request. */
 const MAX_BYTES = 16 * 1024 * 1024;
@@ -39,36 +39,6 @@ interface LogRecord {
   err?: { name: string; message: string; stack: string };
 }
 
-/** Adds the records of a row, which are older than those before. Runs that executed nothing have no state, and are left out. */
-function addRecords(runs: Map<string, Run>, row: LogRow): void {
-  for (const record of recordsOf<LogRecord>(row).reverse()) {
-    const id = record.execution_id;
-    if (record.k === 'end' && record.state) {
-      runs.set(id, {
-        id,
-        emitter_id: row.emitter_id,
-        state: record.state,
-        trigger: 'manual',
-        started_at: Math.floor((record.ts - (record.duration_ms ?? 0)) / 1000),
-        duration_ms: record.duration_ms ?? null,
-        compute_ms: record.compute_ms ?? null,
-        emitted: record.emitted ?? null,
-        deduped: record.deduped ?? null,
-        error: null,
-      });
-    } else if (record.k === 'error' && record.err) {
-      const { name, message, stack } = record.err;
-      const run = runs.get(id);
-      if (run) run.error = { code: name, msg: message, stack };
-    } else if (record.k === 'start' && record.trigger) {
-      const known = runs.get(id);
-      const started = { trigger: record.trigger, started_at: Math.floor(record.ts / 1000) };
-      if (known) Object.assign(known, started);
-      else runs.set(id, { ...UNFINISHED, id, emitter_id: row.emitter_id, ...started });
-    }
-  }
-}
-
 const UNFINISHED = {
   state: 'running',
   duration_ms: null,
@@ -78,44 +48,95 @@ const UNFINISHED = {
   error: null,
 } as const;
 
-/**
- * Reads log rows, newest first, until `take` returns false.
- * @param by order of the rows; both give the same order for one emitter
- */
+interface LoggedRuns {
+  /** By id, newest first. */
+  runs: Map<string, Run>;
+  /** Ids of runs whose older records are ignored: the start was read, or nothing was executed. */
+  complete: Set<string>;
+}
+
+const noRuns = (): LoggedRuns => ({ runs: new Map(), complete: new Set() });
+
+/** Adds the records of the next older row. An `end` without a state is that of a job that executed nothing: no run. */
+function addRecords({ runs, complete }: LoggedRuns, row: LogRow): void {
+  for (const record of recordsOf<LogRecord>(row).reverse()) {
+    const id = record.execution_id;
+    if (complete.has(id)) continue;
+    const run = runs.get(id);
+    if (record.k === 'end' && !record.state) complete.add(id);
+    else if (record.k === 'end' && record.state && !run) {
+      runs.set(id, {
+        id,
+        emitter_id: row.emitter_id,
+        state: record.state,
+        // Replaced when the start is read.
+        trigger: 'manual',
+        started_at: Math.floor((record.ts - (record.duration_ms ?? 0)) / 1000),
+        duration_ms: record.duration_ms ?? null,
+        compute_ms: record.compute_ms ?? null,
+        emitted: record.emitted ?? null,
+        deduped: record.deduped ?? null,
+        error: null,
+      });
+    } else if (record.k === 'error' && record.err && run) {
+      const { name, message, stack } = record.err;
+      run.error = { code: name, msg: message, stack };
+    } else if (record.k === 'start' && record.trigger) {
+      complete.add(id);
+      const started = { trigger: record.trigger, started_at: Math.floor(record.ts / 1000) };
+      if (run) Object.assign(run, started);
+      else runs.set(id, { ...UNFINISHED, id, emitter_id: row.emitter_id, ...started });
+    }
+  }
+}
+
+/** Which log rows to read. */
+interface Selection {
+  where: Where<LogRow>;
+  /** For one emitter both fields give the same order. */
+  orderBy: 'id' | 'sort_key';
+  /** Of the field `orderBy`. */
+  range?: { gt: string; lt: string };
+}
+
+/** Reads log rows, newest first, until `onRow` returns false. */
 async function readRows(
   store: Store,
-  where: Where<LogRow>,
-  by: 'id' | 'sort_key',
-  take: (row: LogRow) => boolean,
+  { where, orderBy, range }: Selection,
+  onRow: (row: LogRow) => boolean,
 ): Promise<void> {
   const rows = store.collection(logs);
+  let rest: { gt?: string; lt: string } | undefined = range;
   let bytes = 0;
-  for (let bound: string | undefined; bytes < MAX_BYTES; ) {
+  while (bytes < MAX_BYTES) {
     const chunk = await rows.list({
-      where: { ...where, ...(bound !== undefined && { [by]: { lt: bound } }) },
-      orderBy: by,
+      where: { ...where, ...(rest && { [orderBy]: rest }) },
+      orderBy,
+      order: 'desc',
       limit: CHUNK_SIZE,
     });
     for (const row of chunk) {
       bytes += row.records.length;
-      if (!take(row)) return;
+      if (!onRow(row)) return;
     }
     if (chunk.length < CHUNK_SIZE) return;
-    bound = chunk.at(-1)![by];
+    rest = { ...range, lt: chunk.at(-1)![orderBy] };
   }
 }
 
 /** The newest runs of an emitter, newest first. */
 export async function newestLoggedRuns(store: Store, emitterId: string, limit: number): Promise<Run[]> {
-  const runs = new Map<string, Run>();
-  await readRows(store, { emitter_id: emitterId }, 'sort_key', (row) => {
-    addRecords(runs, row);
-    return runs.size < limit;
+  const logged = noRuns();
+  const isDone = () =>
+    logged.runs.size >= limit && [...logged.runs.keys()].slice(0, limit).every((id) => logged.complete.has(id));
+  await readRows(store, { where: { emitter_id: emitterId }, orderBy: 'sort_key' }, (row) => {
+    addRecords(logged, row);
+    return !isDone();
   });
-  return [...runs.values()].slice(0, limit);
+  return [...logged.runs.values()].slice(0, limit);
 }
 
-/** A run by its id alone. */
+/** The run with this id, of the first emitter that the principal may read. */
 export async function findLoggedRun(
   store: Store,
   principal: Principal,
@@ -123,24 +144,27 @@ export async function findLoggedRun(
 ): Promise<Run | undefined> {
   const emitterId = await readableEmitter(store, principal, id);
   if (emitterId === undefined) return undefined;
-  const runs = new Map<string, Run>();
-  await readRows(store, { run_id: id }, 'id', (row) => {
-    if (row.emitter_id === emitterId) addRecords(runs, row);
+  const logged = noRuns();
+  // Ids are `<emitter_id>/…`, and `0` is the next character after `/`.
+  const range = { gt: `${emitterId}/`, lt: `${emitterId}0` };
+  await readRows(store, { where: { run_id: id }, orderBy: 'id', range }, (row) => {
+    addRecords(logged, row);
     return true;
   });
-  return runs.get(id);
+  return logged.runs.get(id);
 }
 
-/** The emitter of a run that the principal may read. Runs of several emitters may have the same id. */
+/** The first emitter with a run of this id that the principal may read. Runs of several emitters may have the same id. */
 async function readableEmitter(
   store: Store,
   principal: Principal,
   runId: string,
 ): Promise<string | undefined> {
   const rows = store.collection(logs);
-  for (let bound: string | undefined; ; ) {
+  let before: string | undefined;
+  for (;;) {
     const [row] = await rows.list({
-      where: { run_id: runId, ...(bound !== undefined && { id: { lt: bound } }) },
+      where: { run_id: runId, ...(before !== undefined && { id: { lt: before } }) },
       orderBy: 'id',
       limit: 1,
       texts: false,
@@ -148,7 +172,7 @@ async function readableEmitter(
     if (!row) return undefined;
     const emitter = await findEmitter(store, row.emitter_id);
     if (emitter && canAccess(principal, emitter.owner_id)) return row.emitter_id;
-    // Below all ids of this emitter.
-    bound = `${row.emitter_id}/`;
+    // All ids of this emitter follow.
+    before = `${row.emitter_id}/`;
   }
 }

@@ -102,6 +102,31 @@ test('skipped ticks and records of other services are no runs', async () => {
   expect((await list()).data).toEqual([]);
 });
 
+test('a tick that is skipped after a crash of its first attempt is no run', async () => {
+  const id = idAt(1);
+  await insertRow(1, [startOf(id, NOW)]);
+  await insertRow(2, [endOf(id, NOW, { state: undefined })]);
+  expect((await list()).data).toEqual([]);
+});
+
+test('of a run that is executed again after a crash, the last attempt is shown', async () => {
+  const id = idAt(1);
+  await insertRow(1, [startOf(id, NOW)]);
+  await insertRow(2, [startOf(id, NOW + 5000), endOf(id, NOW + 5010)]);
+  expect((await list()).data).toMatchObject([{ id, started_at: NOW / 1000 + 5, duration_ms: 10 }]);
+});
+
+test('the oldest run of the list has its trigger and error although its rows are read last', async () => {
+  const id = idAt(0);
+  const err = { name: 'TypeError', message: 'early', stack: '' };
+  await insertRow(0, [startOf(id, NOW), { ...startOf(id, NOW), k: 'error', err } as never]);
+  await insertRow(1, [endOf(id, NOW, { state: 'failed' })]);
+  for (let n = 2; n < 101; n++) await insertRow(n, run(n));
+  const { data } = await list('?limit=100');
+  expect(data).toHaveLength(100);
+  expect(data.at(-1)).toMatchObject({ id, trigger: 'http', error: { msg: 'early' } });
+});
+
 test('pages lead through the newest hundred runs', async () => {
   for (let n = 0; n < 110; n++) await insertRow(n, run(n));
   const ids: string[] = [];
@@ -134,6 +159,16 @@ test('of runs with the same id each owner gets its own', async () => {
   await insertRow(1, [startOf(id, NOW), endOf(id, NOW + 10, { emitted: 7 })]);
   expect((await get(id)).json.data).toMatchObject({ emitter_id: SOURCE, state: 'ok', emitted: 7 });
   expect((await get(id, BOB)).json.data).toMatchObject({ emitter_id: other, state: 'running' });
+});
+
+test('a run is found although another owner has megabytes of logs of the same id', async () => {
+  const id = idAt(1);
+  const other = 'dc_0000000002';
+  await t.store.collection(sources).insert(sourceRow({ id: other, owner_id: 'u_0000000002' }));
+  await insertRow(1, run(1));
+  const msg = 'x'.repeat(2 * 1024 * 1024);
+  for (let n = 0; n < 9; n++) await insertRow(n, [{ ...startOf(id, NOW), k: 'log', msg } as never], other);
+  expect((await get(id)).json.data).toMatchObject({ id, emitter_id: SOURCE });
 });
 
 test('unknown runs and runs of others are 404', async () => {
