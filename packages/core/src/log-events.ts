@@ -1,6 +1,7 @@
 /** Every event that is logged, with its meaning: what operators may rely on. docs/errors.md lists them. */
 export const LOG_EVENTS = {
   'call.failed': 'A call of one service to another threw an unexpected error.',
+  'call.foreign_message': 'A malformed message of another process was dropped.',
   'commit.held': 'The store takes no commits: executed runs wait for it, and no further run starts.',
   'config.unknown_variable':
     'A variable begins with WELLSPRING_ and is not one of the platform; it is ignored.',

@@ -10,6 +10,6 @@ test('close ends pending requests and receives', async () => {
   const request = call.request('nobody', 1, { deadlineMs: 1_000_000 });
   const message = call.openReplyAddress().receive(1_000_000);
   await call.close();
-  await expect(request).rejects.toThrow('no process serves');
+  await expect(request).rejects.toThrow('no process served it');
   expect(await message).toBeUndefined();
 });

@@ -4,7 +4,7 @@ import { Problem } from '@wellspring/core/problem';
 import { withTimeout } from '@wellspring/core/with-timeout';
 import { type Call, CallFailed } from '../port.ts';
 
-type Serve = (message: never, key: string | undefined) => Promise<unknown>;
+type Handler = (message: never, key: string | undefined) => Promise<unknown>;
 
 /** A copy of the value as JSON would transmit it. Texts are shared, since the code of a component may have megabytes. */
 function jsonCopy(value: unknown): unknown {
@@ -18,12 +18,12 @@ function jsonCopy(value: unknown): unknown {
 
 /** Calls within one process. */
 export function createEmbeddedCall({ log }: { log: Log }): Call {
-  const servers = new Map<string, Serve>();
+  const servers = new Map<string, Handler>();
   const waiting = new Map<string, Set<() => void>>();
   const replyAddresses = new Map<string, (message: unknown) => void>();
 
   /** Waits for a server of the address until the deadline. */
-  function findServer(address: string, deadline: AbortSignal): Promise<Serve | undefined> {
+  function findServer(address: string, deadline: AbortSignal): Promise<Handler | undefined> {
     const found = servers.get(address);
     if (found || deadline.aborted) return Promise.resolve(found);
     return new Promise((resolve) => {
@@ -50,14 +50,15 @@ export function createEmbeddedCall({ log }: { log: Log }): Call {
       const timer = setTimeout(() => deadline.abort(), deadlineMs);
       try {
         const sent = jsonCopy(message);
-        const serve = await findServer(address, deadline.signal);
-        if (!serve) throw new CallFailed(`The request failed: no process serves ${address}.`);
+        const handler = await findServer(address, deadline.signal);
+        if (!handler)
+          throw new CallFailed(`The request to ${address} failed: no process served it.`);
         const overdue = new Promise<never>((_, reject) => {
           deadline.signal.addEventListener('abort', () =>
             reject(new CallFailed(`The server of ${address} did not reply in time.`)),
           );
         });
-        return jsonCopy(await Promise.race([serve(sent as never, key), overdue]));
+        return jsonCopy(await Promise.race([handler(sent as never, key), overdue]));
       } catch (error) {
         if (error instanceof Problem || error instanceof CallFailed) throw error;
         log.error({ address, error: error instanceof Error ? error.stack : String(error) }, 'call.failed');

@@ -113,6 +113,62 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
     for (const call of [one, three]) await call.close();
   });
 
+  /** A channel beside those of the calls. */
+  async function openRawChannel() {
+    const amqp = await openAmqp({ url: rabbitmq, log: silentLog });
+    const recovering = amqp.openChannel({ name: 'raw', setup: async () => {} });
+    await eventually(() => recovering.current !== undefined);
+    return { channel: recovering.current!, [Symbol.asyncDispose]: () => amqp.close() };
+  }
+
+  test('a request fails at its deadline while the owner of its key is unknown', async () => {
+    const ownerOf = () => new Promise<never>(() => {});
+    const { call } = await openCall(rabbitmq, { keyed: new Set(['hook']), ownerOf });
+    const request = call.request('hook', 1, { key: 'dc_1', deadlineMs: 50 });
+    await expect(request).rejects.toBeInstanceOf(CallFailed);
+    await call.close();
+  });
+
+  test('a malformed message is logged and dropped', async () => {
+    await using raw = await openRawChannel();
+    const logged: string[] = [];
+    const log = { ...silentLog, error: (_: object, event: string) => logged.push(event) };
+    const prefix = `t${newSecret()}.`;
+    const { call } = await openCall(rabbitmq, { prefix, log, member: 'one' });
+    const replyAddress = call.openReplyAddress();
+    const correlationId = replyAddress.address.split('|')[1]!;
+    await eventually(async () => {
+      call.reply(replyAddress.address, 1);
+      return (await replyAddress.receive(100)) === 1;
+    });
+    for (const [type, text] of [
+      ['request', '{'],
+      ['request', 'null'],
+      ['reply', '{'],
+    ]) {
+      raw.channel.publish(`${prefix}call`, 'one', Buffer.from(text!), { type: type!, correlationId });
+    }
+    await eventually(() => logged.length === 3);
+    expect(new Set(logged)).toEqual(new Set(['call.foreign_message']));
+    await call.close();
+  });
+
+  test('the broker drops a request that its process does not take before the deadline', async () => {
+    await using raw = await openRawChannel();
+    const prefix = `t${newSecret()}.`;
+    const options = { prefix, keyed: new Set(['hook']), ownerOf: async () => 'frozen' };
+    const { call } = await openCall(rabbitmq, options);
+    await raw.channel.assertExchange(`${prefix}call`, 'direct', { durable: true });
+    const { queue } = await raw.channel.assertQueue('', { exclusive: true });
+    await raw.channel.bindQueue(queue, `${prefix}call`, 'frozen');
+    const count = async () => (await raw.channel.checkQueue(queue)).messageCount;
+    const request = call.request('hook', 1, { key: 'dc_1', deadlineMs: 1_000 }).catch((error: unknown) => error);
+    await eventually(async () => (await count()) === 1);
+    expect(await request).toBeInstanceOf(CallFailed);
+    await eventually(async () => (await count()) === 0);
+    await call.close();
+  });
+
   test('a request fails soon when its reply is lost with the connection of the server; the next one succeeds', async () => {
     await using network = await openNetwork(rabbitmq);
     const prefix = `t${newSecret()}.`;

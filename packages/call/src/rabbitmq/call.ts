@@ -7,14 +7,23 @@ import { Problem } from '@wellspring/core/problem';
 import { withTimeout } from '@wellspring/core/with-timeout';
 import { type Call, CallFailed } from '../port.ts';
 import { createPendingRequests } from './pending-requests.ts';
-import { decodeAnswer, encode, encodeAnswer, encodeFailure, type Request, type Type } from './wire.ts';
+import {
+  decode,
+  decodeAnswer,
+  decodeRequest,
+  encode,
+  encodeAnswer,
+  encodeFailure,
+  type Request,
+  type Type,
+} from './wire.ts';
 
 export interface RabbitCallOptions {
   amqp: Amqp;
   log: Log;
   /** Prefix of the exchange's name; default `wellspring.`. */
   prefix?: string;
-  /** Unique name of this process. */
+  /** Unique name of this process among those of the exchange. */
   member: string;
   /** Addresses whose requests go to the process that owns their key. */
   keyed: ReadonlySet<string>;
@@ -22,9 +31,9 @@ export interface RabbitCallOptions {
   ownerOf(key: string): Promise<string | undefined>;
 }
 
-type Serve = (message: never, key: string | undefined) => Promise<unknown>;
+type Handler = (message: never, key: string | undefined) => Promise<unknown>;
 
-/** Retry delay while no server is known or nobody owns the key. */
+/** Retry delay while no process serves the address or owns the key. */
 const RETRY_DELAY_MS = 50;
 const WHO_TIMEOUT_MS = 500;
 /** Delay of the answer `here` per request in progress, so that the least busy server answers first. */
@@ -32,11 +41,11 @@ const BUSY_DELAY_MS = 5;
 const MAX_BUSY_DELAY_MS = 200;
 
 /**
- * Requests and replies over RabbitMQ; nothing is durable. Each process has one exclusive queue, bound to its own name and
- * to the addresses that it serves. A request goes to the process that owns its key, or else to the
- * first server of the address that answers a question, which a dead, frozen or busy one does not. A request without a
- * server is retried until its deadline; it fails within about a second when its server dies, within seconds when its server
- * is frozen.
+ * Requests and replies over RabbitMQ, with the messages of `wire.ts`, which are not persistent. Each process has one
+ * exclusive queue, bound to its own name and to the addresses that it serves. A request goes to the process that owns its
+ * key, or else to the first server of the address that answers a broadcast `who`: dead and frozen servers do not answer,
+ * and busy ones answer later. A request without a server is retried until its deadline. A request that reached a server
+ * fails within about a second if that server dies, and within seconds if it freezes.
  *
  * Every connection declares a queue with a new name: a queue lives on one node of the cluster and is locked while that
  * node is down.
@@ -50,22 +59,21 @@ export function createRabbitCall({
   ownerOf,
 }: RabbitCallOptions): Call {
   const replyAddresses = new Map<string, (message: unknown) => void>();
-  const served = new Map<string, Serve>();
-  /** Ids of requests in progress here. */
-  const working = new Set<string>();
-  /** Who serves an address? Waits for the first that says so. */
-  const asking = new Map<string, (server: string | undefined) => void>();
+  const served = new Map<string, Handler>();
+  /** Ids of requests that this process executes. */
+  const inProgress = new Set<string>();
+  /** Unanswered `who` messages, by correlation id. */
+  const pendingWho = new Map<string, (server: string | undefined) => void>();
   let queue = '';
   let isClosed = false;
   const exchange = `${prefix}call`;
-  const bindings = (addresses: Iterable<string>) => [...addresses].filter((address) => !keyed.has(address));
 
   const pending = createPendingRequests(send);
   const channel = amqp.openChannel({
     name: 'call',
     async setup(channel) {
       channel.on('return', ({ properties: { type, correlationId } }) => {
-        asking.get(correlationId)?.(undefined);
+        pendingWho.get(correlationId)?.(undefined);
         pending.returned(type, correlationId);
       });
       await channel.assertExchange(exchange, 'direct', { durable: true });
@@ -74,98 +82,129 @@ export function createRabbitCall({
       await channel.bindQueue(queue, exchange, member);
     },
     ready(channel) {
-      for (const address of bindings(served.keys())) bind(channel, address);
+      for (const address of served.keys()) bind(channel, address);
     },
     lost: () => pending.lost(),
   });
 
-  const bind = (to: Channel | undefined, address: string) =>
-    // When the channel is lost in this moment, the next one binds it.
-    void to?.bindQueue(queue, exchange, address).catch(() => {});
+  function bind(to: Channel | undefined, address: string): void {
+    // If the channel is lost at this moment, the next one binds the address.
+    if (!keyed.has(address)) to?.bindQueue(queue, exchange, address).catch(() => {});
+  }
 
-  /** A message that cannot be sent is lost, like one without a receiver. */
-  function send(to: string, type: Type, correlationId: string, content: Buffer = Buffer.alloc(0)): void {
+  /**
+   * A message that cannot be sent is lost, like one without a receiver.
+   * @param expiration ms after which the broker drops the message if it has not been taken
+   */
+  function send(
+    to: string,
+    type: Type,
+    correlationId: string,
+    content: Buffer = Buffer.alloc(0),
+    expiration?: number,
+  ): void {
     const mandatory = type === 'who' || type === 'request' || type === 'probe';
+    const options = { type, correlationId, replyTo: member, mandatory, expiration };
     try {
-      channel.current?.publish(exchange, to, content, { type, correlationId, replyTo: member, mandatory });
+      channel.current?.publish(exchange, to, content, options);
     } catch {
-      // The channel was closed in this moment; `lost` follows.
+      // The channel was closed at this moment; `lost` follows.
     }
   }
 
-  function receive({ content, fields, properties }: ConsumeMessage): void {
+  function receive(message: ConsumeMessage): void {
+    try {
+      handle(message);
+    } catch (error) {
+      log.error({ type: message.properties.type, error: String(error) }, 'call.foreign_message');
+    }
+  }
+
+  /** @throws Error for malformed content */
+  function handle({ content, fields, properties }: ConsumeMessage): void {
     const { correlationId, replyTo } = properties;
     const type = properties.type as Type;
     if (type === 'who') {
       if (!served.has(fields.routingKey)) return;
-      const delay = Math.min(MAX_BUSY_DELAY_MS, working.size * BUSY_DELAY_MS);
+      const delay = Math.min(MAX_BUSY_DELAY_MS, inProgress.size * BUSY_DELAY_MS);
       if (delay === 0) send(replyTo, 'here', correlationId);
       else setTimeout(send, delay, replyTo, 'here', correlationId);
-    } else if (type === 'here') asking.get(correlationId)?.(replyTo);
-    else if (type === 'request') void answer(content, replyTo, correlationId);
+    } else if (type === 'here') pendingWho.get(correlationId)?.(replyTo);
+    else if (type === 'request') void execute(decodeRequest(content), replyTo, correlationId);
     else if (type === 'probe') {
-      send(replyTo, working.has(correlationId) ? 'working' : 'unknown', correlationId);
-    } else if (type === 'reply') replyAddresses.get(correlationId)?.(JSON.parse(content.toString()));
+      send(replyTo, inProgress.has(correlationId) ? 'working' : 'unknown', correlationId);
+    } else if (type === 'reply') replyAddresses.get(correlationId)?.(decode(content));
     else pending.received(type, correlationId, content);
   }
 
-  async function answer(content: Buffer, to: string, id: string): Promise<void> {
-    const { address, message, key } = JSON.parse(content.toString()) as Request;
+  async function execute({ address, message, key }: Request, to: string, id: string): Promise<void> {
     const handler = served.get(address);
     if (!handler) return send(to, 'absent', id);
-    working.add(id);
-    let reply: Buffer;
+    inProgress.add(id);
+    let answer: Buffer;
     try {
-      reply = encodeAnswer(await handler(message as never, key));
+      answer = encodeAnswer(await handler(message as never, key));
     } catch (error) {
       if (!(error instanceof Problem)) {
         log.error({ address, error: error instanceof Error ? error.stack : String(error) }, 'call.failed');
       }
-      reply = encodeFailure(error);
+      answer = encodeFailure(error);
     }
-    working.delete(id);
-    send(to, 'answer', id, reply);
+    inProgress.delete(id);
+    send(to, 'answer', id, answer);
   }
 
-  /** The process that serves the address; undefined: no process serves it now. */
-  async function serverOf(address: string, key: string | undefined): Promise<string | undefined> {
+  /** The process that serves the address; undefined: none is known within the time. */
+  async function serverOf(
+    address: string,
+    key: string | undefined,
+    timeoutMs: number,
+  ): Promise<string | undefined> {
     if (keyed.has(address)) {
       if (key === undefined) throw new Error(`A request to ${address} needs a key.`);
-      return ownerOf(key).catch(() => undefined);
+      // While the owner is unknown, for example during an outage of the store, the request is retried.
+      return withTimeout(ownerOf(key), timeoutMs).catch(() => undefined);
     }
     if (!channel.current) return undefined;
     const id = newSecret();
     const { promise, resolve } = Promise.withResolvers<string | undefined>();
-    asking.set(id, resolve);
+    pendingWho.set(id, resolve);
     send(address, 'who', id);
-    return withTimeout(promise, WHO_TIMEOUT_MS).finally(() => asking.delete(id));
+    const answered = withTimeout(promise, Math.min(timeoutMs, WHO_TIMEOUT_MS));
+    return answered.finally(() => pendingWho.delete(id));
   }
 
   return {
     async request(address, message, { key, deadlineMs }) {
-      const deadline = AbortSignal.timeout(deadlineMs);
+      const deadline = performance.now() + deadlineMs;
+      const remaining = () => deadline - performance.now();
       let content: Buffer;
       try {
         content = encode({ address, message, ...(key === undefined ? {} : { key }) } satisfies Request);
       } catch (error) {
         log.error({ address, error: String(error) }, 'call.failed');
-        throw new CallFailed(`The server of ${address} failed.`);
+        throw new CallFailed(`The request to ${address} cannot be encoded.`);
       }
-      while (!deadline.aborted && !isClosed) {
-        const server = await serverOf(address, key);
-        if (server && channel.current && !deadline.aborted) {
-          const reply = await pending.ask(server, address, content, deadline);
-          if (reply) return decodeAnswer(reply, address);
+      while (remaining() > 0 && !isClosed) {
+        const server = await serverOf(address, key, remaining());
+        const timeoutMs = remaining();
+        if (server && channel.current && timeoutMs > 0) {
+          const answer = await pending.ask(server, address, content, timeoutMs);
+          if (answer) return decodeAnswer(answer, address);
         }
-        await pause(RETRY_DELAY_MS, undefined, { signal: deadline }).catch(() => {});
+        await pause(Math.min(RETRY_DELAY_MS, remaining()));
       }
-      throw new CallFailed(`The request failed: no process serves ${address}.`);
+      throw new CallFailed(
+        isClosed
+          ? `The request to ${address} failed: the connection was closed.`
+          : `The request to ${address} failed: no process served it before its deadline.`,
+      );
     },
 
     serve(address, handler, signal) {
       if (signal.aborted) return;
       served.set(address, handler);
-      for (const one of bindings([address])) bind(channel.current, one);
+      bind(channel.current, address);
       const end = () => {
         if (served.get(address) !== handler) return;
         served.delete(address);

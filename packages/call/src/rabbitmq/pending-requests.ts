@@ -16,7 +16,13 @@ interface PendingRequest {
   fail(reason: string): void;
 }
 
-type Send = (to: string, type: Type, correlationId: string, content?: Buffer) => void;
+type Send = (
+  to: string,
+  type: Type,
+  correlationId: string,
+  content?: Buffer,
+  expiration?: number,
+) => void;
 
 /** Requests that wait for their answer, and probes that find out whether their servers are alive. */
 export function createPendingRequests(send: Send) {
@@ -33,29 +39,29 @@ export function createPendingRequests(send: Send) {
   let prober: NodeJS.Timeout | undefined;
 
   return {
-    /** Sends a request once. @returns the answer; undefined: nobody received it */
+    /** Sends a request once. @returns the answer; undefined: the request was not executed */
     ask(
       server: string,
       address: string,
       content: Buffer,
-      deadline: AbortSignal,
+      timeoutMs: number,
     ): Promise<Buffer | undefined> {
       const id = newSecret();
       const answered = Promise.withResolvers<Buffer | undefined>();
       const fail = (reason: string) => answered.reject(new CallFailed(`The server of ${address} ${reason}.`));
-      const late = () => fail('did not reply in time');
+      const timer = setTimeout(fail, timeoutMs, 'did not reply in time');
       const since = performance.now();
       prober ??= setInterval(probe, PROBE_INTERVAL_MS).unref();
       waiting.set(id, { server, since, heardAt: since, resolve: answered.resolve, fail });
-      deadline.addEventListener('abort', late, { once: true });
-      send(server, 'request', id, content);
+      // A process that takes messages again after it was frozen must not execute what its caller gave up.
+      send(server, 'request', id, content, Math.ceil(timeoutMs));
       return answered.promise.finally(() => {
         waiting.delete(id);
         if (waiting.size === 0) {
           clearInterval(prober);
           prober = undefined;
         }
-        deadline.removeEventListener('abort', late);
+        clearTimeout(timer);
       });
     },
     /** A message about a request has arrived. */

@@ -2,22 +2,28 @@ import { Problem } from '@wellspring/core/problem';
 import type { ProblemCode } from '@wellspring/core/problem-codes';
 import { CallFailed } from '../port.ts';
 
-/** Types of the messages between processes. `correlationId` names the request, `replyTo` the process that sent it. */
+/**
+ * Types of the messages between processes. `replyTo` names the process that sent the message, `correlationId` the `who`
+ * or `request` that it belongs to; of a `reply`, the reply address.
+ */
 export type Type =
   /** To all servers of an address: who serves it? */
   | 'who'
-  /** The answer of one of them. */
+  /** Answers `who`: the sender serves it. */
   | 'here'
+  /** To one server. */
   | 'request'
+  /** Answers `request` with its result or failure. */
   | 'answer'
-  /** Instead of an answer: the receiver does not serve the address. */
+  /** Answers `request`: the receiver does not serve the address, and has not executed it. */
   | 'absent'
-  /** Is the request still in progress? */
+  /** To the server of a request: is it still in progress? */
   | 'probe'
+  /** Answers `probe`: it is. */
   | 'working'
-  /** The request, or its answer, was lost with a connection of the server. */
+  /** Answers `probe`: it is not. The request, or its answer, was lost with a connection of the server. */
   | 'unknown'
-  /** For a reply address. */
+  /** To a reply address. */
   | 'reply';
 
 export interface Request {
@@ -40,6 +46,15 @@ interface Answer {
 
 export const encode = (value: unknown): Buffer => Buffer.from(JSON.stringify(value));
 
+/** @throws SyntaxError */
+export const decode = (content: Buffer): unknown => JSON.parse(content.toString());
+
+/** @throws SyntaxError, TypeError */
+export function decodeRequest(content: Buffer): Request {
+  const { address, message, key } = decode(content) as Request;
+  return { address, message, ...(key === undefined ? {} : { key }) };
+}
+
 export const encodeAnswer = (answer: unknown): Buffer => encode({ answer } satisfies Answer);
 
 /** Only a Problem carries details. */
@@ -53,7 +68,7 @@ export function encodeFailure(error: unknown): Buffer {
 
 /** @throws Problem, CallFailed */
 export function decodeAnswer(content: Buffer, address: string): unknown {
-  const { answer, problem, failed } = JSON.parse(content.toString()) as Answer;
+  const { answer, problem, failed } = decode(content) as Answer;
   if (problem) throw new Problem(problem);
   if (failed) throw new CallFailed(`The server of ${address} failed.`);
   return answer;
