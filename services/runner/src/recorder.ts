@@ -4,40 +4,50 @@ import { LIMITS } from '@wellspring/contract/limits';
 import type { Host } from '@wellspring/sandbox/port';
 import type { Mask } from './mask-secrets.ts';
 
-type Answer = TestCall['answer'];
+type TestResult = TestCall['answer'];
 
-/** Collects the effects of a test run for its answer; nothing is stored. */
+/** Collects the effects of a test run for its result; nothing is stored. */
 export interface Recorder {
   host: Host;
-  /** Number and bytes of all emitted events, including those left out of the answer. */
+  /** Number of emitted events, and bytes of all effects; both include what is left out of the result. */
   readonly events: number;
   readonly bytes: number;
-  answer(): Omit<Answer, 'duration_ms'>;
+  result(): Omit<TestResult, 'duration_ms'>;
 }
 
+const sizeOf = (...texts: unknown[]): number =>
+  texts.reduce<number>((sum, text) => sum + Buffer.byteLength(String(text ?? '')), 0);
+
 export function createRecorder(mask: Mask): Recorder {
-  const emitted: Answer['emitted'] = [];
-  const logs: Answer['logs'] = [];
-  const sends: Answer['sends'] = [];
+  const emitted: TestResult['emitted'] = [];
+  const logs: TestResult['logs'] = [];
+  const sends: TestResult['sends'] = [];
   const exported = new Map<string, string>();
-  let response: Answer['response'] = null;
-  let error: Answer['error'] = null;
+  let response: TestResult['response'] = null;
+  let error: TestResult['error'] = null;
   let events = 0;
   let bytes = 0;
+  let shownBytes = 0;
   let truncated = false;
   let revision = 0;
 
-  function add<T>(list: T[], item: T, size: number): void {
+  /** Counts an effect. @returns whether it fits into the result, in a list that has `length` items */
+  function fits(size: number, length: number): boolean {
     bytes += size;
-    if (list.length >= LIMITS.testItems || bytes > LIMITS.testBytes) truncated = true;
-    else list.push(item);
+    if (length >= LIMITS.testItems || shownBytes + size > LIMITS.testBytes) {
+      truncated = true;
+      return false;
+    }
+    shownBytes += size;
+    return true;
   }
 
   return {
     host: {
       emit({ payload, name, id, summary, ts }) {
         events += 1;
-        add(emitted, { payload, name, id, summary, ts }, payload.length);
+        if (fits(sizeOf(payload, name, id, summary), emitted.length))
+          emitted.push({ payload, name, id, summary, ts });
       },
       fault({ name, message, stack, cause }: ThrownError) {
         error ??= {
@@ -49,20 +59,22 @@ export function createRecorder(mask: Mask): Recorder {
       },
       log({ ts, level, msg }) {
         const text = mask(msg);
-        add(logs, { ts, level, msg: text }, text.length);
+        if (fits(sizeOf(text), logs.length)) logs.push({ ts, level, msg: text });
       },
       respond({ status, headers, body }) {
-        bytes += body.length;
-        if (bytes > LIMITS.testBytes) truncated = true;
-        else response ??= { status, headers, body };
+        if (fits(sizeOf(JSON.stringify(headers), body), 0)) response ??= { status, headers, body };
       },
       export(name, json) {
-        bytes += json.length;
-        if (exported.size >= LIMITS.testItems || bytes > LIMITS.testBytes) truncated = true;
-        else exported.set(name, json);
+        const former = exported.get(name);
+        if (former !== undefined) shownBytes -= sizeOf(name, former);
+        exported.delete(name);
+        if (fits(sizeOf(name, json), exported.size)) exported.set(name, json);
       },
-      send: (kind, json) => add(sends, { kind, json }, json.length),
+      send(kind, json) {
+        if (fits(sizeOf(json), sends.length)) sends.push({ kind, json });
+      },
       dbSet() {
+        // The state is not stored; the sandbox only needs a growing number.
         revision += 1;
         return revision;
       },
@@ -73,7 +85,7 @@ export function createRecorder(mask: Mask): Recorder {
     get bytes() {
       return bytes;
     },
-    answer: () => ({
+    result: () => ({
       ok: error === null,
       emitted,
       logs,

@@ -101,6 +101,26 @@ test('a long answer is cut', async () => {
   expect([answer.emitted.length, answer.truncated]).toEqual([1000, true]);
 });
 
+test('an effect that does not fit into the answer is left out; later ones that fit are shown', async () => {
+  const large = await testRun(`this.$emit('x'.repeat(5 * 1024 * 1024));
+    this.$emit('small');
+    console.log('later');
+    await this.http.respond({ status: 201 });`);
+  expect(large).toMatchObject({
+    emitted: [{ payload: '"small"' }],
+    logs: [{ msg: 'later' }],
+    response: { status: 201 },
+    truncated: true,
+  });
+  const text = `'é'.repeat(1024 * 1024)`;
+  const bytes = await testRun(`this.$emit(${text}); this.$emit(${text});`);
+  expect([bytes.emitted.length, bytes.truncated]).toEqual([1, true]);
+  const exporting = `const { $ } = event;
+    for (const last of ['a', 'b']) $.export('name', 'x'.repeat(2.5 * 1024 * 1024) + last);`;
+  const replaced = await testRun(exporting, {}, {}, 'action');
+  expect([replaced.exports[0]!.json.at(-2), replaced.truncated]).toEqual(['b', false]);
+});
+
 test('a test run counts as an invocation, and is refused over the quota', async () => {
   const dates = { created_at: 0, updated_at: 0 };
   const quotas = { daily_invocations_quota: 1, daily_compute_time_quota: null };

@@ -33,17 +33,17 @@ export function testWorker(deps: TestDeps): BackgroundWorker {
           ? { kind: 'action', action: actionOf(undeployed.instance.values, event) }
           : { kind: 'run', trigger: { kind: 'value', json: event }, emitTrigger: !has_run },
     };
-    const seen = createRecorder(createMask(secretsOf(undeployed.instance)));
+    const recorder = createRecorder(createMask(secretsOf(undeployed.instance)));
     await costs.settled(owner_id);
     const release = await permits.hook(
       owner_id,
       AbortSignal.any([signal, AbortSignal.timeout(HOOK_DEADLINE_MS)]),
     );
-    const result = await executor.execute(task, seen.host, { timeoutMs: LIMITS.runMs }).finally(release);
+    const result = await executor.execute(task, recorder.host, { timeoutMs: LIMITS.runMs }).finally(release);
     meter.countRun(owner_id, result.cpuMs);
-    costs.charge(owner_id, { events: seen.events, bytes: seen.bytes, result });
-    if (!result.ok) seen.host.fault(result.error);
-    return { ...seen.answer(), duration_ms: Math.round(result.durationMs) };
+    costs.charge(owner_id, { events: recorder.events, bytes: recorder.bytes, result });
+    if (!result.ok) recorder.host.fault(result.error);
+    return { ...recorder.result(), duration_ms: Math.round(result.durationMs) };
   }
 
   return {
