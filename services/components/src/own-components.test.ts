@@ -45,6 +45,14 @@ test('a deleted component is gone with its keys; its key names the one saved bef
   await expect(remove(id)).rejects.toMatchObject(refusal(404));
 });
 
+test('a key of a component whose deletion was interrupted finds the remaining versions', async () => {
+  const old = await post(keyed('kept', '1.0.0', 'Old'));
+  const { id } = await post(keyed('kept', '1.1.0', 'New'));
+  await bed.store.collection(components).remove(id);
+  for (const key of ['kept', 'kept@1.0.0', 'kept@^1.0.0']) expect((await get(key)).id).toBe(old.id);
+  await expect(get('kept@1.1.0')).rejects.toMatchObject(refusal(404));
+});
+
 test('components of other owners, and of the registry, are 404', async () => {
   const { id } = await post(keyed(null, '', 'Own'));
   const inOrg = await post(keyed(null, '', 'Org'), ALICE, { org_id: ORG });
@@ -92,7 +100,7 @@ test('of an organization, it is kept while a source of another member uses it, w
   await deployedBy(id, BOB.user_id, 'dc_0000000001');
   await expect(remove(id)).rejects.toMatchObject({
     status: 409,
-    message: 'The component is used by 1 of other members of the organization.',
+    message: 'The component is used by 1 source or workflow of other members of the organization.',
     details: { sources: [], workflows: [] },
   });
   // A former member keeps the code that the source runs, and holds nobody up.

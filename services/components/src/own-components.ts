@@ -8,12 +8,17 @@ import { conflict, notFound } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
 import { listPage, type PageInput } from '@wellspring/http/paging';
 import { canAccess } from '@wellspring/http/principal';
-import { type ComponentRow, components, publishedKeys } from '@wellspring/store/collections/components';
-import { deployments, sources } from '@wellspring/store/collections/sources';
+import { type ComponentRow, components } from '@wellspring/store/collections/components';
+import { findEmitter, isWorkflowId } from '@wellspring/store/collections/emitters';
+import { deployments } from '@wellspring/store/collections/sources';
 import { members } from '@wellspring/store/collections/users';
-import { workflows } from '@wellspring/store/collections/workflows';
 import type { ComponentsContext } from './context.ts';
 import { presentComponent } from './present.ts';
+import { removeKeys } from './published-keys.ts';
+
+/** Dependents that the message of an error names; its details list all. */
+const MAX_NAMED = 5;
+const LIST = new Intl.ListFormat('en');
 
 /** Lists and deletes the components of users and organizations. */
 export function ownComponentRoutes({ deps }: ComponentsContext): Route[] {
@@ -26,44 +31,35 @@ export function ownComponentRoutes({ deps }: ComponentsContext): Route[] {
 
   /**
    * Sources and workflows whose deployments were made from the component: ids of those that the caller may see, and the
-   * number of those that belong to other members of its organization.
+   * number of those that belong to other members of the component's organization.
    */
-  async function usersOf({ id, owner_id }: ComponentRow, principal: Principal) {
+  async function dependentsOf({ id, owner_id }: ComponentRow, principal: Principal) {
     const found = await store.collection(deployments).list({ where: { component_id: id } });
-    const ids = [...new Set(found.map(({ source_id }) => source_id))].sort();
-    let others = 0;
-    const visible = async (collection: { get(id: string): Promise<{ owner_id: string } | undefined> }) => {
-      const shown: string[] = [];
-      for (const user of ids) {
-        const owner = (await collection.get(user))?.owner_id;
-        if (owner === undefined) continue;
-        if (canAccess(principal, owner)) shown.push(user);
-        else if (await store.collection(members).get(`${owner_id}/${owner}`)) others += 1;
-      }
-      return shown;
-    };
-    const details = {
-      sources: await visible(store.collection(sources)),
-      workflows: await visible(store.collection(workflows)),
-    };
-    return { details, others };
+    const details = { sources: [] as string[], workflows: [] as string[] };
+    let hidden = 0;
+    // Of a step, `source_id` is the id of the workflow.
+    for (const dependent of [...new Set(found.map(({ source_id }) => source_id))].sort()) {
+      const owner = (await findEmitter(store, dependent))?.owner_id;
+      if (owner === undefined) continue;
+      if (canAccess(principal, owner)) {
+        details[isWorkflowId(dependent) ? 'workflows' : 'sources'].push(dependent);
+      } else if (await store.collection(members).get(`${owner_id}/${owner}`)) hidden += 1;
+    }
+    return { details, hidden };
   }
 
-  /** Removes the keys of a component; `key` then names the remaining component that was saved last. */
-  async function removeKeys(id: string, ownerId: string, key: string | null): Promise<void> {
-    const keys = store.collection(publishedKeys);
-    await keys.removeWhere({ component_id: id });
-    if (key === null || (await keys.get(`${ownerId}/${key}`))) return;
-    // `A` follows `@`.
-    const versions = await keys.list({
-      where: { id: { gt: `${ownerId}/${key}@`, lt: `${ownerId}/${key}A` } },
-    });
-    const last = versions
-      .map(({ component_id }) => component_id)
-      .sort()
-      .at(-1);
-    if (last === undefined) return;
-    await keys.insertMany([{ id: `${ownerId}/${key}`, owner_id: ownerId, key, component_id: last }]);
+  /** @throws Problem 409 that lists the dependents */
+  async function refuseIfUsed(component: ComponentRow, principal: Principal): Promise<void> {
+    const { details, hidden } = await dependentsOf(component, principal);
+    const visible = [...details.sources, ...details.workflows];
+    const named = visible.slice(0, MAX_NAMED);
+    if (visible.length > MAX_NAMED) named.push(`${visible.length - MAX_NAMED} more`);
+    if (hidden > 0) {
+      const noun = hidden === 1 ? 'source or workflow' : 'sources or workflows';
+      named.push(`${hidden} ${noun} of other members of the organization`);
+    }
+    if (named.length > 0)
+      throw conflict('component_in_use', `The component is used by ${LIST.format(named)}.`, details);
   }
 
   return [
@@ -79,23 +75,16 @@ export function ownComponentRoutes({ deps }: ComponentsContext): Route[] {
     route(deleteComponent, async ({ params: { id }, principal }) => {
       const component = await rows.get(id);
       if (!component || !canAccess(principal, component.owner_id)) throw notFound('component', id);
-      const refuseIfUsed = async () => {
-        const { details, others } = await usersOf(component, principal);
-        const used = [...details.sources, ...details.workflows].slice(0, 5);
-        if (others > 0) used.push(`${others} of other members of the organization`);
-        if (used.length > 0)
-          throw conflict('component_in_use', `The component is used by ${used.join(', ')}.`, details);
-      };
-      await refuseIfUsed();
+      await refuseIfUsed(component, principal);
       if (!(await rows.remove(id))) throw notFound('component', id);
       try {
-        // It may have been deployed in between.
-        await refuseIfUsed();
+        // It may have been deployed since the first check.
+        await refuseIfUsed(component, principal);
       } catch (error) {
         await rows.insertMany([component]);
         throw error;
       }
-      await removeKeys(id, component.owner_id, component.definition.key);
+      await removeKeys(store, component);
     }),
   ];
 }
