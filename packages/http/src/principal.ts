@@ -1,7 +1,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { Principal } from '@wellspring/contract/principal';
 import { systemClock } from '@wellspring/core/clock';
-import { forbidden } from '@wellspring/core/problem';
+import { forbidden, notFound } from '@wellspring/core/problem';
 
 /** Carries the signed principal from the gateway to a service; a client's own header of this name is dropped. */
 export const PRINCIPAL_HEADER = 'x-wellspring-principal';
@@ -58,3 +58,8 @@ export function ownerFor(
 /** Whether the principal may access the resources of this user or organization. */
 export const canAccess = (principal: Principal, ownerId: string): boolean =>
   principal.kind === 'user' && (ownerId === principal.user_id || principal.org_ids.includes(ownerId));
+
+/** @throws Problem 404 unless the caller is a member of the organization */
+export function checkMember(principal: Principal, orgId: string): void {
+  if (principal.kind !== 'user' || !principal.org_ids.includes(orgId)) throw notFound('organization', orgId);
+}

@@ -7,7 +7,7 @@ import type { Principal } from '@wellspring/contract/principal';
 import { conflict, notFound } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
 import { listPage, type PageInput } from '@wellspring/http/paging';
-import { canAccess } from '@wellspring/http/principal';
+import { canAccess, checkMember } from '@wellspring/http/principal';
 import { type ComponentRow, components } from '@wellspring/store/collections/components';
 import { findEmitter, isWorkflowId } from '@wellspring/store/collections/emitters';
 import { deployments } from '@wellspring/store/collections/sources';
@@ -68,8 +68,7 @@ export function ownComponentRoutes({ deps }: ComponentsContext): Route[] {
       return list(principal.user_id, input);
     }),
     route(listOrgComponents, ({ params, input, principal }) => {
-      if (!params.org_id.startsWith('o_') || !canAccess(principal, params.org_id))
-        throw notFound('organization', params.org_id);
+      checkMember(principal, params.org_id);
       return list(params.org_id, input);
     }),
     route(deleteComponent, async ({ params: { id }, principal }) => {

@@ -9,7 +9,7 @@ import type { Principal } from '@wellspring/contract/principal';
 import { notFound } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
 import { listPage } from '@wellspring/http/paging';
-import { canAccess } from '@wellspring/http/principal';
+import { checkMember } from '@wellspring/http/principal';
 import type { Deps } from '@wellspring/runtime/deps';
 import { members, orgs, type UserRow, usage, usageDay, users } from '@wellspring/store/collections/users';
 import { issueApiKey, listApiKeys, revokeApiKey } from './api-keys.ts';
@@ -71,7 +71,7 @@ export function userRoutes(deps: Pick<Deps, 'store' | 'clock' | 'pubsub'>): Rout
       };
     }),
     route(listOrgMembers, async ({ params: { org_id }, input, principal }) => {
-      if (!org_id.startsWith('o_') || !canAccess(principal, org_id)) throw notFound('organization', org_id);
+      checkMember(principal, org_id);
       const { data, total_count } = await listPage(store.collection(members), { org_id }, input, 'user_id');
       const ids = data.map(({ user_id }) => user_id);
       const rows = await store.collection(users).list({ where: { id: { in: ids } } });

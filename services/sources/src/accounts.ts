@@ -12,7 +12,7 @@ import { newId } from '@wellspring/core/ids';
 import { invalidParameter, notFound } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
 import { listPage, type PageInput } from '@wellspring/http/paging';
-import { canAccess, ownerFor } from '@wellspring/http/principal';
+import { canAccess, checkMember, ownerFor } from '@wellspring/http/principal';
 import type { Credentials } from '@wellspring/runtime/accounts';
 import { type AccountRow, accounts } from '@wellspring/store/collections/accounts';
 import { insertNew } from '@wellspring/store/insert-new';
@@ -72,8 +72,7 @@ export function accountRoutes({ deps: { store, seal, clock } }: Pick<SourcesCont
       return list(principal.user_id, input);
     }),
     route(listOrgAccounts, ({ params, input, principal }) => {
-      if (!params.org_id.startsWith('o_') || !canAccess(principal, params.org_id))
-        throw notFound('organization', params.org_id);
+      checkMember(principal, params.org_id);
       return list(params.org_id, input);
     }),
     route(getAccount, async ({ params, input, principal }) =>

@@ -2,7 +2,7 @@ import { getSource, listMySources, listOrgSources } from '@wellspring/contract/e
 import { notFound } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
 import { listPage, type PageInput } from '@wellspring/http/paging';
-import { canAccess } from '@wellspring/http/principal';
+import { checkMember } from '@wellspring/http/principal';
 import { sources } from '@wellspring/store/collections/sources';
 import type { SourcesContext } from './context.ts';
 import { findSource } from './find-source.ts';
@@ -22,8 +22,7 @@ export function readSourceRoutes({ deps, presentSource }: SourcesContext): Route
       return list(principal.user_id, input);
     }),
     route(listOrgSources, ({ params, input, principal }) => {
-      if (!params.org_id.startsWith('o_') || !canAccess(principal, params.org_id))
-        throw notFound('organization', params.org_id);
+      checkMember(principal, params.org_id);
       return list(params.org_id, input);
     }),
   ];

@@ -116,6 +116,7 @@ describe('lists and deletions', () => {
     expect(await ids('GET', { emitter_id: triple.emitter_id })).toEqual([own]);
     expect(await ids('GET', { org_id: ORG })).toEqual([ofOrg]);
     expect((await api('GET', {}, BOB, `/orgs/${ORG}/subscriptions`)).status).toBe(404);
+    expect((await api('GET', {}, ALICE, `/orgs/${ALICE.user_id}/subscriptions`)).status).toBe(404);
     expect((await api('DELETE', { ...triple, org_id: ORG })).status).toBe(204);
     expect((await api('DELETE', { ...triple, org_id: ORG })).status).toBe(404);
     expect(await ids('GET', {})).toEqual([own]);

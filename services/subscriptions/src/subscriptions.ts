@@ -9,7 +9,7 @@ import {
 import { newId } from '@wellspring/core/ids';
 import { notFound } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
-import { canAccess, ownerFor } from '@wellspring/http/principal';
+import { canAccess, checkMember, ownerFor } from '@wellspring/http/principal';
 import type { Deps } from '@wellspring/runtime/deps';
 import { type SubscriptionRow, subscriptions } from '@wellspring/store/collections/subscriptions';
 import { findOrInsert } from '@wellspring/store/insert-new';
@@ -24,13 +24,13 @@ const presentSubscription = (row: SubscriptionRow) => ({
   created_at: row.created_at,
 });
 
-type Triple = Pick<SubscriptionRow, 'owner_id' | 'emitter_id' | 'listener_id' | 'event_name'>;
+type SubscriptionKey = Pick<SubscriptionRow, 'owner_id' | 'emitter_id' | 'listener_id' | 'event_name'>;
 
-/** Finds or creates the owner's subscription of this triple. */
-function subscribe(store: Store, triple: Triple, userId: string, now: number): Promise<SubscriptionRow> {
-  return findOrInsert(store.collection(subscriptions), triple, () => ({
+/** Finds or creates the subscription with this key. */
+function subscribe(store: Store, key: SubscriptionKey, userId: string, now: number): Promise<SubscriptionRow> {
+  return findOrInsert(store.collection(subscriptions), key, () => ({
     id: newId('sub'),
-    ...triple,
+    ...key,
     user_id: userId,
     created_at: Math.floor(now / 1000),
   }));
@@ -43,15 +43,15 @@ export function subscriptionRoutes({ store, clock }: Pick<Deps, 'store' | 'clock
   return [
     route(createSubscription, async ({ principal, input }) => {
       const { owner_id, user_id } = ownerFor(principal, input.org_id);
-      const triple = {
+      const key = {
         owner_id,
         emitter_id: input.emitter_id,
         listener_id: input.listener_id,
         event_name: checkEventName(input.event_name),
       };
-      await checkEmitter(store, principal, triple.emitter_id);
-      await checkListener(store, principal, triple.listener_id);
-      return presentSubscription(await subscribe(store, triple, user_id, clock.now()));
+      await checkEmitter(store, principal, key.emitter_id);
+      await checkListener(store, principal, key.listener_id);
+      return presentSubscription(await subscribe(store, key, user_id, clock.now()));
     }),
 
     route(deleteSubscription, async ({ principal, input }) => {
@@ -87,13 +87,14 @@ export function subscriptionRoutes({ store, clock }: Pick<Deps, 'store' | 'clock
       return found.map(presentSubscription);
     }),
 
+    // With org_id: those of the organization.
     route(listMySubscriptions, async ({ principal, input }) => {
       const { owner_id } = ownerFor(principal, input.org_id);
       return (await rows.list({ where: { owner_id } })).map(presentSubscription);
     }),
 
     route(listOrgSubscriptions, async ({ principal, params }) => {
-      if (!canAccess(principal, params.org_id)) throw notFound('organization', params.org_id);
+      checkMember(principal, params.org_id);
       return (await rows.list({ where: { owner_id: params.org_id } })).map(presentSubscription);
     }),
   ];

@@ -14,7 +14,7 @@ import { payloadOfEvent } from '@wellspring/store/collections/find-event';
 import { type DeliveryRow, deliveries, TEST_PAYLOAD } from '@wellspring/store/collections/webhooks';
 import { insertNew } from '@wellspring/store/insert-new';
 import { findDeliveries } from './find-deliveries.ts';
-import { needActive, ownDelivery, ownWebhook } from './own.ts';
+import { requireActive, requireOwnDelivery, requireOwnWebhook } from './own.ts';
 import { presentDelivery } from './present.ts';
 import { parseTime } from './time.ts';
 
@@ -37,8 +37,8 @@ export function deliveryRoutes({ store, pubsub, clock }: DeliveriesDeps): Route[
 
   return [
     route(testWebhook, async ({ principal, params }) => {
-      const webhook = await ownWebhook(store, principal, params.id);
-      needActive(webhook);
+      const webhook = await requireOwnWebhook(store, principal, params.id);
+      requireActive(webhook);
       const now = clock.now();
       const row = await insertNew(rows, () => ({
         id: newId('dlv'),
@@ -61,7 +61,7 @@ export function deliveryRoutes({ store, pubsub, clock }: DeliveriesDeps): Route[
     }),
 
     route(listWebhookDeliveries, async ({ principal, params, input }) => {
-      const webhook = await ownWebhook(store, principal, params.id);
+      const webhook = await requireOwnWebhook(store, principal, params.id);
       const page = await findDeliveries(store, webhook.id, input);
       if (input.expand !== 'attempt_log')
         return { ...page, data: page.data.map((row) => presentDelivery(row)) };
@@ -75,12 +75,12 @@ export function deliveryRoutes({ store, pubsub, clock }: DeliveriesDeps): Route[
     }),
 
     route(getDelivery, async ({ principal, params }) =>
-      presentDelivery(await ownDelivery(store, principal, params.id), true),
+      presentDelivery(await requireOwnDelivery(store, principal, params.id), true),
     ),
 
     route(resendDelivery, async ({ principal, params }) => {
-      const delivery = await ownDelivery(store, principal, params.id);
-      needActive(await ownWebhook(store, principal, delivery.webhook_id));
+      const delivery = await requireOwnDelivery(store, principal, params.id);
+      requireActive(await requireOwnWebhook(store, principal, delivery.webhook_id));
       const due = { status: 'pending' as const, due_at: clock.now(), failed_at_ms: null };
       const payload = await payloadOf(delivery);
       await rows.patch(delivery.id, { ...due, payload });
@@ -91,9 +91,9 @@ export function deliveryRoutes({ store, pubsub, clock }: DeliveriesDeps): Route[
     }),
 
     route(recoverWebhook, async ({ principal, params, input }) => {
-      const webhook = await ownWebhook(store, principal, params.id);
+      const webhook = await requireOwnWebhook(store, principal, params.id);
       const since = parseTime('since', input.since);
-      needActive(webhook);
+      requireActive(webhook);
       const now = clock.now();
       let count = 0;
       for (;;) {

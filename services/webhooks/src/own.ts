@@ -10,21 +10,21 @@ import {
 import type { Store } from '@wellspring/store/port';
 
 /** The webhook, if the principal may use it. @throws Problem 404, also for other tenants' webhooks */
-export async function ownWebhook(store: Store, principal: Principal, id: string): Promise<WebhookRow> {
+export async function requireOwnWebhook(store: Store, principal: Principal, id: string): Promise<WebhookRow> {
   const row = await store.collection(webhooks).get(id);
   if (!row || !canAccess(principal, row.owner_id)) throw notFound('webhook', id);
   return row;
 }
 
 /** The delivery, if the principal may use it. @throws Problem 404 */
-export async function ownDelivery(store: Store, principal: Principal, id: string): Promise<DeliveryRow> {
+export async function requireOwnDelivery(store: Store, principal: Principal, id: string): Promise<DeliveryRow> {
   const row = await store.collection(deliveries).get(id);
   if (!row || row.send || !canAccess(principal, row.owner_id)) throw notFound('delivery', id);
   return row;
 }
 
 /** @throws Problem 409 for an inactive webhook */
-export function needActive(webhook: WebhookRow): void {
+export function requireActive(webhook: WebhookRow): void {
   if (!webhook.active) {
     throw conflict('webhook_inactive', `The webhook ${webhook.id} is inactive; enable it first.`);
   }

@@ -152,6 +152,7 @@ describe('a webhook', () => {
     }
     expect((await api('POST', `/deliveries/${failed.id}/resend`, undefined, BOB)).status).toBe(404);
     expect((await api('GET', `/orgs/${ORG}/webhooks`, undefined, BOB)).status).toBe(404);
+    expect((await api('GET', `/orgs/${ALICE.user_id}/webhooks`)).status).toBe(404);
     expect((await api('POST', '/webhooks', { url: HOOK, org_id: ORG }, BOB)).status).toBe(403);
     const ids = async (path: string) =>
       (await api('GET', path)).json.data.map(({ id }: { id: string }) => id);

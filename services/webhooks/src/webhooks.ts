@@ -12,18 +12,18 @@ import { notFound } from '@wellspring/core/problem';
 import { newWebhookSecret } from '@wellspring/core/webhook-signature';
 import { type Route, route } from '@wellspring/http/bind';
 import { listPage } from '@wellspring/http/paging';
-import { canAccess, ownerFor } from '@wellspring/http/principal';
+import { checkMember, ownerFor } from '@wellspring/http/principal';
 import { changedTopic } from '@wellspring/pubsub/port';
 import type { Deps } from '@wellspring/runtime/deps';
 import { deleteWebhookRows } from '@wellspring/store/collections/delete-webhook';
 import { type WebhookRow, webhooks } from '@wellspring/store/collections/webhooks';
 import { insertNew } from '@wellspring/store/insert-new';
 import { modify } from '@wellspring/store/port';
-import { ownWebhook } from './own.ts';
+import { requireOwnWebhook } from './own.ts';
 import { presentWebhook } from './present.ts';
 import { checkUrl } from './url.ts';
 
-/** Time for which the previous secret also signs after a rotation. */
+/** Time for which requests are also signed with the previous secret after a rotation. */
 export const ROTATION_MS = 24 * 3_600_000;
 
 type WebhooksDeps = Pick<Deps, 'store' | 'pubsub' | 'clock' | 'seal'>;
@@ -33,8 +33,8 @@ export function webhookRoutes({ store, pubsub, clock, seal }: WebhooksDeps): Rou
   const rows = store.collection(webhooks);
   const seconds = () => Math.floor(clock.now() / 1000);
 
-  async function change(id: string, make: (row: WebhookRow) => WebhookRow): Promise<WebhookRow> {
-    const row = await modify(rows, id, make);
+  async function update(id: string, change: (row: WebhookRow) => WebhookRow): Promise<WebhookRow> {
+    const row = await modify(rows, id, change);
     if (!row) throw notFound('webhook', id);
     pubsub.publish(changedTopic(id));
     return row;
@@ -70,7 +70,7 @@ export function webhookRoutes({ store, pubsub, clock, seal }: WebhooksDeps): Rou
     }),
 
     route(getWebhook, async ({ principal, params }) =>
-      presentWebhook(await ownWebhook(store, principal, params.id)),
+      presentWebhook(await requireOwnWebhook(store, principal, params.id)),
     ),
 
     route(listMyWebhooks, async ({ principal, input }) => {
@@ -80,15 +80,15 @@ export function webhookRoutes({ store, pubsub, clock, seal }: WebhooksDeps): Rou
     }),
 
     route(listOrgWebhooks, async ({ principal, params, input }) => {
-      if (!canAccess(principal, params.org_id)) throw notFound('organization', params.org_id);
+      checkMember(principal, params.org_id);
       const page = await listPage(rows, { owner_id: params.org_id }, input);
       return { ...page, data: page.data.map(presentWebhook) };
     }),
 
     route(updateWebhook, async ({ principal, params, input }) => {
-      await ownWebhook(store, principal, params.id);
+      await requireOwnWebhook(store, principal, params.id);
       const url = input.url === undefined ? undefined : checkUrl(input.url);
-      const row = await change(params.id, (old) => {
+      const row = await update(params.id, (old) => {
         const active = input.active ?? old.active;
         return {
           ...old,
@@ -96,7 +96,8 @@ export function webhookRoutes({ store, pubsub, clock, seal }: WebhooksDeps): Rou
           name: input.name === undefined ? old.name : input.name,
           description: input.description === undefined ? old.description : input.description,
           active,
-          // A URL, even the same one, or a reactivation resets the failures.
+          // Setting the URL, even to the same one, or reactivating clears the failures. Processes that
+          // remember failures follow the row with the later `tried_at`.
           ...(((active && !old.active) || url !== undefined) && {
             failing_since: null,
             failures: null,
@@ -109,14 +110,13 @@ export function webhookRoutes({ store, pubsub, clock, seal }: WebhooksDeps): Rou
     }),
 
     route(rotateWebhookSecret, async ({ principal, params }) => {
-      await ownWebhook(store, principal, params.id);
+      await requireOwnWebhook(store, principal, params.id);
       const secret = newWebhookSecret();
       const sealed = seal.seal(secret, params.id);
-      const row = await change(params.id, (old) => ({
+      const row = await update(params.id, (old) => ({
         ...old,
         secret: sealed,
         old_secret: old.secret,
-        // Milliseconds, unlike the times of the API.
         old_secret_until: clock.now() + ROTATION_MS,
         updated_at: seconds(),
       }));
@@ -124,7 +124,7 @@ export function webhookRoutes({ store, pubsub, clock, seal }: WebhooksDeps): Rou
     }),
 
     route(deleteWebhook, async ({ principal, params }) => {
-      await ownWebhook(store, principal, params.id);
+      await requireOwnWebhook(store, principal, params.id);
       if (!(await deleteWebhookRows(store, params.id))) throw notFound('webhook', params.id);
       pubsub.publish(changedTopic(params.id));
     }),

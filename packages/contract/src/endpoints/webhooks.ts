@@ -102,7 +102,8 @@ export const rotateWebhookSecret = defineEndpoint({
   method: 'POST',
   path: '/webhooks/{id}/rotate_secret',
   summary: 'Give a webhook a new secret; the old one signs too for 24 hours',
-  description: 'The new secret is shown only here. For 24 hours deliveries carry signatures of both.',
+  description:
+    'The new secret is shown only here. For 24 hours deliveries carry signatures of both; a further rotation ends those with the older secret.',
   input: Type.Object(common),
   output: WebhookWithSecret,
   envelope: 'single',

@@ -11,7 +11,7 @@ const USER = 54_321;
 const testAsRoot = process.getuid?.() === 0 && findCompiler() !== undefined ? test : test.skip;
 
 testAsRoot('a launcher that does not end delays the start once, and is logged', async () => {
-  const directory = await tempDir();
+  await using directory = await tempDir();
   const [base, cache, calls] = ['base', 'cache', 'calls'].map((name) => join(directory.path, name)) as [
     string,
     string,
@@ -29,5 +29,4 @@ testAsRoot('a launcher that does not end delays the start once, and is logged', 
   expect(readFileSync(calls, 'utf8')).toBe('\n');
   expect(logged).toEqual(['sandbox.leftovers_kept']);
   expect(existsSync(join(base, 'one', 'tmp', 'file'))).toBe(true);
-  await directory.remove();
 }, 30_000);

@@ -3,6 +3,7 @@ import { derivedId } from '@wellspring/core/ids';
 import type { CollectionDefinition } from '../collection-definition.ts';
 import { streamOf } from './find-event.ts';
 
+/** Times are epoch ms, except those that the API shows in seconds: `created_at` and `updated_at`. */
 export interface WebhookRow {
   id: string;
   owner_id: string;
@@ -16,13 +17,12 @@ export interface WebhookRow {
   secret: string;
   /** The previous secret, sealed; also signs until `old_secret_until`. */
   old_secret: string | null;
-  /** Epoch ms. */
   old_secret_until: number | null;
-  /** Epoch ms of the first failure since the last success; null after a success. */
+  /** First failure since the last success; null after a success. */
   failing_since: number | null;
   /** Failed attempts since the last success; null: never tried, or changed since. */
   failures: number | null;
-  /** Epoch ms at which `failures` was set: the latest of several processes counts. */
+  /** When `failures` was set: the latest of several processes counts. */
   tried_at: number;
   created_at: number;
   updated_at: number;
