@@ -203,7 +203,7 @@ export function createPublisher({ name, log, open, blocked, unconfirmed }: Publi
         channel.publish('', routingKey, content, all, done);
         entry.leave();
       } catch {
-        // The channel was closed in this moment.
+        // The channel was closed at this moment.
         sent.delete(entry.id);
         giveBack(entry);
         return;

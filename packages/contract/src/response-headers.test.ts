@@ -28,6 +28,13 @@ test('on the shared origin no cookie is sent, in any letter case and number', ()
   expect(dropped).toEqual(['set-cookie', 'set-cookie2']);
 });
 
+test('no instruction to nginx is sent, known or not', () => {
+  const headers = { 'X-Accel-Redirect': '/etc', 'x-accel-later': '1', 'x-accept': '2' };
+  const { sent, dropped } = allowedHeaders(headers, HOST);
+  expect({ ...sent }).toEqual({ 'x-accept': '2' });
+  expect(dropped).toEqual(['x-accel-later', 'x-accel-redirect']);
+});
+
 test('one name in two spellings is sent once', () => {
   const { sent } = allowedHeaders({ 'Content-Type': 'text/a', 'content-type': 'text/b' }, undefined);
   expect({ ...sent }).toEqual({ 'content-type': 'text/b' });

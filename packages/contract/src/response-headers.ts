@@ -1,7 +1,7 @@
 /**
  * Which headers of a component's response reach the client. At `{publicUrl}/e/{key}` a component shares its origin with
  * the API, its documentation and the components of other owners: it must not set headers that browsers apply to a whole
- * origin. On its own host it may, for that host only.
+ * origin. On a host of its own it may.
  *
  * Content-Security-Policy is not here: the gateway adds a sandboxing policy on the shared origin. Location, Refresh and
  * WWW-Authenticate are passed on: they concern one request only, and webhooks and browsers need them.
@@ -22,14 +22,13 @@ const CONNECTION = [
   'transfer-encoding',
   'upgrade',
   'via',
-  // Headers that apply to the whole host, which belongs to the operator.
+];
+
+/** Headers that affect the host and the reverse proxies of the operator. */
+const OPERATOR = [
+  // For the whole host.
   'alt-svc',
   // Instructions to reverse proxies: to read files, or to query other servers.
-  'x-accel-buffering',
-  'x-accel-charset',
-  'x-accel-expires',
-  'x-accel-limit-rate',
-  'x-accel-redirect',
   'x-lighttpd-send-file',
   'x-litespeed-location',
   'x-reproxy-file',
@@ -37,6 +36,9 @@ const CONNECTION = [
   'x-sendfile',
   'x-sendfile2',
 ];
+
+/** Instructions to nginx. */
+const NGINX_PREFIX = 'x-accel-';
 
 /** Headers that reach beyond a host, even the component's own: cookies are cleared up to the registrable domain. */
 const BEYOND_HOST = ['clear-site-data', 'public-key-pins', 'public-key-pins-report-only', 'set-cookie2'];
@@ -59,11 +61,11 @@ const ORIGIN_WIDE = [
   'shared-storage-write',
   'strict-transport-security',
   'use-as-dictionary',
-  // Headers that the platform sets in every response of this origin.
+  // Not origin-wide, but set by the platform on the shared origin.
   'x-request-id',
 ];
 
-const NEVER = new Set([...CONNECTION, ...BEYOND_HOST]);
+const NEVER = new Set([...CONNECTION, ...OPERATOR, ...BEYOND_HOST]);
 const NOT_SHARED = new Set([...NEVER, ...ORIGIN_WIDE]);
 
 export type ResponseHeaders = Record<string, string | string[]>;
@@ -83,19 +85,20 @@ function isForeignCookie(cookie: string, ownHost: string): boolean {
 /**
  * Splits the headers of a component's response.
  * @param ownHost the host, in lower case and without port, if it belongs to this component only
- * @returns the headers to send, and the names of the others; names are in lower case
+ * @returns the headers to send, and the names of dropped ones; `set-cookie` also if only some cookies were dropped. Names
+ *   are in lower case; of a name in two spellings the last value is sent, and all cookies.
  */
 export function allowedHeaders(
   headers: ResponseHeaders,
   ownHost: string | undefined,
 ): { sent: ResponseHeaders; dropped: string[] } {
   const refused = ownHost === undefined ? NOT_SHARED : NEVER;
-  // Without a prototype: a name may be any text.
+  // No prototype: a header may be named `__proto__`.
   const sent: ResponseHeaders = Object.create(null);
   const dropped = new Set<string>();
   for (const [given, value] of Object.entries(headers)) {
     const name = given.toLowerCase();
-    if (refused.has(name)) dropped.add(name);
+    if (refused.has(name) || name.startsWith(NGINX_PREFIX)) dropped.add(name);
     else if (name !== 'set-cookie' || ownHost === undefined) sent[name] = value;
     else {
       const cookies = [value].flat();

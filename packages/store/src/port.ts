@@ -16,7 +16,7 @@ export type { CollectionDefinition, Index, Row } from './collection-definition.t
 type Comparison<V> = { in: readonly V[] } | { gt?: V; gte?: V; lt?: V; lte?: V };
 /**
  * Equality, membership or a range per field, all of which must hold. `null` matches absent and null. Strings compare by
- * code points. A field without an index and `undefined` throw.
+ * code points. Throws for a field without an index and for a value `undefined`.
  */
 export type Where<T extends Row> = { [K in keyof T]?: T[K] | null | Comparison<T[K]> };
 
@@ -27,7 +27,7 @@ export interface ListOptions<T extends Row> {
   /** Default 'desc'. */
   order?: 'asc' | 'desc';
   limit?: number;
-  /** False: texts (see CollectionDefinition) are not read and are ''. */
+  /** False: large texts (`texts` of CollectionDefinition) are not read and are ''. Default true. */
   texts?: boolean;
 }
 
@@ -36,7 +36,7 @@ export interface Versioned<T> {
   version: number;
 }
 
-/** The values of a unique index, or the id, are taken. */
+/** The values of a unique index, or the id, already exist. */
 export class ConflictError extends Error {
   override readonly name = 'ConflictError';
   readonly collection: string;
@@ -52,32 +52,41 @@ export class ConflictError extends Error {
 export interface Collection<T extends Row> {
   get(id: string): Promise<T | undefined>;
   getVersioned(id: string): Promise<Versioned<T> | undefined>;
-  /** The first row by id that matches. */
+  /** The matching row with the lowest id. */
   find(where: Where<T>): Promise<T | undefined>;
   list(options?: ListOptions<T>): Promise<T[]>;
   /** Counts up to `atMost` (default: all). */
   count(where?: Where<T>, atMost?: number): Promise<number>;
   /** @throws ConflictError */
   insert(row: T): Promise<void>;
-  /** Inserts the rows without conflict; returns their ids. Idempotent. */
+  /**
+   * Inserts the rows that do not conflict and skips the others; returns the ids of those inserted. Never throws
+   * ConflictError.
+   */
   insertMany(rows: readonly T[]): Promise<string[]>;
   /** Replaces the row if it has this version. @throws ConflictError */
   replace(row: T, ifVersion: number): Promise<boolean>;
-  /** Sets top-level fields atomically (`undefined` removes one) if the row exists and matches. @throws ConflictError */
+  /**
+   * Sets top-level fields atomically if the row exists and matches; `undefined` removes the field.
+   * @throws ConflictError
+   */
   patch(id: string, fields: Partial<T>, where?: Where<T>): Promise<boolean>;
-  /** Adds to numeric top-level fields atomically; creates a missing row from `initial`. */
+  /** Adds `by` to numeric top-level fields atomically; inserts `initial` with `by` added if the row is missing. */
   increment(id: string, by: Partial<Record<keyof T & string, number>>, initial: T): Promise<void>;
   remove(id: string): Promise<boolean>;
   /** Removes matching rows, at most `limit`, lowest `orderBy` first; returns their number. */
   removeWhere(where: Where<T>, limit?: number, orderBy?: keyof T & string): Promise<number>;
   /**
-   * Sets `fields` on matching rows, in order, and returns the new rows. Each row goes to exactly one of several
-   * concurrent claimers; for that, `fields` must end the match.
+   * Sets `fields` on matching rows in the given order and returns the rows as changed. Of several concurrent claimers,
+   * exactly one gets a row; so `fields` must make a row no longer match `where`.
    */
   claim(options: ListOptions<T> & { where: Where<T> }, fields: Partial<T>): Promise<T[]>;
 }
 
-/** Changes a row with optimistic locking. Returns undefined if it does not exist. */
+/**
+ * Changes a row with optimistic locking: `change` runs again if the row was written in the meantime. Returns undefined if
+ * the row does not exist.
+ */
 export async function modify<T extends Row>(
   collection: Collection<T>,
   id: string,
@@ -92,18 +101,19 @@ export async function modify<T extends Row>(
 }
 
 export interface Store {
-  /** The table and its indexes are created on first use. No index is dropped: a newer version may have made it. */
+  /** The table and its indexes are created on first use. No index is dropped: a newer version of the platform may use it. */
   collection<T extends Row>(definition: CollectionDefinition<T>): Collection<T>;
-  /** Drops indexes that the definition does not declare, and returns their names. For the command of operators alone. */
+  /** Drops indexes that the definition does not declare, and returns their names. Only for the operator's maintenance command. */
   dropStaleIndexes<T extends Row>(definition: CollectionDefinition<T>): Promise<string[]>;
   /**
-   * Writes state, events, logs and outbox row atomically. A process makes one commit of a state at a time. Resolves to
-   * false without writing if the state has another version or a later epoch: another process owns the emitter.
+   * Writes state, events, logs and outbox row atomically. The caller must not run two commits of one state at the same
+   * time. Resolves to false without writing if the state has another version or a later epoch: another process owns the
+   * emitter.
    */
   commitRun(commit: RunCommit): Promise<boolean>;
-  /** A commit publishes its message by itself, in the same transaction: there are no outbox rows. */
+  /** True if `commitRun` publishes its message in the same transaction, so that there are no outbox rows. */
   readonly publishesCommits: boolean;
-  /** Resolves when the database answers and, after a write that failed for a full disk or a quota, takes writes again. */
+  /** Resolves when the database answers and, after a write that failed because of a full disk or a quota, takes writes again. */
   ping(): Promise<void>;
   close(): Promise<void>;
 }
