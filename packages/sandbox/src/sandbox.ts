@@ -58,9 +58,7 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
   const { packageEnvironment, clock, log, metrics, pool = 4 } = options;
   const cache = join(dataDir, 'cache');
   const userIds = createUserIds();
-  const directories = createProcessDirectories(dataDir, userIds, (base) =>
-    removeLeftovers(base, cache, log),
-  );
+  const directories = createProcessDirectories(dataDir, userIds, (base) => removeLeftovers(base, cache, log));
   const programs = await writePrograms(directories.shared);
   const readable = createReadableFiles(directories.shared);
   const tierOptions = {

@@ -128,7 +128,8 @@ async function readRows(
 export async function newestLoggedRuns(store: Store, emitterId: string, limit: number): Promise<Run[]> {
   const logged = noRuns();
   const isDone = () =>
-    logged.runs.size >= limit && [...logged.runs.keys()].slice(0, limit).every((id) => logged.complete.has(id));
+    logged.runs.size >= limit &&
+    [...logged.runs.keys()].slice(0, limit).every((id) => logged.complete.has(id));
   await readRows(store, { where: { emitter_id: emitterId }, orderBy: 'sort_key' }, (row) => {
     addRecords(logged, row);
     return !isDone();

@@ -27,7 +27,12 @@ const presentSubscription = (row: SubscriptionRow) => ({
 type SubscriptionKey = Pick<SubscriptionRow, 'owner_id' | 'emitter_id' | 'listener_id' | 'event_name'>;
 
 /** Finds or creates the subscription with this key. */
-function subscribe(store: Store, key: SubscriptionKey, userId: string, now: number): Promise<SubscriptionRow> {
+function subscribe(
+  store: Store,
+  key: SubscriptionKey,
+  userId: string,
+  now: number,
+): Promise<SubscriptionRow> {
   return findOrInsert(store.collection(subscriptions), key, () => ({
     id: newId('sub'),
     ...key,

@@ -17,7 +17,11 @@ export async function requireOwnWebhook(store: Store, principal: Principal, id: 
 }
 
 /** The delivery, if the principal may use it. @throws Problem 404 */
-export async function requireOwnDelivery(store: Store, principal: Principal, id: string): Promise<DeliveryRow> {
+export async function requireOwnDelivery(
+  store: Store,
+  principal: Principal,
+  id: string,
+): Promise<DeliveryRow> {
   const row = await store.collection(deliveries).get(id);
   if (!row || row.send || !canAccess(principal, row.owner_id)) throw notFound('delivery', id);
   return row;

@@ -51,8 +51,7 @@ export function createEmbeddedCall({ log }: { log: Log }): Call {
       try {
         const sent = jsonCopy(message);
         const handler = await findServer(address, deadline.signal);
-        if (!handler)
-          throw new CallFailed(`The request to ${address} failed: no process served it.`);
+        if (!handler) throw new CallFailed(`The request to ${address} failed: no process served it.`);
         const overdue = new Promise<never>((_, reject) => {
           deadline.signal.addEventListener('abort', () =>
             reject(new CallFailed(`The server of ${address} did not reply in time.`)),

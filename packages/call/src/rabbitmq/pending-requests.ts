@@ -16,13 +16,7 @@ interface PendingRequest {
   fail(reason: string): void;
 }
 
-type Send = (
-  to: string,
-  type: Type,
-  correlationId: string,
-  content?: Buffer,
-  expiration?: number,
-) => void;
+type Send = (to: string, type: Type, correlationId: string, content?: Buffer, expiration?: number) => void;
 
 /** Requests that wait for their answer, and probes that find out whether their servers are alive. */
 export function createPendingRequests(send: Send) {
@@ -40,12 +34,7 @@ export function createPendingRequests(send: Send) {
 
   return {
     /** Sends a request once. @returns the answer; undefined: the request was not executed */
-    ask(
-      server: string,
-      address: string,
-      content: Buffer,
-      timeoutMs: number,
-    ): Promise<Buffer | undefined> {
+    ask(server: string, address: string, content: Buffer, timeoutMs: number): Promise<Buffer | undefined> {
       const id = newSecret();
       const answered = Promise.withResolvers<Buffer | undefined>();
       const fail = (reason: string) => answered.reject(new CallFailed(`The server of ${address} ${reason}.`));
