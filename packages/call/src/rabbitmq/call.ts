@@ -192,7 +192,7 @@ export function createRabbitCall({
           const answer = await pending.ask(server, address, content, timeoutMs);
           if (answer) return decodeAnswer(answer, address);
         }
-        await pause(Math.min(RETRY_DELAY_MS, remaining()));
+        await pause(Math.max(0, Math.min(RETRY_DELAY_MS, remaining())));
       }
       throw new CallFailed(
         isClosed
