@@ -14,7 +14,7 @@ import { createRabbitCall, type RabbitCallOptions } from './call.ts';
 async function openCall(
   url: string,
   options: Partial<RabbitCallOptions> = {},
-): Promise<{ call: Call; amqp: Amqp }> {
+): Promise<{ call: Call; amqp: Amqp } & AsyncDisposable> {
   const amqp = await openAmqp({ url, log: silentLog });
   const rabbit = createRabbitCall({
     amqp,
@@ -25,16 +25,11 @@ async function openCall(
     ownerOf: async () => undefined,
     ...options,
   });
-  return {
-    amqp,
-    call: {
-      ...rabbit,
-      async close() {
-        await rabbit.close();
-        await amqp.close();
-      },
-    },
+  const close = async () => {
+    await rabbit.close();
+    await amqp.close();
   };
+  return { amqp, call: { ...rabbit, close }, [Symbol.asyncDispose]: close };
 }
 
 await withServers(['rabbitmq'], ({ rabbitmq }) => {
@@ -123,10 +118,9 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
 
   test('a request fails at its deadline while the owner of its key is unknown', async () => {
     const ownerOf = () => new Promise<never>(() => {});
-    const { call } = await openCall(rabbitmq, { keyed: new Set(['hook']), ownerOf });
-    const request = call.request('hook', 1, { key: 'dc_1', deadlineMs: 50 });
+    await using opened = await openCall(rabbitmq, { keyed: new Set(['hook']), ownerOf });
+    const request = opened.call.request('hook', 1, { key: 'dc_1', deadlineMs: 50 });
     await expect(request).rejects.toBeInstanceOf(CallFailed);
-    await call.close();
   });
 
   test('a malformed message is logged and dropped', async () => {
@@ -134,7 +128,8 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
     const logged: string[] = [];
     const log = { ...silentLog, error: (_: object, event: string) => logged.push(event) };
     const prefix = `t${newSecret()}.`;
-    const { call } = await openCall(rabbitmq, { prefix, log, member: 'one' });
+    await using opened = await openCall(rabbitmq, { prefix, log, member: 'one' });
+    const { call } = opened;
     const replyAddress = call.openReplyAddress();
     const correlationId = replyAddress.address.split('|')[1]!;
     await eventually(async () => {
@@ -150,14 +145,13 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
     }
     await eventually(() => logged.length === 3);
     expect(new Set(logged)).toEqual(new Set(['call.foreign_message']));
-    await call.close();
   });
 
   test('the broker drops a request that its process does not take before the deadline', async () => {
     await using raw = await openRawChannel();
     const prefix = `t${newSecret()}.`;
     const options = { prefix, keyed: new Set(['hook']), ownerOf: async () => 'frozen' };
-    const { call } = await openCall(rabbitmq, options);
+    await using opened = await openCall(rabbitmq, options);
     await raw.channel.assertExchange(`${prefix}call`, 'direct', { durable: true });
     const { queue } = await raw.channel.assertQueue('', { exclusive: true });
     await raw.channel.bindQueue(queue, `${prefix}call`, 'frozen');
@@ -168,7 +162,6 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
     await eventually(async () => (await count()) === 1);
     expect(await request).toBeInstanceOf(CallFailed);
     await eventually(async () => (await count()) === 0);
-    await call.close();
   });
 
   test('a request fails soon when its reply is lost with the connection of the server; the next one succeeds', async () => {
