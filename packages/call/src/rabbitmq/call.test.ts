@@ -156,7 +156,7 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
     const { queue } = await raw.channel.assertQueue('', { exclusive: true });
     await raw.channel.bindQueue(queue, `${prefix}call`, 'frozen');
     const count = async () => (await raw.channel.checkQueue(queue)).messageCount;
-    const request = call
+    const request = opened.call
       .request('hook', 1, { key: 'dc_1', deadlineMs: 1_000 })
       .catch((error: unknown) => error);
     await eventually(async () => (await count()) === 1);
