@@ -127,7 +127,7 @@ export function createPublisher({ name, log, open, blocked, unconfirmed }: Publi
     if (failure?.message === 'message nacked') refused(entry);
     if (failure) return;
     sent.delete(entry.id);
-    giveBack(entry);
+    releaseBytes(entry);
     lastProgress = performance.now();
     isProven = true;
     if (entry.returned) entry.reject(new Unroutable(`No queue is bound for ${entry.routingKey}.`));
@@ -148,7 +148,7 @@ export function createPublisher({ name, log, open, blocked, unconfirmed }: Publi
     recovering.reopen();
   }
 
-  function giveBack(entry: Entry): void {
+  function releaseBytes(entry: Entry): void {
     entry.release?.();
     entry.release = undefined;
   }
@@ -165,7 +165,7 @@ export function createPublisher({ name, log, open, blocked, unconfirmed }: Publi
     sent.clear();
     for (const entry of all) {
       entry.leave();
-      giveBack(entry);
+      releaseBytes(entry);
     }
     return all;
   }
@@ -205,7 +205,7 @@ export function createPublisher({ name, log, open, blocked, unconfirmed }: Publi
       } catch {
         // The channel was closed at this moment.
         sent.delete(entry.id);
-        giveBack(entry);
+        releaseBytes(entry);
         return;
       }
     }
@@ -225,7 +225,7 @@ export function createPublisher({ name, log, open, blocked, unconfirmed }: Publi
     for (const entry of waiting) {
       if (entry.deadline > now) break;
       entry.leave();
-      giveBack(entry);
+      releaseBytes(entry);
       expire(entry);
     }
     const alarm = blocked();
@@ -243,7 +243,7 @@ export function createPublisher({ name, log, open, blocked, unconfirmed }: Publi
   function refuseWaiting(alarm: Blocked): void {
     for (const entry of waiting) {
       entry.leave();
-      giveBack(entry);
+      releaseBytes(entry);
       entry.reject(refusalOf(alarm));
     }
   }

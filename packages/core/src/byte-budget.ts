@@ -39,37 +39,37 @@ interface Line {
 /** Later requests that may overtake one that does not fit. */
 const MAX_OVERTAKEN = 256;
 
-/** Bytes that are taken piece by piece and given back together. */
+/** Bytes that are taken piece by piece and released together. */
 export interface Hold {
   readonly bytes: number;
-  /** False: no room. */
+  /** False if there is no room. */
   take(bytes: number): boolean;
   release(): void;
 }
 
 export function createHold(budget: ByteBudget, owner?: string): Hold {
-  let held: (() => void)[] = [];
+  let releases: (() => void)[] = [];
   let taken = 0;
   return {
     get bytes() {
       return taken;
     },
     take(bytes) {
-      const giveBack = budget.tryTake(bytes, owner);
-      if (!giveBack) return false;
-      held.push(giveBack);
+      const release = budget.tryTake(bytes, owner);
+      if (!release) return false;
+      releases.push(release);
       taken += bytes;
       return true;
     },
     release() {
-      for (const giveBack of held) giveBack();
-      held = [];
+      for (const release of releases) release();
+      releases = [];
       taken = 0;
     },
   };
 }
 
-/** For those whose bytes are not limited. */
+/** For owners whose bytes are not limited. */
 export const UNLIMITED: Hold = { bytes: 0, take: () => true, release() {} };
 
 /** @throws RangeError when `total` is not a positive integer */

@@ -130,7 +130,7 @@ export function createDispatcher<J extends WaitingJob>(options: DispatcherOption
       if (!isHolding) return;
       isHolding = false;
       // From now on the handler is responsible for the bytes that it keeps.
-      giveBytesBack?.();
+      releaseBytes?.();
       consumer.running -= 1;
       keyQueues.release(keyQueue);
       schedule();
@@ -138,13 +138,13 @@ export function createDispatcher<J extends WaitingJob>(options: DispatcherOption
     consumer.running += 1;
     consumer.out += 1;
     let delay: number | undefined;
-    let giveBytesBack: (() => void) | undefined;
+    let releaseBytes: (() => void) | undefined;
     try {
       let bytes = keyQueues.sizeOf(keyQueue, batch, MAX_BATCH_BYTES);
-      giveBytesBack = budget.tryTake(bytes, owner);
-      if (!giveBytesBack) {
+      releaseBytes = budget.tryTake(bytes, owner);
+      if (!releaseBytes) {
         bytes = keyQueues.sizeOf(keyQueue, 1);
-        giveBytesBack = await budget.take(bytes, owner, signal);
+        releaseBytes = await budget.take(bytes, owner, signal);
       }
       const jobs = keyQueues.take(keyQueue, batch, bytes);
       if (jobs.length > 0) {
