@@ -65,7 +65,8 @@ describe('saving', () => {
     await using server = await startHttpServer((req, res) => res.end(files[req.url!] ?? ''));
     const origin = server.url;
     const fetched = await bed.invoke('createComponent', {}, { component_url: `${origin}/main.mjs` });
-    expect(fetched).toMatchObject({ code: main, component_url: `${origin}/main.mjs` });
+    const code_hash = createHash('sha256').update(main).digest('hex');
+    expect(fetched).toMatchObject({ code: main, code_hash, component_url: `${origin}/main.mjs` });
     const again = () => bed.invoke('createComponent', {}, { component_url: `${origin}/main.mjs` });
     expect((await again()).id).toBe(fetched.id);
     files['/words.mjs'] = 'two';

@@ -1,4 +1,4 @@
-import { contentHash, sha256 } from '@wellspring/component/modules/content-hash';
+import { contentHash, isSingleFile, sha256 } from '@wellspring/component/modules/content-hash';
 import { CALLS, PREPARE_DEADLINE_MS, type PrepareCall } from '@wellspring/contract/calls';
 import type { Bundle, ComponentCode } from '@wellspring/contract/definition';
 import { newId } from '@wellspring/core/ids';
@@ -96,7 +96,7 @@ export function createLibrary({ store, call, clock }: Pick<Deps, 'store' | 'call
       const mine = { owner_id: ownerId, content_hash };
       const before = await componentRows.find(mine);
       if (before) return before;
-      const code_hash = await sha256(source.code);
+      const code_hash = isSingleFile(source) ? content_hash : await sha256(source.code);
       const seconds = Math.floor(clock.now() / 1000);
       try {
         return await insertNew(componentRows, () => ({

@@ -6,17 +6,20 @@ export async function sha256(text: string): Promise<string> {
   return Buffer.from(await subtle.digest('SHA-256', Buffer.from(text))).toString('hex');
 }
 
+/** Its content hash is the hash of its code. */
+export const isSingleFile = (source: ComponentCode): boolean =>
+  importsOf(source).every((map) => Object.keys(map).length === 0);
+
 /** SHA-256 in hex of the code, its modules and how it imports: equal ones are the same component. */
-export async function contentHash({
-  code,
+export async function contentHash(source: ComponentCode): Promise<string> {
+  const { code, url = '' } = source;
+  if (isSingleFile(source)) return sha256(code);
+  const sorted = importsOf(source).map((map) => Object.entries(map).sort(([a], [b]) => (a < b ? -1 : 1)));
+  return sha256(JSON.stringify([code, url, ...sorted]));
+}
+
+const importsOf = ({ modules = {}, imports = {}, dependencies = {} }: ComponentCode) => [
   modules,
-  url,
   imports,
   dependencies,
-}: ComponentCode): Promise<string> {
-  const sorted = [modules, imports, dependencies].map((map) =>
-    Object.entries(map ?? {}).sort(([a], [b]) => (a < b ? -1 : 1)),
-  );
-  const isSingle = sorted.every((entries) => entries.length === 0);
-  return sha256(isSingle ? code : JSON.stringify([code, url ?? '', ...sorted]));
-}
+];
