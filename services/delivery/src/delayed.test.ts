@@ -1,8 +1,10 @@
 import { expect, test } from '@jest/globals';
 import type { DelayedEvent, DueJob } from '@wellspring/contract/messages';
 import { eventSortKey } from '@wellspring/core/event-id';
+import { Unavailable } from '@wellspring/core/unavailable';
 import { type DelayedRow, delayed } from '@wellspring/store/collections/delayed';
 import { OWNER } from '@wellspring/testing/rows';
+import { LEASE_MS } from './lease.ts';
 import { until, usePlatform } from './platform.fixture.ts';
 
 const t = usePlatform();
@@ -68,4 +70,23 @@ test('the many due events of one owner do not hold up those of another', async (
   const jobs = (await t.runs(3_001)) as DueJob[];
   expect(jobs.findIndex(({ source_id }) => source_id === 'dc_0000000002')).toBeLessThan(1_000);
   expect(new Set(jobs.map(({ run_id }) => run_id)).size).toBe(3_001);
+});
+
+test('an event whose part of the queue is unavailable delays none of others, and is released afterwards', async () => {
+  const [stuck, other] = [await t.source(), await t.source()];
+  await t.store.collection(delayed).insertMany([rowOf(stuck, OWNER, 0), rowOf(other, 'u_0000000002', 1)]);
+  const { publishMany } = t.queue;
+  let isAvailable = false;
+  t.queue.publishMany = async (name, jobs) => {
+    if (!isAvailable && jobs.some(({ key }) => key === stuck)) throw new Unavailable('no leader');
+    await publishMany(name, jobs);
+  };
+  t.queue.publish = (name, job) => t.queue.publishMany(name, [job]);
+  t.start();
+  expect(await t.runs(1)).toMatchObject([{ source_id: other, redelivered: true }]);
+  await until(rows, ([row, ...more]) => more.length === 0 && row?.emitter_id === stuck);
+  isAvailable = true;
+  t.clock.advance(LEASE_MS);
+  expect(await t.runs(1)).toMatchObject([{ source_id: stuck, redelivered: true }]);
+  await until(rows, (left) => left.length === 0);
 });

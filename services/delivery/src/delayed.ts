@@ -2,6 +2,7 @@ import type { DueJob, EmittedMessage } from '@wellspring/contract/messages';
 import { eventIdOfSortKey, parseEventId } from '@wellspring/core/event-id';
 import { derivedRunId } from '@wellspring/core/ids';
 import { createSleeper } from '@wellspring/core/sleeper';
+import { publishRows } from '@wellspring/queue/publish-rows';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
 import { type DelayedRow, delayed } from '@wellspring/store/collections/delayed';
@@ -41,7 +42,7 @@ export function createDelayedEvents({
   let ownersAfter = '';
   const sleeper = createSleeper(clock);
 
-  /** Publishes the jobs of due rows; returns their number. */
+  /** Publishes the jobs of due rows. @returns the number of those that were found */
   async function release(where: Where<DelayedRow>, limit: number): Promise<number> {
     const now = clock.now();
     const due = await rows.claim(
@@ -49,11 +50,16 @@ export function createDelayedEvents({
       { due_at: now + LEASE_MS },
     );
     if (due.length === 0) return 0;
-    await queue.publishMany(
-      'runs',
-      due.map((row) => ({ key: row.emitter_id, payload: JSON.stringify(jobOf(row, now)) })),
-    );
-    await rows.removeWhere({ id: { in: due.map(({ id }) => id) } });
+    const { failed, error } = await publishRows(queue, 'runs', {
+      rows: due,
+      jobOf: (row, isRepeated) => ({
+        key: row.emitter_id,
+        payload: JSON.stringify(jobOf(row, isRepeated || now - row.delivery_ts > REDELIVERED_AFTER_MS)),
+      }),
+      end: (published) => rows.removeWhere({ id: { in: published.map(({ id }) => id) } }),
+    });
+    if (failed > 0) log.warn({ count: failed, error }, 'delayed.release_failed');
+    log.debug({ count: due.length - failed }, 'delayed.released');
     return due.length;
   }
 
@@ -103,7 +109,6 @@ export function createDelayedEvents({
             await sleep(signal);
             const count = await release({}, BATCH_SIZE);
             if (count === BATCH_SIZE) await serveOwners();
-            if (count > 0) log.debug({ count }, 'delayed.released');
           } catch (error) {
             log.error({ error: String(error) }, 'delayed.release_failed');
             await clock.sleep(RETRY_DELAY_MS, signal);
@@ -114,7 +119,8 @@ export function createDelayedEvents({
   };
 }
 
-function jobOf({ id, emitter_id, sort_key, delivery_ts, hop, trace_id }: DelayedRow, now: number): DueJob {
+function jobOf(row: DelayedRow, redelivered: boolean): DueJob {
+  const { id, emitter_id, sort_key, delivery_ts, hop, trace_id } = row;
   return {
     v: 1,
     type: 'due',
@@ -124,6 +130,6 @@ function jobOf({ id, emitter_id, sort_key, delivery_ts, hop, trace_id }: Delayed
     due_at: delivery_ts,
     hop,
     trace_id,
-    ...(now - delivery_ts > REDELIVERED_AFTER_MS && { redelivered: true }),
+    ...(redelivered && { redelivered: true }),
   };
 }

@@ -2,8 +2,8 @@ import type { RunJob } from '@wellspring/contract/messages';
 import { derivedRunId } from '@wellspring/core/ids';
 import { nextAfter, nextTick, type Schedule } from '@wellspring/core/schedule';
 import { createSleeper } from '@wellspring/core/sleeper';
-import { Unavailable } from '@wellspring/core/unavailable';
 import { TIMERS_CHANGED } from '@wellspring/pubsub/port';
+import { publishRows } from '@wellspring/queue/publish-rows';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
 import { type TimerRow, timers } from '@wellspring/store/collections/sources';
@@ -41,11 +41,6 @@ export function schedulerWorker({
   const claim = (where: Where<TimerRow>, until: number) =>
     rows.claim({ where, orderBy: 'due_at', order: 'asc', limit: BATCH_SIZE }, { lease_until: until });
 
-  const jobOf = (row: TimerRow, redelivered: boolean) => ({
-    key: row.source_id,
-    payload: JSON.stringify(tickJob(row, clock.now(), redelivered)),
-  });
-
   /** Only if the timer was not changed meanwhile. */
   const advance = (row: TimerRow, until: number) =>
     rows.patch(
@@ -59,35 +54,18 @@ export function schedulerWorker({
     // Without those that were changed or deactivated between the claim and its reading.
     const due = claimed.filter((row) => row.lease_until === until && row.due_at !== null);
     if (due.length === 0) return;
-    const redelivered = wasLeased || clock.now() >= until - MAX_CLOCK_SKEW_MS;
-    try {
-      await queue.publishMany(
-        'runs',
-        due.map((row) => jobOf(row, redelivered)),
-      );
-    } catch (error) {
-      if (!(error instanceof Unavailable)) throw error;
-      return fireEach(due, until);
-    }
-    await Promise.all(due.map((row) => advance(row, until)));
-    log.debug({ count: due.length }, 'timers.fired');
-  }
-
-  /**
-   * A part of the queue may be unavailable: the timers of the other sources are fired. The others keep their lease, so
-   * they are claimed again when it has expired.
-   */
-  async function fireEach(due: readonly TimerRow[], until: number): Promise<void> {
-    const outcomes = await Promise.allSettled(
-      due.map(async (row) => {
-        // It may have been published with the others.
-        await queue.publish('runs', jobOf(row, true));
-        await advance(row, until);
+    const now = clock.now();
+    const isLate = wasLeased || now >= until - MAX_CLOCK_SKEW_MS;
+    const { failed, error } = await publishRows(queue, 'runs', {
+      rows: due,
+      jobOf: (row, isRepeated) => ({
+        key: row.source_id,
+        payload: JSON.stringify(tickJob(row, now, isLate || isRepeated)),
       }),
-    );
-    const failed = outcomes.filter(({ status }) => status === 'rejected') as PromiseRejectedResult[];
-    if (failed.length > 0)
-      log.warn({ count: failed.length, error: String(failed[0]!.reason) }, 'timers.publish_failed');
+      end: (fired) => Promise.all(fired.map((row) => advance(row, until))),
+    });
+    if (failed > 0) log.warn({ count: failed, error }, 'timers.publish_failed');
+    log.debug({ count: due.length - failed }, 'timers.fired');
   }
 
   /** Fires a batch of due timers. @returns whether there may be more */
