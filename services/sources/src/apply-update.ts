@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { HOOK_DEADLINE_MS } from '@wellspring/contract/calls';
+import { newSecret } from '@wellspring/core/ids';
 import { conflict, notFound, Problem } from '@wellspring/core/problem';
 import {
   type DeploymentRow,
@@ -24,8 +25,8 @@ export const sourceBusy = () => conflict('source_busy', 'The source is being upd
  * Gives a source new values and runs its hooks. A hook that throws, or any other error, reverts the update.
  * @param source as the new values were derived from it
  * @param deployment to store, if the values name a new one; nothing is stored if the update is refused
- * @throws Problem 400 of the hook, 409 when another process has begun an update since `source` was read, 404 if it was
- *   deleted since
+ * @throws Problem 400 of the hook, 409 when another process has begun an update since `source` was read or took this one
+ *   for abandoned, 404 if it was deleted since
  */
 export async function applyUpdate(
   context: SourcesContext,
@@ -39,7 +40,7 @@ export async function applyUpdate(
   const needsHooks = isRedeployed || values.active !== source.active;
   const isOnlyRenamed = !needsHooks && values.concurrency === source.concurrency;
   if (isOnlyRenamed && values.name === source.name) return source;
-  await begin(deps, source, values.deployment_id);
+  const attempt = await begin(deps, source, values.deployment_id);
   let isDeactivated = false;
   try {
     if (deployment) await deps.store.collection(deployments).insert(deployment);
@@ -51,17 +52,17 @@ export async function applyUpdate(
       }
       if (isRedeployed) await interfaces.addEndpoints(source, values.deployment_id);
       // The name is changed last: until then, the former slug stays reserved for a revert.
-      current = await write(deps, source, { ...values, name: source.name });
+      current = await write(deps, attempt, source, { ...values, name: source.name });
       // Endpoints of removed props keep their keys until no hook can revert the update.
       await interfaces.sync(current, { removeStale: false });
       if (values.active && needsHooks) await runHook(deps, source.id, current.deployment_id, 'activate');
       if (isRedeployed) await interfaces.sync(current);
     }
-    return await write(deps, current, values, { status: 'live', transition: null });
+    return await write(deps, attempt, current, values, { status: 'live', transition: null });
   } catch (error) {
     // A deactivate hook that throws refuses the update: the source is still active.
     if (error instanceof Problem && error.code === 'hook_failed') isDeactivated = false;
-    await undo(context, source.id, { isDeactivated });
+    await undo(context, source.id, { attempt, isDeactivated });
     throw error;
   }
 }
@@ -76,28 +77,35 @@ const valuesToRevert = ({
   updated_at,
 }: SourceRow) => ({ component_id, deployment_id, name, name_slug, active, concurrency, updated_at });
 
-/** Keeps other updates away, and stores in the row how to revert this one and which deployment it will need. */
+/**
+ * Keeps other updates away, and stores in the row how to revert this one and which deployment it will need.
+ * @returns the id of the attempt
+ */
 async function begin(
   { store, clock }: SourcesContext['deps'],
   source: SourceRow,
   next: string,
-): Promise<void> {
+): Promise<string> {
   const rows = store.collection(sources);
   const found = await rows.getVersioned(source.id);
   if (!found || found.row.status === 'deleting') throw notFound('source', source.id);
   const revert = valuesToRevert(source);
   const isCurrent = found.row.status === 'live' && isDeepStrictEqual(valuesToRevert(found.row), revert);
-  const transition = { until: clock.now() + MAX_UPDATE_MS, revert, next };
+  const id = newSecret();
+  const transition = { id, until: clock.now() + MAX_UPDATE_MS, revert, next };
   if (!isCurrent || !(await rows.replace({ ...found.row, status: 'updating', transition }, found.version)))
     throw sourceBusy();
+  return id;
 }
 
 /**
  * Writes new values into the row, with a free slug if the name changes.
  * @param end ends the update
+ * @throws Problem 404, 409 if the update has ended: another process took it for abandoned
  */
 async function write(
   { store, clock }: SourcesContext['deps'],
+  attempt: string,
   source: SourceRow,
   { component_id, deployment_id, name, active, concurrency }: NewValues,
   end?: Pick<SourceRow, 'status' | 'transition'>,
@@ -106,9 +114,13 @@ async function write(
   const updated_at = Math.floor(clock.now() / 1000);
   const fields = { component_id, deployment_id, name, active, concurrency, updated_at, ...end };
   const writeWith = async (name_slug: string) => {
-    const written = await rows.patch(source.id, { ...fields, name_slug }, { status: 'updating' });
-    if (!written) throw notFound('source', source.id);
-    return { ...source, ...fields, name_slug };
+    for (;;) {
+      const found = await rows.getVersioned(source.id);
+      if (!found || found.row.status === 'deleting') throw notFound('source', source.id);
+      if (found.row.transition?.id !== attempt) throw sourceBusy();
+      const row = { ...found.row, ...fields, name_slug };
+      if (await rows.replace(row, found.version)) return row;
+    }
   };
   return name === source.name
     ? writeWith(source.name_slug)

@@ -1,6 +1,6 @@
 import { HOOK_DEADLINE_MS } from '@wellspring/contract/calls';
 import type { Principal } from '@wellspring/contract/principal';
-import { newId } from '@wellspring/core/ids';
+import { newId, newSecret } from '@wellspring/core/ids';
 import { notFound } from '@wellspring/core/problem';
 import { slugOf } from '@wellspring/core/slug';
 import { autoSubscribe } from '@wellspring/store/collections/auto-subscribe';
@@ -59,7 +59,12 @@ export async function deploySource(
       concurrency,
       reply_by: wanted.reply_by ?? null,
       status: 'deploying',
-      transition: { until: now + 2 * HOOK_DEADLINE_MS, revert: null, next: deployment.id },
+      transition: {
+        id: newSecret(),
+        until: now + 2 * HOOK_DEADLINE_MS,
+        revert: null,
+        next: deployment.id,
+      },
       created_at: seconds,
       updated_at: seconds,
     };

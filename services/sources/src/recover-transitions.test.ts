@@ -175,7 +175,7 @@ test('a transition that ended during the recovery of another one is not changed'
   bed.onHook(() => {});
   const left = await created(bed);
   const { source } = await bed.rowsOf(left);
-  const transition = { until: 0, revert: source!, next: source!.deployment_id };
+  const transition = { id: 'left', until: 0, revert: source!, next: source!.deployment_id };
   await bed.store.collection(sources).patch(left, { status: 'updating', transition });
   bed.onHook((_hook, _deployment, sourceId) => {
     if (sourceId !== left) return;

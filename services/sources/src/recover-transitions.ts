@@ -1,3 +1,5 @@
+import { HOOK_DEADLINE_MS } from '@wellspring/contract/calls';
+import { newSecret } from '@wellspring/core/ids';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
 import { type SourceRow, sources } from '@wellspring/store/collections/sources';
 import type { SourcesContext } from './context.ts';
@@ -6,34 +8,39 @@ import { runHook } from './hooks.ts';
 
 const RECOVERY_INTERVAL_MS = 60_000;
 
-/**
- * Reverts an update: restores the row and its interfaces, and runs the activate hook of the former code.
- * @param isDeactivated the deactivate hook may have run, so a source that was active is activated once more, even if the
- *   row has its former values
- */
-export async function undo(
-  context: SourcesContext,
-  sourceId: string,
-  { isDeactivated }: { isDeactivated: boolean },
-): Promise<void> {
+interface Undoing {
+  /** Id of the transition; another one is left alone. */
+  attempt: string | undefined;
+  /** The deactivate hook may have run: an active source is activated once more, even if its row has the former values. */
+  isDeactivated: boolean;
+}
+
+/** Reverts an update: restores the row and its interfaces, and runs the activate hook of the former code. */
+export async function undo(context: SourcesContext, sourceId: string, undoing: Undoing): Promise<void> {
   const { deps, interfaces, removeSource } = context;
   const rows = deps.store.collection(sources);
-  const source = await rows.get(sourceId);
+  const found = await rows.getVersioned(sourceId);
   // Deleted meanwhile, with its owner: removes rows created since then.
-  if (!source || source.status === 'deleting') return removeSource(sourceId);
-  const revert = source.transition?.revert;
-  if (source.status !== 'updating' || !revert) return;
+  if (!found || found.row.status === 'deleting') return removeSource(sourceId);
+  const { row: source, version } = found;
+  const { status, transition } = source;
+  if (status !== 'updating' || !transition?.revert || transition.id !== undoing.attempt) return;
+  const { revert } = transition;
   const moved = source.deployment_id !== revert.deployment_id || source.active !== revert.active;
+  // A new attempt: what is left of the update writes nothing more.
+  const id = newSecret();
+  const until = deps.clock.now() + HOOK_DEADLINE_MS;
+  const reverted = { ...source, ...revert, transition: { ...transition, id, until } };
   // The row has changed since it was read: decides anew.
-  if (!(await rows.patch(sourceId, revert, { status: 'updating' })))
-    return undo(context, sourceId, { isDeactivated });
-  await interfaces.sync({ ...source, ...revert });
-  if (revert.active && (moved || isDeactivated)) {
+  if (!(await rows.replace(reverted, version))) return undo(context, sourceId, undoing);
+  await interfaces.sync(reverted);
+  if (revert.active && (moved || undoing.isDeactivated)) {
     await runHook(deps, sourceId, revert.deployment_id, 'activate').catch((error: unknown) =>
       deps.log.warn({ source_id: sourceId, error: String(error) }, 'source.reactivate_failed'),
     );
   }
-  await rows.patch(sourceId, { status: 'live', transition: null }, { status: 'updating' });
+  // False: deleted, or recovered by another process.
+  await rows.replace({ ...reverted, status: 'live', transition: null }, version + 1);
   await dropUnusedDeployments(deps, sourceId);
 }
 
@@ -53,7 +60,8 @@ export function recoverTransitionsWorker(context: SourcesContext): BackgroundWor
     if (!source || source.status === 'live' || !isAbandoned(source)) return;
     deps.log.info({ source_id: id, status: source.status }, 'source.transition_recovered');
     // How far it came is unknown.
-    if (source.status === 'updating') await undo(context, id, { isDeactivated: true });
+    if (source.status === 'updating')
+      await undo(context, id, { attempt: source.transition?.id, isDeactivated: true });
     else await removeSource(id);
   }
 

@@ -226,4 +226,32 @@ describe('updating a source', () => {
     expect(source).toMatchObject({ component_id, status: 'live' });
     expect(deployments).toMatchObject([{ id: source!.deployment_id, component_id }]);
   });
+
+  test('an update that another process took for abandoned writes nothing into a later one', async () => {
+    const made = await create({ name: 'First' });
+    /** The next deactivate hook lasts until it is told to end. */
+    const holdDeactivate = () => {
+      const [begun, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+      bed.onHook((hook) => {
+        if (hook !== 'deactivate') return;
+        bed.onHook(() => {});
+        begun.resolve();
+        return ended.promise;
+      });
+      return { begun: begun.promise, end: ended.resolve };
+    };
+    const first = holdDeactivate();
+    const abandoned = update(made.id, { active: false, name: 'Lost' }).catch(({ code }) => code);
+    await first.begun;
+    await bed.restart();
+    const second = holdDeactivate();
+    const later = update(made.id, { component_code: code({ version: '2' }), name: 'Second' });
+    await second.begun;
+    first.end();
+    expect(await abandoned).toBe('source_busy');
+    second.end();
+    const { component_id } = await later;
+    const { source } = await bed.rowsOf(made.id);
+    expect(source).toMatchObject({ component_id, active: true, name: 'Second', status: 'live' });
+  });
 });

@@ -3,6 +3,8 @@ import type { CollectionDefinition } from '../collection-definition.ts';
 
 /** Data to undo a transition interrupted by a crash. */
 export interface Transition {
+  /** Of this attempt: one that was taken for abandoned and is still running writes nothing more. */
+  id: string;
   /** Epoch ms after which the transition is abandoned. */
   until: number;
   /** State to restore; null during creation: the source is removed. */
