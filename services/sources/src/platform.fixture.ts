@@ -167,6 +167,17 @@ export function createTestbed() {
     onHook(next: HookAct) {
       act = next;
     },
+    /** The next call of a hook lasts until `end` is called; the others do nothing. */
+    holdHook(held: HookName) {
+      const [begun, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+      act = (hook) => {
+        if (hook !== held) return;
+        act = () => {};
+        begun.resolve();
+        return ended.promise;
+      };
+      return { begun: begun.promise, end: ended.resolve };
+    },
     invoke: <T = Record<string, unknown>>(
       operationId: string,
       params: Record<string, string>,

@@ -229,22 +229,11 @@ describe('updating a source', () => {
 
   test('an update that another process took for abandoned writes nothing into a later one', async () => {
     const made = await create({ name: 'First' });
-    /** The next deactivate hook lasts until it is told to end. */
-    const holdDeactivate = () => {
-      const [begun, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-      bed.onHook((hook) => {
-        if (hook !== 'deactivate') return;
-        bed.onHook(() => {});
-        begun.resolve();
-        return ended.promise;
-      });
-      return { begun: begun.promise, end: ended.resolve };
-    };
-    const first = holdDeactivate();
+    const first = bed.holdHook('deactivate');
     const abandoned = update(made.id, { active: false, name: 'Lost' }).catch(({ code }) => code);
     await first.begun;
     await bed.restart();
-    const second = holdDeactivate();
+    const second = bed.holdHook('deactivate');
     const later = update(made.id, { component_code: code({ version: '2' }), name: 'Second' });
     await second.begun;
     first.end();

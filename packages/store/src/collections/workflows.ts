@@ -15,6 +15,8 @@ export interface WorkflowRow {
   status: 'deploying' | 'updating' | 'live' | 'deleting';
   /** While deploying or updating; null when live. */
   transition: {
+    /** Of this attempt: one that was taken for abandoned and is still running writes nothing more. */
+    id: string;
     /** Epoch ms after which it is abandoned. */
     until: number;
     /** Sources that the workflow made or is making. When the transition ends, all but `source_id` are deleted. */

@@ -194,6 +194,25 @@ describe('an update', () => {
     expect(await emittersOf(id)).toEqual([source.id]);
   });
 
+  test('that another process took for abandoned leaves a later one alone', async () => {
+    const { id } = await create(HTTP_WORKFLOW);
+    const change = (name: string) => replace(id, { ...HTTP_WORKFLOW, name, trigger: { component: code() } });
+    const first = t.holdHook('deploy');
+    const abandoned = change('Lost').catch(({ status }) => status);
+    await first.begun;
+    await t.restart();
+    const second = t.holdHook('deploy');
+    const later = change('Later');
+    await second.begun;
+    first.end();
+    expect(await abandoned).toBe(404);
+    second.end();
+    const { trigger } = await later;
+    expect(await get(id)).toMatchObject({ name: 'Later', trigger });
+    expect(await emittersOf(id)).toEqual([trigger.source_id]);
+    expect(await counts()).toEqual([1, 1, 1, 2, 1]);
+  });
+
   test('that fails changes nothing', async () => {
     const { id } = await create(HTTP_WORKFLOW);
     const before = await everything();

@@ -1,5 +1,5 @@
 import { HOOK_DEADLINE_MS } from '@wellspring/contract/calls';
-import { newId } from '@wellspring/core/ids';
+import { newId, newSecret } from '@wellspring/core/ids';
 import { conflict, notFound } from '@wellspring/core/problem';
 import { autoSubscribe } from '@wellspring/store/collections/auto-subscribe';
 import { deleteWorkflowRows } from '@wellspring/store/collections/delete-workflow';
@@ -13,6 +13,7 @@ import {
   workflows,
 } from '@wellspring/store/collections/workflows';
 import { findOrInsert } from '@wellspring/store/insert-new';
+import type { Versioned } from '@wellspring/store/port';
 import type { SourcesContext } from '../context.ts';
 import { createRemoveEmitter } from '../delete-source.ts';
 import { openValues } from '../deployment.ts';
@@ -33,6 +34,8 @@ export interface Workflows {
   /** Completes or undoes what a crash has interrupted. */
   recover(row: WorkflowRow): Promise<void>;
 }
+
+const workflowBusy = () => conflict('workflow_busy', 'The workflow is being updated at the moment.');
 
 interface Prepared {
   definition: WorkflowDefinition;
@@ -122,10 +125,20 @@ export function createWorkflows(context: SourcesContext): Workflows {
     await deploymentRows.insert(deployment);
   }
 
-  /** Ends a transition, also one of a crashed process. Idempotent. */
-  async function finish(id: string): Promise<WorkflowRow> {
-    const row = await rows.get(id);
-    if (!row || row.status === 'deleting') throw notFound('workflow', id);
+  /**
+   * The workflow during a transition. @throws Problem 404 if it was deleted, 409 if another process took the transition
+   * for abandoned
+   */
+  async function during(id: string, attempt: string | undefined): Promise<Versioned<WorkflowRow>> {
+    const found = await rows.getVersioned(id);
+    if (!found || found.row.status === 'deleting') throw notFound('workflow', id);
+    if (found.row.transition === null || found.row.transition.id !== attempt) throw workflowBusy();
+    return found;
+  }
+
+  /** Ends a transition, also one of a crashed process. Idempotent. @throws see `during` */
+  async function finish(id: string, attempt: string): Promise<WorkflowRow> {
+    const { row, version } = await during(id, attempt);
     const { owner_id, source_id, transition } = row;
     const triple = { owner_id, emitter_id: source_id, listener_id: id, event_name: '' };
     if (await store.collection(sources).get(source_id)) {
@@ -142,15 +155,8 @@ export function createWorkflows(context: SourcesContext): Workflows {
     }
     for (const made of transition?.made ?? []) if (made !== source_id) await dropSource(made);
     await dropDeployments(row);
-    if (
-      !(await rows.patch(
-        id,
-        { status: 'live', transition: null },
-        { status: { in: ['deploying', 'updating'] } },
-      ))
-    )
-      throw notFound('workflow', id);
-    return { ...row, status: 'live', transition: null };
+    const live: WorkflowRow = { ...row, status: 'live', transition: null };
+    return (await rows.replace(live, version)) ? live : finish(id, attempt);
   }
 
   /** Removes the source that a workflow made, after its deactivate hook. */
@@ -194,6 +200,7 @@ export function createWorkflows(context: SourcesContext): Workflows {
       const id = newId('p');
       const { definition, trigger, deployment, steps } = await prepare({ id, owner_id }, given);
       const made = 'component' in trigger! ? newId('dc') : undefined;
+      const attempt = newSecret();
       const row: WorkflowRow = {
         id,
         owner_id,
@@ -202,7 +209,7 @@ export function createWorkflows(context: SourcesContext): Workflows {
         made_source: made !== undefined,
         deployment_id: deployment.id,
         status: 'deploying',
-        transition: { until: until(), made: made === undefined ? [] : [made], former: null },
+        transition: { id: attempt, until: until(), made: made === undefined ? [] : [made], former: null },
         created_at: seconds(),
         updated_at: seconds(),
       };
@@ -212,7 +219,7 @@ export function createWorkflows(context: SourcesContext): Workflows {
           await write(deployment, steps);
           if ('component' in trigger!) await makeSource(context, row, definition, made!, trigger);
           await autoSubscribe(store, row, row.created_at);
-          return await finish(id);
+          return await finish(id, attempt);
         } catch (error) {
           await discard(row);
           throw error;
@@ -226,7 +233,9 @@ export function createWorkflows(context: SourcesContext): Workflows {
         const { definition, trigger, deployment, steps } = await prepare(before, given, before);
         const made = trigger && 'component' in trigger ? newId('dc') : undefined;
         const source_id = trigger && 'source_id' in trigger ? trigger.source_id : (made ?? before.source_id);
+        const attempt = newSecret();
         const transition = {
+          id: attempt,
           until: until(),
           made: [...(before.made_source ? [before.source_id] : []), ...(made === undefined ? [] : [made])],
           former: before.source_id,
@@ -238,33 +247,42 @@ export function createWorkflows(context: SourcesContext): Workflows {
           !isCurrent ||
           !(await rows.replace({ ...found.row, status: 'updating', transition }, found.version))
         )
-          throw conflict('workflow_busy', 'The workflow is being updated at the moment.');
+          throw workflowBusy();
         try {
           await write(deployment, steps);
           if (trigger && 'component' in trigger)
             await makeSource(context, before, definition, made!, trigger);
-          await rows.patch(
-            id,
-            {
-              name: definition.name,
-              source_id,
-              made_source: trigger === undefined ? before.made_source : made !== undefined,
-              deployment_id: deployment.id,
-              updated_at: seconds(),
-            },
-            { status: 'updating' },
-          );
+          const { row, version } = await during(id, attempt);
+          const next = {
+            ...row,
+            name: definition.name,
+            source_id,
+            made_source: trigger === undefined ? before.made_source : made !== undefined,
+            deployment_id: deployment.id,
+            updated_at: seconds(),
+          };
+          if (!(await rows.replace(next, version))) throw workflowBusy();
         } catch (error) {
-          await finish(id);
+          await finish(id, attempt).catch(async () => {
+            // The process that took over does not know of a source that was made since.
+            if (made !== undefined && (await rows.get(id))?.source_id !== made) await dropSource(made);
+          });
           throw error;
         }
-        return finish(id);
+        return finish(id, attempt);
       }),
 
     remove: (id) => oneAtATime(id, async () => discard(await find(id))),
 
     find,
 
-    recover: (row) => (row.status === 'updating' ? finish(row.id).then(() => {}) : discard(row)),
+    async recover(row) {
+      if (row.status !== 'updating') return discard(row);
+      const { row: found, version } = await during(row.id, row.transition?.id);
+      // A new attempt: what is left of the former writes nothing more.
+      const attempt = newSecret();
+      const transition = { ...found.transition!, id: attempt, until: until() };
+      if (await rows.replace({ ...found, transition }, version)) await finish(row.id, attempt);
+    },
   };
 }
