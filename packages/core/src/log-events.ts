@@ -86,7 +86,7 @@ export const LOG_EVENTS = {
   'timer.bad_schedule': 'The schedule of a timer is invalid; retried after a day.',
   'timers.fired': 'Due timers were fired.',
   'timers.publish_failed': 'Runs of due timers could not be published yet; repeated after 15 s.',
-  'usage.write_failed': 'Usage could not be stored yet; it is added to the next write.',
+  'usage.write_failed': 'Usage could not be stored yet; the write is repeated, and counted once.',
   'webhook.disabled': 'A webhook failed for five days and was disabled.',
   'webhook.gone': 'A webhook answered 410 and was disabled.',
   'workflow.recovery_failed': 'An interrupted change of a workflow could not be completed yet.',

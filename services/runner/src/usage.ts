@@ -1,23 +1,30 @@
+import { newSecret } from '@wellspring/core/ids';
 import type { Deps } from '@wellspring/runtime/deps';
-import { usage, usageDay } from '@wellspring/store/collections/users';
+import { type UsageRow, usage, usageDay } from '@wellspring/store/collections/users';
+import { modify } from '@wellspring/store/port';
 
 export interface UsageMeter {
   /** A run of a source: an invocation and its processor time. */
   countRun(ownerId: string, cpuMs: number): void;
   /** Processor time of hooks and definitions, which are not invocations. */
   countTime(ownerId: string, cpuMs: number): void;
-  /** Writes the sums counted since the last flush. Never rejects. */
+  /** Writes the sums counted so far. Never rejects. */
   flush(): Promise<void>;
 }
 
 const FLUSH_INTERVAL_MS = 1000;
 
 interface Sum {
-  owner_id: string;
   /** Of the runs: the sum may be written later, after an outage of the store. */
   day: string;
   invocations: number;
   compute_ms: number;
+}
+
+/** Repeated as it is until the store has confirmed it. */
+interface Write extends Sum {
+  /** Counts the writes of this process. */
+  n: number;
 }
 
 /**
@@ -26,40 +33,73 @@ interface Sum {
  */
 export function createUsageMeter({ store, clock, log }: Pick<Deps, 'store' | 'clock' | 'log'>): UsageMeter {
   const rows = store.collection(usage);
+  const thisProcess = newSecret();
   /** By id of the row. */
-  let sums = new Map<string, Sum>();
+  const sums = new Map<string, Sum>();
+  /** By id of the row: one at a time. */
+  const unconfirmed = new Map<string, Write>();
+  let writes = 0;
+  let flushing: Promise<void> = Promise.resolve();
   /** Only while there are sums: an idle process sleeps. */
   let timer: NodeJS.Timeout | undefined;
 
-  function add({ owner_id, day, invocations, compute_ms }: Sum): void {
-    const id = `${owner_id}/${day}`;
-    const sum = sums.get(id) ?? { owner_id, day, invocations: 0, compute_ms: 0 };
-    sum.invocations += invocations;
-    sum.compute_ms += compute_ms;
-    sums.set(id, sum);
+  function startTimer(): void {
     timer ??= setTimeout(flush, FLUSH_INTERVAL_MS).unref();
   }
 
   function count(owner_id: string, invocations: number, cpuMs: number): void {
     // Organizations have no quotas.
     if (!owner_id.startsWith('u_')) return;
-    add({ owner_id, day: usageDay(clock.now()), invocations, compute_ms: Math.ceil(cpuMs) });
+    const day = usageDay(clock.now());
+    const id = `${owner_id}/${day}`;
+    const sum = sums.get(id) ?? { day, invocations: 0, compute_ms: 0 };
+    sum.invocations += invocations;
+    sum.compute_ms += Math.ceil(cpuMs);
+    sums.set(id, sum);
+    startTimer();
   }
 
-  async function flush(): Promise<void> {
-    const due = sums;
-    sums = new Map();
+  async function confirm(id: string): Promise<void> {
+    const due = unconfirmed.get(id);
+    if (!due) return;
+    const { day, invocations, compute_ms, n } = due;
+    const add = (row: UsageRow): UsageRow =>
+      (row.writes?.[thisProcess] ?? 0) >= n
+        ? row
+        : {
+            ...row,
+            invocations: row.invocations + invocations,
+            compute_ms: row.compute_ms + compute_ms,
+            writes: { ...row.writes, [thisProcess]: n },
+          };
+    while (!(await modify(rows, id, add)))
+      await rows.insertMany([{ id, day, invocations: 0, compute_ms: 0 }]);
+    unconfirmed.delete(id);
+  }
+
+  async function flushOne(id: string): Promise<void> {
+    await confirm(id);
+    const sum = sums.get(id);
+    if (!sum) return;
+    sums.delete(id);
+    unconfirmed.set(id, { ...sum, n: ++writes });
+    await confirm(id);
+  }
+
+  async function flushAll(): Promise<void> {
     clearTimeout(timer);
     timer = undefined;
-    for (const [id, sum] of due) {
-      const { owner_id, day, invocations, compute_ms } = sum;
-      await rows
-        .increment(id, { invocations, compute_ms }, { id, day, invocations: 0, compute_ms: 0 })
-        .catch((error: unknown) => {
-          add(sum);
-          log.warn({ owner_id, error: String(error) }, 'usage.write_failed');
-        });
+    for (const id of new Set([...unconfirmed.keys(), ...sums.keys()])) {
+      await flushOne(id).catch((error: unknown) =>
+        log.warn({ owner_id: id.split('/')[0], error: String(error) }, 'usage.write_failed'),
+      );
     }
+    if (sums.size + unconfirmed.size > 0) startTimer();
+  }
+
+  function flush(): Promise<void> {
+    flushing = flushing.then(flushAll);
+    return flushing;
   }
 
   return {

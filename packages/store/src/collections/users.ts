@@ -67,5 +67,7 @@ export interface UsageRow {
   day: string;
   invocations: number;
   compute_ms: number;
+  /** Number of the newest write by process: one whose answer was lost is repeated, and not added again. */
+  writes?: Record<string, number>;
 }
 export const usage: CollectionDefinition<UsageRow> = { name: 'usage', indexes: [{ fields: ['day'] }] };
