@@ -28,6 +28,8 @@ export const LOG_EVENTS = {
   'http.failed': 'A request failed unexpectedly and was answered with 500.',
   'http.request': 'One request, with operation, status and duration.',
   'http.unavailable': 'A request was answered with 503 because a server is away.',
+  'idempotency.store_failed':
+    'The response of a call with an Idempotency-Key could not be stored yet; retried in the background.',
   'mongodb.down': 'The connection to MongoDB is lost.',
   'mongodb.up': 'The connection to MongoDB works.',
   'networks.refresh_failed':

@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { eventSortKey } from '@wellspring/core/event-id';
 import { leastIdAt } from '@wellspring/core/ids';
 import { events, type LogRow, logs } from './collections/events.ts';
-import { idempotencyKeys } from './collections/idempotency.ts';
+import { IDEMPOTENCY_MS, idempotencyKeys } from './collections/idempotency.ts';
 import { runningRuns } from './collections/running-runs.ts';
 import { usage } from './collections/users.ts';
 import { deliveries } from './collections/webhooks.ts';
@@ -11,7 +11,6 @@ import { pruneBundles, pruneUnpublished } from './unused-code.ts';
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-const IDEMPOTENCY_HOURS = 24;
 const USAGE_DAYS = 90;
 /** A run takes minutes; rows of runs that a crash has ended stay. */
 const RUNNING_RUN_HOURS = 24;
@@ -73,8 +72,7 @@ export async function prune(store: Store, retention: Retention): Promise<Pruned>
         id: { lt: leastIdAt('dlv', now - retention.retainDeliveryDays * DAY_MS) },
         due_at: null,
       }),
-    idempotency_keys: () =>
-      remove(idempotencyKeys, { created_at_ms: { lt: now - IDEMPOTENCY_HOURS * HOUR_MS } }),
+    idempotency_keys: () => remove(idempotencyKeys, { created_at_ms: { lt: now - IDEMPOTENCY_MS } }),
     running_runs: () => remove(runningRuns, { started_at_ms: { lt: now - RUNNING_RUN_HOURS * HOUR_MS } }),
     usage: () =>
       remove(usage, { day: { lt: new Date(now - USAGE_DAYS * DAY_MS).toISOString().slice(0, 10) } }),

@@ -39,11 +39,13 @@ beforeAll(async () => {
 
 const serve = (idempotent: ReturnType<typeof createIdempotency>) =>
   startHttpServer((req, res) => {
-    idempotent(req, res, String(req.headers['x-user']), async () => {
-      carriedOut += 1;
-      await held;
-      res.end('{"done":true}');
-    }).catch((error: unknown) => sendProblem(res, error, { requestId: 'req_1', log: ports.log }));
+    idempotent
+      .handle(req, res, String(req.headers['x-user']), async () => {
+        carriedOut += 1;
+        await held;
+        res.end('{"done":true}');
+      })
+      .catch((error: unknown) => sendProblem(res, error, { requestId: 'req_1', log: ports.log }));
   });
 afterAll(async () => {
   await server.close();

@@ -213,6 +213,24 @@ test.each([
   },
 );
 
+test('a response that could not be stored is stored when the process stops', async () => {
+  const failing = await startGateway();
+  const rows = failing.deps.store.collection(idempotencyKeys);
+  const { patch } = rows;
+  rows.patch = () => Promise.reject(new Error('the disk is full'));
+  const headers = { 'idempotency-key': newKey() };
+  const { status } = await failing.api('POST', '/users/me/api_keys', { body: {}, headers });
+  expect(status).toBe(200);
+  const stored: boolean[] = [];
+  const stopping = failing.stop();
+  rows.patch = async (...given) => {
+    stored.push(await patch(...given));
+    return stored[0]!;
+  };
+  await stopping;
+  expect(stored).toEqual([true]);
+});
+
 test('a call whose process was killed is executed by its repetition', async () => {
   const key = newKey();
   await post(key);

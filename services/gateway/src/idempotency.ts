@@ -1,13 +1,19 @@
 import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { LIMITS } from '@wellspring/contract/limits';
+import { type Backoff, backoff } from '@wellspring/core/backoff';
 import { newSecret } from '@wellspring/core/ids';
 import { conflict, invalidParameter, tooManyRequests } from '@wellspring/core/problem';
 import { Unavailable } from '@wellspring/core/unavailable';
+import { withTimeout } from '@wellspring/core/with-timeout';
 import { readBody } from '@wellspring/http/read-body';
 import { answeredTopic } from '@wellspring/pubsub/port';
 import type { Deps } from '@wellspring/runtime/deps';
-import { type IdempotencyRow, idempotencyKeys } from '@wellspring/store/collections/idempotency';
+import {
+  IDEMPOTENCY_MS,
+  type IdempotencyRow,
+  idempotencyKeys,
+} from '@wellspring/store/collections/idempotency';
 import { ConflictError } from '@wellspring/store/port';
 
 /** Longer than any call may take: afterwards the process that held the key has died. */
@@ -19,6 +25,11 @@ const MAX_WAITING = 1_000;
 const MAX_WAITING_OF_USER = 50;
 
 const RETRY_AFTER_SECONDS = 1;
+
+/** Of storing the end of a call, until its key is forgotten. */
+const RETRY: Backoff = { baseMs: 1_000, maxMs: 30_000, jitterMs: 500 };
+/** Ends that are not stored by then are given up when the process stops. */
+const CLOSE_TIMEOUT_MS = 5_000;
 
 type StoredResponse = NonNullable<IdempotencyRow['response']>;
 
@@ -33,13 +44,26 @@ const sha256 = (...parts: (string | Buffer)[]) => {
  * is a success, also if its client has disconnected; a second call waits for the first and gets the same response. The
  * key with another request is 409.
  */
+export interface Idempotency {
+  /** @param execute handles the call, unless it is a repetition. @throws Problem, Unavailable */
+  handle(
+    req: IncomingMessage,
+    res: ServerResponse,
+    userId: string,
+    execute: () => Promise<void> | void,
+  ): Promise<void>;
+  /** Stores the ends of calls that could not be stored yet, within CLOSE_TIMEOUT_MS. */
+  close(): Promise<void>;
+}
+
 export function createIdempotency({
   store,
   pubsub,
   clock,
+  log,
   config,
   seal,
-}: Pick<Deps, 'store' | 'pubsub' | 'clock' | 'config' | 'seal'>) {
+}: Pick<Deps, 'store' | 'pubsub' | 'clock' | 'log' | 'config' | 'seal'>): Idempotency {
   const rows = store.collection(idempotencyKeys);
   const thisProcess = newSecret();
   /** Calls that this process executes, or tries to begin, by id. */
@@ -47,6 +71,8 @@ export function createIdempotency({
   /** Finished calls that are not stored yet. */
   const unstored = new Map<string, { created_at_ms: number; response: StoredResponse | undefined }>();
   const storing = new Map<string, Promise<void>>();
+  const retrying = new Set<Promise<void>>();
+  const closing = new AbortController();
   /** Waiting calls by user. */
   const waiting = new Map<string, number>();
   /** Whether no process executes the call of this row. This process leaves such a row if the answer to its insertion is lost. */
@@ -86,10 +112,30 @@ export function createIdempotency({
     }
   }
 
-  function finish(id: string, created_at_ms: number, response: StoredResponse | undefined): Promise<void> {
+  /** Until the end of a call is stored: other processes wait for it, and take the call for abandoned after a while. */
+  async function retry(id: string, created_at_ms: number): Promise<void> {
+    for (let attempt = 1; unstored.has(id); attempt++) {
+      await clock.sleep(backoff(attempt, RETRY), closing.signal);
+      await storeEnd(id).catch(() => {});
+      if (closing.signal.aborted) return;
+      if (clock.now() - created_at_ms > IDEMPOTENCY_MS) unstored.delete(id);
+    }
+  }
+
+  async function finish(
+    id: string,
+    created_at_ms: number,
+    response: StoredResponse | undefined,
+  ): Promise<void> {
     unstored.set(id, { created_at_ms, response });
     leave(id);
-    return storeEnd(id);
+    try {
+      await storeEnd(id);
+    } catch (error) {
+      log.warn({ error: String(error) }, 'idempotency.store_failed');
+      const stored = retry(id, created_at_ms).finally(() => retrying.delete(stored));
+      retrying.add(stored);
+    }
   }
 
   /** Calls `look` until it returns a value: after each wake-up, and at an interval. @throws Problem, Unavailable */
@@ -146,12 +192,7 @@ export function createIdempotency({
     }
   }
 
-  return async (
-    req: IncomingMessage,
-    res: ServerResponse,
-    userId: string,
-    execute: () => Promise<void> | void,
-  ): Promise<void> => {
+  async function handle(...[req, res, userId, execute]: Parameters<Idempotency['handle']>): Promise<void> {
     const key = req.headers['idempotency-key'];
     if (req.method !== 'POST' || key === undefined) return execute();
     if (typeof key !== 'string' || key.length < 1 || key.length > 255) {
@@ -173,6 +214,14 @@ export function createIdempotency({
     }
     captureResponse(res, (response) => finish(id, found, response));
     await execute();
+  }
+
+  return {
+    handle,
+    async close() {
+      closing.abort();
+      await withTimeout(Promise.all(retrying), CLOSE_TIMEOUT_MS);
+    },
   };
 }
 
@@ -202,9 +251,7 @@ function captureResponse(
     const type = res.getHeader('content-type');
     const headers: Record<string, string> = type === undefined ? {} : { 'content-type': String(type) };
     const response = { status: res.statusCode, headers, body: Buffer.concat(chunks).toString('utf8') };
-    onEnd(success ? response : undefined)
-      .catch(() => {})
-      .then(() => end.apply(res, args));
+    void onEnd(success ? response : undefined).then(() => end.apply(res, args));
     return res;
   }) as typeof res.end;
 }

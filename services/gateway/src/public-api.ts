@@ -11,7 +11,7 @@ import { readBody } from '@wellspring/http/read-body';
 import type { Deps } from '@wellspring/runtime/deps';
 import { createApiMetrics } from './api-metrics.ts';
 import { createAuthenticator, operatorPrincipal } from './authenticate.ts';
-import { createIdempotency } from './idempotency.ts';
+import type { Idempotency } from './idempotency.ts';
 import { createRateLimit } from './rate-limit.ts';
 import { createRouteTable } from './route-table.ts';
 
@@ -102,10 +102,10 @@ export function createPublicApi(
   deps: ApiDeps,
   endpoints: readonly Endpoint[],
   listenerOf: RequestListenerOf,
+  idempotency: Pick<Idempotency, 'handle'>,
 ) {
   const authenticate = createAuthenticator(deps);
   const limit = createRateLimit('api', deps.config.apiRate, deps.buckets);
-  const idempotent = createIdempotency(deps);
 
   /** Reads the body within the memory of the API, for all that read it again. @throws BodyTooLarge, NoRoomForBody */
   async function receive(req: IncomingMessage, res: ServerResponse, userId: string): Promise<void> {
@@ -125,7 +125,7 @@ export function createPublicApi(
     },
     async pass(req, res, { user_id }, service) {
       await receive(req, res, user_id);
-      await idempotent(req, res, user_id, () => service(req, res));
+      await idempotency.handle(req, res, user_id, () => service(req, res));
     },
   };
   return createApi(deps, api, listenerOf);

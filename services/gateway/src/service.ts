@@ -6,6 +6,7 @@ import { createBlobs } from './blobs.ts';
 import { createCors } from './cors.ts';
 import { createDocsPage, documentRoutes } from './documents.ts';
 import { createEndpointCache } from './endpoint-cache.ts';
+import { createIdempotency } from './idempotency.ts';
 import { createIngest } from './ingest.ts';
 import { deadLetterRoutes } from './operator/dead-letters.ts';
 import { operatorOrgRoutes } from './operator/orgs.ts';
@@ -29,7 +30,8 @@ export function createGatewayService(deps: Deps, listenerOf: RequestListenerOf):
   const blobs = createBlobs(deps);
   const docs = createDocsPage();
   const cors = createCors(deps.config.corsOrigins);
-  const publicApi = createPublicApi(deps, declared, listenerOf);
+  const idempotency = createIdempotency(deps);
+  const publicApi = createPublicApi(deps, declared, listenerOf, idempotency);
   const operatorApi = createOperatorApi(deps, declared, listenerOf);
   return {
     name: 'gateway',
@@ -49,5 +51,6 @@ export function createGatewayService(deps: Deps, listenerOf: RequestListenerOf):
       cache.suspendDuring(req, res);
       operatorApi(req, res);
     },
+    dispose: idempotency.close,
   };
 }

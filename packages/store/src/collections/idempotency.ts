@@ -1,5 +1,8 @@
 import type { CollectionDefinition } from '../collection-definition.ts';
 
+/** Time for which a key is kept. */
+export const IDEMPOTENCY_MS = 24 * 3_600_000;
+
 /** A request made with an Idempotency-Key. */
 export interface IdempotencyRow {
   /** sha256 of user id and key. */
