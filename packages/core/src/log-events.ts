@@ -81,7 +81,7 @@ export const LOG_EVENTS = {
   'sandbox.start_failed': 'A sandbox process could not start; repeated after a backoff.',
   'sandbox.start_succeeded': 'Sandbox processes start after failures.',
   'sandbox.tier_refused': 'An isolation tier does not work on this machine; the next one is tried.',
-  'source.forget_failed': 'Resources of a deleted source could not be released yet.',
+  'source.forget_failed': 'The runner of a deleted source did not answer; the deletion is repeated.',
   'source.reactivate_failed': 'The former code of a source could not be activated after a failed update.',
   'source.recovery_failed': 'An interrupted change of a source could not be completed yet.',
   'source.transition_recovered': 'A change of a source that a crash had interrupted was completed.',

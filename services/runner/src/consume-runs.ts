@@ -170,8 +170,9 @@ export function runsWorkers(
           CALLS.forget,
           async ({ source_id }: ForgetCall['message']): Promise<ForgetCall['answer']> => {
             executor.retire(`${source_id}/`, { atOnce: true });
-            states.get(source_id)?.state.forget();
+            const known = states.get(source_id);
             states.delete(source_id);
+            await known?.state.forget();
             return { ok: true };
           },
           signal,

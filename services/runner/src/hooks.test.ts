@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { CALLS } from '@wellspring/contract/calls';
 import { deleteSourceRows } from '@wellspring/store/collections/delete-source';
 import { events } from '@wellspring/store/collections/events';
+import { sources } from '@wellspring/store/collections/sources';
 import { states } from '@wellspring/store/collections/states';
 import { usage } from '@wellspring/store/collections/users';
 import { eventually } from '@wellspring/testing/eventually';
@@ -151,6 +152,41 @@ test('a deleted source leaves nothing, even with runs and hooks in progress', as
   await t.quiet();
   expect(await t.store.collection(events).count()).toBe(0);
   expect(await t.store.collection(states).get(id)).toBeUndefined();
+});
+
+test('a source is forgotten when its commit in progress has ended', async () => {
+  const id = await t.deploy(`export default { name: 'Emits', run(event) { this.$emit(event); } };`);
+  const [begun, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const seen: string[] = [];
+  const real = t.store.commitRun;
+  t.store.commitRun = async (commit) => {
+    begun.resolve();
+    await ended.promise;
+    const done = await real(commit);
+    seen.push('committed');
+    return done;
+  };
+  await t.runAll(id, [1]);
+  await begun.promise;
+  const options = { deadlineMs: 5_000 };
+  const forgotten = t.call
+    .request(CALLS.forget, { source_id: id }, options)
+    .then(() => seen.push('forgotten'));
+  // Answered after a call before it that waits for nothing.
+  await t.call.request(CALLS.cancel, { run_id: 'run_0' }, options);
+  ended.resolve();
+  await forgotten;
+  expect(seen).toEqual(['committed', 'forgotten']);
+});
+
+test('no hook runs in a source that is being deleted', async () => {
+  const id = await t.deploy(`export default { name: 'Hooked', hooks: { activate() {} }, run() {} };`);
+  const { deployment_id } = (await t.store.collection(sources).get(id))!;
+  const activate = () =>
+    t.call.request(CALLS.hook, { source_id: id, deployment_id, hook: 'activate' }, { deadlineMs: 60_000 });
+  expect(await activate()).toEqual({ ok: true });
+  await deleteSourceRows(t.store, id, { keepOwn: true });
+  await expect(activate()).rejects.toMatchObject({ status: 404 });
 });
 
 describe('processor time outside of runs', () => {

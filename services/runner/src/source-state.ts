@@ -49,8 +49,8 @@ export interface SourceState {
   open(epoch: number, messages: readonly RunsMessage[]): Promise<Batch>;
   /** Runs a hook in a separate process and commits its effects; returns the error it threw. */
   hook(hook: HookName, deployed: DeployedSource): Promise<ThrownError | undefined>;
-  /** The source was deleted: rejects further commits. */
-  forget(): void;
+  /** The source was deleted: rejects further commits. Resolves when none is in progress. */
+  forget(): Promise<void>;
   /** A run or a commit is in progress. */
   readonly busy: boolean;
 }

@@ -44,6 +44,8 @@ export function createStateCommits(
   const stateRows = store.collection(states);
   let loading: Promise<LiveState> | undefined;
   let forgotten = false;
+  /** The newest commit. */
+  let writing: Promise<void> = Promise.resolve();
 
   /**
    * The live state; reread from the store after a failed commit.
@@ -87,7 +89,8 @@ export function createStateCommits(
           written,
           made.then((outbox) => outbox && relay.publish(outbox)),
         );
-        await written.catch(() => {});
+        writing = written.catch(() => {});
+        await writing;
       }
       live.isWriting = false;
     });
@@ -168,9 +171,10 @@ export function createStateCommits(
     load,
     join,
     commit,
-    /** Rejects further commits. */
-    forget() {
+    /** Rejects further commits. Resolves when none is in progress. */
+    async forget() {
       forgotten = true;
+      await writing;
     },
     isForgotten: () => forgotten,
   };

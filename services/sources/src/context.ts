@@ -15,7 +15,8 @@ export interface SourcesContext {
   deps: SourcesDeps;
   interfaces: Interfaces;
   presentSource: PresentSource;
-  removeSource(sourceId: string): Promise<void>;
+  /** See runtime/remove-emitter. */
+  removeEmitter(id: string): Promise<void>;
   /** Serializes operations that change a source. */
   oneAtATime: KeyedQueue;
   configurator: Pick<Configurator, 'deploy'>;

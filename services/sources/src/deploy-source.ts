@@ -33,7 +33,7 @@ export interface SourceToDeploy {
  * @throws Problem 400
  */
 export async function deploySource(
-  { deps, interfaces, removeSource, oneAtATime, configurator }: SourcesContext,
+  { deps, interfaces, removeEmitter, oneAtATime, configurator }: SourcesContext,
   wanted: SourceToDeploy,
 ): Promise<SourceRow> {
   const { id = newId('dc'), owner_id, user_id, name, component } = wanted;
@@ -81,7 +81,7 @@ export async function deploySource(
       await runHook(deps, id, deployment.id, 'deploy');
       await runHook(deps, id, deployment.id, 'activate');
     } catch (error) {
-      await removeSource(id);
+      await removeEmitter(id);
       throw error;
     }
     // Its organization may have been deleted meanwhile, and the source with it.

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { CALLS, type HookCall, type ResolveCall } from '@wellspring/contract/calls';
+import { CALLS, type ForgetCall, type HookCall, type ResolveCall } from '@wellspring/contract/calls';
 import type { Definition, HookName } from '@wellspring/contract/definition';
 import type { Principal } from '@wellspring/contract/principal';
 import { type Clock, systemClock } from '@wellspring/core/clock';
@@ -72,6 +72,7 @@ export function createTestbed() {
   const stop = new AbortController();
   const hooks: string[] = [];
   let act: HookAct = () => {};
+  let forget = async (_sourceId: string) => {};
   const nextResolve = createOnce();
   let writesLeft = Number.POSITIVE_INFINITY;
   const nextWrite = createOnce();
@@ -153,7 +154,14 @@ export function createTestbed() {
     },
     stop.signal,
   );
-  call.serve(CALLS.forget, async () => ({ ok: true }), stop.signal);
+  call.serve(
+    CALLS.forget,
+    async ({ source_id }: ForgetCall['message']) => {
+      await forget(source_id);
+      return { ok: true };
+    },
+    stop.signal,
+  );
 
   const createService = (over: Store) => createSourcesService({ ...deps, store: over });
   let service = createService(dying);
@@ -166,6 +174,10 @@ export function createTestbed() {
     /** Sets the behaviour of hooks; a throw is a hook that throws. */
     onHook(next: HookAct) {
       act = next;
+    },
+    /** Sets what happens while the runner is told to forget a source; a throw is a runner that does not answer. */
+    onForget(next: (sourceId: string) => Promise<void>) {
+      forget = next;
     },
     /** The next call of a hook lasts until `end` is called; the others do nothing. */
     holdHook(held: HookName) {

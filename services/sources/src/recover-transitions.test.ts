@@ -6,6 +6,7 @@ import {
   sources,
   timers,
 } from '@wellspring/store/collections/sources';
+import { states } from '@wellspring/store/collections/states';
 import { code, createTestbed, HTTP, type Testbed, TIMER } from './platform.fixture.ts';
 
 const ONE = code({ props: [HTTP, TIMER], version: 'one' });
@@ -119,13 +120,21 @@ test('a toggle that was cut off anywhere is either done or undone', async () => 
   expect(outcomes.size).toBe(2);
 });
 
+/** Writes the state, as a run in progress does. */
+const commit = async (bed: Testbed, id: string) =>
+  void (await bed.store.collection(states).insertMany([{ id, epoch: 0, db: {}, dedupe: {}, last_ids: {} }]));
+
 test('a deletion that was cut off is completed once it had begun', async () => {
   const outcomes = new Set<boolean>();
   await dyingEverywhere(
-    created,
+    (bed) => {
+      bed.onForget((id) => commit(bed, id));
+      return created(bed);
+    },
     (bed, id) => bed.invoke('deleteSource', { id }, {}),
     async (bed, id, completed) => {
       const { source, ...rest } = await bed.rowsOf(id);
+      expect(await bed.store.collection(states).get(id)).toBeUndefined();
       outcomes.add(source !== undefined);
       if (source) {
         expect(completed).toBe(false);
@@ -136,6 +145,22 @@ test('a deletion that was cut off is completed once it had begun', async () => {
     },
   );
   expect(outcomes.size).toBe(2);
+});
+
+test('a deletion during which the runner did not answer is completed when it does', async () => {
+  const bed = createTestbed();
+  const id = await created(bed);
+  bed.onForget(async () => {
+    throw new Error('no answer');
+  });
+  await bed.invoke('deleteSource', { id }, {});
+  await expect(bed.invoke('getSource', { id }, {})).rejects.toMatchObject({ status: 404 });
+  await commit(bed, id);
+  bed.onForget(async () => {});
+  await bed.recover();
+  expect((await bed.rowsOf(id)).source).toBeUndefined();
+  expect(await bed.store.collection(states).get(id)).toBeUndefined();
+  await bed.close();
 });
 
 test('a transition in progress in this process is not recovered', async () => {

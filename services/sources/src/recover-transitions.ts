@@ -17,11 +17,11 @@ interface Undoing {
 
 /** Reverts an update: restores the row and its interfaces, and runs the activate hook of the former code. */
 export async function undo(context: SourcesContext, sourceId: string, undoing: Undoing): Promise<void> {
-  const { deps, interfaces, removeSource } = context;
+  const { deps, interfaces, removeEmitter } = context;
   const rows = deps.store.collection(sources);
   const found = await rows.getVersioned(sourceId);
   // Deleted meanwhile, with its owner: removes rows created since then.
-  if (!found || found.row.status === 'deleting') return removeSource(sourceId);
+  if (!found || found.row.status === 'deleting') return removeEmitter(sourceId);
   const { row: source, version } = found;
   const { status, transition } = source;
   if (status !== 'updating' || !transition?.revert || transition.id !== undoing.attempt) return;
@@ -46,7 +46,7 @@ export async function undo(context: SourcesContext, sourceId: string, undoing: U
 
 /** Finishes transitions interrupted by a crash: undoes creations, reverts updates, completes deletions. */
 export function recoverTransitionsWorker(context: SourcesContext): BackgroundWorker {
-  const { deps, removeSource, oneAtATime } = context;
+  const { deps, removeEmitter, oneAtATime } = context;
   const rows = deps.store.collection(sources);
 
   /** No other process is working on it. */
@@ -62,7 +62,7 @@ export function recoverTransitionsWorker(context: SourcesContext): BackgroundWor
     // How far it came is unknown.
     if (source.status === 'updating')
       await undo(context, id, { attempt: source.transition?.id, isDeactivated: true });
-    else await removeSource(id);
+    else await removeEmitter(id);
   }
 
   return {

@@ -1,11 +1,11 @@
 import { createConfigurator } from '@wellspring/runtime/configure';
 import { createQuotas } from '@wellspring/runtime/quotas';
+import { removeEmitter } from '@wellspring/runtime/remove-emitter';
 import type { Service } from '@wellspring/runtime/service';
-import { deleteSourceRows } from '@wellspring/store/collections/delete-source';
 import { accountRoutes } from './accounts.ts';
 import type { SourcesContext, SourcesDeps } from './context.ts';
 import { createSourceRoute } from './create-source.ts';
-import { createRemoveEmitter, deleteSourceRoute } from './delete-source.ts';
+import { deleteSourceRoute } from './delete-source.ts';
 import { createInterfaces } from './interfaces.ts';
 import { createKeyedQueue } from './one-at-a-time.ts';
 import { createPresentSource } from './present.ts';
@@ -26,7 +26,7 @@ export function createSourcesService(deps: SourcesDeps): Service {
     deps,
     interfaces,
     presentSource: createPresentSource(deps, interfaces),
-    removeSource: createRemoveEmitter(deps, deleteSourceRows),
+    removeEmitter: (id) => removeEmitter(deps, id),
     oneAtATime: createKeyedQueue(),
     configurator: createConfigurator(deps),
     quotas: createQuotas(deps),

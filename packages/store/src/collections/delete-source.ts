@@ -13,12 +13,20 @@ const BATCH_SIZE = 500;
 /** Owner of what is being deleted: hides it, and frees the slug of a source. */
 export const DELETED_OWNER = 'deleted';
 
+export interface RowsToKeep {
+  /** The row of the source or workflow itself stays, so that the deletion is repeated. Default: false. */
+  keepOwn?: boolean;
+}
+
 /**
  * Removes a source and all its rows. The first write hides and stops it; its row is removed last, with status `deleting`,
- * so that an interrupted deletion is found and repeated. The caller ends its processes (`runner.forget`); the runner
- * drops its waiting jobs.
+ * so that an interrupted deletion is found and repeated. For its jobs and processes see runtime/remove-emitter.
  */
-export async function deleteSourceRows(store: Store, sourceId: string): Promise<void> {
+export async function deleteSourceRows(
+  store: Store,
+  sourceId: string,
+  { keepOwn = false }: RowsToKeep = {},
+): Promise<void> {
   const rows = store.collection(sources);
   await rows.patch(sourceId, {
     status: 'deleting',
@@ -34,7 +42,7 @@ export async function deleteSourceRows(store: Store, sourceId: string): Promise<
   await store.collection(autoSubscriptions).removeWhere({ listener_id: sourceId });
   await removeEmitterRows(store, sourceId);
   await store.collection(deployments).removeWhere({ source_id: sourceId });
-  await rows.remove(sourceId);
+  if (!keepOwn) await rows.remove(sourceId);
 }
 
 /** Removes the events, delayed ones too, logs and state of an emitter. */

@@ -5,15 +5,16 @@ import { deliveries, webhooks } from './webhooks.ts';
 const BATCH_SIZE = 500;
 
 /**
- * Deletes a webhook, then its subscriptions and deliveries. Rows left by an interruption are never used; a repeated call
- * removes them.
+ * Deletes a webhook with its deliveries and subscriptions. The first write stops deliveries to it; its row is removed
+ * last, so that a repeated call completes an interrupted deletion. Rows of attempts in progress are removed when they are
+ * due, or by their retention.
  * @returns false if the webhook did not exist
  */
 export async function deleteWebhookRows(store: Store, webhookId: string): Promise<boolean> {
-  const existed = await store.collection(webhooks).remove(webhookId);
-  await store.collection(subscriptions).removeWhere({ listener_id: webhookId });
-  await store.collection(autoSubscriptions).removeWhere({ listener_id: webhookId });
+  if (!(await store.collection(webhooks).patch(webhookId, { active: false }))) return false;
   const rows = store.collection(deliveries);
   while ((await rows.removeWhere({ webhook_id: webhookId }, BATCH_SIZE)) === BATCH_SIZE);
-  return existed;
+  await store.collection(subscriptions).removeWhere({ listener_id: webhookId });
+  await store.collection(autoSubscriptions).removeWhere({ listener_id: webhookId });
+  return store.collection(webhooks).remove(webhookId);
 }

@@ -1,5 +1,5 @@
 import type { Store } from '../port.ts';
-import { DELETED_OWNER, removeEmitterRows } from './delete-source.ts';
+import { DELETED_OWNER, type RowsToKeep, removeEmitterRows } from './delete-source.ts';
 import { deployments } from './sources.ts';
 import { autoSubscriptions, subscriptions } from './subscriptions.ts';
 import { deliveries } from './webhooks.ts';
@@ -12,7 +12,11 @@ const BATCH_SIZE = 500;
  * retention ends: a repeated fan-out must not repeat them. The first write hides and stops the workflow; its row is
  * removed last, with status `deleting`, so that an interrupted deletion is found and repeated.
  */
-export async function deleteWorkflowRows(store: Store, workflowId: string): Promise<void> {
+export async function deleteWorkflowRows(
+  store: Store,
+  workflowId: string,
+  { keepOwn = false }: RowsToKeep = {},
+): Promise<void> {
   const rows = store.collection(workflows);
   await rows.patch(workflowId, { status: 'deleting', transition: null, owner_id: DELETED_OWNER });
   await store.collection(subscriptions).removeWhere({ emitter_id: workflowId });
@@ -22,7 +26,7 @@ export async function deleteWorkflowRows(store: Store, workflowId: string): Prom
   await removePendingSends(store, workflowId);
   await store.collection(deployments).removeWhere({ source_id: workflowId });
   await store.collection(workflowDeployments).removeWhere({ workflow_id: workflowId });
-  await rows.remove(workflowId);
+  if (!keepOwn) await rows.remove(workflowId);
 }
 
 /** Repeated until nothing is found: a delivery service claims requests meanwhile. */

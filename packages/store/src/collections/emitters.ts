@@ -16,11 +16,13 @@ export interface Emitter {
 
 export const isWorkflowId = (id: string): boolean => id.startsWith('p_');
 
-/** The source or workflow with this id; undefined for an unknown id. */
+/** The source or workflow with this id; undefined if it is unknown or being deleted. */
 export async function findEmitter(store: Store, id: string): Promise<Emitter | undefined> {
-  if (!isWorkflowId(id)) return store.collection(sources).get(id);
-  const row = await store.collection(workflows).get(id);
-  return row && emitterOfWorkflow(row);
+  const row = isWorkflowId(id)
+    ? await store.collection(workflows).get(id)
+    : await store.collection(sources).get(id);
+  if (!row || row.status === 'deleting') return undefined;
+  return 'active' in row ? row : emitterOfWorkflow(row);
 }
 
 const emitterOfWorkflow = (row: WorkflowRow): Emitter => ({

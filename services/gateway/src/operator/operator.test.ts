@@ -247,6 +247,10 @@ test.each([
   for (let i = 0; i < 3; i += 1) answers.push((await admin('DELETE', `/${path}/${owner_id}`)).status);
   expect(answers).toEqual([500, 204, 404]);
   expect(await store.collection(sources).count({ owner_id })).toBe(0);
+  // Left to the service sources, which completes it.
+  const [left, ...others] = await store.collection(sources).list({ where: { status: 'deleting' } });
+  expect([left?.owner_id, others]).toEqual(['deleted', []]);
+  await store.collection(sources).remove(left!.id);
   expect(await store.collection(apiKeys).count({ user_id: owner_id })).toBe(0);
 });
 

@@ -2,7 +2,6 @@ import { HOOK_DEADLINE_MS } from '@wellspring/contract/calls';
 import { newId, newSecret } from '@wellspring/core/ids';
 import { conflict, notFound } from '@wellspring/core/problem';
 import { autoSubscribe } from '@wellspring/store/collections/auto-subscribe';
-import { deleteWorkflowRows } from '@wellspring/store/collections/delete-workflow';
 import { type DeploymentRow, deployments, sources } from '@wellspring/store/collections/sources';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import { members, orgs, users } from '@wellspring/store/collections/users';
@@ -15,7 +14,6 @@ import {
 import { findOrInsert } from '@wellspring/store/insert-new';
 import type { Versioned } from '@wellspring/store/port';
 import type { SourcesContext } from '../context.ts';
-import { createRemoveEmitter } from '../delete-source.ts';
 import { openValues } from '../deployment.ts';
 import { runDeactivate } from '../hooks.ts';
 import { newSteps } from './deploy-steps.ts';
@@ -46,13 +44,12 @@ interface Prepared {
 }
 
 export function createWorkflows(context: SourcesContext): Workflows {
-  const { deps, removeSource, oneAtATime } = context;
+  const { deps, removeEmitter, oneAtATime } = context;
   const { store, clock } = deps;
   const rows = store.collection(workflows);
   const deploymentRows = store.collection(workflowDeployments);
   const stepRows = store.collection(deployments);
   const subscriptionRows = store.collection(subscriptions);
-  const removeWorkflow = createRemoveEmitter(deps, deleteWorkflowRows);
   const seconds = () => Math.floor(clock.now() / 1000);
   const until = () => clock.now() + 3 * HOOK_DEADLINE_MS;
 
@@ -166,7 +163,7 @@ export function createWorkflows(context: SourcesContext): Workflows {
     await oneAtATime(sourceId, async () => {
       if (source.active && source.status === 'live')
         await runDeactivate(deps, sourceId, source.deployment_id, true);
-      await removeSource(sourceId);
+      await removeEmitter(sourceId);
     });
   }
 
@@ -186,7 +183,7 @@ export function createWorkflows(context: SourcesContext): Workflows {
     const made = new Set(row.transition?.made);
     if (row.made_source) made.add(row.source_id);
     for (const id of made) await dropSource(id);
-    await removeWorkflow(row.id);
+    await removeEmitter(row.id);
   }
 
   async function find(id: string): Promise<WorkflowRow> {
