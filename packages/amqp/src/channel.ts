@@ -23,7 +23,7 @@ export interface ChannelEvents<C extends Channel = Channel> {
 
 /** A channel that is reopened whenever it is lost, until `close` is called. */
 export interface RecoveringChannel<C extends Channel = Channel> {
-  /** undefined: no channel is set up at the moment. */
+  /** Undefined while no channel is set up. */
   readonly current: C | undefined;
   /** Replaces the channel; unacknowledged messages are redelivered. */
   reopen(): void;

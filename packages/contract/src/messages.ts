@@ -114,7 +114,7 @@ export interface HttpRequestRecord {
   text?: string;
   /** The body in base64, if it is not valid UTF-8. */
   base64?: string;
-  /** Of an app hook: the event is the body alone. */
+  /** Of an app hook: the event is only the body. */
   body_only?: true;
   /** The parsed fields of a multipart body; files were replaced by {url, filename, mimetype}. */
   multipart?: Record<string, unknown>;

@@ -20,7 +20,7 @@ const JITTER = 0.2;
 const MAX_RETRY_AFTER = 24 * HOUR;
 
 /**
- * Ms to wait after `tries` failed attempts; undefined: no further attempt.
+ * Ms to wait after `tries` failed attempts; undefined for no further attempt.
  * @param random in [0, 1): spreads the wait by ±20 %
  * @param retryAfterMs the receiver's Retry-After: minimum wait, at most 24 h
  */

@@ -17,9 +17,9 @@ export interface KeyQueue<J extends WaitingJob> {
   out: number;
   /** This many jobs go out in batches of one, so that a failure counts against the job that caused it. */
   single: number;
-  /** performance.now() at which the wait for the admission began; undefined: not waiting. */
+  /** performance.now() at which the wait for the admission began; undefined if it does not wait. */
   admissionSince: number | undefined;
-  /** Takes it out of the turn; undefined: it is not in it. */
+  /** Takes it out of the turn; undefined if it is not in the turn. */
   leave: (() => void) | undefined;
 }
 

@@ -4,7 +4,7 @@ import { connect, createConnection, disconnect } from './connection.ts';
 import { createSubscriber, type Subscriber, type SubscriberEvents } from './subscriber.ts';
 
 /**
- * Client for Redis; this package alone imports ioredis.
+ * Client for Redis; sole importer of ioredis.
  *
  * It attempts to reconnect about once a second until it succeeds. Without a connection, commands fail at once; a command
  * in flight fails when the connection is lost, or after 2 seconds without an answer (the server may have executed it).

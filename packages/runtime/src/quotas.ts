@@ -11,7 +11,7 @@ export type QuotaStop = 'HTTP' | 'TIMER' | 'MANUAL';
 
 /** Daily quotas of users, in runs and processor time. Organizations have none. Days begin at 00:00 UTC. */
 export interface Quotas {
-  /** The quota that the owner has used up today, as a sentence; undefined: none. Up to CACHE_MS old. */
+  /** The quota that the owner has used up today, as a sentence; undefined if there is none. Up to CACHE_MS old. */
   exceeded(ownerId: string): Promise<string | undefined>;
   /**
    * Puts the stop on `$errors` of the source, once a day for any number of stops and processes.

@@ -27,7 +27,7 @@ export interface FrameReader {
 const FIRST_BUFFER_BYTES = 4096;
 
 /**
- * @param maxBytes maximum content bytes of a frame of this type; undefined: unknown type. Checked as soon as the header
+ * @param maxBytes maximum content bytes of a frame of this type; undefined for an unknown type. Checked as soon as the header
  *   has arrived, so a longer frame is never buffered.
  * @param onBytes called for consumed bytes, before the frame that they complete is returned
  */

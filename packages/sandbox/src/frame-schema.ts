@@ -57,7 +57,7 @@ const MAX_DEFINITION_BYTES = 2048 * KB;
 const LARGE_CALLS: ReadonlySet<CallFrame['call']['kind']> = new Set(['define', 'options', 'props']);
 
 /**
- * Maximum content bytes of a frame; undefined: a child does not send this type.
+ * Maximum content bytes of a frame; undefined if a child does not send this type.
  * @param call in progress, if any
  */
 export const maxFrameBytes = (

@@ -42,7 +42,7 @@ export function createFetchCode({ checkUrl, lookup }: EgressGuard): FetchCode {
     }
   }
 
-  /** @returns undefined: 404 */
+  /** @returns undefined after a 404 */
   async function read(
     url: string,
     what: string,

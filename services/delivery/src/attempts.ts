@@ -37,7 +37,7 @@ export interface AttemptsDeps {
 /** A delivery that this process attempts: not stored yet, or a row under its lease. */
 interface Delivery {
   row: DeliveryRow;
-  /** The `due_at` set by this process: condition of every write to the row; undefined: not stored. */
+  /** The `due_at` set by this process: condition of every write to the row; undefined if it is not stored. */
   lease: number | undefined;
   /** Resolves when the row is stored for the first time. */
   stored: PromiseWithResolvers<void>;

@@ -52,7 +52,7 @@ export interface Permit {
 export interface Permits {
   /** The receiver of a webhook, or of a workflow if there is no health. */
   receiver(id: string, ownerId: string, health?: Health): Receiver;
-  /** Resolves with a permit; undefined: the delivery has to become a row. */
+  /** Resolves with a permit; undefined if the delivery has to become a row. */
   acquire(receiver: Receiver, timeout: FirstAttemptTimeout): Promise<Permit | undefined>;
   /** Records the outcome of an attempt. */
   record(receiver: Receiver, health: Health): void;

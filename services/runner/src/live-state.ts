@@ -37,7 +37,7 @@ export interface LiveState {
 /** A change of `$service.db`. */
 export interface DbSet {
   key: string;
-  /** JSON text; undefined: the key was removed. */
+  /** JSON text; undefined if the key was removed. */
   json: string | undefined;
   /** Of the map after the change. */
   revision: number;

@@ -9,7 +9,7 @@ import type { Blob } from '../port.ts';
 const ID = /^[a-z2-7]{32}$/;
 
 interface Head {
-  /** Epoch ms; the first field, so that it can be read alone. */
+  /** Epoch ms; the first field, so that it can be read without the others. */
   until: number;
   contentType: string;
   filename: string | null;

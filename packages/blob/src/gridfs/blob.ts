@@ -62,7 +62,7 @@ export function createGridFsBlob({ db, ping }: Mongo, { clock }: { clock: Clock 
     });
   }
 
-  /** undefined: removed in the meantime. */
+  /** Undefined if it was removed in the meantime. */
   async function bytesOf(id: string): Promise<Uint8Array | undefined> {
     try {
       return Buffer.concat(await translateErrors(bucket.openDownloadStream(id as never).toArray()));

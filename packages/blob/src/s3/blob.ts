@@ -46,7 +46,7 @@ export function createS3Blob({ url, clock }: S3Target): Blob {
     }
   }
 
-  /** Expiry of a blob; undefined: it does not exist. */
+  /** Expiry of a blob; undefined if it does not exist. */
   async function untilOf(id: string): Promise<number | undefined> {
     if (!ID.test(id)) return undefined;
     for await (const { until } of list(`${id}/`)) return until;

@@ -21,8 +21,8 @@ export const relativeImports = (code: string): string[] => importedSpecifiers(co
 
 /**
  * The specifiers that a module of any dialect (ESM, CommonJS, TypeScript) imports, each once, in their order:
- * `import … from`, `export … from`, `import()` and `require()` with a literal. Comments, other strings and imports of
- * types alone do not count. Never throws, and takes time linear in the length of the code.
+ * `import … from`, `export … from`, `import()` and `require()` with a literal. Comments, other strings and imports that
+ * name only types do not count. Never throws, and takes time linear in the length of the code.
  */
 export function importedSpecifiers(code: string): string[] {
   const found = new Set<string>();

@@ -8,9 +8,9 @@ type Fields = Record<string, unknown>;
 const isObject = (value: unknown): value is Fields => typeof value === 'object' && value !== null;
 
 interface Source {
-  /** An array or a method; undefined: the prop has no options. */
+  /** An array or a method; undefined if the prop has no options. */
   options: unknown;
-  /** The app whose propDefinition has the options; undefined: the component itself. */
+  /** The app whose propDefinition has the options; undefined for the component itself. */
   app: unknown;
   /** Inputs of the propDefinitions that lead to the prop, innermost first. */
   inputs: unknown[];

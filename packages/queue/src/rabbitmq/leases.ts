@@ -23,7 +23,7 @@ export interface Leases {
   join(queue: QueueName, handlers: LeaseHandlers, signal: AbortSignal): Promise<void>;
   /** The store refused the epoch of a partition: another process has it. */
   forfeit(queue: QueueName, partition: number): void;
-  /** The process that has a partition; undefined: none. @throws Unavailable */
+  /** The process that has a partition; undefined if there is none. @throws Unavailable */
   holderOf(queue: QueueName, partition: number): Promise<string | undefined>;
 }
 

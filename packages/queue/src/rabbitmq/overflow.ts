@@ -35,10 +35,10 @@ export interface Overflow {
   isOverflowing(key: string): boolean;
   /**
    * Appends jobs in the order of the calls; their keys are overflowing from now on. Resolves with their `seq` when they
-   * are durable; undefined: the partition was released first.
+   * are durable; undefined if the partition was released first.
    */
   append(jobs: readonly OverflowJob[]): Promise<number[] | undefined>;
-  /** Reads payloads by job id; those of removed rows are missing. undefined: the partition was lost first. */
+  /** Reads payloads by job id; those of removed rows are missing. Undefined if the partition was lost first. */
   payloads(ids: readonly string[]): Promise<Map<string, string> | undefined>;
   /** Loads more rows when few jobs of the key wait in memory. */
   refill(key: string): void;

@@ -61,7 +61,7 @@ export function createPartitions(options: PartitionsOptions): Partitions {
     },
   } as const;
 
-  /** The partition that received the jobs; undefined: the lease was lost, and they are redelivered. */
+  /** The partition that received the jobs; undefined if the lease was lost, and they are redelivered. */
   function homeOf([first]: readonly ReceivedJob[]): Partition | undefined {
     const partition = first && owned.get(partitionOf(first.key));
     return partition?.epoch === first?.epoch ? partition : undefined;

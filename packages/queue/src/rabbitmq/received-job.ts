@@ -19,7 +19,7 @@ export interface ReceivedJob extends WaitingJob {
   seq: number | undefined;
   /** `attempts` is known; otherwise it is read when the job is handed out. */
   hasAttempts: boolean;
-  /** performance.now() at which it was handed out to a handler; undefined: it waits. */
+  /** performance.now() at which it was handed out to a handler; undefined while it waits. */
   outSince: number | undefined;
   /** performance.now() of its arrival. */
   arrivedAt: number;
@@ -61,7 +61,7 @@ export interface SlowOptions {
   /** The present one of the partition. */
   prefetch: number;
   isUnderMemoryPressure: boolean;
-  /** performance.now() at which the key began to wait for its admission; undefined: not waiting. */
+  /** performance.now() at which the key began to wait for its admission; undefined if it does not wait. */
   admissionSince(key: string): number | undefined;
 }
 

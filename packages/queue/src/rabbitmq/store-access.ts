@@ -3,7 +3,7 @@ import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
 
 export interface StoreAccess {
-  /** Retries until it succeeds, while the lease is certain; undefined: the partition was released or lost first. */
+  /** Retries until it succeeds, while the lease is certain; undefined if the partition was released or lost first. */
   persist<T>(what: string, work: () => Promise<T>): Promise<T | undefined>;
   /** The same, awaited by `written`. */
   write(what: string, work: () => Promise<unknown>): void;

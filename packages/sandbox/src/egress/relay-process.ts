@@ -27,7 +27,7 @@ export interface Egress {
   open(sandbox: ProcessDirectory): void;
   /**
    * @param process process key, for the log
-   * @param owner undefined: no additional networks
+   * @param owner undefined for no additional networks
    */
   assign(sandbox: ProcessDirectory, process: string, owner: EgressOwner | undefined): void;
   /** Changes the networks that the code of an owner may reach, for new connections of running sandboxes, too. */

@@ -44,7 +44,7 @@ export function encodePreamble({ operation, channel, id, port, host }: Preamble)
 }
 
 /**
- * @returns the preamble and the number of its bytes; undefined: incomplete
+ * @returns the preamble and the number of its bytes; undefined if it is incomplete
  * @throws RangeError for an unknown operation or a host that is not printable ASCII
  */
 export function decodePreamble(bytes: Buffer): { preamble: Preamble; length: number } | undefined {

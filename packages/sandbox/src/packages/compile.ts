@@ -79,7 +79,7 @@ export function createCompiler(jail: Jail): Compiler {
     idle.push(process);
   }
 
-  /** @returns the answer; undefined: the compiler crashed or took too long */
+  /** @returns the answer; undefined if the compiler crashed or took too long */
   async function ask(process: Process, code: ComponentCode): Promise<unknown> {
     const { jailed, answers } = process;
     const timer = setTimeout(() => void jailed.end(), COMPILE_MS);

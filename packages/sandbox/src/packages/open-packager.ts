@@ -15,7 +15,7 @@ export interface OpenPackagerOptions {
   /** Directory that every user may enter and only the platform may write to. */
   shared: string;
   jail: JailSource;
-  /** The unprivileged user of the jail; undefined: the platform's own. */
+  /** The unprivileged user of the jail; undefined for the platform's own. */
   user: { uid: number; gid: number } | undefined;
   packageEnvironment: Record<string, string>;
   clock: Clock;
@@ -25,7 +25,7 @@ export interface OpenPackagerOptions {
 export interface OpenPackager {
   packager: Packager;
   bundleFiles: BundleFiles;
-  /** Tests the jail by compiling code. @returns why the jail does not work; undefined: it works */
+  /** Tests the jail by compiling code. @returns why the jail does not work; undefined if it works */
   check(): Promise<string | undefined>;
   close(): Promise<void>;
 }

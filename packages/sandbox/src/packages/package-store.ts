@@ -22,7 +22,7 @@ export interface PackageStore {
    * @throws Problem 400 that names the unusable package; 503 if the registry does not answer
    */
   settle(packages: Bundle['packages']): Promise<string | null>;
-  /** The node_modules directory of these packages, marked as used; undefined: not installed. */
+  /** The node_modules directory of these packages, marked as used; undefined if it is not installed. */
   find(bundle: Locked): Promise<string | undefined>;
   /**
    * As `find`, but installs missing packages.

@@ -9,7 +9,7 @@ import type { PackagerClient } from './packager-client.ts';
 
 /** Installs the packages of a bundle. */
 export interface Packages {
-  /** @returns the node_modules directory; undefined: no packages */
+  /** @returns the node_modules directory; undefined if there are no packages */
   provide(bundle: Pick<Bundle, 'packages' | 'lockfile'>, ownerId: string): Promise<string | undefined>;
 }
 

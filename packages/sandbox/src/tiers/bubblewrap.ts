@@ -21,7 +21,7 @@ const DEVICES = ['/dev/null', '/dev/random', '/dev/urandom'];
 
 const find = (...paths: string[]): string | undefined => paths.find(existsSync);
 
-/** @returns the path of bubblewrap; undefined: not installed */
+/** @returns the path of bubblewrap; undefined if it is not installed */
 export const findBubblewrap = (): string | undefined =>
   find('/usr/bin/bwrap', '/usr/local/bin/bwrap', '/bin/bwrap');
 

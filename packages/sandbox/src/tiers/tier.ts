@@ -19,7 +19,7 @@ export interface Tier {
    * the Node process itself.
    */
   readonly relaysStops?: true;
-  /** The limit for which the tier killed a child, by exit code; undefined: it did not kill it. */
+  /** The limit for which the tier killed a child, by exit code; undefined if it did not kill it. */
   endedFor?(exitCode: number | null): string | undefined;
   /** Paths of the directories in the sandbox. */
   visible(directory: ProcessDirectory): Pick<ProcessDirectory, 'app' | 'egress'>;

@@ -6,7 +6,7 @@ import { events, logs, recordsOf } from './events.ts';
 export const streamOf = (name: string): 'events' | '$errors' | '$logs' =>
   name === '$errors' || name === '$logs' ? name : 'events';
 
-/** The payload of an event of this channel, as its listeners got it; undefined: not retained. @param eventId `<ms>-<n>` */
+/** The payload of an event of this channel, as its listeners got it; undefined if not retained. @param eventId `<ms>-<n>` */
 export async function payloadOfEvent(
   store: Store,
   emitterId: string,

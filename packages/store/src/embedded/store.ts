@@ -25,7 +25,7 @@ export type PublishNow = (row: OutboxRow) => () => void;
 
 /**
  * A store in a SQLite file; see sqlite/database for when a write is durable.
- * @param publishNow of a queue in the same file; undefined: outbox rows are written
+ * @param publishNow of a queue in the same file; undefined if outbox rows are written
  */
 export function createEmbeddedStore(db: Database, publishNow?: PublishNow): Store {
   prepareDatabase(db);

@@ -69,7 +69,7 @@ export interface JailOptions {
   /** Directory that every user may enter and only the platform may write to. */
   directory: string;
   gateway: GatewayAddress;
-  /** The unprivileged user to start processes as; undefined: the platform's own. */
+  /** The unprivileged user to start processes as; undefined for the platform's own. */
   user: { uid: number; gid: number } | undefined;
   readable: ReadableFiles;
 }

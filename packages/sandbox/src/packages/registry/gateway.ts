@@ -24,7 +24,7 @@ export interface Gateway {
 }
 
 export interface OpenOptions {
-  /** Tarballs that may be fetched, by `name@version`, with their integrity; undefined: none. */
+  /** Tarballs that may be fetched, by `name@version`, with their integrity; undefined if there are none. */
   tarballs?: ReadonlyMap<string, string>;
   /** Session of an earlier run, whose knowledge of the registry is reused. */
   session?: Session;

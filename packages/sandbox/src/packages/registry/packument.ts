@@ -14,7 +14,7 @@ export interface Version {
   tarball: string;
   /** A dependency that is not a package of the registry; not in the lists above. */
   foreign: { name: string; specifier: string } | undefined;
-  /** Epoch milliseconds; undefined: unknown. */
+  /** Epoch milliseconds; undefined if it is unknown. */
   publishedAt: number | undefined;
 }
 
@@ -25,7 +25,7 @@ export interface Packument {
   tags: Map<string, string>;
   /** Versions that cannot be installed, with the reason. */
   unusable: Map<string, string>;
-  /** Epoch milliseconds of the last change; undefined: unknown. */
+  /** Epoch milliseconds of the last change; undefined if it is unknown. */
   modifiedAt: number | undefined;
   hasTimes: boolean;
 }
@@ -81,7 +81,7 @@ function optionalPeers(value: unknown): Version['peerDependenciesMeta'] {
   );
 }
 
-/** `integrity`, or `shasum` in the same format; undefined: neither is valid. */
+/** `integrity`, or `shasum` in the same format; undefined if neither is valid. */
 function integrityOf(dist: Record<string, unknown>): string | undefined {
   const { integrity, shasum } = dist;
   if (typeof integrity === 'string') return INTEGRITY.test(integrity) ? integrity.trim() : undefined;

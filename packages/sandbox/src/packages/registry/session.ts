@@ -23,7 +23,7 @@ export interface Session {
    */
   mayResolveOtherwise(): boolean;
   foreignDependency(name: string, version: string): Version['foreign'];
-  /** A sentence that explains why no version of this package can be used; undefined: a version can be used. */
+  /** A sentence that explains why no version of this package can be used; undefined if a version can be used. */
   explain(name: string, range: string): string | undefined;
   /** Whether a request to the registry failed. */
   readonly unreachable: boolean;
@@ -99,7 +99,7 @@ export function createSession({ settings, texts, now, fresh }: SessionOptions): 
     return request;
   }
 
-  /** URL of a tarball at the host of the registry; undefined: the tarball is on another host. */
+  /** URL of a tarball at the host of the registry; undefined if the tarball is on another host. */
   function tarballUrl(name: string, tarball: string): string | undefined {
     const registry = new URL(settings.registryOf(name));
     const { host, pathname, search } = new URL(tarball);

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 export interface RegistrySettings {
   /** Base URL of the registry of this package, with a trailing slash. */
   registryOf(packageName: string): string;
-  /** Value of the `authorization` header for this URL; undefined: no credentials are configured. */
+  /** Value of the `authorization` header for this URL; undefined if no credentials are configured. */
   authorizationFor(url: string): string | undefined;
   /** For the `proxyEnv` option of an http.Agent. */
   proxy: { HTTP_PROXY?: string; HTTPS_PROXY?: string; NO_PROXY?: string };
