@@ -9,9 +9,8 @@ import { webhooks } from '@wellspring/store/collections/webhooks';
 import type { Store } from '@wellspring/store/port';
 
 /**
- * Checks that the principal may listen to this emitter: a source, a workflow, an owner (the user or an
- * organization), or a glob,
- * which matches only what the subscriber may read.
+ * Checks that the principal may listen to this emitter: a source, a workflow, an owner (the user or an organization), or a
+ * glob, which matches only what the subscriber may read.
  * @throws Problem 400 for a malformed glob or another kind of id, 404 for unknown emitters and those of other tenants
  */
 export async function checkEmitter(store: Store, principal: Principal, id: string): Promise<void> {

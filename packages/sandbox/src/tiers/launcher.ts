@@ -53,7 +53,7 @@ export interface LauncherOptions extends TierOptions {
 export function createLauncherTier({ programs, directory, readable, heapMb, cache }: LauncherOptions): Tier {
   const launcher = provideLauncher(cache);
   checkLauncher(launcher);
-  // Hard links into process directories need the same file system and, without root, files of the platform's user.
+  // Hard links into process directories need the same file system and, without superuser rights, files of the platform's user.
   const files = rootFiles(programs, directory).map(({ source, target }) => ({
     source: readable.link(source),
     target,
@@ -77,7 +77,7 @@ export function createLauncherTier({ programs, directory, readable, heapMb, cach
   ];
   const command = [ROOT.node, ...nodeFlags(heapMb), ...ROOT_COMMAND];
 
-  /** Prepares the process directory as root directory of a sandbox. */
+  /** Prepares the process directory as sandbox root. */
   function prepareRoot({ path, tmp, uid }: ProcessDirectory): void {
     chmodSync(path, 0o755);
     for (const name of directories) {
@@ -85,7 +85,7 @@ export function createLauncherTier({ programs, directory, readable, heapMb, cach
       chmodSync(join(path, name), 0o755);
     }
     for (const { source, target } of files) linkSync(source, join(path, target));
-    // Without root, the owner cannot be changed; other users do not know the name of the process directory.
+    // Without superuser rights, the owner cannot be changed; other users do not know the name of the process directory.
     if (process.getuid?.() === 0) chownSync(tmp, uid!, uid!);
     else chmodSync(tmp, 0o777);
   }
@@ -110,7 +110,7 @@ export function createLauncherTier({ programs, directory, readable, heapMb, cach
         args: ['run', ...options, '--', ...command, ...(preload ? [PRELOAD] : [])],
         env: childEnvironment(ROOT.app, ROOT.tmp),
         cwd: '/',
-        // On SIGTERM the launcher kills the child, which only root may signal, and removes its files.
+        // On SIGTERM the launcher kills the child, which only the superuser may signal, and removes its files.
         killMethod: 'SIGTERM',
       };
     },

@@ -82,7 +82,7 @@ export function createLauncherJail(
     for (const { source, target } of files) linkSync(source, join(root, target));
     linkSync(program, join(root, JAILED.program));
     const work = join(root, WORK);
-    // Without root, the owner cannot be changed; other users do not know the name of the root.
+    // Without superuser rights, the owner cannot be changed; other users do not know the name of the sandbox root.
     if (process.getuid?.() === 0) {
       chmodSync(work, 0o700);
       chownSync(work, uid, uid);
