@@ -99,6 +99,7 @@ export function allowedHeaders(
   for (const [given, value] of Object.entries(headers)) {
     const name = given.toLowerCase();
     if (refused.has(name) || name.startsWith(NGINX_PREFIX)) dropped.add(name);
+    // Without an own host, `set-cookie` was refused above: the second condition is for the type.
     else if (name !== 'set-cookie' || ownHost === undefined) sent[name] = value;
     else {
       const cookies = [value].flat();

@@ -64,6 +64,7 @@ export function ownComponentRoutes({ deps }: ComponentsContext): Route[] {
 
   return [
     route(listMyComponents, ({ input, principal }) => {
+      // The operator owns no components.
       if (principal.kind !== 'user') throw notFound('user');
       return list(principal.user_id, input);
     }),

@@ -173,7 +173,7 @@ async function readableEmitter(
     if (!row) return undefined;
     const emitter = await findEmitter(store, row.emitter_id);
     if (emitter && canAccess(principal, emitter.owner_id)) return row.emitter_id;
-    // All ids of this emitter follow.
+    // Ids are `<emitter_id>/…`: continue below those of this emitter.
     before = `${row.emitter_id}/`;
   }
 }
