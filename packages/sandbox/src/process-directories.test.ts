@@ -1,7 +1,9 @@
-import { existsSync } from 'node:fs';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
-import { createProcessDirectories } from './process-directories.ts';
+import { createProcessDirectories, type ProcessDirectory } from './process-directories.ts';
+import { createTurns, inTurnsOf } from './turns.ts';
 
 const before = process.cwd();
 let dirs: TempDir[];
@@ -34,4 +36,33 @@ test('leftovers of a crash are removed at the next start with the same data dire
   const next = createProcessDirectories(dirs[0]!.path, undefined);
   expect(existsSync(left.path)).toBe(false);
   next.close();
+});
+
+test('the tree of packages of a process that has ended is that of the next process with the same packages', async () => {
+  const data = dirs[0]!.path;
+  const inTurns = inTurnsOf(createTurns(), 'u_test');
+  for (const name of ['a', 'b']) {
+    mkdirSync(join(data, name, 'package'), { recursive: true });
+    writeFileSync(join(data, name, 'package/index.js'), name);
+  }
+  writeFileSync(join(data, 'code.mjs'), '');
+  const directories = createProcessDirectories(data, undefined);
+  const start = async (packages: string) => {
+    const directory = directories.create();
+    const files = { path: join(data, 'code.mjs'), name: 'code.mjs', nodeModules: join(data, packages) };
+    await directories.fill(directory, files, undefined, inTurns);
+    return directory;
+  };
+  const has = ({ app }: ProcessDirectory, name: string) => existsSync(join(app, 'node_modules', name));
+  const first = await start('a');
+  const other = await start('a');
+  writeFileSync(join(first.app, 'node_modules/first'), '');
+  expect([has(first, 'package/index.js'), has(other, 'package/index.js')]).toEqual([true, true]);
+  directories.remove(first);
+  expect(has(await start('b'), 'first')).toBe(false);
+  const next = await start('a');
+  expect([has(next, 'first'), has(next, 'package/index.js')]).toEqual([true, true]);
+  // Its tree belongs to it alone.
+  expect(has(await start('a'), 'first')).toBe(false);
+  directories.close();
 });

@@ -9,11 +9,14 @@ import {
   mkdtempSync,
   rmSync,
 } from 'node:fs';
-import { chmod, copyFile, link, mkdir, readdir, rm, symlink } from 'node:fs/promises';
+import { chmod, mkdir, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { createKeptTrees } from './kept-trees.ts';
+import { linkTree } from './link-tree.ts';
 import { removeTree } from './remove-tree.ts';
 import { createSharedSets } from './shared-sets.ts';
+import type { InTurns } from './turns.ts';
 import type { UserIds } from './user-ids.ts';
 
 /** The directories of one process. They are not reused. */
@@ -52,8 +55,14 @@ export interface ProcessDirectories {
    * Places the code and its packages in a process directory.
    * @param visiblePackages path of `packages` in the sandbox; undefined: it is not visible, so packages are linked into
    *   the process directory
+   * @param inTurns shares the main thread with other owners
    */
-  fill(directory: ProcessDirectory, files: Files, visiblePackages: string | undefined): Promise<void>;
+  fill(
+    directory: ProcessDirectory,
+    files: Files,
+    visiblePackages: string | undefined,
+    inTurns: InTurns,
+  ): Promise<void>;
   remove(directory: ProcessDirectory): void;
   close(): void;
 }
@@ -113,27 +122,6 @@ function placeFile(from: string, to: string): void {
   }
 }
 
-async function linkFile(from: string, to: string): Promise<void> {
-  await link(from, to).catch((error: { code?: string }) => {
-    if (error.code === 'EXDEV' || error.code === 'EPERM' || error.code === 'EMLINK')
-      return copyFile(from, to);
-    throw error;
-  });
-}
-
-async function linkTree(from: string, to: string): Promise<void> {
-  await mkdir(to);
-  await chmod(to, 0o755);
-  await Promise.all(
-    (await readdir(from, { withFileTypes: true })).map(async (entry) => {
-      const [source, target] = [join(from, entry.name), join(to, entry.name)];
-      if (entry.isDirectory()) await linkTree(source, target);
-      // Sets of packages contain no links; unexpected ones are ignored.
-      else if (entry.isFile()) await linkFile(source, target);
-    }),
-  );
-}
-
 /** @param removeForeign removes files of other users that a crash has left in process directories */
 export function createProcessDirectories(
   dataDir: string,
@@ -145,15 +133,17 @@ export function createProcessDirectories(
   const packages = makeDirectory(join(base, 'packages'), 0o311);
   /** Each set of packages is linked once for all process directories that use it. */
   const sets = createSharedSets(
-    async (nodeModules) => {
+    async (nodeModules, inTurns) => {
       const name = randomBytes(16).toString('hex');
       await mkdir(join(packages, name));
       await chmod(join(packages, name), 0o755);
-      await linkTree(nodeModules, join(packages, name, 'node_modules'));
+      await linkTree(nodeModules, join(packages, name, 'node_modules'), inTurns);
       return name;
     },
     (name) => void rm(join(packages, name), { recursive: true, force: true }).catch(() => {}),
   );
+  /** Of tiers in which a process sees nothing besides its process directory. */
+  const trees = createKeptTrees(makeDirectory(join(base, 'trees'), 0o700));
 
   return {
     shared,
@@ -172,18 +162,23 @@ export function createProcessDirectories(
         uid: userIds?.allocate(),
       };
     },
-    async fill(directory, { path, name, nodeModules }, visiblePackages) {
+    async fill(directory, { path, name, nodeModules }, visiblePackages, inTurns) {
       // Synchronous, since the first call waits for this and the thread pool may be busy.
       placeFile(path, join(directory.app, name));
       if (nodeModules === undefined) return;
       const target = join(directory.app, 'node_modules');
-      if (visiblePackages === undefined) await linkTree(nodeModules, target);
-      else {
-        const name = await sets.use(directory.id, nodeModules);
-        await symlink(join(visiblePackages, name, 'node_modules'), target);
+      const useSet = () => sets.use(directory.id, nodeModules, inTurns);
+      if (visiblePackages !== undefined) {
+        await symlink(join(visiblePackages, await useSet(), 'node_modules'), target);
+        return;
       }
+      await trees.place(directory.id, nodeModules, target, async () =>
+        // The files of the set are on this file system, so no process needs copies of its own.
+        linkTree(join(packages, await useSet(), 'node_modules'), target, inTurns),
+      );
     },
     remove({ id, path, uid }) {
+      trees.keep(id);
       sets.release(id);
       removeTree(path)
         // Reusing the id gives access to files of the previous process, so those have to be gone.

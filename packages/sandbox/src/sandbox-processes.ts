@@ -15,7 +15,7 @@ import type { Files, ProcessDirectories } from './process-directories.ts';
 import { createFrame, type SandboxProcess } from './sandbox-process.ts';
 import type { Spawner } from './spawner/spawner.ts';
 import type { Tier } from './tiers/tier.ts';
-import { createTurns } from './turns.ts';
+import { createTurns, inTurnsOf } from './turns.ts';
 
 export interface SandboxProcessesOptions {
   tier: Tier;
@@ -196,7 +196,7 @@ export function createSandboxProcesses({
       let files: Files;
       try {
         files = await writing;
-        await directories.fill(directory, files, tier.visiblePackages);
+        await directories.fill(directory, files, tier.visiblePackages, inTurnsOf(turns, ownerId));
         if (closed) throw new Error(CLOSED);
       } catch (error) {
         child.kill('aborted', 'The code could not be placed in the sandbox.');

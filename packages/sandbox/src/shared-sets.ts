@@ -1,7 +1,12 @@
+import type { InTurns } from './turns.ts';
+
 /** Directories shared by processes, created on demand; the least recently used are removed. */
 export interface SharedSets {
-  /** @returns the name of the directory for this source, which exists at least until `release` */
-  use(user: string, source: string): Promise<string>;
+  /**
+   * @param inTurns used if the directory has to be created
+   * @returns the name of the directory for this source, which exists at least until `release`
+   */
+  use(user: string, source: string, inTurns: InTurns): Promise<string>;
   /** The user no longer needs its directory. */
   release(user: string): void;
 }
@@ -20,7 +25,7 @@ const MAX_UNUSED = 64;
  * @param remove removes a directory
  */
 export function createSharedSets(
-  make: (source: string) => Promise<string>,
+  make: (source: string, inTurns: InTurns) => Promise<string>,
   remove: (name: string) => void,
 ): SharedSets {
   const bySource = new Map<string, Shared>();
@@ -34,10 +39,10 @@ export function createSharedSets(
   }
 
   return {
-    use(user, source) {
+    use(user, source, inTurns) {
       let shared = bySource.get(source);
       if (!shared) {
-        const made: Shared = { source, name: make(source), users: 0 };
+        const made: Shared = { source, name: make(source, inTurns), users: 0 };
         made.name.catch(() => forget(made));
         bySource.set(source, made);
         shared = made;

@@ -14,6 +14,29 @@ export interface Turns {
   run(owner: string, work: (deadline: number) => boolean): boolean;
 }
 
+/**
+ * Shares the main thread with others as `Turns.run`. Resolves when `work` has nothing more to do.
+ * @throws what `work` throws
+ */
+export type InTurns = (work: (deadline: number) => boolean) => Promise<void>;
+
+/** Work of an owner in turns. */
+export const inTurnsOf =
+  (turns: Turns, owner: string): InTurns =>
+  (work) =>
+    new Promise((resolve, reject) => {
+      turns.run(owner, (deadline) => {
+        try {
+          const hasMore = work(deadline);
+          if (!hasMore) resolve();
+          return hasMore;
+        } catch (error) {
+          reject(error);
+          return false;
+        }
+      });
+    });
+
 const SLICE_MS = 2;
 const TURN_MS = 6;
 /** Pause after an unfinished slice, so that a process gets at most a quarter of the time. */
