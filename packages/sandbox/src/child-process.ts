@@ -77,6 +77,7 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
   }
 
   function finish(result: Result): void {
+    streams.endLines();
     const done = calls.shift();
     if (!done) return;
     call = undefined;
@@ -121,12 +122,12 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
   }
 
   /** @returns whether further lines of this run are accepted */
-  function log({ level, msg, ts }: LogLine): boolean {
+  function log(given: LogLine): boolean {
     if (!call) return false;
-    const line = call.budget.line(msg.length);
-    if (line === 'take') call.host.log({ ts, level, msg });
+    const line = call.budget.line(given.msg.length);
+    if (line === 'take') call.host.log(given);
     if (line === 'last') {
-      call.host.log({ ts, level: 'warn', msg: 'Further lines of this run were dropped.' });
+      call.host.log({ ts: given.ts, level: 'warn', msg: 'Further lines of this run were dropped.' });
     }
     return line === 'take';
   }
@@ -204,7 +205,7 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
     ended.finally(() => clearTimeout(late));
   });
 
-  const stderrTail = captureStreams(spawned, {
+  const streams = captureStreams(spawned, {
     clock,
     onText(chars) {
       charge(chars);
@@ -219,8 +220,8 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
     channel.close();
     usable = false;
     const how = signal ?? `exit code ${exitCode}`;
-    ready.reject(new Error(`The sandbox ended before it was ready (${how}): ${stderrTail().trim()}`));
-    const isMemory = /heap out of memory|Allocation failed/.test(stderrTail());
+    ready.reject(new Error(`The sandbox ended before it was ready (${how}): ${streams.stderrTail().trim()}`));
+    const isMemory = /heap out of memory|Allocation failed/.test(streams.stderrTail());
     const limit = tier.endedFor?.(exitCode);
     if (limit !== undefined) fail('limit', limit);
     else if (isMemory) fail('memory', `Out of memory: the limit is ${LIMITS.memoryMb} MB.`);

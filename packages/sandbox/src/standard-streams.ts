@@ -6,7 +6,7 @@ import { truncateUtf8 } from '@wellspring/core/truncate';
 
 export interface CaptureOptions {
   clock: Clock;
-  /** @returns whether the lines of this text are accepted */
+  /** @returns whether the lines of this text are accepted; otherwise it is dropped, with the line that it continues */
   onText(chars: number): boolean;
   /** @returns whether further lines are accepted */
   onLine(line: LogLine): boolean;
@@ -21,33 +21,64 @@ const CRASH = /^(?:<--- Last few GCs --->|FATAL ERROR: )/;
 /** Removes paths of the host. */
 const insideOnly = (text: string) => text.replaceAll(process.execPath, 'node');
 
+export interface CapturedStreams {
+  /** The end of stderr. */
+  stderrTail(): string;
+  /** The run has ended: lines without a line break end, too. More of their text may be on its way. */
+  endLines(): void;
+}
+
 /**
  * Reads the standard streams of code as log lines, without the report of a crash of V8: the error of the run says in a
- * sentence what happened.
- * @returns a function that returns the end of stderr
+ * sentence what happened. A line that arrives in several chunks is one line, so that the secrets in it are found. What
+ * is longer than the limit is dropped.
  */
 export function captureStreams(
   { stdout, stderr }: Record<'stdout' | 'stderr', Readable>,
   { clock, onText, onLine }: CaptureOptions,
-): () => string {
+): CapturedStreams {
   let tail = '';
   let crashed = false;
-  const capture = (stream: Readable, level: 'info' | 'error') =>
+
+  /** @returns a function that ends the current line */
+  function capture(stream: Readable, level: 'info' | 'error'): () => void {
+    /** The beginning of the current line. */
+    let line = '';
+
+    /** @returns whether further lines are accepted */
+    function endLine(isComplete: boolean): boolean {
+      const text = line;
+      line = '';
+      crashed ||= level === 'error' && CRASH.test(text);
+      if (text === '' || (crashed && level === 'error')) return true;
+      const isCut = !isComplete || text.length === LIMITS.logLine;
+      const msg = truncateUtf8(insideOnly(text), LIMITS.logLine);
+      return onLine({ level, msg, ts: clock.now(), ...(isCut ? { isCut } : {}) });
+    }
+
     stream.setEncoding('utf8').on('data', (text: string) => {
       if (level === 'error') tail = (tail + text).slice(-MAX_STDERR_CHARS);
-      if (!onText(text.length)) return;
+      if (!onText(text.length)) {
+        line = '';
+        return;
+      }
       // Does not search for lines that are dropped: a chunk may contain tens of thousands.
       for (let from = 0, taken = true; taken && from < text.length; ) {
         const found = text.indexOf('\n', from);
         const to = found < 0 ? text.length : found;
-        const msg = text.slice(from, to);
+        line += text.slice(from, Math.min(to, from + LIMITS.logLine - line.length));
         from = to + 1;
-        crashed ||= level === 'error' && CRASH.test(msg);
-        if (msg !== '' && !(crashed && level === 'error'))
-          taken = onLine({ level, msg: truncateUtf8(insideOnly(msg), LIMITS.logLine), ts: clock.now() });
+        if (found >= 0) taken = endLine(true);
       }
     });
-  capture(stdout, 'info');
-  capture(stderr, 'error');
-  return () => tail;
+    return () => void endLine(false);
+  }
+
+  const ends = [capture(stdout, 'info'), capture(stderr, 'error')];
+  return {
+    stderrTail: () => tail,
+    endLines() {
+      for (const end of ends) end();
+    },
+  };
 }

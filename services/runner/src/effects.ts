@@ -1,10 +1,11 @@
 import type { Emit } from '@wellspring/component/program/program-types';
+import { LIMITS } from '@wellspring/contract/limits';
 import type { HttpReply } from '@wellspring/contract/messages';
 import { allowedHeaders } from '@wellspring/contract/response-headers';
 import type { Clock } from '@wellspring/core/clock';
 import type { Host } from '@wellspring/sandbox/port';
 import { type DbSet, type LiveState, setDb } from './live-state.ts';
-import { type Mask, maskError } from './mask-secrets.ts';
+import { type Mask, maskError, mayBeCut } from './mask-secrets.ts';
 import {
   droppedHeaders,
   type Failure,
@@ -68,11 +69,12 @@ export function createEffects(
   const host: Host = {
     emit(emit) {
       emits.push(emit);
-      const summary = emit.summary === null ? {} : { msg: mask(emit.summary) };
+      const summary =
+        emit.summary === null ? {} : { msg: mask(emit.summary, mayBeCut(emit.summary, LIMITS.summaryBytes)) };
       logs.push({ ...record('emit', emit.at), en: emit.name, ...summary });
     },
     fault: (error) => errors.push(maskError(error, mask)),
-    log: (line) => logs.push(logRecord(run, { ...line, msg: mask(line.msg) })),
+    log: (line) => logs.push(logRecord(run, { ...line, msg: mask(line.msg, line.isCut) })),
     respond({ immediate = false, ...reply }) {
       respond({ kind: 'response', ...reply }, immediate);
       logs.push({ ...record('respond', now()), msg: String(reply.status) });

@@ -6,7 +6,7 @@ import type { DeployedWorkflow, Deployment, Step } from './catalog.ts';
 import { createEffects, type Effects, type EffectsOptions } from './effects.ts';
 import { CANCELLED, type ExecuteDeps, type Execution, stateOf } from './execute-run.ts';
 import type { LiveState } from './live-state.ts';
-import { createMask, type Mask, maskError } from './mask-secrets.ts';
+import { createMask, type Mask, maskError, mayBeCut } from './mask-secrets.ts';
 import type { RunContext } from './records.ts';
 import { createStepData, type StepData } from './step-data.ts';
 
@@ -33,7 +33,8 @@ export async function executeWorkflow(
   const { executor, clock, active } = deps;
   const { deployment, workflow } = deployed;
   const masks = [deployment.mask];
-  const mask: Mask = (text) => masks.reduce((masked, one) => one(masked), text);
+  const mask: Mask = (text, isCut = mayBeCut(text)) =>
+    masks.reduce((masked, one) => one(masked, isCut), text);
   let held: Reply | undefined;
   const effects = createEffects(clock, { live, run, mask, commitLogs }, (reply, immediate) => {
     if (immediate && !held) respond(reply);

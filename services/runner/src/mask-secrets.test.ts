@@ -1,6 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
+import { LIMITS } from '@wellspring/contract/limits';
+import { truncateUtf8 } from '@wellspring/core/truncate';
 import fc from 'fast-check';
-import { createMask, noMask } from './mask-secrets.ts';
+import { createMask, mayBeCut, noMask } from './mask-secrets.ts';
 
 const SECRET = 'sk_live "quoted"/äö+ 42';
 
@@ -65,6 +67,57 @@ test('in any text all secrets are masked and nothing else', () => {
       },
     ),
   );
+});
+
+test('in a text that is cut anywhere, no beginning of a secret of four characters remains', () => {
+  const secret = fc.string({
+    minLength: 5,
+    maxLength: 40,
+    unit: fc.constantFrom('a', 'b', '1', '"', 'é', '😀'),
+  });
+  fc.assert(
+    fc.property(
+      fc.array(secret, { minLength: 1, maxLength: 3 }),
+      fc.string(),
+      fc.nat(),
+      (secrets, before, at) => {
+        const mask = createMask(secrets);
+        const [first = ''] = secrets;
+        const printed = [first, JSON.stringify(first).slice(1, -1), encodeURIComponent(first)];
+        for (const form of printed) {
+          const length = 4 + (at % (form.length - 4));
+          const masked = mask(before + form.slice(0, length), true);
+          for (let shown = 4; shown <= length; shown += 1)
+            expect(masked.endsWith(form.slice(0, shown))).toBe(false);
+        }
+      },
+    ),
+  );
+});
+
+test.each(['characters', 'bytes'])(
+  'a text of any content that was cut at a limit of %s may be cut',
+  (unit) => {
+    fc.assert(
+      fc.property(
+        fc.string({ unit: 'binary', minLength: 1 }),
+        fc.integer({ min: 4, max: 60 }),
+        (part, limit) => {
+          const text = part.repeat(limit);
+          expect(mayBeCut(unit === 'bytes' ? truncateUtf8(text, limit) : text.slice(0, limit), limit)).toBe(
+            true,
+          );
+        },
+      ),
+    );
+    expect(mayBeCut('x'.repeat(LIMITS.logLine - 10))).toBe(false);
+  },
+);
+
+test('the end of a complete text is not masked', () => {
+  const mask = createMask(['https://example.com/secret']);
+  expect(mask('connect to https://example.com')).toBe('connect to https://example.com');
+  expect(mask('connect to https://example.com', true)).toBe('connect to ********');
 });
 
 test('values crafted to be slow hide the whole text instead of blocking the process', () => {

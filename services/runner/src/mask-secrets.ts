@@ -1,7 +1,16 @@
 import type { ThrownError } from '@wellspring/component/program/program-types';
+import { LIMITS } from '@wellspring/contract/limits';
 
-/** Replaces the values of secret props in a text; see createMask. */
-export type Mask = (text: string) => string;
+/**
+ * Replaces the values of secret props in a text; see createMask.
+ * @param isCut the end of the text may be missing: its last characters are masked, too, if a secret begins with them.
+ *   Default: `mayBeCut(text)`
+ */
+export type Mask = (text: string, isCut?: boolean) => string;
+
+/** Whether a text may have been cut at a limit of characters or bytes. A character of UTF-8 has at most four bytes. */
+export const mayBeCut = (text: string, limit: number = LIMITS.logLine): boolean =>
+  Buffer.byteLength(text) > limit - 4;
 
 const MASK = '********';
 /** Shorter values are not masked: they match unrelated text. */
@@ -59,7 +68,7 @@ export function createMask(secrets: readonly string[]): Mask {
     starts[hash >> 3]! |= 1 << (hash & 7);
   }
 
-  return (text) => {
+  return (text, isCut = mayBeCut(text)) => {
     let left = MIN_COMPARED + COMPARED_PER_CHARACTER * text.length;
     let masked = '';
     let copied = 0;
@@ -71,16 +80,18 @@ export function createMask(secrets: readonly string[]): Mask {
       const at = i - MIN_SECRET_LENGTH + 1;
       if (at < 0 || (starts[hash >> 3]! & (1 << (hash & 7))) === 0) continue;
       for (const needle of byStart.get(text.slice(at, i + 1)) ?? []) {
+        /** Of the part of the needle that the text can contain. */
+        const length = isCut ? Math.min(needle.length, text.length - at) : needle.length;
         // A needle that ends within the match does not extend it.
-        if (at + needle.length <= end) break;
+        if (at + length <= end) break;
         left -= PREFIX_LENGTH;
         if (left < 0) return TOO_SLOW;
-        if (!text.startsWith(needle.slice(0, PREFIX_LENGTH), at)) continue;
-        left -= needle.length;
+        if (!text.startsWith(needle.slice(0, Math.min(length, PREFIX_LENGTH)), at)) continue;
+        left -= length;
         if (left < 0) return TOO_SLOW;
-        if (!text.startsWith(needle, at)) continue;
+        if (!text.startsWith(needle.slice(0, length), at)) continue;
         if (at >= end) masked += text.slice(copied, at) + MASK;
-        end = at + needle.length;
+        end = at + length;
         copied = end;
         break;
       }
@@ -92,10 +103,11 @@ export function createMask(secrets: readonly string[]): Mask {
 /** Rolling hash of the last four characters. */
 const nextHash = (hash: number, code: number) => ((hash << 4) ^ code) & 0xffff;
 
+/** Name and cause have shorter limits than a log line. */
 export const maskError = <E extends ThrownError>(error: E, mask: Mask): E => ({
   ...error,
-  name: mask(error.name),
+  name: mask(error.name, true),
   message: mask(error.message),
   stack: mask(error.stack),
-  ...(error.cause === undefined ? {} : { cause: mask(error.cause) }),
+  ...(error.cause === undefined ? {} : { cause: mask(error.cause, true) }),
 });

@@ -1,4 +1,5 @@
 import { expect, test } from '@jest/globals';
+import { LIMITS } from '@wellspring/contract/limits';
 import { usePlatform } from './platform.fixture.ts';
 
 const t = usePlatform();
@@ -51,6 +52,33 @@ test('values of secret props are masked in logs and errors, not in emitted event
     expect(text).not.toContain(Buffer.from(SECRET).toString('base64').slice(0, 12));
   }
   expect((await t.events(id))[0]).toEqual({ token: SECRET, plain: PLAIN });
+});
+
+test('a secret that is cut by a limit is masked', async () => {
+  const id = await t.deploy(
+    `export default { name: 'Cut', props: { token: { type: 'string', secret: true } }, run(event) {
+      const print = (limit, before = '') => before + 'x'.repeat(limit - before.length - 8) + this.token;
+      console.log(print(${LIMITS.logLine}));
+      console.log(print(${LIMITS.logLine}, 'ü'.repeat(4000)));
+      process.stdout.write(print(${LIMITS.logLine}) + '\\n');
+      process.stdout.write(this.token.slice(0, 6));
+      this.$emit(1, { summary: print(${LIMITS.summaryBytes}) });
+      const error = new Error(print(${LIMITS.logLine}), { cause: new Error(print(8 * 1024 - 20)) });
+      error.name = print(256);
+      throw error;
+    } };`,
+    {},
+    { token: SECRET },
+  );
+  await t.runAll(id, [1]);
+  await t.quiet();
+  const logs = await t.logs(id);
+  expect(logs.filter(({ k }) => k === 'log')).toHaveLength(4);
+  expect(logs.filter(({ k }) => k === 'emit')).toHaveLength(1);
+  const errors = await t.events(id, '$errors');
+  expect(errors).toHaveLength(1);
+  for (const text of [JSON.stringify(logs), JSON.stringify(errors)])
+    expect(text).not.toContain(SECRET.slice(0, 4));
 });
 
 test('secrets are masked in the error of a hook', async () => {

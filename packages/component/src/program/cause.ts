@@ -43,21 +43,23 @@ const copyIfError = (value: unknown, depth: number): unknown =>
 /**
  * The `cause` of an error, or else the errors of an AggregateError, in the format of `util.inspect`, shortened.
  * @param error any thrown object
+ * @param clean applied before the text is cut
  * @returns undefined without a cause, or if reading it throws
  */
-export function describeCause(error: object): string | undefined {
+export function describeCause(error: object, clean: (text: string) => string): string | undefined {
   try {
     const { cause, errors } = error as { cause?: unknown; errors?: unknown };
     const shown =
       cause !== undefined ? cause : Array.isArray(errors) ? errors.slice(0, MAX_ERRORS) : undefined;
     if (shown === undefined) return undefined;
     const value = Array.isArray(shown) ? shown.map((one) => copyIfError(one, 1)) : copyIfError(shown, 1);
-    return inspect(value, {
+    const text = inspect(value, {
       depth: MAX_DEPTH,
       customInspect: false,
       maxArrayLength: MAX_FIELDS,
       maxStringLength: MAX_FIELD_CHARS,
-    }).slice(0, MAX_CAUSE_CHARS);
+    });
+    return clean(text).slice(0, MAX_CAUSE_CHARS);
   } catch {
     return undefined;
   }

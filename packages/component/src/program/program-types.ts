@@ -62,6 +62,8 @@ export interface LogLine {
   ts: number;
   level: 'debug' | 'info' | 'warn' | 'error';
   msg: string;
+  /** The end is missing, although the line is shorter than the limit. */
+  isCut?: true;
 }
 
 export interface ThrownError {
@@ -113,6 +115,9 @@ export interface Program {
   props(): Promise<PropDescriptor[]>;
   /** @returns whether the workflow ends after this step */
   action(call: ActionCall): Promise<boolean>;
-  /** Any value that user code may throw. */
-  toThrown(error: unknown): ThrownError;
+  /**
+   * Any value that user code may throw.
+   * @param clean applied to the stack and the cause, before they are cut
+   */
+  toThrown(error: unknown, clean?: (text: string) => string): ThrownError;
 }

@@ -72,6 +72,16 @@ describe('toThrown', () => {
     expect(toThrown(new Error('x', { cause: inspected })).cause).not.toBe('ran');
   });
 
+  test('stack and cause are cleaned before they are cut', () => {
+    const text = 'x-'.repeat(100_000);
+    const error = new Error('message', { cause: new Error(text) });
+    error.stack = text;
+    const { stack, cause } = toThrown(error, (given) => given.replaceAll('x', ''));
+    expect(stack).toBe('-'.repeat(16 * 1024));
+    expect(cause).toHaveLength(MAX_CAUSE_CHARS);
+    expect(cause).not.toContain('x');
+  });
+
   test('an endless cause chain or message is cut', () => {
     expect(toThrown(new Error('x'.repeat(1_000_000))).message.length).toBe(16 * 1024);
   });

@@ -5,9 +5,11 @@ import type { ThrownError } from './program-types.ts';
 /** Longer texts are not stored anywhere. */
 const MAX_CHARS = LIMITS.logLine;
 
-const text = (value: unknown, fallback: string): string => {
+const unchanged = (text: string) => text;
+
+const text = (value: unknown, fallback: string, clean = unchanged): string => {
   try {
-    return (typeof value === 'string' ? value : value === undefined ? fallback : String(value)).slice(
+    return clean(typeof value === 'string' ? value : value === undefined ? fallback : String(value)).slice(
       0,
       MAX_CHARS,
     );
@@ -16,16 +18,16 @@ const text = (value: unknown, fallback: string): string => {
   }
 };
 
-/** Converts any value that user code may throw. */
-export function toThrown(error: unknown): ThrownError {
+/** Converts any value that user code may throw; see Program. */
+export function toThrown(error: unknown, clean = unchanged): ThrownError {
   try {
     if (typeof error === 'object' && error !== null && 'message' in error) {
       const { name, message, stack } = error as { name?: unknown; message?: unknown; stack?: unknown };
-      const cause = describeCause(error);
+      const cause = describeCause(error, clean);
       return {
         name: text(name, 'Error') || 'Error',
         message: text(message, ''),
-        stack: text(stack, ''),
+        stack: text(stack, '', clean),
         ...(cause === undefined ? {} : { cause }),
       };
     }

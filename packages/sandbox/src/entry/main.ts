@@ -169,19 +169,11 @@ function restrictProcess(): void {
 const OWN_FRAME = /\n\s+at [^\n]*(?:child\.mjs|node:internal\/process)[^\n]*/g;
 
 /** Replaces paths in the stack with the path that the author knows. */
-const describeError = (error: unknown) => {
-  const thrown = program.toThrown(error);
-  const forAuthor = (text: string) => {
+const describeError = (error: unknown) =>
+  program.toThrown(error, (text) => {
     const stack = text.replace(OWN_FRAME, '');
     return directory === '' ? stack : stack.replaceAll(directory, '/app');
-  };
-  const { cause } = thrown;
-  return {
-    ...thrown,
-    stack: forAuthor(thrown.stack),
-    ...(cause === undefined ? {} : { cause: forAuthor(cause) }),
-  };
-};
+  });
 
 async function load({ path, format: form }: NonNullable<CallFrame['load']>): Promise<void> {
   directory = path.slice(0, path.lastIndexOf('/'));
