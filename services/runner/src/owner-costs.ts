@@ -1,6 +1,6 @@
+import type { ThrownError } from '@wellspring/component/program/program-types';
 import type { Clock } from '@wellspring/core/clock';
 import type { Result } from '@wellspring/sandbox/port';
-import type { Execution } from './execute-run.ts';
 
 /**
  * Limits the work that an owner causes on the main thread: events to store and deliver, code to compile, processes to
@@ -22,9 +22,21 @@ const SET_BYTES = 100;
 const total = <T>(list: readonly T[], size: (one: T) => number): number =>
   list.reduce((sum, one) => sum + size(one), 0);
 
+/** What a run leaves, of an `Execution`. */
+interface Effects {
+  outcome: {
+    emits: readonly { payload: string }[];
+    errors: readonly ThrownError[];
+    logs: readonly { msg?: string }[];
+  };
+  result: Result;
+  sets: readonly { key: string; json: string | undefined }[];
+  sends?: readonly { request: string }[] | undefined;
+}
+
 /** Input of `OwnerCosts.charge`. */
 export const costOf = (
-  { outcome: { emits, errors, logs }, result, sets, sends = [] }: Omit<Execution, 'end'>,
+  { outcome: { emits, errors, logs }, result, sets, sends = [] }: Effects,
   replyBytes = 0,
 ) => ({
   events: emits.length + errors.length,

@@ -41,8 +41,8 @@ export function testWorker(deps: TestDeps): BackgroundWorker {
     );
     const result = await executor.execute(task, recorder.host, { timeoutMs: LIMITS.runMs }).finally(release);
     meter.countRun(owner_id, result.cpuMs);
-    costs.charge(owner_id, { events: recorder.events, bytes: recorder.bytes, result });
     if (!result.ok) recorder.host.fault(result.error);
+    costs.charge(owner_id, recorder.cost(result));
     return { ...recorder.result(), duration_ms: Math.round(result.durationMs) };
   }
 
