@@ -9,6 +9,8 @@ export interface Account {
    * the other threads is that of the last sample.
    */
   cpuMs(): number;
+  /** Samples the processor time only. */
+  sampleCpu(): void;
   /** Current figures; undefined if the process has ended. */
   sample(): Sample | undefined;
   /** Bytes of memory that are not shared with other processes. */
@@ -78,6 +80,12 @@ export function openAccount(outerPid: number | undefined, relayed = false): Acco
     }
   }
 
+  /** @param allMs of all threads */
+  function count(allMs: number): void {
+    readMain();
+    othersMs = Math.max(othersMs, allMs - mainMs);
+  }
+
   function signal(name: NodeJS.Signals): boolean {
     if (closed) return false;
     try {
@@ -93,13 +101,15 @@ export function openAccount(outerPid: number | undefined, relayed = false): Acco
       readMain();
       return mainMs + othersMs;
     },
+    sampleCpu() {
+      const fields = closed ? undefined : readFields(pid);
+      if (fields) count(cpuMsOf(fields));
+    },
     sample() {
-      if (closed) return undefined;
-      const stat = readStat(pid);
-      if (!stat) return undefined;
-      readMain();
-      othersMs = Math.max(othersMs, stat.cpuMs - mainMs);
-      return stat;
+      const fields = closed ? undefined : readFields(pid);
+      if (!fields) return undefined;
+      count(cpuMsOf(fields));
+      return sampleOf(pid, fields);
     },
     privateBytes() {
       const [, resident, shared] = read(`/proc/${pid}/statm`)?.split(' ') ?? [];
@@ -125,14 +135,18 @@ function leadingNumber(digits: Uint8Array, length: number): number {
   return number;
 }
 
-/** Processor time of all threads, resident memory, and the number of threads; see proc(5). */
-function readStat(pid: number): (Sample & { cpuMs: number }) | undefined {
+/** The fields of /proc/<pid>/stat behind the name of the program; see proc(5). */
+function readFields(pid: number): string[] | undefined {
   const text = read(`/proc/${pid}/stat`);
-  if (text === undefined) return undefined;
-  // The name of the program may contain spaces and parentheses.
-  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+  // The name may contain spaces and parentheses.
+  return text?.slice(text.lastIndexOf(')') + 2).split(' ');
+}
+
+/** Processor time of all threads. */
+const cpuMsOf = (fields: readonly string[]) => (Number(fields[11]) + Number(fields[12])) * TICK_MS;
+
+function sampleOf(pid: number, fields: readonly string[]): Sample {
   return {
-    cpuMs: (Number(fields[11]) + Number(fields[12])) * TICK_MS,
     threads: Number(fields[17]),
     isWithoutMainThread: fields[0] === 'Z' && Number(fields[17]) > 1 && hasLivingThread(pid),
     residentBytes: Number(fields[21]) * PAGE_BYTES + unseenBytes(pid),

@@ -1,7 +1,7 @@
-import type { LogLine, ThrownError } from '@wellspring/component/program/program-types';
+import type { LogLine } from '@wellspring/component/program/program-types';
 import { LIMITS } from '@wellspring/contract/limits';
 import { type Budget, createBudget } from './budget.ts';
-import type { Child, ChildOptions, Reason } from './child.ts';
+import { type Child, type ChildOptions, errorOf, type Reason } from './child.ts';
 import { createChildUsage } from './child-usage.ts';
 import { createDeadline } from './deadline.ts';
 import { createFrameChannel } from './frame-channel.ts';
@@ -15,15 +15,6 @@ const MAX_LATE_BYTES = 256 * 1024;
 /** Time from closing the frame connection to the end of a process that exits by itself, including file removal. */
 const EXIT_MS = 3000;
 const ABORTED = 'The call was aborted.';
-
-const NAMES: Record<string, string> = {
-  timeout: 'TimeoutError',
-  memory: 'MemoryError',
-  limit: 'LimitError',
-  crash: 'CrashError',
-  protocol: 'ProtocolError',
-  aborted: 'AbortError',
-};
 
 interface Call {
   host: Host;
@@ -50,6 +41,8 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
   let checkAgain = false;
   let lateBytes = 0;
   let isReady = false;
+  /** A result, or the platform, accounts for its end. */
+  let isEndCounted = false;
   let killed: { reason: Reason; message: string } | undefined;
   const timeout = createDeadline(() => {
     if (call) kill('timeout', `The call took longer than ${call.timeoutMs / 1000} s.`);
@@ -82,6 +75,7 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
     if (!done) return;
     call = undefined;
     timeout.unset();
+    isEndCounted ||= !usable;
     done.end(usable ? result : { ...result, endedProcesses: 1 });
     if (usable) begin();
     else for (const waiting of calls.splice(0)) waiting.end(undefined);
@@ -89,13 +83,13 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
 
   function fail(reason: Reason, message: string): void {
     if (calls.length === 0) return;
-    const error: ThrownError = { name: NAMES[reason] ?? 'Error', message, stack: '' };
-    finish({ ok: false, reason, error, ...measure() });
+    finish({ ok: false, reason, error: errorOf(reason, message), ...measure() });
   }
 
   function kill(reason: Reason, message: string): void {
     usable = false;
     killed ??= { reason, message };
+    if (!call) usage.sample();
     channel.close();
     fail(reason, message);
     timeout.close();
@@ -228,7 +222,9 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
     else if (killed) fail(killed.reason, killed.message);
     else fail('crash', `The process of the code ended (${how}).`);
     timeout.close();
+    const cpuMs = usage.takeCpuMs(0);
     usage.close();
+    return { cpuMs, endedProcesses: isEndCounted ? 0 : 1 } as const;
   });
 
   async function checkUsage(): Promise<void> {
@@ -241,7 +237,11 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
   const child: Child = {
     ready: ready.promise,
     ended,
-    kill,
+    kill(reason, message) {
+      isEndCounted = true;
+      kill(reason, message);
+    },
+    sample: usage.sample,
     owner: '',
     get usable() {
       return usable;

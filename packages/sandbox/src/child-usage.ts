@@ -14,6 +14,8 @@ export interface ChildUsage {
    * @param durationMs duration of the call: the result without `/proc`
    */
   takeCpuMs(durationMs: number): number;
+  /** Reads the processor time of all threads while the process exists; `takeCpuMs` then works after its end, too. */
+  sample(): void;
   /**
    * Checks all resource limits.
    * @param maxCpuMs limit of the current call since `takeCpuMs`; undefined: there is no call
@@ -46,16 +48,17 @@ export function createChildUsage(
     begin() {
       account = openAccount(pid, tier.relaysStops);
       // The threads besides the main one have used time, too.
-      account?.sample();
+      account?.sampleCpu();
       chargedMs = account?.cpuMs() ?? 0;
     },
     takeCpuMs(durationMs) {
       if (!account) return durationMs;
-      if (durationMs > MIN_SAMPLED_MS) account.sample();
+      if (durationMs > MIN_SAMPLED_MS) account.sampleCpu();
       const before = chargedMs;
       chargedMs = account.cpuMs();
       return chargedMs - before;
     },
+    sample: () => account?.sampleCpu(),
     async findExcess(maxCpuMs) {
       let sample = account?.sample();
       if (sample?.isWithoutMainThread) {

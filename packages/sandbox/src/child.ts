@@ -1,6 +1,7 @@
+import type { ThrownError } from '@wellspring/component/program/program-types';
 import type { Clock } from '@wellspring/core/clock';
 import type { FrameParser } from './frame-parser.ts';
-import type { Host, Result } from './port.ts';
+import type { Host, IdleUsage, Result } from './port.ts';
 import type { ProcessDirectory } from './process-directories.ts';
 import type { CallFrame } from './protocol.ts';
 import type { SpawnedProcess } from './spawner/spawner.ts';
@@ -9,6 +10,21 @@ import type { Turns } from './turns.ts';
 
 /** Why a call failed. */
 export type Reason = Extract<Result, { ok: false }>['reason'];
+
+const NAMES: Record<string, string> = {
+  timeout: 'TimeoutError',
+  memory: 'MemoryError',
+  limit: 'LimitError',
+  crash: 'CrashError',
+  protocol: 'ProtocolError',
+  aborted: 'AbortError',
+};
+
+export const errorOf = (reason: Reason, message: string): ThrownError => ({
+  name: NAMES[reason] ?? 'Error',
+  message,
+  stack: '',
+});
 
 /** An operating-system process for user code. It executes one call at a time; further calls wait inside it, in order. */
 export interface Child {
@@ -25,6 +41,8 @@ export interface Child {
   readonly usable: boolean;
   /** Owner of its code: owners share the time in which the platform reads frames. */
   owner: string;
+  /** Reads its processor time, so that what it uses between calls is known if it ends. */
+  sample(): void;
   /** Kills the process if it exceeds a resource limit. */
   check(): Promise<void>;
   /**
@@ -34,9 +52,9 @@ export interface Child {
   freeze(): boolean;
   /** Bytes of its unshared memory, if the kernel reports them. */
   privateBytes(): number | undefined;
-  /** Kills the process; the current call fails with this reason. */
+  /** Kills the process, whose code is not at fault; the current call fails with this reason. */
   kill(reason: Reason, message: string): void;
-  ended: Promise<void>;
+  ended: Promise<IdleUsage>;
 }
 
 export interface ChildOptions {

@@ -39,7 +39,8 @@ export function createIdleProcesses({ freezeAfterMs, onFrozen }: IdleOptions): I
       } else if (now - times.checkedAt >= CHECK_MS) {
         times.checkedAt = now;
         void child.check();
-      }
+        // One that is never frozen is not sampled for ever.
+      } else if (now - times.since < CHECK_MS) child.sample();
     }
     if (waiting.size > 0) return;
     clearInterval(timer);

@@ -39,6 +39,8 @@ export interface Executor {
   retire(keyPrefix: string, options?: { atOnce?: boolean }): void;
   /** Changes which private networks (CIDRs) the code of an owner may reach, including current runs. */
   allowNetworks(owner: { id: string; allowNetworks: readonly string[] }): void;
+  /** Sets the function that is called with what an owner's process has used between calls, when it has ended. */
+  onIdleUsage(listener: (ownerId: string, usage: IdleUsage) => void): void;
   /** `processes`: all that have not ended; `idle`: with a process key and no call; `busy`: with a call. */
   stats(): { processes: number; idle: number; busy: number; pool: number };
   /** Aborts current and waiting calls, which reject because their result is unknown. */
@@ -83,7 +85,7 @@ export interface Host {
 }
 
 /**
- * `cpuMs` is counted by the kernel and includes processor time since the previous call. `endedProcesses`: processes that
+ * `cpuMs` is counted by the kernel and includes processor time since the previous call; see IdleUsage for the last call. `endedProcesses`: processes that
  * the call made unusable, even if it succeeded; absent: none.
  */
 export type Result = { durationMs: number; cpuMs: number; endedProcesses?: number } & (
@@ -108,6 +110,14 @@ export type Result = { durationMs: number; cpuMs: number; endedProcesses?: numbe
       reason: 'thrown' | 'load' | 'timeout' | 'memory' | 'limit' | 'crash' | 'protocol' | 'aborted';
     }
 );
+
+/** What a process has used since the end of its last call, and no result contains. */
+export interface IdleUsage {
+  /** Counted by the kernel. */
+  cpuMs: number;
+  /** 1: its code has ended it between calls. */
+  endedProcesses: 0 | 1;
+}
 
 export interface Packager {
   /**

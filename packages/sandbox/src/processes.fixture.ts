@@ -43,6 +43,40 @@ export const isSandboxed = (pid: number): boolean => {
   return /node$/.test(args[0] ?? '') && args.some((arg) => arg.endsWith('child.mjs'));
 };
 
+export interface Stat {
+  pid: number;
+  /** R: running · S: sleeping · T: stopped */
+  state: string;
+  /** Processor time, in units of 10 ms. */
+  ticks: number;
+}
+
+function statOf(pid: number): Stat | undefined {
+  try {
+    const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+    const [state = ''] = fields;
+    return { pid, state, ticks: Number(fields[11]) + Number(fields[12]) };
+  } catch {
+    return undefined;
+  }
+}
+
+/** Descendant processes that run user code. */
+export const codeProcesses = (): Stat[] =>
+  descendants(process.pid).flatMap((pid) => {
+    try {
+      return isSandboxed(pid) ? (statOf(pid) ?? []) : [];
+    } catch {
+      // The process has ended.
+      return [];
+    }
+  });
+
+/** Code that uses this much processor time, measured inside. */
+export const BURN = `const burn = (ms) => { const from = process.cpuUsage(); for (;;) {
+  const { user, system } = process.cpuUsage(from); if (user + system > ms * 1000) return; } };`;
+
 /** Opens a sandbox, runs code that writes a file into new directories and then loops, and reports it. */
 const PLATFORM = (tier: string, dataDir: string) => `
   import { systemClock } from '@wellspring/core/clock';

@@ -1,42 +1,9 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import os from 'node:os';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
-import { descendants, isAlive, isSandboxed } from './processes.fixture.ts';
+import { BURN, codeProcesses, isAlive } from './processes.fixture.ts';
 import { openSandbox, type TestSandbox, TIERS, values } from './sandbox.fixture.ts';
-
-interface Stat {
-  pid: number;
-  /** R: running · S: sleeping · T: stopped */
-  state: string;
-  ticks: number;
-}
-
-function statOf(pid: number): Stat | undefined {
-  try {
-    const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
-    const [state = ''] = fields;
-    return { pid, state, ticks: Number(fields[11]) + Number(fields[12]) };
-  } catch {
-    return undefined;
-  }
-}
-
-/** Descendant processes that run user code. */
-const codeProcesses = (): Stat[] =>
-  descendants(process.pid).flatMap((pid) => {
-    try {
-      return isSandboxed(pid) ? (statOf(pid) ?? []) : [];
-    } catch {
-      // The process has ended.
-      return [];
-    }
-  });
-
-/** Uses this much processor time, measured inside. */
-const BURN = `const burn = (ms) => { const from = process.cpuUsage(); for (;;) {
-  const { user, system } = process.cpuUsage(from); if (user + system > ms * 1000) return; } };`;
 
 describe.each(TIERS)('the kernel figures of code in tier %s', (tier) => {
   let sandbox: TestSandbox;

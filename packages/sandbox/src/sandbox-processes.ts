@@ -10,7 +10,7 @@ import { createIdleProcesses } from './idle-processes.ts';
 import { createOverloadCheck } from './overload.ts';
 import type { BundleFiles } from './packages/bundle-files.ts';
 import { CLOSED, createPool, type UnusedProcess } from './pool.ts';
-import type { Host, Result, Task } from './port.ts';
+import type { Executor, Host, Result, Task } from './port.ts';
 import type { Files, ProcessDirectories } from './process-directories.ts';
 import { createFrame, type SandboxProcess } from './sandbox-process.ts';
 import type { Spawner } from './spawner/spawner.ts';
@@ -53,6 +53,8 @@ export interface SandboxProcesses {
   /** See Executor. */
   retire(keyPrefix: string, atOnce: boolean): void;
   /** See Executor. */
+  onIdleUsage: Executor['onIdleUsage'];
+  /** See Executor. */
   stats(): { processes: number; idle: number; busy: number; pool: number };
   close(): Promise<void>;
 }
@@ -87,6 +89,7 @@ export function createSandboxProcesses({
   /** Of the children with code; the others are in the pool. */
   const byChild = new WeakMap<Child, SandboxProcess>();
   let closed = false;
+  let chargeIdle: Parameters<Executor['onIdleUsage']>[0] = () => {};
 
   const turns = createTurns();
   const parser = createFrameParser();
@@ -123,10 +126,12 @@ export function createSandboxProcesses({
       // The pool reports a failed start.
       () => {},
     );
-    child.ended.then(() => {
+    child.ended.then((usage) => {
       alive.delete(child);
       idle.remove(child);
       release();
+      const { ownerId = '' } = byChild.get(child) ?? {};
+      if (ownerId !== '' && usage.cpuMs + usage.endedProcesses > 0) chargeIdle(ownerId, usage);
     });
     return { child, directory };
   }
@@ -260,6 +265,10 @@ export function createSandboxProcesses({
         if (proc.busy === 0 || atOnce) end(key, proc);
         else proc.retired = true;
       }
+    },
+
+    onIdleUsage(listener) {
+      chargeIdle = listener;
     },
 
     stats: () => ({

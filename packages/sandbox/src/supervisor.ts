@@ -1,3 +1,4 @@
+import { errorOf } from './child.ts';
 import { CLOSED } from './pool.ts';
 import type { Executor, Host, Result, Task } from './port.ts';
 import { canExecute, isOutdated, type SandboxProcess } from './sandbox-process.ts';
@@ -22,7 +23,7 @@ interface CallQueue {
 const aborted = (message: string): Result => ({
   ok: false,
   reason: 'aborted',
-  error: { name: 'AbortError', message, stack: '' },
+  error: errorOf('aborted', message),
   durationMs: 0,
   cpuMs: 0,
 });
@@ -130,16 +131,23 @@ export function createSupervisor(options: SandboxProcessesOptions): Executor {
       });
     },
     retire(prefix, { atOnce = false } = {}) {
-      if (atOnce) {
-        for (const [key, queue] of queues) {
-          if (!key.startsWith(prefix)) continue;
-          queue.sent = 0;
-          for (const call of queue.calls.splice(0)) call.resolve(aborted('The source was deleted.'));
-        }
+      const ended = atOnce ? [...queues].filter(([key]) => key.startsWith(prefix)) : [];
+      const end = (calls: Call[]) => {
+        for (const call of calls) call.resolve(aborted('The source was deleted.'));
+      };
+      for (const [, queue] of ended) {
+        end(queue.calls.splice(1));
+        queue.sent = Math.min(queue.sent, 1);
       }
+      // The result of a call in progress contains its processor time.
       processes.retire(prefix, atOnce);
+      for (const [, queue] of ended) {
+        end(queue.calls.splice(0));
+        queue.sent = 0;
+      }
     },
     allowNetworks: options.egress.allowNetworks,
+    onIdleUsage: processes.onIdleUsage,
     stats: processes.stats,
     async close() {
       closed = true;

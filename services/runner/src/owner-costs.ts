@@ -1,6 +1,6 @@
 import type { ThrownError } from '@wellspring/component/program/program-types';
 import type { Clock } from '@wellspring/core/clock';
-import type { Result } from '@wellspring/sandbox/port';
+import type { IdleUsage, Result } from '@wellspring/sandbox/port';
 
 /**
  * Limits the work that an owner causes on the main thread: events to store and deliver, code to compile, processes to
@@ -9,7 +9,7 @@ import type { Result } from '@wellspring/sandbox/port';
  */
 export interface OwnerCosts {
   /** Records the cost of a run, or of code that is compiled. */
-  charge(ownerId: string, cost: { events?: number; bytes?: number; result?: Result }): void;
+  charge(ownerId: string, cost: { events?: number; bytes?: number; result?: Result | IdleUsage }): void;
   /** Resolves when the owner may start another run. */
   settled(ownerId: string): Promise<void>;
   /** The owner is near its limit: its runs start one at a time. */

@@ -53,6 +53,10 @@ export function createRunnerService(deps: RunnerDeps): Service {
   const gate = createCommitGate(deps);
   const meter = createUsageMeter(deps);
   const quotas = createQuotas(deps);
+  executor.onIdleUsage((ownerId, usage) => {
+    meter.countTime(ownerId, usage.cpuMs);
+    costs.charge(ownerId, { result: usage });
+  });
   const active = createActiveRuns(deps);
   const observe = (result: string, duration: number) => {
     runs.inc({ result });

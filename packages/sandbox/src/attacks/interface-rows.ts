@@ -59,6 +59,14 @@ export const INTERFACE_ROWS: readonly AttackRow[] = [
     shownBy: [RESOURCES, `${TESTS}/after-its-end.test.ts`],
   },
   {
+    id: '22a',
+    attempt:
+      'Use processor time that no run contains: after a forged end, before its process ends, in a run whose source is deleted',
+    expected: 'It counts for the account of the owner; so does a process that ends itself between runs',
+    tiers: ALL,
+    shownBy: [`${TESTS}/idle-usage.test.ts`, 'services/runner/src/idle-usage.test.ts'],
+  },
+  {
     id: '23',
     attempt: 'Frames that are huge, incomplete, deeply nested or garbage; very many emits and log lines',
     expected: 'The process is killed at the limit; the event loop of the platform is not blocked',
@@ -108,11 +116,24 @@ export const INTERFACE_ROWS: readonly AttackRow[] = [
     ],
   },
   {
+    id: '28c',
+    attempt: 'Packages of very many files, in processes that start again and again',
+    expected: 'Linked in turns with other owners, and not again for the next process',
+    tiers: ALL,
+    shownBy: [`${TESTS}/link-tree.test.ts`, `${TESTS}/process-directories.test.ts`],
+  },
+  {
     id: '33',
-    attempt: 'Print or throw secret props; learn paths of the host from stacks',
+    attempt:
+      'Print or throw secret props, also where a limit cuts the text or a line arrives in parts; learn paths of the host from stacks',
     expected: 'Masked; only paths of the sandbox',
     tiers: ALL,
-    shownBy: ['services/runner/src/secrets.test.ts', `${TESTS}/sandbox.test.ts`],
+    shownBy: [
+      'services/runner/src/secrets.test.ts',
+      'services/runner/src/mask-secrets.test.ts',
+      `${TESTS}/standard-streams.test.ts`,
+      `${TESTS}/sandbox.test.ts`,
+    ],
   },
   {
     id: '34',

@@ -96,6 +96,14 @@ describe('a hostile sandbox', () => {
     });
   });
 
+  test('causes three reports in a run, regardless of the number of its attempts', async () => {
+    await using relay = await openRelay({ allowNetworks: [] });
+    const client = await relay.client('a');
+    for (let n = 0; n < 200; n += 1) await client.answerTo(client.connect('10.0.0.1', 80).id);
+    relay.relay.order({ type: 'endRun', sandbox: 'a' });
+    expect(relay.reports.map(({ type }) => type)).toEqual(['used', 'limit', 'traffic']);
+  });
+
   test('gets a short report of hundreds of destinations', async () => {
     await using relay = await openRelay({
       allowNetworks: [],

@@ -1,0 +1,85 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { eventually } from '@wellspring/testing/eventually';
+import type { IdleUsage } from './port.ts';
+import { BURN, codeProcesses } from './processes.fixture.ts';
+import { createRecorder, openSandbox, type TestSandbox, TIERS } from './sandbox.fixture.ts';
+
+const owner = { id: 'u_burner', allowNetworks: [] };
+const END = Buffer.from('{"ok":true}');
+const END_FRAME = JSON.stringify([END.length + 1, 0, 0, 0, 16, ...END]);
+
+const CODE = `${BURN} import fs from 'node:fs'; export default { name: 'x', run(event) {
+  if (event.forge) fs.writeSync(3, Buffer.from(${END_FRAME}));
+  burn(event.ms);
+  if (event.exit) process.exit(0);
+  if (event.forge) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+} };`;
+
+describe.each(TIERS)('an owner in tier %s', (tier) => {
+  let sandbox: TestSandbox;
+  let charged: [ownerId: string, usage: IdleUsage][] = [];
+  beforeAll(async () => {
+    // Freezing is off, so that code uses a measurable time between calls.
+    sandbox = await openSandbox(tier, { freezeAfterMs: Number.POSITIVE_INFINITY });
+    sandbox.executor.onIdleUsage((...usage) => void charged.push(usage));
+  });
+  beforeEach(() => {
+    charged = [];
+  });
+  afterAll(async () => {
+    await sandbox[Symbol.asyncDispose]();
+  });
+  const run = (process: string, event: object) => sandbox.runModule(CODE, { process, owner, event });
+
+  test('is charged for a process that continues after its end and then exits', async () => {
+    expect(await run('exit/1', { forge: true, ms: 150, exit: true })).toMatchObject({ ok: true });
+    await eventually(() => expect(charged).toHaveLength(1));
+    expect(charged).toEqual([['u_burner', { cpuMs: expect.any(Number), endedProcesses: 1 }]]);
+    expect(charged[0]![1].cpuMs).toBeGreaterThan(70);
+  });
+
+  test('is charged for a process that continues after its end until the platform ends it', async () => {
+    await run('retired/1', { forge: true, ms: 600 });
+    // Less than 300 ms of which are those of its start.
+    await eventually(() =>
+      expect(Math.max(...codeProcesses().map(({ ticks }) => ticks))).toBeGreaterThan(60),
+    );
+    sandbox.executor.retire('retired/');
+    await eventually(() => expect(charged).toHaveLength(1));
+    expect(charged).toEqual([['u_burner', { cpuMs: expect.any(Number), endedProcesses: 0 }]]);
+    expect(charged[0]![1].cpuMs).toBeGreaterThan(300);
+  });
+
+  test('is charged for a run whose source is deleted meanwhile', async () => {
+    const code = `${BURN} export default { name: 'x', run() { burn(300); console.log(1); return new Promise(() => {}) } }`;
+    const { id: bundleId, bundle } = await sandbox.packager.bundle({ code }, { ownerId: owner.id });
+    const burnt = Promise.withResolvers<void>();
+    const result = sandbox.executor.execute(
+      {
+        ...{ processKey: 'deleted/1', owner, bundle, bundleId },
+        instance: { source_id: 'dc_test', props: [], values: {}, endpoints: {}, db: {}, dbRevision: 0 },
+        call: { kind: 'run', trigger: { kind: 'value', json: '{}' }, emitTrigger: false },
+      },
+      { ...createRecorder(), log: () => burnt.resolve() },
+      { timeoutMs: 20_000 },
+    );
+    await burnt.promise;
+    sandbox.executor.retire('deleted/', { atOnce: true });
+    expect(await result).toMatchObject({ ok: false, reason: 'aborted' });
+    expect((await result).cpuMs).toBeGreaterThan(250);
+  });
+
+  test('is not charged again for what its runs contain', async () => {
+    await run('honest/1', { ms: 300 });
+    await run('killed/1', { ms: 300, exit: true });
+    sandbox.executor.retire('honest/');
+    await eventually(() => {
+      const { processes, pool } = sandbox.executor.stats();
+      expect(processes).toBe(pool);
+    });
+    for (const [, { cpuMs, endedProcesses }] of charged) {
+      expect(cpuMs).toBeLessThan(150);
+      expect(endedProcesses).toBe(0);
+    }
+  });
+});

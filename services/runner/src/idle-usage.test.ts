@@ -1,0 +1,31 @@
+import { expect, test } from '@jest/globals';
+import { usage } from '@wellspring/store/collections/users';
+import { eventually } from '@wellspring/testing/eventually';
+import { OWNER } from '@wellspring/testing/rows';
+import { usePlatform } from './platform.fixture.ts';
+
+const t = usePlatform();
+
+const END = Buffer.from('{"ok":true}');
+
+test('processor time between runs counts for the account of the owner', async () => {
+  const id = await t.deploy(`import fs from 'node:fs'; export default { name: 'x', run() {
+    fs.writeSync(3, Buffer.from(${JSON.stringify([END.length + 1, 0, 0, 0, 16, ...END])}));
+    const from = process.cpuUsage();
+    for (;;) {
+      const { user, system } = process.cpuUsage(from);
+      if (user + system > 400_000) return process.exit();
+    }
+  } }`);
+  await t.runAll(id, [1]);
+  await t.quiet();
+  // It is frozen by then, or has ended.
+  t.killCode(id);
+  const end = (await t.logs(id)).find(({ k }) => k === 'end');
+  expect(end).toMatchObject({ state: 'ok', compute_ms: expect.any(Number) });
+  await eventually(async () => {
+    const [row] = await t.store.collection(usage).list({ order: 'asc' });
+    expect(row).toMatchObject({ id: expect.stringContaining(OWNER), invocations: 1 });
+    expect(row!.compute_ms).toBeGreaterThan(end!.compute_ms! + 20);
+  });
+});
