@@ -111,7 +111,7 @@ export type Result = { durationMs: number; cpuMs: number; endedProcesses?: numbe
     }
 );
 
-/** What a process has used since the end of its last call, and no result contains. */
+/** Use of a process since the end of its last call, which no result contains. */
 export interface IdleUsage {
   /** Counted by the kernel. */
   cpuMs: number;

@@ -22,7 +22,7 @@ const SET_BYTES = 100;
 const total = <T>(list: readonly T[], size: (one: T) => number): number =>
   list.reduce((sum, one) => sum + size(one), 0);
 
-/** What a run leaves, of an `Execution`. */
+/** Effects of a run; part of an `Execution`. */
 interface Effects {
   outcome: {
     emits: readonly { payload: string }[];
