@@ -1,7 +1,8 @@
-import { newId } from '@wellspring/core/ids';
-import type { EventRow } from '@wellspring/store/collections/events';
-import type { SourceRow } from '@wellspring/store/collections/sources';
+import { newId, newSecret } from '@wellspring/core/ids';
+import type { EventRow, LogRow } from '@wellspring/store/collections/events';
+import type { EndpointRow, SourceRow } from '@wellspring/store/collections/sources';
 import type { SubscriptionRow } from '@wellspring/store/collections/subscriptions';
+import type { OrgRow, UserRow } from '@wellspring/store/collections/users';
 import type { DeliveryRow, WebhookRow } from '@wellspring/store/collections/webhooks';
 
 /** Owner of the rows below, and the user id of `ALICE`. */
@@ -82,6 +83,50 @@ export function eventRow(emitterId: string, sortKey: string, fields: Partial<Eve
     ...fields,
   };
 }
+
+/** A stored row of log records, one unless `fields` say otherwise. */
+export const logRow = (emitterId: string, sortKey: string, fields: Partial<LogRow> = {}): LogRow => ({
+  id: `${emitterId}/${sortKey}`,
+  emitter_id: emitterId,
+  sort_key: sortKey,
+  run_id: 'run_1',
+  indexed_at_ms: 0,
+  count: 1,
+  records: '[{}]',
+  ...fields,
+});
+
+/** A stored user without quotas. */
+export const userRow = (fields: Partial<UserRow> = {}): UserRow => ({
+  id: OWNER,
+  username: 'alice',
+  email: 'alice@example.com',
+  plan: 'free',
+  daily_invocations_quota: null,
+  daily_compute_time_quota: null,
+  created_at: 0,
+  updated_at: 0,
+  ...fields,
+});
+
+/** A stored organization. */
+export const orgRow = (id: string, fields: Partial<OrgRow> = {}): OrgRow => ({
+  ...{ id, orgname: id, name: id, email: '', code_allow_networks: [], created_at: 0, updated_at: 0 },
+  ...fields,
+});
+
+/** A stored active endpoint. */
+export const endpointRow = (fields: Partial<EndpointRow> = {}): EndpointRow => ({
+  id: `e${newSecret()}`,
+  source_id: newId('dc'),
+  owner_id: OWNER,
+  prop: 'http',
+  active: true,
+  custom_response: false,
+  concurrency: 1,
+  reply_by: null,
+  ...fields,
+});
 
 /** A stored delivery that waits for its first attempt, but is not due. */
 export function deliveryRow(fields: Partial<DeliveryRow> = {}): DeliveryRow {

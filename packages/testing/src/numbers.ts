@@ -1,0 +1,2 @@
+/** The numbers from 0 to below `count`. */
+export const numbers = (count: number): number[] => [...Array(count).keys()];
