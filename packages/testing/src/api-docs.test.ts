@@ -2,11 +2,10 @@ import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { beforeAll, expect, test } from '@jest/globals';
 import { eventually } from './eventually.ts';
 import { freePort } from './free-port.ts';
-import { type Platform, startPlatform } from './platform.ts';
-import { type TempDir, tempDir } from './temp-dir.ts';
+import { platform, usePlatform } from './platform.fixture.ts';
 
 /** Runs the examples of docs/api.md in their order, and compares their output with that of the document. */
 
@@ -21,19 +20,12 @@ const examples = [...DOCUMENT.matchAll(EXAMPLE)].flatMap(([, title, code, output
 /** Variables of the examples, kept from one to the next. */
 const names = [...new Set([...DOCUMENT.matchAll(/^([A-Z]+)=/gm)].map(([, name]) => name!))];
 
-let dir: TempDir;
-let platform: Platform;
 let deadPort: number;
 let definitions = '';
 
+usePlatform();
 beforeAll(async () => {
-  dir = await tempDir();
-  platform = await startPlatform({ dataDir: dir.path });
   deadPort = await freePort();
-});
-afterAll(async () => {
-  await platform?.end('SIGKILL');
-  await dir?.remove();
 });
 
 /** Runs an example in a shell that knows the variables and functions of the earlier ones; returns what it printed. */

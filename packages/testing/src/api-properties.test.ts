@@ -1,12 +1,11 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { beforeAll, describe, expect, test } from '@jest/globals';
 import type { Endpoint } from '@wellspring/contract/endpoint';
 import { endpoints } from '@wellspring/contract/endpoints/all';
 import { openApiDocument } from '@wellspring/contract/openapi';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import fc from 'fast-check';
 import { type Response, send } from './http.ts';
-import { type Platform, startPlatform } from './platform.ts';
-import { type TempDir, tempDir } from './temp-dir.ts';
+import { platform, usePlatform } from './platform.fixture.ts';
 
 /**
  * Every endpoint of both APIs, with generated requests, valid and invalid: no answer is a 5xx, and each has a documented
@@ -22,13 +21,10 @@ const PREFIX = { public: '/v1', operator: '/admin/v1' } as const;
 const CODE = `export default { name: 'Echo', version: '1.0.0', key: 'echo', props: { http: '$.interface.http' },
   run(event) { this.$emit(event.body ?? null); } };`;
 
-let dir: TempDir;
-let platform: Platform;
 /** Ids of things that exist, until a generated request deletes them. */
 const known: string[] = ['echo', 'echo@1.0.0'];
+usePlatform();
 beforeAll(async () => {
-  dir = await tempDir();
-  platform = await startPlatform({ dataDir: dir.path });
   const { client, operator } = platform;
   for (let n = 0; n < COPIES; n++) {
     const source = await client.createSource({ component_code: CODE });
@@ -40,10 +36,6 @@ beforeAll(async () => {
   const org = await operator.operatorCreateOrg({ orgname: 'acme', name: 'Acme', email: 'a@example.com' });
   const user = await operator.operatorCreateUser({ username: 'bob', email: 'b@example.com' });
   known.push(org.id, user.id);
-});
-afterAll(async () => {
-  await platform?.end('SIGKILL');
-  await dir?.remove();
 });
 
 type Schema = Record<string, unknown>;

@@ -1,18 +1,12 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { admin, api, call, hit, usePlatform } from './api.fixture.ts';
 import { eventually } from './eventually.ts';
+import { sink } from './platform.fixture.ts';
 import { API_KEY } from './platform.ts';
-import { createWebhookSink, type WebhookSink } from './webhook-sink.ts';
 
 /** Rules that several services keep together. */
 
 usePlatform();
-
-let sink: WebhookSink;
-beforeAll(async () => {
-  sink = await createWebhookSink();
-});
-afterAll(() => sink?.close());
 
 const ECHO = `export default { name: 'Echo', props: { http: '$.interface.http' }, run({ body }) { this.$emit(body); } };`;
 const newSource = async (component_code = ECHO, key = API_KEY) =>

@@ -1,24 +1,11 @@
-import { afterAll, beforeAll, expect } from '@jest/globals';
+import { expect } from '@jest/globals';
 import { type RequestOptions, type Response, send } from './http.ts';
-import { API_KEY, type Platform, startPlatform } from './platform.ts';
-import { type TempDir, tempDir } from './temp-dir.ts';
+import { endpointOf, platform, post, usePlatform } from './platform.fixture.ts';
+import { API_KEY } from './platform.ts';
 
-/** A whole platform, and its API as bytes on the wire: paths, envelopes and fields as a client sees them. */
+/** The API of a whole platform as bytes on the wire: paths, envelopes and fields as a client sees them. */
 
-export let platform: Platform;
-let dir: TempDir;
-
-/** Starts it before the tests of the file. */
-export function usePlatform(): void {
-  beforeAll(async () => {
-    dir = await tempDir();
-    platform = await startPlatform({ dataDir: dir.path });
-  });
-  afterAll(async () => {
-    await platform?.end('SIGKILL');
-    await dir?.remove();
-  });
-}
+export { platform, usePlatform };
 
 const portOf = (url: string) => Number(new URL(url).port);
 
@@ -38,8 +25,8 @@ export const admin = (method: string, path: string, body?: object): Promise<Resp
   });
 
 /** Calls the endpoint of a source. */
-export const hit = (source: { configured_props: { http: { endpoint_url: string } } }, body: object) =>
-  send(portOf(platform.url), 'POST', new URL(source.configured_props.http.endpoint_url).pathname, { body });
+export const hit = (source: { configured_props: object }, body: object): Promise<Response> =>
+  post(endpointOf(source), body);
 
 export const SECONDS = expect.any(Number);
 export const TEXT = expect.any(String);

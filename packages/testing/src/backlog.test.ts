@@ -1,8 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { eventually } from './eventually.ts';
-import { type Platform, startPlatform } from './platform.ts';
-import { type TempDir, tempDir } from './temp-dir.ts';
+import { endpointOf, platform, post, usePlatform } from './platform.fixture.ts';
 
 /** A backlog of large calls must not end the process: what is in memory does not depend on it. */
 
@@ -10,21 +9,9 @@ const SOURCES = 20;
 const CALLS = 66;
 const TEXT = 'x'.repeat(500 * 1024 - 100);
 
-let dir: TempDir;
-let platform: Platform;
-
-beforeAll(async () => {
-  dir = await tempDir();
-  platform = await startPlatform({
-    dataDir: dir.path,
-    nodeFlags: ['--max-old-space-size=1024'],
-    env: { WELLSPRING_ISOLATION: 'none', WELLSPRING_ENDPOINT_RATE: '0' },
-  });
-}, 120_000);
-
-afterAll(async () => {
-  await platform?.end('SIGKILL');
-  await dir?.remove();
+usePlatform({
+  nodeFlags: ['--max-old-space-size=1024'],
+  env: { WELLSPRING_ISOLATION: 'none', WELLSPRING_ENDPOINT_RATE: '0' },
 });
 
 /** Its runs do not end before this time, epoch ms. */
@@ -39,19 +26,16 @@ const slowUntil = (ms: number) => `export default {
 
 async function deploy(code: string): Promise<{ id: string; url: string }> {
   const source = await platform.client.createSource({ component_code: code });
-  const { endpoint_url } = source.configured_props.http as { endpoint_url: string };
-  return { id: source.id, url: endpoint_url.replace(/^https?:\/\/[^/]+/, platform.url) };
+  return { id: source.id, url: endpointOf(source) };
 }
 
 /** Repeats a call that is refused. */
 async function call(url: string): Promise<void> {
-  const headers = { 'content-type': 'application/json' };
   for (;;) {
-    const answer = await fetch(url, { method: 'POST', body: JSON.stringify({ text: TEXT }), headers });
-    await answer.arrayBuffer();
+    const answer = await post(url, { text: TEXT });
     if (answer.status === 200) return;
     expect(answer.status).toBe(503);
-    await pause(Number(answer.headers.get('retry-after')) * 100);
+    await pause(Number(answer.headers['retry-after']) * 100);
   }
 }
 

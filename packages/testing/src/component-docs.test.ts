@@ -1,8 +1,7 @@
 import { readFileSync } from 'node:fs';
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { eventually } from './eventually.ts';
-import { type Platform, startPlatform } from './platform.ts';
-import { type TempDir, tempDir } from './temp-dir.ts';
+import { endpointOf, platform, post, usePlatform } from './platform.fixture.ts';
 
 /** Runs the examples of docs/components.md: comments before an example say how, and what it does. */
 
@@ -45,17 +44,7 @@ const examples = [...DOCUMENT.matchAll(EXAMPLE)].map(([, comments = '', code = '
   })),
 }));
 
-let dir: TempDir;
-let platform: Platform;
-
-beforeAll(async () => {
-  dir = await tempDir();
-  platform = await startPlatform({ dataDir: dir.path });
-});
-afterAll(async () => {
-  await platform?.end('SIGKILL');
-  await dir?.remove();
-});
+usePlatform();
 
 async function configured({ props = {}, accounts = {} }: Check): Promise<Record<string, unknown>> {
   const values = { ...props };
@@ -89,10 +78,7 @@ const KINDS: Record<string, (component_code: string, check: Check) => Promise<vo
     const input = { component_code, configured_props: await configured(check) };
     const { id, configured_props } = await client.createSource(input);
     for (const event of events) await client.runSource({ id, event });
-    const { endpoint_url = '' } = (configured_props[prop] ?? {}) as { endpoint_url?: string };
-    const headers = { 'content-type': 'application/json' };
-    for (const call of calls)
-      await fetch(endpoint_url, { method: 'POST', headers, body: JSON.stringify(call) });
+    for (const call of calls) await post(endpointOf({ configured_props }, prop), call);
     await eventually(async () => {
       const { data } = await client.listSourceEvents({ id, limit: 100 });
       expect(data.map(({ event }) => event).reverse()).toEqual(emitted);
@@ -104,8 +90,7 @@ const KINDS: Record<string, (component_code: string, check: Check) => Promise<vo
     const steps = [{ name: 'step', component, props: await configured(check) }];
     const definition = { name: 'Workflow', trigger: { http: true }, steps };
     const { id, trigger } = await operator.operatorCreateWorkflow({ owner_id, definition });
-    const headers = { 'content-type': 'application/json' };
-    await fetch(trigger.endpoint_url!, { method: 'POST', headers, body: JSON.stringify(call) });
+    await post(trigger.endpoint_url!, call);
     await eventually(async () => {
       const { data } = await client.listWorkflowEvents({ id, expand: 'event' });
       expect(data.map(({ event }) => (event as { raw_event: unknown }).raw_event)).toEqual(emitted);

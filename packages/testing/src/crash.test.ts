@@ -1,10 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { createLoad, type Load, seededRandom } from './crash.ts';
 import { checkPipeline, deployPipeline } from './pipeline.fixture.ts';
-import { type Platform, startPlatform } from './platform.ts';
-import { type TempDir, tempDir } from './temp-dir.ts';
-import { createWebhookSink, type WebhookSink } from './webhook-sink.ts';
+import { platform, sink, usePlatform } from './platform.fixture.ts';
 
 /**
  * Accepted calls survive SIGKILL at any moment: repeated kills under load on the same data. `CRASH_SEED` repeats a run,
@@ -16,21 +14,7 @@ const SEED = Number(process.env.CRASH_SEED ?? Date.now() % 1_000_000);
 /** Deliveries that a kill may repeat: eight in progress, and 56 with an unwritten outcome. */
 const REPEATED = 64;
 
-let dir: TempDir;
-let platform: Platform;
-let sink: WebhookSink;
-
-beforeAll(async () => {
-  dir = await tempDir();
-  sink = await createWebhookSink();
-  platform = await startPlatform({ dataDir: dir.path, env: { WELLSPRING_RETAIN_EVENTS: '1000000' } });
-});
-
-afterAll(async () => {
-  await platform?.end('SIGKILL');
-  await sink?.close();
-  await dir?.remove();
-});
+usePlatform({ env: { WELLSPRING_RETAIN_EVENTS: '1000000' } });
 
 /** Kills the process during work, sometimes during its start. @returns the number of kills */
 async function crash(load: Load, random: () => number): Promise<number> {

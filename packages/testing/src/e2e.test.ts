@@ -1,27 +1,12 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { secretKey, signatures } from '@wellspring/core/webhook-signature';
 import { eventually } from './eventually.ts';
-import { type Platform, startPlatform } from './platform.ts';
-import { type TempDir, tempDir } from './temp-dir.ts';
-import { createWebhookSink, type WebhookSink } from './webhook-sink.ts';
+import { dataDir, endpointOf, platform, post, sink, usePlatform } from './platform.fixture.ts';
+import { startPlatform } from './platform.ts';
 
 /** The quick start, through the real process. */
 
-let dir: TempDir;
-let platform: Platform;
-let sink: WebhookSink;
-
-beforeAll(async () => {
-  dir = await tempDir();
-  sink = await createWebhookSink();
-  platform = await startPlatform({ dataDir: dir.path, ownGroup: true });
-});
-
-afterAll(async () => {
-  await platform?.end('SIGKILL');
-  await sink?.close();
-  await dir?.remove();
-});
+usePlatform({ ownGroup: true });
 
 const CODE = `export default {
   name: 'Orders',
@@ -34,12 +19,7 @@ const CODE = `export default {
 };`;
 
 async function order(endpoint: string, body: object): Promise<void> {
-  const answer = await fetch(endpoint, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify(body),
-  });
-  expect(answer.status).toBe(200);
+  expect((await post(endpoint, body)).status).toBe(200);
 }
 
 test('a deployed source delivers signed events, streams and lists them, also after a restart', async () => {
@@ -48,10 +28,10 @@ test('a deployed source delivers signed events, streams and lists them, also aft
   const webhook = await client.createWebhook({ url: `${sink.url}/hook` });
   await client.createSubscription({ emitter_id: source.id, listener_id: webhook.id });
   await client.createSubscription({ emitter_id: source.id, listener_id: webhook.id, event_name: 'big' });
-  const { endpoint_url } = source.configured_props.http as { endpoint_url: string };
+  const endpoint = endpointOf(source);
   const stream = await client.streamSource({ id: source.id });
 
-  await order(endpoint_url, { order: 'ä-1' });
+  await order(endpoint, { order: 'ä-1' });
   const first = await sink.request(({ text }) => text === '{"order":"ä-1","seen":1}');
   expect(first).toMatchObject({
     method: 'POST',
@@ -78,7 +58,7 @@ test('a deployed source delivers signed events, streams and lists them, also aft
   platform.spawn();
   await platform.ready();
 
-  await order(endpoint_url, { order: 2, channel: 'big' });
+  await order(endpoint, { order: 2, channel: 'big' });
   const second = await sink.request(({ text }) => text === '{"order":2,"seen":2}');
   expect(second.headers['x-wellspring-event-name']).toBe('big');
   // The client resumed the stream after the last record.
@@ -113,9 +93,8 @@ test('Ctrl-C, which reaches the whole process group, lets running code finish', 
       },
     };`,
   });
-  const { endpoint_url } = source.configured_props.http as { endpoint_url: string };
   // The response comes while the run goes on.
-  expect(await (await fetch(endpoint_url)).text()).toBe('begun');
+  expect((await post(endpointOf(source), {})).text).toBe('begun');
   expect(await platform.end('SIGINT', true)).toBe(0);
   platform.spawn();
   await platform.ready();
@@ -124,7 +103,7 @@ test('Ctrl-C, which reaches the whole process group, lets running code finish', 
 });
 
 test('a second platform on the same data directory is refused, the first continues', async () => {
-  await expect(startPlatform({ dataDir: dir.path })).rejects.toThrow(/data directory|in use|another/i);
+  await expect(startPlatform({ dataDir })).rejects.toThrow(/data directory|in use|another/i);
   expect(await platform.client.getMe()).toMatchObject({ username: 'admin' });
 });
 
@@ -146,13 +125,8 @@ test('code in a source can neither reach the platform nor see its data', async (
         },
       };`,
   });
-  const { endpoint_url } = probe.configured_props.http as { endpoint_url: string };
-  const answer = await fetch(endpoint_url, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ dir: dir.path, port: Number(new URL(platform.url).port) }),
-  });
-  const found = (await answer.json()) as { file: unknown; socket: unknown; keys: unknown };
+  const port = Number(new URL(platform.url).port);
+  const { json: found } = await post(endpointOf(probe), { dir: dataDir, port });
   expect(found.file).toEqual(expect.any(String));
   expect(found.socket).not.toBe('connected');
   expect(found.keys).toEqual([]);

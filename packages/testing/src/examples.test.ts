@@ -4,31 +4,24 @@ import { readFile } from 'node:fs/promises';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { eventually } from './eventually.ts';
 import { freePort } from './free-port.ts';
-import { type Platform, startPlatform } from './platform.ts';
-import { type TempDir, tempDir } from './temp-dir.ts';
+import { endpointOf, platform, post, usePlatform } from './platform.fixture.ts';
 
 /** Runs the examples as their README says, except the feed, which needs a package registry. */
 
 const example = (path: string) => new URL(`../../../examples/${path}`, import.meta.url);
 
-let dir: TempDir;
-let platform: Platform;
 let port: number;
 let receiver: ChildProcess | undefined;
 
+usePlatform();
 beforeAll(async () => {
-  dir = await tempDir();
   port = await freePort();
-  platform = await startPlatform({ dataDir: dir.path });
 });
 
 afterAll(async () => {
-  if (receiver && receiver.exitCode === null) {
-    receiver.kill();
-    await once(receiver, 'exit');
-  }
-  await platform?.end('SIGKILL');
-  await dir?.remove();
+  if (receiver?.exitCode !== null) return;
+  receiver.kill();
+  await once(receiver, 'exit');
 });
 
 async function deploy(name: string, configured_props: object) {
@@ -57,11 +50,9 @@ test('orders are answered, emitted once on their channel, and delivered with a v
     await client.createSubscription({ emitter_id: source.id, listener_id: webhook.id, event_name });
   }
   const printed = await startReceiver(webhook.secret);
-  const { endpoint_url } = source.configured_props.http as { endpoint_url: string };
   const order = async (body: object) => {
-    const headers = { 'content-type': 'application/json' };
-    const answer = await fetch(endpoint_url, { method: 'POST', headers, body: JSON.stringify(body) });
-    return [answer.status, await answer.json()];
+    const { status, json } = await post(endpointOf(source), body);
+    return [status, json];
   };
   expect(await order({ order: '1001', total: 25 })).toEqual([202, { received: 1 }]);
   expect(await order({ order: '1002', total: 2500 })).toEqual([202, { received: 2 }]);

@@ -1,8 +1,8 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { beforeAll, describe, expect, test } from '@jest/globals';
 import { eventually } from './eventually.ts';
-import { type Platform, startPlatform } from './platform.ts';
-import { orderOf, SHOP_COMPONENT, type Shop, startShop, TOKEN } from './shop.fixture.ts';
-import { type TempDir, tempDir } from './temp-dir.ts';
+import { forSuite } from './lifetimes.ts';
+import { platform, usePlatform } from './platform.fixture.ts';
+import { orderOf, SHOP_COMPONENT, startShop, TOKEN } from './shop.fixture.ts';
 
 /** A polling component of several files, with an app, an account and the API of a vendor. */
 
@@ -10,27 +10,17 @@ const KEY = 'shop-new-order';
 const STARTING_MS = 120_000;
 
 describe.each(['none', 'bubblewrap'])('a component of the registry, in tier %s,', (tier) => {
-  let dir: TempDir;
-  let shop: Shop;
-  let platform: Platform;
+  usePlatform({ env: { WELLSPRING_ISOLATION: tier, WELLSPRING_CODE_ALLOW_NETWORKS: '127.0.0.0/8' } });
+  const shop = forSuite(startShop);
   let authProvisionId: string;
   const newAccount = async (oauth_access_token: string) => {
     const credentials = { oauth_access_token, base_url: shop.url };
     return (await platform.client.createAccount({ app: 'shop', name: 'Shop', credentials })).id;
   };
   beforeAll(async () => {
-    dir = await tempDir();
-    shop = await startShop();
-    const env = { WELLSPRING_ISOLATION: tier, WELLSPRING_CODE_ALLOW_NETWORKS: '127.0.0.0/8' };
-    platform = await startPlatform({ dataDir: dir.path, env });
     await platform.operator.operatorPublish(SHOP_COMPONENT);
     authProvisionId = await newAccount(TOKEN);
   }, STARTING_MS);
-  afterAll(async () => {
-    await platform?.end('SIGKILL');
-    await shop?.close();
-    await dir?.remove();
-  });
 
   const deploy = (account = authProvisionId, status = 'paid') =>
     platform.client.createSource({

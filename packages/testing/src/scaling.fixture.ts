@@ -3,6 +3,7 @@ import { useCluster } from './cluster.fixture.ts';
 import { createLoad, type Load } from './crash.ts';
 import { eventually } from './eventually.ts';
 import { emittedBy } from './pipeline.fixture.ts';
+import { endpointOf } from './platform.fixture.ts';
 import type { ServiceProcess } from './service-process.ts';
 
 const SOURCES = 12;
@@ -63,10 +64,7 @@ export function scalingSuite(): void {
       Array.from({ length: SOURCES }, () => cluster.client.createSource({ component_code: COUNTING })),
     );
     // One connection each: the next call is sent when the previous one was accepted.
-    const loads: Load[] = sources.map(({ configured_props }, index) => {
-      const { endpoint_url } = configured_props.http as { endpoint_url: string };
-      return createLoad(`s${index}_`, [endpoint_url], 1);
-    });
+    const loads: Load[] = sources.map((source, index) => createLoad(`s${index}_`, [endpointOf(source)], 1));
     const steps: [name: string, count: number, step: () => Promise<unknown>][] = [
       ['2', 2, () => second.start()],
       ['2 to 4', 4, () => Promise.all([third.start(), fourth.start()])],

@@ -1,9 +1,8 @@
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { type Platform, startPlatform } from './platform.ts';
+import { expect, test } from '@jest/globals';
+import { dataDir, platform, usePlatform } from './platform.fixture.ts';
 import { pythonWith } from './servers/cached.ts';
-import { type TempDir, tempDir } from './temp-dir.ts';
 
 /**
  * Schemathesis sends generated requests, valid and invalid, to every operation of both OpenAPI documents, and checks
@@ -24,16 +23,7 @@ const python = await pythonWith('schemathesis', SCHEMATHESIS).catch((error: unkn
 });
 const withPython = python === undefined ? test.skip : test;
 
-let dir: TempDir;
-let platform: Platform;
-beforeAll(async () => {
-  dir = await tempDir();
-  platform = await startPlatform({ dataDir: dir.path });
-});
-afterAll(async () => {
-  await platform?.end('SIGKILL');
-  await dir?.remove();
-});
+usePlatform();
 
 /** Runs it on a document. @returns its output, and its exit code */
 function check(url: string, key: string): Promise<{ code: unknown; output: string }> {
@@ -44,7 +34,7 @@ function check(url: string, key: string): Promise<{ code: unknown; output: strin
     ...['--seed', '1', '--max-examples', String(MAX_EXAMPLES), '--generation-database', 'none'],
   ];
   return new Promise((resolve) => {
-    execFile(python!, args, { cwd: dir.path, maxBuffer: 64 * 1024 * 1024 }, (error, output, errors) =>
+    execFile(python!, args, { cwd: dataDir, maxBuffer: 64 * 1024 * 1024 }, (error, output, errors) =>
       resolve({ code: error?.code ?? 0, output: `${output}${errors}` }),
     );
   });

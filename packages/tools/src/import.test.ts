@@ -2,27 +2,16 @@ import { execFile } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { ADMIN_KEY, type Platform, startPlatform } from '@wellspring/testing/platform';
-import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
+import { expect, test } from '@jest/globals';
+import { forSuite } from '@wellspring/testing/lifetimes';
+import { ADMIN_KEY } from '@wellspring/testing/platform';
+import { platform, usePlatform } from '@wellspring/testing/platform.fixture';
 import { folderOf, REGISTRY } from './folder.fixture.ts';
 
 const IMPORT = fileURLToPath(new URL('./import-main.ts', import.meta.url));
 
-let data: TempDir;
-let folder: TempDir;
-let platform: Platform;
-
-beforeAll(async () => {
-  data = await tempDir();
-  folder = await folderOf(REGISTRY);
-  platform = await startPlatform({ dataDir: data.path });
-});
-afterAll(async () => {
-  await platform?.end('SIGKILL');
-  await folder?.remove();
-  await data?.remove();
-});
+usePlatform();
+const folder = forSuite(() => folderOf(REGISTRY));
 
 /** `pnpm run import`, with these variables. */
 function runImport(...args: string[]): Promise<{ code: number; output: string }> {
