@@ -1,14 +1,9 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { openSandbox, type TestSandbox, TIERS, values } from './sandbox.fixture.ts';
+import { describe, expect, test } from '@jest/globals';
+import { forSuite } from '@wellspring/testing/lifetimes';
+import { openSandbox, TIERS, values } from './sandbox.fixture.ts';
 
 describe.each(TIERS)('code in tier %s', (tier) => {
-  let sandbox: TestSandbox;
-  beforeAll(async () => {
-    sandbox = await openSandbox(tier);
-  });
-  afterAll(async () => {
-    await sandbox[Symbol.asyncDispose]();
-  });
+  const sandbox = forSuite(() => openSandbox(tier));
 
   test(
     tier === 'none'

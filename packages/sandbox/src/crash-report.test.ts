@@ -1,14 +1,9 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { openSandbox, type TestSandbox, TIERS } from './sandbox.fixture.ts';
+import { describe, expect, test } from '@jest/globals';
+import { forSuite } from '@wellspring/testing/lifetimes';
+import { openSandbox, TIERS } from './sandbox.fixture.ts';
 
 describe.each(TIERS)('in tier %s', (tier) => {
-  let sandbox: TestSandbox;
-  beforeAll(async () => {
-    sandbox = await openSandbox(tier);
-  });
-  afterAll(async () => {
-    await sandbox[Symbol.asyncDispose]();
-  });
+  const sandbox = forSuite(() => openSandbox(tier));
 
   test('memory that is used up is told in one sentence, without the report of the engine', async () => {
     const outcome = await sandbox.runModule(

@@ -1,6 +1,7 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
-import { openSandbox, type TestSandbox, TIERS, values } from './sandbox.fixture.ts';
+import { forSuite } from '@wellspring/testing/lifetimes';
+import { createRecorder, openSandbox, TIERS, values } from './sandbox.fixture.ts';
 
 /** Code that writes to the frame descriptor. */
 const FORGE = `import fs from 'node:fs';
@@ -27,13 +28,7 @@ const forever = () => new Promise((resolve) => setTimeout(resolve, 60_000));
 const violation = { ok: false, reason: 'protocol' };
 
 describe.each(TIERS)('frames that code forges in tier %s', (tier) => {
-  let sandbox: TestSandbox;
-  beforeAll(async () => {
-    sandbox = await openSandbox(tier);
-  });
-  afterAll(async () => {
-    await sandbox[Symbol.asyncDispose]();
-  });
+  const sandbox = forSuite(() => openSandbox(tier));
   const forge = (body: string, process?: string, event: unknown = {}) =>
     sandbox.runModule(
       `${FORGE} export default { name: 'x', props: { db: '$.service.db', http: { type: '$.interface.http', customResponse: true } },
@@ -126,8 +121,9 @@ describe.each(TIERS)('frames that code forges in tier %s', (tier) => {
   test('of a define call give no definition that violates the schema', async () => {
     const code = `${FORGE} write(frame(16, { ok: true, definition: { name: 'x', props: Array(1000).fill({}) } })); await forever();`;
     const { id, bundle } = await sandbox.packager.bundle({ code }, { ownerId: 'u_test' });
-    const host = { emit() {}, fault() {}, log() {}, respond() {}, dbSet: () => 0 };
     const task = { bundle, bundleId: id, call: { kind: 'define' as const } };
-    expect(await sandbox.executor.execute(task, host, { timeoutMs: 20_000 })).toMatchObject(violation);
+    expect(await sandbox.executor.execute(task, createRecorder(), { timeoutMs: 20_000 })).toMatchObject(
+      violation,
+    );
   });
 });

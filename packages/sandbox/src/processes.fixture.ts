@@ -2,6 +2,9 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
+import { afterEach } from '@jest/globals';
+import { forEachTest } from '@wellspring/testing/lifetimes';
+import { tempDir } from '@wellspring/testing/temp-dir';
 
 /** All descendants of a process. */
 export function descendants(pid: number): number[] {
@@ -126,4 +129,19 @@ export async function startPlatform(
   );
   await once(createInterface(platform.stdout!), 'line');
   return platform;
+}
+
+/** A directory for each test, and platforms that are killed after it. */
+export function usePlatforms() {
+  const platforms: ChildProcess[] = [];
+  afterEach(() => {
+    for (const platform of platforms.splice(0)) platform.kill('SIGKILL');
+  });
+  const directory = forEachTest(tempDir);
+  async function start(...given: Parameters<typeof startPlatform>): Promise<ChildProcess> {
+    const platform = await startPlatform(...given);
+    platforms.push(platform);
+    return platform;
+  }
+  return { directory, start };
 }

@@ -1,18 +1,13 @@
 import { readFileSync } from 'node:fs';
-import { afterAll, beforeAll, describe, expect } from '@jest/globals';
-import { openSandbox, type TestSandbox, TIERS, values } from '../sandbox.fixture.ts';
+import { describe, expect } from '@jest/globals';
+import { forSuite } from '@wellspring/testing/lifetimes';
+import { openSandbox, TIERS, values } from '../sandbox.fixture.ts';
 import { CHILD_LIMITS } from '../tiers/tier.ts';
 import { attackOnce, attackRow } from './attempt.fixture.ts';
 import { pidOfTitle } from './host-view.fixture.ts';
 
 describe.each(TIERS)('exhausting resources in tier %s', (tier) => {
-  let sandbox: TestSandbox;
-  beforeAll(async () => {
-    sandbox = await openSandbox(tier);
-  });
-  afterAll(async () => {
-    await sandbox[Symbol.asyncDispose]();
-  });
+  const sandbox = forSuite(() => openSandbox(tier));
 
   const row = attackRow(tier);
 

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { KERNEL_TIERS, openSandbox, type TestSandbox, values } from '../sandbox.fixture.ts';
+import { forSuite } from '@wellspring/testing/lifetimes';
+import { KERNEL_TIERS, openSandbox, values } from '../sandbox.fixture.ts';
 import { type Attempt, compileAddon, type NativeAddon, type Outcomes } from './native-addon.fixture.ts';
 
 /** System calls, unused by Node.js, that evade the accounting and stopping of the platform. */
@@ -37,14 +38,13 @@ beforeAll(() => {
 });
 afterAll(() => addon.remove());
 
+/** Loads the addon, to make system calls by `call`. */
+const loaded = () => `await (async () => { ${addon.body} })();
+  const load = () => { const it = { exports: {} }; process.dlopen(it, os.tmpdir() + '/attack.node'); return it };
+  const { exports: { call } } = load();`;
+
 describe.each(KERNEL_TIERS)('in tier %s', (tier) => {
-  let sandbox: TestSandbox;
-  beforeAll(async () => {
-    sandbox = await openSandbox(tier);
-  });
-  afterAll(async () => {
-    await sandbox[Symbol.asyncDispose]();
-  });
+  const sandbox = forSuite(() => openSandbox(tier));
 
   test('a native addon cannot hide memory, files or signals from the platform', async () => {
     const outcome = await sandbox.run(addon.body, { event: addon.event(attempts) });
@@ -70,9 +70,7 @@ describe.each(KERNEL_TIERS)('in tier %s', (tier) => {
   test('page tables count as memory', async () => {
     // Reading one byte per 2 MB of a mapping needs a page table each, and no resident memory.
     const outcome = await sandbox.run(
-      `await (async () => { ${addon.body} })();
-       const load = () => { const it = { exports: {} }; process.dlopen(it, os.tmpdir() + '/attack.node'); return it };
-       const { exports: { call } } = load();
+      `${loaded()}
        let at = BigInt(call(event.mmap, 0, 2 ** 40, 1, ${MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE}, -1, 0));
        const sink = fs.openSync(os.tmpdir() + '/sink', 'w');
        for (let calls = 0; calls < 256; calls += 1) {
@@ -90,9 +88,7 @@ describe.each(KERNEL_TIERS)('in tier %s', (tier) => {
 
   test('code whose main thread has ended, so that the kernel shows no figures of it, is killed', async () => {
     const outcome = await sandbox.run(
-      `await (async () => { ${addon.body} })();
-       const load = () => { const it = { exports: {} }; process.dlopen(it, os.tmpdir() + '/attack.node'); return it };
-       const { exports: { call } } = load();
+      `${loaded()}
        call(event.exit, 0);`,
       { event: { ...(addon.event([]) as object), ...CALLS }, timeoutMs: 10_000 },
     );

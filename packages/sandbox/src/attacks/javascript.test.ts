@@ -3,29 +3,25 @@ import { once } from 'node:events';
 import { accessSync, chmodSync, constants, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { dirname, join } from 'node:path';
-import { afterAll, beforeAll, describe, expect } from '@jest/globals';
+import { beforeAll, describe, expect } from '@jest/globals';
+import { forSuite } from '@wellspring/testing/lifetimes';
 import { descendants } from '../processes.fixture.ts';
 import { isEnterable } from '../readable-files.ts';
-import { openSandbox, type RunOptions, type TestSandbox, TIERS, values } from '../sandbox.fixture.ts';
+import { openSandbox, type RunOptions, TIERS, values } from '../sandbox.fixture.ts';
 import { attackOnce, attackRow } from './attempt.fixture.ts';
 import { liveProcess, pidOfTitle, portsListenedTo } from './host-view.fixture.ts';
 
 const REFUSED = /^(E[A-Z]+|ERR_[A-Z_]+)$/;
 
 describe.each(TIERS)('code in tier %s', (tier) => {
-  let sandbox: TestSandbox;
+  const sandbox = forSuite(() => openSandbox(tier));
   let secret: string;
-  beforeAll(async () => {
-    sandbox = await openSandbox(tier);
+  beforeAll(() => {
     // Readable for every user: only the sandbox prevents access.
     chmodSync(sandbox.dataDir, 0o755);
     secret = join(sandbox.dataDir, 'canary');
     writeFileSync(secret, 'a secret of the host', { mode: 0o644 });
   });
-  afterAll(async () => {
-    await sandbox[Symbol.asyncDispose]();
-  });
-
   const row = attackRow(tier);
 
   /** Evaluates each expression. @returns error codes, or `done`, by name */

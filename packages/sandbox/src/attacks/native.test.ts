@@ -4,8 +4,9 @@ import { chmodSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { forSuite } from '@wellspring/testing/lifetimes';
 import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
-import { KERNEL_TIERS, openSandbox, type TestSandbox, values } from '../sandbox.fixture.ts';
+import { KERNEL_TIERS, openSandbox, values } from '../sandbox.fixture.ts';
 import { type Attempt, compileAddon, type NativeAddon, type Outcomes } from './native-addon.fixture.ts';
 import { attack } from './rows.ts';
 
@@ -182,13 +183,7 @@ const ROWS: [id: string, expected: string[], attempts: () => Attempt[]][] = [
 ];
 
 describe.each(KERNEL_TIERS)('a native addon in tier %s', (tier) => {
-  let sandbox: TestSandbox;
-  beforeAll(async () => {
-    sandbox = await openSandbox(tier);
-  });
-  afterAll(async () => {
-    await sandbox[Symbol.asyncDispose]();
-  });
+  const sandbox = forSuite(() => openSandbox(tier));
 
   test.each(ROWS)(
     'row %s: attempts fail in the sandbox and succeed outside',

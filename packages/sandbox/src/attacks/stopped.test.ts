@@ -1,9 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { constants } from 'node:os';
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
+import { forSuite } from '@wellspring/testing/lifetimes';
 import { isAlive } from '../processes.fixture.ts';
-import { openSandbox, type TestSandbox, TIERS, values } from '../sandbox.fixture.ts';
+import { openSandbox, TIERS, values } from '../sandbox.fixture.ts';
 import { pidOfTitle } from './host-view.fixture.ts';
 import { type Attempt, compileAddon } from './native-addon.fixture.ts';
 import { attack } from './rows.ts';
@@ -13,13 +14,7 @@ const STOP_ITSELF = `process.kill(process.pid, 'SIGSTOP')`;
 const isStopped = (pid: number) => /^State:\s+T/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
 
 describe.each(TIERS)('code in tier %s', (tier) => {
-  let sandbox: TestSandbox;
-  beforeAll(async () => {
-    sandbox = await openSandbox(tier, { freezeAfterMs: Number.POSITIVE_INFINITY });
-  });
-  afterAll(async () => {
-    await sandbox[Symbol.asyncDispose]();
-  });
+  const sandbox = forSuite(() => openSandbox(tier, { freezeAfterMs: Number.POSITIVE_INFINITY }));
 
   /**
    * Makes the attack in the process of a source, which then waits forever, and checks its state from the host.

@@ -1,8 +1,8 @@
-import { connect } from 'node:net';
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
-import { openSandbox, type TestSandbox, TIERS, values } from '../sandbox.fixture.ts';
-import { echo, serve } from './relay.fixture.ts';
+import { forSuite } from '@wellspring/testing/lifetimes';
+import { openSandbox, TIERS, values } from '../sandbox.fixture.ts';
+import { echo, isReached, serve } from './relay.fixture.ts';
 
 /** Addresses in several notations; only public addresses are allowed. */
 const REFUSED = [
@@ -38,22 +38,14 @@ const DIAL = `return Promise.all(event.hosts.map((host) => new Promise((resolve)
 })))`;
 
 describe.each(TIERS)('code in tier %s', (tier) => {
-  let sandbox: TestSandbox;
-  beforeAll(async () => {
-    sandbox = await openSandbox(tier);
-  });
-  afterAll(async () => {
-    await sandbox[Symbol.asyncDispose]();
-  });
+  const sandbox = forSuite(() => openSandbox(tier));
 
   test('reaches no address that is not public, in any notation', async () => {
     await using canary = await serve(echo);
     const outcome = await sandbox.run(DIAL, { event: { hosts: REFUSED, port: canary.port } });
     expect(values(outcome)).toEqual([REFUSED.map(() => 'EACCES')]);
     expect(canary.connections).toHaveLength(0);
-    const direct = connect(canary.port, '127.0.0.1');
-    await eventually(() => canary.connections.length === 1);
-    direct.destroy();
+    await isReached(canary);
   });
 
   test('gets an error that names the setting which would allow the address', async () => {
@@ -122,11 +114,7 @@ describe.each(TIERS)('code in tier %s', (tier) => {
     expect(values(await open.run(DIAL, { event: { hosts: ['127.0.0.1'], port: other.port } }))).toEqual([
       ['connected'],
     ]);
-    for (const server of [own, broker]) {
-      const direct = connect(server.port, '127.0.0.1');
-      await eventually(() => server.connections.length === 1);
-      direct.destroy();
-    }
+    for (const server of [own, broker]) await isReached(server);
   });
 
   test('reaches the networks of its organization by the first connection after they were allowed', async () => {

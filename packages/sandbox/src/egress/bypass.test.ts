@@ -1,8 +1,7 @@
-import { connect } from 'node:net';
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { eventually } from '@wellspring/testing/eventually';
-import { openSandbox, type TestSandbox, TIERS, values } from '../sandbox.fixture.ts';
-import { echo, serve, type TestServer } from './relay.fixture.ts';
+import { describe, expect, test } from '@jest/globals';
+import { forSuite } from '@wellspring/testing/lifetimes';
+import { openSandbox, TIERS, values } from '../sandbox.fixture.ts';
+import { echo, isReached, serve } from './relay.fixture.ts';
 
 /**
  * Ways to bypass the socket layer in the sandbox. A bypass may succeed, but must not reach anything. `PORT` is the port
@@ -100,16 +99,8 @@ const DIAL = `const dial = (options) => new Promise((resolve) => {
 
 /** Tier none does not resist these. */
 describe.each(TIERS.filter((tier) => tier !== 'none'))('the network is out of reach in tier %s', (tier) => {
-  let sandbox: TestSandbox;
-  let canary: TestServer;
-  beforeAll(async () => {
-    sandbox = await openSandbox(tier);
-    canary = await serve(echo);
-  });
-  afterAll(async () => {
-    await sandbox[Symbol.asyncDispose]();
-    await canary[Symbol.asyncDispose]();
-  });
+  const sandbox = forSuite(() => openSandbox(tier));
+  const canary = forSuite(() => serve(echo));
 
   test.each(Object.entries(BYPASSES))('by %s', async (_name, body) => {
     const outcome = await sandbox.run(`${DIAL} ${body.replaceAll('PORT', String(canary.port))}`, {
@@ -134,8 +125,6 @@ describe.each(TIERS.filter((tier) => tier !== 'none'))('the network is out of re
   });
 
   test('while the server is reachable from outside (positive control)', async () => {
-    const direct = connect(canary.port, '127.0.0.1');
-    await eventually(() => canary.connections.length === 1);
-    direct.destroy();
+    await isReached(canary);
   });
 });

@@ -7,8 +7,9 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { createServer as createTls } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { forSuite } from '@wellspring/testing/lifetimes';
 import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
-import { openSandbox, type TestSandbox, TIERS, values } from '../sandbox.fixture.ts';
+import { openSandbox, TIERS, values } from '../sandbox.fixture.ts';
 import { echo, serve, type TestServer } from './relay.fixture.ts';
 
 /** Servers on loopback, which these tests allow. */
@@ -90,13 +91,7 @@ const IMPORTS = `import net from 'node:net'; import tls from 'node:tls'; import 
   import https from 'node:https'; import http2 from 'node:http2'; import dns from 'node:dns'; import { once } from 'node:events';`;
 
 describe.each(TIERS)('in tier %s', (tier) => {
-  let sandbox: TestSandbox;
-  beforeAll(async () => {
-    sandbox = await openSandbox(tier, { codeAllowNetworks: ['127.0.0.0/8', '::1/128'] });
-  });
-  afterAll(async () => {
-    await sandbox[Symbol.asyncDispose]();
-  });
+  const sandbox = forSuite(() => openSandbox(tier, { codeAllowNetworks: ['127.0.0.0/8', '::1/128'] }));
 
   async function run(body: string, imports = ''): Promise<unknown> {
     const outcome = await sandbox.runModule(

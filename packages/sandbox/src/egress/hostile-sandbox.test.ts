@@ -1,21 +1,22 @@
 import { connect } from 'node:net';
 import { describe, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
-import { echo, isServed, openRelay, serve } from './relay.fixture.ts';
+import { echo, isServed, openRelay, serve, type TestRelay } from './relay.fixture.ts';
 import { encodePreamble, OPERATION } from './wire.ts';
+
+/** A connection of the sandbox `a` that sends something else than its client. */
+function dial({ path }: TestRelay) {
+  const socket = connect(path('a'));
+  const closed = new Promise((resolve) => socket.on('error', () => {}).on('close', resolve));
+  return { socket: socket.resume(), closed };
+}
 
 describe('a hostile sandbox', () => {
   test('is disconnected if it sends its preamble too slowly', async () => {
     await using server = await serve(echo);
     await using relay = await openRelay({ limits: { preambleMs: 100 } });
     const [, other] = [await relay.client('a'), await relay.client('b')];
-    const slow = connect(relay.path('a'));
-    const closed = new Promise((resolve) =>
-      slow
-        .on('error', () => {})
-        .on('close', resolve)
-        .resume(),
-    );
+    const { socket: slow, closed } = dial(relay);
     slow.write(Buffer.from([OPERATION.connect, 0, 0]));
     await isServed(other, server.port);
     await closed;
@@ -35,13 +36,7 @@ describe('a hostile sandbox', () => {
   ])('is disconnected if it sends %s', async (_name, bytes) => {
     await using relay = await openRelay();
     await relay.client('a');
-    const socket = connect(relay.path('a'));
-    const closed = new Promise((resolve) =>
-      socket
-        .on('error', () => {})
-        .on('close', resolve)
-        .resume(),
-    );
+    const { socket, closed } = dial(relay);
     socket.write(bytes);
     await closed;
   });
@@ -67,20 +62,12 @@ describe('a hostile sandbox', () => {
     const other = await relay.client('b');
     await relay.client('a');
     let over = 0;
-    const flood = Array.from(
-      { length: 10_000 },
-      () =>
-        new Promise<void>((resolve) => {
-          const socket = connect(relay.path('a'));
-          socket
-            .on('error', () => {})
-            .on('close', () => {
-              over += 1;
-              resolve();
-            });
-          socket.resume().end();
-        }),
-    );
+    const flood = Array.from({ length: 10_000 }, async () => {
+      const { socket, closed } = dial(relay);
+      socket.end();
+      await closed;
+      over += 1;
+    });
     await isServed(other, server.port);
     await Promise.all(flood);
     expect(over).toBe(10_000);
@@ -110,10 +97,7 @@ describe('a hostile sandbox', () => {
       limits: { connectionsPerSecond: 1e6, connectionBurst: 1e6 },
     });
     const client = await relay.client('a');
-    for (let n = 0; n < 200; n += 1) {
-      const { id } = client.connect(`10.0.0.${n}`, 80);
-      await client.answerTo(id);
-    }
+    for (let n = 0; n < 200; n += 1) await client.dial(`10.0.0.${n}`, 80);
     relay.relay.order({ type: 'endRun', sandbox: 'a' });
     const report = relay.reports.find(({ type }) => type === 'traffic');
     const destinations = report?.type === 'traffic' ? report.destinations : [];

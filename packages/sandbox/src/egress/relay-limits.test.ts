@@ -12,8 +12,7 @@ const MB = 1024 * 1024;
 
 /** Tries to connect. @returns `connected`, or code and message of the error */
 async function attempt(client: Client, port: number): Promise<string> {
-  const { id } = client.connect('127.0.0.1', port);
-  const answer = await client.answerTo(id);
+  const { answer } = await client.dial('127.0.0.1', port);
   return 'failed' in answer ? `${answer.failed.code}: ${answer.failed.message}` : 'connected';
 }
 
@@ -55,8 +54,8 @@ describe('the limit of a sandbox', () => {
     await using other = await serve(echo);
     await using relay = await openRelay({ limits: { bytesPerRun: 2 * MB } });
     const [client, neighbour] = [await relay.client('a'), await relay.client('b')];
-    const { id, socket } = client.connect('127.0.0.1', server.port);
-    expect(await client.answerTo(id)).toHaveProperty('connected');
+    const { id, socket, answer } = await client.dial('127.0.0.1', server.port);
+    expect(answer).toHaveProperty('connected');
     if (direction === 'sent') socket.write(Buffer.alloc(8 * MB));
     const reset = await client.answerTo(id);
     expect(reset).toMatchObject({
@@ -84,8 +83,8 @@ describe('the limit of a sandbox', () => {
     await using server = await serve(() => {});
     await using relay = await openRelay({ limits: { idleMs: 100 } });
     const client = await relay.client('a');
-    const { id } = client.connect('127.0.0.1', server.port);
-    expect(await client.answerTo(id)).toHaveProperty('connected');
+    const { id, answer } = await client.dial('127.0.0.1', server.port);
+    expect(answer).toHaveProperty('connected');
     expect(await client.answerTo(id)).toMatchObject({ reset: { code: 'ETIMEDOUT' } });
   });
 
@@ -107,8 +106,7 @@ describe('the limit of a sandbox', () => {
       await once(queue[0]!, 'connect');
       await using relay = await openRelay({ limits: { connectMs: 150 } });
       const client = await relay.client('a');
-      const { id } = client.connect('127.0.0.1', port);
-      expect(await client.answerTo(id)).toMatchObject({
+      expect((await client.dial('127.0.0.1', port)).answer).toMatchObject({
         failed: { code: 'ETIMEDOUT', syscall: 'connect', address: '127.0.0.1', port },
       });
     } finally {
@@ -161,9 +159,7 @@ test('of a target with many addresses only a few are tried', async () => {
   const tried = async (addresses: string[]) => {
     await using relay = await openRelay();
     const client = await relay.client('a');
-    const { id } = client.connect(addresses.join(','), server.port);
-    // `await`, since the relay is closed at the end of this function.
-    return await client.answerTo(id);
+    return (await client.dial(addresses.join(','), server.port)).answer;
   };
   expect(await tried([...refusing.slice(0, 7), '127.0.0.1'])).toHaveProperty('connected');
   expect(await tried([...refusing.slice(0, 8), '127.0.0.1'])).toHaveProperty('failed');

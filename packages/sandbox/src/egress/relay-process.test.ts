@@ -1,11 +1,12 @@
 import { readFileSync } from 'node:fs';
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { afterAll, describe, expect, test } from '@jest/globals';
 import { type Log, silentLog } from '@wellspring/core/log';
 import { type Metrics, noMetrics } from '@wellspring/core/metrics';
 import { eventually } from '@wellspring/testing/eventually';
+import { forSuite } from '@wellspring/testing/lifetimes';
 import { descendants, isAlive, uidsOf } from '../processes.fixture.ts';
-import { openSandbox, type TestSandbox, TIERS, values } from '../sandbox.fixture.ts';
-import { echo, serve, type TestServer } from './relay.fixture.ts';
+import { openSandbox, TIERS, values } from '../sandbox.fixture.ts';
+import { echo, serve } from './relay.fixture.ts';
 
 const isRelay = (pid: number) => {
   try {
@@ -31,22 +32,16 @@ describe.each(TIERS)('the relay of tier %s', (tier) => {
       counts[name] = (counts[name] ?? 0) + by;
     },
   });
-  let sandbox: TestSandbox;
-  let server: TestServer;
-  beforeAll(async () => {
-    server = await serve(echo);
-    sandbox = await openSandbox(tier, {
-      codeAllowNetworks: ['127.0.0.0/8'],
-      egressLimits: { bytesPerRun: 1024 * 1024 },
-      log,
-      metrics: { ...noMetrics, counter },
-    });
-  });
-  afterAll(async () => {
-    await sandbox[Symbol.asyncDispose]();
-    await server[Symbol.asyncDispose]();
-    expect(relays()).toEqual([]);
-  });
+  const egressLimits = { bytesPerRun: 1024 * 1024 };
+  const options = {
+    codeAllowNetworks: ['127.0.0.0/8'],
+    egressLimits,
+    log,
+    metrics: { ...noMetrics, counter },
+  };
+  const sandbox = forSuite(() => openSandbox(tier, options));
+  afterAll(() => expect(relays()).toEqual([]));
+  const server = forSuite(() => serve(echo));
   const dial = async (process: string) => values(await sandbox.run(DIAL, { event: server.port, process }))[0];
 
   test('is one process of an unprivileged user, with an empty environment', () => {

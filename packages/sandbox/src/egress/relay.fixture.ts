@@ -1,6 +1,7 @@
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { expect } from '@jest/globals';
+import { eventually } from '@wellspring/testing/eventually';
 import { tempDir } from '@wellspring/testing/temp-dir';
 import type { EgressLimits } from './limits.ts';
 import type { Names } from './names.ts';
@@ -12,11 +13,19 @@ import { type Answer, createLineReader, encodePreamble, OPERATION, type Question
 
 export const NO_PLATFORM: PlatformAddresses = { names: [], listenerPorts: [], endpoints: [] };
 
+interface Connection {
+  id: number;
+  socket: Socket;
+  text: Promise<string>;
+}
+
 export interface Client {
   /** Opens a connection; see `answerTo` for its outcome. */
-  connect(host: string, port: number): { id: number; socket: Socket; text: Promise<string> };
+  connect(host: string, port: number): Connection;
   ask(question: { lookup: string } | { resolve: string; type: string }): Promise<Answer>;
   answerTo(id: number): Promise<Answer>;
+  /** Opens a connection and waits for its outcome. */
+  dial(host: string, port: number): Promise<Connection & { answer: Answer }>;
   send(question: Question): void;
   channel: Socket;
 }
@@ -89,10 +98,14 @@ export async function openRelay(
         });
       const send = (question: Question) => void channel.write(`${JSON.stringify(question)}\n`);
       let last = 0;
-      return {
+      const client: Client = {
         channel,
         send,
         answerTo,
+        async dial(host, port) {
+          const connection = client.connect(host, port);
+          return { ...connection, answer: await answerTo(connection.id) };
+        },
         connect(host, port) {
           last += 1;
           const socket = connect({ path: path(sandbox), allowHalfOpen: true });
@@ -112,6 +125,7 @@ export async function openRelay(
           return answerTo(last);
         },
       };
+      return client;
     },
     async [Symbol.asyncDispose]() {
       for (const socket of sockets) socket.destroy();
@@ -156,8 +170,15 @@ export const echo = (socket: Socket): void => void socket.pipe(socket);
 
 /** Checks that the relay serves this sandbox. */
 export async function isServed(client: Client, port: number): Promise<void> {
-  const { id, socket, text } = client.connect('127.0.0.1', port);
-  expect(await client.answerTo(id)).toHaveProperty('connected');
+  const { socket, text, answer } = await client.dial('127.0.0.1', port);
+  expect(answer).toHaveProperty('connected');
   socket.end('served');
   expect(await text).toBe('served');
+}
+
+/** Positive control: a connection from outside of the sandboxes is seen by the server. */
+export async function isReached(server: TestServer): Promise<void> {
+  const direct = connect(server.port, '127.0.0.1');
+  await eventually(() => server.connections.length === 1);
+  direct.destroy();
 }

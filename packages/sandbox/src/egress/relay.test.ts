@@ -1,8 +1,8 @@
-import { connect, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { describe, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
 import type { Names } from './names.ts';
-import { echo, openRelay, serve } from './relay.fixture.ts';
+import { echo, isReached, openRelay, serve } from './relay.fixture.ts';
 import type { FoundAddress } from './wire.ts';
 
 const found = (...addresses: string[]): FoundAddress[] =>
@@ -35,8 +35,8 @@ describe('a connection', () => {
     });
     await using relay = await openRelay();
     const client = await relay.client('a');
-    const { id, socket, text } = client.connect('127.0.0.1', server.port);
-    expect(await client.answerTo(id)).toEqual({
+    const { id, socket, text, answer } = await client.dial('127.0.0.1', server.port);
+    expect(answer).toEqual({
       id,
       connected: { address: '127.0.0.1', family: 4, port: server.port },
     });
@@ -52,8 +52,7 @@ describe('a connection', () => {
     });
     await using relay = await openRelay({ limits: { bytesPerRun: 1e9 } });
     const client = await relay.client('a');
-    const { id, socket } = client.connect('127.0.0.1', server.port);
-    await client.answerTo(id);
+    const { socket } = await client.dial('127.0.0.1', server.port);
     const chunk = Buffer.alloc(256 * 1024);
     let written = 0;
     // Much more than the buffers of the kernel and the relay.
@@ -88,8 +87,8 @@ describe('a connection', () => {
     });
     await using relay = await openRelay();
     const client = await relay.client('a');
-    const { id, text } = client.connect('127.0.0.1', server.port);
-    expect(await client.answerTo(id)).toHaveProperty('connected');
+    const { id, text, answer } = await client.dial('127.0.0.1', server.port);
+    expect(answer).toHaveProperty('connected');
     expect(await client.answerTo(id)).toMatchObject({ reset: { code: 'ECONNRESET', syscall: 'read' } });
     client.send({ acknowledge: id });
     expect(await text).toMatch(/^(first)?$/);
@@ -99,8 +98,7 @@ describe('a connection', () => {
     await using server = await serve(() => {});
     await using relay = await openRelay();
     const client = await relay.client('a');
-    const { id, socket } = client.connect('127.0.0.1', server.port);
-    await client.answerTo(id);
+    const { id, socket } = await client.dial('127.0.0.1', server.port);
     await eventually(() => server.connections.length === 1);
     const ended = new Promise((resolve) => server.connections[0]!.on('end', resolve).resume());
     socket.destroy();
@@ -117,8 +115,7 @@ describe('a connection', () => {
     });
     await using relay = await openRelay();
     const client = await relay.client('a');
-    const { id, socket } = client.connect('127.0.0.1', server.port);
-    await client.answerTo(id);
+    const { id, socket } = await client.dial('127.0.0.1', server.port);
     socket.write('QUIT');
     socket.destroySoon();
     client.send({ close: id });
@@ -132,8 +129,8 @@ describe('a connection', () => {
       names: lyingNames({ 'two.example': [found('::1', '127.0.0.1')] }),
     });
     const client = await relay.client('a');
-    const refused = client.connect('127.0.0.1', server.port);
-    expect(await client.answerTo(refused.id)).toMatchObject({
+    const { answer: refused } = await client.dial('127.0.0.1', server.port);
+    expect(refused).toMatchObject({
       failed: {
         code: 'ECONNREFUSED',
         syscall: 'connect',
@@ -142,8 +139,8 @@ describe('a connection', () => {
         message: `connect ECONNREFUSED 127.0.0.1:${server.port}`,
       },
     });
-    const unknown = client.connect('nowhere.example', 80);
-    expect(await client.answerTo(unknown.id)).toMatchObject({
+    const { answer: unknown } = await client.dial('nowhere.example', 80);
+    expect(unknown).toMatchObject({
       failed: {
         code: 'ENOTFOUND',
         syscall: 'getaddrinfo',
@@ -158,8 +155,8 @@ describe('a connection', () => {
     const names = lyingNames({ 'two.example': [found('127.0.0.2', '127.0.0.1')] });
     await using relay = await openRelay({ names });
     const client = await relay.client('a');
-    const { id, socket, text } = client.connect('two.example', server.port);
-    expect(await client.answerTo(id)).toMatchObject({ connected: { address: '127.0.0.1' } });
+    const { socket, text, answer } = await client.dial('two.example', server.port);
+    expect(answer).toMatchObject({ connected: { address: '127.0.0.1' } });
     socket.end('x');
     expect(await text).toBe('x');
   });
@@ -172,16 +169,14 @@ describe('hostile names', () => {
     const rebinding = lyingNames({ 'rebind.example': [found('127.0.0.3'), found('127.0.0.1')] });
     await using relay = await openRelay({ allowNetworks: ['127.0.0.3/32'], names: rebinding });
     const client = await relay.client('a');
-    const one = client.connect('rebind.example', first.port);
-    expect(await client.answerTo(one.id)).toMatchObject({ connected: { address: '127.0.0.3' } });
+    const one = await client.dial('rebind.example', first.port);
+    expect(one.answer).toMatchObject({ connected: { address: '127.0.0.3' } });
     expect(rebinding.asked).toEqual(['rebind.example']);
-    const two = client.connect('rebind.example', first.port);
-    expect(await client.answerTo(two.id)).toMatchObject({ failed: { code: 'EACCES' } });
+    const two = await client.dial('rebind.example', first.port);
+    expect(two.answer).toMatchObject({ failed: { code: 'EACCES' } });
     expect(canary.connections).toHaveLength(0);
     // Positive control: the canary detects a connection.
-    const direct = connect(canary.port, '127.0.0.1');
-    await eventually(() => canary.connections.length === 1);
-    direct.destroy();
+    await isReached(canary);
   });
 
   test('with public and private addresses reach only the public ones', async () => {
@@ -190,8 +185,8 @@ describe('hostile names', () => {
     const names = lyingNames({ 'mixed.example': [found('127.0.0.1', '::ffff:127.0.0.1', '127.0.0.3')] });
     await using relay = await openRelay({ allowNetworks: ['127.0.0.3/32'], names });
     const client = await relay.client('a');
-    const { id } = client.connect('mixed.example', allowed.port);
-    expect(await client.answerTo(id)).toMatchObject({ connected: { address: '127.0.0.3' } });
+    const { answer } = await client.dial('mixed.example', allowed.port);
+    expect(answer).toMatchObject({ connected: { address: '127.0.0.3' } });
     expect(canary.connections).toHaveLength(0);
   });
 
@@ -242,20 +237,15 @@ describe('the platform', () => {
       ['127.0.0.1,127.0.0.2', listener.port],
     ];
     for (const [host, port] of refused) {
-      const { id } = client.connect(host, port);
-      expect({ host, answer: await client.answerTo(id) }).toMatchObject({
+      const { answer } = await client.dial(host, port);
+      expect({ host, answer }).toMatchObject({
         host,
         answer: { failed: { code: 'EACCES', message: expect.stringContaining(host) } },
       });
     }
     expect(listener.connections.length + broker.connections.length).toBe(0);
-    const { id } = client.connect('alias.example', other.port);
-    expect(await client.answerTo(id)).toHaveProperty('connected');
-    for (const server of [listener, broker]) {
-      const direct = connect(server.port, '127.0.0.1');
-      await eventually(() => server.connections.length === 1);
-      direct.destroy();
-    }
+    expect((await client.dial('alias.example', other.port)).answer).toHaveProperty('connected');
+    for (const server of [listener, broker]) await isReached(server);
   });
 });
 
@@ -265,8 +255,7 @@ describe('networks of an organization', () => {
     await using relay = await openRelay({ allowNetworks: [] });
     const [one, two] = [await relay.client('one', 'o_1'), await relay.client('two', 'o_2')];
     const codeOf = async (client: typeof one) => {
-      const { id, socket } = client.connect('127.0.0.1', server.port);
-      const answer = await client.answerTo(id);
+      const { socket, answer } = await client.dial('127.0.0.1', server.port);
       socket.destroy();
       return 'failed' in answer ? answer.failed.code : 'connected';
     };
@@ -290,7 +279,7 @@ test('a connection of an unassigned sandbox waits for the assignment', async () 
   });
   // Meanwhile another sandbox of the relay is served.
   const other = await relay.client('b', 'o_1');
-  expect(await other.answerTo(other.connect('127.0.0.1', server.port).id)).toHaveProperty('connected');
+  expect((await other.dial('127.0.0.1', server.port)).answer).toHaveProperty('connected');
   expect(isAnswered).toBe(false);
   relay.relay.order({ type: 'assign', sandbox: 'a', owner: 'o_1' });
   expect(await answer).toHaveProperty('connected');

@@ -1,26 +1,12 @@
 import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import type { ComponentCode } from '@wellspring/contract/definition';
+import { describe, expect, test } from '@jest/globals';
 import { tempDir } from '@wellspring/testing/temp-dir';
-import { JAILS, openJail, type TestJail } from './jail.fixture.ts';
+import { JAILS, useCompiler } from './jail.fixture.ts';
 
 describe.each(JAILS)('the compiler in jail %s', (name) => {
-  let jail: TestJail;
-  beforeAll(async () => {
-    jail = await openJail(name);
-  });
-  afterAll(async () => {
-    await jail[Symbol.asyncDispose]();
-  });
-
-  const compile = (code: ComponentCode) => jail.compiler.compile(code, 'u_test');
-  const refusal = (code: string, more: object = {}) =>
-    compile({ code, ...more }).then(
-      () => 'compiled',
-      ({ status, code, message }) => `${status} ${code}: ${message}`,
-    );
+  const { compile, refusal } = useCompiler(name);
 
   test('refuses code whose indentation makes it a thousand times longer', async () => {
     const nested = (depth: number) => `${'if (a) { f();'.repeat(depth)}${'}'.repeat(depth)}`;

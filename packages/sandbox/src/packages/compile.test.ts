@@ -1,25 +1,10 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import type { ComponentCode } from '@wellspring/contract/definition';
+import { describe, expect, test } from '@jest/globals';
 import { createCompiler } from './compile.ts';
 import type { Jailed } from './jail/jail.ts';
-import { openJail, STRONGEST_JAILS, type TestJail } from './jail.fixture.ts';
+import { STRONGEST_JAILS, useCompiler } from './jail.fixture.ts';
 
 describe.each(STRONGEST_JAILS)('compilation in jail %s', (name) => {
-  let jail: TestJail;
-  beforeAll(async () => {
-    jail = await openJail(name);
-  });
-  afterAll(async () => {
-    await jail[Symbol.asyncDispose]();
-  });
-
-  const compile = (code: ComponentCode) => jail.compiler.compile(code, 'u_test');
-  const refusal = async (code: string, more: object = {}) =>
-    compile({ code, ...more }).then(
-      () => 'compiled',
-      (error: { status?: number; code?: string; message: string }) =>
-        `${error.status} ${error.code}: ${error.message}`,
-    );
+  const { jail, compile, refusal } = useCompiler(name);
 
   describe('code', () => {
     test.each([

@@ -1,4 +1,5 @@
 import { existsSync, lstatSync, readdirSync } from 'node:fs';
+import type { RequestListener } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
@@ -9,7 +10,18 @@ import type { TarEntry } from './tar.fixture.ts';
 describe.each(JAILS)('a hostile registry or package, in jail %s,', (name) => {
   const t = useHostileRegistry(name);
 
-  const bytes = (count: number) => Buffer.alloc(count, 'x');
+  const redirectTo =
+    (location: string): RequestListener =>
+    (_, response) =>
+      void response.writeHead(302, { location }).end();
+  const endless: RequestListener = (_, response) => {
+    const chunk = Buffer.alloc(1024 * 1024, 'x');
+    const write = () => {
+      while (!response.destroyed && response.write(chunk));
+    };
+    response.on('drain', write);
+    write();
+  };
 
   test('cannot cause a fetch from another host or by a redirect to loopback', async () => {
     t.registry.publish('elsewhere', {
@@ -19,15 +31,11 @@ describe.each(JAILS)('a hostile registry or package, in jail %s,', (name) => {
       `400 invalid_component: No version of elsewhere can be used. Tried: 1.0.0 (its tarball is on another host, ${t.canary.host}).`,
     );
     t.registry.publish('redirected', { '1.0.0': {} });
-    t.registry.answer('/redirected/-/redirected-1.0.0.tgz', (_, response) => {
-      response.writeHead(302, { location: `http://${t.canary.host}/x.tgz` }).end();
-    });
+    t.registry.answer('/redirected/-/redirected-1.0.0.tgz', redirectTo(`http://${t.canary.host}/x.tgz`));
     expect(await t.packager.install('redirected')).toMatch(
       /^400 invalid_component: No version of redirected can be used\. Tried: 1\.0\.0 \(.*127\.0\.0\.1, which is not a public address\)\.$/,
     );
-    t.registry.answer('/redirected-packument', (_, response) => {
-      response.writeHead(302, { location: `http://${t.canary.host}/x` }).end();
-    });
+    t.registry.answer('/redirected-packument', redirectTo(`http://${t.canary.host}/x`));
     expect(await t.packager.install('redirected-packument')).toMatch(
       /^400 invalid_component: .*not a public address/,
     );
@@ -132,25 +140,11 @@ describe.each(JAILS)('a hostile registry or package, in jail %s,', (name) => {
 
   test('cannot exceed the size limits of answers', async () => {
     t.registry.publish('huge-tarball', { '1.0.0': {} });
-    t.registry.answer('/huge-tarball/-/huge-tarball-1.0.0.tgz', (_, response) => {
-      const chunk = bytes(1024 * 1024);
-      const write = () => {
-        while (!response.destroyed && response.write(chunk));
-      };
-      response.on('drain', write);
-      write();
-    });
+    t.registry.answer('/huge-tarball/-/huge-tarball-1.0.0.tgz', endless);
     expect(await t.packager.install('huge-tarball')).toBe(
       '400 invalid_component: No version of huge-tarball can be used. Tried: 1.0.0 (its tarball has more than 128 MB).',
     );
-    t.registry.answer('/huge-packument', (_, response) => {
-      const chunk = bytes(1024 * 1024);
-      const write = () => {
-        while (!response.destroyed && response.write(chunk));
-      };
-      response.on('drain', write);
-      write();
-    });
+    t.registry.answer('/huge-packument', endless);
     expect(await t.packager.install('huge-packument')).toMatch(
       /^400 invalid_component: The package huge-packument/,
     );

@@ -1,6 +1,8 @@
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { tempDir } from '@wellspring/testing/temp-dir';
+import type { ComponentCode } from '@wellspring/contract/definition';
+import { forSuite } from '@wellspring/testing/lifetimes';
+import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
 import { createReadableFiles } from '../readable-files.ts';
 import { KERNEL_TIERS, TIERS } from '../sandbox.fixture.ts';
 import { createUserIds, type UserIds } from '../user-ids.ts';
@@ -15,6 +17,23 @@ export const JAILS: readonly Jail['name'][] = TIERS;
 
 /** The jails that isolate; if there are no such jails, the one that does not. */
 export const STRONGEST_JAILS: readonly Jail['name'][] = KERNEL_TIERS.length > 0 ? KERNEL_TIERS : JAILS;
+
+/** User of programs that a platform as root starts. */
+export const UNPRIVILEGED = process.getuid?.() === 0 ? { uid: 65534, gid: 65534 } : undefined;
+
+/** Settings of npm of nobody, so that only those of a test apply. */
+export const NPM_DEFAULTS = {
+  npm_config_userconfig: '/dev/null',
+  npm_config_globalconfig: '/dev/null',
+  npm_config_fetch_retries: '0',
+};
+
+/** A new temporary directory that other users may enter. */
+export async function openDirectory(): Promise<TempDir> {
+  const directory = await tempDir();
+  chmodSync(directory.path, 0o711);
+  return directory;
+}
 
 /** @param cache directory of the compiled launcher */
 export const chooseJail = (
@@ -39,8 +58,7 @@ export async function openJail(
   sources: Partial<JailPrograms> = {},
   gatewayPort?: number,
 ): Promise<TestJail> {
-  const directory = await tempDir();
-  chmodSync(directory.path, 0o711);
+  const directory = await openDirectory();
   const gatewaySocket = join(directory.path, 'gateway', 's');
   mkdirSync(join(directory.path, 'gateway'));
   const programs = await writeJailPrograms(directory.path);
@@ -50,7 +68,7 @@ export async function openJail(
     programs,
     directory: directory.path,
     gateway: { socket: gatewaySocket, ...(gatewayPort === undefined ? {} : { port: gatewayPort }) },
-    user: process.getuid?.() === 0 ? { uid: 65534, gid: 65534 } : undefined,
+    user: UNPRIVILEGED,
     readable: createReadableFiles(directory.path),
   };
   const lease = chooseJail(name, join(directory.path, 'cache'))();
@@ -64,5 +82,21 @@ export async function openJail(
       await compiler.close();
       await lease.end(directory.path);
     },
+  };
+}
+
+/** A jail for a suite, and its compiler. */
+export function useCompiler(name: Jail['name']) {
+  const jail = forSuite(() => openJail(name));
+  const compile = (code: ComponentCode) => jail.compiler.compile(code, 'u_test');
+  return {
+    jail,
+    compile,
+    /** @returns `compiled`, or the error as `status code: message` */
+    refusal: (code: string, more: object = {}) =>
+      compile({ code, ...more }).then(
+        () => 'compiled',
+        ({ status, code, message }) => `${status} ${code}: ${message}`,
+      ),
   };
 }

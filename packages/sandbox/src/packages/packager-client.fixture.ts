@@ -1,10 +1,9 @@
 import { chmodSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { tempDir } from '@wellspring/testing/temp-dir';
 import type { UserIds } from '../user-ids.ts';
 import type { Jail } from './jail/jail.ts';
 import { writeJailPrograms } from './jail/programs.ts';
-import { chooseJail } from './jail.fixture.ts';
+import { chooseJail, NPM_DEFAULTS, openDirectory, UNPRIVILEGED } from './jail.fixture.ts';
 import { createPackagerClient, type PackagerClient, type PackagerClientOptions } from './packager-client.ts';
 
 /** The processes of a packager without a platform. */
@@ -21,8 +20,7 @@ export async function openClient(
   registry: string,
   { userIds, ...options }: PackagerClientOptions & { userIds?: UserIds } = {},
 ): Promise<TestClient> {
-  const directory = await tempDir();
-  chmodSync(directory.path, 0o711);
+  const directory = await openDirectory();
   const work = join(directory.path, 'work');
   mkdirSync(work);
   chmodSync(work, 0o711);
@@ -32,13 +30,8 @@ export async function openClient(
       programs: await writeJailPrograms(directory.path),
       work,
       packages: join(directory.path, 'packages'),
-      environment: {
-        npm_config_registry: registry,
-        npm_config_userconfig: '/dev/null',
-        npm_config_globalconfig: '/dev/null',
-        npm_config_fetch_retries: '0',
-      },
-      user: process.getuid?.() === 0 ? { uid: 65534, gid: 65534 } : undefined,
+      environment: { ...NPM_DEFAULTS, npm_config_registry: registry },
+      user: UNPRIVILEGED,
     },
     options,
   );

@@ -4,15 +4,17 @@ import { join } from 'node:path';
 import type { Bundle } from '@wellspring/contract/definition';
 import { systemClock } from '@wellspring/core/clock';
 import { silentLog } from '@wellspring/core/log';
-import { tempDir } from '@wellspring/testing/temp-dir';
+import type { Problem } from '@wellspring/core/problem';
+import type { Packager } from '../port.ts';
 import type { BundleFiles } from './bundle-files.ts';
 import type { Jail } from './jail/jail.ts';
-import { chooseJail } from './jail.fixture.ts';
+import { chooseJail, NPM_DEFAULTS, openDirectory, UNPRIVILEGED } from './jail.fixture.ts';
 import { openPackager } from './open-packager.ts';
 
 /** The packager of a platform without sandboxes. */
 export interface TestPackager extends AsyncDisposable {
   dataDir: string;
+  packager: Packager;
   /** Bundles code that imports these packages. @returns an error as `status code: message` */
   install(...specifiers: string[]): Promise<Bundle | string>;
   bundleFiles: BundleFiles;
@@ -24,8 +26,7 @@ export async function openTestPackager(
   jail: Jail['name'],
   packageEnvironment: Record<string, string>,
 ): Promise<TestPackager> {
-  const directory = await tempDir();
-  chmodSync(directory.path, 0o711);
+  const directory = await openDirectory();
   const [dataDir, shared] = [join(directory.path, 'data'), join(directory.path, 'shared')];
   await mkdir(dataDir, { mode: 0o700 });
   await mkdir(shared);
@@ -34,18 +35,14 @@ export async function openTestPackager(
     dataDir,
     shared,
     jail: chooseJail(jail, join(dataDir, 'cache')),
-    user: process.getuid?.() === 0 ? { uid: 65534, gid: 65534 } : undefined,
-    packageEnvironment: {
-      npm_config_userconfig: '/dev/null',
-      npm_config_globalconfig: '/dev/null',
-      npm_config_fetch_retries: '0',
-      ...packageEnvironment,
-    },
+    user: UNPRIVILEGED,
+    packageEnvironment: { ...NPM_DEFAULTS, ...packageEnvironment },
     clock: systemClock,
     log: silentLog,
   });
   return {
     dataDir,
+    packager,
     bundleFiles,
     async install(...specifiers) {
       const code = `${specifiers.map((one, n) => `import p${n} from '${one}';`).join('\n')}
@@ -53,12 +50,8 @@ export async function openTestPackager(
       try {
         return (await packager.bundle({ code }, { ownerId: 'u_test' })).bundle;
       } catch (error) {
-        const {
-          status,
-          code: problem,
-          message,
-        } = error as { status?: number; code?: string; message: string };
-        return `${status} ${problem}: ${message}`;
+        const { status, code, message } = error as Partial<Problem>;
+        return `${status} ${code}: ${message}`;
       }
     },
     installed() {

@@ -1,15 +1,10 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { openSandbox, type TestSandbox, TIERS, values } from '../sandbox.fixture.ts';
+import { describe, expect, test } from '@jest/globals';
+import { forSuite } from '@wellspring/testing/lifetimes';
+import { createRecorder, openSandbox, type TestSandbox, TIERS, values } from '../sandbox.fixture.ts';
 
 /** Uses packages of the npm registry. */
 describe.each(TIERS)('packages in tier %s', (tier) => {
-  let sandbox: TestSandbox;
-  beforeAll(async () => {
-    sandbox = await openSandbox(tier);
-  });
-  afterAll(async () => {
-    await sandbox[Symbol.asyncDispose]();
-  });
+  const sandbox = forSuite(() => openSandbox(tier));
 
   test('are available in the requested versions, several per package, by import and require', async () => {
     const modern = await sandbox.runModule(
@@ -95,7 +90,7 @@ describe.each(TIERS)('packages in tier %s', (tier) => {
     );
     expect(bundle.lockfile).toMatch(/ms@2\.\d+\.\d+/);
     await using other = await openSandbox(tier);
-    const emits: string[] = [];
+    const recorder = createRecorder();
     const result = await other.executor.execute(
       {
         bundle,
@@ -103,47 +98,30 @@ describe.each(TIERS)('packages in tier %s', (tier) => {
         instance: { source_id: 'dc_x', props: [], values: {}, endpoints: {}, db: {}, dbRevision: 0 },
         call: { kind: 'run', trigger: { kind: 'value', json: '{}' }, emitTrigger: false },
       },
-      {
-        emit: ({ payload }) => void emits.push(payload),
-        fault() {},
-        log() {},
-        respond() {},
-        dbSet: () => 0,
-      },
+      recorder,
       { timeoutMs: 20_000 },
     );
     expect(result).toMatchObject({ ok: true });
-    expect(emits).toEqual(['1000']);
+    expect(values(recorder)).toEqual([1000]);
   });
 });
 
 describe('packages that cannot be installed', () => {
-  let sandbox: TestSandbox;
-  beforeAll(async () => {
-    sandbox = await openSandbox('none');
-  });
-  afterAll(async () => {
-    await sandbox[Symbol.asyncDispose]();
-  });
+  const sandbox = forSuite(() => openSandbox('none'));
+  const bundle = ({ packager }: TestSandbox, specifier: string) => {
+    const code = `import x from '${specifier}'; export default { name: 'x', x }`;
+    return packager.bundle({ code }, { ownerId: 'u_test' });
+  };
 
   test.each([
-    [
-      'an unknown name',
-      '@wellspring-no-such-scope/no-such-package',
-      '@wellspring-no-such-scope/no-such-package',
-    ],
-    ['an unknown version', 'ms@99.0.0', 'ms@99.0.0'],
-    ['an unknown tag', 'ms@no-such-tag', 'ms@no-such-tag'],
-  ])('because of %s are named', async (_why, specifier, named) => {
-    await expect(
-      sandbox.packager.bundle(
-        { code: `import x from '${specifier}'; export default { name: 'x', x }` },
-        { ownerId: 'u_test' },
-      ),
-    ).rejects.toMatchObject({
+    ['an unknown name', '@wellspring-no-such-scope/no-such-package'],
+    ['an unknown version', 'ms@99.0.0'],
+    ['an unknown tag', 'ms@no-such-tag'],
+  ])('because of %s are named', async (_why, specifier) => {
+    await expect(bundle(sandbox, specifier)).rejects.toMatchObject({
       status: 400,
       code: 'invalid_component',
-      message: expect.stringContaining(named),
+      message: expect.stringContaining(specifier),
     });
   });
 
@@ -156,11 +134,6 @@ describe('packages that cannot be installed', () => {
         pnpm_config_fetch_retries: '0',
       },
     });
-    await expect(
-      cut.packager.bundle(
-        { code: `import x from 'ms'; export default { name: 'x', x }` },
-        { ownerId: 'u_test' },
-      ),
-    ).rejects.toMatchObject({ status: 503 });
+    await expect(bundle(cut, 'ms')).rejects.toMatchObject({ status: 503 });
   });
 });

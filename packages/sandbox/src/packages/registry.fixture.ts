@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
-import { once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { RequestListener } from 'node:http';
+import { startHttpServer } from '@wellspring/testing/http';
 import { type TarEntry, tarball } from './tar.fixture.ts';
 
 /** A version of a package in the registry of the test. */
@@ -22,7 +21,7 @@ export interface TestRegistry extends AsyncDisposable {
   requests: { path: string; authorization: string | undefined }[];
   publish(name: string, versions: Record<string, TestVersion>, more?: Record<string, unknown>): void;
   /** Replaces the answer for this path. */
-  answer(path: string, handler: (request: IncomingMessage, response: ServerResponse) => void): void;
+  answer(path: string, handler: RequestListener): void;
 }
 
 /** A server that counts requests; no attack must reach it. */
@@ -31,39 +30,26 @@ export interface Canary extends AsyncDisposable {
   requests: string[];
 }
 
-async function listen(handler: (request: IncomingMessage, response: ServerResponse) => void) {
-  const server = createServer(handler).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  return {
-    host: `127.0.0.1:${(server.address() as AddressInfo).port}`,
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections();
-      server.close();
-      await once(server, 'close');
-    },
-  };
-}
-
 export async function openCanary(): Promise<Canary> {
   const requests: string[] = [];
-  const server = await listen((request, response) => {
+  const server = await startHttpServer((request, response) => {
     requests.push(request.url ?? '');
     response.end('canary');
   });
-  return { ...server, requests };
+  return { ...server, host: new URL(server.url).host, requests };
 }
 
 export async function openRegistry(): Promise<TestRegistry> {
   const requests: TestRegistry['requests'] = [];
-  const handlers = new Map<string, (request: IncomingMessage, response: ServerResponse) => void>();
-  const server = await listen((request, response) => {
+  const handlers = new Map<string, RequestListener>();
+  const server = await startHttpServer((request, response) => {
     const path = decodeURIComponent(request.url ?? '');
     requests.push({ path, authorization: request.headers.authorization });
     const handler = handlers.get(path);
     if (handler) handler(request, response);
     else response.writeHead(404).end('{"error":"Not found"}');
   });
-  const url = `http://${server.host}/`;
+  const url = `${server.url}/`;
   return {
     ...server,
     url,
@@ -86,7 +72,7 @@ export async function openRegistry(): Promise<TestRegistry> {
         const path = `/${name}/-/${base}-${version}.tgz`;
         handlers.set(path, (_, response) => void response.end(bytes));
         const dist = {
-          tarball: `http://${server.host}${path}`,
+          tarball: `${server.url}${path}`,
           integrity: `sha512-${createHash('sha512').update(bytes).digest('base64')}`,
           ...one.dist,
         };

@@ -1,25 +1,21 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
+import { forSuite } from '@wellspring/testing/lifetimes';
 import { STRONGEST_JAILS } from './jail.fixture.ts';
-import { openTestPackager, type TestPackager } from './packager.fixture.ts';
-import { openRegistry, type TestRegistry } from './registry.fixture.ts';
+import { openTestPackager } from './packager.fixture.ts';
+import { openRegistry } from './registry.fixture.ts';
 
 const NOW = new Date().toISOString();
 
 describe.each(STRONGEST_JAILS)(
   'an unusable version is replaced by the newest usable one, in jail %s,',
   (jail) => {
-    let registry: TestRegistry;
-    let packager: TestPackager;
-    beforeAll(async () => {
-      registry = await openRegistry();
-      packager = await openTestPackager(jail, {
+    const registry = forSuite(openRegistry);
+    const packager = forSuite(() =>
+      openTestPackager(jail, {
         npm_config_registry: registry.url,
         pnpm_config_minimum_release_age: '1440',
-      });
-    });
-    afterAll(async () => {
-      for (const one of [packager, registry]) await one[Symbol.asyncDispose]();
-    });
+      }),
+    );
 
     const lockfileOf = async (...specifiers: string[]) => {
       const bundle = await packager.install(...specifiers);

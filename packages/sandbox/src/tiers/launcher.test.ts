@@ -1,11 +1,10 @@
-import { type ChildProcess, execFileSync } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { chmod, chown, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
-import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
-import { descendants, isAlive, isSandboxed, startPlatform, uidsOf } from '../processes.fixture.ts';
+import { descendants, isAlive, isSandboxed, uidsOf, usePlatforms } from '../processes.fixture.ts';
 import { openSandbox, TIERS, values } from '../sandbox.fixture.ts';
 import { childrenOf } from '../spawner/process-tree.ts';
 import { provideLauncher } from './compile-launcher.ts';
@@ -13,13 +12,7 @@ import { provideLauncher } from './compile-launcher.ts';
 const SETCAP = ['/usr/sbin/setcap', '/sbin/setcap'].find(existsSync);
 const USER = 54_321;
 
-let platform: ChildProcess | undefined;
-let directory: TempDir | undefined;
-afterEach(async () => {
-  platform?.kill('SIGKILL');
-  platform = undefined;
-  await directory?.remove();
-});
+const { directory, start } = usePlatforms();
 
 const onLauncher = TIERS.includes('launcher') ? describe : describe.skip;
 
@@ -89,7 +82,6 @@ const CAPABILITIES = 'cap_sys_chroot,cap_setuid,cap_setgid=ep';
 
 /** Directories of a platform that is not root, and a launcher with capabilities in its cache. */
 async function prepareUser() {
-  directory = await tempDir();
   await chmod(directory.path, 0o755);
   const data = join(directory.path, 'data');
   const temporary = join(directory.path, 'tmp');
@@ -105,7 +97,7 @@ testWithCapabilities(
   'a platform that is not root signals and cleans up by means of the launcher with file capabilities',
   async () => {
     const { data, temporary, options } = await prepareUser();
-    platform = await startPlatform('launcher', data, options);
+    const platform = await start('launcher', data, options);
     const below = descendants(platform.pid!);
     const sandboxed = below.filter(isSandboxed);
     expect(sandboxed.length).toBeGreaterThanOrEqual(2);
@@ -143,7 +135,7 @@ testWithCapabilities(
   'a platform that is not root restarts after launchers were killed and left files of other users',
   async () => {
     const { data, launcher, temporary, options } = await prepareUser();
-    platform = await startPlatform('launcher', data, options);
+    let platform = await start('launcher', data, options);
     const below = descendants(platform.pid!);
     const launchers = below.filter((pid) => childrenOf(pid)?.some(isSandboxed));
     expect(launchers.length).toBeGreaterThanOrEqual(2);
@@ -171,7 +163,7 @@ testWithCapabilities(
 
     // Without a launcher that may remove the files, another directory is used.
     execFileSync(SETCAP!, ['-r', launcher]);
-    platform = await startPlatform('none', data, options);
+    platform = await start('none', data, options);
     expect(readdirSync(temporary).sort()).toEqual([base, expect.stringContaining(`${base}-`)]);
     expect(existsSync(join(left[0]!, 'tmp/a/b/c'))).toBe(true);
     expect(existsSync(join(jail, 'tmp/project'))).toBe(true);
@@ -180,7 +172,7 @@ testWithCapabilities(
     await eventually(() => second.every((pid) => !isAlive(pid)));
 
     execFileSync(SETCAP!, [CAPABILITIES, launcher]);
-    platform = await startPlatform('launcher', data, options);
+    platform = await start('launcher', data, options);
     expect(existsSync(left[0]!)).toBe(false);
     expect(existsSync(jail)).toBe(false);
     expect(existsSync(join(temporary, base!, 'shared'))).toBe(true);

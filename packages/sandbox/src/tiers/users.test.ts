@@ -1,18 +1,11 @@
-import type { ChildProcess } from 'node:child_process';
 import { copyFile, link, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterEach, expect, test } from '@jest/globals';
-import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
-import { descendants, isSandboxed, startPlatform, uidsOf } from '../processes.fixture.ts';
+import { expect, test } from '@jest/globals';
+import { descendants, isSandboxed, uidsOf, usePlatforms } from '../processes.fixture.ts';
 import { isEnterable } from '../readable-files.ts';
 import { TIERS } from '../sandbox.fixture.ts';
 
-let platform: ChildProcess | undefined;
-let directory: TempDir | undefined;
-afterEach(async () => {
-  platform?.kill('SIGKILL');
-  await directory?.remove();
-});
+const { directory, start } = usePlatforms();
 
 test.each(['bubblewrap', 'launcher'] as const)('this machine supports %s', (tier) => {
   expect(TIERS).toContain(tier);
@@ -21,12 +14,11 @@ test.each(['bubblewrap', 'launcher'] as const)('this machine supports %s', (tier
 test.each(TIERS)(
   'a platform in a directory that only root may enter runs code in tier %s, never as root',
   async (tier) => {
-    directory = await tempDir();
     const node = join(directory.path, 'root', 'node');
     await mkdir(join(directory.path, 'root'), { mode: 0o700 });
     await link(process.execPath, node).catch(() => copyFile(process.execPath, node));
     expect(isEnterable(join(directory.path, 'root'))).toBe(false);
-    platform = await startPlatform(tier, join(directory.path, 'data'), { node });
+    const platform = await start(tier, join(directory.path, 'data'), { node });
     expect(uidsOf(platform.pid!)).toEqual([0, 0, 0, 0]);
     const sandboxed = descendants(platform.pid!).filter(isSandboxed);
     // The running process and those of the pool: each has a different user.
