@@ -1,9 +1,10 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { createByteBudget } from '@wellspring/core/byte-budget';
 import { silentLog } from '@wellspring/core/log';
 import { Unavailable } from '@wellspring/core/unavailable';
 import { eventually } from '@wellspring/testing/eventually';
-import { type RabbitCluster, startRabbit } from '@wellspring/testing/servers/rabbitmq';
+import { closeAfterEach, forSuite } from '@wellspring/testing/lifetimes';
+import { startRabbit } from '@wellspring/testing/servers/rabbitmq';
 import { withPrograms } from '@wellspring/testing/servers/servers';
 import { consume } from './channel.ts';
 import { openAmqp } from './client.ts';
@@ -12,27 +13,30 @@ const KB = 1024;
 const BUDGET = 4 * KB * KB;
 
 await withPrograms(['rabbitmq'], () => {
-  let server: RabbitCluster;
-  beforeAll(async () => {
-    server = await startRabbit();
-  }, 60_000);
-  afterAll(() => server.dispose());
+  const server = forSuite(startRabbit);
+  const closing = closeAfterEach();
 
-  test('a broker with an alarm refuses messages within seconds and within the budget; afterwards all go on, and none confirmed is lost', async () => {
-    const unconfirmed = createByteBudget(BUDGET);
-    const amqp = await openAmqp({ url: server.url, log: silentLog, unconfirmed });
-    const queue = 'alarm';
-    const arrived = new Set<string>();
+  /** A connection with this budget, and the ids of messages as they arrive in a queue. */
+  async function open(queue: string, budget: number) {
+    const unconfirmed = createByteBudget(budget);
+    const amqp = closing(await openAmqp({ url: server.url, log: silentLog, unconfirmed }));
+    const arrived: string[] = [];
     const channel = amqp.openChannel({
       name: queue,
       async setup(made) {
         await made.assertQueue(queue, { durable: true, arguments: { 'x-queue-type': 'quorum' } });
-        await consume(made, queue, ({ properties }) => void arrived.add(properties.messageId), {
+        await consume(made, queue, ({ properties }) => void arrived.push(properties.messageId), {
           noAck: true,
         });
       },
     });
     await eventually(() => channel.current !== undefined);
+    return { amqp, unconfirmed, arrived };
+  }
+
+  test('a broker with an alarm refuses messages within seconds and within the budget; afterwards all go on, and none confirmed is lost', async () => {
+    const queue = 'alarm';
+    const { amqp, unconfirmed, arrived } = await open(queue, BUDGET);
     const publisher = amqp.openPublisher(queue);
     const content = Buffer.alloc(100 * KB);
     const confirmed: string[] = [];
@@ -83,26 +87,13 @@ await withPrograms(['rabbitmq'], () => {
     });
     await many();
     expect(confirmed.length).toBeGreaterThanOrEqual(then + 201);
-    await eventually(() => confirmed.every((id) => arrived.has(id)));
+    await eventually(() => new Set(confirmed).isSubsetOf(new Set(arrived)));
     expect(unconfirmed.used).toBe(0);
-    await amqp.close();
   }, 60_000);
 
   test('messages beyond the budget wait for it and are confirmed in order', async () => {
-    const unconfirmed = createByteBudget(256 * KB);
-    const amqp = await openAmqp({ url: server.url, log: silentLog, unconfirmed });
     const queue = 'narrow';
-    const arrived: string[] = [];
-    const channel = amqp.openChannel({
-      name: queue,
-      async setup(made) {
-        await made.assertQueue(queue, { durable: true, arguments: { 'x-queue-type': 'quorum' } });
-        await consume(made, queue, ({ properties }) => void arrived.push(properties.messageId), {
-          noAck: true,
-        });
-      },
-    });
-    await eventually(() => channel.current !== undefined);
+    const { amqp, unconfirmed, arrived } = await open(queue, 256 * KB);
     const publishers = [amqp.openPublisher('one'), amqp.openPublisher('two')];
     const ids = Array.from({ length: 100 }, (_, n) => `m${n}`);
     const content = Buffer.alloc(50 * KB);
@@ -121,6 +112,5 @@ await withPrograms(['rabbitmq'], () => {
     }
     expect(mostUsed).toBeLessThanOrEqual(256 * KB);
     expect(unconfirmed.used).toBe(0);
-    await amqp.close();
   }, 30_000);
 });

@@ -1,10 +1,10 @@
-import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
+import { afterEach, expect, test } from '@jest/globals';
 import { type Log, silentLog } from '@wellspring/core/log';
 import { eventually } from '@wellspring/testing/eventually';
 import { freePort } from '@wellspring/testing/free-port';
+import { closeAfterEach, forSuite } from '@wellspring/testing/lifetimes';
 import { listLog } from '@wellspring/testing/list-log';
 import { startRabbit } from '@wellspring/testing/servers/rabbitmq';
-import type { TestServer } from '@wellspring/testing/servers/server';
 import { withPrograms } from '@wellspring/testing/servers/servers';
 import { ack, type Channel, type ConsumeMessage, consume } from './channel.ts';
 import { type Amqp, openAmqp } from './client.ts';
@@ -13,25 +13,16 @@ import { MAX_MESSAGE_BYTES, REDELIVERED, Unroutable } from './publisher.ts';
 const QUORUM = { durable: true, arguments: { 'x-queue-type': 'quorum' } };
 
 await withPrograms(['rabbitmq'], () => {
-  let server: TestServer;
-  const opened: Amqp[] = [];
+  const server = forSuite(startRabbit);
   const stops: AbortController[] = [];
   let queues = 0;
 
-  beforeAll(async () => {
-    server = await startRabbit();
-  }, 60_000);
-  afterEach(async () => {
+  afterEach(() => {
     for (const stop of stops.splice(0)) stop.abort();
-    for (const amqp of opened.splice(0)) await amqp.close();
   });
-  afterAll(() => server.dispose());
+  const closing = closeAfterEach();
 
-  async function open(log: Log = silentLog): Promise<Amqp> {
-    const amqp = await openAmqp({ url: server.url, log });
-    opened.push(amqp);
-    return amqp;
-  }
+  const open = async (log: Log = silentLog, url = server.url) => closing(await openAmqp({ url, log }));
   /** A consumer that records and acknowledges its messages. */
   function listen(amqp: Amqp, queue: string) {
     const seen: string[] = [];
@@ -68,9 +59,7 @@ await withPrograms(['rabbitmq'], () => {
     const hosts = [`127.0.0.1:${await freePort()}`, host, `127.0.0.1:${await freePort()}`].join();
     for (let n = 0; n < 4; n++) {
       const url = `amqp://guest:guest@${hosts}`;
-      const amqp = await openAmqp({ url, log: silentLog });
-      opened.push(amqp);
-      expect(amqp.isUp).toBe(true);
+      expect((await open(silentLog, url)).isUp).toBe(true);
     }
     const nowhere = openAmqp({ url: `amqp://guest:guest@${hosts}/nowhere`, log: silentLog });
     await expect(nowhere).rejects.toThrow(/refuses/);
@@ -236,8 +225,7 @@ await withPrograms(['rabbitmq'], () => {
       await other.kill();
       const url = `${server.url},${new URL(other.url).host}`;
       const { log, lines } = listLog();
-      const amqp = await openAmqp({ url, log });
-      opened.push(amqp);
+      const amqp = await open(log, url);
       const queue = newQueue();
       const seen: string[] = [];
       const channel = amqp.openChannel({
@@ -272,7 +260,6 @@ await withPrograms(['rabbitmq'], () => {
     const waiting = openAmqp({ url: server.url, log });
     await eventually(() => lines.includes('rabbitmq.down'));
     await server.start();
-    opened.push(await waiting);
-    await opened[0]!.ping();
+    await closing(await waiting).ping();
   }, 60_000);
 });

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { beforeEach, describe, expect, test } from '@jest/globals';
+import { forEachTest } from '@wellspring/testing/lifetimes';
 import type { Blob } from './port.ts';
 
 /** Blobs under test, with their clock. */
@@ -15,13 +16,11 @@ export interface BlobSubject {
 /** Conformance suite of the port, for every adapter. */
 export function blobConformance(name: string, open: () => Promise<BlobSubject>): void {
   describe(`blob: ${name}`, () => {
-    let subject: BlobSubject;
+    const subject = forEachTest(open);
     let blob: Blob;
-    beforeEach(async () => {
-      subject = await open();
+    beforeEach(() => {
       blob = subject.blob;
     });
-    afterEach(() => subject.close());
 
     const bytesOf = async (id: string, of = blob) => {
       const found = await of.get(id);

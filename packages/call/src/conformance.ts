@@ -91,13 +91,10 @@ export function callConformance(name: string, open: () => Promise<Call>): void {
     });
 
     test('a reply after the deadline is a CallFailed', async () => {
-      let finish = () => {};
-      const held = new Promise<void>((resolve) => {
-        finish = resolve;
-      });
-      call.serve('slow', () => held, stop.signal);
+      const held = Promise.withResolvers<void>();
+      call.serve('slow', () => held.promise, stop.signal);
       expect(await thrownBy(call.request('slow', 1, { deadlineMs: 20 }))).toBeInstanceOf(CallFailed);
-      finish();
+      held.resolve();
     });
 
     test('a request waits for a server until the deadline', async () => {

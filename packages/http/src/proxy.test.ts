@@ -1,43 +1,31 @@
 import { once } from 'node:events';
 import { get, type IncomingMessage, type RequestListener, request } from 'node:http';
-import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { beforeEach, expect, test } from '@jest/globals';
 import { systemClock } from '@wellspring/core/clock';
 import { silentLog } from '@wellspring/core/log';
 import { eventually } from '@wellspring/testing/eventually';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
-import { type HttpServer, startHttpServer } from '@wellspring/testing/http';
-import { createProxy, type ServiceProxy } from './proxy.ts';
+import { startHttpServer } from '@wellspring/testing/http';
+import { closeAfterEach } from '@wellspring/testing/lifetimes';
+import { createProxy } from './proxy.ts';
 
-let servers: HttpServer[];
+const closing = closeAfterEach();
 let draining: AbortController;
-let proxies: ServiceProxy[];
-
 beforeEach(() => {
-  [servers, draining, proxies] = [[], new AbortController(), []];
-});
-afterEach(async () => {
-  for (const proxy of proxies) proxy.close();
-  for (const server of servers) await server.close();
+  draining = new AbortController();
 });
 
-async function serve(listener: RequestListener): Promise<string> {
-  const server = await startHttpServer(listener);
-  servers.push(server);
-  return server.url;
-}
+const serve = async (listener: RequestListener) => closing(await startHttpServer(listener)).url;
 
 /** An address without a listener. */
 async function nowhere(): Promise<string> {
-  const url = await serve(() => {});
-  await servers.pop()!.close();
-  return url;
+  await using server = await startHttpServer(() => {});
+  return server.url;
 }
 
-async function proxyTo(origins: string[], clock = systemClock): Promise<string> {
-  const proxy = createProxy({ log: silentLog, clock, draining: draining.signal });
-  proxies.push(proxy);
-  return serve(proxy.to(origins));
-}
+const openProxy = (clock = systemClock) =>
+  closing(createProxy({ log: silentLog, clock, draining: draining.signal }));
+const proxyTo = (origins: string[], clock = systemClock) => serve(openProxy(clock).to(origins));
 
 const echo: RequestListener = async (req, res) => {
   const body = Buffer.concat(await req.toArray()).toString();
@@ -149,8 +137,7 @@ test('a POST goes on when its client disconnects', async () => {
     res.once('close', () => answered.resolve(res.writableFinished));
     begun.resolve(() => res.end('done'));
   });
-  const proxy = createProxy({ log: silentLog, clock: systemClock, draining: draining.signal });
-  proxies.push(proxy);
+  const proxy = openProxy();
   const ends: unknown[] = [];
   const url = await serve((req, res) => {
     const { end } = res;
@@ -174,25 +161,19 @@ test('a POST goes on when its client disconnects', async () => {
 });
 
 test('a client that disconnects ends a GET', async () => {
-  let begun = () => {};
-  const underWay = new Promise<void>((resolve) => {
-    begun = resolve;
-  });
-  let gone = false;
+  const [begun, gone] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const url = await proxyTo([
     await serve((_req, res) => {
-      res.once('close', () => {
-        gone = true;
-      });
-      begun();
+      res.once('close', gone.resolve);
+      begun.resolve();
     }),
   ]);
   const asked = request(url, { agent: false });
   asked.on('error', () => {});
   asked.end();
-  await underWay;
+  await begun.promise;
   asked.destroy();
-  await eventually(() => gone);
+  await gone.promise;
 });
 
 test('a body over the limit is refused before it is forwarded', async () => {

@@ -1,15 +1,15 @@
 import { createServer, type Socket } from 'node:net';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { beforeEach, describe, expect, test } from '@jest/globals';
 import { silentLog } from '@wellspring/core/log';
 import type { Metrics } from '@wellspring/core/metrics';
 import { Unavailable } from '@wellspring/core/unavailable';
 import { eventually } from '@wellspring/testing/eventually';
+import { closeAfterEach, forSuite } from '@wellspring/testing/lifetimes';
 import { listLog } from '@wellspring/testing/list-log';
 import { startMongo } from '@wellspring/testing/servers/mongodb';
-import type { TestServer } from '@wellspring/testing/servers/server';
 import { withPrograms } from '@wellspring/testing/servers/servers';
 import { BSON } from 'mongodb';
-import { MAX_OPERATION_MS, type Mongo, type MongoTarget, openMongo } from './client.ts';
+import { MAX_OPERATION_MS, type MongoTarget, openMongo } from './client.ts';
 import { duplicatesOf, translateErrors } from './errors.ts';
 
 /** Answers every command with the handshake or with an error. */
@@ -79,22 +79,11 @@ describe('start fails without retry for', () => {
 });
 
 await withPrograms(['mongodb'], () => {
-  let server: TestServer;
-  const opened: Mongo[] = [];
+  const server = forSuite(startMongo);
+  const closing = closeAfterEach();
 
-  beforeAll(async () => {
-    server = await startMongo();
-  });
-  afterEach(async () => {
-    for (const mongo of opened.splice(0)) await mongo.close();
-  });
-  afterAll(() => server.dispose());
-
-  async function open(options: Partial<MongoTarget> = {}): Promise<Mongo> {
-    const mongo = await openMongo({ url: server.url, log: silentLog, ...options });
-    opened.push(mongo);
-    return mongo;
-  }
+  const open = async (options: Partial<MongoTarget> = {}) =>
+    closing(await openMongo({ url: server.url, log: silentLog, ...options }));
 
   test('the database is that of the URL, or the default name', async () => {
     expect((await open()).db.databaseName).toBe('wellspring');

@@ -1,15 +1,12 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
+import { forEachTest } from '@wellspring/testing/lifetimes';
 import type { PubSub } from './port.ts';
 
 /** Conformance suite of the port, for every adapter. @param open returns a connected one */
 export function pubsubConformance(name: string, open: () => Promise<PubSub>): void {
   describe(`pubsub: ${name}`, () => {
-    let pubsub: PubSub;
-    beforeEach(async () => {
-      pubsub = await open();
-    });
-    afterEach(() => pubsub.close());
+    const pubsub = forEachTest(open);
 
     /** Waits until subscriptions are active and earlier messages have arrived. */
     async function flush(topic = 'flush'): Promise<void> {

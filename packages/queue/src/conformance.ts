@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { numbers } from '@wellspring/testing/numbers';
 import fc from 'fast-check';
 import { admissionConformance } from './conformance-admission.ts';
 import { failuresConformance, job, values } from './conformance-failures.ts';
@@ -51,6 +52,12 @@ export function queueConformance(name: string, open: () => Promise<QueueSubject>
       consumers.push(ended);
       return ended;
     };
+    /** Publishes jobs to the keys given for their numbers. */
+    const publishTo = (count: number, key: (i: number) => string) =>
+      queue.publishMany(
+        'runs',
+        numbers(count).map((i) => job(key(i), i)),
+      );
     /** Advances the clock until the condition holds. */
     async function until(condition: () => boolean | Promise<boolean>, step = 20): Promise<void> {
       for (let i = 0; i < 20_000; i++) {
@@ -104,27 +111,21 @@ export function queueConformance(name: string, open: () => Promise<QueueSubject>
     });
 
     test('one batch of a key is out at a time, and other keys continue', async () => {
-      let finish = () => {};
-      const held = new Promise<void>((resolve) => {
-        finish = resolve;
-      });
+      const held = Promise.withResolvers<void>();
       const started: string[] = [];
       consume(async ([first]) => {
         started.push(`${first.key}${first.payload}`);
-        if (first.key === 'slow') await held;
+        if (first.key === 'slow') await held.promise;
       });
       await queue.publishMany('runs', [job('slow', 1), job('slow', 2), job('quick', 1), job('quick', 2)]);
       await until(() => started.includes('quick2'));
       expect(started).toEqual(expect.not.arrayContaining(['slow2']));
-      finish();
+      held.resolve();
       await until(() => started.includes('slow2'));
     });
 
     test('a batch has consecutive jobs of one key, as many as asked for', async () => {
-      await queue.publishMany(
-        'runs',
-        Array.from({ length: 20 }, (_, i) => job(i % 2 ? 'odd' : 'even', i)),
-      );
+      await publishTo(20, (i) => (i % 2 ? 'odd' : 'even'));
       const batches: (readonly Job[])[] = [];
       consume(async (jobs) => void batches.push(jobs), { batch: 4 });
       await until(() => batches.flat().length === 20);
@@ -158,10 +159,7 @@ export function queueConformance(name: string, open: () => Promise<QueueSubject>
     });
 
     test('at most `concurrency` batches run at the same time', async () => {
-      await queue.publishMany(
-        'runs',
-        Array.from({ length: 30 }, (_, i) => job(`k${i}`, i)),
-      );
+      await publishTo(30, (i) => `k${i}`);
       let running = 0;
       let most = 0;
       let done = 0;
@@ -190,26 +188,18 @@ export function queueConformance(name: string, open: () => Promise<QueueSubject>
           { concurrency: 2 },
         );
       }
-      await queue.publishMany(
-        'runs',
-        Array.from({ length: 40 }, (_, i) => job(`k${i % 10}`, i)),
-      );
+      await publishTo(40, (i) => `k${i % 10}`);
       await until(() => done.flat().length >= 40);
-      expect(done.flat().toSorted((a, b) => Number(a) - Number(b))).toEqual(
-        Array.from({ length: 40 }, (_, i) => i),
-      );
+      expect(done.flat().toSorted((a, b) => Number(a) - Number(b))).toEqual(numbers(40));
       for (const mine of done) expect(mine.length).toBeGreaterThan(0);
     });
 
     test('purging a source drops its waiting jobs in all shards, and no others', async () => {
-      let finish = () => {};
-      const held = new Promise<void>((resolve) => {
-        finish = resolve;
-      });
+      const held = Promise.withResolvers<void>();
       const seen: unknown[] = [];
       consume(async (jobs) => {
         seen.push(...values(jobs));
-        if (jobs[0].key === 'dc_1') await held;
+        if (jobs[0].key === 'dc_1') await held.promise;
       });
       await queue.publish('runs', job('dc_1', 'running'));
       await until(() => seen.length === 1);
@@ -226,7 +216,7 @@ export function queueConformance(name: string, open: () => Promise<QueueSubject>
       await queue.purgeKey('runs', 'dc_1');
       await queue.publish('runs', job('dc_1', 'published later'));
       await late;
-      finish();
+      held.resolve();
       await Promise.all(consumers);
       await subject.advance(200);
       expect(values(await drain(4)).toSorted()).toEqual(['published later', 'stays', 'stays', 'stays']);
@@ -235,16 +225,13 @@ export function queueConformance(name: string, open: () => Promise<QueueSubject>
 
     test('an aborted consumer starts no batch, ends after its running ones, and leaves the other jobs to the next consumer', async () => {
       const end = new AbortController();
-      let finish = () => {};
-      const held = new Promise<void>((resolve) => {
-        finish = resolve;
-      });
+      const held = Promise.withResolvers<void>();
       const seen: unknown[] = [];
       let ended = false;
       const consumer = consume(
         async (jobs) => {
           seen.push(...values(jobs));
-          await held;
+          await held.promise;
         },
         { concurrency: 1, signal: end.signal },
       ).then(() => {
@@ -255,7 +242,7 @@ export function queueConformance(name: string, open: () => Promise<QueueSubject>
       end.abort();
       await subject.advance(50);
       expect(ended).toBe(false);
-      finish();
+      held.resolve();
       await consumer;
       expect(seen).toHaveLength(1);
       expect([...seen, ...values(await drain(2))].toSorted()).toEqual([1, 2, 3]);

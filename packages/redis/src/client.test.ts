@@ -1,29 +1,18 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { beforeEach, describe, expect, test } from '@jest/globals';
 import { type Log, silentLog } from '@wellspring/core/log';
 import { eventually } from '@wellspring/testing/eventually';
+import { closeAfterEach, forSuite } from '@wellspring/testing/lifetimes';
 import { listLog } from '@wellspring/testing/list-log';
 import { startRedis } from '@wellspring/testing/servers/redis';
-import type { TestServer } from '@wellspring/testing/servers/server';
 import { withPrograms } from '@wellspring/testing/servers/servers';
-import { openRedis, type Redis } from './client.ts';
+import { openRedis } from './client.ts';
 
 await withPrograms(['redis'], () => {
-  let server: TestServer;
-  const opened: Redis[] = [];
+  const server = forSuite(startRedis);
+  const closing = closeAfterEach();
 
-  beforeAll(async () => {
-    server = await startRedis();
-  });
-  afterEach(async () => {
-    for (const redis of opened.splice(0)) await redis.close();
-  });
-  afterAll(() => server.dispose());
-
-  async function open(options: { prefix?: string; log?: Log; url?: string } = {}): Promise<Redis> {
-    const redis = await openRedis({ url: server.url, log: silentLog, ...options });
-    opened.push(redis);
-    return redis;
-  }
+  const open = async (options: { prefix?: string; log?: Log; url?: string } = {}) =>
+    closing(await openRedis({ url: server.url, log: silentLog, ...options }));
 
   test('keys and channels are isolated by the prefix', async () => {
     const [mine, theirs] = [await open({ prefix: 'mine:' }), await open({ prefix: 'theirs:' })];

@@ -1,19 +1,16 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { systemClock } from '@wellspring/core/clock';
 import { silentLog } from '@wellspring/core/log';
 import { createTokenBuckets, type TokenBuckets } from '@wellspring/core/token-buckets';
 import { eventually } from '@wellspring/testing/eventually';
+import { closeAfterEach, forSuite } from '@wellspring/testing/lifetimes';
 import { startRedis } from '@wellspring/testing/servers/redis';
-import type { TestServer } from '@wellspring/testing/servers/server';
 import { withPrograms, withServers } from '@wellspring/testing/servers/servers';
-import { openRedis, type Redis } from './client.ts';
+import { openRedis } from './client.ts';
 import { createSharedBuckets } from './token-buckets.ts';
 
-const opened: Redis[] = [];
-afterEach(async () => {
-  for (const redis of opened.splice(0)) await redis.close();
-});
+const closing = closeAfterEach();
 
 const nothing: TokenBuckets = {
   take() {
@@ -23,8 +20,7 @@ const nothing: TokenBuckets = {
 
 /** The buckets of one process. */
 async function open(url: string, prefix: string, alone = nothing) {
-  const redis = await openRedis({ url, prefix, log: silentLog });
-  opened.push(redis);
+  const redis = closing(await openRedis({ url, prefix, log: silentLog }));
   return { redis, buckets: createSharedBuckets(redis, alone) };
 }
 
@@ -87,11 +83,7 @@ await withServers(['redis'], ({ redis: url }) => {
 
 await withPrograms(['redis'], () => {
   describe('while Redis is away', () => {
-    let server: TestServer;
-    beforeAll(async () => {
-      server = await startRedis();
-    });
-    afterAll(() => server.dispose());
+    const server = forSuite(startRedis);
 
     test('a process uses its local buckets without delay, and Redis within 5 s of its return', async () => {
       const { redis, buckets } = await open(server.url, 'p:', createTokenBuckets(systemClock));

@@ -8,24 +8,23 @@ function stage() {
   const clock = createFakeClock();
   const errors: object[] = [];
   const log: Log = { ...silentLog, error: (fields) => void errors.push(fields) };
-  return { clock, errors, deps: { clock, log, metrics: noMetrics }, ending: new AbortController() };
+  const [deps, ending] = [{ clock, log, metrics: noMetrics }, new AbortController()];
+  /** Runs a worker that fails after its work, and notes the times of its starts. */
+  function failing(name: string, work = async (_starts: number) => {}) {
+    const starts: number[] = [];
+    const begun = clock.now();
+    const run = async () => {
+      await work(starts.push(clock.now() - begun));
+      throw new Error('broken pipe');
+    };
+    return { starts, done: keepRunning({ name, run }, ending.signal, deps) };
+  }
+  return { clock, errors, deps, ending, failing };
 }
 
 test('a worker that throws is restarted with a growing backoff, and the log says why', async () => {
-  const { clock, errors, deps, ending } = stage();
-  const starts: number[] = [];
-  const begun = clock.now();
-  const done = keepRunning(
-    {
-      name: 'flaky',
-      async run() {
-        starts.push(clock.now() - begun);
-        throw new Error('broken pipe');
-      },
-    },
-    ending.signal,
-    deps,
-  );
+  const { clock, errors, ending, failing } = stage();
+  const { starts, done } = failing('flaky');
   await clock.advance(60_000);
   expect(starts.slice(0, 9)).toEqual([0, 100, 300, 700, 1500, 3100, 5100, 7100, 9100]);
   expect(starts.at(-1)! - starts.at(-2)!).toBe(2_000);
@@ -35,21 +34,10 @@ test('a worker that throws is restarted with a growing backoff, and the log says
 });
 
 test('a worker that ran for long restarts with a short backoff', async () => {
-  const { clock, deps, ending } = stage();
-  const starts: number[] = [];
-  const begun = clock.now();
-  const done = keepRunning(
-    {
-      name: 'steady',
-      async run() {
-        starts.push(clock.now() - begun);
-        if (starts.length === 4) await clock.sleep(100_000);
-        throw new Error('x');
-      },
-    },
-    ending.signal,
-    deps,
-  );
+  const { clock, ending, failing } = stage();
+  const { starts, done } = failing('steady', async (nth) => {
+    if (nth === 4) await clock.sleep(100_000);
+  });
   await clock.advance(101_000);
   expect(starts.slice(0, 5)).toEqual([0, 100, 300, 700, 100_800]);
   ending.abort();

@@ -1,14 +1,11 @@
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
+import { expect, test } from '@jest/globals';
+import { forEachTest } from '@wellspring/testing/lifetimes';
+import { tempDir } from '@wellspring/testing/temp-dir';
 import { readKeys } from './credentials.ts';
 
-let dir: TempDir;
-beforeEach(async () => {
-  dir = await tempDir();
-});
-afterEach(() => dir.remove());
+const dir = forEachTest(tempDir);
 
 const config = () => ({
   dataDir: join(dir.path, 'data'),

@@ -1,22 +1,21 @@
 import { chmod, chown, mkdir, stat, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { beforeEach, describe, expect, test } from '@jest/globals';
 import { silentLog } from '@wellspring/core/log';
-import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
+import { forEachTest } from '@wellspring/testing/lifetimes';
+import { tempDir } from '@wellspring/testing/temp-dir';
 import { prepareDataDirectory } from './data-directory.ts';
 
 const isRoot = process.getuid?.() === 0;
-let home: TempDir;
+const home = forEachTest(tempDir);
 let data: string;
 const warnings: string[] = [];
 const log = { ...silentLog, warn: (_fields: object, event: string) => void warnings.push(event) };
 
-beforeEach(async () => {
-  home = await tempDir();
+beforeEach(() => {
   data = join(home.path, 'a', 'data');
   warnings.length = 0;
 });
-afterEach(() => home.remove());
 
 const modeOf = async (...path: string[]) => ((await stat(join(data, ...path))).mode & 0o777).toString(8);
 

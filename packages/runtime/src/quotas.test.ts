@@ -3,7 +3,7 @@ import type { RecordJob } from '@wellspring/contract/messages';
 import { sources } from '@wellspring/store/collections/sources';
 import { type UserRow, usage, usageDay, users } from '@wellspring/store/collections/users';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
-import { OWNER, sourceRow } from '@wellspring/testing/rows';
+import { OWNER, sourceRow, userRow } from '@wellspring/testing/rows';
 import { openPorts, type Ports } from '@wellspring/testing/service-harness';
 import { createQuotas, type Quotas } from './quotas.ts';
 
@@ -40,9 +40,7 @@ afterEach(async () => {
 
 async function account(quota: Partial<UserRow>, used: { invocations: number; compute_ms: number }) {
   const { store } = ports;
-  const none = { daily_invocations_quota: null, daily_compute_time_quota: null };
-  const row = { id: OWNER, username: 'a', email: '', plan: 'free' as const, created_at: 0, updated_at: 0 };
-  await store.collection(users).insert({ ...row, ...none, ...quota });
+  await store.collection(users).insert(userRow(quota));
   const day = usageDay(NOON);
   await store.collection(usage).insert({ id: `${OWNER}/${day}`, day, ...used });
 }

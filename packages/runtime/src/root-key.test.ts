@@ -1,21 +1,14 @@
 import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import { openPorts, type Ports } from '@wellspring/testing/service-harness';
-import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
+import { expect, test } from '@jest/globals';
+import { forEachTest } from '@wellspring/testing/lifetimes';
+import { openPorts } from '@wellspring/testing/service-harness';
+import { tempDir } from '@wellspring/testing/temp-dir';
 import { readConfig } from './config.ts';
 import { openRootKey } from './root-key.ts';
 
-let dir: TempDir;
-let ports: Ports;
-beforeEach(async () => {
-  dir = await tempDir();
-  ports = openPorts();
-});
-afterEach(async () => {
-  await ports.close();
-  await dir.remove();
-});
+const dir = forEachTest(tempDir);
+const ports = forEachTest(() => openPorts());
 
 const [OLD, NEW, OTHER] = ['old', 'new', 'other'].map((name) => `${name} root key of thirty-two characters`);
 

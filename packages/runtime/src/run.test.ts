@@ -8,28 +8,26 @@ import { silentLog } from '@wellspring/core/log';
 import { apiKeys, users } from '@wellspring/store/collections/users';
 import { eventually } from '@wellspring/testing/eventually';
 import { freePort } from '@wellspring/testing/free-port';
-import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
+import { forEachTest } from '@wellspring/testing/lifetimes';
+import { tempDir } from '@wellspring/testing/temp-dir';
 import { type Config, readConfig } from './config.ts';
 import type { Deps } from './deps.ts';
 import { type Factories, type Running, runServices } from './run.ts';
 import type { Service } from './service.ts';
 
-let dir: TempDir;
 let config: Config;
 const platforms: Running[] = [];
-
+afterEach(async () => {
+  for (const platform of platforms.splice(0)) await platform.stop(1_000);
+});
+const dir = forEachTest(tempDir);
 beforeEach(async () => {
-  dir = await tempDir();
   const env = {
     WELLSPRING_DATA_DIR: dir.path,
     WELLSPRING_PORT: String(await freePort()),
     WELLSPRING_ADMIN_PORT: String(await freePort()),
   };
   config = readConfig({ env, isTerminal: false });
-});
-afterEach(async () => {
-  for (const platform of platforms.splice(0)) await platform.stop(1_000);
-  await dir.remove();
 });
 
 /** A platform of which only the gateway does something. */

@@ -1,4 +1,5 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { beforeEach, describe, expect, test } from '@jest/globals';
+import { forEachTest } from '@wellspring/testing/lifetimes';
 import fc from 'fast-check';
 import { currentRevision } from './collections/revisions.ts';
 import { ids, type StoreSubject, type Thing, thing, things } from './conformance-subject.ts';
@@ -10,14 +11,12 @@ const byCodePoint = (a: string, b: string) => Buffer.compare(Buffer.from(a), Buf
 /** Conformance suite of conditions, orders and pages. */
 export function queryConformance(name: string, open: () => Promise<StoreSubject>): void {
   describe(`queries: ${name}`, () => {
-    let subject: StoreSubject;
+    const subject = forEachTest(open);
     let rows: Collection<Thing>;
 
-    beforeEach(async () => {
-      subject = await open();
+    beforeEach(() => {
       rows = subject.store.collection(things);
     });
-    afterEach(() => subject.close());
 
     test('conditions: equality, null, booleans, membership, ranges, all of them together', async () => {
       await rows.insertMany([

@@ -1,5 +1,6 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { eventRow } from '@wellspring/testing/rows';
+import { beforeEach, describe, expect, test } from '@jest/globals';
+import { forEachTest } from '@wellspring/testing/lifetimes';
+import { eventRow, logRow } from '@wellspring/testing/rows';
 import { type EventRow, events, logs } from './collections/events.ts';
 import { outbox } from './collections/outbox.ts';
 import { type EmitterStateRow, states } from './collections/states.ts';
@@ -33,17 +34,7 @@ const run = (n: number, ifVersion: number, rest: Partial<RunCommit> = {}): RunCo
   state: state(String(n)),
   ifVersion,
   events: [eventOf(n)],
-  logs: [
-    {
-      id: `${EMITTER}/${padded(n)}`,
-      emitter_id: EMITTER,
-      sort_key: padded(n),
-      run_id: `run_${padded(n)}`,
-      indexed_at_ms: n,
-      count: 1,
-      records: '[{}]',
-    },
-  ],
+  logs: [logRow(EMITTER, padded(n), { run_id: `run_${padded(n)}`, indexed_at_ms: n })],
   outbox: { id: `run_${padded(n)}`, emitter_id: EMITTER, created_at_ms: n, message: '{"v":1}' },
   ...rest,
 });
@@ -54,14 +45,12 @@ const OF_ANOTHER = { events: [], logs: [], outbox: undefined };
 /** Conformance suite of commitRun. */
 export function commitRunConformance(name: string, open: () => Promise<StoreSubject>): void {
   describe(`commitRun: ${name}`, () => {
-    let subject: StoreSubject;
+    const subject = forEachTest(open);
     let store: Store;
 
-    beforeEach(async () => {
-      subject = await open();
+    beforeEach(() => {
       store = subject.store;
     });
-    afterEach(() => subject.close());
 
     const everything = async (of: Store = store) => ({
       state: await of.collection(states).getVersioned(EMITTER),

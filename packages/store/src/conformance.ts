@@ -1,4 +1,5 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { beforeEach, describe, expect, test } from '@jest/globals';
+import { forEachTest } from '@wellspring/testing/lifetimes';
 import fc from 'fast-check';
 import { ids, type StoreSubject, type Thing, thing, things } from './conformance-subject.ts';
 import { type Collection, ConflictError, modify } from './port.ts';
@@ -6,14 +7,12 @@ import { type Collection, ConflictError, modify } from './port.ts';
 /** Conformance suite of collections. */
 export function collectionConformance(name: string, open: () => Promise<StoreSubject>): void {
   describe(`collections: ${name}`, () => {
-    let subject: StoreSubject;
+    const subject = forEachTest(open);
     let rows: Collection<Thing>;
 
-    beforeEach(async () => {
-      subject = await open();
+    beforeEach(() => {
       rows = subject.store.collection(things);
     });
-    afterEach(() => subject.close());
 
     test('a row is read as it was written', async () => {
       const row = thing('1', { loose: { deep: [1, null, { a: 'ü' }], none: null }, body: '{"a" : 1}' });

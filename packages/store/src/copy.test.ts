@@ -1,31 +1,17 @@
-import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
+import { forEachTest } from '@wellspring/testing/lifetimes';
+import { userRow } from '@wellspring/testing/rows';
 import { bundles } from './collections/components.ts';
 import { events } from './collections/events.ts';
 import { states } from './collections/states.ts';
 import { users } from './collections/users.ts';
 import { copyStore } from './copy.ts';
-import { type EmbeddedSubject, openEmbedded } from './embedded/store.fixture.ts';
+import { openEmbedded } from './embedded/store.fixture.ts';
 
-let from: EmbeddedSubject;
-let to: EmbeddedSubject;
-beforeEach(async () => {
-  [from, to] = [await openEmbedded(), await openEmbedded()];
-});
-afterEach(async () => {
-  await from.close();
-  await to.close();
-});
+const [from, to] = [forEachTest(openEmbedded), forEachTest(openEmbedded)];
 
-const user = (n: number) => ({
-  id: `u_${String(n).padStart(6, '0')}`,
-  username: `user ${n}`,
-  email: `user${n}@example.com`,
-  plan: 'free' as const,
-  daily_invocations_quota: null,
-  daily_compute_time_quota: null,
-  created_at: n,
-  updated_at: n,
-});
+const user = (n: number) =>
+  userRow({ id: `u_${String(n).padStart(6, '0')}`, username: `user ${n}`, updated_at: n });
 
 test('copies every row of every collection with texts, idempotently', async () => {
   await from.store.collection(users).insertMany(Array.from({ length: 1234 }, (_, n) => user(n)));

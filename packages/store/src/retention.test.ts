@@ -1,38 +1,28 @@
-import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { newId } from '@wellspring/core/ids';
-import { deliveryRow, eventRow } from '@wellspring/testing/rows';
-import { type EventRow, events, type LogRow, logs } from './collections/events.ts';
+import { forEachTest } from '@wellspring/testing/lifetimes';
+import { deliveryRow, eventRow, logRow } from '@wellspring/testing/rows';
+import { type EventRow, events, logs } from './collections/events.ts';
 import { idempotencyKeys } from './collections/idempotency.ts';
 import { outbox } from './collections/outbox.ts';
 import { usage } from './collections/users.ts';
 import { deliveries } from './collections/webhooks.ts';
-import { type EmbeddedSubject, openEmbedded } from './embedded/store.fixture.ts';
+import { openEmbedded } from './embedded/store.fixture.ts';
 import type { Store } from './port.ts';
 import { prune } from './retention.ts';
 
 const DAY = 86_400_000;
 const NOW = 1_700_000_000_000;
 
-let subject: EmbeddedSubject;
-beforeEach(async () => {
-  subject = await openEmbedded();
-});
-afterEach(() => subject.close());
+const subject = forEachTest(openEmbedded);
 
 const key = (ms: number, n: number) => `${String(ms).padStart(15, '0')}-${String(n).padStart(9, '0')}`;
 
 const event = (emitter: string, stream: EventRow['stream'], n: number, at: number) =>
   eventRow(emitter, key(at, n), { stream, indexed_at_ms: at });
 
-const log = (emitter: string, n: number, at: number, count: number): LogRow => ({
-  id: `${emitter}/${key(at, n)}`,
-  emitter_id: emitter,
-  sort_key: key(at, n),
-  run_id: `run_${n}`,
-  indexed_at_ms: at,
-  count,
-  records: '[]',
-});
+const log = (emitter: string, n: number, at: number, count: number) =>
+  logRow(emitter, key(at, n), { run_id: `run_${n}`, indexed_at_ms: at, count });
 
 const range = <T>(count: number, make: (n: number) => T): T[] =>
   Array.from({ length: count }, (_, n) => make(n));

@@ -1,8 +1,9 @@
-import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import type { Definition } from '@wellspring/contract/definition';
+import { forEachTest } from '@wellspring/testing/lifetimes';
 import { bundles, type ComponentRow, components, REGISTRY, registry } from './collections/components.ts';
 import { deployments } from './collections/sources.ts';
-import { type EmbeddedSubject, openEmbedded } from './embedded/store.fixture.ts';
+import { openEmbedded } from './embedded/store.fixture.ts';
 import type { CollectionDefinition, Row } from './port.ts';
 import { pruneBundles, pruneUnpublished } from './unused-code.ts';
 
@@ -13,11 +14,7 @@ const DEFINITION: Definition = {
   ...{ hooks: [], dedupe: null, has_run: true, additional_props: false },
 };
 
-let subject: EmbeddedSubject;
-beforeEach(async () => {
-  subject = await openEmbedded();
-});
-afterEach(() => subject.close());
+const subject = forEachTest(openEmbedded);
 
 const of = <T extends Row>(definition: CollectionDefinition<T>) => subject.store.collection(definition);
 

@@ -1,11 +1,11 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { type Amqp, openAmqp } from '@wellspring/amqp/client';
 import { newSecret } from '@wellspring/core/ids';
 import { silentLog } from '@wellspring/core/log';
 import { eventually } from '@wellspring/testing/eventually';
+import { forSuite } from '@wellspring/testing/lifetimes';
 import { openNetwork } from '@wellspring/testing/network';
 import { startRabbit } from '@wellspring/testing/servers/rabbitmq';
-import type { TestServer } from '@wellspring/testing/servers/server';
 import { withPrograms, withServers } from '@wellspring/testing/servers/servers';
 import { callConformance } from '../conformance.ts';
 import { type Call, CallFailed } from '../port.ts';
@@ -30,6 +30,16 @@ async function openCall(
     await amqp.close();
   };
   return { amqp, call: { ...rabbit, close }, [Symbol.asyncDispose]: close };
+}
+
+/** A handler that never answers, and a promise of its first call. */
+function neverAnswering() {
+  const begun = Promise.withResolvers<void>();
+  const never = () => {
+    begun.resolve();
+    return new Promise(() => {});
+  };
+  return { begun, never };
 }
 
 await withServers(['rabbitmq'], ({ rabbitmq }) => {
@@ -197,11 +207,7 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
     const { call: caller } = await openCall(rabbitmq, { prefix });
     const { call: frozen } = await openCall(network.url, { prefix });
     const stop = new AbortController();
-    const begun = Promise.withResolvers<void>();
-    const never = () => {
-      begun.resolve();
-      return new Promise(() => {});
-    };
+    const { begun, never } = neverAnswering();
     frozen.serve('any', never, stop.signal);
     const failure = caller.request('any', 1, { deadlineMs: 60_000 }).catch((error: unknown) => error);
     await begun.promise;
@@ -220,20 +226,10 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
     const prefix = `t${newSecret()}.`;
     const { call: caller } = await openCall(rabbitmq, { prefix });
     const { call: server, amqp } = await openCall(rabbitmq, { prefix });
-    let begun = () => {};
-    const underWay = new Promise<void>((resolve) => {
-      begun = resolve;
-    });
-    server.serve(
-      'never',
-      () => {
-        begun();
-        return new Promise(() => {});
-      },
-      new AbortController().signal,
-    );
+    const { begun, never } = neverAnswering();
+    server.serve('never', never, new AbortController().signal);
     const failure = caller.request('never', 1, { deadlineMs: 60_000 }).catch((error: unknown) => error);
-    await underWay;
+    await begun.promise;
     await amqp.close();
     expect(await failure).toBeInstanceOf(CallFailed);
     await server.close();
@@ -242,21 +238,13 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
 });
 
 await withPrograms(['rabbitmq'], () => {
-  let server: TestServer;
-  beforeAll(async () => {
-    server = await startRabbit();
-  }, 90_000);
-  afterAll(() => server.dispose());
+  const server = forSuite(startRabbit);
 
   test('requests, servers and reply addresses recover after a broker restart; requests in progress fail', async () => {
     const { call } = await openCall(server.url);
     const stop = new AbortController();
     call.serve('echo', async (message) => message, stop.signal);
-    const begun = Promise.withResolvers<void>();
-    const never = () => {
-      begun.resolve();
-      return new Promise(() => {});
-    };
+    const { begun, never } = neverAnswering();
     call.serve('never', never, stop.signal);
     expect(await call.request('echo', 1, { deadlineMs: 10_000 })).toBe(1);
     const failure = call.request('never', 1, { deadlineMs: 60_000 }).catch((error: unknown) => error);

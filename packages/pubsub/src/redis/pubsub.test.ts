@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { silentLog } from '@wellspring/core/log';
 import { openRedis } from '@wellspring/redis/client';
 import { eventually } from '@wellspring/testing/eventually';
+import { closeAfterEach, forSuite } from '@wellspring/testing/lifetimes';
 import { startRedis } from '@wellspring/testing/servers/redis';
-import type { TestServer } from '@wellspring/testing/servers/server';
 import { withPrograms, withServers } from '@wellspring/testing/servers/servers';
 import { pubsubConformance } from '../conformance.ts';
 import type { PubSub } from '../port.ts';
@@ -27,14 +27,9 @@ await withServers(['redis'], ({ redis: url }) => {
   pubsubConformance('redis', () => open(url));
 
   describe('between processes', () => {
-    const opened: PubSub[] = [];
-    afterEach(async () => {
-      for (const pubsub of opened.splice(0)) await pubsub.close();
-    });
-    async function processes(...prefixes: string[]): Promise<PubSub[]> {
-      for (const prefix of prefixes) opened.push(await open(url, prefix));
-      return opened;
-    }
+    const closing = closeAfterEach();
+    const processes = (...prefixes: string[]) =>
+      Promise.all(prefixes.map(async (prefix) => closing(await open(url, prefix))));
 
     test('a listener is woken when its subscription becomes active, and receives messages of other processes', async () => {
       const prefix = `${randomUUID()}:`;
@@ -75,11 +70,7 @@ await withServers(['redis'], ({ redis: url }) => {
 
 await withPrograms(['redis'], () => {
   describe('an outage of Redis', () => {
-    let server: TestServer;
-    beforeAll(async () => {
-      server = await startRedis();
-    });
-    afterAll(() => server.dispose());
+    const server = forSuite(startRedis);
 
     test('ends for every listener within 5 s of the return, with one wake-up each', async () => {
       const [mine, theirs] = [await open(server.url, 'p:'), await open(server.url, 'p:')];

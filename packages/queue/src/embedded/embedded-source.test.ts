@@ -1,72 +1,52 @@
 import { expect, test } from '@jest/globals';
 import { Unavailable } from '@wellspring/core/unavailable';
 import { eventually } from '@wellspring/testing/eventually';
+import { closeAfterEach } from '@wellspring/testing/lifetimes';
+import { numbers } from '@wellspring/testing/numbers';
+import type { Handler } from '../port.ts';
 import { openSubject } from './subject.fixture.ts';
 
+const closing = closeAfterEach();
+
 test('after a restart, jobs that may have been handed out before are flagged as redelivered; new ones are not', async () => {
-  const subject = await openSubject();
-  const stop = new AbortController();
+  const subject = closing(await openSubject());
   const out = Promise.withResolvers<void>();
   const held = Promise.withResolvers<void>();
   await subject.queue.publish('runs', { key: 'a', payload: '"out"' });
-  const consumed = subject.queue.consume(
-    'runs',
-    async ([{ redelivered }]) => {
-      expect(redelivered).toBeUndefined();
-      out.resolve();
-      await held.promise;
-    },
-    { signal: stop.signal },
-  );
+  subject.consume('runs', async ([{ redelivered }]) => {
+    expect(redelivered).toBeUndefined();
+    out.resolve();
+    await held.promise;
+  });
   await out.promise;
   const after = await subject.afterCrash();
   await after.publish('runs', { key: 'a', payload: '"new"' });
   const seen: unknown[] = [];
-  const again = after.consume(
-    'runs',
-    async ([{ payload, redelivered }]) => {
-      seen.push([payload, redelivered]);
-    },
-    { signal: stop.signal },
-  );
+  const see: Handler = async ([{ payload, redelivered }]) => void seen.push([payload, redelivered]);
+  subject.consume('runs', see, {}, after);
   await eventually(() => seen.length === 2);
   expect(seen).toEqual([
     ['"out"', true],
     ['"new"', undefined],
   ]);
-  stop.abort();
   held.resolve();
-  await Promise.all([consumed, again]);
-  await subject.close();
 });
 
 test('a failed job is flagged as redelivered', async () => {
-  const { queue, advance, close } = await openSubject();
-  const stop = new AbortController();
+  const { queue, advance, consume } = closing(await openSubject());
   const seen: (true | undefined)[] = [];
-  const ended = queue.consume(
-    'runs',
-    async ([job]) => {
-      if (seen.push(job.redelivered) === 1) throw new Unavailable('at the moment');
-    },
-    { signal: stop.signal },
-  );
+  consume('runs', async ([job]) => {
+    if (seen.push(job.redelivered) === 1) throw new Unavailable('at the moment');
+  });
   await queue.publish('runs', { key: 'a', payload: '1' });
   for (let i = 0; i < 1000 && seen.length < 2; i++) await advance(500);
   expect(seen).toEqual([undefined, true]);
-  stop.abort();
-  await ended;
-  await close();
 });
 
 test('jobs inserted with a write of the database are handed out once they are durable, and gone when it is rolled back', async () => {
-  const { queue, db, close } = await openSubject();
-  const stop = new AbortController();
+  const { queue, db, consume } = closing(await openSubject());
   const seen: string[] = [];
-  const ended = queue.consume('emitted', async (jobs) => void seen.push(...jobs.map((job) => job.payload)), {
-    batch: 10,
-    signal: stop.signal,
-  });
+  consume('emitted', async (jobs) => void seen.push(...jobs.map((job) => job.payload)), { batch: 10 });
   const failing = db.write(() => {
     queue.insert('emitted', [{ key: 'a', payload: '"never"' }]);
     throw new Error('rolled back');
@@ -79,13 +59,10 @@ test('jobs inserted with a write of the database are handed out once they are du
   await eventually(() => seen.length === 2);
   expect(seen).toEqual(['1', '2']);
   await eventually(async () => (await queue.depth('emitted')) === 0);
-  stop.abort();
-  await ended;
-  await close();
 });
 
 test('a backlog is handed out in order from rows, and few of its jobs are in memory', async () => {
-  const subject = await openSubject();
+  const subject = closing(await openSubject());
   const { queue, memory } = subject;
   const COUNT = 3_000;
   const payloads = Array.from({ length: COUNT }, (_, n) => JSON.stringify([n, 'x'.repeat(50_000)]));
@@ -95,11 +72,10 @@ test('a backlog is handed out in order from rows, and few of its jobs are in mem
     expect(memory.waiting.used).toBeLessThanOrEqual(memory.waiting.total);
   }
   const after = await subject.afterCrash();
-  const stop = new AbortController();
   const seen = new Map<string, number[]>();
   let most = 0;
   let [running, count] = [0, 0];
-  const ended = after.consume(
+  subject.consume(
     'emitted',
     async (jobs) => {
       running += 1;
@@ -112,22 +88,19 @@ test('a backlog is handed out in order from rows, and few of its jobs are in mem
       count += jobs.length;
       running -= 1;
     },
-    { batch: 64, signal: stop.signal },
+    { batch: 64 },
+    after,
   );
   await eventually(() => count === COUNT, { ms: 20_000 });
   for (const numbers of seen.values()) expect(numbers).toEqual(numbers.toSorted((a, b) => a - b));
   expect(most).toBeLessThanOrEqual(memory.emitted.total);
   expect(running).toBe(0);
-  stop.abort();
-  await ended;
-  await subject.close();
 }, 60_000);
 
 test('waiting jobs that cannot be read for a while are handled later, in order', async () => {
-  const { queue, db, advance, close } = await openSubject();
+  const { queue, db, advance, consume } = closing(await openSubject());
   const { statement } = db;
   let failures = 0;
-  const stop = new AbortController();
   const seen: number[] = [];
   await queue.publishMany(
     'runs',
@@ -143,16 +116,11 @@ test('waiting jobs that cannot be read for a while are handled later, in order',
       return statement(sql);
     },
   });
-  const ended = queue.consume('runs', async ([{ payload }]) => void seen.push(Number(payload)), {
-    signal: stop.signal,
-  });
+  consume('runs', async ([{ payload }]) => void seen.push(Number(payload)));
   await eventually(async () => {
     await advance(1_000);
     return seen.length === 600;
   });
   expect(failures).toBe(5);
-  expect(seen).toEqual(Array.from({ length: 600 }, (_, n) => n));
-  stop.abort();
-  await ended;
-  await close();
+  expect(seen).toEqual(numbers(600));
 });

@@ -1,35 +1,27 @@
 import { expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
+import { closeAfterEach } from '@wellspring/testing/lifetimes';
 import { queueConformance } from '../conformance.ts';
 import { type Job, MAX_ATTEMPTS } from '../port.ts';
 import { openSubject } from './subject.fixture.ts';
 
 queueConformance('embedded', openSubject);
 
+const closing = closeAfterEach();
+
 test('payloads beyond the cache limit are read from the database', async () => {
-  const subject = await openSubject();
+  const subject = closing(await openSubject());
   const large = JSON.stringify('x'.repeat(8 * 1024 * 1024));
   for (let i = 0; i < 10; i++) await subject.queue.publish('runs', { key: `k${i}`, payload: large });
-  const stop = new AbortController();
-  const seen = await new Promise<Job[]>((resolve) => {
-    const jobs: Job[] = [];
-    void subject.queue.consume(
-      'runs',
-      async ([job]) => {
-        if (jobs.push(job) === 10) resolve(jobs);
-      },
-      { concurrency: 2, signal: stop.signal },
-    );
-  });
+  const seen: Job[] = [];
+  subject.consume('runs', async ([job]) => void seen.push(job), { concurrency: 2 });
+  await eventually(() => seen.length === 10);
   expect(seen.every(({ payload }) => payload === large)).toBe(true);
-  stop.abort();
-  await subject.close();
 });
 
 test('jobs finished while the database refused writes are not redelivered after a restart', async () => {
-  const subject = await openSubject();
+  const subject = closing(await openSubject());
   const { queue, db } = subject;
-  const stop = new AbortController();
   const done: string[] = [];
   await queue.publishMany(
     'runs',
@@ -40,34 +32,28 @@ test('jobs finished while the database refused writes are not redelivered after 
       `CREATE TEMP TRIGGER full BEFORE DELETE ON jobs BEGIN SELECT RAISE(ABORT, 'the disk is full'); END`,
     ),
   );
-  const consumed = queue.consume('runs', async ([job]) => void done.push(job.payload), {
-    concurrency: 1,
-    signal: stop.signal,
-  });
+  subject.consume('runs', async ([job]) => void done.push(job.payload), { concurrency: 1 });
   await eventually(() => done.length === 2);
   await subject.advance(60_000);
   await db.write(() => db.exec('DROP TRIGGER full'));
   await subject.advance(60_000);
-  stop.abort();
-  await consumed;
+  await subject.end();
   // The removal is a part of the next commit.
   await db.write(() => {});
   const after = await subject.afterCrash();
   expect(await after.depth('runs')).toBe(0);
-  await subject.close();
 });
 
 test('jobs before one that always fails do not become dead letters', async () => {
-  const subject = await openSubject();
+  const subject = closing(await openSubject());
   const { queue } = subject;
-  const stop = new AbortController();
   const done = new Set<string>();
   await queue.publish('runs', { key: 'a', payload: '0' });
   await queue.publishMany(
     'runs',
     ['1', '2', '3', 'bad', '4', '5'].map((payload) => ({ key: 'a', payload })),
   );
-  const consumed = queue.consume(
+  subject.consume(
     'runs',
     async (jobs) => {
       for (const { payload } of jobs) {
@@ -75,20 +61,16 @@ test('jobs before one that always fails do not become dead letters', async () =>
         done.add(payload);
       }
     },
-    { concurrency: 1, batch: 10, signal: stop.signal },
+    { concurrency: 1, batch: 10 },
   );
   for (let i = 0; i < 1000 && (await queue.depth('runs')) > 0; i++) await subject.advance(10_000);
   expect([...done]).toEqual(['0', '1', '2', '3', '4', '5']);
   expect(await queue.deadLetters.list()).toMatchObject([{ payload: 'bad', attempts: MAX_ATTEMPTS }]);
-  stop.abort();
-  await consumed;
-  await subject.close();
 });
 
 test('failures while the database refuses writes count no attempt, and the job continues soon afterwards', async () => {
-  const subject = await openSubject();
+  const subject = closing(await openSubject());
   const { queue, db } = subject;
-  const stop = new AbortController();
   const attempts: number[] = [];
   const times: number[] = [];
   let failing = true;
@@ -103,14 +85,14 @@ test('failures while the database refuses writes count no attempt, and the job c
       ),
     );
   }
-  const consumed = queue.consume(
+  subject.consume(
     'runs',
     async ([job]) => {
       attempts.push(job.attempt);
       times.push(subject.now());
       if (failing) throw new Error('the disk is full');
     },
-    { concurrency: 1, signal: stop.signal },
+    { concurrency: 1 },
   );
   for (let i = 0; i < 1000 && attempts.length < 2 * MAX_ATTEMPTS; i++) await subject.advance(500);
   await db.write(() => db.exec('DROP TRIGGER full1; DROP TRIGGER full2'));
@@ -125,7 +107,4 @@ test('failures while the database refuses writes count no attempt, and the job c
   // Precision: one step of the test's clock.
   expect(times[30]! - times[29]!).toBeGreaterThanOrEqual(1_500);
   expect(times[30]! - times[29]!).toBeLessThanOrEqual(3_000);
-  stop.abort();
-  await consumed;
-  await subject.close();
 });

@@ -5,6 +5,7 @@ import { createMemory } from '@wellspring/core/memory';
 import { type Database, openDatabase } from '@wellspring/sqlite/database';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
 import { tempDir } from '@wellspring/testing/temp-dir';
+import type { ConsumeOptions, Handler, Queue, QueueName } from '../port.ts';
 import { createEmbeddedQueue } from './queue.ts';
 
 /** A queue on a new file, for one test. */
@@ -27,6 +28,12 @@ export async function openSubject() {
   const home = join(directory.path, 'data');
   let crashes = 0;
   const queue = at(home);
+  const stop = new AbortController();
+  const consumers: Promise<void>[] = [];
+  const end = async () => {
+    stop.abort();
+    await Promise.all(consumers);
+  };
   return {
     queue,
     db: databases[0]!,
@@ -46,7 +53,13 @@ export async function openSubject() {
       await cp(home, copy, { recursive: true, filter: (source) => !source.endsWith('-shm') });
       return at(copy);
     },
+    /** Consumes until `end` or `close`. */
+    consume(name: QueueName, handler: Handler, options: Partial<ConsumeOptions> = {}, of: Queue = queue) {
+      consumers.push(of.consume(name, handler, { signal: stop.signal, ...options }));
+    },
+    end,
     async close() {
+      await end();
       for (const close of closers) await close();
       await directory.remove();
     },

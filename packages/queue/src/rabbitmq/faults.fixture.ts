@@ -1,10 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll } from '@jest/globals';
+import { afterEach } from '@jest/globals';
 import { newSecret } from '@wellspring/core/ids';
-import { type Database, openDatabase } from '@wellspring/sqlite/database';
+import { openDatabase } from '@wellspring/sqlite/database';
 import { createEmbeddedStore } from '@wellspring/store/embedded';
+import { closeAfterEach, forSuite } from '@wellspring/testing/lifetimes';
 import { startRabbit } from '@wellspring/testing/servers/rabbitmq';
-import type { TestServer } from '@wellspring/testing/servers/server';
 import type { Job, Queue } from '../port.ts';
 import { type Installation, type RabbitProcess, startProcess } from './process.fixture.ts';
 
@@ -91,34 +91,19 @@ export function publishing(queue: Queue, keys: number) {
 }
 /** Processes on RabbitMQ and Redis servers of the file; they end with each test. */
 export function useProcesses() {
-  const servers = {} as { rabbit: TestServer };
-  const databases: Database[] = [];
-  const processes: RabbitProcess[] = [];
+  const servers = { rabbit: forSuite(startRabbit) };
   const stops: AbortController[] = [];
-
-  beforeAll(async () => {
-    servers.rabbit = await startRabbit();
-  }, 60_000);
-  afterEach(async () => {
+  afterEach(() => {
     for (const stop of stops.splice(0)) stop.abort();
-    for (const one of processes.splice(0)) await one.close();
-    for (const db of databases.splice(0)) await db.close();
   });
-  afterAll(async () => {
-    await servers.rabbit?.dispose();
-  });
+  const closing = closeAfterEach();
 
   function install(partitions = 8): Installation {
-    const db = openDatabase(':memory:');
-    databases.push(db);
-    const store = createEmbeddedStore(db);
+    const store = createEmbeddedStore(closing(openDatabase(':memory:')));
     return { amqp: servers.rabbit.url, store, prefix: `t${newSecret()}.`, partitions };
   }
-  async function start(installation: Installation): Promise<RabbitProcess> {
-    const one = await startProcess({ ...installation, renewMs: 100, mortal: true });
-    processes.push(one);
-    return one;
-  }
+  const start = async (installation: Installation): Promise<RabbitProcess> =>
+    closing(await startProcess({ ...installation, renewMs: 100, mortal: true }));
   /** Starts a process that consumes until it stops or is killed. */
   async function consumer(installation: Installation, ledger: Ledger, ms = 0, batch = 16) {
     const process = await start(installation);

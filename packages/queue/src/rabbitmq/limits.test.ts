@@ -1,27 +1,22 @@
 import { randomBytes } from 'node:crypto';
-import { afterEach, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { createByteBudget } from '@wellspring/core/byte-budget';
 import { newSecret } from '@wellspring/core/ids';
-import { type Database, openDatabase } from '@wellspring/sqlite/database';
+import { openDatabase } from '@wellspring/sqlite/database';
 import { createEmbeddedStore } from '@wellspring/store/embedded';
 import { eventually } from '@wellspring/testing/eventually';
+import { closeAfterEach } from '@wellspring/testing/lifetimes';
 import { withServers } from '@wellspring/testing/servers/servers';
-import { type RabbitProcess, startProcess } from './process.fixture.ts';
+import { startProcess } from './process.fixture.ts';
 
 const MB = 1024 * 1024;
 const SLOW_KEYS = 20;
 const JOBS_PER_KEY = 66;
 
 await withServers(['rabbitmq'], ({ rabbitmq }) => {
-  let db: Database;
-  const processes: RabbitProcess[] = [];
-  afterEach(async () => {
-    for (const one of processes.splice(0)) await one.close();
-    await db.close();
-  });
+  const closing = closeAfterEach();
 
   test('twenty slow keys with large jobs keep the memory within its bound, other keys go on, and all jobs are handled in order', async () => {
-    db = openDatabase(':memory:');
     const memory = {
       runs: createByteBudget(4 * MB),
       emitted: createByteBudget(MB),
@@ -29,15 +24,14 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
     };
     const installation = {
       amqp: rabbitmq,
-      store: createEmbeddedStore(db),
+      store: createEmbeddedStore(closing(openDatabase(':memory:'))),
       prefix: `t${newSecret()}.`,
       partitions: 4,
       renewMs: 100,
       leaseMs: 6_000,
       memory,
     };
-    const publisher = await startProcess(installation);
-    processes.push(publisher);
+    const publisher = closing(await startProcess(installation));
     const payload = randomBytes(375_000).toString('base64');
     for (let n = 0; n < JOBS_PER_KEY; n++) {
       const jobs = Array.from({ length: SLOW_KEYS }, (_, key) => ({
@@ -46,8 +40,7 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
       }));
       await publisher.queue.publishMany('runs', jobs);
     }
-    const consumer = await startProcess(installation);
-    processes.push(consumer);
+    const consumer = closing(await startProcess(installation));
     let most = 0;
     const watch = setInterval(() => {
       most = Math.max(most, consumer.queue.bytesInMemory('runs'));

@@ -1,6 +1,7 @@
-import { afterEach, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { Unavailable } from '@wellspring/core/unavailable';
 import { eventually } from '@wellspring/testing/eventually';
+import { closeAfterEach } from '@wellspring/testing/lifetimes';
 import { withServers } from '@wellspring/testing/servers/servers';
 import type { Job } from '../port.ts';
 import { purges } from './collections.ts';
@@ -27,13 +28,8 @@ function createGate() {
 }
 
 await withServers(['rabbitmq'], ({ rabbitmq }) => {
-  let subject: Awaited<ReturnType<typeof openSubject>>;
-  afterEach(() => subject.close());
-
-  async function open(jobsInMemory: number) {
-    subject = await openSubject(rabbitmq, jobsInMemory);
-    return subject;
-  }
+  const closing = closeAfterEach();
+  const open = async (jobsInMemory: number) => closing(await openSubject(rabbitmq, jobsInMemory));
 
   test('a failed job that was lost with its channel while it was moved is flagged as redelivered, those behind it are not', async () => {
     const { clock, consume, receive, hold, loseChannel, partitions } = await open(3);
@@ -103,7 +99,7 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
   });
 
   test('jobs published after a purge are kept, although those before it are still being moved', async () => {
-    const { clock, consume, receive, publish, purge, hold } = await open(3);
+    const { clock, consume, receive, publish, purge, hold, partitions } = await open(3);
     const { admit, open: start } = createGate();
     const seen: string[] = [];
     consume(async ([{ id }]) => void seen.push(id), { admit });
@@ -116,7 +112,7 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
     await receive('slow', ['d', 'e']);
     await clock.advance(SPILL_MS);
     await append.release();
-    await eventually(() => subject.partitions.messages === 0);
+    await eventually(() => partitions.messages === 0);
     start();
     await eventually(() => seen.length === 2);
     expect(seen).toEqual(['d', 'e']);
@@ -163,7 +159,7 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
   });
 
   test('the next job of a key whose jobs all ended while they were moved does not wait for their rows', async () => {
-    const { clock, consume, receive, publish, hold, rows } = await open(3);
+    const { clock, consume, receive, publish, hold, rows, partitions } = await open(3);
     const held = Promise.withResolvers<void>();
     const { admit, open: start } = createGate();
     const seen: string[] = [];
@@ -181,7 +177,7 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
     await clock.advance(SPILL_MS);
     await append.reached;
     held.resolve();
-    await eventually(() => subject.partitions.messages === 0);
+    await eventually(() => partitions.messages === 0);
     await append.release();
     await eventually(async () => (await rows.count()) === 0);
     await publish('slow', 'c');
@@ -189,7 +185,7 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
   });
 
   test('a failed job whose row could not be read keeps its row, its attempts and its flag, and is found again', async () => {
-    const { clock, consume, receive, intercept } = await open(3);
+    const { clock, consume, receive, intercept, partitions } = await open(3);
     const seen: Job[] = [];
     const held = Promise.withResolvers<void>();
     consume(async ([job]) => {
@@ -200,7 +196,7 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
     });
     await receive('slow', ['a', 'b']);
     await clock.advance(SPILL_MS);
-    await eventually(() => subject.partitions.messages === 0);
+    await eventually(() => partitions.messages === 0);
     let stale = 0;
     intercept(async (statement, run) => {
       const found = await run();

@@ -1,7 +1,7 @@
-import { afterEach, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { withServers } from '@wellspring/testing/servers/servers';
 import { type CollectionDefinition, ConflictError } from '../port.ts';
-import { type MongoSubject, openMongoSubject } from './store.fixture.ts';
+import { type MongoSubject, useMongoSubjects } from './store.fixture.ts';
 
 interface Note {
   id: string;
@@ -15,16 +15,7 @@ const notes = (indexes: CollectionDefinition<Note>['indexes']) => ({ name: 'note
 const PLAIN = notes([{ fields: ['owner'] }, { fields: ['rank'] }]);
 
 await withServers(['mongodb'], ({ mongodb }) => {
-  const opened: MongoSubject[] = [];
-  afterEach(async () => {
-    for (const subject of opened.splice(0)) await subject.close();
-  });
-
-  async function open(): Promise<MongoSubject> {
-    const subject = await openMongoSubject(mongodb);
-    opened.push(subject);
-    return subject;
-  }
+  const open = useMongoSubjects(mongodb);
 
   const indexNames = async ({ mongo }: MongoSubject) =>
     (await mongo.db.collection('notes').indexes()).map(({ name }) => name).sort();

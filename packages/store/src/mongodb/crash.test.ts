@@ -1,9 +1,9 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
+import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { Unavailable } from '@wellspring/core/unavailable';
 import { MAX_OPERATION_MS } from '@wellspring/mongodb/client';
 import { eventually } from '@wellspring/testing/eventually';
+import { forSuite } from '@wellspring/testing/lifetimes';
 import { startMongo } from '@wellspring/testing/servers/mongodb';
-import type { TestServer } from '@wellspring/testing/servers/server';
 import { withPrograms } from '@wellspring/testing/servers/servers';
 import { events } from '../collections/events.ts';
 import { type TimerRow, timers } from '../collections/sources.ts';
@@ -22,13 +22,9 @@ const timer = (id: string): TimerRow => ({
 });
 
 await withPrograms(['mongodb'], () => {
-  let server: TestServer;
+  const server = forSuite(startMongo);
   let subject: MongoSubject;
 
-  beforeAll(async () => {
-    server = await startMongo();
-  });
-  afterAll(() => server.dispose());
   beforeEach(async () => {
     subject = await openMongoSubject(server.url);
   });

@@ -1,9 +1,10 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { createGridFsBlob } from '@wellspring/blob/gridfs';
 import { systemClock } from '@wellspring/core/clock';
 import { silentLog } from '@wellspring/core/log';
 import { type Mongo, openMongo } from '@wellspring/mongodb/client';
-import { type ReplicaSet, startMongo } from '@wellspring/testing/servers/mongodb';
+import { closeAfterEach, forSuite } from '@wellspring/testing/lifetimes';
+import { startMongo } from '@wellspring/testing/servers/mongodb';
 import { withPrograms } from '@wellspring/testing/servers/servers';
 import { collections } from '../collections/all.ts';
 import { events } from '../collections/events.ts';
@@ -13,25 +14,15 @@ import { createMongoStore } from './store.ts';
 /** Permissions required by docs/operations.md: read and write one database. */
 await withPrograms(['mongodb'], () => {
   const ROOT = { user: 'root', password: 'of all/@:' };
-  let server: ReplicaSet;
-  const opened: Mongo[] = [];
-
-  beforeAll(async () => {
-    server = await startMongo({ root: ROOT });
-  }, 60_000);
-  afterAll(async () => {
-    for (const mongo of opened) await mongo.close();
-    await server?.dispose();
-  });
+  const server = forSuite(() => startMongo({ root: ROOT }));
+  const closing = closeAfterEach();
 
   async function open(user: string, password: string, authSource: string): Promise<Mongo> {
     const credentials = `${encodeURIComponent(user)}:${encodeURIComponent(password)}`;
     const url = server.url
       .replace('://', `://${credentials}@`)
       .replace('/?', `/own?authSource=${authSource}&`);
-    const mongo = await openMongo({ url, log: silentLog });
-    opened.push(mongo);
-    return mongo;
+    return closing(await openMongo({ url, log: silentLog }));
   }
 
   test('collections, commits and files need only readWrite; a wrong password is reported', async () => {

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { afterEach } from '@jest/globals';
 import { type Clock, systemClock } from '@wellspring/core/clock';
 import { silentLog } from '@wellspring/core/log';
 import { type Labels, type Metrics, noMetrics } from '@wellspring/core/metrics';
 import { type Mongo, openMongo } from '@wellspring/mongodb/client';
-import { eventRow } from '@wellspring/testing/rows';
+import { closeAfterEach } from '@wellspring/testing/lifetimes';
+import { eventRow, logRow } from '@wellspring/testing/rows';
 import { events, logs } from '../collections/events.ts';
 import { outbox } from '../collections/outbox.ts';
 import type { StoreSubject } from '../conformance-subject.ts';
@@ -66,15 +66,8 @@ export async function openMongoSubject(url: string, options: ProcessOptions = {}
 
 /** Opens subjects for the tests of a file, each closed after its test. */
 export function useMongoSubjects(url: string): (options?: ProcessOptions) => Promise<MongoSubject> {
-  const opened: MongoSubject[] = [];
-  afterEach(async () => {
-    for (const subject of opened.splice(0)) await subject.close();
-  });
-  return async (options) => {
-    const subject = await openMongoSubject(url, options);
-    opened.push(subject);
-    return subject;
-  };
+  const closing = closeAfterEach();
+  return async (options) => closing(await openMongoSubject(url, options));
 }
 
 /** The rows that commits have appended; the outbox rows of `dc_1`. */
@@ -91,7 +84,6 @@ export function run(emitter: string, ifVersion: number, numbers: number[], paylo
   const rows = numbers.map((n) =>
     eventRow(emitter, key(n), { run_id, indexed_at_ms: n, emit_id: `e${n}`, payload }),
   );
-  const sort_key = key(numbers[0]!);
   return {
     state: {
       id: emitter,
@@ -102,17 +94,7 @@ export function run(emitter: string, ifVersion: number, numbers: number[], paylo
     },
     ifVersion,
     events: rows,
-    logs: [
-      {
-        id: `${emitter}/${sort_key}`,
-        emitter_id: emitter,
-        sort_key,
-        run_id,
-        indexed_at_ms: 1,
-        count: 1,
-        records: '[{}]',
-      },
-    ],
+    logs: [logRow(emitter, key(numbers[0]!), { run_id, indexed_at_ms: 1 })],
     outbox: { id: run_id, emitter_id: emitter, created_at_ms: 1, message: JSON.stringify(payload) },
   };
 }
