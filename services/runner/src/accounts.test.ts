@@ -28,8 +28,7 @@ async function account(id: string, owner_id: string, token: string, app = 'githu
 }
 
 async function run(id: string): Promise<unknown> {
-  await t.runAll(id, [1]);
-  await t.quiet();
+  await t.runToEnd(id, [1]);
   return (await t.events(id)).at(-1);
 }
 

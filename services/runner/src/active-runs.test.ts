@@ -18,22 +18,20 @@ const cancel = (source_id: string, run_id: string) => {
   return t.call.request(CALLS.cancel, message, { key: source_id, deadlineMs: 10_000 });
 };
 const running = (emitter_id: string) => t.store.collection(runningRuns).list({ where: { emitter_id } });
-const lines = async (id: string) => (await t.logs(id)).filter(({ k }) => k === 'log').map(({ msg }) => msg);
 
 test('the log lines of a run can be read before it ends, and are logged once', async () => {
   const id = await t.deploy(WAITING);
   const [run_id] = await t.runAll(id, ['wait']);
-  await eventually(async () => expect(await lines(id)).toEqual(['before']));
+  await eventually(async () => expect(await t.lines(id)).toEqual(['before']));
   expect((await t.logs(id))[0]).toMatchObject({ k: 'start', trigger: 'manual', execution_id: run_id });
   await cancel(id, run_id!);
   await t.quiet();
-  expect(await lines(id)).toEqual(['before']);
+  expect(await t.lines(id)).toEqual(['before']);
 });
 
 test('a run that lasts is listed until it ends; a short one never', async () => {
   const id = await t.deploy(WAITING);
-  await t.runAll(id, ['short']);
-  await t.quiet();
+  await t.runToEnd(id, ['short']);
   expect(await running(id)).toEqual([]);
   const [run_id] = await t.runAll(id, ['wait']);
   await eventually(async () => expect(await running(id)).toMatchObject([{ id: run_id, trigger: 'manual' }]));
@@ -62,28 +60,24 @@ test('a cancelled run whose commit fails stays cancelled when it is redelivered'
   const id = await t.deploy(WAITING);
   const [run_id] = await t.runAll(id, ['wait']);
   await eventually(async () => expect((await running(id)).map((one) => one.id)).toContain(run_id));
-  let commits = 0;
-  t.faults.commit = () => (commits++ === 0 ? 'refuse' : undefined);
+  const commits = t.refuseCommit();
   await cancel(id, run_id!);
   await t.quiet();
-  expect(commits).toBeGreaterThan(1);
+  expect(commits()).toBeGreaterThan(1);
   expect((await t.logs(id)).filter(({ k }) => k === 'end')).toMatchObject([{ state: 'cancelled' }]);
 });
 
 test('a run that has ended or does not exist cannot be cancelled', async () => {
   const id = await t.deploy(WAITING);
-  const [run_id] = await t.runAll(id, ['short']);
-  await t.quiet();
+  const [run_id] = await t.runToEnd(id, ['short']);
   expect(await cancel(id, run_id!)).toEqual({ found: false });
   expect(await cancel(id, 'run_0000000000')).toEqual({ found: false });
 });
 
 test('a run that is interrupted by a failed commit is repeated and listed once', async () => {
   const id = await t.deploy(WAITING);
-  let commits = 0;
-  t.faults.commit = () => (commits++ === 0 ? 'refuse' : undefined);
-  await t.runAll(id, ['short']);
-  await t.quiet();
+  t.refuseCommit();
+  await t.runToEnd(id, ['short']);
   expect(await t.events(id)).toEqual(['early']);
   expect((await t.logs(id)).filter(({ k }) => k === 'end')).toHaveLength(1);
 });

@@ -29,8 +29,7 @@ test('refused changes are a hundred errors at most, which show no secret', async
     {},
     { key: secret },
   );
-  await t.runAll(id, [1]);
-  await t.quiet();
+  await t.runToEnd(id, [1]);
   const errors = await t.events(id, '$errors');
   expect(errors).toHaveLength(100);
   expect(JSON.stringify(errors[0])).toContain('the key ********xxx');
@@ -41,8 +40,7 @@ test('changes of all steps of a workflow are bounded together', async () => {
   const body = `for (let i = 0; i < ${LIMITS.dbSets * 0.6}; i++) this.db.set('n', i);`;
   const props = `db: '$.service.db'`;
   const { id, cells } = await deployWorkflow(t, { name: 'one', props, body }, { name: 'two', props, body });
-  await t.runAll(id, [1]);
-  await t.quiet();
+  await t.runToEnd(id, [1]);
   expect(await t.events(id, '$errors')).toMatchObject([
     { error: { code: 'LimitError', msg: expect.stringContaining('50000 times'), cellId: cells[1] } },
   ]);

@@ -6,6 +6,7 @@ import { sources } from '@wellspring/store/collections/sources';
 import { states } from '@wellspring/store/collections/states';
 import { usage } from '@wellspring/store/collections/users';
 import { eventually } from '@wellspring/testing/eventually';
+import { numbers } from '@wellspring/testing/numbers';
 import { usePlatform } from './platform.fixture.ts';
 
 const t = usePlatform();
@@ -32,6 +33,16 @@ export default {
   run(event) { this.$emit([event, this.db.get('by hook') ?? null]); this.db.set('by run', event); },
 };`;
 
+/** Starts the hook; resolves when runs see its set. */
+async function hookBeside(id: string) {
+  const ended = t.hook(id, 'activate');
+  await eventually(async () => {
+    await t.runToEnd(id, ['beside']);
+    return (await t.events(id)).some((event) => JSON.stringify(event) === '["beside","set"]');
+  });
+  return { ended };
+}
+
 describe('a hook', () => {
   test('commits its emits, sets and logs as a separate run', async () => {
     const id = await t.deploy(HOOKED);
@@ -42,14 +53,9 @@ describe('a hook', () => {
 
   test('blocks no run, and runs see its sets at once', async () => {
     const id = await t.deploy(HOOKED);
-    const hook = t.hook(id, 'activate');
-    await eventually(async () => {
-      await t.runAll(id, ['beside']);
-      await t.quiet();
-      return (await t.events(id)).some((event) => JSON.stringify(event) === '["beside","set"]');
-    });
+    const hook = await hookBeside(id);
     expect(await t.events(id)).not.toContain('activated');
-    expect(await hook).toEqual({ ok: true });
+    expect(await hook.ended).toEqual({ ok: true });
     expect((await t.events(id)).at(-1)).toBe('activated');
     expect((await t.store.collection(states).get(id))!.db).toEqual({
       'by hook': '"set"',
@@ -59,22 +65,15 @@ describe('a hook', () => {
 
   test('loses nothing when a concurrent run fails to commit', async () => {
     const id = await t.deploy(HOOKED);
-    const hook = t.hook(id, 'activate');
-    await eventually(async () => {
-      await t.runAll(id, ['beside']);
-      await t.quiet();
-      return (await t.events(id)).some((event) => JSON.stringify(event) === '["beside","set"]');
-    });
-    let commits = 0;
-    t.faults.commit = () => (++commits === 1 ? 'refuse' : undefined);
+    const hook = await hookBeside(id);
+    const commits = t.refuseCommit();
     await t.runAll(id, ['refused once']);
-    expect(await hook).toEqual({ ok: true });
+    expect(await hook.ended).toEqual({ ok: true });
     await t.quiet();
-    expect(commits).toBeGreaterThan(1);
+    expect(commits()).toBeGreaterThan(1);
     expect((await t.store.collection(states).get(id))!.db['by hook']).toBe('"set"');
     expect((await t.events(id)).filter((event) => event === 'activated')).toHaveLength(1);
-    await t.runAll(id, ['afterwards']);
-    await t.quiet();
+    await t.runToEnd(id, ['afterwards']);
     expect((await t.events(id)).at(-1)).toEqual(['afterwards', 'set']);
     expect(
       (await t.events(id)).filter((event) => JSON.stringify(event).includes('refused once')),
@@ -83,16 +82,13 @@ describe('a hook', () => {
 
   test('keeps log lines that were committed while it ran, also if that commit fails', async () => {
     const id = await t.deploy(HOOKED);
-    let commits = 0;
-    t.faults.commit = () => (commits++ === 0 ? 'refuse' : undefined);
+    const commits = t.refuseCommit();
     const hook = t.hook(id, 'activate');
-    await eventually(() => commits > 0);
-    await t.runAll(id, ['beside']);
-    await t.quiet();
+    await eventually(() => commits() > 0);
+    await t.runToEnd(id, ['beside']);
     await t.trigger(id, { kind: 'manual', payload: '"released"' });
     expect(await hook).toEqual({ ok: true });
-    const lines = (await t.logs(id)).filter(({ k }) => k === 'log').map(({ msg }) => msg);
-    expect(lines).toEqual(['waiting']);
+    expect(await t.lines(id)).toEqual(['waiting']);
   });
 
   test('that throws returns the error and stores a record that names the hook', async () => {
@@ -129,11 +125,7 @@ test('a commit stores no set of a later run without its events', async () => {
     seen.push([commit.state.db?.cursor, Number(JSON.parse(commit.events.at(-1)!.payload))]);
     return real(commit);
   };
-  await t.runAll(
-    id,
-    Array.from({ length: 100 }, (_, n) => n),
-  );
-  await t.quiet();
+  await t.runToEnd(id, numbers(100));
   expect(await t.events(id)).toHaveLength(100);
   expect(seen.length).toBeGreaterThan(1);
   for (const [cursor, event] of seen) expect(cursor).toBe(String(event));

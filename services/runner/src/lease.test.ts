@@ -8,8 +8,7 @@ const t = usePlatform();
 test('a runner whose partition has a later owner commits nothing and gives its jobs up', async () => {
   const id = await t.deploy(ECHO);
   t.epoch = 2;
-  await t.runAll(id, ['own']);
-  await t.quiet();
+  await t.runToEnd(id, ['own']);
   const rows = t.store.collection(states);
   const { row, version } = (await rows.getVersioned(id))!;
   expect(row.epoch).toBe(2);

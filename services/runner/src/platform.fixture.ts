@@ -12,9 +12,10 @@ import type { BackgroundWorker } from '@wellspring/runtime/service';
 import { createSandbox, type Sandbox } from '@wellspring/sandbox/sandbox';
 import { bundles } from '@wellspring/store/collections/components';
 import { events, logs, recordsOf } from '@wellspring/store/collections/events';
+import { outbox } from '@wellspring/store/collections/outbox';
 import { deployments, endpoints, type SourceRow, sources } from '@wellspring/store/collections/sources';
 import { eventually } from '@wellspring/testing/eventually';
-import { OWNER, sourceRow } from '@wellspring/testing/rows';
+import { endpointRow, OWNER, sourceRow } from '@wellspring/testing/rows';
 import { type Harness, seal, useHarness } from '@wellspring/testing/service-harness';
 import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
 import type { LogRecord } from './records.ts';
@@ -24,6 +25,13 @@ import { createRunnerService } from './service.ts';
 /** The runner on embedded adapters and real sandbox processes. */
 
 export const ECHO = `export default { name: 'Echo', run(event) { this.$emit(event); } };`;
+
+/** Emits each event with the number of its run. */
+export const COUNTING = `export default { name: 'Counting', props: { db: '$.service.db' }, run(event) {
+  const n = (this.db.get('n') ?? 0) + 1;
+  this.db.set('n', n);
+  this.$emit([event, n]);
+} };`;
 
 /** Called before the real operation; a throw makes it fail. `refuse` makes a commit hit a version conflict. */
 export interface Faults {
@@ -52,13 +60,21 @@ export interface Platform extends Harness {
   hook(sourceId: string, hook: HookName): Promise<HookCall['answer']>;
   /** Publishes one run per event, in one write; returns the run ids. */
   runAll(sourceId: string, list: readonly unknown[], more?: Partial<RunJob>): Promise<string[]>;
+  /** The same, until they have ended. */
+  runToEnd(sourceId: string, list: readonly unknown[], more?: Partial<RunJob>): Promise<string[]>;
   trigger(sourceId: string, trigger: Trigger, more?: Partial<RunJob>): Promise<string>;
+  triggerToEnd(sourceId: string, trigger: Trigger, more?: Partial<RunJob>): Promise<string>;
   record(job: Omit<RecordJob, 'v' | 'type'>): Promise<void>;
   /** Resolves when no job waits or runs. */
   quiet(): Promise<void>;
+  outboxIsEmpty(): Promise<unknown>;
+  /** Makes the next commit hit a version conflict. @returns the number of commits since */
+  refuseCommit(): () => number;
   /** Parsed payloads, oldest first. */
   events(sourceId: string, stream?: 'events' | '$errors'): Promise<unknown[]>;
   logs(sourceId: string): Promise<LogRecord[]>;
+  /** The lines that the code logged. */
+  lines(sourceId: string): Promise<unknown[]>;
   /** The value of a gauge of the service. */
   gauge(name: string): Promise<number>;
   /** Sandbox processes with a call in progress. */
@@ -200,16 +216,8 @@ export function usePlatform({ permits }: { permits?: PermitCounts } = {}): Platf
     const deployed = await deployment(id, code, props);
     for (const { name, type, customResponse = false } of deployed.definition.props) {
       if (type !== '$.interface.http') continue;
-      await t.store.collection(endpoints).insert({
-        id: `e${id.toLowerCase()}`,
-        source_id: id,
-        owner_id: OWNER,
-        prop: name,
-        active: true,
-        custom_response: customResponse,
-        concurrency: 1,
-        reply_by: null,
-      });
+      const row = { id: `e${id.toLowerCase()}`, source_id: id, prop: name, custom_response: customResponse };
+      await t.store.collection(endpoints).insert(endpointRow(row));
     }
     await t.store.collection(sources).insert(sourceRow({ id, deployment_id: deployed.id, ...fields }));
     return id;
@@ -245,11 +253,13 @@ export function usePlatform({ permits }: { permits?: PermitCounts } = {}): Platf
     );
     return jobs.map(({ run_id }) => run_id);
   };
+  t.runToEnd = (...run) => t.runAll(...run).finally(t.quiet);
   t.trigger = async (sourceId, trigger, more = {}) => {
     const job = runJob(sourceId, trigger, more);
     await t.queue.publish('runs', { key: sourceId, payload: JSON.stringify(job) });
     return job.run_id;
   };
+  t.triggerToEnd = (...run) => t.trigger(...run).finally(t.quiet);
   t.record = (job) =>
     t.queue.publish('runs', {
       key: job.source_id,
@@ -260,6 +270,12 @@ export function usePlatform({ permits }: { permits?: PermitCounts } = {}): Platf
       async () => (await t.queue.depth('runs')) === 0 && (await t.queue.depth('emitted')) === 0,
       { ms: 20_000 },
     );
+  };
+  t.outboxIsEmpty = () => eventually(async () => (await t.store.collection(outbox).count()) === 0);
+  t.refuseCommit = () => {
+    let commits = 0;
+    t.faults.commit = () => (commits++ === 0 ? 'refuse' : undefined);
+    return () => commits;
   };
   t.publishedPayloads = (name = '') =>
     t.published.flatMap(({ events }) =>
@@ -277,5 +293,6 @@ export function usePlatform({ permits }: { permits?: PermitCounts } = {}): Platf
       .list({ where: { emitter_id: sourceId }, orderBy: 'sort_key', order: 'asc' });
     return rows.flatMap((row) => recordsOf<LogRecord>(row));
   };
+  t.lines = async (sourceId) => (await t.logs(sourceId)).filter(({ k }) => k === 'log').map(({ msg }) => msg);
   return t;
 }

@@ -13,8 +13,7 @@ describe('records', () => {
       this.$emit(1, { id: 1, name: 'channel' });
       this.$emit(2);
     } };`);
-    const [runId] = await t.runAll(id, ['x']);
-    await t.quiet();
+    const [runId] = await t.runToEnd(id, ['x']);
     const records = await t.logs(id);
     expect(records.map(({ k }) => k)).toEqual(['start', 'log', 'emit', 'emit', 'emit', 'log', 'end']);
     expect(records.every((record) => record.execution_id === runId)).toBe(true);
@@ -26,13 +25,11 @@ describe('records', () => {
 
   test('$logs are emitted only to subscribers, and never those of a run triggered by a record', async () => {
     const id = await t.deploy(ECHO);
-    await t.runAll(id, [1]);
-    await t.quiet();
+    await t.runToEnd(id, [1]);
     expect(t.publishedPayloads('$logs')).toEqual([]);
     const ends = { emitter_id: id, listener_id: 'wh_0000000001' };
     await t.store.collection(subscriptions).insert(subscriptionRow({ ...ends, event_name: '$logs' }));
-    await t.runAll(id, [2]);
-    await t.quiet();
+    await t.runToEnd(id, [2]);
     expect(t.publishedPayloads('$logs').map(({ k }) => k)).toEqual(['start', 'emit', 'end']);
     t.published.length = 0;
     const event = {
@@ -42,8 +39,7 @@ describe('records', () => {
       event_id: '1-0',
       event_name: '$errors',
     };
-    await t.trigger(id, event);
-    await t.quiet();
+    await t.triggerToEnd(id, event);
     expect(t.publishedPayloads('$logs')).toEqual([]);
     expect(await t.events(id)).toEqual([1, 2, 3]);
   });

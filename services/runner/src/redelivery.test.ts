@@ -3,15 +3,9 @@ import { formatOrderingKey } from '@wellspring/core/ordering-key';
 import { outbox } from '@wellspring/store/collections/outbox';
 import { states } from '@wellspring/store/collections/states';
 import { eventually } from '@wellspring/testing/eventually';
-import { usePlatform } from './platform.fixture.ts';
+import { COUNTING, ECHO, usePlatform } from './platform.fixture.ts';
 
 const t = usePlatform();
-
-const COUNTING = `export default { name: 'Counting', props: { db: '$.service.db' }, run(event) {
-  const n = (this.db.get('n') ?? 0) + 1;
-  this.db.set('n', n);
-  this.$emit([event, n]);
-} };`;
 
 const publish = (sourceId: string, jobs: readonly { run_id: string; value: unknown }[]) =>
   Promise.all(
@@ -46,9 +40,7 @@ test('a run that is twice in a batch executes once', async () => {
 });
 
 test('a run of one shard executes once when redelivered after many runs of the other shards', async () => {
-  const id = await t.deploy(`export default { name: 'Echo', run(event) { this.$emit(event); } };`, {
-    concurrency: 2,
-  });
+  const id = await t.deploy(ECHO, { concurrency: 2 });
   const publishTo = (shard: number, values: readonly string[]) =>
     t.queue.publishMany(
       'runs',
@@ -97,23 +89,19 @@ test.each([
   await publish(id, [{ run_id: 'run_late', value: 'late' }]);
   await t.quiet();
   const trigger = { kind: 'manual', payload: '"first"' } as const;
-  await t.trigger(id, trigger, { run_id: 'run_first-0', redelivered: true });
-  await t.quiet();
+  await t.triggerToEnd(id, trigger, { run_id: 'run_first-0', redelivered: true });
   expect(await runs()).toBe(302);
   await t.restart();
   await t.trigger(id, trigger, { run_id: 'run_first-0', accepted_at: Date.now() });
-  await t.trigger(id, trigger, { run_id: 'run_299', redelivered: true });
-  await t.quiet();
+  await t.triggerToEnd(id, trigger, { run_id: 'run_299', redelivered: true });
   expect(await runs()).toBe(302);
 });
 
 test('a redelivered run executes although another source has committed one of the same id', async () => {
   const ids = [await t.deploy(COUNTING), await t.deploy(COUNTING)] as const;
   const trigger = { kind: 'manual', payload: '"one"' } as const;
-  await t.trigger(ids[0], trigger, { run_id: 'run_same' });
-  await t.quiet();
-  await t.trigger(ids[1], trigger, { run_id: 'run_same', redelivered: true });
-  await t.quiet();
+  await t.triggerToEnd(ids[0], trigger, { run_id: 'run_same' });
+  await t.triggerToEnd(ids[1], trigger, { run_id: 'run_same', redelivered: true });
   for (const id of ids) expect(await t.events(id)).toEqual([['one', 1]]);
 });
 
@@ -135,7 +123,7 @@ test('a message published by the sweep is flagged as redelivered', async () => {
     message: JSON.stringify(left),
   });
   await t.restart();
-  await eventually(async () => (await t.store.collection(outbox).count()) === 0);
+  await t.outboxIsEmpty();
   await t.quiet();
   expect(t.published).toContainEqual({ ...left, redelivered: true });
 });
@@ -143,8 +131,7 @@ test('a message published by the sweep is flagged as redelivered', async () => {
 test('a redelivered run publishes the row of its commit group, which has the id of another part', async () => {
   const id = await t.deploy(COUNTING);
   const trigger = { kind: 'manual', payload: '"first"' } as const;
-  await t.trigger(id, trigger, { run_id: 'run_a' });
-  await t.quiet();
+  await t.triggerToEnd(id, trigger, { run_id: 'run_a' });
   const left = {
     ...{ v: 1, type: 'emitted', run_id: 'run_a/logs/5-0', emitter_id: id, owner_id: 'u_1', hop: 0 },
     events: [],
@@ -156,7 +143,7 @@ test('a redelivered run publishes the row of its commit group, which has the id 
     message: JSON.stringify(left),
   });
   await t.trigger(id, trigger, { run_id: 'run_a', redelivered: true });
-  await eventually(async () => (await t.store.collection(outbox).count()) === 0);
+  await t.outboxIsEmpty();
   expect(t.published).toContainEqual({ ...left, redelivered: true });
 });
 
@@ -172,6 +159,6 @@ test('a published outbox row that could not be removed is removed when the store
   await eventually(() => t.published.length === 1);
   expect(await t.store.collection(outbox).count()).toBe(1);
   await t.db.write(() => t.db.exec('DROP TRIGGER full'));
-  await eventually(async () => (await t.store.collection(outbox).count()) === 0);
+  await t.outboxIsEmpty();
   expect(t.published).toHaveLength(1);
 });

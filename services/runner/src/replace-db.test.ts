@@ -3,6 +3,7 @@ import type { DbJob } from '@wellspring/contract/messages';
 import { newId } from '@wellspring/core/ids';
 import { sources } from '@wellspring/store/collections/sources';
 import { states } from '@wellspring/store/collections/states';
+import { numbers } from '@wellspring/testing/numbers';
 import { usePlatform } from './platform.fixture.ts';
 
 const t = usePlatform();
@@ -28,8 +29,7 @@ test('a replaced $service.db is seen by later runs, not by those accepted before
   await t.runAll(id, [1, 2, 3]);
   expect(await replaceDb(id, { n: '100', other: '"x"' })).toEqual({ kind: 'none' });
   expect(await dbOf(id)).toEqual({ n: '100', other: '"x"' });
-  await t.runAll(id, [4, 5]);
-  await t.quiet();
+  await t.runToEnd(id, [4, 5]);
   expect(await t.events(id)).toEqual([
     [1, null],
     [2, null],
@@ -44,8 +44,7 @@ test('an empty map removes all keys, also from a warm process', async () => {
   await t.runAll(id, [1]);
   await replaceDb(id, {});
   expect(await dbOf(id)).toEqual({});
-  await t.runAll(id, [2]);
-  await t.quiet();
+  await t.runToEnd(id, [2]);
   expect(await t.events(id)).toEqual([
     [1, null],
     [1, null],
@@ -55,8 +54,7 @@ test('an empty map removes all keys, also from a warm process', async () => {
 test('a change that is delivered twice applies once', async () => {
   const id = await t.deploy(COUNTING);
   await replaceDb(id, { n: '5' }, 'run_0000000001');
-  await t.runAll(id, [1]);
-  await t.quiet();
+  await t.runToEnd(id, [1]);
   expect(await replaceDb(id, { n: '5' }, 'run_0000000001')).toEqual({ kind: 'none' });
   expect(await dbOf(id)).toEqual({ n: '6' });
 });
@@ -64,11 +62,7 @@ test('a change that is delivered twice applies once', async () => {
 test('a change that is redelivered after hundreds of runs, and after a restart, applies once', async () => {
   const id = await t.deploy(COUNTING);
   await replaceDb(id, { n: '5' }, 'run_0000000001');
-  await t.runAll(
-    id,
-    Array.from({ length: 300 }, (_, n) => n),
-  );
-  await t.quiet();
+  await t.runToEnd(id, numbers(300));
   expect(await replaceDb(id, { n: '5' }, 'run_0000000001')).toEqual({ kind: 'none' });
   await t.restart();
   expect(await replaceDb(id, { n: '5' }, 'run_0000000001')).toEqual({ kind: 'none' });

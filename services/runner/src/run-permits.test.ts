@@ -2,8 +2,9 @@ import { describe, expect, test } from '@jest/globals';
 import { CALLS } from '@wellspring/contract/calls';
 import { deleteSourceRows } from '@wellspring/store/collections/delete-source';
 import { eventually } from '@wellspring/testing/eventually';
+import { numbers } from '@wellspring/testing/numbers';
 import { OWNER } from '@wellspring/testing/rows';
-import { usePlatform } from './platform.fixture.ts';
+import { ECHO, usePlatform } from './platform.fixture.ts';
 
 const t = usePlatform({ permits: { runs: 4, hooks: 4 } });
 
@@ -13,7 +14,6 @@ const NEVER = `export default { name: 'Never', async run(event) {
   console.log('began');
   await new Promise(() => setInterval(() => {}, 60_000));
 } };`;
-const ECHO = `export default { name: 'Echo', run(event) { this.$emit(event); } };`;
 
 const held = () => t.gauge('wellspring_run_permits_held');
 const waiting = () => t.gauge('wellspring_run_permits_waiting');
@@ -40,7 +40,7 @@ describe('an owner whose runs never end', () => {
     await eventually(async () => (await held()) === 2 && (await waiting()) === 6, { ms: 20_000 });
 
     const id = await t.deploy(ECHO);
-    const values = Array.from({ length: 100 }, (_, n) => n);
+    const values = numbers(100);
     await t.runAll(id, values);
     await eventually(async () => (await t.events(id)).length === values.length, { ms: 20_000 });
     expect(await t.events(id)).toEqual(values);

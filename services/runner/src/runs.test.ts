@@ -6,29 +6,22 @@ import { sources } from '@wellspring/store/collections/sources';
 import { states } from '@wellspring/store/collections/states';
 import { usage } from '@wellspring/store/collections/users';
 import { eventually } from '@wellspring/testing/eventually';
+import { numbers } from '@wellspring/testing/numbers';
 import { OWNER } from '@wellspring/testing/rows';
-import { ECHO, usePlatform } from './platform.fixture.ts';
+import { COUNTING, ECHO, usePlatform } from './platform.fixture.ts';
 
 const t = usePlatform();
-
-const COUNTING = `export default { name: 'Counting', props: { db: '$.service.db' }, run(event) {
-  const n = (this.db.get('n') ?? 0) + 1;
-  this.db.set('n', n);
-  this.$emit([event, n]);
-} };`;
-const numbers = (count: number) => Array.from({ length: count }, (_, index) => index);
 
 describe('runs of a source', () => {
   test('execute and commit in order of arrival', async () => {
     const id = await t.deploy(COUNTING);
-    await t.runAll(id, numbers(200));
-    await t.quiet();
+    await t.runToEnd(id, numbers(200));
     const expected = numbers(200).map((n) => [n, n + 1]);
     expect(await t.events(id)).toEqual(expected);
     expect(t.publishedPayloads()).toEqual(expected);
     expect((await t.store.collection(states).get(id))!.db).toEqual({ n: '200' });
     // Outbox rows are removed shortly after publishing.
-    await eventually(async () => (await t.store.collection(outbox).count()) === 0);
+    await t.outboxIsEmpty();
   });
 
   test('redelivered after their commit emit nothing twice', async () => {
@@ -37,8 +30,7 @@ describe('runs of a source', () => {
     t.faults.publish = (queue) => {
       if (queue === 'emitted' && failures-- > 0) throw new Error('the queue is gone');
     };
-    await t.runAll(id, numbers(20));
-    await t.quiet();
+    await t.runToEnd(id, numbers(20));
     const expected = numbers(20).map((n) => [n, n + 1]);
     expect(await t.events(id)).toEqual(expected);
     expect(new Set(t.publishedPayloads().map(([n]) => n))).toEqual(new Set(numbers(20)));
@@ -53,8 +45,7 @@ describe('runs of a source', () => {
       if (how === 'throw') throw new Error('the disk is full');
       return 'refuse';
     };
-    await t.runAll(id, numbers(40));
-    await t.quiet();
+    await t.runToEnd(id, numbers(40));
     expect(await t.events(id)).toEqual(numbers(40).map((n) => [n, n + 1]));
     expect(t.publishedPayloads()).toEqual(numbers(40).map((n) => [n, n + 1]));
   });
@@ -66,8 +57,7 @@ describe('runs of a source', () => {
       calls += 1;
       if (calls === 3 || calls === 30) throw new Error('no process can be started');
     };
-    await t.runAll(id, numbers(40));
-    await t.quiet();
+    await t.runToEnd(id, numbers(40));
     expect(await t.events(id)).toEqual(numbers(40).map((n) => [n, n + 1]));
   });
 
@@ -86,8 +76,7 @@ describe('runs of a source', () => {
       refused = true;
       return 'refuse';
     };
-    await t.runAll(id, numbers(60));
-    await t.quiet();
+    await t.runToEnd(id, numbers(60));
     expect(await t.events(id)).toEqual(numbers(60));
     // Only the pipelined runs execute twice, not the whole batch.
     expect(calls).toBeLessThan(2 * 60);
@@ -95,13 +84,11 @@ describe('runs of a source', () => {
 
   test('continue from the state that another writer stored', async () => {
     const id = await t.deploy(COUNTING);
-    await t.runAll(id, ['first']);
-    await t.quiet();
+    await t.runToEnd(id, ['first']);
     const rows = t.store.collection(states);
     const { row, version } = (await rows.getVersioned(id))!;
     await rows.replace({ ...row, db: { n: '100' } }, version);
-    await t.runAll(id, ['second']);
-    await t.quiet();
+    await t.runToEnd(id, ['second']);
     expect(await t.events(id)).toEqual([
       ['first', 1],
       ['second', 101],
@@ -115,8 +102,7 @@ describe('runs of a source', () => {
       this.$emit(n);
       throw new TypeError('on purpose');
     } };`);
-    await t.runAll(id, ['a', 'b']);
-    await t.quiet();
+    await t.runToEnd(id, ['a', 'b']);
     expect(await t.events(id)).toEqual([1, 2]);
     const errors = (await t.events(id, '$errors')) as Record<string, Record<string, unknown>>[];
     expect(errors.map(({ original_event }) => original_event)).toEqual(['a', 'b']);
@@ -131,11 +117,9 @@ describe('runs of a source', () => {
 
   test('use a redeployment from the next job on and keep the state', async () => {
     const id = await t.deploy(COUNTING);
-    await t.runAll(id, ['old']);
-    await t.quiet();
+    await t.runToEnd(id, ['old']);
     await t.replaceCode(id, COUNTING.replace('[event, n]', "[event, n, 'new code']"));
-    await t.runAll(id, ['new']);
-    await t.quiet();
+    await t.runToEnd(id, ['new']);
     expect(await t.events(id)).toEqual([
       ['old', 1],
       ['new', 2, 'new code'],
@@ -148,30 +132,26 @@ describe('runs of a source', () => {
     await t.runAll(id, ['dropped'], { reply_to: replies.address });
     expect(await replies.receive(5000)).toEqual({ kind: 'refused' });
     await t.store.collection(sources).patch(id, { active: true });
-    await t.runAll(id, ['kept']);
-    await t.quiet();
+    await t.runToEnd(id, ['kept']);
     expect(await t.events(id)).toEqual(['kept']);
   });
 
   test('of a deleted source are dropped', async () => {
-    await t.runAll('dc_0000000000', ['dropped']);
-    await t.quiet();
+    await t.runToEnd('dc_0000000000', ['dropped']);
     expect((await t.queue.deadLetters.list()).length).toBe(0);
   });
 
   test('at the tenth hop must not emit and report it on $errors', async () => {
     const id = await t.deploy(ECHO);
     await t.runAll(id, ['still'], { hop: MAX_HOPS - 1 });
-    await t.runAll(id, ['refused'], { hop: MAX_HOPS });
-    await t.quiet();
+    await t.runToEnd(id, ['refused'], { hop: MAX_HOPS });
     expect(await t.events(id)).toEqual(['still']);
     expect(await t.events(id, '$errors')).toMatchObject([{ error: { code: 'LoopError' } }]);
   });
 
   test('are counted for their owner', async () => {
     const id = await t.deploy(ECHO);
-    await t.runAll(id, numbers(3));
-    await t.quiet();
+    await t.runToEnd(id, numbers(3));
     const rows = await eventually(async () => {
       const found = await t.store.collection(usage).list();
       expect(found).toMatchObject([{ invocations: 3 }]);
@@ -224,7 +204,7 @@ test('events that were committed but not published are published after a restart
   await t.store.collection(outbox).patch(left!.id, { created_at_ms: 0 });
   t.faults.publish = () => {};
   await t.restart();
-  await eventually(async () => (await t.store.collection(outbox).count()) === 0);
+  await t.outboxIsEmpty();
   await t.quiet();
   expect(t.publishedPayloads()).toEqual(['from the hook']);
 });

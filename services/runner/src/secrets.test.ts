@@ -28,8 +28,7 @@ const CODE = `export default {
 
 test('values of secret props are masked in logs and errors, not in emitted events', async () => {
   const id = await t.deploy(CODE, {}, { token: SECRET, plain: PLAIN });
-  await t.runAll(id, [1]);
-  await t.quiet();
+  await t.runToEnd(id, [1]);
 
   const logs = await t.logs(id);
   const lines = logs.filter(({ k }) => k === 'log').map(({ msg }) => msg);

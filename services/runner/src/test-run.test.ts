@@ -3,7 +3,7 @@ import { CALLS, configuredFor, type TestCall } from '@wellspring/contract/calls'
 import { events, logs } from '@wellspring/store/collections/events';
 import { states } from '@wellspring/store/collections/states';
 import { usage, usageDay, users } from '@wellspring/store/collections/users';
-import { OWNER } from '@wellspring/testing/rows';
+import { OWNER, userRow } from '@wellspring/testing/rows';
 import { seal } from '@wellspring/testing/service-harness';
 import { usePlatform } from './platform.fixture.ts';
 
@@ -122,10 +122,7 @@ test('an effect that does not fit into the answer is left out; later ones that f
 });
 
 test('a test run counts as an invocation, and is refused over the quota', async () => {
-  const dates = { created_at: 0, updated_at: 0 };
-  const quotas = { daily_invocations_quota: 1, daily_compute_time_quota: null };
-  const user = { id: OWNER, username: 'a', email: 'a@example.com', plan: 'free' as const };
-  await t.store.collection(users).insert({ ...user, ...quotas, ...dates });
+  await t.store.collection(users).insert(userRow({ daily_invocations_quota: 1 }));
   const day = usageDay(Date.now());
   const id = `${OWNER}/${day}`;
   await t.store

@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { systemClock } from '@wellspring/core/clock';
 import { users } from '@wellspring/store/collections/users';
 import { eventually } from '@wellspring/testing/eventually';
-import { OWNER } from '@wellspring/testing/rows';
+import { userRow } from '@wellspring/testing/rows';
 import { usePlatform } from './platform.fixture.ts';
 
 const t = usePlatform();
@@ -13,8 +13,7 @@ describe('ticks', () => {
 
   test('carry seconds and the schedule', async () => {
     const id = await t.deploy(TIMED);
-    await t.trigger(id, tick(1_700_000_000_500));
-    await t.quiet();
+    await t.triggerToEnd(id, tick(1_700_000_000_500));
     expect(await t.events(id)).toEqual([{ timestamp: 1_700_000_000, interval_seconds: 60 }]);
   });
 
@@ -22,8 +21,7 @@ describe('ticks', () => {
     const id = await t.deploy(TIMED);
     const now = systemClock.now();
     await t.trigger(id, tick(now - 2000));
-    await t.trigger(id, tick(now - 1000));
-    await t.quiet();
+    await t.triggerToEnd(id, tick(now - 1000));
     expect(await t.events(id)).toEqual([
       { timestamp: Math.floor((now - 2000) / 1000), interval_seconds: 60 },
     ]);
@@ -34,12 +32,9 @@ describe('ticks', () => {
 
   test('over the quota of the owner are skipped, with one record in $errors', async () => {
     const id = await t.deploy(TIMED);
-    const row = { id: OWNER, username: 'a', email: '', plan: 'free' as const, created_at: 0, updated_at: 0 };
-    const quota = { daily_invocations_quota: 0, daily_compute_time_quota: null };
-    await t.store.collection(users).insert({ ...row, ...quota });
+    await t.store.collection(users).insert(userRow({ daily_invocations_quota: 0 }));
     await t.trigger(id, tick(systemClock.now()));
-    await t.trigger(id, tick(systemClock.now() + 1));
-    await t.quiet();
+    await t.triggerToEnd(id, tick(systemClock.now() + 1));
     expect(await t.events(id)).toEqual([]);
     expect((await t.logs(id)).filter(({ level }) => level === 'warn')).toHaveLength(2);
     await eventually(async () => (await t.events(id, '$errors')).length === 1);
@@ -49,10 +44,8 @@ describe('ticks', () => {
     const id = await t.deploy(
       `export default { name: 'Both', run(event) { this.$emit(event.timestamp ?? event); } };`,
     );
-    await t.runAll(id, ['first']);
-    await t.quiet();
-    await t.trigger(id, tick(1_700_000_000_000));
-    await t.quiet();
+    await t.runToEnd(id, ['first']);
+    await t.triggerToEnd(id, tick(1_700_000_000_000));
     expect(await t.events(id)).toEqual(['first', 1_700_000_000]);
   });
 
@@ -61,20 +54,16 @@ describe('ticks', () => {
       `export default { name: 'Timed', run(event) { this.$emit(event.timestamp); } };`,
     );
     t.ahead = 3_600_000;
-    await t.trigger(id, tick(systemClock.now() + t.ahead));
-    await t.quiet();
+    await t.triggerToEnd(id, tick(systemClock.now() + t.ahead));
     t.ahead = 0;
-    await t.trigger(id, tick(systemClock.now()));
-    await t.quiet();
+    await t.triggerToEnd(id, tick(systemClock.now()));
     expect(await t.events(id)).toHaveLength(2);
   });
 
   test('whose commit failed are not skipped when redelivered', async () => {
     const id = await t.deploy(TIMED);
-    let commits = 0;
-    t.faults.commit = () => (++commits === 1 ? 'refuse' : undefined);
-    await t.trigger(id, tick(systemClock.now() - 1000));
-    await t.quiet();
+    t.refuseCommit();
+    await t.triggerToEnd(id, tick(systemClock.now() - 1000));
     expect(await t.events(id)).toHaveLength(1);
   });
 });

@@ -17,8 +17,7 @@ test('a run, a hook and a test run have 300 s, a method that configures 30 s', a
   const limits: number[] = [];
   const id = await t.deploy(CODE);
   t.faults.execute = (timeoutMs) => void limits.push(timeoutMs);
-  await t.runAll(id, [1]);
-  await t.quiet();
+  await t.runToEnd(id, [1]);
   expect(limits).toEqual([300_000]);
   await t.hook(id, 'deploy');
   expect(limits.splice(0)).toEqual([300_000, 300_000]);

@@ -9,18 +9,12 @@ import { deployWorkflow } from './workflow.fixture.ts';
 const t = usePlatform();
 
 const sse = (id: string) => t.store.collection(events).list({ where: { partition: `${id}/$sse` } });
-const run = async (id: string, ...list: unknown[]) => {
-  await t.runAll(id, list);
-  await t.quiet();
-};
+const run = (id: string, ...list: unknown[]) => t.runToEnd(id, list);
 
 test('steps run one after the other with the exports of the earlier ones', async () => {
   const { id } = await deployWorkflow(
     t,
-    {
-      name: 'one',
-      body: '$.export("extra", { n: 2 }); $.export("$summary", "did it"); return steps.trigger.event.n;',
-    },
+    '$.export("extra", { n: 2 }); $.export("$summary", "did it"); return steps.trigger.event.n;',
     { name: 'none', body: '' },
     {
       name: 'two',
@@ -50,18 +44,14 @@ test('runs of a workflow are serial, in the order of arrival, however long their
 test('a run that could not be committed is repeated whole, and its effects are stored once', async () => {
   const { id } = await deployWorkflow(
     t,
-    {
-      name: 'one',
-      body: '$.send.emit("one"); $.send.sse({ channel: "c", payload: 1 }); $.send.http({ url: "http://x/" });',
-    },
-    { name: 'two', body: '$.send.emit("two");' },
+    '$.send.emit("one"); $.send.sse({ channel: "c", payload: 1 }); $.send.http({ url: "http://x/" });',
+    '$.send.emit("two");',
   );
   let failures = 2;
   t.faults.commit = () => (failures-- > 0 ? 'refuse' : undefined);
   const [runId] = await t.runAll(id, [1]);
   await eventually(async () => expect(await t.events(id)).toHaveLength(2), { ms: 20_000 });
-  await t.trigger(id, { kind: 'manual', payload: '1' }, { run_id: runId! });
-  await t.quiet();
+  await t.triggerToEnd(id, { kind: 'manual', payload: '1' }, { run_id: runId! });
   expect(await t.events(id)).toEqual(['one', 'two']);
   expect((await sse(id)).map(({ name, payload }) => [name, payload])).toEqual([['c', '1']]);
   const sends = t.published.flatMap((message): Send[] => message.sends ?? []);
@@ -71,10 +61,10 @@ test('a run that could not be committed is repeated whole, and its effects are s
 });
 
 test('what a workflow emits reaches the fan-out bare; what it sends to its stream does not', async () => {
-  const { id } = await deployWorkflow(t, {
-    name: 'one',
-    body: '$.send.emit({ raw_event: { n: 1 } }); $.send.emit({ n: 2 }, "side"); $.send.sse({ channel: "x", payload: 3 });',
-  });
+  const { id } = await deployWorkflow(
+    t,
+    '$.send.emit({ raw_event: { n: 1 } }); $.send.emit({ n: 2 }, "side"); $.send.sse({ channel: "x", payload: 3 });',
+  );
   await run(id, {});
   expect([t.publishedPayloads(), t.publishedPayloads('side'), t.publishedPayloads('x')]).toEqual([
     [{ n: 1 }],
@@ -87,9 +77,9 @@ describe('the end of a run', () => {
   test('a throw ends it, with a record that names the step; effects before it stay', async () => {
     const { id, cells } = await deployWorkflow(
       t,
-      { name: 'one', body: '$.send.emit("before");' },
-      { name: 'two', body: 'throw new TypeError("no");' },
-      { name: 'three', body: '$.send.emit("after");' },
+      '$.send.emit("before");',
+      'throw new TypeError("no");',
+      '$.send.emit("after");',
     );
     await run(id, { n: 7 });
     expect(await t.events(id)).toEqual(['before']);
@@ -103,11 +93,7 @@ describe('the end of a run', () => {
   });
 
   test('$.flow.exit ends it without an error', async () => {
-    const { id } = await deployWorkflow(
-      t,
-      { name: 'one', body: 'return $.flow.exit("enough");' },
-      { name: 'two', body: '$.send.emit("after");' },
-    );
+    const { id } = await deployWorkflow(t, 'return $.flow.exit("enough");', '$.send.emit("after");');
     await run(id, 1);
     expect([await t.events(id), await t.events(id, '$errors')]).toEqual([[], []]);
   });
@@ -136,14 +122,11 @@ describe('the reply of an HTTP call', () => {
     address.close();
     return { id, reply };
   };
-  const answer = (immediate: boolean) => ({
-    name: 'answer',
-    body: `await $.respond({ status: 201, body: { a: 1 }, immediate: ${immediate} });`,
-  });
+  const answer = (immediate: boolean) =>
+    `await $.respond({ status: 201, body: { a: 1 }, immediate: ${immediate} });`;
 
   test('$.respond is sent at the end of the workflow, its first call counts', async () => {
-    const second = { name: 'second', body: 'await $.respond({ status: 202 });' };
-    const { reply } = await replyOf(answer(false), second);
+    const { reply } = await replyOf(answer(false), 'await $.respond({ status: 202 });');
     expect(reply).toMatchObject({
       kind: 'response',
       status: 201,
@@ -152,10 +135,7 @@ describe('the reply of an HTTP call', () => {
   });
 
   test('an immediate one does not wait for the later steps', async () => {
-    const linger = {
-      name: 'linger',
-      body: 'await new Promise((r) => setTimeout(r, 1000)); $.send.emit("late");',
-    };
+    const linger = 'await new Promise((r) => setTimeout(r, 1000)); $.send.emit("late");';
     const { id, reply } = await replyOf(answer(true), linger);
     expect(reply).toMatchObject({ kind: 'response', status: 201 });
     expect(await t.events(id)).toEqual([]);
@@ -164,15 +144,14 @@ describe('the reply of an HTTP call', () => {
   });
 
   test('without $.respond it tells how the run ended', async () => {
-    expect((await replyOf({ name: 'one', body: '' })).reply).toEqual({ kind: 'none' });
-    expect((await replyOf({ name: 'one', body: 'throw 1;' })).reply).toEqual({ kind: 'failed' });
+    expect((await replyOf('')).reply).toEqual({ kind: 'none' });
+    expect((await replyOf('throw 1;')).reply).toEqual({ kind: 'failed' });
   });
 
   test('a source in front of a workflow passes the reply address on, once its event is committed', async () => {
     const id = await t.deploy(`export default { name: 'In front' };`);
     const reply = { reply_to: 'somewhere', reply_by: 'p_0000000001' };
-    await t.trigger(id, { kind: 'manual', payload: '1' }, reply);
-    await t.quiet();
+    await t.triggerToEnd(id, { kind: 'manual', payload: '1' }, reply);
     const passed = t.published.flatMap((message) => message.events.map((event) => event.reply));
     expect(passed).toEqual([{ to: 'somewhere', by: 'p_0000000001' }]);
   });
@@ -186,47 +165,36 @@ describe('limits', () => {
 
   test('exports of all steps are bounded together', async () => {
     const body = 'return "x".repeat(3.5 * 2 ** 20);';
-    const { id, cells } = await deployWorkflow(t, { name: 'one', body }, { name: 'two', body });
+    const { id, cells } = await deployWorkflow(t, body, body);
     expect((await errorOf(id)).error).toMatchObject({ code: 'LimitError', cellId: cells[1] });
   });
 
   test('expressions cannot multiply data', async () => {
-    const { id } = await deployWorkflow(
-      t,
-      { name: 'one', body: 'return "x".repeat(2 ** 20);' },
-      {
-        name: 'two',
-        body: '$.send.emit(this.text.length);',
-        props: 'text: "string"',
-        values: { text: '{{steps.one.$return_value}}'.repeat(2000) },
-      },
-    );
+    const { id } = await deployWorkflow(t, 'return "x".repeat(2 ** 20);', {
+      name: 'two',
+      body: '$.send.emit(this.text.length);',
+      props: 'text: "string"',
+      values: { text: '{{steps.one.$return_value}}'.repeat(2000) },
+    });
     expect((await errorOf(id)).error.msg).toMatch(/more than 6 MB/);
     expect(await t.events(id)).toEqual([]);
   });
 
   test('emits of all steps are bounded together', async () => {
     const body = 'for (let i = 0; i < 6000; i++) $.send.emit(i);';
-    const { id } = await deployWorkflow(t, { name: 'one', body }, { name: 'two', body });
+    const { id } = await deployWorkflow(t, body, body);
     expect((await errorOf(id)).error.msg).toMatch(/more than 10000 emits/);
   });
 
   test('a loop through workflows ends, with a record', async () => {
-    const { id } = await deployWorkflow(t, {
-      name: 'one',
-      body: '$.send.emit("again"); $.send.sse({ payload: 1 });',
-    });
-    await t.runAll(id, [1], { hop: MAX_HOPS });
-    await t.quiet();
+    const { id } = await deployWorkflow(t, '$.send.emit("again"); $.send.sse({ payload: 1 });');
+    await t.runToEnd(id, [1], { hop: MAX_HOPS });
     expect(await t.events(id)).toEqual([]);
     expect(await t.events(id, '$errors')).toMatchObject([{ error: { code: 'LoopError' } }]);
   });
 
   test('a channel of a stream is one line', async () => {
-    const { id } = await deployWorkflow(t, {
-      name: 'one',
-      body: '$.send.sse({ channel: "a\\ndata: forged", payload: 1 });',
-    });
+    const { id } = await deployWorkflow(t, '$.send.sse({ channel: "a\\ndata: forged", payload: 1 });');
     expect((await errorOf(id)).error.msg).toMatch(/one line/);
     expect(await sse(id)).toEqual([]);
   });
@@ -241,12 +209,11 @@ test('a secret prop that an expression fills is masked in the logs', async () =>
   });
   await run(id, { token: 'tok-3f9a-of-the-event' });
   expect(await t.events(id)).toEqual([21]);
-  const lines = (await t.logs(id)).filter(({ k }) => k === 'log').map(({ msg }) => msg);
-  expect(lines).toEqual(['token ********']);
+  expect(await t.lines(id)).toEqual(['token ********']);
 });
 
 test('a run of a replayed event says so in its context', async () => {
-  const { id } = await deployWorkflow(t, { name: 'one', body: '$.send.emit(steps.trigger.context.replay);' });
+  const { id } = await deployWorkflow(t, '$.send.emit(steps.trigger.context.replay);');
   const trigger = {
     kind: 'event',
     payload: '1',
@@ -255,16 +222,15 @@ test('a run of a replayed event says so in its context', async () => {
     event_name: '',
   } as const;
   await t.trigger(id, trigger);
-  await t.trigger(id, { ...trigger, replay: true });
-  await t.quiet();
+  await t.triggerToEnd(id, { ...trigger, replay: true });
   expect(await t.events(id)).toEqual([false, true]);
 });
 
 test('a step sees its workflow in the environment, and nothing of a source', async () => {
-  const { id } = await deployWorkflow(t, {
-    name: 'one',
-    body: '$.send.emit([process.env.PIPEDREAM_WORKFLOW_ID, process.env.PD_COMPONENT ?? null, typeof this.$emit]);',
-  });
+  const { id } = await deployWorkflow(
+    t,
+    '$.send.emit([process.env.PIPEDREAM_WORKFLOW_ID, process.env.PD_COMPONENT ?? null, typeof this.$emit]);',
+  );
   await run(id, 1);
   expect(await t.events(id)).toEqual([[id, null, 'undefined']]);
 });
