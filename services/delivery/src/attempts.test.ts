@@ -12,11 +12,9 @@ const t = usePlatform();
 
 describe('attempts', () => {
   const delivering = async (respond: Respond) => {
-    const [emitter, sink] = [await t.source(), await t.receive(respond)];
-    const hook = await t.webhook(sink.url);
-    await t.subscribe(emitter, hook.id);
+    const subscribed = await t.subscribed(respond);
     t.start();
-    return { emitter, sink, hook };
+    return subscribed;
   };
 
   test('a failed delivery is retried when due, with the same id and a new signature', async () => {
@@ -64,10 +62,10 @@ describe('attempts', () => {
       return 200;
     });
     await t.emit(emitter, [event(1)]);
-    const [failed] = await until(t.deliveries, ([row]) => row?.attempts === 1);
+    const failed = await t.untilAttempts(1);
     t.clock.advance(6_000);
     const [row] = await t.untilStatus('delivered');
-    expect(attemptsOf(failed!)[0]).toMatchObject({
+    expect(attemptsOf(failed)[0]).toMatchObject({
       status: 503,
       headers: { 'x-reason': 'busy' },
       body: 'ä'.repeat(2_048),
@@ -84,10 +82,7 @@ describe('attempts', () => {
     expect(row!.failed_at_ms).not.toBeNull();
     expect(await t.store.collection(webhooks).get(hook.id)).toMatchObject({ active: false });
     await t.emit(emitter, [event(2)]);
-    await until(
-      () => t.queue.depth('emitted'),
-      (depth) => depth === 0,
-    );
+    await t.quiet();
     expect([await t.deliveries(), sink.requests].map(({ length }) => length)).toEqual([1, 1]);
   });
 
@@ -109,9 +104,9 @@ describe('attempts', () => {
     const target = await t.receive();
     const { emitter } = await delivering(() => ({ status: 302, headers: { location: target.url } }));
     await t.emit(emitter, [event(1)]);
-    const [row] = await until(t.deliveries, ([one]) => one?.attempts === 1);
-    expect(row!.status).toBe('pending');
-    expect(attemptsOf(row!)).toMatchObject([{ status: 302 }]);
+    const row = await t.untilAttempts(1);
+    expect(row.status).toBe('pending');
+    expect(attemptsOf(row)).toMatchObject([{ status: 302 }]);
     expect(target.requests).toEqual([]);
   });
 
@@ -140,8 +135,8 @@ describe('attempts', () => {
     const { emitter, sink } = await delivering(() => 500);
     await t.emit(emitter, [event(1)]);
     for (let n = 1; n < 10; n++) {
-      const [row] = await until(t.deliveries, ([row]) => row?.attempts === n);
-      t.clock.advance(row!.due_at! - t.clock.now() + 1);
+      const row = await t.untilAttempts(n);
+      t.clock.advance(row.due_at! - t.clock.now() + 1);
     }
     const [row] = await t.untilStatus('failed');
     expect(row).toMatchObject({ attempts: 10, due_at: null });
@@ -154,7 +149,7 @@ describe('attempts', () => {
     await t.subscribe(second, hook.id, 'orders');
     await t.subscribe(foreign, hook.id);
     await t.emit(emitter, [event(1)]);
-    await until(t.deliveries, ([row]) => row?.attempts === 1);
+    await t.untilAttempts(1);
     expect(await t.store.collection(webhooks).get(hook.id)).toMatchObject({ active: true });
     t.clock.advance(5 * DAY + 60_000);
     const jobs = (await t.runs(2)) as RecordJob[];
@@ -169,7 +164,7 @@ describe('attempts', () => {
       () => t.store.collection(webhooks).get(hook.id),
       (row) => row?.active === false,
     );
-    await until(t.deliveries, ([row]) => row?.attempts === 2);
+    await t.untilAttempts(2);
     t.clock.advance(DAY);
     // When due, it fails without an attempt: the webhook is disabled.
     expect(await t.untilStatus('failed')).toMatchObject([{ attempts: 2 }]);
@@ -183,7 +178,7 @@ describe('attempts', () => {
       () => t.store.collection(webhooks).get(hook.id),
       (row) => row?.failing_since !== null,
     );
-    await until(t.deliveries, ([row]) => row?.attempts === 1);
+    await t.untilAttempts(1);
     t.clock.advance(10_000);
     await t.untilStatus('delivered');
     expect(await t.store.collection(webhooks).get(hook.id)).toMatchObject({
@@ -215,7 +210,7 @@ describe('attempts', () => {
   test('a deleted webhook receives nothing, and its deliveries are removed', async () => {
     const { emitter, sink, hook } = await delivering(() => 500);
     await t.emit(emitter, [event(1)]);
-    await until(t.deliveries, ([row]) => row?.attempts === 1);
+    await t.untilAttempts(1);
     await t.store.collection(webhooks).remove(hook.id);
     t.clock.advance(10_000);
     await until(t.deliveries, (rows) => rows.length === 0);

@@ -3,7 +3,7 @@ import type { ReplayMessage, RunJob } from '@wellspring/contract/messages';
 import { eventIdOfSortKey, eventSortKey } from '@wellspring/core/event-id';
 import { type EventRow, events } from '@wellspring/store/collections/events';
 import { eventRow, OWNER } from '@wellspring/testing/rows';
-import { until, usePlatform } from './platform.fixture.ts';
+import { usePlatform } from './platform.fixture.ts';
 
 const t = usePlatform();
 
@@ -32,16 +32,10 @@ const replay = (emitter_id: string, last: number, fields: Partial<ReplayMessage>
   };
   return t.queue.publish('emitted', { key: emitter_id, payload: JSON.stringify(message) });
 };
-const quiet = () =>
-  until(
-    () => t.queue.depth('emitted'),
-    (depth) => depth === 0,
-  );
 
 test('present listeners get the events again, under a new webhook-id, with a header that says so', async () => {
-  const [emitter, listener, sink] = [await t.source(), await t.source(), await t.receive()];
-  const hook = await t.webhook(sink.url);
-  await t.subscribe(emitter, hook.id);
+  const { emitter, sink } = await t.subscribed();
+  const listener = await t.source();
   await t.subscribe(emitter, listener);
   const [row] = await stored(emitter, 3);
   t.start();
@@ -63,15 +57,14 @@ test('present listeners get the events again, under a new webhook-id, with a hea
 });
 
 test('a replay that is handled twice, as after a crash, delivers and runs nothing twice', async () => {
-  const [emitter, listener, sink] = [await t.source(), await t.source(), await t.receive()];
-  await t.subscribe(emitter, (await t.webhook(sink.url)).id);
-  await t.subscribe(emitter, listener);
+  const { emitter, sink } = await t.subscribed();
+  await t.subscribe(emitter, await t.source());
   await stored(emitter, 100);
   t.start();
   await replay(emitter, 99);
-  await quiet();
+  await t.quiet();
   await replay(emitter, 99, { redelivered: true });
-  await quiet();
+  await t.quiet();
   await t.untilStatus('delivered', 100);
   expect(sink.requests).toHaveLength(100);
   const runs = (await t.runs(200)) as RunJob[];
@@ -87,7 +80,7 @@ test('a large range is replayed page by page, in order', async () => {
   const runs = (await t.runs(138)) as RunJob[];
   const payloads = runs.map(({ trigger }) => Number((trigger as { payload: string }).payload));
   expect(payloads).toEqual(Array.from({ length: 138 }, (_, n) => n + 3));
-  await quiet();
+  await t.quiet();
   expect(await t.queue.depth('runs')).toBe(0);
 });
 

@@ -84,8 +84,7 @@ describe('fan-out', () => {
   });
 
   test('a repeated message delivers nothing twice', async () => {
-    const [emitter, sink] = [await t.source(), await t.receive()];
-    await t.subscribe(emitter, (await t.webhook(sink.url)).id);
+    const { emitter, sink } = await t.subscribed();
     t.start();
     const emitted = event(1);
     await t.emit(emitter, [emitted]);
@@ -96,10 +95,8 @@ describe('fan-out', () => {
   });
 
   test('$errors and events with the same event id are two events', async () => {
-    const [emitter, sink] = [await t.source(), await t.receive()];
-    const { id } = await t.webhook(sink.url);
-    await t.subscribe(emitter, id);
-    await t.subscribe(emitter, id, '$errors');
+    const { emitter, sink, hook } = await t.subscribed();
+    await t.subscribe(emitter, hook.id, '$errors');
     t.start();
     const emitted = event('event');
     await t.emit(emitter, [emitted, { ...emitted, name: '$errors', payload: '"error"' }]);
@@ -143,10 +140,9 @@ describe('fan-out', () => {
   });
 
   test('a message of a newer version waits and holds up no other emitter', async () => {
-    const [emitter, other, sink] = [await t.source(), await t.source(), await t.receive()];
-    await t.subscribe(other, (await t.webhook(sink.url)).id);
-    await t.queue.publish('emitted', { key: emitter, payload: '{"v":2,"type":"emitted"}' });
-    await t.emit(other, [event(1)]);
+    const { emitter, sink } = await t.subscribed();
+    await t.queue.publish('emitted', { key: await t.source(), payload: '{"v":2,"type":"emitted"}' });
+    await t.emit(emitter, [event(1)]);
     t.start();
     await sink.received(1);
     // The other message is done once its delivery has a row.
@@ -155,8 +151,7 @@ describe('fan-out', () => {
   });
 
   test('a malformed message becomes a dead letter and blocks no other', async () => {
-    const [emitter, sink] = [await t.source(), await t.receive()];
-    await t.subscribe(emitter, (await t.webhook(sink.url)).id);
+    const { emitter, sink } = await t.subscribed();
     await t.queue.publish('emitted', { key: emitter, payload: '{"v":1,"type":"omitted"}' });
     await t.queue.publish('emitted', { key: emitter, payload: 'no JSON' });
     await t.emit(emitter, [event(1)]);

@@ -1,7 +1,7 @@
 import { createServer, type Socket } from 'node:net';
 import { afterEach, expect, test } from '@jest/globals';
 import { deliveries } from '@wellspring/store/collections/webhooks';
-import { event, until, usePlatform } from './platform.fixture.ts';
+import { event, eventsOf, until, usePlatform } from './platform.fixture.ts';
 
 const ends: (() => void)[] = [];
 // Before the platform stops, which waits for its requests.
@@ -51,13 +51,7 @@ test('300 hanging receivers delay neither a receiver that answers nor a new one'
   await hook(fresh.url, 'fresh');
   t.start();
   const flood = async () => {
-    for (const [owner_id, id] of emitters) {
-      await t.emit(
-        id,
-        Array.from({ length: 10 }, (_, n) => event(n)),
-        { owner_id },
-      );
-    }
+    for (const [owner_id, id] of emitters) await t.emit(id, eventsOf(10), { owner_id });
   };
   await flood();
   await until(
@@ -66,10 +60,7 @@ test('300 hanging receivers delay neither a receiver that answers nor a new one'
   );
   t.clock.advance(1_100);
   // They are all rows now, and their messages are done.
-  await until(
-    () => t.queue.depth('emitted'),
-    (depth) => depth === 0,
-  );
+  await t.quiet();
   await flood();
   for (let n = 0; n < 50; n++) await t.emit(emitter, [event(n), event(n, 'fresh')], { owner_id: mine });
   await t.untilStatus('delivered', 100);
@@ -88,10 +79,7 @@ test('a message with many deliveries holds up no other emitter, and is stored on
   }
   await t.subscribe(small, (await t.webhook(other.url)).id);
   t.start();
-  await t.emit(
-    big,
-    Array.from({ length: 100 }, (_, n) => event(n)),
-  );
+  await t.emit(big, eventsOf(100));
   await sink.received(1);
   for (let n = 0; n < 10; n++) {
     await t.emit(small, [event(n)]);
@@ -103,8 +91,7 @@ test('a message with many deliveries holds up no other emitter, and is stored on
 }, 60_000);
 
 test('a webhook subscribed before an event receives it, however many events came before', async () => {
-  const [emitter, first] = [await t.source(), await t.receive()];
-  await t.subscribe(emitter, (await t.webhook(first.url)).id);
+  const { emitter } = await t.subscribed();
   t.start();
   for (let n = 0; n < 20; n++) {
     const sink = await t.receive();

@@ -21,6 +21,7 @@ import {
   webhooks,
 } from '@wellspring/store/collections/webhooks';
 import { workflows } from '@wellspring/store/collections/workflows';
+import { numbers } from '@wellspring/testing/numbers';
 import { OWNER, sourceRow, subscriptionRow, webhookRow } from '@wellspring/testing/rows';
 import { type Harness, seal, useHarness } from '@wellspring/testing/service-harness';
 import {
@@ -62,6 +63,11 @@ function movableClock(): Clock & { advance(ms: number): void } {
 /** The answer to the n-th request: its status, or 'hang' for none until the test ends. */
 export type Respond = (request: Received, n: number) => number | 'hang' | Answer | Promise<Answer>;
 
+interface Webhook {
+  id: string;
+  secret: string;
+}
+
 export interface Platform extends Harness<ReturnType<typeof movableClock>> {
   /** Starts the service. @param memoryBytes default 1 GiB */
   start(config?: Partial<Config>, memoryBytes?: number): void;
@@ -69,7 +75,12 @@ export interface Platform extends Harness<ReturnType<typeof movableClock>> {
   restart(): Promise<void>;
   /** Starts an HTTP receiver. */
   receive(respond?: Respond): Promise<WebhookSink>;
-  webhook(url: string, fields?: Partial<WebhookRow>): Promise<{ id: string; secret: string }>;
+  webhook(url: string, fields?: Partial<WebhookRow>): Promise<Webhook>;
+  /** A source, and a receiver with a webhook that is subscribed to it. */
+  subscribed(
+    respond?: Respond,
+    fields?: Partial<WebhookRow>,
+  ): Promise<{ emitter: string; sink: WebhookSink; hook: Webhook }>;
   source(fields?: Partial<SourceRow>): Promise<string>;
   workflow(id: string): Promise<void>;
   subscribe(
@@ -94,7 +105,11 @@ export interface Platform extends Harness<ReturnType<typeof movableClock>> {
   ): Promise<void>;
   /** Jobs of the queue `runs`, once there are `count`. */
   runs(count: number): Promise<RunsMessage[]>;
+  /** Resolves when no message waits for its fan-out. */
+  quiet(): Promise<unknown>;
   deliveries(): Promise<DeliveryRow[]>;
+  /** The first delivery, once it was attempted so often. */
+  untilAttempts(count: number): Promise<DeliveryRow>;
   untilStatus(status: DeliveryRow['status'], count?: number): Promise<DeliveryRow[]>;
 }
 
@@ -114,6 +129,10 @@ export const event = (payload: unknown, name = ''): EmittedEvent => ({
   payload: JSON.stringify(payload),
   trace_id: 'trace',
 });
+
+/** This many events, with their number as payload. */
+export const eventsOf = (count: number, name = ''): EmittedEvent[] =>
+  numbers(count).map((n) => event(n, name));
 
 /** A platform for each test of the file. */
 export function usePlatform(): Platform {
@@ -167,6 +186,12 @@ export function usePlatform(): Platform {
       .insert(webhookRow({ id, url, secret: seal.seal(secret, id), ...fields }));
     return { id, secret };
   };
+  t.subscribed = async (respond, fields) => {
+    const [emitter, sink] = [await t.source(), await t.receive(respond)];
+    const hook = await t.webhook(sink.url, fields);
+    await t.subscribe(emitter, hook.id);
+    return { emitter, sink, hook };
+  };
   t.source = async (fields) => {
     const row = sourceRow(fields);
     await t.store.collection(sources).insert(row);
@@ -213,8 +238,14 @@ export function usePlatform(): Platform {
     );
     return jobs;
   };
+  t.quiet = () =>
+    until(
+      () => t.queue.depth('emitted'),
+      (depth) => depth === 0,
+    );
   t.deliveries = () => t.store.collection(deliveries).list({ order: 'asc' });
   t.untilStatus = (status, count = 1) =>
     until(t.deliveries, (rows) => rows.filter((row) => row.status === status).length === count);
+  t.untilAttempts = async (count) => (await until(t.deliveries, ([row]) => row?.attempts === count))[0]!;
   return t;
 }

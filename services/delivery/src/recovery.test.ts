@@ -4,7 +4,7 @@ import { DELIVERIES_DUE } from '@wellspring/pubsub/port';
 import { type DeliveryRow, deliveries } from '@wellspring/store/collections/webhooks';
 import { deliveryRow } from '@wellspring/testing/rows';
 import type { Answer } from '@wellspring/testing/webhook-sink';
-import { event, until, usePlatform } from './platform.fixture.ts';
+import { event, eventsOf, until, usePlatform } from './platform.fixture.ts';
 
 const t = usePlatform();
 
@@ -18,17 +18,11 @@ describe('fairness', () => {
     await t.subscribe(emitter, (await t.webhook(sound.url)).id, 'sound');
     t.start();
     const many = 400;
-    await t.emit(
-      emitter,
-      Array.from({ length: many }, (_, n) => event(n, 'stuck')),
-    );
+    await t.emit(emitter, eventsOf(many, 'stuck'));
     await hanging.received(1);
     // Until then the first ones wait for the permit.
     t.clock.advance(1_100);
-    await t.emit(
-      emitter,
-      Array.from({ length: 20 }, (_, n) => event(n, 'sound')),
-    );
+    await t.emit(emitter, eventsOf(20, 'sound'));
     await t.untilStatus('delivered', 20);
     expect(hanging.requests).toHaveLength(1);
     const rows = await until(t.deliveries, (all) => all.length === many + 20);
@@ -43,8 +37,7 @@ describe('fairness', () => {
   });
 
   test('a delivered event costs one row without payload, of many events at once, too', async () => {
-    const [emitter, sink] = [await t.source(), await t.receive()];
-    await t.subscribe(emitter, (await t.webhook(sink.url)).id);
+    const { emitter, sink } = await t.subscribed();
     t.start();
     const writes = { insertMany: 0, patch: 0, claim: 0 };
     const rows = t.store.collection(deliveries);
@@ -58,10 +51,7 @@ describe('fairness', () => {
       });
     }
     const many = 60;
-    await t.emit(
-      emitter,
-      Array.from({ length: many }, (_, n) => event(n)),
-    );
+    await t.emit(emitter, eventsOf(many));
     const done = await t.untilStatus('delivered', many);
     expect(
       done.every(({ payload, attempts, due_at }) => payload === '' && attempts === 1 && due_at === null),
@@ -72,17 +62,34 @@ describe('fairness', () => {
   });
 });
 
+/** Watches the scans for due deliveries. @returns advances the clock until one has begun and ended since */
+function watchScans(): () => Promise<unknown> {
+  const rows = t.store.collection(deliveries);
+  const { list } = rows;
+  let scans = 0;
+  rows.list = async (options) => {
+    if (options?.where?.due_at) scans += 1;
+    return list(options);
+  };
+  return () => {
+    const before = scans;
+    return until(
+      async () => t.clock.advance(10),
+      () => scans > before + 1,
+    );
+  };
+}
+
 test('a delivery that becomes a row during a claim of its webhook is claimed next', async () => {
-  const [emitter, sink] = [await t.source(), await t.receive()];
-  const { id } = await t.webhook(sink.url);
-  await t.subscribe(emitter, id);
+  const { emitter, sink, hook } = await t.subscribed();
   t.start();
   // From now on the webhook has more permits than due rows.
   await t.emit(emitter, [event(1)]);
   await t.untilStatus('delivered');
   const rows = t.store.collection(deliveries);
-  const { claim, insertMany, list } = rows;
-  let [stored, scans] = [0, 0];
+  const { claim, insertMany } = rows;
+  const nextScan = watchScans();
+  let stored = 0;
   Object.assign(rows, {
     async claim(...args: Parameters<typeof claim>) {
       Object.assign(rows, { claim });
@@ -93,11 +100,7 @@ test('a delivery that becomes a row during a claim of its webhook is claimed nex
         async () => t.clock.advance(10),
         () => stored === 1,
       );
-      const before = scans;
-      await until(
-        async () => t.clock.advance(10),
-        () => scans > before + 1,
-      );
+      await nextScan();
       return claimed;
     },
     async insertMany(...args: Parameters<typeof insertMany>) {
@@ -105,12 +108,8 @@ test('a delivery that becomes a row during a claim of its webhook is claimed nex
       stored += inserted.length;
       return inserted;
     },
-    async list(...args: Parameters<typeof list>) {
-      if (args[0]?.where?.due_at) scans += 1;
-      return list(...args);
-    },
   });
-  await rows.insert(deliveryRow({ webhook_id: id, due_at: t.clock.now() }));
+  await rows.insert(deliveryRow({ webhook_id: hook.id, due_at: t.clock.now() }));
   t.pubsub.publish(DELIVERIES_DUE);
   // Sooner than the next sweep.
   await t.untilStatus('delivered', 3);
@@ -118,30 +117,22 @@ test('a delivery that becomes a row during a claim of its webhook is claimed nex
 }, 10_000);
 
 test('a retry whose row could be stored only after it was due is not left to the sweep', async () => {
-  const [emitter, sink] = [await t.source(), await t.receive((_, n) => (n === 1 ? 500 : 200))];
-  await t.subscribe(emitter, (await t.webhook(sink.url)).id);
+  const { emitter, sink } = await t.subscribed((_, n) => (n === 1 ? 500 : 200));
   const rows = t.store.collection(deliveries);
-  const { insertMany, list } = rows;
-  let [isUp, scans] = [false, 0];
+  const { insertMany } = rows;
+  const nextScan = watchScans();
+  let isUp = false;
   Object.assign(rows, {
     async insertMany(...args: Parameters<typeof insertMany>) {
       if (!isUp) throw new Unavailable('The store does not answer');
       return insertMany(...args);
-    },
-    async list(...args: Parameters<typeof list>) {
-      if (args[0]?.where?.due_at) scans += 1;
-      return list(...args);
     },
   });
   t.start();
   await t.emit(emitter, [event(1)]);
   await sink.received(1);
   t.clock.advance(10_000);
-  const before = scans;
-  await until(
-    async () => t.clock.advance(10),
-    () => scans > before + 1,
-  );
+  await nextScan();
   isUp = true;
   t.clock.advance(1_000);
   await t.untilStatus('delivered');
@@ -181,8 +172,7 @@ describe('crashes', () => {
   });
 
   test('before the message was acknowledged: repeated without a row only, under the same webhook-id', async () => {
-    const [emitter, sink] = [await t.source(), await t.receive()];
-    await t.subscribe(emitter, (await t.webhook(sink.url)).id);
+    const { emitter, sink } = await t.subscribed();
     const [first, second] = [event(1), event(2)];
     t.start();
     await t.emit(emitter, [first, second]);
@@ -192,10 +182,7 @@ describe('crashes', () => {
     await t.restart();
     await t.emit(emitter, [first, second], { redelivered: true });
     expect(await t.untilStatus('delivered', 2)).toMatchObject([{ id: row!.id }, {}]);
-    await until(
-      () => t.queue.depth('emitted'),
-      (depth) => depth === 0,
-    );
+    await t.quiet();
     expect(sink.requests).toHaveLength(3);
     expect(new Set(sink.requests.map(({ headers }) => headers['webhook-id'])).size).toBe(2);
   });
@@ -222,9 +209,8 @@ describe('crashes', () => {
   });
 
   test('an attempt in progress is repeated at most once', async () => {
-    const sink = await t.receive((_, n) => (n === 1 ? 'hang' : 200));
-    const emitter = await t.source();
-    await t.subscribe(emitter, (await t.webhook(sink.url, { failures: 0, tried_at: 1 })).id);
+    const answered = { failures: 0, tried_at: 1 };
+    const { emitter, sink } = await t.subscribed((_, n) => (n === 1 ? 'hang' : 200), answered);
     t.start();
     await t.emit(emitter, [event(1)]);
     await sink.received(1);

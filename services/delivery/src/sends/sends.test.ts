@@ -4,7 +4,7 @@ import type { EmittedMessage } from '@wellspring/contract/messages';
 import { users } from '@wellspring/store/collections/users';
 import { deliveries } from '@wellspring/store/collections/webhooks';
 import { workflows } from '@wellspring/store/collections/workflows';
-import { OWNER } from '@wellspring/testing/rows';
+import { OWNER, userRow } from '@wellspring/testing/rows';
 import { SMTPServer } from 'smtp-server';
 import { until, usePlatform } from '../platform.fixture.ts';
 import { OTHER, useSends, WORKFLOW } from './sends.fixture.ts';
@@ -182,18 +182,7 @@ describe('$.send.email', () => {
     };
   }
 
-  const account = (fields = {}) =>
-    t.store.collection(users).insert({
-      id: OWNER,
-      username: 'alice',
-      email: 'alice@example.com',
-      plan: 'free',
-      daily_invocations_quota: null,
-      daily_compute_time_quota: null,
-      created_at: 0,
-      updated_at: 0,
-      ...fields,
-    });
+  const account = (fields = {}) => t.store.collection(users).insert(userRow(fields));
 
   test('mails the owner of the workflow, and nobody else', async () => {
     await using server = await mailServer();
