@@ -4,6 +4,7 @@ import type { Principal } from '@wellspring/contract/principal';
 import { systemClock } from '@wellspring/core/clock';
 import { invalidComponent } from '@wellspring/core/problem';
 import type { Config } from '@wellspring/runtime/config';
+import { forEachTest } from '@wellspring/testing/lifetimes';
 import { ALICE, invoke, openPorts, runService } from '@wellspring/testing/service-harness';
 import { createComponentsService } from './service.ts';
 
@@ -82,5 +83,17 @@ export function createBed() {
       await stopService();
       await ports.close();
     },
+  };
+}
+
+/** A service for each test of the file. */
+export function useBed() {
+  const bed = forEachTest(createBed);
+  return {
+    bed,
+    post: (component_code: string, principal = ALICE, more: Record<string, unknown> = {}) =>
+      bed.invoke('createComponent', {}, { component_code, ...more }, principal),
+    get: (id: string, input: Record<string, unknown> = {}, principal = ALICE) =>
+      bed.invoke('getComponent', { id }, input, principal),
   };
 }

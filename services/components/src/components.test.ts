@@ -1,20 +1,11 @@
 import { createHash } from 'node:crypto';
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { bundles, components } from '@wellspring/store/collections/components';
 import { startHttpServer } from '@wellspring/testing/http';
 import { ALICE, BOB, user } from '@wellspring/testing/service-harness';
-import { createBed, keyed, refusal } from './bed.fixture.ts';
+import { keyed, refusal, useBed } from './bed.fixture.ts';
 
-let bed: ReturnType<typeof createBed>;
-beforeEach(() => {
-  bed = createBed();
-});
-afterEach(() => bed.close());
-
-const post = (component_code: string, principal = ALICE, more: Record<string, unknown> = {}) =>
-  bed.invoke('createComponent', {}, { component_code, ...more }, principal);
-const get = (id: string, input: Record<string, unknown> = {}, principal = ALICE) =>
-  bed.invoke('getComponent', { id }, input, principal);
+const { bed, post, get } = useBed();
 
 describe('saving', () => {
   test('the same code is the same component of its owner, and is evaluated once for everybody', async () => {

@@ -1,6 +1,7 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { beforeEach, describe, expect, test } from '@jest/globals';
 import { CALLS, type ConfigureCall, configuredFor, type TestCall } from '@wellspring/contract/calls';
 import { bundles, components } from '@wellspring/store/collections/components';
+import { forEachTest } from '@wellspring/testing/lifetimes';
 import { BOB, ORG } from '@wellspring/testing/service-harness';
 import { createBed, refusal } from './bed.fixture.ts';
 
@@ -11,12 +12,11 @@ const PROPS = [
 ];
 const CODE = JSON.stringify({ name: 'Configured', props: PROPS, additional_props: true });
 
-let bed: ReturnType<typeof createBed>;
+const bed = forEachTest(createBed);
 /** Messages to the runner, with the values opened. */
 let asked: Record<string, unknown>[];
 
 beforeEach(() => {
-  bed = createBed();
   asked = [];
   const open = <M extends ConfigureCall['message'] | TestCall['message']>(message: M) => {
     const values = JSON.parse(bed.seal.open(message.values, configuredFor(message.owner_id)));
@@ -53,7 +53,6 @@ beforeEach(() => {
     signal,
   );
 });
-afterEach(() => bed.close());
 
 const configure = (input: object, principal?: typeof BOB) =>
   bed.invoke('configureComponent', {}, { component_code: CODE, prop_name: 'item', ...input }, principal);

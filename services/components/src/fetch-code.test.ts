@@ -1,28 +1,27 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { gzipSync } from 'node:zlib';
-import { afterAll, afterEach, expect, test } from '@jest/globals';
+import { afterAll, expect, test } from '@jest/globals';
 import { createEgress } from '@wellspring/http/egress';
-import { type HttpServer, startHttpServer } from '@wellspring/testing/http';
+import { freePort } from '@wellspring/testing/free-port';
+import { startHttpServer } from '@wellspring/testing/http';
+import { closeAfterEach } from '@wellspring/testing/lifetimes';
 import { createFetchCode, rawAddress } from './fetch-code.ts';
 
 type Answer = string | Buffer | ((req: IncomingMessage, res: ServerResponse) => void);
 
-const servers: HttpServer[] = [];
-afterEach(async () => {
-  for (const server of servers.splice(0)) await server.close();
-});
+const closing = closeAfterEach();
 
 async function serve(files: Record<string, Answer>) {
   const asked: string[] = [];
-  const server = await startHttpServer((req, res) => {
+  const listener = (req: IncomingMessage, res: ServerResponse) => {
     asked.push(req.url!);
     const file = files[req.url!];
     if (file === undefined) res.writeHead(404).end('nothing here');
     else if (typeof file === 'function') file(req, res);
     else res.end(file);
-  });
-  servers.push(server);
-  return { origin: server.url, asked };
+  };
+  const { url: origin } = closing(await startHttpServer(listener));
+  return { origin, asked };
 }
 
 const egress = createEgress({ allowNetworks: ['127.0.0.0/8', '::1/128'] });
@@ -108,10 +107,8 @@ test.each([
 });
 
 test('a URL without a listener is a 400 that names component_url', async () => {
-  const { origin } = await serve({});
-  servers.pop()!.close();
-  await new Promise(setImmediate);
-  await expect(fetchCode(`${origin}/x.mjs`)).rejects.toMatchObject(refusal(/ECONNREFUSED/));
+  const address = `http://127.0.0.1:${await freePort()}/x.mjs`;
+  await expect(fetchCode(address)).rejects.toMatchObject(refusal(/ECONNREFUSED/));
 });
 
 test('each redirect is checked, and so is each name that is looked up', async () => {

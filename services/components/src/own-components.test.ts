@@ -1,21 +1,13 @@
-import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { components } from '@wellspring/store/collections/components';
 import { deployments, sources } from '@wellspring/store/collections/sources';
 import { members } from '@wellspring/store/collections/users';
 import { sourceRow } from '@wellspring/testing/rows';
 import { ALICE, BOB, user } from '@wellspring/testing/service-harness';
-import { createBed, keyed, OPERATOR, refusal, type Shown } from './bed.fixture.ts';
-
-let bed: ReturnType<typeof createBed>;
-beforeEach(() => {
-  bed = createBed();
-});
-afterEach(() => bed.close());
+import { keyed, OPERATOR, refusal, type Shown, useBed } from './bed.fixture.ts';
 
 const ORG = 'o_0000000001';
-const post = (component_code: string, principal = ALICE, more: Record<string, unknown> = {}) =>
-  bed.invoke('createComponent', {}, { component_code, ...more }, principal);
-const get = (id: string, principal = ALICE) => bed.invoke('getComponent', { id }, {}, principal);
+const { bed, post, get } = useBed();
 const remove = (id: string, principal = ALICE) => bed.invoke('deleteComponent', { id }, {}, principal);
 type Listed = { data: Shown[]; total_count: number };
 const mine = (input: Record<string, unknown> = {}, principal = ALICE) =>

@@ -1,18 +1,9 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { components } from '@wellspring/store/collections/components';
-import { ALICE, BOB } from '@wellspring/testing/service-harness';
-import { createBed, keyed, OPERATOR, refusal } from './bed.fixture.ts';
+import { BOB } from '@wellspring/testing/service-harness';
+import { keyed, OPERATOR, refusal, useBed } from './bed.fixture.ts';
 
-let bed: ReturnType<typeof createBed>;
-beforeEach(() => {
-  bed = createBed();
-});
-afterEach(() => bed.close());
-
-const post = (component_code: string, principal = ALICE, more: Record<string, unknown> = {}) =>
-  bed.invoke('createComponent', {}, { component_code, ...more }, principal);
-const get = (id: string, input: Record<string, unknown> = {}, principal = ALICE) =>
-  bed.invoke('getComponent', { id }, input, principal);
+const { bed, post, get } = useBed();
 const publish = (component_code: string) => bed.invoke('operatorPublish', {}, { component_code }, OPERATOR);
 
 describe('the registry', () => {

@@ -2,7 +2,7 @@ import { afterAll } from '@jest/globals';
 import { UNLIMITED } from '@wellspring/core/byte-budget';
 import { eventSortKey } from '@wellspring/core/event-id';
 import { type EventRow, type EventStream, events, logs } from '@wellspring/store/collections/events';
-import { eventRow } from '@wellspring/testing/rows';
+import { eventRow, logRow } from '@wellspring/testing/rows';
 import { openPorts } from '@wellspring/testing/service-harness';
 import type { Channel } from './channel.ts';
 import { pageOf as pageWithin } from './list-events.ts';
@@ -35,16 +35,9 @@ export const insertEvents = (
 export async function insertLogs(emitterId: string, lengths: readonly number[]): Promise<void> {
   let n = 0;
   for (const [run, count] of lengths.entries()) {
-    const sort_key = eventSortKey({ ms: BASE + run, n: 0 });
-    await store.collection(logs).insert({
-      id: `${emitterId}/${sort_key}`,
-      emitter_id: emitterId,
-      sort_key,
-      run_id: `run_${run}`,
-      indexed_at_ms: BASE + run,
-      count,
-      records: JSON.stringify(Array.from({ length: count }, () => n++)),
-    });
+    const records = JSON.stringify(Array.from({ length: count }, () => n++));
+    const fields = { run_id: `run_${run}`, indexed_at_ms: BASE + run, count, records };
+    await store.collection(logs).insert(logRow(emitterId, eventSortKey({ ms: BASE + run, n: 0 }), fields));
   }
 }
 

@@ -7,7 +7,7 @@ import type { Service } from '@wellspring/runtime/service';
 import { logs } from '@wellspring/store/collections/events';
 import { runningRuns } from '@wellspring/store/collections/running-runs';
 import { sources } from '@wellspring/store/collections/sources';
-import { sourceRow } from '@wellspring/testing/rows';
+import { logRow, sourceRow } from '@wellspring/testing/rows';
 import { ALICE, BOB, callApi, useHarness } from '@wellspring/testing/service-harness';
 import { createEventsService } from './service.ts';
 
@@ -40,16 +40,9 @@ async function insertRow(
   records: { execution_id: string; k: string }[],
   emitter_id = SOURCE,
 ): Promise<void> {
-  const sort_key = eventSortKey({ ms: NOW + n, n: 0 });
-  await t.store.collection(logs).insert({
-    id: `${emitter_id}/${sort_key}`,
-    emitter_id,
-    sort_key,
-    run_id: records[0]!.execution_id,
-    indexed_at_ms: NOW + n,
-    count: records.length,
-    records: JSON.stringify(records),
-  });
+  const run = { run_id: records[0]!.execution_id, indexed_at_ms: NOW + n };
+  const fields = { ...run, count: records.length, records: JSON.stringify(records) };
+  await t.store.collection(logs).insert(logRow(emitter_id, eventSortKey({ ms: NOW + n, n: 0 }), fields));
 }
 
 const list = async (query = '', as = ALICE) =>

@@ -1,5 +1,6 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { type Platform, startGateway } from './platform.fixture.ts';
+import { beforeAll, expect, test } from '@jest/globals';
+import { forSuite } from '@wellspring/testing/lifetimes';
+import { startGateway } from './platform.fixture.ts';
 
 const ORIGIN = 'https://app.example.com';
 const PREFLIGHT = {
@@ -7,13 +8,13 @@ const PREFLIGHT = {
   'access-control-request-headers': 'authorization',
 };
 
-let platform: Platform;
+const platform = forSuite(() =>
+  startGateway({ config: { corsOrigins: [ORIGIN, 'https://other.example.com'] } }),
+);
 let key: string;
 beforeAll(async () => {
-  platform = await startGateway({ config: { corsOrigins: [ORIGIN, 'https://other.example.com'] } });
   key = (await platform.user()).key;
 });
-afterAll(() => platform.stop());
 
 test('a page of a listed origin may call the API with a key and read its headers', async () => {
   const preflight = await platform.call('OPTIONS', '/v1/sources', {

@@ -1,15 +1,13 @@
 import { EventEmitter } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import { type EndpointRow, endpoints } from '@wellspring/store/collections/sources';
+import { endpoints } from '@wellspring/store/collections/sources';
 import { createFakeClock, type FakeClock } from '@wellspring/testing/fake-clock';
+import { endpointRow } from '@wellspring/testing/rows';
 import { openPorts, type Ports } from '@wellspring/testing/service-harness';
 import { createEndpointCache, type EndpointCache } from './endpoint-cache.ts';
 
-const ROW: EndpointRow = {
-  ...{ id: 'e_1', source_id: 'dc_1', owner_id: 'u_1', prop: 'http', active: true },
-  ...{ custom_response: false, concurrency: 1, reply_by: null },
-};
+const ROW = endpointRow({ id: 'e_1', source_id: 'dc_1', owner_id: 'u_1' });
 
 let clock: FakeClock;
 let ports: Ports;

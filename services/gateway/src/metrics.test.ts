@@ -1,12 +1,9 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
-import { type Platform, startGateway } from './platform.fixture.ts';
+import { forSuite } from '@wellspring/testing/lifetimes';
+import { startGateway } from './platform.fixture.ts';
 
-let platform: Platform;
-beforeAll(async () => {
-  platform = await startGateway();
-});
-afterAll(() => platform.stop());
+const platform = forSuite(startGateway);
 
 /** The value of a series, by its name and labels as Prometheus writes them; 0 when it does not exist yet. */
 async function shown(series: string): Promise<number> {

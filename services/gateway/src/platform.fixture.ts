@@ -8,6 +8,7 @@ import type { Service } from '@wellspring/runtime/service';
 import { type EndpointRow, endpoints } from '@wellspring/store/collections/sources';
 import { freePort } from '@wellspring/testing/free-port';
 import { type RequestOptions, type Response, send } from '@wellspring/testing/http';
+import { endpointRow } from '@wellspring/testing/rows';
 import { tempDir } from '@wellspring/testing/temp-dir';
 import { createGatewayService } from './service.ts';
 
@@ -91,17 +92,7 @@ export async function startGateway({ config = {}, others = {} }: StartOptions = 
       return { id: data.id, key: data.api_key };
     },
     async endpoint(row = {}) {
-      const complete: EndpointRow = {
-        id: `e${newSecret()}`,
-        source_id: newId('dc'),
-        owner_id: newId('u'),
-        prop: 'http',
-        active: true,
-        custom_response: false,
-        concurrency: 1,
-        reply_by: null,
-        ...row,
-      };
+      const complete = endpointRow({ owner_id: newId('u'), ...row });
       await deps.store.collection(endpoints).insert(complete);
       return complete;
     },

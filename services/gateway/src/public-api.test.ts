@@ -1,17 +1,16 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { beforeAll, describe, expect, test } from '@jest/globals';
 import type { Endpoint } from '@wellspring/contract/endpoint';
 import { endpoints } from '@wellspring/contract/endpoints/all';
 import type { Principal } from '@wellspring/contract/principal';
 import { PRINCIPAL_HEADER, signPrincipal } from '@wellspring/http/principal';
-import { type Platform, startGateway } from './platform.fixture.ts';
+import { forSuite } from '@wellspring/testing/lifetimes';
+import { startGateway } from './platform.fixture.ts';
 
-let platform: Platform;
+const platform = forSuite(startGateway);
 let alice: { id: string; key: string };
 beforeAll(async () => {
-  platform = await startGateway();
   alice = await platform.user();
 });
-afterAll(() => platform.stop());
 
 describe('without a valid key', () => {
   const declared = Object.values(endpoints) as Endpoint[];

@@ -1,9 +1,10 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { accounts } from '@wellspring/store/collections/accounts';
 import { deployments, sources } from '@wellspring/store/collections/sources';
 import { members } from '@wellspring/store/collections/users';
+import { forEachTest } from '@wellspring/testing/lifetimes';
 import { ALICE, BOB, ORG, user } from '@wellspring/testing/service-harness';
-import { code, createTestbed, type Testbed } from './platform.fixture.ts';
+import { code, createTestbed } from './platform.fixture.ts';
 
 interface Account {
   id: string;
@@ -14,12 +15,7 @@ const CAROL = user('u_0000000003', ORG);
 const CREDENTIALS = { api_key: 'very secret' };
 const GITHUB = { name: 'github', type: 'app', app: 'github' };
 
-let bed: Testbed;
-
-beforeEach(() => {
-  bed = createTestbed();
-});
-afterEach(() => bed.close());
+const bed = forEachTest(createTestbed);
 
 const create = (input: object = {}, principal = ALICE) =>
   bed.invoke<Account>('createAccount', {}, { app: 'github', credentials: CREDENTIALS, ...input }, principal);

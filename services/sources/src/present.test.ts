@@ -2,7 +2,7 @@ import { expect, test } from '@jest/globals';
 import { eventSortKey } from '@wellspring/core/event-id';
 import { events, logs } from '@wellspring/store/collections/events';
 import { sources, timers } from '@wellspring/store/collections/sources';
-import { eventRow, sourceRow } from '@wellspring/testing/rows';
+import { eventRow, logRow, sourceRow } from '@wellspring/testing/rows';
 import { callApi, useHarness } from '@wellspring/testing/service-harness';
 import { createSourcesService } from './service.ts';
 
@@ -24,8 +24,7 @@ test('a source shows when it ran, emitted and failed last, and when it runs next
   await t.store
     .collection(events)
     .insertMany([at(1000), at(2000), at(9000, { stream: '$errors', name: '$errors' })]);
-  const log = { id: `${ID}/${keyOf(3000)}`, emitter_id: ID, sort_key: keyOf(3000), run_id: 'run_1' };
-  await t.store.collection(logs).insert({ ...log, indexed_at_ms: NOW + 3000, count: 1, records: '[{}]' });
+  await t.store.collection(logs).insert(logRow(ID, keyOf(3000), { indexed_at_ms: NOW + 3000 }));
   const timer = { source_id: ID, interval_seconds: 60, cron: null, timezone: null, lease_until: null };
   await t.store.collection(timers).insertMany([
     { ...timer, id: `${ID}/a`, prop: 'a', due_at: NOW + 60_000 },

@@ -111,6 +111,15 @@ export function createHarness() {
       running = harness.another().run(abort.signal);
       running.catch(() => {});
     },
+    async start() {
+      harness.up();
+      await harness.settled();
+    },
+    /** Moves the time, and resolves as `settled`. */
+    async pass(ms: number, with_: Fault = 'none') {
+      time.advance(ms);
+      await harness.settled(with_);
+    },
     async down() {
       abort.abort();
       await running?.catch(() => {});

@@ -1,43 +1,36 @@
 import { describe, expect, test } from '@jest/globals';
 import { TIMERS_CHANGED } from '@wellspring/pubsub/port';
+import { forEachTest } from '@wellspring/testing/lifetimes';
 import fc from 'fast-check';
 import { createHarness, FAULTS, type Fault, START, timer } from './scheduler.fixture.ts';
 import { LEASE_MS, tickRunId } from './scheduler.ts';
 
 describe('the scheduler', () => {
+  const h = forEachTest(createHarness);
+
   test('sleeps until the next timer is due and wakes when timers change', async () => {
-    const h = createHarness();
     await h.rows.insert(timer({ interval_seconds: 60, due_at: START + 4000 }));
-    h.up();
-    await h.settled();
+    await h.start();
     expect(h.wakesAt()).toBe(START + 4000);
     await h.rows.insert(timer({ id: 'dc_0000000002/timer', interval_seconds: 5, due_at: START + 2000 }));
     h.pubsub.publish(TIMERS_CHANGED);
     await new Promise(setImmediate);
     await h.settled();
     expect(h.wakesAt()).toBe(START + 2000);
-    h.advance(2000);
-    await h.settled();
+    await h.pass(2000);
     expect(h.dues()).toEqual([START + 2000]);
-    await h.close();
   });
 
   test('polls every 5 s, in case a wake-up is lost', async () => {
-    const h = createHarness();
     await h.rows.insert(timer({ interval_seconds: 60 }));
-    h.up();
-    await h.settled();
+    await h.start();
     expect(h.wakesAt()).toBe(START + 5000);
-    await h.close();
   });
 
   test('tells the run what ticked', async () => {
-    const h = createHarness();
     await h.rows.insert(timer({ cron: '*/5 * * * *', timezone: 'Europe/Berlin', due_at: START + 270_000 }));
-    h.up();
-    await h.settled();
-    h.advance(270_000);
-    await h.settled();
+    await h.start();
+    await h.pass(270_000);
     expect(h.jobs).toEqual([
       {
         v: 1,
@@ -57,24 +50,19 @@ describe('the scheduler', () => {
       },
     ]);
     expect((await h.rows.get('dc_0000000001/timer'))?.due_at).toBe(START + 570_000);
-    await h.close();
   });
 
   test('leaves a timer that was set while it ticked as it was set', async () => {
-    const h = createHarness();
     await h.rows.insert(timer({ interval_seconds: 60 }));
-    h.up();
-    await h.settled();
+    await h.start();
     h.advance(60_000);
     // Disabled between reading and advancing the timer.
     await h.rows.patch('dc_0000000001/timer', { due_at: null });
     await h.settled();
     expect((await h.rows.get('dc_0000000001/timer'))?.due_at).toBeNull();
-    await h.close();
   });
 
   test('fires the timers of other sources while a part of the queue is unavailable, and the rest afterwards', async () => {
-    const h = createHarness();
     const [stuck, other] = ['dc_0000000001', 'dc_0000000002'] as const;
     for (const source_id of [stuck, other])
       await h.rows.insert(timer({ id: `${source_id}/timer`, source_id, interval_seconds: 60 }));
@@ -82,23 +70,19 @@ describe('the scheduler', () => {
     h.up();
     for (const beats of [1, 2]) {
       await h.settled();
-      h.advance(60_000);
-      await h.settled();
+      await h.pass(60_000);
       expect(h.jobs.map(({ source_id }) => source_id)).toEqual(Array(beats).fill(other));
     }
     h.unavailable.clear();
-    h.advance(LEASE_MS);
-    await h.settled();
+    await h.pass(LEASE_MS);
     expect(h.jobs).toHaveLength(3);
     expect(h.jobs[2]).toMatchObject({
       run_id: tickRunId(`${stuck}/timer`, START + 60_000),
       redelivered: true,
     });
-    await h.close();
   });
 
   test('publishes a tick once, however many schedulers run', async () => {
-    const h = createHarness();
     await h.rows.insert(timer({ interval_seconds: 60 }));
     const stop = new AbortController();
     const running = [1, 2, 3].map(() => h.another().run(stop.signal));
@@ -112,39 +96,29 @@ describe('the scheduler', () => {
     expect((await h.rows.get('dc_0000000001/timer'))?.due_at).toBe(START + 660_000);
     stop.abort();
     await Promise.all(running);
-    await h.close();
   });
 
   test('marks no tick as redelivered because it is late', async () => {
-    const h = createHarness();
     await h.rows.insert(timer({ interval_seconds: 60 }));
     h.advance(3_600_000);
-    h.up();
-    await h.settled();
+    await h.start();
     expect(h.jobs.map(({ redelivered }) => redelivered)).toEqual([undefined]);
-    await h.close();
   });
 
   test('publishes the tick of a scheduler that died again, with the same run id and marked, once its lease has expired', async () => {
-    const h = createHarness();
     await h.rows.insert(timer({ interval_seconds: 60 }));
-    h.up();
-    await h.settled();
-    h.advance(60_000);
-    await h.settled('after publish');
+    await h.start();
+    await h.pass(60_000, 'after publish');
     expect(h.jobs.length).toBe(1);
-    h.advance(LEASE_MS);
-    await h.settled();
+    await h.pass(LEASE_MS);
     expect(h.jobs.map(({ run_id, redelivered }) => [run_id, redelivered])).toEqual([
       [tickRunId('dc_0000000001/timer', START + 60_000), undefined],
       [tickRunId('dc_0000000001/timer', START + 60_000), true],
     ]);
     expect((await h.rows.get('dc_0000000001/timer'))?.lease_until).toBeNull();
-    await h.close();
   });
 
   test('continues after a schedule that is no longer valid', async () => {
-    const h = createHarness();
     await h.rows.insert(
       timer({
         id: 'dc_0000000002/timer',
@@ -154,41 +128,31 @@ describe('the scheduler', () => {
       }),
     );
     await h.rows.insert(timer({ interval_seconds: 60 }));
-    h.up();
-    await h.settled();
+    await h.start();
     for (let i = 0; i < 3; i++) {
-      h.advance(60_000);
-      await h.settled();
+      await h.pass(60_000);
     }
     expect(h.jobs.filter(({ source_id }) => source_id === 'dc_0000000001').length).toBe(3);
-    await h.close();
   });
 
   test('runs everything that is due, however much', async () => {
-    const h = createHarness();
     const ids = Array.from({ length: 501 }, (_, i) => `dc_${String(i).padStart(10, '0')}`);
     await h.rows.insertMany(
       ids.map((id) => timer({ id: `${id}/timer`, source_id: id, interval_seconds: 60 })),
     );
-    h.up();
-    await h.settled();
-    h.advance(60_000);
-    await h.settled();
+    await h.start();
+    await h.pass(60_000);
     expect(h.jobs.map(({ source_id }) => source_id).sort()).toEqual(ids);
-    await h.close();
   });
 
   test.each([
     ['interval', { interval_seconds: 60 }, 60_000],
     ['cron', { cron: '* * * * *' }, 30_000],
   ])('does not wait for the old time when the clock is put back (%s)', async (_kind, schedule, first) => {
-    const h = createHarness();
     const HOUR = 3_600_000;
     await h.rows.insert(timer({ ...schedule, due_at: START + first }));
-    h.up();
-    await h.settled();
-    h.advance(first);
-    await h.settled();
+    await h.start();
+    await h.pass(first);
     h.advance(-HOUR);
     const back = h.clock.now();
     // The sleep that was begun before ends at the old time; it is never long.
@@ -197,23 +161,17 @@ describe('the scheduler', () => {
     await new Promise(setImmediate);
     await h.settled();
     expect(h.wakesAt()).toBeLessThanOrEqual(back + 60_000);
-    h.advance(60_000);
-    await h.settled();
+    await h.pass(60_000);
     expect(h.dues()).toEqual([START + first, back + 60_000]);
-    await h.close();
   });
 
   test('does not wait for the time of a clock that was put back while no scheduler ran', async () => {
-    const h = createHarness();
     await h.rows.insert(timer({ interval_seconds: 60, due_at: START + 3_600_000 }));
     await h.rows.insert(timer({ id: 'dc_0000000002/timer', interval_seconds: 60, due_at: null }));
-    h.up();
-    await h.settled();
-    h.advance(60_000);
-    await h.settled();
+    await h.start();
+    await h.pass(60_000);
     expect(h.dues()).toEqual([START + 60_000]);
     expect((await h.rows.get('dc_0000000002/timer'))?.due_at).toBeNull();
-    await h.close();
   });
 
   const fault = fc.constantFrom<Fault>(...FAULTS);
@@ -230,8 +188,7 @@ describe('the scheduler', () => {
           const row = async () => (await h.rows.get('dc_0000000001/timer'))!;
           try {
             await h.rows.insert(timer({ interval_seconds: seconds, due_at: START + beat }));
-            h.up();
-            await h.settled();
+            await h.start();
             for (const { seconds: passed, down, fault: with_ } of steps) {
               const due = (await row()).due_at!;
               const before = new Set(h.dues()).size;
@@ -241,8 +198,7 @@ describe('the scheduler', () => {
               const isDue = due <= h.clock.now();
               await h.settled(with_);
               if ((await row()).lease_until !== null) {
-                h.advance(LEASE_MS);
-                await h.settled();
+                await h.pass(LEASE_MS);
                 // The claimed tick comes first, then perhaps one for all that fell due during the lease.
               } else {
                 expect(new Set(h.dues()).size - before).toBe(isDue ? 1 : 0);

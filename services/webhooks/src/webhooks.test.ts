@@ -8,7 +8,7 @@ import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import { type DeliveryRow, deliveries, webhooks } from '@wellspring/store/collections/webhooks';
 import { eventually } from '@wellspring/testing/eventually';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
-import { deliveryRow, eventRow } from '@wellspring/testing/rows';
+import { deliveryRow, eventRow, logRow } from '@wellspring/testing/rows';
 import { ALICE, BOB, callApi, ORG, seal, useHarness, user } from '@wellspring/testing/service-harness';
 import { createWebhooksService } from './service.ts';
 
@@ -201,10 +201,7 @@ describe('manual deliveries', () => {
   test('what was delivered is resent only while its event exists: 410', async () => {
     const { id } = await make();
     const logged = { event_name: '$logs', event_id: '1700000000000-2' };
-    await t.store.collection(logs).insert({
-      ...{ id: `dc_0000000000/${KEY}`, emitter_id: 'dc_0000000000', sort_key: KEY, run_id: 'run_1' },
-      ...{ indexed_at_ms: 0, count: 2, records: '[{},{}]' },
-    });
+    await t.store.collection(logs).insert(logRow('dc_0000000000', KEY, { count: 2, records: '[{},{}]' }));
     const resend = async (fields: Partial<DeliveryRow>) => {
       const row = await delivery(id, { ...(fields.status === 'delivered' && { payload: '' }), ...fields });
       const { status, json } = await api('POST', `/deliveries/${row.id}/resend`);

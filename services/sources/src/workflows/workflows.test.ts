@@ -1,11 +1,12 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { beforeEach, describe, expect, test } from '@jest/globals';
 import type { Principal } from '@wellspring/contract/principal';
 import { deployments, sources } from '@wellspring/store/collections/sources';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import { orgs, users } from '@wellspring/store/collections/users';
 import { workflowDeployments, workflows } from '@wellspring/store/collections/workflows';
-import { OWNER, sourceRow } from '@wellspring/testing/rows';
-import { code, createTestbed, type Testbed, TIMER } from '../platform.fixture.ts';
+import { forEachTest } from '@wellspring/testing/lifetimes';
+import { OWNER, orgRow, sourceRow, userRow } from '@wellspring/testing/rows';
+import { code, createTestbed, TIMER } from '../platform.fixture.ts';
 
 const OPERATOR: Principal = { kind: 'operator' };
 const ACTION = code({ type: 'action' });
@@ -20,14 +21,10 @@ interface Shown {
   trigger: { source_id: string; endpoint_url: string | null };
 }
 
-let t: Testbed;
+const t = forEachTest(createTestbed);
 beforeEach(async () => {
-  t = createTestbed();
-  const user = { username: 'a', email: '', plan: 'free', created_at: 0, updated_at: 0 } as const;
-  const quotas = { daily_invocations_quota: null, daily_compute_time_quota: null };
-  await t.store.collection(users).insert({ id: OWNER, ...user, ...quotas });
+  await t.store.collection(users).insert(userRow());
 });
-afterEach(() => t.close());
 
 const create = (definition: unknown, owner_id: string = OWNER) =>
   t.invoke<Shown>('operatorCreateWorkflow', {}, { owner_id, definition }, OPERATOR);
@@ -70,8 +67,8 @@ test('a source of the owner may be the trigger, and stays when the workflow is d
 });
 
 test('a workflow belongs to the user or organization it is made for, and so does the source that it makes', async () => {
-  const org = { id: 'o_0000000008', orgname: 'w', name: 'w', email: '', code_allow_networks: [] };
-  await t.store.collection(orgs).insert({ ...org, created_at: 0, updated_at: 0 });
+  const org = orgRow('o_0000000008');
+  await t.store.collection(orgs).insert(org);
   for (const owner_id of [OWNER, org.id]) {
     const { id, trigger } = await create(HTTP_WORKFLOW, owner_id);
     expect(await t.store.collection(workflows).get(id)).toMatchObject({ owner_id });
@@ -89,10 +86,7 @@ test('sources of other tenants do not exist for a workflow', async () => {
     status: 404,
     param: 'definition.trigger.source_id',
   });
-  await t.store.collection(orgs).insert({
-    ...{ id: 'o_0000000009', orgname: 'x', name: 'x', email: '', code_allow_networks: [] },
-    ...{ created_at: 0, updated_at: 0 },
-  });
+  await t.store.collection(orgs).insert(orgRow('o_0000000009'));
   const theirs = create({ ...HTTP_WORKFLOW, trigger: { source_id: foreign.id } }, 'o_0000000009');
   await expect(theirs).rejects.toMatchObject({ status: 404 });
   await expect(create(HTTP_WORKFLOW, 'u_9999999999')).rejects.toMatchObject({ status: 404 });
