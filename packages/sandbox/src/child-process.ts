@@ -7,6 +7,7 @@ import { createDeadline } from './deadline.ts';
 import { createFrameChannel } from './frame-channel.ts';
 import { type ChildMessage, maxFrameBytes } from './frame-schema.ts';
 import type { Host, Result } from './port.ts';
+import { createProcessStops } from './process-stops.ts';
 import { type CallFrame, type EndFrame, encodeFrame, FRAME } from './protocol.ts';
 import { captureStreams } from './standard-streams.ts';
 
@@ -30,12 +31,12 @@ interface Call {
 export function createChild({ spawned, tier, directory, clock, turns, parser }: ChildOptions): Child {
   const socket = spawned.frames;
   const usage = createChildUsage(tier, directory, spawned.pid);
+  const stops = createProcessStops(usage);
   /** In order of execution; the first one is the current call. */
   const calls: Call[] = [];
   let call: Call | undefined;
   let usable = true;
   let spoiled = false;
-  let frozen = false;
   let checking = false;
   /** A check was requested during another one, whose figures may be outdated. */
   let checkAgain = false;
@@ -247,10 +248,10 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
       return usable;
     },
     privateBytes: usage.privateBytes,
-    freeze() {
-      if (usable && calls.length === 0) frozen ||= usage.stop();
-      return frozen;
-    },
+    freeze: () => usable && calls.length === 0 && stops.freeze(),
+    hold: () => usable && stops.hold(),
+    letGo: stops.letGo,
+    cpuMs: usage.cpuMs,
     async check() {
       checkAgain = checking;
       if (checking) return;
@@ -284,10 +285,7 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
       calls.push(queued);
       if (calls.length === 1) begin();
       if (!usable) return;
-      if (frozen) {
-        frozen = false;
-        usage.resume();
-      }
+      stops.thaw();
       if (calls.length > 1 && socket.writableCorked === 0) {
         // Calls queued in one turn of the event loop are sent in one write. The first call is sent immediately.
         socket.cork();

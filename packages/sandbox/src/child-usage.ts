@@ -22,6 +22,8 @@ export interface ChildUsage {
    * @returns the exceeded limit
    */
   findExcess(maxCpuMs: number | undefined): Promise<Excess | undefined>;
+  /** Processor time since its start, if the kernel reports it. */
+  cpuMs(): number | undefined;
   /** Bytes of its unshared memory, if the kernel reports them. */
   privateBytes(): number | undefined;
   /** Stops the process until `resume`. @returns false if that is not possible */
@@ -75,6 +77,7 @@ export function createChildUsage(
         };
       return exceeded(sample) ?? (await tmpExceeded(tier, directory, account));
     },
+    cpuMs: () => account?.cpuMs(),
     privateBytes: () => account?.privateBytes(),
     stop: () => account?.stop() ?? false,
     resume: () => account?.resume(),

@@ -50,6 +50,10 @@ export interface Child {
    * @returns whether it is stopped: false during a call, and if the platform must not signal it
    */
   freeze(): boolean;
+  /** See SharedProcess. */
+  hold(): boolean;
+  letGo(): void;
+  cpuMs(): number | undefined;
   /** Bytes of its unshared memory, if the kernel reports them. */
   privateBytes(): number | undefined;
   /** Kills the process, whose code is not at fault; the current call fails with this reason. */

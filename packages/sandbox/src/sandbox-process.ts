@@ -1,5 +1,5 @@
 import type { Child } from './child.ts';
-import type { Task } from './port.ts';
+import type { Host, Task } from './port.ts';
 import type { ProcessDirectory } from './process-directories.ts';
 import type { CallFrame } from './protocol.ts';
 
@@ -60,3 +60,14 @@ export function createFrame(proc: SandboxProcess, task: Task): CallFrame {
   proc.dbRevision = instance?.dbRevision ?? -1;
   return frame;
 }
+
+/** The host of a call, which notes the changes of `$service.db` that the process makes. */
+export const followChanges = (proc: SandboxProcess, host: Host): Host => ({
+  ...host,
+  dbSet(key, json) {
+    const revision = host.dbSet(key, json);
+    // If only this process changed `$service.db`, its copy is up to date.
+    proc.dbRevision = revision === proc.dbRevision + 1 ? revision : -1;
+    return revision;
+  },
+});

@@ -1,4 +1,4 @@
-import { totalmem } from 'node:os';
+import { availableParallelism, totalmem } from 'node:os';
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
 import type { Child } from './child.ts';
@@ -12,7 +12,8 @@ import type { BundleFiles } from './packages/bundle-files.ts';
 import { CLOSED, createPool, type UnusedProcess } from './pool.ts';
 import type { Executor, Host, Result, Task } from './port.ts';
 import type { Files, ProcessDirectories } from './process-directories.ts';
-import { createFrame, type SandboxProcess } from './sandbox-process.ts';
+import { createProcessorShares } from './processor-shares.ts';
+import { createFrame, followChanges, type SandboxProcess } from './sandbox-process.ts';
 import type { Spawner } from './spawner/spawner.ts';
 import type { Tier } from './tiers/tier.ts';
 import { createTurns, inTurnsOf } from './turns.ts';
@@ -31,6 +32,8 @@ export interface SandboxProcessesOptions {
   idleMemoryBytes?: number;
   /** Default 50; see IdleOptions in idle-processes.ts. */
   freezeAfterMs?: number;
+  /** Processors that owners share; default: those of the machine or container. */
+  processors?: number;
 }
 
 /** Sandbox processes: those with a process key are kept between calls, others end after their call. */
@@ -80,6 +83,7 @@ export function createSandboxProcesses({
   pool: target,
   idleMemoryBytes = MEMORY_BYTES / 2,
   freezeAfterMs = FREEZE_AFTER_MS,
+  processors = availableParallelism(),
 }: SandboxProcessesOptions): SandboxProcesses {
   const processes = new Map<string, SandboxProcess>();
   const busy = new Set<SandboxProcess>();
@@ -93,9 +97,11 @@ export function createSandboxProcesses({
 
   const turns = createTurns();
   const parser = createFrameParser();
+  const shares = createProcessorShares({ processors });
   const idle = createIdleProcesses({
     freezeAfterMs,
     onFrozen(child) {
+      shares.remove(child);
       const proc = byChild.get(child);
       if (proc) proc.bytes = child.privateBytes() ?? proc.bytes;
       evict();
@@ -129,6 +135,7 @@ export function createSandboxProcesses({
     child.ended.then((usage) => {
       alive.delete(child);
       idle.remove(child);
+      shares.remove(child);
       release();
       const { ownerId = '' } = byChild.get(child) ?? {};
       if (ownerId !== '' && usage.cpuMs + usage.endedProcesses > 0) chargeIdle(ownerId, usage);
@@ -235,22 +242,16 @@ export function createSandboxProcesses({
     },
 
     call(proc, task, host, options, done) {
-      if (proc.busy === 0) idle.remove(proc.child);
+      if (proc.busy === 0) {
+        idle.remove(proc.child);
+        shares.add(proc.child);
+      }
       if (task.owner) egress.allowNetworks(task.owner);
       proc.busy += 1;
       proc.calls += 1;
       busy.add(proc);
       sampler ??= setInterval(sample, SAMPLE_INTERVAL_MS).unref();
-      const counted: Host = {
-        ...host,
-        dbSet(key, json) {
-          const revision = host.dbSet(key, json);
-          // If only this process changed `$service.db`, its copy is up to date.
-          proc.dbRevision = revision === proc.dbRevision + 1 ? revision : -1;
-          return revision;
-        },
-      };
-      proc.child.call(createFrame(proc, task), counted, options, (result) => {
+      proc.child.call(createFrame(proc, task), followChanges(proc, host), options, (result) => {
         egress.endRun(proc.directory);
         proc.busy -= 1;
         proc.usedAt = performance.now();
@@ -283,6 +284,7 @@ export function createSandboxProcesses({
       clearInterval(sampler);
       clearInterval(expiry);
       idle.close();
+      shares.close();
       pool.close();
       processes.clear();
       while (alive.size + starting.size > 0) {

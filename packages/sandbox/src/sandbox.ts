@@ -42,6 +42,7 @@ export interface SandboxOptions {
   /** See SandboxProcessesOptions. */
   idleMemoryBytes?: number;
   freezeAfterMs?: number;
+  processors?: number;
 }
 
 export interface Sandbox {

@@ -1,0 +1,146 @@
+import { describe, expect, test } from '@jest/globals';
+import { eventually } from '@wellspring/testing/eventually';
+import { codeProcesses } from './processes.fixture.ts';
+import { createProcessorShares, type SharedProcess, TICK_MS } from './processor-shares.ts';
+import { openSandbox, TIERS, values } from './sandbox.fixture.ts';
+
+/** Processes that share two processors equally, and the time of a test. */
+function simulate() {
+  let time = 0;
+  let tick: (() => void) | undefined;
+  const shares = createProcessorShares({
+    processors: 2,
+    now: () => time,
+    every(_ms, work) {
+      tick = work;
+      return () => {
+        tick = undefined;
+      };
+    },
+  });
+  const all: (SharedProcess & { usedMs: number; isHeld: boolean; wants: number })[] = [];
+  return {
+    shares,
+    /** @param wants share of a processor */
+    add(owner: string, wants: number) {
+      const process = {
+        owner,
+        wants,
+        usedMs: 0,
+        isHeld: false,
+        cpuMs: () => process.usedMs,
+        hold() {
+          process.isHeld = true;
+          return true;
+        },
+        letGo() {
+          process.isHeld = false;
+        },
+      };
+      all.push(process);
+      shares.add(process);
+      return process;
+    },
+    run(ticks: number) {
+      for (let n = 0; n < ticks; n++) {
+        time += TICK_MS;
+        const running = all.filter(({ isHeld }) => !isHeld);
+        const wanted = running.reduce((sum, { wants }) => sum + wants, 0);
+        for (const process of running) process.usedMs += process.wants * TICK_MS * Math.min(1, 2 / wanted);
+        tick?.();
+      }
+    },
+  };
+}
+
+const used = (processes: { usedMs: number }[]) => processes.reduce((sum, { usedMs }) => sum + usedMs, 0);
+
+test('an owner gets half of the processors while another one has calls, each of its processes the same', () => {
+  const { add, run } = simulate();
+  const victim = add('victim', 0.1);
+  const attackers = Array.from({ length: 8 }, () => add('attacker', 1));
+  run(400);
+  expect(used(attackers) / (400 * TICK_MS)).toBeLessThan(1.1);
+  expect(used(attackers) / (400 * TICK_MS)).toBeGreaterThan(0.9);
+  for (const { usedMs } of attackers) expect(usedMs).toBeGreaterThan(0.8 * (used(attackers) / 8));
+  expect(victim.usedMs).toBeGreaterThan(0.95 * 400 * TICK_MS * 0.1);
+});
+
+test('an owner alone is not limited', () => {
+  const { add, run } = simulate();
+  const processes = Array.from({ length: 8 }, () => add('only', 1));
+  run(100);
+  expect(used(processes)).toBeCloseTo(2 * 100 * TICK_MS);
+});
+
+test('an owner is alone again some time after the last call of the other', () => {
+  const { shares, add, run } = simulate();
+  const other = add('other', 0);
+  const processes = Array.from({ length: 8 }, () => add('busy', 1));
+  run(100);
+  expect(processes.some(({ isHeld }) => isHeld)).toBe(true);
+  shares.remove(other);
+  run(500);
+  expect(processes.some(({ isHeld }) => isHeld)).toBe(false);
+});
+
+test('processes that wait are not held', () => {
+  const { add, run } = simulate();
+  add('victim', 0.1);
+  const waiting = add('attacker', 0.1);
+  const busy = Array.from({ length: 4 }, () => add('attacker', 1));
+  run(100);
+  expect(waiting.usedMs).toBeGreaterThan(0.9 * 100 * TICK_MS * 0.1);
+  expect(used(busy)).toBeLessThan(1.2 * 100 * TICK_MS);
+});
+
+test('an owner that uses less is not limited any more', () => {
+  const { add, run } = simulate();
+  add('victim', 0.1);
+  const processes = Array.from({ length: 8 }, () => add('attacker', 1));
+  run(100);
+  for (const process of processes) process.wants = 0.05;
+  run(50);
+  expect(processes.some(({ isHeld }) => isHeld)).toBe(false);
+});
+
+test('a process that has no call any more is let go', () => {
+  const { shares, add, run } = simulate();
+  add('victim', 0.1);
+  const processes = Array.from({ length: 8 }, () => add('attacker', 1));
+  run(100);
+  const held = processes.filter(({ isHeld }) => isHeld);
+  expect(held.length).toBe(7);
+  for (const process of held) shares.remove(process);
+  expect(held.some(({ isHeld }) => isHeld)).toBe(false);
+});
+
+describe.each(TIERS)('in tier %s', (tier) => {
+  test('calls of an owner that uses more than its share run in turn, and all of them end', async () => {
+    // A tenth of a processor for each of several owners.
+    await using sandbox = await openSandbox(tier, { processors: 0.2 });
+    const other = new AbortController();
+    const waiting = sandbox.run('await new Promise((resolve) => setTimeout(resolve, 60_000));', {
+      process: 'waiting/1',
+      owner: { id: 'u_waiting', allowNetworks: [] },
+      signal: other.signal,
+      timeoutMs: 60_000,
+    });
+    const runs = Array.from({ length: 4 }, (_, n) =>
+      sandbox.run('while (process.cpuUsage().user < 300_000); return true;', {
+        process: `spin${n}/1`,
+        owner: { id: 'u_spin', allowNetworks: [] },
+        timeoutMs: 60_000,
+      }),
+    );
+    await eventually(() => expect(sandbox.executor.stats().busy).toBe(runs.length + 1));
+    await eventually(() => {
+      const stopped = codeProcesses().filter(({ state }) => state === 'T');
+      // Three of the four, and perhaps one in the pool.
+      expect(stopped.length).toBeGreaterThanOrEqual(3);
+    });
+    for (const outcome of await Promise.all(runs)) expect(values(outcome)).toEqual([true]);
+    other.abort();
+    expect(await waiting).toMatchObject({ ok: false, reason: 'aborted' });
+  });
+});
