@@ -47,7 +47,7 @@ interface Owner {
 
 export const TICK_MS = 25;
 /** Processor time that an owner may use at once, per processor of its share. */
-const BURST_MS = 100;
+const BURST_MS = 50;
 /** Owners whose last call is longer ago do not count. */
 const ACTIVE_MS = 10_000;
 /** Of the mean use of the owner's running processes; processes that mostly wait use less. */
@@ -113,8 +113,8 @@ export function createProcessorShares({
     for (const [member, ms] of used) member.isHungry = ms > minMs;
     owner.balanceMs = Math.min(maxBalanceMs, owner.balanceMs + elapsedMs * share - usedMs);
     const wasLimited = owner.isLimited;
-    // After one excess, it has to save half of a burst.
-    owner.isLimited = owner.balanceMs < (wasLimited ? maxBalanceMs / 2 : 0);
+    // After one excess, it has to save a whole burst.
+    owner.isLimited = owner.balanceMs < (wasLimited ? maxBalanceMs : 0);
     // A long excess in the past does not count for ever.
     owner.balanceMs = Math.max(owner.balanceMs, -maxBalanceMs);
     if (wasLimited && !owner.isLimited) release(owner);
