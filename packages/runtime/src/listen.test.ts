@@ -79,3 +79,28 @@ test('a pipelined request is served when the one before is answered', async () =
   asked[1]!.res.end('two');
   await eventually(() => text.endsWith('two'));
 });
+
+test('a client with more than 16 requests behind one in progress is disconnected', async () => {
+  const { server, asked } = await serve(60_000);
+  const client = connect(server.port, '127.0.0.1');
+  ends.push(() => client.destroy());
+  client.on('error', () => {}).resume();
+  let isClosed = false;
+  client.once('close', () => {
+    isClosed = true;
+  });
+  const request = 'GET /x HTTP/1.1\r\nhost: x\r\n\r\n';
+  client.write(request.repeat(17));
+  await eventually(() => asked.length === 1);
+  // Answered requests do not count.
+  for (let n = 0; n < 17; n++) {
+    await eventually(() => asked.length === n + 1);
+    asked[n]!.res.end();
+  }
+  client.write(request.repeat(17));
+  await eventually(() => asked.length === 18);
+  expect(isClosed).toBe(false);
+  client.write(request);
+  await eventually(() => isClosed);
+  expect(asked).toHaveLength(18);
+});

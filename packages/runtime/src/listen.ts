@@ -1,11 +1,13 @@
 import { createServer, type RequestListener, type Server } from 'node:http';
-import { Server as SocketServer } from 'node:net';
+import { type Socket, Server as SocketServer } from 'node:net';
 
 /** Longer than the idle timeouts of common load balancers, so that they close first. */
 const KEEP_ALIVE_MS = 72_000;
 const CLOSE_IDLE_INTERVAL_MS = 50;
 const REQUEST_MS = 60_000;
 const STALLED_MS = 30_000;
+/** Pipelined requests of a connection that wait for the one before: each holds its headers. */
+const MAX_WAITING = 16;
 
 export interface Listening {
   /** The port in use. */
@@ -44,6 +46,7 @@ export async function listen(
     headersTimeout: requestMs,
     connectionsCheckingInterval: requestMs / 12,
   };
+  const waiting = new WeakMap<Socket, number>();
   const server = createServer(timeouts, (req, res) => {
     const serve = () => {
       // Tells keep-alive clients to reconnect to another process.
@@ -55,8 +58,14 @@ export async function listen(
       listener(req, res);
     };
     // Pipelined requests are served one after another: the answers of later ones would wait in memory.
-    if (res.socket) serve();
-    else res.once('socket', serve);
+    if (res.socket) return serve();
+    const count = (waiting.get(req.socket) ?? 0) + 1;
+    if (count > MAX_WAITING) return void req.socket.destroy();
+    waiting.set(req.socket, count);
+    res.once('socket', () => {
+      waiting.set(req.socket, waiting.get(req.socket)! - 1);
+      serve();
+    });
   });
   await started(server, host, port, what);
   const address = server.address();
