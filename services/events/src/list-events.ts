@@ -40,6 +40,8 @@ const DEFAULT_LIMIT = 10;
 const CHUNK_SIZE = 16;
 const CHUNK_BYTES = 8 * 1024 * 1024;
 const FIRST_CHUNK_SIZE = 4;
+/** At least the size of an event in an answer without text and metadata. */
+const OTHER_BYTES = 256;
 const MAX_PAGE_BYTES = 32 * 1024 * 1024;
 
 const keyOf = (cursor: string, param: 'after' | 'before') =>
@@ -47,7 +49,7 @@ const keyOf = (cursor: string, param: 'after' | 'before') =>
 
 /**
  * One page of the newest 100 events of a channel, newest first; event ids are the cursors.
- * @throws Problem 400, or 503 without memory
+ * @throws Problem 400, or 503 without memory for one event
  */
 export async function pageOf(channel: Channel, input: ListInput, memory: PageMemory) {
   const { after, before, expand } = input;
@@ -85,7 +87,7 @@ type Reader = (
   atMost?: number,
 ) => Promise<Shown[]>;
 
-/** Events are read in chunks, and kept as far as they are shown. @throws Problem 503 without memory */
+/** Events are read in chunks, and kept as far as they are shown. @throws Problem 503 without memory for one event */
 function createReader(limit: number, expand: boolean, { hold, maxBytes }: PageMemory): Reader {
   return async (next, atMost = limit) => {
     const wanted = Math.min(limit, atMost);
@@ -95,9 +97,14 @@ function createReader(limit: number, expand: boolean, { hold, maxBytes }: PageMe
     for (let size = Math.min(FIRST_CHUNK_SIZE, wanted); size > 0; ) {
       const chunk = await next(last, size);
       for (const record of chunk) {
-        const { length } = record.payload;
-        const bytes = expand ? length : Math.min(length, LIMITS.summaryBytes);
-        if (!hold.take(bytes)) throw unavailable();
+        const length = Buffer.byteLength(record.payload);
+        // The start of a text is sent as a JSON string: its quotes and backslashes take two bytes.
+        const text = expand || length <= LIMITS.summaryBytes ? length : 2 * LIMITS.summaryBytes;
+        const bytes = text + Buffer.byteLength(JSON.stringify(record.metadata)) + OTHER_BYTES;
+        if (!hold.take(bytes)) {
+          if (shown.length > 0) return shown;
+          throw unavailable();
+        }
         shown.push(summaryOf(record, expand));
         last = record.sortKey;
         read += length;
