@@ -22,8 +22,8 @@ export interface ChildUsage {
    * @returns the exceeded limit
    */
   findExcess(maxCpuMs: number | undefined): Promise<Excess | undefined>;
-  /** Processor time since its start, if the kernel reports it. */
-  cpuMs(): number | undefined;
+  /** See SharedProcess. */
+  cpuMs(ofAllThreads: boolean): number | undefined;
   /** Bytes of its unshared memory, if the kernel reports them. */
   privateBytes(): number | undefined;
   /** Stops the process until `resume`. @returns false if that is not possible */
@@ -77,7 +77,10 @@ export function createChildUsage(
         };
       return exceeded(sample) ?? (await tmpExceeded(tier, directory, account));
     },
-    cpuMs: () => account?.cpuMs(),
+    cpuMs(ofAllThreads) {
+      if (ofAllThreads) account?.sampleCpu();
+      return account?.cpuMs();
+    },
     privateBytes: () => account?.privateBytes(),
     stop: () => account?.stop() ?? false,
     resume: () => account?.resume(),

@@ -53,7 +53,7 @@ export interface Child {
   /** See SharedProcess. */
   hold(): boolean;
   letGo(): void;
-  cpuMs(): number | undefined;
+  cpuMs(ofAllThreads: boolean): number | undefined;
   /** Bytes of its unshared memory, if the kernel reports them. */
   privateBytes(): number | undefined;
   /** Kills the process, whose code is not at fault; the current call fails with this reason. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
-import { codeProcesses } from './processes.fixture.ts';
+import { BURN, codeProcesses } from './processes.fixture.ts';
 import { createProcessorShares, type SharedProcess, TICK_MS } from './processor-shares.ts';
 import { openSandbox, TIERS, values } from './sandbox.fixture.ts';
 
@@ -87,10 +87,10 @@ test('an owner is alone again some time after the last call of the other', () =>
 test('processes that wait are not held', () => {
   const { add, run } = simulate();
   add('victim', 0.1);
-  const waiting = add('attacker', 0.1);
+  const waiting = add('attacker', 0.03);
   const busy = Array.from({ length: 4 }, () => add('attacker', 1));
   run(100);
-  expect(waiting.usedMs).toBeGreaterThan(0.9 * 100 * TICK_MS * 0.1);
+  expect(waiting.usedMs).toBeGreaterThan(0.9 * 100 * TICK_MS * 0.03);
   expect(used(busy)).toBeLessThan(1.2 * 100 * TICK_MS);
 });
 
@@ -115,32 +115,42 @@ test('a process that has no call any more is let go', () => {
   expect(held.some(({ isHeld }) => isHeld)).toBe(false);
 });
 
+const MAIN_THREAD = ['in its main thread', 'burn(500); return true;'];
+const WORKER_THREAD = [
+  'in a worker thread',
+  `const { Worker } = await import('node:worker_threads');
+   const worker = new Worker(${JSON.stringify(`${BURN} burn(500);`)}, { eval: true });
+   return await new Promise((resolve) => worker.on('exit', () => resolve(true)));`,
+];
+
 describe.each(TIERS)('in tier %s', (tier) => {
-  test('calls of an owner that uses more than its share run in turn, and all of them end', async () => {
-    // A tenth of a processor for each of several owners.
-    await using sandbox = await openSandbox(tier, { processors: 0.2 });
-    const other = new AbortController();
-    const waiting = sandbox.run('await new Promise((resolve) => setTimeout(resolve, 60_000));', {
-      process: 'waiting/1',
-      owner: { id: 'u_waiting', allowNetworks: [] },
-      signal: other.signal,
-      timeoutMs: 60_000,
-    });
-    const runs = Array.from({ length: 4 }, (_, n) =>
-      sandbox.run('while (process.cpuUsage().user < 300_000); return true;', {
-        process: `spin${n}/1`,
-        owner: { id: 'u_spin', allowNetworks: [] },
+  // Tier none refuses worker threads.
+  test.each(tier === 'none' ? [MAIN_THREAD] : [MAIN_THREAD, WORKER_THREAD])(
+    'calls of an owner that uses more than its share %s run in turn, and all of them end',
+    async (_, body) => {
+      // 0.3 processors for each of several owners, and no other processes that are stopped.
+      await using sandbox = await openSandbox(tier, { processors: 0.6, pool: 0 });
+      const other = new AbortController();
+      const waiting = sandbox.run('await new Promise((resolve) => setTimeout(resolve, 60_000));', {
+        process: 'waiting/1',
+        owner: { id: 'u_waiting', allowNetworks: [] },
+        signal: other.signal,
         timeoutMs: 60_000,
-      }),
-    );
-    await eventually(() => expect(sandbox.executor.stats().busy).toBe(runs.length + 1));
-    await eventually(() => {
-      const stopped = codeProcesses().filter(({ state }) => state === 'T');
-      // Three of the four, and perhaps one in the pool.
-      expect(stopped.length).toBeGreaterThanOrEqual(3);
-    });
-    for (const outcome of await Promise.all(runs)) expect(values(outcome)).toEqual([true]);
-    other.abort();
-    expect(await waiting).toMatchObject({ ok: false, reason: 'aborted' });
-  });
+      });
+      const runs = Array.from({ length: 4 }, (_, n) =>
+        sandbox.run(`${BURN} ${body}`, {
+          process: `spin${n}/1`,
+          owner: { id: 'u_spin', allowNetworks: [] },
+          timeoutMs: 60_000,
+        }),
+      );
+      await eventually(() => {
+        const stopped = codeProcesses().filter(({ state }) => state === 'T');
+        expect(stopped.length).toBeGreaterThanOrEqual(3);
+      });
+      for (const outcome of await Promise.all(runs)) expect(values(outcome)).toEqual([true]);
+      other.abort();
+      expect(await waiting).toMatchObject({ ok: false, reason: 'aborted' });
+    },
+  );
 });

@@ -1,8 +1,11 @@
 /** A process whose processor time is shared with those of other owners. */
 export interface SharedProcess {
   readonly owner: string;
-  /** Processor time since its start, in ms; undefined: unknown. */
-  cpuMs(): number | undefined;
+  /**
+   * Processor time since its start in ms, if the kernel reports it.
+   * @param ofAllThreads false: that of threads other than the main one may be some time old, which costs less
+   */
+  cpuMs(ofAllThreads: boolean): number | undefined;
   /** Stops it, even during a call. @returns false if that is not possible */
   hold(): boolean;
   /** Continues it. */
@@ -10,8 +13,8 @@ export interface SharedProcess {
 }
 
 /**
- * While several owners have calls, each may use half of the processors. Of an owner that uses more, only so many
- * processes run at a time; the others are stopped and run in turn.
+ * While several owners have calls, each may use half of the processors. The processes of an owner that uses more run in
+ * turn, while its share lasts; the others are stopped.
  */
 export interface ProcessorShares {
   /** The process has a call. */
@@ -32,7 +35,7 @@ interface Member {
   /** `cpuMs` at the previous tick; undefined: there was none. */
   cpuMs: number | undefined;
   isHeld: boolean;
-  /** It could use more: see HUNGRY. */
+  /** It used processor time in the last tick in which it could run. */
   isHungry: boolean;
 }
 
@@ -50,8 +53,8 @@ export const TICK_MS = 25;
 const BURST_MS = 50;
 /** Owners whose last call is longer ago do not count. */
 const ACTIVE_MS = 10_000;
-/** Of the mean use of the owner's running processes; processes that mostly wait use less. */
-const HUNGRY = 0.5;
+/** Processor time in a tick: processes that mostly wait use less. */
+const MIN_HUNGRY_MS = 1;
 
 function repeat(ms: number, work: () => void): () => void {
   const timer = setInterval(work, ms).unref();
@@ -82,6 +85,8 @@ export function createProcessorShares({
     stopTicks = undefined;
     for (const owner of owners.values()) {
       release(owner);
+      owner.isLimited = false;
+      owner.balanceMs = maxBalanceMs;
       for (const member of owner.members.values()) member.cpuMs = undefined;
     }
   }
@@ -99,18 +104,21 @@ export function createProcessorShares({
     if (owners.size < 2) stop();
   }
 
+  /** @returns processor time of the process since the previous measurement, in ms */
+  function measure(process: SharedProcess, member: Member, ofAllThreads: boolean): number {
+    const before = member.cpuMs;
+    member.cpuMs = process.cpuMs(ofAllThreads);
+    return before === undefined || member.cpuMs === undefined ? 0 : member.cpuMs - before;
+  }
+
   function charge(owner: Owner, elapsedMs: number): void {
-    const used = new Map<Member, number>();
+    const isActive = owner.balanceMs < maxBalanceMs;
     let usedMs = 0;
     for (const [process, member] of owner.members) {
-      const before = member.cpuMs;
-      member.cpuMs = process.cpuMs();
-      const ms = before === undefined || member.cpuMs === undefined ? 0 : member.cpuMs - before;
+      const ms = measure(process, member, isActive);
       usedMs += ms;
-      if (!member.isHeld) used.set(member, ms);
+      if (!member.isHeld) member.isHungry = ms >= MIN_HUNGRY_MS;
     }
-    const minMs = (HUNGRY * usedMs) / used.size;
-    for (const [member, ms] of used) member.isHungry = ms > minMs;
     owner.balanceMs = Math.min(maxBalanceMs, owner.balanceMs + elapsedMs * share - usedMs);
     const wasLimited = owner.isLimited;
     // After one excess, it has to save a whole burst.
@@ -121,10 +129,10 @@ export function createProcessorShares({
   }
 
   /** Lets the hungry processes run that have waited longest, and stops the others. */
-  function rotate({ members }: Owner): void {
+  function rotate({ members, balanceMs }: Owner): void {
     const hungry = [...members].filter(([, member]) => member.isHungry);
     for (const [index, [process, member]] of hungry.entries()) {
-      const runs = index < maxRunning;
+      const runs = balanceMs >= 0 && index < maxRunning;
       if (runs && member.isHeld) process.letGo();
       member.isHeld = runs ? false : member.isHeld || process.hold();
       if (!runs) continue;
@@ -150,12 +158,19 @@ export function createProcessorShares({
         start();
       }
       if (owner.members.has(process)) return;
-      owner.members.set(process, { cpuMs: stopTicks && process.cpuMs(), isHeld: false, isHungry: false });
+      owner.members.set(process, {
+        cpuMs: stopTicks && process.cpuMs(false),
+        isHeld: false,
+        isHungry: false,
+      });
     },
     remove(process) {
-      const members = owners.get(process.owner)?.members;
-      if (members?.get(process)?.isHeld) process.letGo();
-      members?.delete(process);
+      const owner = owners.get(process.owner);
+      const member = owner?.members.get(process);
+      if (!owner || !member) return;
+      if (stopTicks) owner.balanceMs -= measure(process, member, true);
+      if (member.isHeld) process.letGo();
+      owner.members.delete(process);
     },
     close() {
       stop();
