@@ -70,13 +70,15 @@ export function openAccount(outerPid: number | undefined, relayed = false): Acco
   let othersMs = 0;
   let closed = false;
 
-  function readMain(): void {
-    if (closed) return;
+  /** @returns false if the process has ended; the last value stays */
+  function readMain(): boolean {
+    if (closed) return false;
     try {
       const length = readSync(schedstat, buffer, 0, buffer.length, 0);
       mainMs = Math.max(mainMs, leadingNumber(buffer, length) / 1e6);
+      return true;
     } catch {
-      // The process has ended: the last value stays.
+      return false;
     }
   }
 
@@ -87,7 +89,8 @@ export function openAccount(outerPid: number | undefined, relayed = false): Acco
   }
 
   function signal(name: NodeJS.Signals): boolean {
-    if (closed) return false;
+    // The id of a process that has ended may belong to another one.
+    if (!readMain()) return false;
     try {
       return process.kill(relayed ? outerPid! : pid!, name);
     } catch {

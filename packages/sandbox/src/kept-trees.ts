@@ -33,7 +33,10 @@ export function createKeptTrees(directory: string): KeptTrees {
     async place(user, packages, path, make) {
       const found = kept.findLastIndex((tree) => tree.packages === packages);
       if (found < 0) await make();
-      else renameSync(kept.splice(found, 1)[0]!.path, path);
+      else {
+        renameSync(kept[found]!.path, path);
+        kept.splice(found, 1);
+      }
       byUser.set(user, { packages, path });
     },
     keep(user) {
