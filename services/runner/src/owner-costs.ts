@@ -22,33 +22,45 @@ const SET_BYTES = 100;
 const total = <T>(list: readonly T[], size: (one: T) => number): number =>
   list.reduce((sum, one) => sum + size(one), 0);
 
-/** Effects of a run; part of an `Execution`. */
-interface Effects {
-  outcome: {
-    emits: readonly { payload: string }[];
-    errors: readonly ThrownError[];
-    logs: readonly { msg?: string }[];
-  };
-  result: Result;
+interface Outcome {
+  emits: readonly { payload: string }[];
+  errors: readonly ThrownError[];
+  logs: readonly { msg?: string }[];
+}
+
+interface Changes {
   sets: readonly { key: string; json: string | undefined }[];
   sends?: readonly { request: string }[] | undefined;
 }
 
-/** Input of `OwnerCosts.charge`. */
-export const costOf = (
-  { outcome: { emits, errors, logs }, result, sets, sends = [] }: Effects,
-  replyBytes = 0,
-) => ({
+/** Number of events and errors, and bytes of all effects. */
+export const sizeOf = ({
+  emits = [],
+  errors = [],
+  logs = [],
+  sets = [],
+  sends = [],
+}: Partial<Outcome & Changes>) => ({
   events: emits.length + errors.length,
   bytes:
     total(emits, ({ payload }) => payload.length) +
     total(errors, ({ message, stack, cause = '' }) => message.length + stack.length + cause.length) +
     total(logs, ({ msg = '' }) => msg.length) +
     total(sets, ({ key, json = '' }) => SET_BYTES + key.length + json.length) +
-    total(sends, ({ request }) => request.length) +
-    replyBytes,
-  result,
+    total(sends, ({ request }) => request.length),
 });
+
+/**
+ * Input of `OwnerCosts.charge`.
+ * @param run part of an `Execution`
+ */
+export function costOf(
+  { outcome, result, sets, sends }: Changes & { outcome: Outcome; result: Result },
+  replyBytes = 0,
+) {
+  const { events, bytes } = sizeOf({ ...outcome, sets, sends });
+  return { events, bytes: bytes + replyBytes, result };
+}
 
 /** Estimates, in ms of the main thread. */
 const EVENT_MS = 0.03;

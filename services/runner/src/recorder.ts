@@ -1,9 +1,9 @@
-import type { Emit, LogLine, ThrownError } from '@wellspring/component/program/program-types';
+import type { ThrownError } from '@wellspring/component/program/program-types';
 import type { TestCall } from '@wellspring/contract/calls';
 import { LIMITS } from '@wellspring/contract/limits';
 import type { Host, Result } from '@wellspring/sandbox/port';
 import { type Mask, maskError } from './mask-secrets.ts';
-import { costOf } from './owner-costs.ts';
+import { type costOf, sizeOf } from './owner-costs.ts';
 
 type TestResult = TestCall['answer'];
 
@@ -15,7 +15,7 @@ export interface Recorder {
   result(): Omit<TestResult, 'duration_ms'>;
 }
 
-const sizeOf = (...texts: unknown[]): number =>
+const bytesOf = (...texts: unknown[]): number =>
   texts.reduce<number>((sum, text) => sum + Buffer.byteLength(String(text ?? '')), 0);
 
 export function createRecorder(mask: Mask): Recorder {
@@ -24,13 +24,10 @@ export function createRecorder(mask: Mask): Recorder {
   const sends: TestResult['sends'] = [];
   const exported = new Map<string, string>();
   let response: TestResult['response'] = null;
-  /** All effects. */
-  const emits: Emit[] = [];
-  const errors: ThrownError[] = [];
-  const lines: LogLine[] = [];
-  const sets: { key: string; json: string | undefined }[] = [];
-  const requests: { request: string }[] = [];
-  let otherBytes = 0;
+  let error: ThrownError | undefined;
+  let dbRevision = 0;
+  /** Of all effects. */
+  const cost = { events: 0, bytes: 0 };
   let shownBytes = 0;
   let truncated = false;
 
@@ -44,50 +41,62 @@ export function createRecorder(mask: Mask): Recorder {
     return true;
   }
 
+  function count(effects: Parameters<typeof sizeOf>[0]): void {
+    const { events, bytes } = sizeOf(effects);
+    cost.events += events;
+    cost.bytes += bytes;
+  }
+
   return {
     host: {
       emit(emit) {
-        emits.push(emit);
+        count({ emits: [emit] });
         const { payload, name, id, summary, ts } = emit;
-        if (fits(sizeOf(payload, name, id, summary), emitted.length))
+        if (fits(bytesOf(payload, name, id, summary), emitted.length))
           emitted.push({ payload, name, id, summary, ts });
       },
-      fault: (error) => void errors.push(error),
+      fault(thrown) {
+        count({ errors: [thrown] });
+        error ??= thrown;
+      },
       log(line) {
-        lines.push(line);
+        count({ logs: [line] });
         const { ts, level } = line;
         const msg = mask(line.msg, line.isCut);
-        if (fits(sizeOf(msg), logs.length)) logs.push({ ts, level, msg });
+        if (fits(bytesOf(msg), logs.length)) logs.push({ ts, level, msg });
       },
       respond({ status, headers, body }) {
-        otherBytes += body.length;
-        if (fits(sizeOf(JSON.stringify(headers), body), 0)) response ??= { status, headers, body };
+        cost.bytes += body.length;
+        if (fits(bytesOf(JSON.stringify(headers), body), 0)) response ??= { status, headers, body };
       },
       export(name, json) {
-        otherBytes += json.length;
+        cost.bytes += json.length;
         const former = exported.get(name);
-        if (former !== undefined) shownBytes -= sizeOf(name, former);
+        if (former !== undefined) shownBytes -= bytesOf(name, former);
         exported.delete(name);
-        if (fits(sizeOf(name, json), exported.size)) exported.set(name, json);
+        if (fits(bytesOf(name, json), exported.size)) exported.set(name, json);
       },
       send(kind, json) {
-        requests.push({ request: json });
-        if (fits(sizeOf(json), sends.length)) sends.push({ kind, json });
+        count({ sends: [{ request: json }] });
+        if (fits(bytesOf(json), sends.length)) sends.push({ kind, json });
       },
       // The state is not stored; the sandbox only needs a growing number.
-      dbSet: (key, json) => sets.push({ key, json }),
+      dbSet(key, json) {
+        count({ sets: [{ key, json }] });
+        dbRevision += 1;
+        return dbRevision;
+      },
     },
-    cost: (result) =>
-      costOf({ outcome: { emits, errors, logs: lines }, result, sets, sends: requests }, otherBytes),
+    cost: (result) => ({ ...cost, result }),
     result: () => ({
-      ok: errors.length === 0,
+      ok: error === undefined,
       emitted,
       logs,
       response,
       exports: [...exported].map(([name, json]) => ({ name, json })),
       sends,
       truncated,
-      error: errors[0] ? shown(maskError(errors[0], mask)) : null,
+      error: error ? shown(maskError(error, mask)) : null,
     }),
   };
 }
