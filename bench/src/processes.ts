@@ -71,6 +71,9 @@ export function memoryOf(root: number): number {
   return treeOf(root).reduce((sum, pid) => sum + (proportional(pid) ?? resident(pid)), 0);
 }
 
+/** As `memoryOf`, without the process itself. */
+export const memoryBelow = (root: number): number => memoryOf(root) - (proportional(root) ?? resident(root));
+
 function proportional(pid: number): number | undefined {
   const kilobytes = /^Pss:\s+(\d+) kB/m.exec(readIfThere(`/proc/${pid}/smaps_rollup`) ?? '')?.[1];
   return kilobytes === undefined ? undefined : Number(kilobytes) * 1024;
