@@ -192,14 +192,14 @@ describe('an update', () => {
     const { id } = await create(HTTP_WORKFLOW);
     const change = (name: string) => replace(id, { ...HTTP_WORKFLOW, name, trigger: { component: code() } });
     const first = t.holdHook('deploy');
-    const abandoned = change('Lost').catch(({ status }) => status);
+    const abandoned = change('Lost').catch(({ code }) => code);
     await first.begun;
     await t.restart();
     const second = t.holdHook('deploy');
     const later = change('Later');
     await second.begun;
     first.end();
-    expect(await abandoned).toBe(404);
+    expect(await abandoned).toBe('workflow_busy');
     second.end();
     const { trigger } = await later;
     expect(await get(id)).toMatchObject({ name: 'Later', trigger });

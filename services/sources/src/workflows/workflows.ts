@@ -1,6 +1,6 @@
 import { HOOK_DEADLINE_MS } from '@wellspring/contract/calls';
 import { newId, newSecret } from '@wellspring/core/ids';
-import { conflict, notFound } from '@wellspring/core/problem';
+import { conflict, notFound, Problem } from '@wellspring/core/problem';
 import { autoSubscribe } from '@wellspring/store/collections/auto-subscribe';
 import { type DeploymentRow, deployments, sources } from '@wellspring/store/collections/sources';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
@@ -151,7 +151,7 @@ export function createWorkflows(context: SourcesContext): Workflows {
       await subscriptionRows.removeWhere({ owner_id, emitter_id: former, listener_id: id, event_name: '' });
     }
     for (const made of transition?.made ?? []) if (made !== source_id) await dropSource(made);
-    await dropDeployments(row);
+    await dropDeployments(row, attempt);
     const live: WorkflowRow = { ...row, status: 'live', transition: null };
     return (await rows.replace(live, version)) ? live : finish(id, attempt);
   }
@@ -167,15 +167,15 @@ export function createWorkflows(context: SourcesContext): Workflows {
     });
   }
 
-  async function dropDeployments({ id, deployment_id }: WorkflowRow): Promise<void> {
+  async function dropDeployments({ id, deployment_id }: WorkflowRow, attempt: string): Promise<void> {
     const current = await deploymentRows.get(deployment_id);
     const kept = new Set(current?.steps.map((step) => step.deployment_id));
-    for (const one of await stepRows.list({ where: { source_id: id } })) {
-      if (!kept.has(one.id)) await stepRows.remove(one.id);
-    }
-    for (const one of await deploymentRows.list({ where: { workflow_id: id } })) {
-      if (one.id !== deployment_id) await deploymentRows.remove(one.id);
-    }
+    const steps = await stepRows.list({ where: { source_id: id } });
+    const all = await deploymentRows.list({ where: { workflow_id: id } });
+    // Hooks ran since the transition was read: a later update may have stored what is listed.
+    await during(id, attempt);
+    for (const one of steps) if (!kept.has(one.id)) await stepRows.remove(one.id);
+    for (const one of all) if (one.id !== deployment_id) await deploymentRows.remove(one.id);
   }
 
   async function discard(row: WorkflowRow): Promise<void> {
@@ -260,9 +260,11 @@ export function createWorkflows(context: SourcesContext): Workflows {
           };
           if (!(await rows.replace(next, version))) throw workflowBusy();
         } catch (error) {
-          await finish(id, attempt).catch(async () => {
+          await finish(id, attempt).catch(async (reason: unknown) => {
             // The process that took over does not know of a source that was made since.
             if (made !== undefined && (await rows.get(id))?.source_id !== made) await dropSource(made);
+            // The error is then a consequence, e.g. that its source is gone.
+            if (reason instanceof Problem && reason.code === 'workflow_busy') throw reason;
           });
           throw error;
         }
@@ -274,6 +276,9 @@ export function createWorkflows(context: SourcesContext): Workflows {
     find,
 
     async recover(row) {
+      // A creation that has ended since the row was read stays.
+      const isCreation = row.status === 'deploying';
+      if (isCreation && !(await rows.patch(row.id, { status: 'deleting' }, { status: 'deploying' }))) return;
       if (row.status !== 'updating') return discard(row);
       const { row: found, version } = await during(row.id, row.transition?.id);
       // A new attempt: what is left of the former writes nothing more.
