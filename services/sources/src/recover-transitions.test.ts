@@ -216,3 +216,18 @@ test('a transition that ended during the recovery of another one is not changed'
   for (const one of [id, left]) expect((await bed.rowsOf(one)).source).toMatchObject({ status: 'live' });
   await bed.close();
 });
+
+test('a creation that another process ends after its recovery has read it stays', async () => {
+  const bed = createTestbed();
+  const deploy = bed.holdHook('deploy');
+  const creating = bed.invokeElsewhere<{ id: string }>('createSource', {}, { component_code: ONE });
+  await deploy.begun;
+  bed.onNextWrite(async () => {
+    deploy.end();
+    await creating;
+  });
+  await bed.recover();
+  const { id } = await creating;
+  expect((await bed.rowsOf(id)).source).toMatchObject({ status: 'live' });
+  await bed.close();
+});

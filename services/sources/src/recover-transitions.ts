@@ -62,7 +62,12 @@ export function recoverTransitionsWorker(context: SourcesContext): BackgroundWor
     // How far it came is unknown.
     if (source.status === 'updating')
       await undo(context, id, { attempt: source.transition?.id, isDeactivated: true });
-    else await removeEmitter(id);
+    // A creation that has ended since the row was read stays.
+    else if (
+      source.status === 'deleting' ||
+      (await rows.patch(id, { status: 'deleting' }, { status: 'deploying' }))
+    )
+      await removeEmitter(id);
   }
 
   return {
