@@ -8,6 +8,7 @@ import {
   type SourceRow,
   sources,
 } from '@wellspring/store/collections/sources';
+import type { Versioned } from '@wellspring/store/port';
 import type { SourcesContext } from './context.ts';
 import { runDeactivate, runHook } from './hooks.ts';
 import { withFreeSlug } from './name.ts';
@@ -50,13 +51,19 @@ export async function applyUpdate(
         isDeactivated = true;
         await runDeactivate(deps, source.id, source.deployment_id, ignoreDeactivateErrors);
       }
-      if (isRedeployed) await interfaces.addEndpoints(source, values.deployment_id);
+      if (isRedeployed) {
+        await during(deps, attempt, source.id);
+        await interfaces.addEndpoints(source, values.deployment_id);
+      }
       // The name is changed last: until then, the former slug stays reserved for a revert.
       current = await write(deps, attempt, source, { ...values, name: source.name });
       // Endpoints of removed props keep their keys until no hook can revert the update.
       await interfaces.sync(current, { removeStale: false });
       if (values.active && needsHooks) await runHook(deps, source.id, current.deployment_id, 'activate');
-      if (isRedeployed) await interfaces.sync(current);
+      if (isRedeployed) {
+        await during(deps, attempt, source.id);
+        await interfaces.sync(current);
+      }
     }
     return await write(deps, attempt, current, values, { status: 'live', transition: null });
   } catch (error) {
@@ -98,26 +105,36 @@ async function begin(
   return id;
 }
 
+/** The source during its update. @throws Problem 404, 409 if the update has ended: another process took it for abandoned */
+async function during(
+  { store }: SourcesContext['deps'],
+  attempt: string,
+  sourceId: string,
+): Promise<Versioned<SourceRow>> {
+  const found = await store.collection(sources).getVersioned(sourceId);
+  if (!found || found.row.status === 'deleting') throw notFound('source', sourceId);
+  if (found.row.transition?.id !== attempt) throw sourceBusy();
+  return found;
+}
+
 /**
  * Writes new values into the row, with a free slug if the name changes.
  * @param end ends the update
- * @throws Problem 404, 409 if the update has ended: another process took it for abandoned
+ * @throws see `during`
  */
 async function write(
-  { store, clock }: SourcesContext['deps'],
+  deps: SourcesContext['deps'],
   attempt: string,
   source: SourceRow,
   { component_id, deployment_id, name, active, concurrency }: NewValues,
   end?: Pick<SourceRow, 'status' | 'transition'>,
 ): Promise<SourceRow> {
-  const rows = store.collection(sources);
-  const updated_at = Math.floor(clock.now() / 1000);
+  const rows = deps.store.collection(sources);
+  const updated_at = Math.floor(deps.clock.now() / 1000);
   const fields = { component_id, deployment_id, name, active, concurrency, updated_at, ...end };
   const writeWith = async (name_slug: string) => {
     for (;;) {
-      const found = await rows.getVersioned(source.id);
-      if (!found || found.row.status === 'deleting') throw notFound('source', source.id);
-      if (found.row.transition?.id !== attempt) throw sourceBusy();
+      const found = await during(deps, attempt, source.id);
       const row = { ...found.row, ...fields, name_slug };
       if (await rows.replace(row, found.version)) return row;
     }

@@ -243,4 +243,24 @@ describe('updating a source', () => {
     const { source } = await bed.rowsOf(made.id);
     expect(source).toMatchObject({ component_id, active: true, name: 'Second', status: 'live' });
   });
+
+  test.each(['deactivate', 'activate'] as const)(
+    'an update taken for abandoned during its %s hook changes no endpoints',
+    async (hook) => {
+      const { id } = await create({ component_code: code({ props: [HTTP] }) });
+      const { endpoints } = await bed.rowsOf(id);
+      const held = bed.holdHook(hook);
+      const change = { component_code: code({ props: [{ ...HTTP, name: 'other' }] }) };
+      const abandoned = update(id, change).catch((error) => error.code);
+      await held.begun;
+      // That of the revert.
+      bed.onHook(async () => {
+        held.end();
+        expect(await abandoned).toBe('source_busy');
+      });
+      await bed.restart();
+      expect(await abandoned).toBe('source_busy');
+      expect((await bed.rowsOf(id)).endpoints).toEqual(endpoints);
+    },
+  );
 });
