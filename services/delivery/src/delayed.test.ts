@@ -90,3 +90,20 @@ test('an event whose part of the queue is unavailable delays none of others, and
   expect(await t.runs(1)).toMatchObject([{ source_id: stuck, redelivered: true }]);
   await until(rows, (left) => left.length === 0);
 });
+
+test('while the whole queue is unavailable, one batch of a backlog is leased a second', async () => {
+  const rowsOf = Array.from({ length: 1_000 }, (_, n) => rowOf('dc_0000000001', OWNER, n));
+  await t.store.collection(delayed).insertMany(rowsOf);
+  const pauses = Promise.withResolvers<number>();
+  const { sleep } = t.clock;
+  t.clock.sleep = (ms, signal) => {
+    if (ms === 1_000) pauses.resolve(t.store.collection(delayed).count({ due_at: { gt: t.clock.now() } }));
+    return sleep.call(t.clock, ms, signal);
+  };
+  t.queue.publishMany = async () => {
+    throw new Unavailable('blocked');
+  };
+  t.queue.publish = (name, job) => t.queue.publishMany(name, [job]);
+  t.start();
+  expect(await pauses.promise).toBe(200);
+});

@@ -42,14 +42,17 @@ export function createDelayedEvents({
   let ownersAfter = '';
   const sleeper = createSleeper(clock);
 
-  /** Publishes the jobs of due rows. @returns the number of those that were found */
-  async function release(where: Where<DelayedRow>, limit: number): Promise<number> {
+  /** Publishes the jobs of due rows. @returns the number of those that were found, and of those not published */
+  async function release(
+    where: Where<DelayedRow>,
+    limit: number,
+  ): Promise<{ count: number; failed: number }> {
     const now = clock.now();
     const due = await rows.claim(
       { where: { ...where, due_at: { lte: now } }, orderBy: 'due_at', order: 'asc', limit },
       { due_at: now + LEASE_MS },
     );
-    if (due.length === 0) return 0;
+    if (due.length === 0) return { count: 0, failed: 0 };
     const { failed, error } = await publishRows(queue, 'runs', {
       rows: due,
       jobOf: (row, isRepeated) => ({
@@ -60,7 +63,7 @@ export function createDelayedEvents({
     });
     if (failed > 0) log.warn({ count: failed, error }, 'delayed.release_failed');
     log.debug({ count: due.length - failed }, 'delayed.released');
-    return due.length;
+    return { count: due.length, failed };
   }
 
   /** Gives a few owners a turn, so that the many events of one do not hold up theirs. */
@@ -107,8 +110,11 @@ export function createDelayedEvents({
         while (!signal.aborted) {
           try {
             await sleep(signal);
-            const count = await release({}, BATCH_SIZE);
-            if (count === BATCH_SIZE) await serveOwners();
+            const { count, failed } = await release({}, BATCH_SIZE);
+            if (count < BATCH_SIZE) continue;
+            // The queue is unavailable: a lease of the whole backlog would hold it up afterwards.
+            if (failed === count) await clock.sleep(RETRY_DELAY_MS, signal);
+            else await serveOwners();
           } catch (error) {
             log.error({ error: String(error) }, 'delayed.release_failed');
             await clock.sleep(RETRY_DELAY_MS, signal);

@@ -82,6 +82,20 @@ describe('the scheduler', () => {
     });
   });
 
+  test('leases one batch of a backlog a second while the whole queue is unavailable', async () => {
+    const ids = Array.from({ length: 1_200 }, (_, i) => `dc_${String(i).padStart(10, '0')}`);
+    const rows = ids.map((id) =>
+      timer({ id: `${id}/timer`, source_id: id, interval_seconds: 60, due_at: START }),
+    );
+    await h.rows.insertMany(rows);
+    for (const id of ids) h.unavailable.add(id);
+    const waiting = () => h.rows.count({ lease_until: null });
+    await h.start();
+    expect(await waiting()).toBe(700);
+    await h.pass(1_000);
+    expect(await waiting()).toBe(200);
+  });
+
   test('publishes a tick once, however many schedulers run', async () => {
     await h.rows.insert(timer({ interval_seconds: 60 }));
     const stop = new AbortController();

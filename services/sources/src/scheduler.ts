@@ -14,6 +14,7 @@ const MAX_SLEEP_MS = 5_000;
 /** Ticks of this time are claimed together. */
 const MIN_SLEEP_MS = 20;
 const BATCH_SIZE = 500;
+const RETRY_DELAY_MS = 1_000;
 /** Retry delay of a schedule that is no longer valid, e.g. because its time zone was abolished. */
 const INVALID_SCHEDULE_DELAY_MS = 24 * 3_600_000;
 /** Tolerated difference between the clocks of schedulers. */
@@ -49,11 +50,19 @@ export function schedulerWorker({
       { due_at: row.due_at, lease_until: until },
     );
 
-  /** Publishes the ticks of claimed timers and advances them. */
-  async function fire(claimed: readonly TimerRow[], until: number, wasLeased: boolean): Promise<void> {
+  /**
+   * Publishes the ticks of claimed timers and advances them.
+   * @returns how long to wait before the next batch; undefined: there was no more to claim
+   */
+  async function fire(
+    claimed: readonly TimerRow[],
+    until: number,
+    wasLeased: boolean,
+  ): Promise<number | undefined> {
+    const wait = claimed.length < BATCH_SIZE ? undefined : 0;
     // Without those that were changed or deactivated between the claim and its reading.
     const due = claimed.filter((row) => row.lease_until === until && row.due_at !== null);
-    if (due.length === 0) return;
+    if (due.length === 0) return wait;
     const now = clock.now();
     const isLate = wasLeased || now >= until - MAX_CLOCK_SKEW_MS;
     const { failed, error } = await publishRows(queue, 'runs', {
@@ -66,18 +75,20 @@ export function schedulerWorker({
     });
     if (failed > 0) log.warn({ count: failed, error }, 'timers.publish_failed');
     log.debug({ count: due.length - failed }, 'timers.fired');
+    // The queue is unavailable: a lease of the whole backlog would hold it up afterwards.
+    return wait === 0 && failed === due.length ? RETRY_DELAY_MS : wait;
   }
 
-  /** Fires a batch of due timers. @returns whether there may be more */
-  async function fireDue(now: number): Promise<boolean> {
+  /** Fires a batch of due timers. @returns see `fire` */
+  async function fireDue(now: number): Promise<number | undefined> {
     const until = now + LEASE_MS;
     const due = await claim({ lease_until: null, due_at: { lte: now } }, until);
-    if (due.length > 0) await fire(due, until, false);
-    if (Math.abs(now - lookedAt) < MAX_SLEEP_MS) return due.length === BATCH_SIZE;
+    const wait = await fire(due, until, false);
+    if (wait === RETRY_DELAY_MS || Math.abs(now - lookedAt) < MAX_SLEEP_MS) return wait;
     const abandoned = await claim({ lease_until: { lte: now } }, until);
-    if (abandoned.length > 0) await fire(abandoned, until, true);
+    const again = await fire(abandoned, until, true);
     if (abandoned.length < BATCH_SIZE) lookedAt = now;
-    return due.length === BATCH_SIZE || abandoned.length === BATCH_SIZE;
+    return again ?? wait;
   }
 
   function following(row: TimerRow, due: number): number {
@@ -117,7 +128,11 @@ export function schedulerWorker({
         while (!signal.aborted) {
           if (clock.now() < seen - MAX_CLOCK_SKEW_MS) await bringForward();
           seen = clock.now();
-          if (await fireDue(seen)) continue;
+          const wait = await fireDue(seen);
+          if (wait !== undefined) {
+            if (wait > 0) await clock.sleep(wait, signal);
+            continue;
+          }
           const [next] = await rows.list({
             where: { lease_until: null, due_at: { gt: seen } },
             orderBy: 'due_at',
