@@ -9,15 +9,31 @@ async function close(one: Closable): Promise<void> {
   else await one.close();
 }
 
-function between<T extends Closable>(open: Open<T>, before: typeof beforeAll, after: typeof afterAll): T {
+const CLOSE_MS = 60_000;
+
+/** To be closed, the latest last. Jest runs the hooks that close in the order of definition. */
+type Stack = (() => Promise<void>)[];
+const ofSuites: Stack = [];
+const ofTests: Stack = [];
+
+function between<T extends Closable>(
+  open: Open<T>,
+  before: typeof beforeAll,
+  after: typeof afterAll,
+  stack: Stack,
+): T {
   let opened: T | undefined;
   before(async () => {
+    // Also if it fails to open: each hook that closes takes one off.
+    stack.push(async () => {
+      if (opened) await close(opened);
+      opened = undefined;
+    });
     opened = await open();
   }, 120_000);
   after(async () => {
-    if (opened) await close(opened);
-    opened = undefined;
-  }, 60_000);
+    await stack.pop()?.();
+  }, CLOSE_MS);
   return new Proxy({} as T, {
     get: (_, key) => Reflect.get(opened!, key),
     set: (_, key, value) => Reflect.set(opened!, key, value),
@@ -29,18 +45,23 @@ function between<T extends Closable>(open: Open<T>, before: typeof beforeAll, af
   });
 }
 
-/** Opens something for the tests of a suite and closes it after them. The result stands for it. */
-export const forSuite = <T extends Closable>(open: Open<T>): T => between(open, beforeAll, afterAll);
+/** Opens something for the tests of a suite and closes it after them, the latest first. The result stands for it. */
+export const forSuite = <T extends Closable>(open: Open<T>): T =>
+  between(open, beforeAll, afterAll, ofSuites);
 
-/** Opens something for each test and closes it after the test. The result stands for it. */
-export const forEachTest = <T extends Closable>(open: Open<T>): T => between(open, beforeEach, afterEach);
+/** Opens something for each test and closes it after the test, the latest first. The result stands for it. */
+export const forEachTest = <T extends Closable>(open: Open<T>): T =>
+  between(open, beforeEach, afterEach, ofTests);
 
 /** After each test, closes all that was given to the result, the latest first. */
 export function closeAfterEach(): <T extends Closable>(one: T) => T {
   const open: Closable[] = [];
   afterEach(async () => {
-    for (const one of open.splice(0).reverse()) await close(one);
-  });
+    const errors: unknown[] = [];
+    for (const one of open.splice(0).reverse())
+      await close(one).catch((error: unknown) => void errors.push(error));
+    if (errors.length > 0) throw new AggregateError(errors, `Not closed: ${errors.join('; ')}`);
+  }, CLOSE_MS);
   return (one) => {
     open.push(one);
     return one;
