@@ -43,7 +43,9 @@ export function replayRoutes({
       const start = event_id === undefined ? keyOfId('start_id', start_id) : keyOfId('event_id', event_id);
       const given = event_id === undefined ? keyOfId('end_id', end_id) : start;
       await assertReadableSource(store, principal, params.id);
-      const source = (await findEmitter(store, params.id))!;
+      const source = await findEmitter(store, params.id);
+      // Its deletion has begun since.
+      if (!source) throw notFound('source', params.id);
       if (listener_id !== undefined) await checkListener(store, principal, source, listener_id);
 
       const channel = channelOf(store, source.id, event_name);
