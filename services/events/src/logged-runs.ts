@@ -9,6 +9,8 @@ import type { Store, Where } from '@wellspring/store/port';
 const CHUNK_SIZE = 4;
 /** Bytes of logs read for one request. */
 const MAX_BYTES = 16 * 1024 * 1024;
+/** Rows in which the starts of the runs of a list are looked for; a start may have been deleted, or not stored. */
+const MAX_FURTHER_ROWS = 200;
 
 /** A run as the API shows it. */
 export interface Run {
@@ -53,18 +55,31 @@ interface LoggedRuns {
   runs: Map<string, Run>;
   /** Ids of runs whose older records are ignored: the start was read, or nothing was executed. */
   complete: Set<string>;
+  /** Ids of the others. */
+  incomplete: Set<string>;
+  /** Older runs than these are ignored. */
+  limit: number;
 }
 
-const noRuns = (): LoggedRuns => ({ runs: new Map(), complete: new Set() });
+const noRuns = (limit: number): LoggedRuns => ({
+  ...{ runs: new Map(), complete: new Set(), incomplete: new Set() },
+  limit,
+});
 
 /** Adds the records of the next older row. An `end` without a state is that of a job that executed nothing: no run. */
-function addRecords({ runs, complete }: LoggedRuns, row: LogRow): void {
+function addRecords({ runs, complete, incomplete, limit }: LoggedRuns, row: LogRow): void {
+  const finish = (id: string) => {
+    complete.add(id);
+    incomplete.delete(id);
+  };
   for (const record of recordsOf<LogRecord>(row).reverse()) {
     const id = record.execution_id;
     if (complete.has(id)) continue;
     const run = runs.get(id);
-    if (record.k === 'end' && !record.state) complete.add(id);
+    if (!run && runs.size >= limit) continue;
+    if (record.k === 'end' && !record.state) finish(id);
     else if (record.k === 'end' && record.state && !run) {
+      incomplete.add(id);
       runs.set(id, {
         id,
         emitter_id: row.emitter_id,
@@ -82,7 +97,7 @@ function addRecords({ runs, complete }: LoggedRuns, row: LogRow): void {
       const { name, message, stack } = record.err;
       run.error = { code: name, msg: message, stack };
     } else if (record.k === 'start' && record.trigger) {
-      complete.add(id);
+      finish(id);
       const started = { trigger: record.trigger, started_at: Math.floor(record.ts / 1000) };
       if (run) Object.assign(run, started);
       else runs.set(id, { ...UNFINISHED, id, emitter_id: row.emitter_id, ...started });
@@ -126,15 +141,15 @@ async function readRows(
 
 /** The newest runs of an emitter, newest first. */
 export async function newestLoggedRuns(store: Store, emitterId: string, limit: number): Promise<Run[]> {
-  const logged = noRuns();
+  const logged = noRuns(limit);
+  let furtherRows = 0;
   const isDone = () =>
-    logged.runs.size >= limit &&
-    [...logged.runs.keys()].slice(0, limit).every((id) => logged.complete.has(id));
+    logged.runs.size >= limit && (logged.incomplete.size === 0 || ++furtherRows > MAX_FURTHER_ROWS);
   await readRows(store, { where: { emitter_id: emitterId }, orderBy: 'sort_key' }, (row) => {
     addRecords(logged, row);
     return !isDone();
   });
-  return [...logged.runs.values()].slice(0, limit);
+  return [...logged.runs.values()];
 }
 
 /** The run with this id, of the first emitter that the principal may read. */
@@ -145,7 +160,7 @@ export async function findLoggedRun(
 ): Promise<Run | undefined> {
   const emitterId = await readableEmitter(store, principal, id);
   if (emitterId === undefined) return undefined;
-  const logged = noRuns();
+  const logged = noRuns(Number.POSITIVE_INFINITY);
   // Ids are `<emitter_id>/…`, and `0` is the next character after `/`.
   const range = { gt: `${emitterId}/`, lt: `${emitterId}0` };
   await readRows(store, { where: { run_id: id }, orderBy: 'id', range }, (row) => {

@@ -120,6 +120,33 @@ test('the oldest run of the list has its trigger and error although its rows are
   expect(data.at(-1)).toMatchObject({ id, trigger: 'http', error: { msg: 'early' } });
 });
 
+test('a run whose start is missing makes a list read a bounded number of rows', async () => {
+  const rows = t.store.collection(logs);
+  const records = JSON.stringify([endOf(idAt(0), NOW)]);
+  await rows.insertMany(
+    Array.from({ length: 600 }, (_, n) =>
+      logRow(SOURCE, eventSortKey({ ms: NOW + n, n: 0 }), {
+        ...{ run_id: idAt(n), indexed_at_ms: NOW + n, count: 1 },
+        records: n === 599 ? records : JSON.stringify(run(n)),
+      }),
+    ),
+  );
+  let read = 0;
+  const listRows = rows.list;
+  Object.assign(rows, {
+    async list(...args: Parameters<typeof listRows>) {
+      const found = await listRows(...args);
+      read += found.length;
+      return found;
+    },
+  });
+  const { data, page_info } = await list('?limit=100');
+  expect([data[0], page_info.total_count]).toMatchObject([{ id: idAt(0), state: 'ok' }, 100]);
+  expect(data.at(-1).id).toBe(idAt(500));
+  expect(read).toBeGreaterThan(290);
+  expect(read).toBeLessThan(310);
+});
+
 test('pages lead through the newest hundred runs', async () => {
   for (let n = 0; n < 110; n++) await insertRow(n, run(n));
   const ids: string[] = [];
