@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { Unavailable } from '@wellspring/core/unavailable';
 import { sendProblem } from '@wellspring/http/problem-response';
@@ -86,3 +87,29 @@ test.each(['restored', 'down'])(
     expect(row!.response !== null).toBe(state === 'restored');
   },
 );
+
+test('closing waits for a response that is being stored', async () => {
+  restore();
+  await clock.advance(30_000);
+  const rows = ports.store.collection(idempotencyKeys);
+  const { patch } = rows;
+  const [begun, held] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  rows.patch = async (...args) => {
+    begun.resolve();
+    await held.promise;
+    return patch(...args);
+  };
+  const headers = { 'idempotency-key': 'other' };
+  const answered = send(servers[0]!.port, 'POST', '/', { headers });
+  await begun.promise;
+  let isClosed = false;
+  const closed = first.close().then(() => {
+    isClosed = true;
+  });
+  await nextTurn();
+  expect(isClosed).toBe(false);
+  held.resolve();
+  await closed;
+  expect((await rows.list()).filter(({ response }) => response === null)).toEqual([]);
+  expect((await answered).status).toBe(200);
+});

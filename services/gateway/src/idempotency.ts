@@ -33,17 +33,19 @@ const CLOSE_TIMEOUT_MS = 5_000;
 
 type StoredResponse = NonNullable<IdempotencyRow['response']>;
 
+/** A call that has ended. */
+interface Finished {
+  created_at_ms: number;
+  /** Undefined: its key is forgotten. */
+  response: StoredResponse | undefined;
+}
+
 const sha256 = (...parts: (string | Buffer)[]) => {
   const hash = createHash('sha256');
   for (const part of parts) hash.update(String(part.length)).update('\0').update(part);
   return hash.digest('hex');
 };
 
-/**
- * `Idempotency-Key` of a POST: the first call of a user with a key is executed, and its response stored for a day if it
- * is a success, also if its client has disconnected; a second call waits for the first and gets the same response. The
- * key with another request is 409.
- */
 export interface Idempotency {
   /** @param execute handles the call, unless it is a repetition. @throws Problem, Unavailable */
   handle(
@@ -52,10 +54,15 @@ export interface Idempotency {
     userId: string,
     execute: () => Promise<void> | void,
   ): Promise<void>;
-  /** Stores the ends of calls that could not be stored yet, within CLOSE_TIMEOUT_MS. */
+  /** Stores the ends of calls that are not stored yet, within CLOSE_TIMEOUT_MS. */
   close(): Promise<void>;
 }
 
+/**
+ * `Idempotency-Key` of a POST: the first call of a user with a key is executed, and its response stored for a day if it
+ * is a success, also if its client has disconnected; a second call waits for the first and gets the same response. The
+ * key with another request is 409.
+ */
 export function createIdempotency({
   store,
   pubsub,
@@ -69,9 +76,10 @@ export function createIdempotency({
   /** Calls that this process executes, or tries to begin, by id. */
   const executing = new Map<string, number>();
   /** Finished calls that are not stored yet. */
-  const unstored = new Map<string, { created_at_ms: number; response: StoredResponse | undefined }>();
+  const unstored = new Map<string, Finished>();
   const storing = new Map<string, Promise<void>>();
-  const retrying = new Set<Promise<void>>();
+  /** Attempts to store ends, with their repetitions. */
+  const attempts = new Set<Promise<void>>();
   const closing = new AbortController();
   /** Waiting calls by user. */
   const waiting = new Map<string, number>();
@@ -113,29 +121,29 @@ export function createIdempotency({
   }
 
   /** Until the end of a call is stored: other processes wait for it, and take the call for abandoned after a while. */
-  async function retry(id: string, created_at_ms: number): Promise<void> {
-    for (let attempt = 1; unstored.has(id); attempt++) {
+  async function retry(id: string, call: Finished): Promise<void> {
+    // A later call may have the same key.
+    for (let attempt = 1; unstored.get(id) === call; attempt++) {
       await clock.sleep(backoff(attempt, RETRY), closing.signal);
       await storeEnd(id).catch(() => {});
       if (closing.signal.aborted) return;
-      if (clock.now() - created_at_ms > IDEMPOTENCY_MS) unstored.delete(id);
+      if (unstored.get(id) === call && clock.now() - call.created_at_ms > IDEMPOTENCY_MS) unstored.delete(id);
     }
   }
 
-  async function finish(
-    id: string,
-    created_at_ms: number,
-    response: StoredResponse | undefined,
-  ): Promise<void> {
-    unstored.set(id, { created_at_ms, response });
+  /** Resolves after the first attempt. */
+  async function finish(id: string, call: Finished): Promise<void> {
+    unstored.set(id, call);
     leave(id);
-    try {
-      await storeEnd(id);
-    } catch (error) {
-      log.warn({ error: String(error) }, 'idempotency.store_failed');
-      const stored = retry(id, created_at_ms).finally(() => retrying.delete(stored));
-      retrying.add(stored);
-    }
+    const first = storeEnd(id);
+    const stored = first
+      .catch((error: unknown) => {
+        log.warn({ error: String(error) }, 'idempotency.store_failed');
+        return retry(id, call);
+      })
+      .finally(() => attempts.delete(stored));
+    attempts.add(stored);
+    await first.catch(() => {});
   }
 
   /** Calls `look` until it returns a value: after each wake-up, and at an interval. @throws Problem, Unavailable */
@@ -212,7 +220,7 @@ export function createIdempotency({
       res.end(found.body);
       return;
     }
-    captureResponse(res, (response) => finish(id, found, response));
+    captureResponse(res, (response) => finish(id, { created_at_ms: found, response }));
     await execute();
   }
 
@@ -220,7 +228,7 @@ export function createIdempotency({
     handle,
     async close() {
       closing.abort();
-      await withTimeout(Promise.all(retrying), CLOSE_TIMEOUT_MS);
+      await withTimeout(Promise.all(attempts), CLOSE_TIMEOUT_MS);
     },
   };
 }
