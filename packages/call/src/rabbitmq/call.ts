@@ -188,7 +188,7 @@ export function createRabbitCall({
       while (remaining() > 0 && !isClosed) {
         const server = await serverOf(address, key, remaining());
         const timeoutMs = remaining();
-        if (server && channel.current && timeoutMs > 0) {
+        if (server && channel.current && !isClosed && timeoutMs > 0) {
           const answer = await pending.ask(server, address, content, timeoutMs);
           if (answer) return decodeAnswer(answer, address);
         }

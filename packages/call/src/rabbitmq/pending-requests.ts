@@ -71,6 +71,8 @@ export function createPendingRequests(send: Send) {
     lost(): void {
       for (const { fail } of waiting.values()) fail('cannot reply: the connection to RabbitMQ was lost');
     },
-    close: () => clearInterval(prober),
+    close(): void {
+      for (const { fail } of waiting.values()) fail('cannot reply: the connection was closed');
+    },
   };
 }

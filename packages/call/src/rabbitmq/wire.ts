@@ -68,8 +68,19 @@ export function encodeFailure(error: unknown): Buffer {
 
 /** @throws Problem, CallFailed */
 export function decodeAnswer(content: Buffer, address: string): unknown {
-  const { answer, problem, failed } = decode(content) as Answer;
+  const { answer, problem, failed } = answerOf(content, address);
   if (problem) throw new Problem(problem);
   if (failed) throw new CallFailed(`The server of ${address} failed.`);
   return answer;
+}
+
+/** @throws CallFailed */
+function answerOf(content: Buffer, address: string): Answer {
+  try {
+    const decoded = decode(content);
+    if (typeof decoded === 'object' && decoded !== null) return decoded;
+  } catch {
+    // It is malformed, too.
+  }
+  throw new CallFailed(`The server of ${address} sent a malformed answer.`);
 }
