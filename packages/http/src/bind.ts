@@ -24,7 +24,7 @@ export interface RequestContext<E extends Endpoint = Endpoint> {
   requestId: string;
   /** Aborted when the response is closed: it was sent, or the client has disconnected. */
   signal: AbortSignal;
-  /** Memory of the request, for handlers that read much. It is given back when the answer has been sent. */
+  /** Memory of the request, for handlers that read much. It is released when the answer has been sent. */
   hold: Hold;
   req: Request;
   res: Response;
