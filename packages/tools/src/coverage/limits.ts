@@ -209,7 +209,9 @@ export const FURTHER_LIMITS: readonly Rule[] = [
         'a large answer holds memory until its client has taken it',
         'a large answer is a 503 without memory, except after a change; small ones need none',
       ),
-      ...in_.listEvents('a list of large events › is a 503 without memory'),
+      ...in_.listEvents(
+        'a list of large events › ends early when memory runs out, and is a 503 without memory for one event',
+      ),
     ],
   },
   {
