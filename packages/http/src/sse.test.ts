@@ -128,6 +128,22 @@ test('a text counts as memory while a slow reader has not taken it; a reader tha
   expect([taken, budget.used]).toEqual([[bytes], 0]);
 });
 
+test('a text is not copied for each reader that takes it slowly', async () => {
+  const text = 'x'.repeat(32 * 1024 * 1024);
+  const before = process.memoryUsage().arrayBuffers;
+  const sending: Promise<boolean>[] = [];
+  const budget = createByteBudget(1024 * 1024 * 1024);
+  for (let n = 1; n <= 4; n++) {
+    const { socket, res } = await opened();
+    socket.pause();
+    sending.push(openStream(res, createHold(budget), 60_000).send(text));
+    await eventually(() => budget.used === n * text.length);
+  }
+  expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(text.length);
+  for (const socket of sockets.splice(0)) socket.destroy();
+  expect(await Promise.all(sending)).toEqual([false, false, false, false]);
+});
+
 test('a slow reader is disconnected when there is no memory for its text', async () => {
   const { socket, res } = await opened();
   socket.pause();

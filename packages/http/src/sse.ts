@@ -12,7 +12,8 @@ export interface EventStream {
 
 /** A reader that accepts nothing for this long is disconnected; it resumes by its last event id. */
 const STALL_TIMEOUT_MS = 15_000;
-const PIECE_BYTES = 64 * 1024;
+/** Only a piece is encoded at a time: readers share the text. */
+const PIECE_CHARS = 64 * 1024;
 
 /**
  * Starts a response of server-sent events. One text waits for a slow reader, piece by piece.
@@ -32,7 +33,7 @@ export function openStream(res: ServerResponse, waiting: Hold, stalledMs = STALL
   const isOver = () => res.destroyed || res.writableEnded || res.closed;
 
   /** True once the kernel has taken the piece; false if the reader is gone. */
-  const write = (piece: string | Buffer) =>
+  const write = (piece: string) =>
     new Promise<boolean>((resolve) => {
       const gone = () => resolve(false);
       res.once('close', gone);
@@ -53,11 +54,12 @@ export function openStream(res: ServerResponse, waiting: Hold, stalledMs = STALL
   return {
     async send(text) {
       const bytes = Buffer.byteLength(text);
-      const whole = bytes <= PIECE_BYTES ? text : Buffer.from(text);
       try {
-        for (let at = 0; at < bytes; at += PIECE_BYTES) {
+        for (let at = 0; at < text.length; ) {
           if (isOver()) return false;
-          const written = write(typeof whole === 'string' ? whole : whole.subarray(at, at + PIECE_BYTES));
+          const end = endOfPiece(text, at);
+          const written = write(text.slice(at, end));
+          at = end;
           const tookAtOnce = await Promise.race([written, nextTurn()]);
           if (!(tookAtOnce ?? (await wait(written, bytes)))) return false;
         }
@@ -70,4 +72,11 @@ export function openStream(res: ServerResponse, waiting: Hold, stalledMs = STALL
       if (!isOver()) res.end();
     },
   };
+}
+
+/** Does not split a surrogate pair. */
+function endOfPiece(text: string, at: number): number {
+  const end = at + PIECE_CHARS;
+  const isHighSurrogate = (text.charCodeAt(end - 1) & 0xfc00) === 0xd800;
+  return isHighSurrogate ? end + 1 : end;
 }
