@@ -40,8 +40,8 @@ describe.each(TIERS)('the relay of tier %s', (tier) => {
     metrics: { ...noMetrics, counter },
   };
   const sandbox = forSuite(() => openSandbox(tier, options));
-  afterAll(() => expect(relays()).toEqual([]));
   const server = forSuite(() => serve(echo));
+  afterAll(() => expect(relays()).toEqual([]));
   const dial = async (process: string) => values(await sandbox.run(DIAL, { event: server.port, process }))[0];
 
   test('is one process of an unprivileged user, with an empty environment', () => {
