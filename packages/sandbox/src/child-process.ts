@@ -248,9 +248,9 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
       return usable;
     },
     privateBytes: usage.privateBytes,
-    freeze: () => usable && calls.length === 0 && stops.freeze(),
-    hold: () => usable && stops.hold(),
-    letGo: stops.letGo,
+    freeze: () => usable && calls.length === 0 && stops.add('frozen'),
+    hold: () => usable && stops.add('held'),
+    letGo: () => stops.remove('held'),
     cpuMs: usage.cpuMs,
     async check() {
       checkAgain = checking;
@@ -285,7 +285,7 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
       calls.push(queued);
       if (calls.length === 1) begin();
       if (!usable) return;
-      stops.thaw();
+      stops.remove('frozen');
       if (calls.length > 1 && socket.writableCorked === 0) {
         // Calls queued in one turn of the event loop are sent in one write. The first call is sent immediately.
         socket.cork();

@@ -1,34 +1,25 @@
 import type { ChildUsage } from './child-usage.ts';
 
-/** A process is stopped while it is frozen, held, or both. */
+/** `frozen`: it has no call · `held`: its owner has used up its share of the processors */
+export type StopReason = 'frozen' | 'held';
+
+/** A process is stopped while there is a reason. */
 export interface ProcessStops {
-  /** Until `thaw`. @returns false if the platform must not stop it */
-  freeze(): boolean;
-  thaw(): void;
-  /** Until `letGo`. @returns as `freeze` */
-  hold(): boolean;
-  letGo(): void;
+  /** @returns false if the platform must not stop it */
+  add(reason: StopReason): boolean;
+  remove(reason: StopReason): void;
 }
 
 export function createProcessStops({ stop, resume }: ChildUsage): ProcessStops {
-  let frozen = false;
-  let held = false;
+  const reasons = new Set<StopReason>();
   return {
-    freeze() {
-      frozen ||= held || stop();
-      return frozen;
+    add(reason) {
+      if (reasons.size === 0 && !stop()) return false;
+      reasons.add(reason);
+      return true;
     },
-    thaw() {
-      if (frozen && !held) resume();
-      frozen = false;
-    },
-    hold() {
-      held ||= frozen || stop();
-      return held;
-    },
-    letGo() {
-      if (held && !frozen) resume();
-      held = false;
+    remove(reason) {
+      if (reasons.delete(reason) && reasons.size === 0) resume();
     },
   };
 }
