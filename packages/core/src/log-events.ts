@@ -75,6 +75,7 @@ export const LOG_EVENTS = {
   'redis.up': 'The connection to Redis works.',
   'run.failed': 'A component threw, with message and place; at most one line a second for a source.',
   'run.finished': 'One run, with its result, duration and processor time.',
+  'sandbox.ca_unreadable': 'The file of NODE_EXTRA_CA_CERTS cannot be read; user code does not trust it.',
   'sandbox.leftovers_kept':
     'Files of a previous process could not be removed; another temporary directory is used.',
   'sandbox.spawner_ended': 'The process that starts sandbox processes ended; the next start makes a new one.',

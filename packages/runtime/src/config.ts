@@ -198,5 +198,9 @@ export function packageEnvironment(
   );
 }
 
+/** File of certificate authorities that Node trusts in addition to its own; undefined if none is named. */
+export const caFile = (env: Record<string, string | undefined> = process.env): string | undefined =>
+  env.NODE_EXTRA_CA_CERTS || undefined;
+
 /** Name of the script of package.json that started this process. */
 export const startScript = (): string | undefined => process.env.npm_lifecycle_event;

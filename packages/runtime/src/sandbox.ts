@@ -1,5 +1,5 @@
 import { createSandbox, IsolationUnavailable, type Sandbox } from '@wellspring/sandbox/sandbox';
-import { packageEnvironment } from './config.ts';
+import { caFile, packageEnvironment } from './config.ts';
 import type { Deps } from './deps.ts';
 import { platformAddresses } from './platform-addresses.ts';
 
@@ -13,6 +13,7 @@ export function openSandbox({ config, clock, log, metrics }: Deps): Promise<Sand
     codeAllowNetworks: config.codeAllowNetworks,
     platform: platformAddresses(config),
     packageEnvironment: packageEnvironment(),
+    caFile: caFile(),
     ...(config.memoryMb === null ? {} : { idleMemoryBytes: (config.memoryMb / 2) * 1024 * 1024 }),
     clock,
     log,

@@ -36,6 +36,9 @@ export type FrameType = (typeof FRAME)[keyof typeof FRAME];
 /** Last argument of a child that preloads common modules before it reports that it is ready. */
 export const PRELOAD = 'preload';
 
+/** Names a file with further certificate authorities, which Node reads when it starts; user code does not see it. */
+export const CA_VARIABLE = 'NODE_EXTRA_CA_CERTS';
+
 /** Length and type. */
 export const HEADER_BYTES = 5;
 

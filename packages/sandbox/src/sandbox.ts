@@ -3,6 +3,7 @@ import { LIMITS } from '@wellspring/contract/limits';
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
 import type { Metrics } from '@wellspring/core/metrics';
+import { copyCaFile } from './ca-file.ts';
 import type { EgressLimits } from './egress/limits.ts';
 import type { PlatformAddresses } from './egress/policy.ts';
 import { startEgress } from './egress/relay-process.ts';
@@ -32,6 +33,8 @@ export interface SandboxOptions {
   platform: PlatformAddresses;
   /** For tests. */
   egressLimits?: Partial<EgressLimits>;
+  /** File of certificates of authorities that user code trusts too (PEM). */
+  caFile?: string | undefined;
   /** For the package manager. */
   packageEnvironment: Record<string, string>;
   clock: Clock;
@@ -56,7 +59,7 @@ export interface Sandbox {
  */
 export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
   const { dataDir, isolation, codeAllowNetworks, platform, egressLimits } = options;
-  const { packageEnvironment, clock, log, metrics, pool = 4 } = options;
+  const { packageEnvironment, caFile, clock, log, metrics, pool = 4 } = options;
   const cache = join(dataDir, 'cache');
   const userIds = createUserIds();
   const directories = createProcessDirectories(dataDir, userIds, (base) => removeLeftovers(base, cache, log));
@@ -68,6 +71,7 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
     readable,
     cache,
     packages: directories.packages,
+    caFile: caFile === undefined ? undefined : copyCaFile(caFile, directories.shared, log),
     heapMb: LIMITS.memoryMb - 64,
   };
   const egress = startEgress({

@@ -136,6 +136,25 @@ describe.each(TIERS)('in tier %s', (tier) => {
     ]);
   });
 
+  test('https and fetch, also in threads, trust a given certificate authority, whose file is not in the environment', async () => {
+    await using trusting = await openSandbox(tier, {
+      codeAllowNetworks: ['127.0.0.0/8'],
+      caFile: join(directory.path, 'cert.pem'),
+    });
+    const outcome = await trusting.run(
+      `const get = \`fetch(url + '/d').then((r) => r.text(), ({ cause }) => cause.code)\`;
+       const inThread = () => new Promise((resolve, reject) => new Worker(
+         'const { workerData: url, parentPort } = require("node:worker_threads");' + get + '.then((text) => parentPort.postMessage([text, process.env.NODE_EXTRA_CA_CERTS]))',
+         { eval: true, workerData: event.https }).on('message', resolve).on('error', reject));
+       const { Worker } = await import('node:worker_threads');
+       const url = event.https;
+       return [await eval(get), process.env.NODE_EXTRA_CA_CERTS, ...(${tier !== 'none'} ? await inThread() : [])]`,
+      { event: servers },
+    );
+    const expected = ['GET /d ', undefined];
+    expect(values(outcome)).toEqual([tier === 'none' ? expected : [...expected, ...expected]]);
+  });
+
   test('http2', async () => {
     expect(
       await run(`const session = http2.connect(s.http2, { ca: s.ca });

@@ -7,7 +7,7 @@ import { createProgram, installGlobals } from '@wellspring/component/program/pro
 import type { Instance, LogLine } from '@wellspring/component/program/program-types';
 import { systemClock } from '@wellspring/core/clock';
 import { createFrameReader } from '../frame-reader.ts';
-import { type CallFrame, FRAME, type FrameType, HEADER_BYTES, PRELOAD } from '../protocol.ts';
+import { CA_VARIABLE, type CallFrame, FRAME, type FrameType, HEADER_BYTES, PRELOAD } from '../protocol.ts';
 import { preload } from './preload.ts';
 
 /**
@@ -19,6 +19,8 @@ const MAX_CALL_BYTES = 64 * 1024 * 1024;
 const MAX_LINE_CHARS = 17 * 1024;
 /** Frames of one tick are written together, or earlier when they reach this size. */
 const MAX_PENDING_BYTES = 64 * 1024;
+
+delete process.env[CA_VARIABLE];
 
 const FRAMES_FD = 3;
 const socket = new net.Socket({ fd: FRAMES_FD });

@@ -37,7 +37,8 @@ function hardCoreLimit(): number {
  * kernel limits; a seccomp filter.
  * @throws TierUnavailable if a required program is missing
  */
-export function createBubblewrapTier({ programs, directory, readable, packages, heapMb }: TierOptions): Tier {
+export function createBubblewrapTier(options: TierOptions): Tier {
+  const { directory, readable, packages, caFile, heapMb } = options;
   const bwrap = findBubblewrap();
   if (bwrap === undefined) {
     throw new TierUnavailable(
@@ -46,7 +47,7 @@ export function createBubblewrapTier({ programs, directory, readable, packages, 
   }
   const prlimit = find('/usr/bin/prlimit', '/bin/prlimit');
   if (prlimit === undefined) throw new TierUnavailable('prlimit is not installed. Install util-linux.');
-  const files = rootFiles(programs, directory);
+  const files = rootFiles(options);
   if (!isEnterable(directory)) {
     throw new TierUnavailable(
       `Other users may not enter ${directory}. Set TMPDIR to a directory that every user may enter.`,
@@ -88,7 +89,7 @@ export function createBubblewrapTier({ programs, directory, readable, packages, 
     String(CHILD_LIMITS.tmpBytes),
     '--tmpfs',
     ROOT.tmp,
-    ...Object.entries(childEnvironment(ROOT.app, ROOT.tmp)).flatMap(([name, value]) => [
+    ...Object.entries(childEnvironment(ROOT.app, ROOT.tmp, caFile && ROOT.ca)).flatMap(([name, value]) => [
       '--setenv',
       name,
       value,

@@ -50,11 +50,12 @@ export interface LauncherOptions extends TierOptions {
  * native program. It needs no namespaces, so plain `docker run` suffices.
  * @throws TierUnavailable if it does not work on this machine
  */
-export function createLauncherTier({ programs, directory, readable, heapMb, cache }: LauncherOptions): Tier {
+export function createLauncherTier(options: LauncherOptions): Tier {
+  const { directory, readable, caFile, heapMb, cache } = options;
   const launcher = provideLauncher(cache);
   checkLauncher(launcher);
   // Hard links into process directories need the same file system and, without superuser rights, files of the platform's user.
-  const files = rootFiles(programs, directory).map(({ source, target }) => ({
+  const files = rootFiles(options).map(({ source, target }) => ({
     source: readable.link(source),
     target,
   }));
@@ -104,11 +105,12 @@ export function createLauncherTier({ programs, directory, readable, heapMb, cach
         throw new TierUnavailable('The launcher needs user ids that this user namespace does not map.');
       }
       prepareRoot(directory);
-      const options = [`root=${directory.path}`, `uid=${directory.uid}`, ...constant];
       return {
         file: launcher,
-        args: ['run', ...options, '--', ...command, ...(preload ? [PRELOAD] : [])],
-        env: childEnvironment(ROOT.app, ROOT.tmp),
+        args: ['run', `root=${directory.path}`, `uid=${directory.uid}`, ...constant, '--', ...command].concat(
+          preload ? [PRELOAD] : [],
+        ),
+        env: childEnvironment(ROOT.app, ROOT.tmp, caFile && ROOT.ca),
         cwd: '/',
         // On SIGTERM the launcher kills the child, which only the superuser may signal, and removes its files.
         killMethod: 'SIGTERM',

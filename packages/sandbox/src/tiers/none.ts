@@ -22,7 +22,7 @@ const PERMISSION_FLAGS = [
  * chosen silently.
  * @throws TierUnavailable if the user of a child could not read the required files
  */
-export function createPlainTier({ programs, readable, packages, heapMb }: TierOptions): Tier {
+export function createPlainTier({ programs, readable, packages, caFile, heapMb }: TierOptions): Tier {
   const isRoot = process.getuid?.() === 0;
   if (isRoot && !isEnterable(dirname(packages))) {
     throw new TierUnavailable(
@@ -32,6 +32,7 @@ export function createPlainTier({ programs, readable, packages, heapMb }: TierOp
   const node = isRoot ? readable.provide(process.execPath) : process.execPath;
   const program = readable.provide(programs.child);
   const network = readable.provide(programs.network);
+  const ca = caFile === undefined ? undefined : readable.provide(caFile);
   return {
     name: 'none',
     visible: ({ app, egress }) => ({ app, egress }),
@@ -52,7 +53,7 @@ export function createPlainTier({ programs, readable, packages, heapMb }: TierOp
       if (preload) command.push(PRELOAD);
       const [file = '', ...args] =
         SETPRIV === undefined ? command : [SETPRIV, '--pdeathsig', 'KILL', '--', ...command];
-      return { file, args, ...user, cwd: app, env: childEnvironment(app, tmp), killMethod: 'SIGKILL' };
+      return { file, args, ...user, cwd: app, env: childEnvironment(app, tmp, ca), killMethod: 'SIGKILL' };
     },
   };
 }

@@ -3,7 +3,7 @@ import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { LIMITS } from '@wellspring/contract/limits';
 import { SOCKET_NAME } from '../egress/relay-process.ts';
-import type { Programs } from '../runtime-files.ts';
+import type { TierOptions } from './tier.ts';
 
 /** A file in the root of a sandbox. */
 export interface RootFile {
@@ -19,6 +19,8 @@ export const ROOT = {
   program: '/rt/child.mjs',
   network: '/rt/network.cjs',
   app: '/app',
+  /** See TierOptions.caFile. */
+  ca: '/rt/ca.pem',
   egress: '/run/eg',
   tmp: '/tmp',
 };
@@ -76,11 +78,9 @@ function sandboxLibraries(): string[] {
 /** Whether a library is the loader, the only one that the kernel executes. */
 export const isLoader = (path: string): boolean => /\/ld-[^/]*\.so[^/]*$/.test(path);
 
-/**
- * Files in the root of a sandbox: Node.js, its libraries, the program of the children, and synthetic files.
- * @param directory for the synthetic files
- */
-export function rootFiles({ child, network }: Programs, directory: string): RootFile[] {
+/** Files in the root of a sandbox: Node.js, its libraries, the program of the children, and synthetic files. */
+export function rootFiles({ programs, directory, caFile }: TierOptions): RootFile[] {
+  const { child, network } = programs;
   mkdirSync(directory, { recursive: true });
   chmodSync(directory, 0o755);
   const synthetic = Object.entries(SYNTHETIC).map(([target, content]) => {
@@ -93,6 +93,7 @@ export function rootFiles({ child, network }: Programs, directory: string): Root
     { source: process.execPath, target: ROOT.node },
     { source: child, target: ROOT.program },
     { source: network, target: ROOT.network },
+    ...(caFile === undefined ? [] : [{ source: caFile, target: ROOT.ca }]),
     ...sandboxLibraries().map((path) => ({ source: path, target: path })),
     ...synthetic,
   ];

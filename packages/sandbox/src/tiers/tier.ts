@@ -1,4 +1,5 @@
 import type { ProcessDirectory } from '../process-directories.ts';
+import { CA_VARIABLE } from '../protocol.ts';
 import type { ReadableFiles } from '../readable-files.ts';
 import type { Programs } from '../runtime-files.ts';
 import type { Command } from '../spawner/messages.ts';
@@ -34,6 +35,8 @@ export interface TierOptions {
   readable: ReadableFiles;
   /** Directory of packages, read-only for the child. */
   packages: string;
+  /** File of certificates of authorities that user code trusts too (PEM). */
+  caFile: string | undefined;
   /** Limit of the V8 heap. */
   heapMb: number;
 }
@@ -73,14 +76,22 @@ export function userOf({ uid }: ProcessDirectory): { uid: number; gid: number } 
   return { uid, gid: uid };
 }
 
-/** Environment of user code; reveals nothing about the host. */
-export const childEnvironment = (home: string, temporary: string): Record<string, string> => ({
+/**
+ * Environment of user code; reveals nothing about the host.
+ * @param caFile for Node; the program of the child removes it
+ */
+export const childEnvironment = (
+  home: string,
+  temporary: string,
+  caFile: string | undefined,
+): Record<string, string> => ({
   HOME: home,
   PATH: '/usr/bin:/bin',
   PWD: home,
   TMPDIR: temporary,
   TZ: 'UTC',
   NODE_ENV: 'production',
+  ...(caFile === undefined ? {} : { [CA_VARIABLE]: caFile }),
 });
 
 /** Flags of Node in all tiers, which limit the heap. */
