@@ -197,6 +197,11 @@ describe.each(TIERS)('code in tier %s', (tier) => {
       expect(outcome.logs.at(-1)).toMatchObject({ level: 'warn', msg: expect.stringContaining('dropped') });
     });
 
+    test('of a log line is cut at the end of the line only', async () => {
+      const outcome = await run(`console.log({ long: 'x'.repeat(16_000) }, 'end'); return 1`);
+      expect(outcome.logs[0]!.msg).toMatch(/^\{\s+long: 'x{16000}'\s+\} end$/);
+    });
+
     test('of log text continues without further text', async () => {
       const outcome = await run(`for (let i = 0; i < 500; i++) console.log('x'.repeat(16_000)); return 1`);
       expect(values(outcome)).toEqual([1]);

@@ -6,7 +6,7 @@ const MAX_DEPTH = 5;
 const MAX_ERRORS = 5;
 /** Fields of an error, and elements of an array. */
 const MAX_FIELDS = 10;
-const MAX_FIELD_CHARS = 500;
+/** Of a text in the cause, too: a secret that was cut inside of the cause could not be found and masked. */
 export const MAX_CAUSE_CHARS = 8 * 1024;
 
 const PRIMITIVES = new Set(['string', 'number', 'boolean', 'bigint']);
@@ -25,7 +25,7 @@ function copyError(error: Error, depth: number): Error {
     if (name === 'name' || name === 'stack' || !PRIMITIVES.has(typeof value) || fields >= MAX_FIELDS)
       continue;
     fields += 1;
-    const shown = typeof value === 'string' ? value.slice(0, MAX_FIELD_CHARS) : value;
+    const shown = typeof value === 'string' ? value.slice(0, MAX_CAUSE_CHARS) : value;
     Object.defineProperty(copy, name, { value: shown, enumerable: true, configurable: true });
   }
   if (depth >= MAX_DEPTH) return copy;
@@ -57,7 +57,7 @@ export function describeCause(error: object, clean: (text: string) => string): s
       depth: MAX_DEPTH,
       customInspect: false,
       maxArrayLength: MAX_FIELDS,
-      maxStringLength: MAX_FIELD_CHARS,
+      maxStringLength: MAX_CAUSE_CHARS,
     });
     return clean(text).slice(0, MAX_CAUSE_CHARS);
   } catch {

@@ -151,7 +151,7 @@ describe.each(TIERS)('in tier %s', (tier) => {
        return [await eval(get), process.env.NODE_EXTRA_CA_CERTS, ...(${tier !== 'none'} ? await inThread() : [])]`,
       { event: servers },
     );
-    const expected = ['GET /d ', undefined];
+    const expected = ['GET /d ', null];
     expect(values(outcome)).toEqual([tier === 'none' ? expected : [...expected, ...expected]]);
   });
 

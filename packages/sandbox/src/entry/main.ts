@@ -2,7 +2,7 @@ import { writeSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import net from 'node:net';
 import { pathToFileURL } from 'node:url';
-import { format } from 'node:util';
+import { formatWithOptions } from 'node:util';
 import { createProgram, installGlobals } from '@wellspring/component/program/program';
 import type { Instance, LogLine } from '@wellspring/component/program/program-types';
 import { systemClock } from '@wellspring/core/clock';
@@ -17,6 +17,8 @@ import { preload } from './preload.ts';
 
 const MAX_CALL_BYTES = 64 * 1024 * 1024;
 const MAX_LINE_CHARS = 17 * 1024;
+/** A secret that was cut inside of a line could not be found and masked. */
+const LOG_FORMAT = { maxStringLength: MAX_LINE_CHARS };
 /** Frames of one tick are written together, or earlier when they reach this size. */
 const MAX_PENDING_BYTES = 64 * 1024;
 
@@ -134,7 +136,7 @@ function captureConsole(): void {
   } as const;
   for (const [method, level] of Object.entries(levels)) {
     (console as unknown as Record<string, unknown>)[method] = (...args: unknown[]) =>
-      log({ ts: systemClock.now(), level, msg: format(...args) });
+      log({ ts: systemClock.now(), level, msg: formatWithOptions(LOG_FORMAT, ...args) });
   }
 }
 
