@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
 import { BURN, codeProcesses } from './processes.fixture.ts';
-import { createProcessorShares, type SharedProcess, TICK_MS } from './processor-shares.ts';
+import { ACTIVE_MS, createProcessorShares, type SharedProcess, TICK_MS } from './processor-shares.ts';
 import { openSandbox, TIERS, values } from './sandbox.fixture.ts';
 
 /** Processes that share two processors equally, and the time of a test. */
@@ -80,7 +80,7 @@ test('an owner is alone again some time after the last call of the other', () =>
   run(100);
   expect(processes.some(({ isHeld }) => isHeld)).toBe(true);
   shares.remove(other);
-  run(500);
+  run(ACTIVE_MS / TICK_MS + 1);
   expect(processes.some(({ isHeld }) => isHeld)).toBe(false);
 });
 

@@ -51,8 +51,8 @@ interface Owner {
 export const TICK_MS = 25;
 /** Processor time that an owner may use at once, per processor of its share. */
 const BURST_MS = 50;
-/** Owners whose last call is longer ago do not count. */
-const ACTIVE_MS = 10_000;
+/** Owners whose last call is longer ago do not count. Short, since half of the processors may be idle meanwhile. */
+export const ACTIVE_MS = 1_000;
 /** Processor time in a tick: processes that mostly wait use less. */
 const MIN_HUNGRY_MS = 1;
 
