@@ -117,10 +117,10 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
     return logFile;
   }
 
-  /** Complete checkpoint, fsynced by SQLite. @throws when it is incomplete */
+  /** Complete checkpoint, fsynced by SQLite. @throws Unavailable when it is incomplete */
   function checkpoint(): void {
     const { busy } = statement('PRAGMA wal_checkpoint(TRUNCATE)').get() as { busy: number };
-    if (busy !== 0) throw new Error('The checkpoint of the write-ahead log is incomplete.');
+    if (busy !== 0) throw new Unavailable('The checkpoint of the write-ahead log is incomplete.');
     isLogSuspect = false;
   }
 
