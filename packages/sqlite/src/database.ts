@@ -14,7 +14,8 @@ import { probeDisk, translate } from './disk-faults.ts';
  * writes requested meanwhile form the next commit. Reads run synchronously between commits and may see writes that are
  * not durable yet. Under load, commits keep a minimum distance, so that more writes share their pages.
  * When an fsync fails, its writes are rejected, and nothing is written before a complete checkpoint: the log may be
- * damaged. When a commit fails (e.g. full disk), all its writes are rejected and rolled back.
+ * damaged. The checkpoint makes the rejected writes durable all the same. When a commit fails (e.g. full disk), all its
+ * writes are rejected and rolled back.
  *
  * Faults of the disk (full, quota, read-only, I/O errors) and locks reject with Unavailable.
  */
@@ -34,6 +35,11 @@ export interface Database {
   exec(sql: string): void;
   /** Runs `work` synchronously in a separate transaction, for migrations at start. */
   transaction<T>(work: () => T): T;
+  /**
+   * Calls `listener` after the complete checkpoint that follows a failed fsync, before any later write: the writes that
+   * were rejected are durable all the same.
+   */
+  onRecovered(listener: () => void): void;
   /** Number of commits, for benchmarks. */
   readonly commits: number;
   /**
@@ -91,6 +97,7 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
   let syncing: Promise<void> | undefined;
   /** An fsync of the log failed: a later successful one does not prove that its pages are on the disk. */
   let isLogSuspect = false;
+  const recoveryListeners: (() => void)[] = [];
   /** A commit failed because of a disk fault, and no commit of the probe's size has succeeded since. */
   let isDiskFaulty = false;
   let probing: Promise<void> | undefined;
@@ -121,6 +128,7 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
   function checkpoint(): void {
     const { busy } = statement('PRAGMA wal_checkpoint(TRUNCATE)').get() as { busy: number };
     if (busy !== 0) throw new Unavailable('The checkpoint of the write-ahead log is incomplete.');
+    for (const listener of recoveryListeners) listener();
     isLogSuspect = false;
   }
 
@@ -221,6 +229,7 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
     write: (work) => enqueue(work, false),
     writeOne: (work) => enqueue(work, true),
     writeSoon: enqueueSoon,
+    onRecovered: (listener) => void recoveryListeners.push(listener),
     exec: (sql) => db.exec(sql),
     transaction(work) {
       db.exec('BEGIN IMMEDIATE');

@@ -1,5 +1,7 @@
+import { fdatasync } from 'node:fs';
 import { expect, test } from '@jest/globals';
 import { Unavailable } from '@wellspring/core/unavailable';
+import { createEmbeddedStore } from '@wellspring/store/embedded';
 import { eventually } from '@wellspring/testing/eventually';
 import { closeAfterEach } from '@wellspring/testing/lifetimes';
 import { numbers } from '@wellspring/testing/numbers';
@@ -59,6 +61,46 @@ test('jobs inserted with a write of the database are handed out once they are du
   await eventually(() => seen.length === 2);
   expect(seen).toEqual(['1', '2']);
   await eventually(async () => (await queue.depth('emitted')) === 0);
+});
+
+test('jobs and messages of commits whose fsync failed are handed out once, before later ones', async () => {
+  let isBroken = false;
+  const { queue, db, consume } = closing(
+    await openSubject({
+      sync(file, done) {
+        if (!isBroken) fdatasync(file, done);
+        else setImmediate(() => done(Object.assign(new Error('EIO'), { code: 'EIO' })));
+      },
+    }),
+  );
+  const store = createEmbeddedStore(db, ({ emitter_id, message }) =>
+    queue.insert('emitted', [{ key: emitter_id, payload: message }]),
+  );
+  const commit = () =>
+    store.commitRun({
+      state: { id: 'a', epoch: 1, db: {}, dedupe: {}, last_ids: {} },
+      ifVersion: 0,
+      events: [],
+      logs: [],
+      outbox: { id: 'run_1', emitter_id: 'a', created_at_ms: 0, message: '"committed"' },
+    });
+  const seen: string[] = [];
+  for (const name of ['runs', 'emitted'] as const) {
+    const see: Handler = async (jobs) => void seen.push(...jobs.map(({ payload }) => `${name} ${payload}`));
+    consume(name, see, { batch: 10 });
+  }
+  const several = Array.from({ length: 300 }, (_, n) => ({ key: 'a', payload: `${n + 1}` }));
+  await queue.publish('runs', { key: 'a', payload: '0' });
+  isBroken = true;
+  const refused = await Promise.allSettled([commit(), queue.publishMany('runs', several)]);
+  for (const one of refused) expect(one).toMatchObject({ reason: { name: 'Unavailable' } });
+  isBroken = false;
+  await queue.publish('runs', { key: 'a', payload: '301' });
+  // The commit is made: its repetition is refused.
+  expect(await commit()).toBe(false);
+  await eventually(() => seen.length === 303);
+  expect(seen.filter((one) => one !== 'emitted "committed"')).toEqual(numbers(302).map((n) => `runs ${n}`));
+  await eventually(async () => (await queue.depth('runs')) + (await queue.depth('emitted')) === 0);
 });
 
 test('a backlog is handed out in order from rows, and few of its jobs are in memory', async () => {

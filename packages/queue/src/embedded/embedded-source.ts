@@ -55,6 +55,8 @@ export interface EmbeddedSource extends JobSource<EmbeddedJob> {
   open(dispatcher: Dispatcher<EmbeddedJob>): void;
   /** Jobs that have just become durable, in the order of their `seq`. */
   stored(jobs: readonly StoredJob[]): void;
+  /** Jobs whose write was rejected may have become durable all the same: offers them. */
+  recovered(): void;
   /** Rows were removed, except of jobs that are out: forgets their jobs. */
   purged(isSelected: (key: string) => boolean, seqs: ReadonlySet<number>): void;
   /** Resolves when the rows of finished jobs are removed. */
@@ -94,6 +96,24 @@ export function createEmbeddedSource(options: EmbeddedSourceOptions): EmbeddedSo
       // A former process may have handed it out. This is not stored: it would cost a write per job.
       redelivered: seq <= table.lastAtStart || attempts > 0 ? true : undefined,
     });
+  }
+
+  /** Adds a job that has just become durable. */
+  function add(row: JobRow, payload?: string): void {
+    const { seq, key } = row;
+    durableUpTo = Math.max(durableUpTo, seq);
+    size += 1;
+    let window = windows.get(key);
+    if (!window) {
+      window = { jobs: 0, last: 0, hasMore: false };
+      windows.set(key, window);
+    }
+    // Loaded with the page of another job.
+    if (seq <= window.last) return;
+    const isFull =
+      window.jobs > 0 && (inMemory >= MAX_IN_MEMORY || dispatcher.waiting(key) >= MAX_IN_MEMORY_PER_KEY);
+    if (isFull) window.hasMore = true;
+    if (!window.hasMore) offer(window, row, payload);
   }
 
   function load(key: string, window: Window): void {
@@ -175,22 +195,13 @@ export function createEmbeddedSource(options: EmbeddedSourceOptions): EmbeddedSo
       }
     },
     stored(jobs) {
-      durableUpTo = Math.max(durableUpTo, jobs.at(-1)!.seq);
-      size += jobs.length;
       for (const { seq, key, payload, published_at } of jobs) {
-        let window = windows.get(key);
-        if (!window) {
-          window = { jobs: 0, last: 0, hasMore: false };
-          windows.set(key, window);
-        }
-        // Loaded with the page of another job.
-        if (seq <= window.last) continue;
-        const isFull =
-          window.jobs > 0 && (inMemory >= MAX_IN_MEMORY || dispatcher.waiting(key) >= MAX_IN_MEMORY_PER_KEY);
-        if (isFull) window.hasMore = true;
-        if (window.hasMore) continue;
-        offer(window, { seq, key, attempts: 0, published_at, bytes: payload.length }, payload);
+        add({ seq, key, attempts: 0, published_at, bytes: payload.length }, payload);
       }
+    },
+    recovered() {
+      // Jobs of writes that succeeded have been added.
+      for (const row of table.after(queue, durableUpTo)) add(row);
     },
     purged(isSelected, seqs) {
       const dropped = dispatcher.withdraw(isSelected, ({ seq }) => seqs.has(seq));

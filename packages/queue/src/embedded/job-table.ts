@@ -71,6 +71,12 @@ export function createJobTable(db: Database) {
           `SELECT ${ROW} FROM jobs WHERE queue = ? AND key = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?`,
         )
         .all(queue, key, after, upTo, limit) as unknown as JobRow[],
+    /** All jobs after one, in order. */
+    after: (queue: QueueName, seq: number): JobRow[] =>
+      db
+        // The plus sign keeps SQLite from reading all jobs of the queue by the index of the keys.
+        .statement(`SELECT ${ROW} FROM jobs WHERE seq > ? AND +queue = ? ORDER BY seq`)
+        .all(seq, queue) as unknown as JobRow[],
     payload: (seq: number): string | undefined =>
       (db.statement('SELECT payload FROM jobs WHERE seq = ?').get(seq) as { payload: string } | undefined)
         ?.payload,

@@ -17,12 +17,15 @@ export interface EmbeddedQueueOptions {
 export interface EmbeddedQueue extends Queue {
   /**
    * Inserts jobs as a part of a write of the same database.
-   * @returns a function that must be called when that write is durable
+   * @returns a function that must be called when that write is durable, unless it was rejected before
    */
   insert(queue: QueueName, jobs: readonly JobInput[]): () => void;
 }
 
-/** Queue on SQLite; see sqlite/database for durability. */
+/**
+ * Queue on SQLite; see sqlite/database for durability. Jobs whose write was rejected because its fsync failed are handed
+ * out when they are durable all the same, as RabbitMQ may hand out a job that it did not confirm.
+ */
 export function createEmbeddedQueue(
   db: Database,
   { clock, log, memory }: EmbeddedQueueOptions,
@@ -39,6 +42,9 @@ export function createEmbeddedQueue(
   }
   const opened = new Map(QUEUES.map((queue) => [queue, open(queue)]));
   const of = (queue: QueueName) => opened.get(queue)!;
+  db.onRecovered(() => {
+    for (const { source } of opened.values()) source.recovered();
+  });
 
   function check(queue: QueueName, jobs: readonly JobInput[]): void {
     if (jobs.some(({ key }) => !key)) throw new Error(`A job of the queue ${queue} needs a key.`);

@@ -2,20 +2,20 @@ import { cp, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { silentLog } from '@wellspring/core/log';
 import { createMemory } from '@wellspring/core/memory';
-import { type Database, openDatabase } from '@wellspring/sqlite/database';
+import { type Database, type DatabaseOptions, openDatabase } from '@wellspring/sqlite/database';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
 import { tempDir } from '@wellspring/testing/temp-dir';
 import type { ConsumeOptions, Handler, Queue, QueueName } from '../port.ts';
 import { createEmbeddedQueue } from './queue.ts';
 
 /** A queue on a new file, for one test. */
-export async function openSubject() {
+export async function openSubject(options: DatabaseOptions = {}) {
   const directory = await tempDir();
   const clock = createFakeClock();
   const closers: (() => Promise<void>)[] = [];
   const databases: Database[] = [];
   function at(path: string) {
-    const db = openDatabase(join(path, 'wellspring.db'));
+    const db = openDatabase(join(path, 'wellspring.db'), options);
     databases.push(db);
     const queue = createEmbeddedQueue(db, { clock, log: silentLog, memory });
     closers.push(async () => {
