@@ -123,6 +123,27 @@ describe('props', () => {
     ]);
   });
 
+  test.each([
+    [{ cron: '*/5 * * * *' }, { cron: '*/5 * * * *' }],
+    [
+      { cron: '0 9 * * *', timezone: 'Europe/Berlin' },
+      { cron: '0 9 * * *', timezone: 'Europe/Berlin' },
+    ],
+    [{ intervalSeconds: 60 }, { intervalSeconds: 60 }],
+    [{ interval_seconds: 60, default: null }, { interval_seconds: 60 }],
+    [{ intervalSeconds: 60, default: { cron: '@daily' } }, { cron: '@daily' }],
+    [{ timezone: 'Europe/Berlin' }, undefined],
+  ])('a schedule among the attributes of a timer is its default: %j', (attributes, value) => {
+    expect(propsOf({ timer: { type: '$.interface.timer', ...attributes } })[0]!.default).toEqual(value);
+  });
+
+  test('a static value of a timer wins over a schedule among its attributes', () => {
+    const fixed = { intervalSeconds: 900 };
+    expect(propsOf({ timer: { type: '$.interface.timer', static: fixed, cron: '@daily' } })).toEqual([
+      { name: 'timer', type: '$.interface.timer', static: fixed },
+    ]);
+  });
+
   test('values without JSON form are left out', () => {
     const circular: Record<string, unknown> = {};
     circular.self = circular;

@@ -65,7 +65,9 @@ export function readDefinition(exported: unknown): Definition {
 export function readProps(props: unknown): PropDescriptor[] {
   if (props === undefined || props === null) return [];
   if (!isObject(props)) throw new Error('props has to be an object.');
-  const described = Object.entries(props).map(([name, prop]) => describe(name, attributesOf(name, prop)));
+  const described = Object.entries(props).map(([name, prop]) =>
+    describe(name, withSchedule(attributesOf(name, prop))),
+  );
   if (described.length > LIMITS.props) throw new Error(`The component has more than ${LIMITS.props} props.`);
   if (hasTooManyInterfaces(described))
     throw new Error(`The component has more than ${LIMITS.interfaces} interfaces.`);
@@ -85,6 +87,15 @@ export function attributesOf(name: string, prop: unknown, depth = 0): Fields {
   if (inherited === undefined) throw new Error(`The propDefinition of ${name} is not defined by its app.`);
   const { propDefinition: _, ...beside } = prop;
   return { ...attributesOf(name, inherited, depth + 1), ...beside };
+}
+
+/** Older components give a schedule by attributes of the timer prop: without a value they are its default. */
+function withSchedule(attributes: Fields): Fields {
+  const { type, cron, intervalSeconds, interval_seconds, timezone } = attributes;
+  const isGiven = (cron ?? intervalSeconds ?? interval_seconds ?? undefined) !== undefined;
+  const hasValue = (attributes.static ?? attributes.default ?? undefined) !== undefined;
+  if (type !== '$.interface.timer' || !isGiven || hasValue) return attributes;
+  return { ...attributes, default: { cron, intervalSeconds, interval_seconds, timezone } };
 }
 
 function describe(name: string, attributes: Fields): PropDescriptor {

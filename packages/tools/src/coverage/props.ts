@@ -68,6 +68,10 @@ export const PROPS: Section = {
     {
       rule: 'A timer is given as `{intervalSeconds}`, `{interval_seconds}` or `{cron}`, with `timezone`; without value it ticks hourly',
       shownBy: [
+        ...in_.define(
+          'props › a schedule among the attributes of a timer is its default: %j',
+          'props › a static value of a timer wins over a schedule among its attributes',
+        ),
         ...in_.times(
           'schedule › is read from either spelling of an interval, and from what the API returns',
           'schedule › knows %s',
