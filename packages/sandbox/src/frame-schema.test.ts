@@ -63,6 +63,7 @@ describe('a frame of a child', () => {
     ['an emit without content', FRAME.emit, Buffer.alloc(0)],
     ['an emit with a name that is not a string', FRAME.emit, emitFrame({ ...HEAD, name: {} }, '1')],
     ['an emit with a name too long', FRAME.emit, emitFrame({ ...HEAD, name: 'ü'.repeat(129) }, '1')],
+    ['an emit on a channel of the platform', FRAME.emit, emitFrame({ ...HEAD, name: '$logs' }, '1')],
     ['an emit with an id that is an object', FRAME.emit, emitFrame({ ...HEAD, id: { a: 1 } }, '1')],
     ['an emit with an id too long', FRAME.emit, emitFrame({ ...HEAD, id: 'x'.repeat(1025) }, '1')],
     ['an emit with a head too long', FRAME.emit, emitFrame({ ...HEAD, more: 'x'.repeat(70_000) }, '1')],

@@ -5,6 +5,7 @@ import type {
   SendKind,
   ThrownError,
 } from '@wellspring/component/program/program-types';
+import { isReservedChannel } from '@wellspring/contract/channels';
 import { LIMITS } from '@wellspring/contract/limits';
 import { isTooDeep } from '@wellspring/core/json-depth';
 import { truncateUtf8 } from '@wellspring/core/truncate';
@@ -137,6 +138,7 @@ function readEmit(content: Buffer): Emit {
   const { head, payload } = readHead(content);
   expect(head, EMIT_HEAD);
   const { id, name, summary, ts, at, delivery_ts, sse } = head as unknown as Emit;
+  if (isReservedChannel(name)) throw new ProtocolError('an emit on a reserved channel');
   if (sse === true && /[\n\r]/.test(name)) throw new ProtocolError('a channel of more than one line');
   return {
     payload: readPayload(payload),

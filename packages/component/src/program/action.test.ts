@@ -38,6 +38,19 @@ test('$.flow.exit ends the workflow, also without return', async () => {
   expect(said.exports).toEqual([]);
 });
 
+test('what a step sends on a reserved channel is a fault', async () => {
+  await act(({ $ }) => {
+    $.send.emit(1, '$errors');
+    $.send.sse({ channel: '$logs', payload: 2 });
+    $.send.emit(3, 'errors');
+  });
+  expect(said.emits).toMatchObject([{ payload: '3', name: 'errors' }]);
+  expect(said.faults.map(({ message }) => message)).toEqual([
+    'The event was not emitted: the channel $errors is reserved.',
+    'The event was not emitted: the channel $logs is reserved.',
+  ]);
+});
+
 describe('an unsupported function is an error of the step', () => {
   const circular: Record<string, unknown> = {};
   circular.self = circular;

@@ -44,6 +44,18 @@ describe('$emit', () => {
     ]);
   });
 
+  test.each(['$errors', '$logs', '$in'])('on the reserved channel %s is a fault', async (name) => {
+    await run((self) => {
+      self.$emit(1, { name });
+      self.$emit(2, { name: `${name}2` });
+      self.$emit(3, { name: name.slice(1) });
+    });
+    expect(payloads()).toEqual([2, 3]);
+    expect(said.faults).toMatchObject([
+      { name: 'EmitError', message: `The event was not emitted: the channel ${name} is reserved.` },
+    ]);
+  });
+
   test.each([
     [0, 0],
     ['a', 'a'],

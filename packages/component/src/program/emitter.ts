@@ -1,3 +1,4 @@
+import { isReservedChannel } from '@wellspring/contract/channels';
 import { LIMITS } from '@wellspring/contract/limits';
 import { systemClock } from '@wellspring/core/clock';
 import { isTooDeep, MAX_DEPTH } from '@wellspring/core/json-depth';
@@ -21,6 +22,8 @@ export function createEmit(io: ChildIO): (event?: unknown, metadata?: unknown) =
       const name = given.name === undefined || given.name === null ? '' : String(given.name);
       if (Buffer.byteLength(name) > LIMITS.eventName) {
         fault(`The event was not emitted: its name has more than ${LIMITS.eventName} bytes.`);
+      } else if (isReservedChannel(name)) {
+        fault(`The event was not emitted: the channel ${name} is reserved.`);
       } else if (payload.length > LIMITS.emit || Buffer.byteLength(payload) > LIMITS.emit) {
         fault(`The event was not emitted: it has more than ${LIMITS.emit / 1024 / 1024} MB.`);
       } else if (Buffer.byteLength(String(readId(given.id) ?? '')) > LIMITS.emitId) {

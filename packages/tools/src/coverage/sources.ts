@@ -198,6 +198,14 @@ export const RUNS: Section = {
       shownBy: in_.emitter('$emit › a value without JSON form is a fault, and the other events stay'),
     },
     {
+      rule: 'Code cannot emit on `$errors`, `$logs` and `$in`: such an emit is an error',
+      shownBy: [
+        ...in_.emitter('$emit › on the reserved channel %s is a fault'),
+        ...in_.action('what a step sends on a reserved channel is a fault'),
+        ...in_.frames('a frame of a child › %s is refused'),
+      ],
+    },
+    {
       rule: 'Events of a run are emitted oldest first by `ts`',
       shownBy: in_.commit(
         'events are those that dedupe keeps, oldest first, in the order of their emits within one moment',
