@@ -71,6 +71,29 @@ describe('a multipart body', () => {
     expect(jobs).toEqual([]);
   });
 
+  test('has every field that the size of the body allows, also thousands of one name', async () => {
+    const named = Array.from({ length: 1500 }, (_, n) => `name="f${n}"\r\n\r\n${n}`);
+    const repeated = Array.from({ length: 1500 }, (_, n) => `name="all"\r\n\r\n${n}`);
+    const { request } = await received('', 'POST', multipart(...named, ...repeated));
+    const { all, ...fields } = request.multipart as { all: string[] };
+    expect(Object.keys(fields)).toHaveLength(1500);
+    expect(all).toEqual(Array.from({ length: 1500 }, (_, n) => String(n)));
+  });
+
+  const withFiles = (count: number) =>
+    multipart('name="a"\r\n\r\n1', ...Array<string>(count).fill('name="f"; filename="a"\r\n\r\n1'));
+
+  test('may have 50 files', async () => {
+    const { request } = await received('', 'POST', withFiles(50));
+    expect(request.multipart).toMatchObject({ a: '1', f: { length: 50 } });
+  });
+
+  test('of more than 50 files is text, so that none is lost', async () => {
+    const { request } = await received('', 'POST', withFiles(51));
+    expect(request.multipart).toBeUndefined();
+    expect(request.text).toBe(withFiles(51).body);
+  });
+
   test('that is broken is text', async () => {
     const { request } = await received('', 'POST', {
       body: '--xyz\r\nContent-Disposition: form-data; name="a"\r\n\r\nb',

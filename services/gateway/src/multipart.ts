@@ -4,11 +4,12 @@ import busboy from 'busboy';
 import { blobUrl } from './blobs.ts';
 
 const FILE_TTL_MS = 30 * 60 * 1000;
-const LIMIT = { fields: 500, files: 50, parts: 550, fieldNameSize: 1000, fieldSize: 1024 * 1024 };
+/** Each is a blob. Fields are limited by the size of the body. */
+const MAX_FILES = 50;
 
 /**
  * The fields of a multipart body as an object. A file becomes `{url, filename, mimetype}` and a blob, whose signed URL
- * is valid for 30 minutes. Undefined if the body is malformed.
+ * is valid for 30 minutes. Undefined if the body is malformed or has too many files.
  * @throws the error of the blob store: a call must not be accepted without its files
  */
 export async function parseMultipart(
@@ -20,7 +21,8 @@ export async function parseMultipart(
   const files: { name: string; filename: string; mimetype: string; bytes: Promise<Buffer> }[] = [];
   const add = (name: string, value: unknown) => {
     const before = Object.hasOwn(fields, name) ? fields[name] : undefined;
-    const next = before === undefined ? value : Array.isArray(before) ? [...before, value] : [before, value];
+    if (Array.isArray(before)) return void before.push(value);
+    const next = before === undefined ? value : [before, value];
     Object.defineProperty(fields, name, {
       value: next,
       enumerable: true,
@@ -30,7 +32,7 @@ export async function parseMultipart(
   };
   let read: { name: string; filename: string; mimetype: string; bytes: Buffer }[];
   try {
-    const parser = busboy({ headers, limits: LIMIT, defParamCharset: 'utf8' });
+    const parser = busboy({ headers, limits: { files: MAX_FILES }, defParamCharset: 'utf8' });
     parser.on('field', (name, value) => add(name, value));
     parser.on('file', (name, stream, { filename, mimeType }) => {
       const bytes = stream.toArray().then((chunks) => Buffer.concat(chunks));
@@ -41,6 +43,7 @@ export async function parseMultipart(
     await new Promise<void>((resolve, reject) => {
       parser.on('close', resolve);
       parser.on('error', reject);
+      parser.on('filesLimit', reject);
       Readable.from([body]).pipe(parser);
     });
     read = await Promise.all(files.map(async (file) => ({ ...file, bytes: await file.bytes })));

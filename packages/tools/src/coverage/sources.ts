@@ -156,7 +156,12 @@ export const RUNS: Section = {
     },
     {
       rule: 'Files of a multipart body have a signed address of their bytes',
-      shownBy: in_.multipart('a multipart body › becomes an object; a file a signed address of its bytes'),
+      shownBy: in_.multipart(
+        'a multipart body › becomes an object; a file a signed address of its bytes',
+        'a multipart body › has every field that the size of the body allows, also thousands of one name',
+        'a multipart body › may have 50 files',
+        'a multipart body › of more than 50 files is text, so that none is lost',
+      ),
     },
     {
       rule: '`respond()` needs customResponse and a status; headers and body (text, object, bytes) are optional; its first call counts',
