@@ -131,6 +131,25 @@ describe('a failure', () => {
   });
 });
 
+test('an organization that the caller is not a member of is refused by every endpoint that takes org_id', async () => {
+  const requests = [
+    ['GET', '/v1/things/dc_1', 200],
+    ['GET', '/v1/things', 200],
+    ['POST', '/v1/things', 200],
+    ['DELETE', '/v1/things/dc_1', 204],
+  ] as const;
+  for (const [method, path, status] of requests) {
+    for (const org of ['o_2', '']) {
+      const refused = await call(method, `${path}?org_id=${org}`);
+      expect([refused.status, refused.json]).toMatchObject([403, { code: 'forbidden', param: 'org_id' }]);
+    }
+    expect((await call(method, `${path}?org_id=o_1`)).status).toBe(status);
+  }
+  expect((await post('{"org_id":"o_2"}')).status).toBe(403);
+  const asOperator = await call('GET', '/admin/v1/things?org_id=o_2', { principal: { kind: 'operator' } });
+  expect(asOperator.status).toBe(200);
+});
+
 test('every request has one line in the log', async () => {
   const { headers } = await call('GET', '/v1/things/dc_1');
   const lines = logged.filter(({ event }) => event === 'http.request');

@@ -11,7 +11,7 @@ import type { Log } from '@wellspring/core/log';
 import type { Memory } from '@wellspring/core/memory';
 import { notFound, unauthorized, unavailable } from '@wellspring/core/problem';
 import express, { type Request, type Response } from 'express';
-import { PRINCIPAL_HEADER, verifyPrincipal } from './principal.ts';
+import { ownerFor, PRINCIPAL_HEADER, verifyPrincipal } from './principal.ts';
 import { sendProblem } from './problem-response.ts';
 import { readJsonObject } from './read-json.ts';
 import { type Selection, selectFields } from './select-fields.ts';
@@ -68,6 +68,10 @@ export interface RouterOptions {
   principalKeys: readonly Buffer[];
   log: Log;
   memory: Pick<Memory, 'api'>;
+}
+
+interface CommonInput extends Selection {
+  org_id?: string;
 }
 
 const PREFIX = { public: '/v1', operator: '/admin/v1' } as const;
@@ -151,6 +155,8 @@ async function serve({ endpoint, handle }: Route, req: Request, res: Response, o
       hold = createHold(memory.api, user);
     }
     const input = await readInput(endpoint, req, res, hold);
+    // An organization of others is refused also where the handler needs no owner.
+    if (principal?.kind === 'user') ownerFor(principal, input.org_id);
     const answer = await handle({
       params: req.params as never,
       input: input as never,
@@ -171,14 +177,14 @@ async function serve({ endpoint, handle }: Route, req: Request, res: Response, o
   }
 }
 
-async function readInput(endpoint: Endpoint, req: Request, res: Response, hold: Hold): Promise<Selection> {
+async function readInput(endpoint: Endpoint, req: Request, res: Response, hold: Hold): Promise<CommonInput> {
   const mark = req.url.indexOf('?');
   const query = mark < 0 ? {} : parseQuery(req.url.slice(mark + 1));
   const hasBody = endpoint.method !== 'GET';
   const body = hasBody ? await readJsonObject(req, LIMITS.apiBody, hold.take) : {};
   const ignored = unknownFields(endpoint.input, query, body);
   if (ignored.length > 0) res.setHeader('x-wellspring-ignored', ignoredHeader(ignored));
-  return validateInput(endpoint.input, query, body) as Selection;
+  return validateInput(endpoint.input, query, body) as CommonInput;
 }
 
 /** Names of ignored fields, bounded and encoded: a client may send many, long ones, or ones that no header may contain. */

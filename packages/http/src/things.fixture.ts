@@ -13,6 +13,7 @@ const input = Type.Object({
   limit: Type.Optional(Type.Integer({ minimum: 1 })),
   active: Type.Optional(Type.Boolean()),
   extra: Type.Optional(Type.Unknown()),
+  org_id: Type.Optional(Type.String()),
   ...fields,
 });
 const base = {

@@ -146,6 +146,8 @@ test('an organization lists what belongs to it, to its members; org_id says wher
     const shown = (await api('GET', `/orgs/${org.id}/${list}`, undefined, key)).json.data;
     expect([list, shown.map((one: { id: string }) => one.id)]).toEqual([list, [id]]);
     expect((await api('GET', `/users/me/${list}`, undefined, key)).json.data).toEqual([]);
+    expect((await api('GET', `/users/me/${list}?${inOrg}`, undefined, key)).json.data).toEqual(shown);
+    expect((await api('GET', `/users/me/${list}?${inOrg}`, undefined, stranger)).status).toBe(403);
     expect((await api('GET', `/orgs/${org.id}/${list}`, undefined, stranger)).status).toBe(404);
   }
   // One resource needs no org_id.

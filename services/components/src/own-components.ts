@@ -7,7 +7,7 @@ import type { Principal } from '@wellspring/contract/principal';
 import { conflict, notFound } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
 import { listPage, type PageInput } from '@wellspring/http/paging';
-import { canAccess, checkMember } from '@wellspring/http/principal';
+import { canAccess, checkMember, ownerFor } from '@wellspring/http/principal';
 import { type ComponentRow, components } from '@wellspring/store/collections/components';
 import { findEmitter, isWorkflowId } from '@wellspring/store/collections/emitters';
 import { deployments } from '@wellspring/store/collections/sources';
@@ -63,11 +63,9 @@ export function ownComponentRoutes({ deps }: ComponentsContext): Route[] {
   }
 
   return [
-    route(listMyComponents, ({ input, principal }) => {
-      // The operator owns no components.
-      if (principal.kind !== 'user') throw notFound('user');
-      return list(principal.user_id, input);
-    }),
+    route(listMyComponents, async ({ input, principal }) =>
+      list(ownerFor(principal, input.org_id).owner_id, input),
+    ),
     route(listOrgComponents, ({ params, input, principal }) => {
       checkMember(principal, params.org_id);
       return list(params.org_id, input);

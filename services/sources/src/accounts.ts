@@ -67,10 +67,9 @@ export function accountRoutes({ deps: { store, seal, clock } }: Pick<SourcesCont
       });
       return presentAccount(account);
     }),
-    route(listMyAccounts, ({ input, principal }) => {
-      if (principal.kind !== 'user') throw notFound('user');
-      return list(principal.user_id, input);
-    }),
+    route(listMyAccounts, async ({ input, principal }) =>
+      list(ownerFor(principal, input.org_id).owner_id, input),
+    ),
     route(listOrgAccounts, ({ params, input, principal }) => {
       checkMember(principal, params.org_id);
       return list(params.org_id, input);

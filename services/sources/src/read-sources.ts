@@ -1,8 +1,7 @@
 import { getSource, listMySources, listOrgSources } from '@wellspring/contract/endpoints/sources';
-import { notFound } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
 import { listPage, type PageInput } from '@wellspring/http/paging';
-import { checkMember } from '@wellspring/http/principal';
+import { checkMember, ownerFor } from '@wellspring/http/principal';
 import { sources } from '@wellspring/store/collections/sources';
 import type { SourcesContext } from './context.ts';
 import { findSource } from './find-source.ts';
@@ -17,10 +16,9 @@ export function readSourceRoutes({ deps, presentSource }: SourcesContext): Route
     route(getSource, async ({ params, principal }) =>
       presentSource(await findSource(deps, principal, params.id)),
     ),
-    route(listMySources, ({ input, principal }) => {
-      if (principal.kind !== 'user') throw notFound('user');
-      return list(principal.user_id, input);
-    }),
+    route(listMySources, async ({ input, principal }) =>
+      list(ownerFor(principal, input.org_id).owner_id, input),
+    ),
     route(listOrgSources, ({ params, input, principal }) => {
       checkMember(principal, params.org_id);
       return list(params.org_id, input);

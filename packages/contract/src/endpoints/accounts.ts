@@ -49,7 +49,7 @@ export const listMyAccounts = defineEndpoint({
   path: '/users/me/accounts',
   summary: 'List your accounts, newest first',
   description:
-    'Cursors of page_info lead to the pages after and before. Accounts of your organizations are listed under the organization.',
+    'Cursors of page_info lead to the pages after and before. Accounts of your organizations are listed under the organization, or with org_id.',
   input: Type.Object({ app: Type.Optional(app), ...shown, ...paging, ...common }),
   output: Account,
   envelope: 'page',

@@ -133,7 +133,7 @@ export const listMyComponents = defineEndpoint({
   path: '/users/me/components',
   summary: 'List your components, newest first',
   description:
-    'Those that were given to a source too. Cursors of page_info lead to the pages after and before. Components of your organizations are listed under the organization.',
+    'Those that were given to a source too. Cursors of page_info lead to the pages after and before. Components of your organizations are listed under the organization, or with org_id.',
   input: Type.Object({ ...paging, ...common }),
 });
 

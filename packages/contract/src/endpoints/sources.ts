@@ -39,7 +39,7 @@ export const listMySources = defineEndpoint({
   path: '/users/me/sources',
   summary: 'List your sources, newest first',
   description:
-    'Cursors of page_info lead to the pages after and before. Sources of your organizations are listed under the organization.',
+    'Cursors of page_info lead to the pages after and before. Sources of your organizations are listed under the organization, or with org_id.',
   input: Type.Object({ ...paging, ...common }),
   output: Source,
   envelope: 'page',

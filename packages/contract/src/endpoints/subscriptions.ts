@@ -78,7 +78,7 @@ export const listMySubscriptions = defineEndpoint({
   operationId: 'listMySubscriptions',
   path: '/users/me/subscriptions',
   summary: 'List your subscriptions',
-  description: 'Those of your organizations are listed under the organization.',
+  description: 'Those of your organizations are listed under the organization, or with org_id.',
   input: Type.Object(common),
 });
 

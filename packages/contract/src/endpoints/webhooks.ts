@@ -82,7 +82,7 @@ export const listMyWebhooks = defineEndpoint({
   operationId: 'listMyWebhooks',
   path: '/users/me/webhooks',
   summary: 'List your webhooks, newest first',
-  description: 'Those of your organizations are listed under the organization.',
+  description: 'Those of your organizations are listed under the organization, or with org_id.',
   input: Type.Object({ ...paging, ...common }),
 });
 

@@ -31,10 +31,15 @@ export const PARAMETER_RULES: Record<string, Rule> = {
   include: { rule: 'Fields to return; of each item, never of page_info; all by default', shownBy: FIELDS },
   exclude: { rule: 'Fields to leave out, after `include`; unknown names are ignored', shownBy: FIELDS },
   org_id: {
-    rule: 'Organization in which something is created or looked up; a 403 for others',
-    shownBy: in_.apiOwners(
-      'an organization lists what belongs to it, to its members; org_id says where something is created',
-    ),
+    rule: 'Organization in which something is created, listed or looked up; a 403 for others',
+    shownBy: [
+      ...in_.apiOwners(
+        'an organization lists what belongs to it, to its members; org_id says where something is created',
+      ),
+      ...in_.bind(
+        'an organization that the caller is not a member of is refused by every endpoint that takes org_id',
+      ),
+    ],
   },
   limit: { rule: 'Size of a page', shownBy: PAGES },
   after: { rule: 'Cursor: the items after it, which are older', shownBy: PAGES },
