@@ -1,11 +1,14 @@
 import type { Store } from '../port.ts';
 import { findEmitter } from './emitters.ts';
-import { type SubscriptionRow, subscriptions } from './subscriptions.ts';
+import { autoSubscriptions, type SubscriptionRow, subscriptions } from './subscriptions.ts';
 import { members } from './users.ts';
 import { webhooks } from './webhooks.ts';
 
+/** Of a subscription or auto-subscription. */
+type Owned = Pick<SubscriptionRow, 'owner_id' | 'user_id'>;
+
 /** Whether a subscription may use an end that belongs to `endOwner`. */
-export type Reach = (subscription: SubscriptionRow, endOwner: string) => Promise<boolean>;
+export type Reach = (subscription: Owned, endOwner: string) => Promise<boolean>;
 
 /**
  * A subscription reaches emitters and listeners of its owner and of organizations whose member its creator is. If it
@@ -33,15 +36,26 @@ export function createReach(store: Store): Reach {
   };
 }
 
-/** Removes subscriptions of a removed member that no longer reach their ends. */
+/**
+ * Removes what a user created who left an organization or is being deleted: subscriptions and auto-subscriptions that no
+ * longer reach their ends.
+ */
 export async function removeLostSubscriptions(store: Store, userId: string): Promise<void> {
-  const rows = store.collection(subscriptions);
   const reaches = createReach(store);
-  for (const subscription of await rows.list({ where: { user_id: userId } })) {
-    const { owner_id, emitter_id, listener_id } = subscription;
-    const ends = await Promise.all([emitter_id, listener_id].map((id) => endOwner(store, id, owner_id)));
-    const reached = await Promise.all(ends.map((end) => end === undefined || reaches(subscription, end)));
-    if (reached.includes(false)) await rows.remove(subscription.id);
+  const isLost = async (row: Owned, ids: string[]) => {
+    const ends = await Promise.all(ids.map((id) => endOwner(store, id, row.owner_id)));
+    const reached = await Promise.all(ends.map((end) => end === undefined || reaches(row, end)));
+    return reached.includes(false);
+  };
+  const where = { user_id: userId };
+  // First: a new source gets subscriptions from them.
+  const autos = store.collection(autoSubscriptions);
+  for (const auto of await autos.list({ where })) {
+    if (await isLost(auto, [auto.listener_id])) await autos.remove(auto.id);
+  }
+  const rows = store.collection(subscriptions);
+  for (const row of await rows.list({ where })) {
+    if (await isLost(row, [row.emitter_id, row.listener_id])) await rows.remove(row.id);
   }
 }
 

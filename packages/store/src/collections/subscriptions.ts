@@ -35,5 +35,9 @@ export interface AutoSubscriptionRow {
 }
 export const autoSubscriptions: CollectionDefinition<AutoSubscriptionRow> = {
   name: 'auto_subscriptions',
-  indexes: [{ fields: ['owner_id', 'listener_id', 'event_name'], unique: true }, { fields: ['listener_id'] }],
+  indexes: [
+    { fields: ['owner_id', 'listener_id', 'event_name'], unique: true },
+    { fields: ['listener_id'] },
+    { fields: ['user_id'] },
+  ],
 };

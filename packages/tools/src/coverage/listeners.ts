@@ -68,7 +68,13 @@ export const SUBSCRIPTIONS: Section = {
     },
     {
       rule: 'Who loses access to an end loses the subscription',
-      shownBy: in_.fanOut('fan-out › subscriptions reach only what their owner or creator may still access'),
+      shownBy: [
+        ...in_.fanOut('fan-out › subscriptions reach only what their owner or creator may still access'),
+        ...in_.lostSubscriptions('a deleted organization leaves no subscription to all that it emits'),
+        ...in_.lostSubscriptions(
+          'a removed member leaves no auto-subscription that cannot deliver, and later sources get none from it',
+        ),
+      ],
     },
   ],
 };

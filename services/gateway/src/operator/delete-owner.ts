@@ -24,6 +24,8 @@ export async function deleteOwner(deps: OwnerDeps, ownerId: string): Promise<voi
     pubsub.publish(changedTopic(key.id));
   }
   await store.collection(subscriptions).removeWhere({ owner_id: ownerId });
+  // Those of others to all that this owner emits.
+  await store.collection(subscriptions).removeWhere({ emitter_id: ownerId });
   await store.collection(autoSubscriptions).removeWhere({ owner_id: ownerId });
   const flows = await store.collection(workflows).list({ where: { owner_id: ownerId } });
   for (const { id } of flows) await removeEmitter(deps, id);

@@ -12,6 +12,7 @@ import { newId } from '@wellspring/core/ids';
 import { conflict, notFound } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
 import { listPage } from '@wellspring/http/paging';
+import { removeLostSubscriptions } from '@wellspring/store/collections/subscription-reach';
 import { members, type UserRow, users } from '@wellspring/store/collections/users';
 import { ConflictError, modify } from '@wellspring/store/port';
 import { issueApiKey, listApiKeys, revokeApiKey } from '../api-keys.ts';
@@ -86,6 +87,7 @@ export function operatorUserRoutes(deps: OwnerDeps): Route[] {
     route(operatorDeleteUser, async ({ params }) => {
       await find(params.id);
       await store.collection(members).removeWhere({ user_id: params.id });
+      await removeLostSubscriptions(store, params.id);
       await deleteOwner(deps, params.id);
       // Last: a deletion that failed can be repeated.
       await rows.remove(params.id);
