@@ -1,6 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { newId } from '@wellspring/core/ids';
 import { forEachTest } from '@wellspring/testing/lifetimes';
+import { measureReads } from '@wellspring/testing/measure-reads';
 import { deliveryRow, eventRow, logRow } from '@wellspring/testing/rows';
 import { type EventRow, events, logs } from './collections/events.ts';
 import { idempotencyKeys } from './collections/idempotency.ts';
@@ -79,6 +80,16 @@ test('keeps the newest hundred log records of an emitter, however old', async ()
   expect(await left('dc_verbose')).toEqual(['run_1']);
   expect(await left('dc_mixed')).toEqual(range(5, (n) => `run_${n}`));
   expect(removed).toBe(16 + 1 + 10);
+});
+
+test('reads no texts: the rows of one emitter may be large', async () => {
+  const rows = subject.store.collection(logs);
+  const records = JSON.stringify('x'.repeat(100_000));
+  await rows.insertMany(range(30, (n) => ({ ...log('dc_a', n, NOW - 30 * DAY, 5), records })));
+  const reads = measureReads(subject.store);
+  const limits = { now: NOW, retainEvents: 20, retainDays: 7, retainDeliveryDays: 30 };
+  expect((await prune(reads.store, limits)).logs).toBe(10);
+  expect(reads.bytes()).toBeLessThan(records.length);
 });
 
 test('keeps the newest runs with logs, with at least a hundred records', async () => {

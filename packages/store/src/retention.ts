@@ -128,7 +128,12 @@ async function pruneEvents(store: Store, { now, retainEvents, retainDays, signal
   const tooOld = { lt: eventSortKey({ ms: now - retainDays * DAY_MS, n: 0 }) };
   let removed = 0;
   for (let partition = ''; !signal?.aborted; await nextTurn()) {
-    const [next] = await rows.list({ where: { id: { gt: pastAll(partition) } }, order: 'asc', limit: 1 });
+    const [next] = await rows.list({
+      where: { id: { gt: pastAll(partition) } },
+      order: 'asc',
+      limit: 1,
+      texts: false,
+    });
     if (!next) break;
     partition = next.partition;
     if (next.stream === '$in') continue;
@@ -143,7 +148,12 @@ async function pruneLogs(store: Store, { now, retainEvents, retainDays, signal }
   const tooOld = eventSortKey({ ms: now - retainDays * DAY_MS, n: 0 });
   let removed = 0;
   for (let emitter_id = ''; !signal?.aborted; await nextTurn()) {
-    const [oldest] = await rows.list({ where: { id: { gt: pastAll(emitter_id) } }, order: 'asc', limit: 1 });
+    const [oldest] = await rows.list({
+      where: { id: { gt: pastAll(emitter_id) } },
+      order: 'asc',
+      limit: 1,
+      texts: false,
+    });
     if (!oldest) break;
     emitter_id = oldest.emitter_id;
     const isMany = (await rows.count({ emitter_id }, retainEvents + 1)) > retainEvents;
@@ -165,7 +175,7 @@ async function oldestKept(rows: Collection<LogRow>, emitter_id: string) {
   let before: string | undefined;
   for (;;) {
     const where = before === undefined ? { emitter_id } : { emitter_id, sort_key: { lt: before } };
-    const page = await rows.list({ where, orderBy: 'sort_key', limit: 20 });
+    const page = await rows.list({ where, orderBy: 'sort_key', limit: 20, texts: false });
     for (const row of page) {
       records += row.count;
       if (records >= MIN_LOG_RECORDS) return row.sort_key;

@@ -98,13 +98,16 @@ function eventChannel(store: Store, where: Pick<Where<EventRow>, 'partition' | '
     },
     countNewer: (after, atMost) => rows.count({ ...where, sort_key: { gt: after } }, atMost),
     async newestKey() {
-      const [row] = await rows.list({ where, orderBy, order: 'desc', limit: 1 });
+      const [row] = await rows.list({ where, orderBy, order: 'desc', limit: 1, texts: false });
       return row?.sort_key;
     },
   };
 }
 
-/** The largest sort key of the same millisecond: the ids of a log row share one. */
+/** Position of a record among those of its millisecond, which all records of a row share. */
+const indexOf = (key: string) => parseEventId(eventIdOfSortKey(key))!.n;
+
+/** Sort key of the last record of a row. */
 const lastKeyOf = (rowKey: string, count: number) => {
   const first = parseEventId(eventIdOfSortKey(rowKey))!;
   return eventSortKey({ ms: first.ms, n: first.n + count - 1 });
@@ -132,39 +135,56 @@ function logChannel(store: Store, emitterId: string): Channel {
     return records.slice(0, limit);
   }
 
-  /** The row that contains `after` may also contain newer records. */
-  async function rowsFrom(after: string, limit: number) {
-    const [within] = await rows.list({
+  /** Of the row that contains the record `after`: its key and the number of its newer records, if there are any. */
+  async function restOfRow(after: string) {
+    const [row] = await rows.list({
       where: { emitter_id: emitterId, sort_key: { lte: after } },
       orderBy,
       order: 'desc',
       limit: 1,
+      texts: false,
     });
-    const later = await rows.list({
-      where: { emitter_id: emitterId, sort_key: { gt: after } },
-      orderBy,
-      order: 'asc',
-      limit,
-    });
-    return within && lastKeyOf(within.sort_key, within.count) > after ? [within, ...later] : later;
+    if (!row || lastKeyOf(row.sort_key, row.count) <= after) return undefined;
+    return { key: row.sort_key, count: row.count - (indexOf(after) - indexOf(row.sort_key) + 1) };
   }
 
   return {
     key: `logs:${emitterId}`,
     older,
     async newer(after, limit) {
-      const records = (await rowsFrom(after, limit)).flatMap(recordsOfLog);
-      return records.filter((one) => one.sortKey > after).slice(0, limit);
+      const records: EventRecord[] = [];
+      const rest = await restOfRow(after);
+      let bound: { gt?: string; gte?: string } = rest ? { gte: rest.key } : { gt: after };
+      // One by one: a row can be up to 2 MB.
+      while (records.length < limit) {
+        const [row] = await rows.list({
+          where: { emitter_id: emitterId, sort_key: bound },
+          orderBy,
+          order: 'asc',
+          limit: 1,
+        });
+        if (!row) break;
+        bound = { gt: row.sort_key };
+        records.push(...recordsOfLog(row).filter((one) => one.sortKey > after));
+      }
+      return records.slice(0, limit);
     },
     async countNewer(after, atMost) {
-      // Every row has at least one record, so the rows are read only if there are few.
-      const where = { emitter_id: emitterId, sort_key: { gt: after } };
-      if ((await rows.count(where, atMost)) >= atMost) return atMost;
-      const records = (await rowsFrom(after, atMost)).flatMap(recordsOfLog);
-      return Math.min(atMost, records.filter((one) => one.sortKey > after).length);
+      const rest = await restOfRow(after);
+      // Every row has at least one record.
+      const later = await rows.list({
+        where: { emitter_id: emitterId, sort_key: { gt: after } },
+        orderBy,
+        order: 'asc',
+        limit: atMost,
+        texts: false,
+      });
+      const total = later.reduce((sum, { count }) => sum + count, rest?.count ?? 0);
+      return Math.min(total, atMost);
     },
     async newestKey() {
-      const [row] = await rows.list({ where: { emitter_id: emitterId }, orderBy, order: 'desc', limit: 1 });
+      const where = { emitter_id: emitterId };
+      const [row] = await rows.list({ where, orderBy, order: 'desc', limit: 1, texts: false });
       return row && lastKeyOf(row.sort_key, row.count);
     },
   };
