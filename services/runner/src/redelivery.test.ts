@@ -39,6 +39,23 @@ test('a run that is twice in a batch executes once', async () => {
   expect((await t.store.collection(states).get(id))!.db).toEqual({ n: '3' });
 });
 
+test('a known run between two new ones does not let the later one commit first', async () => {
+  const id = await t.deploy(`export default { name: 'Greatest', dedupe: 'greatest', run([from, to]) {
+    for (let n = from; n < to; n++) this.$emit(n, { id: n });
+  } };`);
+  const known = { run_id: 'run_known', value: [0, 1] };
+  await publish(id, [known]);
+  await t.quiet();
+  // Thousands of events are prepared in pieces, with pauses in which the later run could commit.
+  await publish(id, [
+    { run_id: 'run_many', value: [1, 5000] },
+    known,
+    { run_id: 'run_one', value: [5000, 5001] },
+  ]);
+  await t.quiet();
+  expect(await t.events(id)).toEqual(Array.from({ length: 5001 }, (_, n) => n));
+});
+
 test('a run of one shard executes once when redelivered after many runs of the other shards', async () => {
   const id = await t.deploy(ECHO, { concurrency: 2 });
   const publishTo = (shard: number, values: readonly string[]) =>

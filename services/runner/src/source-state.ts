@@ -217,10 +217,12 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
         run(job, deployed, shard) {
           const same = started.get(job.run_id);
           if (same) return same;
-          const execution = isRepeated(job)
+          const isKnown = isRepeated(job);
+          const execution = isKnown
             ? Promise.resolve({ committed: Promise.resolve() })
             : start(live, job, deployed, shard, last);
-          last = execution;
+          // The next run waits for the last one that executes, also with a known one between them.
+          if (!isKnown) last = execution;
           const done = guarded(async () => {
             await (await execution).committed;
           });
