@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from '@jest/globals';
 import { LIMITS } from '@wellspring/contract/limits';
 import type { DueJob } from '@wellspring/contract/messages';
@@ -18,7 +19,8 @@ const EMITTING = `export default { name: 'Delaying', dedupe: 'unique', run(list)
 const rowsOf = (sourceId: string, stream: string) =>
   t.store.collection(events).list({ where: { partition: `${sourceId}/${stream}` }, order: 'asc' });
 
-const due = async (sourceId: string, sort_key: string, fields: Partial<DueJob> = {}) => {
+/** Publishes the job of a due event. @param times of the same job, in one write */
+const due = async (sourceId: string, sort_key: string, fields: Partial<DueJob> = {}, times = 1) => {
   const job: DueJob = {
     v: 1,
     type: 'due',
@@ -30,7 +32,11 @@ const due = async (sourceId: string, sort_key: string, fields: Partial<DueJob> =
     trace_id: 'trace',
     ...fields,
   };
-  await t.queue.publish('runs', { key: sourceId, payload: JSON.stringify(job) });
+  const message = { key: sourceId, payload: JSON.stringify(job) };
+  await t.queue.publishMany(
+    'runs',
+    Array.from({ length: times }, () => message),
+  );
   await t.quiet();
 };
 
@@ -83,6 +89,22 @@ test('when due it becomes an ordinary event once, however often that is publishe
   expect(new Set(messages.map(({ hop, events: [one] }) => [hop, one!.event_id, one!.name].join()))).toEqual(
     new Set([`4,${eventIdOfSortKey(event!.sort_key)},side`]),
   );
+});
+
+test('when due it becomes one event although its job is twice in a batch', async () => {
+  const collection = t.store.collection;
+  // A read takes a turn of the event loop, as it does from a server.
+  t.store.collection = (definition) => {
+    const rows = collection(definition);
+    return { ...rows, get: async (id) => nextTurn().then(() => rows.get(id)) };
+  };
+  const id = await t.deploy(EMITTING);
+  await t.runAll(id, [[['later', { delay: HOUR, id: 'a' }]]]);
+  await t.quiet();
+  const [waiting] = await rowsOf(id, '$in');
+  await due(id, waiting!.sort_key, {}, 2);
+  expect(await t.events(id)).toEqual(['later']);
+  expect(await rowsOf(id, '$in')).toEqual([]);
 });
 
 test('one that was deleted meanwhile does not become an event', async () => {

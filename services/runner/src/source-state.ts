@@ -210,6 +210,12 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
       };
       /** By run id: a duplicate in the batch shares the result of the first. */
       const started = new Map<string, { executed: Promise<void>; done: Promise<void> }>();
+      const platformJobs = new Map<string, Promise<void>>();
+      const once = ({ run_id }: RunsMessage, work: () => Promise<void>) => {
+        const done = platformJobs.get(run_id) ?? guarded(work);
+        platformJobs.set(run_id, done);
+        return done;
+      };
       return {
         assertIntact() {
           if (broken || live.stale) throw new Fenced(`An earlier job of ${sourceId} failed`);
@@ -230,9 +236,9 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
           started.set(job.run_id, one);
           return one;
         },
-        record: (job, deployed) => guarded(() => jobs.record(live, job, deployed, isRepeated(job))),
-        replaceDb: (job, deployed) => guarded(() => jobs.replaceDb(live, job, deployed, isRepeated(job))),
-        due: (job, deployed) => guarded(() => jobs.due(live, job, deployed, isRepeated(job))),
+        record: (job, deployed) => once(job, () => jobs.record(live, job, deployed, isRepeated(job))),
+        replaceDb: (job, deployed) => once(job, () => jobs.replaceDb(live, job, deployed, isRepeated(job))),
+        due: (job, deployed) => once(job, () => jobs.due(live, job, deployed, isRepeated(job))),
       };
     },
 
