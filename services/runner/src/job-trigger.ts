@@ -4,19 +4,39 @@ import type { Deployed } from './catalog.ts';
 import type { LiveState } from './live-state.ts';
 import { timerEvent } from './records.ts';
 
+/** Epoch ms. A tick delayed by downtime counts as due when accepted. */
+const arrivedAt = ({ trigger, accepted_at }: RunJob) =>
+  trigger.kind === 'timer' ? Math.max(trigger.due_at, accepted_at) : accepted_at;
+
 /**
- * True for a tick that fell due during a run: it is skipped. A tick delayed by downtime counts as due when accepted. An
- * end in the future means that the clock was put back.
+ * True for a tick that fell due during a run: it is skipped. Ticks of several timers that fall due at the same moment are
+ * all executed. An end in the future means that the clock was put back.
  */
-export function isOvertaken(
-  { trigger, accepted_at }: RunJob,
-  { emitter }: Deployed,
-  live: LiveState,
-  now: number,
-): boolean {
-  if (trigger.kind !== 'timer') return false;
-  const endedAt = emitter.concurrency > 1 ? live.tickEndedAt : live.runEndedAt;
-  return Math.max(trigger.due_at, accepted_at) < endedAt && endedAt <= now;
+export function isOvertaken(job: RunJob, { busy }: Pick<LiveState, 'busy'>, now: number): boolean {
+  if (job.trigger.kind !== 'timer' || job.trigger.due_at === busy.tickDueAt) return false;
+  const dueAt = arrivedAt(job);
+  return busy.since < dueAt && dueAt < busy.until && busy.until <= now;
+}
+
+/** Notes a run that was executed. With concurrency only ticks follow each other, so only they count. */
+export function noteRun(
+  job: RunJob,
+  { emitter }: Pick<Deployed, 'emitter'>,
+  live: Pick<LiveState, 'busy'>,
+  { startedAt, endedAt }: { startedAt: number; endedAt: number },
+): void {
+  const { trigger } = job;
+  const isTick = trigger.kind === 'timer';
+  if (emitter.concurrency > 1 && !isTick) return;
+  const { busy } = live;
+  const arrived = arrivedAt(job);
+  // Of the ticks that waited for the runner, one run is enough: a tick counts from its arrival.
+  const since = isTick ? arrived : startedAt;
+  live.busy = {
+    since: arrived < busy.until ? Math.min(busy.since, since) : since,
+    until: endedAt,
+    tickDueAt: isTick ? trigger.due_at : busy.tickDueAt,
+  };
 }
 
 /** The trigger as the code receives it. */

@@ -29,9 +29,16 @@ export interface LiveState {
   known: KnownRuns;
   /** A commit failed: nothing built on this state can be written. */
   stale: boolean;
-  /** Epoch ms at which the last run, and the last run of a timer, ended; 0: none since the state was loaded. */
-  runEndedAt: number;
-  tickEndedAt: number;
+  /** The newest runs; zeros: none since the state was loaded. */
+  busy: BusyTime;
+}
+
+/** A time in which one run followed the other, in epoch ms. */
+export interface BusyTime {
+  since: number;
+  until: number;
+  /** `due_at` of the last tick that was executed. */
+  tickDueAt: number;
 }
 
 /** A change of `$service.db`. */
@@ -78,8 +85,7 @@ export function liveState(
     isWriting: false,
     known: createKnownRuns(now),
     stale: false,
-    runEndedAt: 0,
-    tickEndedAt: 0,
+    busy: { since: 0, until: 0, tickDueAt: 0 },
   };
 }
 

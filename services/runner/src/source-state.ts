@@ -12,7 +12,7 @@ import type { CommitGate } from './commit-gate.ts';
 import { prepareLogs } from './commit-record.ts';
 import { executeJob, passedReply } from './execute-job.ts';
 import { executeRun } from './execute-run.ts';
-import { isOvertaken } from './job-trigger.ts';
+import { isOvertaken, noteRun } from './job-trigger.ts';
 import { findCommitted, isCommitted } from './known-runs.ts';
 import { type LiveState, replaySet } from './live-state.ts';
 import { createLogRun } from './log-run.ts';
@@ -120,7 +120,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
   /** Why a tick is skipped: a sentence; undefined for runs that are executed. */
   async function skipReason(job: RunJob, deployed: Deployed, live: LiveState): Promise<string | undefined> {
     if (job.trigger.kind !== 'timer') return undefined;
-    if (isOvertaken(job, deployed, live, clock.now())) return 'The previous run had not ended.';
+    if (isOvertaken(job, live, clock.now())) return 'The previous run had not ended.';
     const reason = await quotas.exceeded(deployed.emitter.owner_id);
     if (reason !== undefined) await quotas.record(sourceId, 'TIMER', reason);
     return reason;
@@ -165,10 +165,10 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
     }
     const owner = await networks.of(deployed.emitter.owner_id);
     const commitLogs = logCommits(live, run, options);
+    const startedAt = clock.now();
     const execution = await executeJob(deps, { job, deployed, live, run, owner, shard, commitLogs }, respond);
     const { outcome, result, sets, sends, end } = execution;
-    live.runEndedAt = clock.now();
-    if (trigger.kind === 'timer') live.tickEndedAt = live.runEndedAt;
+    noteRun(job, deployed, live, { startedAt, endedAt: clock.now() });
     const reply = passedReply(job, execution);
     if (!reply) respond({ kind: result.ok && outcome.errors.length === 0 ? 'none' : 'failed' });
     meter.countRun(deployed.emitter.owner_id, result.cpuMs);

@@ -20,14 +20,28 @@ describe('ticks', () => {
   test('that fell due during the previous run are skipped, with a line in $logs', async () => {
     const id = await t.deploy(TIMED);
     const now = systemClock.now();
-    await t.trigger(id, tick(now - 2000));
-    await t.triggerToEnd(id, tick(now - 1000));
+    await t.trigger(id, tick(now - 2000), { accepted_at: now - 2000 });
+    await t.triggerToEnd(id, tick(now - 1000), { accepted_at: now - 1000 });
     expect(await t.events(id)).toEqual([
       { timestamp: Math.floor((now - 2000) / 1000), interval_seconds: 60 },
     ]);
     expect((await t.logs(id)).filter(({ level }) => level === 'warn')).toEqual([
       expect.objectContaining({ k: 'log', msg: expect.stringMatching(/was skipped/) }),
     ]);
+  });
+
+  test('of two timers that fall due at the same moment are both executed', async () => {
+    const id = await t.deploy(
+      `export default { name: 'Two', props: { hourly: '$.interface.timer', weekly: '$.interface.timer' },
+        run({ cron }) { this.$emit(cron); } };`,
+    );
+    const now = systemClock.now();
+    const crons = { hourly: '0 * * * *', weekly: '0 0 * * 0' };
+    for (const [prop, cron] of Object.entries(crons)) {
+      await t.trigger(id, { kind: 'timer', prop, due_at: now - 2000, cron }, { accepted_at: now - 1000 });
+    }
+    await t.quiet();
+    expect(await t.events(id)).toEqual(Object.values(crons));
   });
 
   test('over the quota of the owner are skipped, with one record in $errors', async () => {
@@ -54,7 +68,7 @@ describe('ticks', () => {
       `export default { name: 'Timed', run(event) { this.$emit(event.timestamp); } };`,
     );
     t.ahead = 3_600_000;
-    await t.triggerToEnd(id, tick(systemClock.now() + t.ahead));
+    await t.triggerToEnd(id, tick(systemClock.now()));
     t.ahead = 0;
     await t.triggerToEnd(id, tick(systemClock.now()));
     expect(await t.events(id)).toHaveLength(2);

@@ -114,6 +114,7 @@ export const RUNS: Section = {
       shownBy: in_.ticks(
         'ticks › carry seconds and the schedule',
         'ticks › that fell due during the previous run are skipped, with a line in $logs',
+        'ticks › of two timers that fall due at the same moment are both executed',
       ),
     },
     {
