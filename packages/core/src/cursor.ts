@@ -3,7 +3,8 @@ import { invalidParameter } from './problem.ts';
 /** A cursor is the unpadded base64url of the id of the last item. */
 export const encodeCursor = (id: string): string => Buffer.from(id).toString('base64url');
 
-const ID = /^[a-z]{1,5}_[0-9A-Za-z]{1,40}$/;
+/** Ids of runs of listeners end in a number. */
+const ID = /^[a-z]{1,5}_[0-9A-Za-z]{1,40}(-\d{1,9})?$/;
 const EVENT_ID = /^\d{1,15}-\d{1,9}$/;
 
 /**

@@ -32,7 +32,7 @@ describe('slug', () => {
 });
 
 describe('cursor', () => {
-  const idText = fc.stringMatching(/^(dc|wh|sub|dlv)_[0-9A-Za-z]{10}$/);
+  const idText = fc.stringMatching(/^((dc|wh|sub|dlv)_[0-9A-Za-z]{10}|run_[0-9a-f]{32}-[0-9]{1,4})$/);
   const eventId = fc.tuple(fc.nat(), fc.nat({ max: 999 })).map(([ms, n]) => `${ms}-${n}`);
 
   test('gives back the id, with padding too', () => {

@@ -1,7 +1,8 @@
 import { beforeEach, expect, test } from '@jest/globals';
 import { CALLS } from '@wellspring/contract/calls';
+import { encodeCursor } from '@wellspring/core/cursor';
 import { eventSortKey } from '@wellspring/core/event-id';
-import { leastIdAt } from '@wellspring/core/ids';
+import { derivedRunId, leastIdAt } from '@wellspring/core/ids';
 import { createTokenBuckets } from '@wellspring/core/token-buckets';
 import type { Service } from '@wellspring/runtime/service';
 import { logs } from '@wellspring/store/collections/events';
@@ -162,6 +163,31 @@ test('pages lead through the newest hundred runs', async () => {
   const second = await list(`?limit=30&after=${page_info.end_cursor}`);
   const back = await list(`?limit=30&before=${second.page_info.start_cursor}`);
   expect(back.data.map(({ id }: { id: string }) => id)).toEqual(ids.slice(0, 30));
+});
+
+test('pages lead through runs of listeners, whose ids end in a number', async () => {
+  const ids = [0, 1, 2].map((n) => `${derivedRunId('cause')}-${n}`);
+  for (const [n, id] of ids.entries()) await insertRow(n, [startOf(id, NOW + n), endOf(id, NOW + n + 1)]);
+  const first = await list('?limit=2');
+  const { data } = await list(`?limit=2&after=${first.page_info.end_cursor}`);
+  expect([...first.data, ...data].map(({ id }) => id)).toEqual(ids.toReversed());
+});
+
+test('a page follows a run that ended since its page was read, or that is no longer listed', async () => {
+  for (const n of [1, 2, 3]) await insertRow(n, [startOf(idAt(n), NOW + n)]);
+  const { page_info } = await list('?state=running&limit=1');
+  await insertRow(4, [endOf(idAt(3), NOW + 4)]);
+  const pageOf = async (query: string) => {
+    const { data, page_info } = await list(`?state=running&limit=1&${query}`);
+    expect(page_info.total_count).toBe(2);
+    return data.map(({ id }: { id: string }) => id);
+  };
+  expect(await pageOf(`after=${page_info.end_cursor}`)).toEqual([idAt(2)]);
+  expect(await pageOf(`before=${encodeCursor(idAt(1))}`)).toEqual([idAt(2)]);
+  expect(await pageOf(`before=${page_info.end_cursor}`)).toEqual([]);
+  const tooOld = encodeCursor(idAt(0));
+  expect(await pageOf(`after=${tooOld}`)).toEqual([]);
+  expect(await pageOf(`before=${tooOld}`)).toEqual([idAt(1)]);
 });
 
 test('a run is found by its id, also a derived one', async () => {

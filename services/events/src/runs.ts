@@ -16,6 +16,10 @@ import { findLoggedRun, newestLoggedRuns, type Run } from './logged-runs.ts';
 
 const CANCEL_DEADLINE_MS = 10_000;
 
+interface StateInput {
+  state?: string | undefined;
+}
+
 /** Lists of runs, single runs, and their cancellation. */
 export function runRoutes({ store, call }: Pick<Deps, 'store' | 'call'>): Route[] {
   const running = store.collection(runningRuns);
@@ -29,15 +33,8 @@ export function runRoutes({ store, call }: Pick<Deps, 'store' | 'call'>): Route[
     return [...others, ...logged].slice(0, LIMITS.retrievable);
   }
 
-  async function list(
-    emitterId: string,
-    input: PageInput & { state?: string | undefined },
-  ): Promise<Page<Run>> {
-    const all = await newestRuns(emitterId);
-    return pageOf(
-      all.filter(({ state }) => input.state === undefined || state === input.state),
-      input,
-    );
+  async function list(emitterId: string, input: PageInput & StateInput): Promise<Page<Run>> {
+    return pageOf(await newestRuns(emitterId), input);
   }
 
   async function find(principal: Principal, id: string): Promise<Run> {
@@ -88,24 +85,30 @@ const unfinished = (row: {
   error: null,
 });
 
-/** A page of a list in memory. @throws Problem 400 for a cursor that is not in the list */
-function pageOf(runs: Run[], { limit = DEFAULT_LIMIT, after, before }: PageInput): Page<Run> {
+/**
+ * A page of the runs with a state. A cursor is found in any state of its run; the run of an unknown one is too old.
+ * @param runs newest first
+ * @throws Problem 400 for a malformed cursor, and for both
+ */
+function pageOf(
+  runs: Run[],
+  { limit = DEFAULT_LIMIT, after, before, state }: PageInput & StateInput,
+): Page<Run> {
   if (after !== undefined && before !== undefined) {
     throw invalidParameter('before', 'Only one of after and before can be given.');
   }
+  const isWanted = (run: Run) => state === undefined || run.state === state;
   const indexOf = (param: 'after' | 'before', cursor: string): number => {
     const id = decodeCursor(cursor, param);
     const index = runs.findIndex((run) => run.id === id);
-    if (index < 0) throw invalidParameter(param, `${param} is not a cursor of this list, or is too old.`);
-    return index;
+    return index < 0 ? runs.length : index;
   };
   const size = Math.min(limit, LIMITS.retrievable);
-  const from =
-    after !== undefined
-      ? indexOf('after', after) + 1
-      : before !== undefined
-        ? Math.max(0, indexOf('before', before) - size)
-        : 0;
-  const to = before !== undefined ? indexOf('before', before) : from + size;
-  return { data: runs.slice(from, to), total_count: runs.length };
+  const from = after === undefined ? 0 : indexOf('after', after) + 1;
+  const to = before === undefined ? runs.length : indexOf('before', before);
+  const found = runs.slice(from, to).filter(isWanted);
+  return {
+    data: before === undefined ? found.slice(0, size) : found.slice(-size),
+    total_count: runs.filter(isWanted).length,
+  };
 }
