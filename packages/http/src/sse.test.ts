@@ -19,14 +19,14 @@ afterEach(() => {
 });
 
 /** A connection that has asked, and the answer that it gets. */
-async function opened(): Promise<{ socket: Socket; res: ServerResponse }> {
+async function opened(method = 'GET'): Promise<{ socket: Socket; res: ServerResponse }> {
   const accepted = new Promise<ServerResponse>((resolve) => {
     accept = resolve;
   });
   const socket = connect(server.port, '127.0.0.1');
   sockets.push(socket);
   socket.on('error', () => {});
-  socket.write('GET / HTTP/1.1\r\nhost: x\r\n\r\n');
+  socket.write(`${method} / HTTP/1.1\r\nhost: x\r\n\r\n`);
   return { socket, res: await accepted };
 }
 
@@ -46,6 +46,21 @@ test('the headers of a stream tell proxies neither to buffer nor to cache it', a
   expect(text).toMatch(/x-accel-buffering: no/i);
   stream.end();
   expect(await stream.send('data: 2\n\n')).toBe(false);
+});
+
+test('HEAD gets the headers of the stream, and the connection takes the next request', async () => {
+  const { socket, res } = await opened('HEAD');
+  const stream = openStream(res, UNLIMITED);
+  expect(await stream.send('data: 1\n\n')).toBe(false);
+  let text = '';
+  socket.on('data', (chunk: Buffer) => {
+    text += chunk;
+  });
+  accept = (next) => next.end('next');
+  socket.write('GET / HTTP/1.1\r\nhost: x\r\n\r\n');
+  await eventually(() => text.endsWith('next'));
+  expect(text).toMatch(/^HTTP\/1.1 200 OK\r\ncontent-type: text\/event-stream\r\n/);
+  expect(text).not.toContain('data: 1');
 });
 
 test('a large text arrives whole, characters unbroken', async () => {

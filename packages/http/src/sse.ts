@@ -29,6 +29,8 @@ export function openStream(res: ServerResponse, waiting: Hold, stalledMs = STALL
   res.socket?.setNoDelay(true);
   // A reset by the reader is not an error.
   res.on('error', () => {});
+  // The answer to HEAD is complete: a stream would never end.
+  if (res.req.method === 'HEAD') res.end();
 
   const isOver = () => res.destroyed || res.writableEnded || res.closed;
 

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
+import { connect } from 'node:net';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { LIMITS } from '@wellspring/contract/limits';
 import { eventIdOfSortKey, eventSortKey } from '@wellspring/core/event-id';
@@ -11,7 +12,7 @@ import { apiKeys, members } from '@wellspring/store/collections/users';
 import { eventually } from '@wellspring/testing/eventually';
 import type { HttpServer } from '@wellspring/testing/http';
 import { eventRow, sourceRow } from '@wellspring/testing/rows';
-import { ALICE, ORG, serveApi, signed, useHarness, user } from '@wellspring/testing/service-harness';
+import { ALICE, BOB, ORG, serveApi, signed, useHarness, user } from '@wellspring/testing/service-harness';
 import { createEventsService } from './service.ts';
 
 const t = useHarness();
@@ -100,6 +101,22 @@ test('a slow reader is disconnected when the memory for streams is used up, and 
   const rest = await readIds(resumed, KEYS.length - first.length);
   expect([...first, ...rest]).toEqual(KEYS.map(eventIdOfSortKey));
   await eventually(() => openStreams() === 0 && streams.used === 0);
+});
+
+test('HEAD is answered as GET would be, and no stream is open while its connection is', async () => {
+  const socket = connect(server.port, '127.0.0.1');
+  let text = '';
+  socket.on('data', (chunk: Buffer) => {
+    text += chunk;
+  });
+  for (const as of [ALICE, BOB]) {
+    const headers = Object.entries(signed(as)).map(([name, value]) => `${name}: ${value}\r\n`);
+    socket.write(`HEAD /v1/sources/${SOURCE}/sse HTTP/1.1\r\nhost: x\r\n${headers.join('')}\r\n`);
+  }
+  await eventually(() => text.split('\r\n\r\n').length === 3);
+  expect(text.match(/^HTTP.*/gm)).toEqual(['HTTP/1.1 200 OK', 'HTTP/1.1 404 Not Found']);
+  await eventually(() => openStreams() === 0);
+  socket.destroy();
 });
 
 test('a user has at most 500 open streams, and another one when one of them ends', async () => {
