@@ -39,7 +39,7 @@ describe('a custom response', () => {
   test.each([
     [response(204, {}, 'dropped'), 204, ''],
     [response(304, {}, 'dropped'), 304, ''],
-    [response(103, {}, 'final'), 200, 'final'],
+    [response(103, {}, 'dropped'), 200, ''],
     [response(599, {}, 'odd'), 599, 'odd'],
     [response(200, { 'x-bad\r\n': 'a' }, 'x'), 500, 'The run failed'],
     [response(200, { 'x-bad': 'a\r\nx-injected: 1' }, 'x'), 500, 'The run failed'],

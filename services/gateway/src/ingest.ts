@@ -190,9 +190,10 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
         text(res, 404, 'Not Found');
         return;
       case 'response': {
-        // Informational statuses do not end an exchange.
-        const status = Math.max(200, reply.status);
-        const body = BODILESS.has(status) ? undefined : Buffer.from(reply.body, 'base64');
+        // Informational statuses do not end an exchange, and have no body.
+        const isInformational = reply.status < 200;
+        const status = isInformational ? 200 : reply.status;
+        const body = isInformational || BODILESS.has(status) ? undefined : Buffer.from(reply.body, 'base64');
         try {
           const { sent } = allowedHeaders(reply.headers, ownHost);
           assertSize(sent);
