@@ -70,6 +70,19 @@ describe('saving', () => {
     const made = await post(keyed(null), ALICE, { component_url: 'http://127.0.0.1:1/never.mjs' });
     expect(made.component_url).toBe('http://127.0.0.1:1/never.mjs');
   });
+
+  test('the URL of known code is that of the newest post that names one', async () => {
+    const first = await post(keyed(null));
+    const urls = ['http://127.0.0.1:1/one.mjs', 'http://127.0.0.1:1/two.mjs'];
+    for (const component_url of urls) {
+      expect(await post(keyed(null), ALICE, { component_url })).toMatchObject({
+        id: first.id,
+        component_url,
+      });
+      expect(await get(first.id)).toMatchObject({ component_url });
+    }
+    expect(await post(keyed(null))).toMatchObject({ component_url: urls[1] });
+  });
 });
 
 describe('keys', () => {

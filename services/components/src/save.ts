@@ -39,7 +39,7 @@ export interface Library {
    * @throws Problem 400 `invalid_component`
    */
   prepare(source: ComponentCode, ownerId: string): Promise<Prepared>;
-  /** Stores it as a component of the owner: equal content is the same component. */
+  /** Stores it as a component of the owner: equal content is the same component, with the newest URL that is given. */
   save(ownerId: string, prepared: Prepared, sourceUrl: string | null): Promise<ComponentRow>;
   /** Publishes it under its key and its key@version, for its owner. */
   publish(component: ComponentRow): Promise<void>;
@@ -94,10 +94,17 @@ export function createLibrary({ store, call, clock }: Pick<Deps, 'store' | 'call
 
     async save(ownerId, { source, content_hash, bundle_id, definition }, sourceUrl) {
       const mine = { owner_id: ownerId, content_hash };
-      const before = await componentRows.find(mine);
+      const seconds = Math.floor(clock.now() / 1000);
+      const findMine = async () => {
+        const found = await componentRows.find(mine);
+        if (!found || sourceUrl === null || sourceUrl === found.source_url) return found;
+        const named = { source_url: sourceUrl, updated_at: seconds };
+        await componentRows.patch(found.id, named);
+        return { ...found, ...named };
+      };
+      const before = await findMine();
       if (before) return before;
       const code_hash = isSingleFile(source) ? content_hash : await sha256(source.code);
-      const seconds = Math.floor(clock.now() / 1000);
       try {
         return await insertNew(componentRows, () => ({
           id: newId('sc'),
@@ -113,7 +120,7 @@ export function createLibrary({ store, call, clock }: Pick<Deps, 'store' | 'call
         }));
       } catch (error) {
         if (!(error instanceof ConflictError)) throw error;
-        const other = await componentRows.find(mine);
+        const other = await findMine();
         if (!other) throw error;
         return other;
       }
