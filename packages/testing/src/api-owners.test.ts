@@ -187,9 +187,11 @@ test('a workflow has its fields; its events, errors, logs, runs and stream are r
   expectNow(workflow.created_at, workflow.updated_at);
   expect((await admin('GET', `/workflows/${workflow.id}`)).json.data).toEqual(workflow);
   expect((await admin('GET', '/workflows')).json.data).toEqual([workflow]);
-  const stream = await fetch(`${platform.url}/workflows/${workflow.id}/sse`, {
-    headers: { authorization: `Bearer ${platform.apiKey}` },
-  });
+  const openStream = () =>
+    fetch(`${platform.url}/workflows/${workflow.id}/sse`, {
+      headers: { authorization: `Bearer ${platform.apiKey}` },
+    });
+  const stream = await openStream();
   await call('POST', new URL(workflow.trigger.endpoint_url).pathname, { body: { n: 1, fail: true } });
   const [event] = await eventually(async () => {
     const { data } = (await api('GET', `/workflows/${workflow.id}/event_summaries`)).json;
@@ -217,12 +219,16 @@ test('a workflow has its fields; its events, errors, logs, runs and stream are r
   expect(JSON.stringify(logs)).toContain('step ran');
   const runs = (await api('GET', `/workflows/${workflow.id}/runs`)).json.data;
   expect(runs).toMatchObject([{ emitter_id: workflow.id, state: 'failed', error: { msg: 'no more' } }]);
-  let text = '';
-  for await (const piece of stream.body!.pipeThrough(new TextDecoderStream())) {
-    text += piece;
-    if (text.includes('event: live') && text.includes(event.id)) break;
+  // A stream that is opened later begins with the same.
+  for (const opened of [stream, await openStream()]) {
+    let text = '';
+    for await (const piece of opened.body!.pipeThrough(new TextDecoderStream())) {
+      text += piece;
+      if (text.includes('event: live') && text.includes(event.id)) break;
+    }
+    expect(text).toMatch(/^retry: 3000\n\n:keepalive\n\n/);
+    expect(text).toContain('data: {"n":1}');
   }
-  expect(text).toContain('data: {"n":1}');
   const changed = { definition: { ...definition, name: 'Flow 2' } };
   expect((await admin('PUT', `/workflows/${workflow.id}`, changed)).json.data).toMatchObject({
     ...{ id: workflow.id, name: 'Flow 2', trigger: workflow.trigger },

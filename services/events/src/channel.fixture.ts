@@ -15,7 +15,7 @@ afterAll(() => ports.close());
 
 const BASE = 1_700_000_000_000;
 let emitters = 0;
-export const newEmitter = () => `dc_${String(++emitters).padStart(10, '0')}`;
+export const newEmitter = (prefix = 'dc') => `${prefix}_${String(++emitters).padStart(10, '0')}`;
 
 export function eventOf(emitterId: string, n: number, name = '', stream: EventStream = 'events'): EventRow {
   // Two events share a millisecond.

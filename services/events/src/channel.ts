@@ -1,3 +1,4 @@
+import { LIMITS } from '@wellspring/contract/limits';
 import { eventIdOfSortKey, eventSortKey, parseEventId } from '@wellspring/core/event-id';
 import {
   channelWhere,
@@ -8,6 +9,9 @@ import {
 } from '@wellspring/store/collections/events';
 import type { Store, Where } from '@wellspring/store/port';
 import { type EventRecord, recordOfEvent, recordsOfLog } from './record.ts';
+
+/** Events that are read at a time where only their keys are needed: they may be large. */
+const CHUNK_SIZE = 4;
 
 /** The events of one list or stream. All keys are sort keys (core/event-id); records include their payloads. */
 export interface Channel {
@@ -20,6 +24,18 @@ export interface Channel {
   /** Number of events newer than `after` (exclusive), at most `atMost`. */
   countNewer(after: string, atMost: number): Promise<number>;
   newestKey(): Promise<string | undefined>;
+}
+
+/** Sort key of the newest event that is not among the newest 100; empty if there is none. */
+export async function lastOutside(channel: Channel): Promise<string> {
+  let bound: string | undefined;
+  for (let left = LIMITS.retrievable + 1; left > 0; ) {
+    const chunk = await channel.older(bound, Math.min(CHUNK_SIZE, left));
+    if (chunk.length === 0) return '';
+    bound = chunk.at(-1)!.sortKey;
+    left -= chunk.length;
+  }
+  return bound!;
 }
 
 /** The `event_name` of a request: absent means the default and all named channels. */

@@ -1,19 +1,22 @@
 import { describe, expect, test } from '@jest/globals';
-import { systemClock } from '@wellspring/core/clock';
+import { type Clock, systemClock } from '@wellspring/core/clock';
 import { eventIdOfSortKey, eventSortKey } from '@wellspring/core/event-id';
 import { states } from '@wellspring/store/collections/states';
+import { createFakeClock } from '@wellspring/testing/fake-clock';
 import { eventOf, insertEvents, insertLogs, newEmitter, range, store } from './channel.fixture.ts';
-import { type Channel, channelOf } from './channel.ts';
-import { follow, HANDSHAKE, type Wake } from './follow.ts';
+import { type Channel, channelOf, workflowStreamOf } from './channel.ts';
+import { follow, KEEP_ALIVE_INTERVAL_MS, type Wake } from './follow.ts';
 import { createSharedReads } from './frames.ts';
 import { resumeAfter } from './resume.ts';
+
+const KEEP_ALIVE = ':keepalive\n\n';
 
 describe('a stream', () => {
   /** Follows a channel; `stop` returns the ids of all frames. */
   function start(
     channel: Channel,
     after: string,
-    { mayContinue = true, takes = Number.POSITIVE_INFINITY } = {},
+    { mayContinue = true, takes = Number.POSITIVE_INFINITY, clock = systemClock as Clock } = {},
   ) {
     const text: string[] = [];
     const stopped = new AbortController();
@@ -23,7 +26,8 @@ describe('a stream', () => {
       channel,
       after,
       reads: createSharedReads(),
-      clock: systemClock,
+      keepAlive: KEEP_ALIVE,
+      clock,
       signal: stopped.signal,
       sink: {
         async send(piece) {
@@ -72,6 +76,17 @@ describe('a stream', () => {
     }
     const expected = [...range(10, 106), ...range(110, 113)].map(idOf);
     expect(await stream.stop()).toEqual(expected);
+  });
+
+  test('sends its comment every 15 seconds', async () => {
+    const clock = createFakeClock();
+    const stream = start(channelOf(store, newEmitter(), undefined), '', { clock });
+    for (let sent = 0; sent < 3; sent += 1) {
+      await clock.asleep();
+      expect(stream.text).toEqual(Array.from({ length: sent }, () => KEEP_ALIVE));
+      await clock.advance(KEEP_ALIVE_INTERVAL_MS);
+    }
+    await stream.stop();
   });
 
   test('of logs resumes within the records of a run', async () => {
@@ -123,7 +138,19 @@ describe('a stream', () => {
     const slow = start(channel, '', { takes: 1 });
     await slow.over;
     expect(slow.ids()).toEqual([idOf(0)]);
-    expect(slow.text.join('')).not.toContain(HANDSHAKE);
+    expect(slow.text.join('')).not.toContain(KEEP_ALIVE);
+  });
+
+  test('of a workflow starts with the newest 100 events, unless an id is given', async () => {
+    const id = newEmitter('p');
+    const after = (lastId?: string) =>
+      resumeAfter(store, id, workflowStreamOf(store, id, undefined), undefined, lastId);
+    expect(await after()).toBe('');
+    await insertEvents(id, range(0, 60));
+    expect(await after('')).toBe('');
+    await insertEvents(id, range(60, 103), 'live', '$sse');
+    expect(await after()).toBe(eventOf('', 2).sort_key);
+    expect(await after(idOf(80))).toBe(eventOf('', 80).sort_key);
   });
 
   test('resumes after the given id; an unknown id means all retained events', async () => {

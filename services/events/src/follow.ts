@@ -17,17 +17,18 @@ export interface Follow {
   after: string;
   sink: Sink;
   reads: SharedReads;
+  /** Comment that is sent every 15 seconds. */
+  keepAlive: string;
   clock: Clock;
   /** Ends the stream. */
   signal: AbortSignal;
   /** Returns a function that unsubscribes. */
   onWake(wake: Wake): () => void;
-  /** Whether the stream may continue; called with every handshake and on `changed`. */
+  /** Whether the stream may continue; called with every comment and on `changed`. */
   mayContinue(): Promise<boolean>;
 }
 
-export const HANDSHAKE_INTERVAL_MS = 15_000;
-export const HANDSHAKE = ':sse-handshake\n\n';
+export const KEEP_ALIVE_INTERVAL_MS = 15_000;
 
 /**
  * Sends the events of a channel after a cursor, each once and in order: all are read from the store by sort key, and a
@@ -47,7 +48,7 @@ export async function follow(options: Follow): Promise<void> {
     endSleep();
   });
   try {
-    let handshakeAt = clock.now() + HANDSHAKE_INTERVAL_MS;
+    let keepAliveAt = clock.now() + KEEP_ALIVE_INTERVAL_MS;
     while (!signal.aborted) {
       woken = false;
       const frames = await reads.read(channel, after);
@@ -55,19 +56,19 @@ export async function follow(options: Follow): Promise<void> {
         after = frames.last;
         if (!(await sink.send(frames.text))) return;
       }
-      const due = clock.now() >= handshakeAt;
+      const due = clock.now() >= keepAliveAt;
       if (due || changed) {
         changed = false;
         if (!(await options.mayContinue())) return;
       }
       if (due) {
-        if (!(await sink.send(HANDSHAKE))) return;
-        handshakeAt = clock.now() + HANDSHAKE_INTERVAL_MS;
+        if (!(await sink.send(options.keepAlive))) return;
+        keepAliveAt = clock.now() + KEEP_ALIVE_INTERVAL_MS;
       }
       if (frames || woken) continue;
       const ended = new AbortController();
       endSleep = () => ended.abort();
-      await clock.sleep(Math.max(1, handshakeAt - clock.now()), AbortSignal.any([signal, ended.signal]));
+      await clock.sleep(Math.max(1, keepAliveAt - clock.now()), AbortSignal.any([signal, ended.signal]));
       endSleep = () => {};
     }
   } finally {

@@ -15,7 +15,7 @@ import { invalidParameter, notFound, unavailable } from '@wellspring/core/proble
 import { type Route, route } from '@wellspring/http/bind';
 import type { Deps } from '@wellspring/runtime/deps';
 import { assertReadableSource, assertReadableWorkflow } from './access.ts';
-import { type Channel, channelOf } from './channel.ts';
+import { type Channel, channelOf, lastOutside } from './channel.ts';
 import { type EventRecord, summaryOf } from './record.ts';
 
 interface ListInput {
@@ -132,18 +132,6 @@ async function pageBefore(channel: Channel, key: string, read: Reader): Promise<
   const isOutside = (await channel.countNewer(key, LIMITS.retrievable + 1)) > LIMITS.retrievable;
   const bound = isOutside ? await lastOutside(channel) : key;
   return (await read((last, size) => channel.newer(last ?? bound, size))).reverse();
-}
-
-/** Sort key of the newest event that is not among the newest 100. */
-async function lastOutside(channel: Channel): Promise<string> {
-  let bound: string | undefined;
-  for (let left = LIMITS.retrievable + 1; left > 0; ) {
-    const chunk = await channel.older(bound, Math.min(FIRST_CHUNK_SIZE, left));
-    if (chunk.length === 0) return '';
-    bound = chunk.at(-1)!.sortKey;
-    left -= chunk.length;
-  }
-  return bound!;
 }
 
 /** Lists of the events, errors and logs of sources and workflows, and single events. */

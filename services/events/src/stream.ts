@@ -6,14 +6,17 @@ import { type RequestContext, type Route, route } from '@wellspring/http/bind';
 import { type EventStream, openStream } from '@wellspring/http/sse';
 import { changedTopic, eventsTopic } from '@wellspring/pubsub/port';
 import type { Deps } from '@wellspring/runtime/deps';
+import { isWorkflowId } from '@wellspring/store/collections/emitters';
 import { assertReadableSource, assertReadableWorkflow, stillReadable } from './access.ts';
 import { type Channel, channelOf, workflowStreamOf } from './channel.ts';
-import { follow, HANDSHAKE, type Wake } from './follow.ts';
+import { follow, type Wake } from './follow.ts';
 import type { SharedReads } from './frames.ts';
 import { resumeAfter } from './resume.ts';
 
 /** Delay before a client reconnects. */
 const RETRY_DELAY_MS = 3_000;
+
+const keepAliveOf = (id: string) => (isWorkflowId(id) ? ':keepalive\n\n' : ':sse-handshake\n\n');
 
 /** Streams of this process. */
 function createOpenStreams() {
@@ -69,13 +72,15 @@ export function streamRoutes(deps: StreamDeps, reads: SharedReads, draining: Abo
     let sink: EventStream | undefined;
     try {
       const after = await resumeAfter(store, id, channel, input.event_name, lastEventId);
+      const keepAlive = keepAliveOf(id);
       sink = openStream(res, createHold(memory.streams, reader));
-      if (!(await sink.send(`retry: ${RETRY_DELAY_MS}\n\n${HANDSHAKE}`))) return;
+      if (!(await sink.send(`retry: ${RETRY_DELAY_MS}\n\n${keepAlive}`))) return;
       await follow({
         channel,
         after,
         sink,
         reads,
+        keepAlive,
         clock,
         signal: AbortSignal.any([signal, draining]),
         onWake(wake) {

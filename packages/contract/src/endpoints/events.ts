@@ -117,7 +117,7 @@ export const streamSource = defineEndpoint({
   path: '/sources/{id}/sse',
   summary: 'Follow the events of a source as server-sent events; Last-Event-ID resumes without a gap',
   description:
-    'Sends every new event as a frame with id and data, where data is an event as in the list, never cut. A comment is sent every 15 seconds. A reader that takes nothing for 15 seconds is disconnected, and a user has at most 500 open streams.',
+    'Sends every new event as a frame with id and data, where data is an event as in the list, never cut. The comment :sse-handshake is sent at once and every 15 seconds. A reader that takes nothing for 15 seconds is disconnected, and a user has at most 500 open streams.',
 });
 
 export const listWorkflowEvents = defineEndpoint({
@@ -155,5 +155,5 @@ export const streamWorkflow = defineEndpoint({
   path: '/workflows/{id}/sse',
   summary: 'Follow the events of a workflow as server-sent events; Last-Event-ID resumes without a gap',
   description:
-    'What its steps emit, as on the stream of a source, and what they send by $.send.sse: a frame whose event field is the channel and whose data is the payload.',
+    'What its steps emit, as on the stream of a source, and what they send by $.send.sse: a frame whose event field is the channel and whose data is the payload. Without Last-Event-ID the stream begins with the newest 100. Its comment is :keepalive.',
 });

@@ -55,7 +55,7 @@ function content(endpoint: Endpoint, schemas: Schemas): Json | undefined {
       return {
         'text/event-stream': {
           schema: schemas.reference(output),
-          example: `retry: 3000\n\n:sse-handshake\n\nid: 1606370816223-0\ndata: ${JSON.stringify(example)}\n\n`,
+          example: `retry: 3000\n\nid: 1606370816223-0\ndata: ${JSON.stringify(example)}\n\n`,
         },
       };
     case 'raw':

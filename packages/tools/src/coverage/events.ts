@@ -75,6 +75,18 @@ export const EVENTS: Section = {
       ],
     },
     {
+      rule: 'The stream of a workflow begins with its newest 100 events unless Last-Event-ID is given, and has the comment `:keepalive`',
+      shownBy: [
+        ...in_.follow(
+          'a stream › of a workflow starts with the newest 100 events, unless an id is given',
+          'a stream › sends its comment every 15 seconds',
+        ),
+        ...in_.apiOwners(
+          'a workflow has its fields; its events, errors, logs, runs and stream are read as those of a source',
+        ),
+      ],
+    },
+    {
       rule: 'A stream without valid key, or of an unknown source, is a JSON error',
       shownBy: in_.apiRules('unknown components are a 404, and a stream that cannot begin is a JSON error'),
     },
