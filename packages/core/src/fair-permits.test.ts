@@ -78,6 +78,18 @@ describe('shares', () => {
     expect([held('a'), held('b')]).toEqual([first, second]);
   });
 
+  test('a further limit of one owner may change', async () => {
+    let maxPerOwner = 1;
+    const { request, inState } = requester(createFairPermits({ total: 8, maxPerOwner: () => maxPerOwner }));
+    const [first] = ['a', 'a', 'a', 'b'].map(request);
+    await settled();
+    expect(inState('held').map(({ owner }) => owner)).toEqual(['a', 'b']);
+    maxPerOwner = 8;
+    first!.release();
+    await settled();
+    expect(inState('held').map(({ owner }) => owner)).toEqual(['a', 'a', 'b']);
+  });
+
   test('a permit that becomes free goes to the owner that holds the fewest', async () => {
     const permits = createFairPermits({ total: 4 });
     const { request, inState } = requester(permits);

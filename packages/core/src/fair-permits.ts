@@ -32,8 +32,18 @@ interface Owner {
   leave: (() => void) | undefined;
 }
 
-/** @throws RangeError when `total` is not a positive integer */
-export function createFairPermits({ total }: { total: number }): FairPermits {
+/**
+ * @param options.maxPerOwner further limit of one owner; permits of an owner that waits for a higher one are granted at
+ *   the next release
+ * @throws RangeError when `total` is not a positive integer
+ */
+export function createFairPermits({
+  total,
+  maxPerOwner = () => total,
+}: {
+  total: number;
+  maxPerOwner?: () => number;
+}): FairPermits {
   if (!Number.isSafeInteger(total) || total < 1) {
     throw new RangeError(`The total must be a positive integer, not ${total}.`);
   }
@@ -43,7 +53,7 @@ export function createFairPermits({ total }: { total: number }): FairPermits {
   let free = total;
   let waiting = 0;
 
-  const mayTake = (held: number) => free > 0 && (held === 0 || held < free);
+  const mayTake = (held: number) => free > 0 && (held === 0 || held < Math.min(free, maxPerOwner()));
 
   function ownerOf(id: string): Owner {
     let owner = owners.get(id);

@@ -50,6 +50,8 @@ export interface PoolOptions {
   isOverloaded?: () => boolean;
   /** Maximum of concurrent starts for `take`; default: twice the number of processors. */
   maxTaking?: number;
+  /** Of these, the maximum for one owner; default: half. */
+  maxPerOwner?: () => number;
 }
 
 export function createPool({
@@ -59,9 +61,10 @@ export function createPool({
   log,
   isOverloaded = () => false,
   maxTaking = MAX_TAKING,
+  maxPerOwner = () => maxTaking,
 }: PoolOptions): Pool {
   const waiting: UnusedProcess[] = [];
-  const permits = createFairPermits({ total: maxTaking });
+  const permits = createFairPermits({ total: maxTaking, maxPerOwner });
   const closing = new AbortController();
   let starting = 0;
   let closed = false;

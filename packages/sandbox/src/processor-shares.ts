@@ -19,6 +19,8 @@ export interface SharedProcess {
 export interface ProcessorShares {
   /** The process has a call. */
   add(process: SharedProcess): void;
+  /** The number of processors that each owner may use: half of them while several owners have calls. */
+  perOwner(): number;
   /** It is frozen or has ended. */
   remove(process: SharedProcess): void;
   close(): void;
@@ -164,6 +166,7 @@ export function createProcessorShares({
         isHungry: false,
       });
     },
+    perOwner: () => (stopTicks ? maxRunning : processors),
     remove(process) {
       const owner = owners.get(process.owner);
       const member = owner?.members.get(process);

@@ -148,6 +148,7 @@ export function createSandboxProcesses({
     clock,
     log,
     isOverloaded: createOverloadCheck(),
+    maxPerOwner: shares.perOwner,
     start(preload) {
       const starts = startUnused(preload).finally(() => starting.delete(starts));
       starting.add(starts);
