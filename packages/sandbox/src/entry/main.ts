@@ -277,11 +277,13 @@ process.setSourceMapsEnabled(true);
 captureConsole();
 restrictProcess();
 installGlobals();
+// The module instance that `--require` has loaded.
+const network = process.execArgv.find((flag) => flag.startsWith('--require='))!.slice('--require='.length);
+const { opened, warmUp } = createRequire(import.meta.url)(network) as typeof import('./network/network.ts');
 if (process.argv.at(-1) === PRELOAD) {
   preload();
-  // The module instance that `--require` has loaded.
-  const network = process.execArgv.find((flag) => flag.startsWith('--require='))!.slice('--require='.length);
-  const { warmUp } = createRequire(import.meta.url)(network) as typeof import('./network/network.ts');
   await warmUp();
 }
+// The process may be stopped once it is ready, and the relay does not wait for a connection that is half made.
+await opened;
 sendJson(FRAME.ready, {});

@@ -36,7 +36,8 @@ dgram.Socket.prototype.send = refuse('code has no UDP', 'send') as never;
 os.networkInterfaces = () => ({});
 syncBuiltinESMExports();
 
-channel.open().catch(() => {});
+/** Settles when the relay is connected, or cannot be reached within seconds. */
+export const opened: Promise<void> = channel.open().catch(() => {});
 
 /** Makes one request with `http` and one with `fetch`, so that their modules are loaded and compiled. */
 export async function warmUp(): Promise<void> {
