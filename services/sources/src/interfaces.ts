@@ -27,6 +27,12 @@ export interface Interfaces {
   keys(sourceId: string): Promise<Record<string, string>>;
 }
 
+/** Apps whose components in the registry read `event.body` of their hook; those of other apps get the body itself. */
+const HOOK_WITH_REQUEST = /^shopify/;
+
+const isBodyOnly = (prop: PropDescriptor, props: readonly PropDescriptor[]): boolean =>
+  isAppHook(prop) && !HOOK_WITH_REQUEST.test(props.find(({ name }) => name === prop.appProp)?.app ?? '');
+
 export function createInterfaces({
   store,
   clock,
@@ -44,7 +50,7 @@ export function createInterfaces({
       wanted.delete(row.prop);
       if (prop) {
         const custom_response = prop.customResponse === true;
-        const body_only = isAppHook(prop) ? (true as const) : undefined;
+        const body_only = isBodyOnly(prop, props) || undefined;
         await endpointRows.patch(row.id, {
           active: source.active,
           custom_response,
@@ -56,18 +62,18 @@ export function createInterfaces({
         await endpointRows.remove(row.id);
       }
     }
-    for (const prop of wanted.values()) await insertEndpoint(source, prop);
+    for (const prop of wanted.values()) await insertEndpoint(source, prop, props);
   }
 
-  const insertEndpoint = (source: SourceRow, { name, type, customResponse }: PropDescriptor) =>
+  const insertEndpoint = (source: SourceRow, prop: PropDescriptor, props: readonly PropDescriptor[]) =>
     endpointRows.insert({
       id: `e${newSecret()}`,
       source_id: source.id,
       owner_id: source.owner_id,
-      prop: name,
+      prop: prop.name,
       active: source.active,
-      custom_response: customResponse === true,
-      ...(isAppHook({ type }) ? { body_only: true as const } : {}),
+      custom_response: prop.customResponse === true,
+      ...(isBodyOnly(prop, props) ? { body_only: true as const } : {}),
       concurrency: source.concurrency,
       reply_by: source.reply_by,
     });
@@ -107,10 +113,11 @@ export function createInterfaces({
       const deployment = await deploymentRows.get(deploymentId);
       if (!deployment) return;
       const existing = await endpointRows.list({ where: { source_id: source.id } });
-      const missing = deployment.definition.props
+      const { props } = deployment.definition;
+      const missing = props
         .filter(hasEndpoint)
         .filter(({ name }) => !existing.some(({ prop }) => prop === name));
-      for (const prop of missing) await insertEndpoint(source, prop);
+      for (const prop of missing) await insertEndpoint(source, prop, props);
     },
     async keys(sourceId) {
       const rows = await endpointRows.list({ where: { source_id: sourceId }, order: 'asc' });
