@@ -55,6 +55,7 @@ test('a crash after the publish repeats the job under the same id', async () => 
   expect(await t.queue.depth('runs')).toBe(0);
   t.clock.advance(6_000);
   const [first] = (await t.runs(1)) as DueJob[];
+  await until(rows, (left) => left.length === 0);
   await t.store.collection(delayed).insertMany([row]);
   t.clock.advance(3_000);
   const [second] = (await t.runs(1)) as DueJob[];
@@ -78,12 +79,14 @@ test('an event whose part of the queue is unavailable delays none of others, and
   const { publishMany } = t.queue;
   let isAvailable = false;
   t.queue.publishMany = async (name, jobs) => {
-    if (!isAvailable && jobs.some(({ key }) => key === stuck)) throw new Unavailable('no leader');
+    // As a partition without a leader, which does not answer.
+    if (!isAvailable && jobs.some(({ key }) => key === stuck)) await new Promise(() => {});
     await publishMany(name, jobs);
   };
   t.queue.publish = (name, job) => t.queue.publishMany(name, [job]);
   t.start();
-  expect(await t.runs(1)).toMatchObject([{ source_id: other, redelivered: true }]);
+  const [released] = (await t.runs(1)) as DueJob[];
+  expect([released!.source_id, released!.redelivered]).toEqual([other, undefined]);
   await until(rows, ([row, ...more]) => more.length === 0 && row?.emitter_id === stuck);
   isAvailable = true;
   t.clock.advance(LEASE_MS);

@@ -55,9 +55,9 @@ export function createDelayedEvents({
     if (due.length === 0) return { count: 0, failed: 0 };
     const { failed, error } = await publishRows(queue, 'runs', {
       rows: due,
-      jobOf: (row, isRepeated) => ({
+      jobOf: (row) => ({
         key: row.emitter_id,
-        payload: JSON.stringify(jobOf(row, isRepeated || now - row.delivery_ts > REDELIVERED_AFTER_MS)),
+        payload: JSON.stringify(jobOf(row, now - row.delivery_ts > REDELIVERED_AFTER_MS)),
       }),
       end: (published) => rows.removeWhere({ id: { in: published.map(({ id }) => id) } }),
     });

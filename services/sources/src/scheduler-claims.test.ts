@@ -24,9 +24,7 @@ await withServers(['mongodb'], ({ mongodb }) => {
     const published: RunJob[] = [];
     const queue: typeof ports.queue = {
       ...ports.queue,
-      publishMany: async (_name, jobs) => {
-        for (const { payload } of jobs) published.push(JSON.parse(payload) as RunJob);
-      },
+      publish: async (_name, { payload }) => void published.push(JSON.parse(payload) as RunJob),
     };
     const now = systemClock.now();
     const rows = stores[0]!.collection(timers);

@@ -67,10 +67,7 @@ export function schedulerWorker({
     const isLate = wasLeased || now >= until - MAX_CLOCK_SKEW_MS;
     const { failed, error } = await publishRows(queue, 'runs', {
       rows: due,
-      jobOf: (row, isRepeated) => ({
-        key: row.source_id,
-        payload: JSON.stringify(tickJob(row, now, isLate || isRepeated)),
-      }),
+      jobOf: (row) => ({ key: row.source_id, payload: JSON.stringify(tickJob(row, now, isLate)) }),
       end: (fired) => Promise.all(fired.map((row) => advance(row, until))),
     });
     if (failed > 0) log.warn({ count: failed, error }, 'timers.publish_failed');

@@ -29,6 +29,8 @@ export interface RabbitCluster extends TestServer {
   queues(): Promise<string>;
   /** Raises an alarm, in which the broker blocks publishers; or ends it. */
   alarm(isRaised: boolean): Promise<void>;
+  /** Suspends a queue of a single node, as if it had no leader: messages are neither confirmed nor refused; or resumes it. */
+  suspend(queue: string, isSuspended: boolean): Promise<void>;
 }
 
 interface Node extends TestServer {
@@ -86,6 +88,10 @@ export async function startRabbit({ nodes: count = 1 } = {}): Promise<RabbitClus
     async alarm(isRaised) {
       const limit = isRaised ? '0' : '0.4';
       for (const node of nodes) await node.tell('rabbitmqctl', 'set_vm_memory_high_watermark', limit);
+    },
+    async suspend(queue, isSuspended) {
+      const call = isSuspended ? 'suspend' : 'resume';
+      await nodes[0]!.tell('rabbitmqctl', 'eval', `sys:${call}('%2F_${queue}').`);
     },
     async queues() {
       const told = (n: number): Promise<string> =>
