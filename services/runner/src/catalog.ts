@@ -5,6 +5,7 @@ import { emitterPatterns } from '@wellspring/core/glob';
 import { createLru } from '@wellspring/core/lru';
 import { type Accounts, createAccounts } from '@wellspring/runtime/accounts';
 import type { Deps } from '@wellspring/runtime/deps';
+import { openValues, secretTexts } from '@wellspring/runtime/secret-values';
 import type { AccountRow } from '@wellspring/store/collections/accounts';
 import { bundles } from '@wellspring/store/collections/components';
 import { type Emitter, findEmitter, isWorkflowId } from '@wellspring/store/collections/emitters';
@@ -27,7 +28,7 @@ export interface Deployment {
 
 /** Accounts are added for each run, since they may change. */
 interface DeploymentWithoutAccounts extends Deployment {
-  /** Values of its secret props. */
+  /** Texts in the values of its secret props. */
   secrets: string[];
 }
 
@@ -128,15 +129,8 @@ export function createCatalog(
     ]);
     if (!bundle) throw new Error(`The bundle ${row.bundle_id} of the deployment ${id} is missing`);
     const { definition } = row;
-    const values: Record<string, unknown> = { ...row.configured_props };
-    const secrets: string[] = [];
-    for (const { name, secret } of definition.props) {
-      const value = values[name];
-      if (!secret || typeof value !== 'string') continue;
-      const opened = seal.open(value, source_id);
-      values[name] = opened;
-      secrets.push(opened);
-    }
+    const values = openValues({ seal }, row);
+    const secrets = secretTexts(definition.props, values);
     const customResponse = new Map(definition.props.map((prop) => [prop.name, prop.customResponse === true]));
     const deployment = {
       id,

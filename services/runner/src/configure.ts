@@ -6,6 +6,7 @@ import { configurationFailed } from '@wellspring/core/problem';
 import { untilAborted } from '@wellspring/core/until-aborted';
 import { type Accounts, createAccounts } from '@wellspring/runtime/accounts';
 import type { Deps } from '@wellspring/runtime/deps';
+import { secretTexts } from '@wellspring/runtime/secret-values';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
 import type { Executor, Host, Task } from '@wellspring/sandbox/port';
 import { bundles } from '@wellspring/store/collections/components';
@@ -55,10 +56,10 @@ export async function undeployedTask(
   };
 }
 
-/** Values of secret props, and the credentials of accounts. */
+/** Texts in the values of secret props, and the credentials of accounts. */
 export const secretsOf = ({ props, values, accounts = {} }: NonNullable<Task['instance']>): string[] =>
   [
-    ...props.filter(({ secret }) => secret).map(({ name }) => values[name]),
+    ...secretTexts(props, values),
     ...Object.values(accounts).flatMap((credentials) => Object.values(credentials)),
   ].filter((value) => typeof value === 'string');
 

@@ -1,6 +1,7 @@
 import type { ThrownError } from '@wellspring/component/program/program-types';
 import { LIMITS, PLATFORM_VERSION } from '@wellspring/contract/limits';
 import type { HttpReply, RunJob, Send } from '@wellspring/contract/messages';
+import { secretTexts } from '@wellspring/runtime/secret-values';
 import type { Host, Result, Task } from '@wellspring/sandbox/port';
 import type { DeployedWorkflow, Deployment, Step } from './catalog.ts';
 import { createEffects, type Effects, type EffectsOptions } from './effects.ts';
@@ -106,13 +107,10 @@ export async function executeWorkflow(
 }
 
 /** Masks the values that expressions gave to secret props; the mask of the deployment knows only the expressions. */
-const maskOfFilled = ({ definition, instance }: Deployment, values: Record<string, unknown>): Mask =>
-  createMask(
-    definition.props.flatMap(({ name, secret }) => {
-      const value = values[name];
-      return secret && typeof value === 'string' && value !== instance.values[name] ? [value] : [];
-    }),
-  );
+function maskOfFilled({ definition, instance }: Deployment, values: Record<string, unknown>): Mask {
+  const known = new Set(secretTexts(definition.props, instance.values));
+  return createMask(secretTexts(definition.props, values).filter((text) => !known.has(text)));
+}
 
 const refused = (error: ThrownError): Extract<Result, { ok: false }> => ({
   ok: false,

@@ -40,6 +40,17 @@ describe('a secret', () => {
   });
 });
 
+test('lines with one beginning take no time that grows with the square of their number', () => {
+  const secret = Array.from({ length: 200_000 }, (_, n) => `same begin ${n}`).join('\n');
+  expect(createMask([secret])('nothing of it')).toBe('nothing of it');
+});
+
+test('with more than 10,000 secrets, whole texts are hidden', () => {
+  const secrets = Array.from({ length: 10_000 }, (_, n) => `${10_000 + n} secret`);
+  expect(createMask([...secrets, 'abc'])('10077 secret, other')).toBe('********, other');
+  expect(createMask([...secrets, 'abcd'])('10077 secret, other')).toMatch(/^\(not shown: /);
+});
+
 test('a text without secrets is not changed', () => {
   expect(createMask([SECRET])('nothing of it')).toBe('nothing of it');
   expect(createMask([])).toBe(noMask);

@@ -24,6 +24,8 @@ const PREFIX_LENGTH = 16;
 /** Characters that one call may compare, per character of the text and at least; only hostile values need more. */
 const COMPARED_PER_CHARACTER = 16;
 const MIN_COMPARED = 128 * 1024;
+/** Of at least MIN_SECRET_LENGTH; more of them would occupy the main thread. All texts are then hidden. */
+const MAX_SECRETS = 10_000;
 const TOO_SLOW = '(not shown: the secret props could not be masked in this text)';
 
 export const noMask: Mask = (text) => text;
@@ -50,15 +52,19 @@ function formsOf(secret: string): string[] {
   ];
 }
 
-/** Creates a mask that finds any number of secrets in one pass. Overlapping matches are masked as one. */
+/** Creates a mask that finds all secrets in one pass. Overlapping matches are masked as one. */
 export function createMask(secrets: readonly string[]): Mask {
-  const needles = new Set(secrets.filter((one) => one.length >= MIN_SECRET_LENGTH).flatMap(formsOf));
-  if (needles.size === 0) return noMask;
+  const long = secrets.filter((one) => one.length >= MIN_SECRET_LENGTH);
+  if (long.length === 0) return noMask;
+  if (long.length > MAX_SECRETS) return () => TOO_SLOW;
+  const needles = new Set(long.flatMap(formsOf));
   /** By their first MIN_SECRET_LENGTH characters, longest first. */
   const byStart = new Map<string, string[]>();
   for (const needle of [...needles].sort((a, b) => b.length - a.length)) {
     const start = needle.slice(0, MIN_SECRET_LENGTH);
-    byStart.set(start, [...(byStart.get(start) ?? []), needle]);
+    const others = byStart.get(start);
+    if (others) others.push(needle);
+    else byStart.set(start, [needle]);
   }
   /** A Bloom filter of the starts of the needles: skips nearly all of a text. */
   const starts = new Uint8Array(2 ** 13);

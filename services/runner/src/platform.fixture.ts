@@ -8,6 +8,7 @@ import { silentLog } from '@wellspring/core/log';
 import { type Metrics, noMetrics } from '@wellspring/core/metrics';
 import type { Job, QueueName } from '@wellspring/queue/port';
 import type { Config } from '@wellspring/runtime/config';
+import { sealValues } from '@wellspring/runtime/secret-values';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
 import { createSandbox, type Sandbox } from '@wellspring/sandbox/sandbox';
 import { bundles } from '@wellspring/store/collections/components';
@@ -54,7 +55,7 @@ export interface Platform extends Harness {
   restart(): Promise<void>;
   prepare(code: string): Promise<PrepareCall['answer']>;
   /** A source with this code, live. */
-  deploy(code: string, fields?: Partial<SourceRow>, props?: Record<string, string>): Promise<string>;
+  deploy(code: string, fields?: Partial<SourceRow>, props?: Record<string, unknown>): Promise<string>;
   /** Deploys other code to a source. */
   replaceCode(sourceId: string, code: string): Promise<void>;
   hook(sourceId: string, hook: HookName): Promise<HookCall['answer']>;
@@ -189,15 +190,11 @@ export function usePlatform({ permits }: { permits?: PermitCounts } = {}): Platf
   t.prepare = (code) =>
     t.call.request(CALLS.prepare, { code, owner_id: OWNER }, { deadlineMs: 30_000 }) as never;
 
-  async function deployment(sourceId: string, code: string, props: Record<string, string> = {}) {
+  async function deployment(sourceId: string, code: string, props: Record<string, unknown> = {}) {
     const { bundle_id, bundle, definition } = await t.prepare(code);
     await t.store
       .collection(bundles)
       .insertMany([{ id: bundle_id, content: JSON.stringify(bundle), unused_since: null }]);
-    const stored = { ...props };
-    for (const { name, secret } of definition.props) {
-      if (secret && stored[name] !== undefined) stored[name] = seal.seal(stored[name], sourceId);
-    }
     const id = newId('d');
     await t.store.collection(deployments).insert({
       id,
@@ -205,7 +202,7 @@ export function usePlatform({ permits }: { permits?: PermitCounts } = {}): Platf
       component_id: 'sc_0000000000',
       bundle_id,
       definition,
-      configured_props: stored,
+      configured_props: sealValues({ seal }, definition.props, props, sourceId),
       created_at: 0,
     });
     return { id, definition };

@@ -53,6 +53,24 @@ test('values of secret props are masked in logs and errors, not in emitted event
   expect((await t.events(id))[0]).toEqual({ token: SECRET, plain: PLAIN });
 });
 
+test('texts and numbers in secret lists and objects are masked in logs, and the code gets the values', async () => {
+  const values = {
+    list: [SECRET, 'other-77'],
+    map: { key: { __lv: { label: 'L', value: 'in-map' } }, pin: 918273 },
+  };
+  const id = await t.deploy(
+    `export default { name: 'Lists', props: { list: { type: 'string[]', secret: true }, map: { type: 'object', secret: true } },
+      run() { const { list, map } = this; console.log(JSON.stringify({ list, map })); this.$emit({ list, map }); } };`,
+    {},
+    values,
+  );
+  await t.runToEnd(id, [1]);
+  expect((await t.events(id))[0]).toEqual(values);
+  expect(await t.lines(id)).toEqual([
+    '{"list":["********","********"],"map":{"key":{"__lv":{"label":"L","value":"********"}},"pin":********}}',
+  ]);
+});
+
 test('a secret that is cut by a limit is masked', async () => {
   const id = await t.deploy(
     `export default { name: 'Cut', props: { token: { type: 'string', secret: true } }, run(event) {

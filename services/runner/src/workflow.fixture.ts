@@ -1,4 +1,5 @@
 import { newId } from '@wellspring/core/ids';
+import { sealValues } from '@wellspring/runtime/secret-values';
 import { bundles } from '@wellspring/store/collections/components';
 import { deployments } from '@wellspring/store/collections/sources';
 import { workflowDeployments, workflows } from '@wellspring/store/collections/workflows';
@@ -30,10 +31,7 @@ export async function deployWorkflow(
     await store
       .collection(bundles)
       .insertMany([{ id: bundle_id, content: JSON.stringify(bundle), unused_since: null }]);
-    const sealed = { ...values };
-    for (const { name: prop, secret } of definition.props) {
-      if (secret) sealed[prop] = seal.seal(String(values[prop]), id);
-    }
+    const sealed = sealValues({ seal }, definition.props, values, id);
     const row = { id: newId('d'), source_id: id, component_id: 'sc_0000000000', bundle_id, definition };
     await store.collection(deployments).insert({ ...row, configured_props: sealed, created_at: 0 });
     deployed.push({ name, cell_id: newId('c'), deployment_id: row.id });

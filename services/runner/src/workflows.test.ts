@@ -212,6 +212,18 @@ test('a secret prop that an expression fills is masked in the logs', async () =>
   expect(await t.lines(id)).toEqual(['token ********']);
 });
 
+test('what an expression adds to a secret list is masked in the logs', async () => {
+  const { id } = await deployWorkflow(t, {
+    name: 'one',
+    body: 'console.log(this.tokens.join(" ")); $.send.emit(this.tokens);',
+    props: 'tokens: { type: "string[]", secret: true }',
+    values: { tokens: ['fixed-token', '{{steps.trigger.event.token}}'] },
+  });
+  await run(id, { token: 'tok-3f9a-of-the-event' });
+  expect(await t.events(id)).toEqual([['fixed-token', 'tok-3f9a-of-the-event']]);
+  expect(await t.lines(id)).toEqual(['******** ********']);
+});
+
 test('a run of a replayed event says so in its context', async () => {
   const { id } = await deployWorkflow(t, '$.send.emit(steps.trigger.context.replay);');
   const trigger = {

@@ -5,6 +5,7 @@ import { newId } from '@wellspring/core/ids';
 import { invalidComponent, invalidParameter, notFound } from '@wellspring/core/problem';
 import type { Configuration, Configurator } from '@wellspring/runtime/configure';
 import type { Deps } from '@wellspring/runtime/deps';
+import { sealValues } from '@wellspring/runtime/secret-values';
 import { type ComponentRow, components } from '@wellspring/store/collections/components';
 import { type DeploymentRow, deployments, sources } from '@wellspring/store/collections/sources';
 
@@ -61,39 +62,24 @@ export async function resolveComponent(
   return component;
 }
 
-/** Values of a deployment with its secrets in clear. */
-export function openValues({ seal }: DeployDeps, deployment: DeploymentRow): Record<string, unknown> {
-  const values: Record<string, unknown> = { ...deployment.configured_props };
-  for (const { name, secret } of deployment.definition.props) {
-    const value = values[name];
-    if (secret && typeof value === 'string') values[name] = seal.open(value, deployment.source_id);
-  }
-  return values;
-}
-
 /**
  * A new deployment of the source, not stored yet.
  * @param previous values of the previous deployment, with secrets in clear; `given` is merged into them by prop name
  * @throws Problem 400 that names the prop, or with the message of additionalProps
  */
 export async function newDeployment(
-  { seal, clock }: DeployDeps,
+  { seal, clock }: Pick<DeployDeps, 'seal' | 'clock'>,
   configurator: Pick<Configurator, 'deploy'>,
   { sourceId, component, ...configuration }: NewDeployment,
 ): Promise<DeploymentRow> {
   const { definition, values } = await configurator.deploy({ component, ...configuration });
-  const sealed = { ...values };
-  for (const { name, secret } of definition.props) {
-    const value = sealed[name];
-    if (secret && typeof value === 'string') sealed[name] = seal.seal(value, sourceId);
-  }
   return {
     id: newId('d'),
     source_id: sourceId,
     component_id: component.id,
     bundle_id: component.bundle_id,
     definition,
-    configured_props: sealed,
+    configured_props: sealValues({ seal }, definition.props, values, sourceId),
     created_at: Math.floor(clock.now() / 1000),
   };
 }

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { openValues } from '@wellspring/runtime/secret-values';
 import { components } from '@wellspring/store/collections/components';
 import { deleteSourceRows } from '@wellspring/store/collections/delete-source';
 import { sources } from '@wellspring/store/collections/sources';
@@ -74,6 +75,34 @@ describe('creating a source', () => {
     await update(made.id, { configured_props: { token: '********' } });
     const [kept] = (await bed.rowsOf(made.id)).deployments;
     expect(seal.open(String(kept!.configured_props.token), made.id)).toBe('hush hush');
+  });
+
+  test('stores secrets that are not strings sealed, too, and an update keeps them', async () => {
+    const secret = (name: string, type: string, more = {}) => ({ name, type, secret: true, ...more });
+    const given = {
+      room: { __lv: { label: 'hush', value: 'hush' } },
+      list: ['hush', 'hush hush'],
+      map: { key: 'hush' },
+      pin: 123456789,
+      json: '{"key":"hush"}',
+    };
+    const props = [
+      secret('room', 'string', { withLabel: true }),
+      ...[secret('list', 'string[]'), secret('map', 'object'), secret('pin', 'integer')],
+      ...[secret('json', 'string'), secret('flag', 'boolean', { default: false })],
+      { ...TIMER, secret: true },
+    ];
+    const made = await create({ component_code: code({ props }), configured_props: given });
+    const masked = made.configured_props;
+    expect(masked).toMatchObject({ room: '********', list: '********', map: '********', pin: '********' });
+    const [row] = (await bed.rowsOf(made.id)).deployments;
+    expect(JSON.stringify(row)).not.toMatch(/hush|123456789/);
+    await update(made.id, { configured_props: masked });
+    const [kept] = (await bed.rowsOf(made.id)).deployments;
+    expect(kept!.id).not.toBe(row!.id);
+    expect(JSON.stringify(kept)).not.toMatch(/hush|123456789/);
+    const opened = openValues({ seal }, kept!);
+    expect(opened).toEqual({ ...given, flag: false, [TIMER.name]: expect.anything() });
   });
 });
 

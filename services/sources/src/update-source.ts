@@ -1,6 +1,7 @@
 import { updateSource } from '@wellspring/contract/endpoints/sources';
 import { notFound } from '@wellspring/core/problem';
 import { route } from '@wellspring/http/bind';
+import { openValues } from '@wellspring/runtime/secret-values';
 import { components } from '@wellspring/store/collections/components';
 import { deployments } from '@wellspring/store/collections/sources';
 import { applyUpdate, type NewValues, sourceBusy } from './apply-update.ts';
@@ -10,7 +11,6 @@ import {
   dropUnusedDeployments,
   namesComponent,
   newDeployment,
-  openValues,
   readersFor,
   resolveComponent,
 } from './deployment.ts';

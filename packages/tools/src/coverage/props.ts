@@ -61,8 +61,14 @@ export const PROPS: Section = {
       rule: 'A `secret` is stored encrypted, shown as `********`, kept when that comes back, and masked in logs and errors',
       shownBy: [
         ...in_.sources('creating a source › stores secrets sealed and shows them never'),
+        ...in_.sources(
+          'creating a source › stores secrets that are not strings sealed, too, and an update keeps them',
+        ),
         ...in_.values('an update › a secret that comes back masked keeps its value'),
-        ...in_.runnerSecrets('values of secret props are masked in logs and errors, not in emitted events'),
+        ...in_.runnerSecrets(
+          'values of secret props are masked in logs and errors, not in emitted events',
+          'texts and numbers in secret lists and objects are masked in logs, and the code gets the values',
+        ),
       ],
     },
     {

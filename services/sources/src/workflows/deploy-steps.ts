@@ -3,6 +3,7 @@ import { MASK } from '@wellspring/component/values';
 import { LIMITS } from '@wellspring/contract/limits';
 import { newId } from '@wellspring/core/ids';
 import { invalidParameter, Problem } from '@wellspring/core/problem';
+import { sealValues } from '@wellspring/runtime/secret-values';
 import type { ComponentRow } from '@wellspring/store/collections/components';
 import type { DeploymentRow } from '@wellspring/store/collections/sources';
 import type { WorkflowDeploymentRow } from '@wellspring/store/collections/workflows';
@@ -78,8 +79,8 @@ async function newStep(
     previous,
     deferred: templates,
   });
-  const configured_props = { ...row.configured_props };
-  for (const { name, secret, type } of row.definition.props) {
+  const filled: Values = {};
+  for (const { name, type } of row.definition.props) {
     if (!templates.has(name)) continue;
     // Whether the account may be used is checked at deploy.
     if (type === 'app') {
@@ -91,12 +92,8 @@ async function newStep(
       const param = `configured_props.${name}`;
       throw invalidParameter(param, `${param} has more than ${LIMITS.propValue / 1024} KB.`);
     }
-    Object.defineProperty(configured_props, name, {
-      value: secret && typeof value === 'string' ? deps.seal.seal(value, id) : value,
-      enumerable: true,
-      configurable: true,
-      writable: true,
-    });
+    Object.defineProperty(filled, name, { value, enumerable: true, configurable: true, writable: true });
   }
-  return { ...row, configured_props };
+  const sealed = sealValues(deps, row.definition.props, filled, id);
+  return { ...row, configured_props: { ...row.configured_props, ...sealed } };
 }

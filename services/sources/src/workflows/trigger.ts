@@ -2,12 +2,13 @@ import { isDeepStrictEqual } from 'node:util';
 import { MASK } from '@wellspring/component/values';
 import type { PropDescriptor } from '@wellspring/contract/definition';
 import { Problem } from '@wellspring/core/problem';
+import { openValues } from '@wellspring/runtime/secret-values';
 import type { ComponentRow } from '@wellspring/store/collections/components';
 import { deployments, sources } from '@wellspring/store/collections/sources';
 import type { WorkflowRow } from '@wellspring/store/collections/workflows';
 import type { SourcesContext } from '../context.ts';
 import { deploySource } from '../deploy-source.ts';
-import { openValues, resolveComponent } from '../deployment.ts';
+import { resolveComponent } from '../deployment.ts';
 import { within } from './deploy-steps.ts';
 import type { TriggerDefinition, WorkflowDefinition } from './read-definition.ts';
 
@@ -88,7 +89,9 @@ export async function isUnchanged(
   if (!isDeepStrictEqual(withMasked(given, props), before)) return false;
   const values = openValues(deps, deployment);
   const own = propsOf(given);
-  return props.every(({ name, secret }) => !secret || [undefined, MASK, values[name]].includes(own[name]));
+  const isKept = (value: unknown, before: unknown) =>
+    value === undefined || value === MASK || isDeepStrictEqual(value, before);
+  return props.every(({ name, secret }) => !secret || isKept(own[name], values[name]));
 }
 
 const propsOf = (part: unknown) => ((part ?? {}) as { props?: Record<string, unknown> }).props ?? {};

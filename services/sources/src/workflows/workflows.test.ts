@@ -1,11 +1,13 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import type { Principal } from '@wellspring/contract/principal';
+import { openValues } from '@wellspring/runtime/secret-values';
 import { deployments, sources } from '@wellspring/store/collections/sources';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import { orgs, users } from '@wellspring/store/collections/users';
 import { workflowDeployments, workflows } from '@wellspring/store/collections/workflows';
 import { forEachTest } from '@wellspring/testing/lifetimes';
 import { OWNER, orgRow, sourceRow, userRow } from '@wellspring/testing/rows';
+import { seal } from '@wellspring/testing/service-harness';
 import { code, createTestbed, TIMER } from '../platform.fixture.ts';
 
 const OPERATOR: Principal = { kind: 'operator' };
@@ -139,19 +141,33 @@ test('values with expressions are not checked before the run', async () => {
   expect((await get(id)).definition.steps[1]!.props).toEqual({ n: '{{steps.one.$return_value}}' });
 });
 
-test('a secret is stored sealed and shown masked, and an update keeps it', async () => {
-  const component = code({ type: 'action', props: [{ name: 'token', type: 'string', secret: true }] });
-  const definition = { ...HTTP_WORKFLOW, steps: [step('one', { token: 'very secret' }, component)] };
-  const { id } = await create(definition);
+test('a secret is stored sealed and shown masked, and an update keeps it, also if it is not a string', async () => {
+  const secret = (name: string, type: string) => ({ name, type, secret: true });
+  const descriptors = [secret('token', 'string'), secret('list', 'string[]'), secret('map', 'object')];
+  const component = code({ type: 'action', props: descriptors });
+  const hidden = { token: 'very secret', list: ['very secret'] };
+  const props = { ...hidden, map: { a: 'very secret', b: '{{steps.trigger.event}}' } };
+  const { id } = await create({ ...HTTP_WORKFLOW, steps: [step('one', props, component)] });
   const shown = (await get(id)).definition;
-  expect(shown.steps[0]!.props).toEqual({ token: '********' });
+  expect(shown.steps[0]!.props).toEqual({ token: '********', list: '********', map: '********' });
   expect(JSON.stringify(await everything())).not.toContain('very secret');
-  const sealed = async () => (await t.store.collection(deployments).list({ where: { source_id: id } }))[0]!;
-  const before = await sealed();
+  const stored = async () => (await t.store.collection(deployments).list({ where: { source_id: id } }))[0]!;
+  const before = await stored();
   await replace(id, shown);
-  const after = await sealed();
+  const after = await stored();
   expect(after.id).not.toBe(before.id);
-  expect(after.configured_props.token).not.toBe('********');
+  expect(JSON.stringify(await everything())).not.toContain('very secret');
+  expect(openValues({ seal }, after)).toEqual(props);
+});
+
+test('a trigger whose secret list is sent back, masked or in clear, keeps its source', async () => {
+  const component = code({ props: [{ name: 'list', type: 'string[]', secret: true }] });
+  const trigger = (list: unknown) => ({ ...HTTP_WORKFLOW, trigger: { component, props: { list } } });
+  const before = await create(trigger(['very secret']));
+  for (const list of ['********', ['very secret']])
+    expect((await replace(before.id, trigger(list))).trigger).toEqual(before.trigger);
+  const after = await replace(before.id, trigger(['other']));
+  expect(after.trigger.source_id).not.toBe(before.trigger.source_id);
 });
 
 describe('an update', () => {

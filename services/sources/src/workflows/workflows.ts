@@ -1,6 +1,7 @@
 import { HOOK_DEADLINE_MS } from '@wellspring/contract/calls';
 import { newId, newSecret } from '@wellspring/core/ids';
 import { conflict, notFound, Problem } from '@wellspring/core/problem';
+import { openValues } from '@wellspring/runtime/secret-values';
 import { autoSubscribe } from '@wellspring/store/collections/auto-subscribe';
 import { type DeploymentRow, deployments, sources } from '@wellspring/store/collections/sources';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
@@ -14,7 +15,6 @@ import {
 import { findOrInsert } from '@wellspring/store/insert-new';
 import type { Versioned } from '@wellspring/store/port';
 import type { SourcesContext } from '../context.ts';
-import { openValues } from '../deployment.ts';
 import { runDeactivate } from '../hooks.ts';
 import { newSteps } from './deploy-steps.ts';
 import { readDefinition, type WorkflowDefinition } from './read-definition.ts';
