@@ -7,7 +7,7 @@ export interface HttpEvent {
   path: string;
   query: Record<string, string | string[]>;
   headers: Record<string, string>;
-  /** The raw body: text, or bytes if it is not valid UTF-8; '' without a body. */
+  /** The raw body: text, or bytes if it is not valid UTF-8; '' without a body, or with files beyond its limit. */
   bodyRaw: string | Buffer;
   /** The body parsed by its content type, or its text if that fails; undefined without a body. */
   body?: unknown;
@@ -33,7 +33,8 @@ export function httpEvent(request: HttpRequestRecord): HttpEvent {
     url,
     client_ip,
   };
-  if (bodyRaw.length > 0) event.body = multipart ?? parseBody(bodyRaw, headers['content-type'] ?? '');
+  if (multipart !== undefined) event.body = multipart;
+  else if (bodyRaw.length > 0) event.body = parseBody(bodyRaw, headers['content-type'] ?? '');
   return event;
 }
 

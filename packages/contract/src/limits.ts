@@ -2,6 +2,8 @@
 export const LIMITS = {
   apiBody: 6 * 1024 * 1024,
   endpointBody: 512 * 1024,
+  /** A multipart body with its files, which do not count towards `endpointBody`. */
+  multipartBody: 6 * 1024 * 1024,
   propValue: 64 * 1024,
   /** Props of a component; and timers and HTTP interfaces among them, which cost resources. */
   props: 500,

@@ -127,7 +127,8 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
       req.resume();
       throw new NoRoomForBody();
     }
-    const body = await readBody(req, LIMITS.endpointBody, held.take);
+    const limit = isMultipart(req) ? LIMITS.multipartBody : LIMITS.endpointBody;
+    const body = await readBody(req, limit, held.take);
     const complete = performance.now();
     const request = await toRecord(req, key, rest, body);
     if (endpoint.body_only) request.body_only = true;
@@ -229,13 +230,17 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
       client_ip: clientIp(req),
     };
     if (body.length === 0) return record;
-    const utf8 = decodeUtf8(body);
-    if (utf8 === undefined) record.base64 = body.toString('base64');
-    else record.text = utf8;
-    if (/^multipart\/form-data\b/i.test(headers['content-type'] ?? '')) {
+    if (isMultipart(req)) {
       const fields = await parseMultipart(deps, headers, body);
       if (fields) record.multipart = fields;
     }
+    if (body.length > LIMITS.endpointBody) {
+      if (record.multipart === undefined) throw new BodyTooLarge();
+      return record;
+    }
+    const utf8 = decodeUtf8(body);
+    if (utf8 === undefined) record.base64 = body.toString('base64');
+    else record.text = utf8;
     return record;
   }
 
@@ -255,6 +260,9 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
     return true;
   };
 }
+
+const isMultipart = ({ headers }: IncomingMessage): boolean =>
+  /^multipart\/form-data\b/i.test(headers['content-type'] ?? '');
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 

@@ -43,6 +43,25 @@ describe('a multipart body', () => {
     }
   });
 
+  test('may have 6 MB with its files, and 512 KB without them', async () => {
+    const file = (size: number) => `name="doc"; filename="a.bin"\r\n\r\n${'x'.repeat(size)}`;
+    const field = (size: number) => `name="text"\r\n\r\n${'x'.repeat(size)}`;
+    const { request } = await received('', 'POST', multipart(field(500_000), file(5_700_000)));
+    const { doc, text } = request.multipart as { doc: { url: string }; text: string };
+    expect([text.length, request.text, request.base64]).toEqual([500_000, undefined, undefined]);
+    const { pathname, search } = new URL(doc.url);
+    expect((await platform.call('GET', pathname + search)).text).toHaveLength(5_700_000);
+    const endpoint = await platform.endpoint();
+    jobs.length = 0;
+    for (const parts of [[field(530_000), file(1)], [file(6_300_000)], [field(600_000)]]) {
+      const answer = await platform.call('POST', `/e/${endpoint.id}`, multipart(...parts));
+      expect([answer.status, answer.text]).toEqual([413, 'Payload Too Large']);
+    }
+    const broken = { ...multipart(file(600_000)), body: '-'.repeat(600_000) };
+    expect((await platform.call('POST', `/e/${endpoint.id}`, broken)).status).toBe(413);
+    expect(jobs).toEqual([]);
+  });
+
   test('whose files cannot be kept is refused, and runs nothing', async () => {
     const { blob } = platform.deps;
     const { put } = blob;

@@ -1,4 +1,6 @@
 import { Readable } from 'node:stream';
+import { LIMITS } from '@wellspring/contract/limits';
+import { BodyTooLarge } from '@wellspring/http/read-body';
 import type { Deps } from '@wellspring/runtime/deps';
 import busboy from 'busboy';
 import { blobUrl } from './blobs.ts';
@@ -10,6 +12,7 @@ const MAX_FILES = 50;
 /**
  * The fields of a multipart body as an object. A file becomes `{url, filename, mimetype}` and a blob, whose signed URL
  * is valid for 30 minutes. Undefined if the body is malformed or has too many files.
+ * @throws BodyTooLarge if the body without its files has more than LIMITS.endpointBody bytes
  * @throws the error of the blob store: a call must not be accepted without its files
  */
 export async function parseMultipart(
@@ -50,6 +53,8 @@ export async function parseMultipart(
   } catch {
     return undefined;
   }
+  const fileBytes = read.reduce((sum, { bytes }) => sum + bytes.length, 0);
+  if (body.length - fileBytes > LIMITS.endpointBody) throw new BodyTooLarge();
   const ids = await Promise.all(
     read.map(({ filename, mimetype, bytes }) =>
       blob.put(bytes, { ttlMs: FILE_TTL_MS, contentType: mimetype, filename }),

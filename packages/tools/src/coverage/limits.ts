@@ -8,6 +8,10 @@ export const LIMIT_RULES: LimitRules = {
     rule: 'Body of a call of a source’s endpoint: 512 KB',
     shownBy: in_.ingest('a call › over 512 KB is 413 and runs nothing'),
   },
+  multipartBody: {
+    rule: 'Multipart body of a call with its files: 6 MB; without them 512 KB',
+    shownBy: in_.multipart('a multipart body › may have 6 MB with its files, and 512 KB without them'),
+  },
   propValue: {
     rule: 'Value of a prop: 64 KB',
     shownBy: in_.values('values are converted to the type of the prop › a value has at most 64 KB'),
