@@ -74,14 +74,20 @@ describe('$emit', () => {
     [new Date(5000), 5000],
     ['2020-01-01T00:00:00Z', 1577836800000],
     ['1700000000123', 1700000000123],
-    ['never', null],
-    [{}, null],
-    [new Date(Number.NaN), null],
-    [Number.POSITIVE_INFINITY, null],
+    [undefined, null],
+    [null, null],
   ])('the ts %p is read as %p', async (given, ts) => {
     await run((self) => self.$emit(1, { ts: given }));
     expect(said.emits[0]!.ts).toBe(ts);
   });
+
+  test.each(['never', '1763628000.000100', {}, new Date(Number.NaN), Number.POSITIVE_INFINITY])(
+    'the invalid ts %p is the time of the emit',
+    async (given) => {
+      await run((self) => self.$emit(1, { ts: given }));
+      expect(said.emits[0]!.ts).toBe(said.emits[0]!.at);
+    },
+  );
 
   test('a summary is text of at most 1 KB', async () => {
     await run((self) => {

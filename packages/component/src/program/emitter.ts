@@ -38,7 +38,8 @@ export function createEmit(io: ChildIO): (event?: unknown, metadata?: unknown) =
           name,
           summary:
             summary === undefined || summary === null ? null : truncateUtf8(String(summary), SUMMARY_BYTES),
-          ts: readTime(ts),
+          // As in the original, an invalid time is now.
+          ts: ts === undefined || ts === null ? null : (readTime(ts) ?? at),
           at,
           delivery_ts: readTime(delivery_ts),
         });
