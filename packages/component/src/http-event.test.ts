@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import type { HttpRequestRecord } from '@wellspring/contract/messages';
 import fc from 'fast-check';
-import { httpEvent } from './http-event.ts';
+import { callEvent, httpEvent } from './http-event.ts';
 
 const request = (fields: Partial<HttpRequestRecord>): HttpRequestRecord => ({
   method: 'POST',
@@ -14,6 +14,37 @@ const request = (fields: Partial<HttpRequestRecord>): HttpRequestRecord => ({
 });
 const withBody = (text: string, type?: string) =>
   httpEvent(request({ text, headers: type === undefined ? {} : { 'content-type': type } }));
+
+describe('the event of an app hook', () => {
+  const hook = (body: string, type = 'application/json') =>
+    callEvent(request({ text: body, headers: { 'content-type': type }, body_only: true }));
+
+  test.each([
+    ['the body', '{"type":"message","payload":"{}"}', { type: 'message', payload: '{}' }],
+    ['null without a body', '', null],
+    ['a text', '"a"', 'a'],
+    [
+      'that of an envelope of Slack',
+      '{"type":"event_callback","event":{"type":"message"}}',
+      { type: 'message' },
+    ],
+    [
+      'an envelope without event',
+      '{"type":"event_callback","event":1}',
+      { type: 'event_callback', event: 1 },
+    ],
+  ])('is %s', (_, body, event) => {
+    expect(hook(body)).toEqual(event);
+  });
+
+  test.each([
+    ['is the JSON of an interaction', '{"actions":[]}', { actions: [] }],
+    ['is the form if that is no JSON', '{', { payload: '{' }],
+  ])('%s', (_, payload, event) => {
+    const form = new URLSearchParams({ payload }).toString();
+    expect(hook(form, 'application/x-www-form-urlencoded')).toEqual(event);
+  });
+});
 
 test('without a body, body is undefined and bodyRaw empty', () => {
   const event = httpEvent(request({ headers: { 'content-type': 'application/json' } }));

@@ -1,5 +1,6 @@
 import type { HttpRequestRecord } from '@wellspring/contract/messages';
 import { isTooDeep } from '@wellspring/core/json-depth';
+import { hookEvent } from './hook-event.ts';
 
 /** The event that an HTTP interface passes to `run`. */
 export interface HttpEvent {
@@ -15,10 +16,10 @@ export interface HttpEvent {
   client_ip: string;
 }
 
-/** The run event of a call: the request, or for an app hook its body. */
+/** The run event of a call: the request, or for an app hook the event in its body. */
 export function callEvent(request: HttpRequestRecord): unknown {
   const event = httpEvent(request);
-  return request.body_only ? (event.body ?? null) : event;
+  return request.body_only ? hookEvent(event.body) : event;
 }
 
 export function httpEvent(request: HttpRequestRecord): HttpEvent {

@@ -5,6 +5,21 @@ import type { HttpRequestRecord } from '@wellspring/contract/messages';
 import { eventually } from '@wellspring/testing/eventually';
 import { jobs, platform, received } from './ingest.fixture.ts';
 
+test('the verification of the URL of an app hook is answered with its challenge, and runs nothing', async () => {
+  const call = async (row: object) => {
+    const { id } = await platform.endpoint(row);
+    const body = JSON.stringify({ type: 'url_verification', challenge: 'abc' });
+    const headers = { 'content-type': 'application/json' };
+    const { status, text } = await platform.call('POST', `/e/${id}`, { body, headers });
+    return [status, text];
+  };
+  jobs.length = 0;
+  expect(await call({ body_only: true })).toEqual([200, '{"challenge":"abc"}']);
+  expect(jobs).toEqual([]);
+  expect(await call({})).toEqual([200, '']);
+  await eventually(() => jobs.length === 1);
+});
+
 describe('a call', () => {
   test('is answered 200 and empty, and its job names the source', async () => {
     const { endpoint, answer, job } = await received();

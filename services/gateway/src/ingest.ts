@@ -1,4 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { challengeOf } from '@wellspring/component/hook-event';
+import { httpEvent } from '@wellspring/component/http-event';
 import { endpointUrl, ownHostOf } from '@wellspring/contract/endpoint-url';
 import { LIMITS } from '@wellspring/contract/limits';
 import { type HttpReply, type HttpRequestRecord, MAX_HOPS, type RunJob } from '@wellspring/contract/messages';
@@ -117,12 +119,15 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
     held: Hold;
   }
 
-  /** Separate from the wait for the reply, during which the body must not stay in memory. */
+  /**
+   * Separate from the wait for the reply, during which the body must not stay in memory.
+   * @returns the challenge of a request that runs nothing, but verifies the URL of an app hook
+   */
   async function enqueue(
     req: IncomingMessage,
     { key, rest, endpoint, held }: Call,
     replyTo: string | undefined,
-  ): Promise<void> {
+  ): Promise<{ challenge: string } | undefined> {
     if (!held.take(CALL_BYTES)) {
       req.resume();
       throw new NoRoomForBody();
@@ -131,7 +136,11 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
     const body = await readBody(req, limit, held.take);
     const complete = performance.now();
     const request = await toRecord(req, key, rest, body);
-    if (endpoint.body_only) request.body_only = true;
+    if (endpoint.body_only) {
+      request.body_only = true;
+      const challenge = challengeOf(httpEvent(request).body);
+      if (challenge !== undefined) return { challenge };
+    }
     const job: RunJob = {
       v: 1,
       type: 'run',
@@ -153,13 +162,15 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
     forgetBody(req);
     held.release();
     seconds.observe((performance.now() - complete) / 1000);
+    return undefined;
   }
 
   async function accept(req: IncomingMessage, res: ServerResponse, accepted: Call): Promise<void> {
     const { endpoint, ownHost } = accepted;
     const replyAddress = endpoint.custom_response ? call.openReplyAddress() : undefined;
     try {
-      await enqueue(req, accepted, replyAddress?.address);
+      const verified = await enqueue(req, accepted, replyAddress?.address);
+      if (verified) return answer(res, 200, { 'content-type': 'application/json' }, JSON.stringify(verified));
       if (!replyAddress) return answer(res, 200);
       const received = (await replyAddress.receive(LIMITS.replyMs)) as HttpReply | undefined;
       const reply: HttpReply = received ?? { kind: 'none' };
