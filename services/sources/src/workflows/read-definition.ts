@@ -63,11 +63,12 @@ export function readDefinition(given: unknown): WorkflowDefinition {
 function readTrigger(given: unknown): TriggerDefinition {
   const param = 'definition.trigger';
   if (!isObject(given)) throw missingParameter(param, `${param} must be an object.`);
-  const { component, source_id, http } = given;
+  const { component, source_id, http, props } = given;
   const kinds = [component !== undefined, source_id !== undefined, http === true];
   if (kinds.filter(Boolean).length !== 1) {
     throw invalidParameter(param, `${param} must contain one of component, source_id and http: true.`);
   }
+  readProps(props, param);
   if (http === true) return { kind: 'http' };
   if (component !== undefined) return { kind: 'component', part: readPart(given, param) };
   if (typeof source_id !== 'string')
@@ -105,13 +106,18 @@ function checkExpressions(value: unknown, param: string, known: ReadonlySet<stri
   }
 }
 
-function readPart({ component, props = {} }: Fields, param: string): Part {
+function readPart({ component, props }: Fields, param: string): Part {
   if (component === undefined) throw missingParameter(`${param}.component`);
   if (typeof component !== 'string' || component === '') {
     throw invalidParameter(`${param}.component`, `${param}.component must be a key, an id (sc_…) or code.`);
   }
+  return { component: identify(component), props: readProps(props, param) };
+}
+
+function readProps(given: unknown, param: string): Fields {
+  const props = given ?? {};
   if (!isObject(props)) throw invalidParameter(`${param}.props`, `${param}.props must be an object.`);
-  return { component: identify(component), props };
+  return props;
 }
 
 function identify(component: string): Identifiers {

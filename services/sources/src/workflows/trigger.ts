@@ -94,12 +94,13 @@ export async function isUnchanged(
   return props.every(({ name, secret }) => !secret || isKept(own[name], values[name]));
 }
 
-const propsOf = (part: unknown) => ((part ?? {}) as { props?: Record<string, unknown> }).props ?? {};
+/** Absent props may be null. */
+const propsOf = (part: unknown) => (part as { props?: Record<string, unknown> | null }).props ?? {};
 
 /** A trigger or step of a definition, as stored and shown: the values of secret props are masked. */
 export function withMasked(part: unknown, descriptors: readonly PropDescriptor[]): unknown {
-  const { props, ...others } = part as { props?: Record<string, unknown> };
-  if (props === undefined) return part;
+  const { props, ...others } = part as { props?: Record<string, unknown> | null };
+  if (props == null) return others;
   const secret = new Set(descriptors.filter((one) => one.secret).map(({ name }) => name));
   const masked = Object.entries(props).map(([name, value]) => [name, secret.has(name) ? MASK : value]);
   return { ...others, props: Object.fromEntries(masked) };
