@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { systemClock } from '@wellspring/core/clock';
+import { components } from '@wellspring/store/collections/components';
 import { applyUpdate, type NewValues } from './apply-update.ts';
 import type { SourcesContext } from './context.ts';
 import { code, HTTP, TIMER } from './platform.fixture.ts';
@@ -68,6 +69,17 @@ describe('updating a source', () => {
     ]);
     await update(made.id, { name: 'Once more' });
     expect(names()).toEqual(['deactivate', 'activate']);
+  });
+
+  test('a source whose component is deleted is renamed, paused and given concurrency, but not configured', async () => {
+    const { id, component_id } = await create({ component_code: code({ props: [HTTP, TIMER] }) });
+    await bed.store.collection(components).remove(component_id);
+    const changes = { name: 'Renamed', active: false, concurrency: 2 };
+    expect(await update(id, changes)).toMatchObject({ ...changes, component_id });
+    const refused = update(id, { configured_props: { timer: { cron: '@daily' } } });
+    await expect(refused).rejects.toMatchObject({ status: 404 });
+    const code2 = code({ props: [HTTP], version: '2' });
+    expect((await update(id, { component_code: code2 })).component_id).not.toBe(component_id);
   });
 
   test('a changed schedule starts anew', async () => {
