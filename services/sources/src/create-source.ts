@@ -1,10 +1,11 @@
 import { createSource } from '@wellspring/contract/endpoints/sources';
+import { newId } from '@wellspring/core/ids';
 import { missingParameter } from '@wellspring/core/problem';
 import { route } from '@wellspring/http/bind';
 import { ownerFor } from '@wellspring/http/principal';
 import type { SourcesContext } from './context.ts';
 import { deploySource } from './deploy-source.ts';
-import { namesComponent, readersFor, resolveComponent } from './deployment.ts';
+import { namesComponent, newDeployment, readersFor, resolveComponent } from './deployment.ts';
 import { checkName } from './name.ts';
 
 const NO_COMPONENT =
@@ -17,7 +18,9 @@ export const createSourceRoute = (context: SourcesContext) =>
     const name = input.name == null ? undefined : checkName(input.name);
     const readers = readersFor(principal, owner_id);
     const component = await resolveComponent(context.deps, readers, owner_id, input, 'source');
-    const { concurrency = 1, configured_props = {} } = input;
-    const wanted = { owner_id, user_id, principal, name, component, configured_props, concurrency };
+    const { concurrency = 1, configured_props: given = {} } = input;
+    const configuration = { sourceId: newId('dc'), component, principal, ownerId: owner_id, given };
+    const deployment = await newDeployment(context.deps, context.configurator, configuration);
+    const wanted = { owner_id, user_id, name, deployment, concurrency };
     return context.presentSource(await deploySource(context, wanted));
   });

@@ -1,48 +1,44 @@
 import { HOOK_DEADLINE_MS } from '@wellspring/contract/calls';
-import type { Principal } from '@wellspring/contract/principal';
-import { newId, newSecret } from '@wellspring/core/ids';
+import { newSecret } from '@wellspring/core/ids';
 import { notFound } from '@wellspring/core/problem';
 import { slugOf } from '@wellspring/core/slug';
 import { autoSubscribe } from '@wellspring/store/collections/auto-subscribe';
-import type { ComponentRow } from '@wellspring/store/collections/components';
-import { deployments, type SourceRow, sources } from '@wellspring/store/collections/sources';
+import {
+  type DeploymentRow,
+  deployments,
+  type SourceRow,
+  sources,
+} from '@wellspring/store/collections/sources';
 import type { SourcesContext } from './context.ts';
-import { checkConcurrency, newDeployment } from './deployment.ts';
+import { checkConcurrency } from './deployment.ts';
 import { runHook } from './hooks.ts';
 import { withFreeSlug } from './name.ts';
 
 export interface SourceToDeploy {
-  /** Default: a new one. */
-  id?: string;
   owner_id: string;
   /** Its creator. */
   user_id: string;
-  /** Who deploys it. */
-  principal: Principal;
   /** Default: the slug of the component's name. */
   name?: string | undefined;
-  component: ComponentRow;
-  configured_props: Record<string, unknown>;
+  /** Not stored yet. It has the id of the source. */
+  deployment: DeploymentRow;
   concurrency?: number;
   /** The workflow that answers its HTTP calls. */
   reply_by?: string;
 }
 
 /**
- * Deploys a component: the source runs, hidden, before its hooks do; a hook that throws undoes the creation.
+ * Makes the source of a deployment: it runs, hidden, before its hooks do; a hook that throws undoes the creation.
  * @throws Problem 400
  */
 export async function deploySource(
-  { deps, interfaces, removeEmitter, oneAtATime, configurator }: SourcesContext,
+  { deps, interfaces, removeEmitter, oneAtATime }: SourcesContext,
   wanted: SourceToDeploy,
 ): Promise<SourceRow> {
-  const { id = newId('dc'), owner_id, user_id, name, component } = wanted;
-  const { definition } = component;
+  const { owner_id, user_id, name, deployment } = wanted;
+  const { source_id: id, component_id, definition } = deployment;
   const rows = deps.store.collection(sources);
-  const { principal, configured_props: given } = wanted;
-  const configuration = { sourceId: id, component, principal, ownerId: owner_id, given };
-  const deployment = await newDeployment(deps, configurator, configuration);
-  const concurrency = checkConcurrency(wanted.concurrency ?? 1, deployment.definition);
+  const concurrency = checkConcurrency(wanted.concurrency ?? 1, definition);
 
   const write = async (name_slug: string): Promise<SourceRow> => {
     const now = deps.clock.now();
@@ -51,7 +47,7 @@ export async function deploySource(
       id,
       owner_id,
       user_id,
-      component_id: component.id,
+      component_id,
       deployment_id: deployment.id,
       name: name ?? slugOf(definition.name),
       name_slug,

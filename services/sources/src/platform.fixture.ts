@@ -1,6 +1,12 @@
 import { createHash } from 'node:crypto';
-import { CALLS, type ForgetCall, type HookCall, type ResolveCall } from '@wellspring/contract/calls';
-import type { Definition, HookName } from '@wellspring/contract/definition';
+import {
+  CALLS,
+  type ConfigureCall,
+  type ForgetCall,
+  type HookCall,
+  type ResolveCall,
+} from '@wellspring/contract/calls';
+import type { Definition, HookName, PropDescriptor } from '@wellspring/contract/definition';
 import type { Principal } from '@wellspring/contract/principal';
 import { type Clock, systemClock } from '@wellspring/core/clock';
 import { newId } from '@wellspring/core/ids';
@@ -72,6 +78,7 @@ export function createTestbed() {
   const stop = new AbortController();
   const hooks: string[] = [];
   let act: HookAct = () => {};
+  let dynamicProps: PropDescriptor[] = [];
   let forget = async (_sourceId: string) => {};
   const nextResolve = createOnce();
   let writesLeft = Number.POSITIVE_INFINITY;
@@ -155,6 +162,13 @@ export function createTestbed() {
     stop.signal,
   );
   call.serve(
+    CALLS.configure,
+    async ({ props }: ConfigureCall['message']): Promise<ConfigureCall['answer']> => ({
+      props: [...props, ...dynamicProps],
+    }),
+    stop.signal,
+  );
+  call.serve(
     CALLS.forget,
     async ({ source_id }: ForgetCall['message']) => {
       await forget(source_id);
@@ -174,6 +188,10 @@ export function createTestbed() {
     /** Sets the behaviour of hooks; a throw is a hook that throws. */
     onHook(next: HookAct) {
       act = next;
+    },
+    /** Sets the props that additionalProps adds, of every component that has it. */
+    addProps(added: PropDescriptor[]) {
+      dynamicProps = added;
     },
     /** Sets what happens while the runner is told to forget a source; a throw is a runner that does not answer. */
     onForget(next: (sourceId: string) => Promise<void>) {

@@ -2,6 +2,7 @@ import { beforeEach, expect, test } from '@jest/globals';
 import type { Principal } from '@wellspring/contract/principal';
 import { sources } from '@wellspring/store/collections/sources';
 import { users } from '@wellspring/store/collections/users';
+import { workflowDeployments } from '@wellspring/store/collections/workflows';
 import { forEachTest } from '@wellspring/testing/lifetimes';
 import { OWNER, sourceRow, userRow } from '@wellspring/testing/rows';
 import { code, createTestbed } from '../platform.fixture.ts';
@@ -43,4 +44,16 @@ test('props of a trigger or step that are null count as absent; others have to b
       param: 'definition.trigger.props',
     });
   }
+});
+
+test('a secret prop of additionalProps is masked, and sent back, masked or in clear, keeps the source', async () => {
+  t.addProps([{ name: 'token', type: 'string', secret: true }]);
+  const kind = { name: 'kind', type: 'string', reloadProps: true };
+  const component = code({ additional_props: true, props: [kind] });
+  const trigger = (token: string) => ({ component, props: { kind: 'a', token } });
+  const before = await create(trigger('very secret'));
+  expect(before.definition.trigger.props).toEqual({ kind: 'a', token: '********' });
+  expect(JSON.stringify(await t.store.collection(workflowDeployments).list())).not.toContain('very secret');
+  for (const same of ['********', 'very secret'])
+    expect((await replace(before.id, trigger(same))).trigger).toEqual(before.trigger);
 });

@@ -1,14 +1,14 @@
 import { isDeepStrictEqual } from 'node:util';
 import { MASK } from '@wellspring/component/values';
 import type { PropDescriptor } from '@wellspring/contract/definition';
+import { newId } from '@wellspring/core/ids';
 import { Problem } from '@wellspring/core/problem';
 import { openValues } from '@wellspring/runtime/secret-values';
-import type { ComponentRow } from '@wellspring/store/collections/components';
-import { deployments, sources } from '@wellspring/store/collections/sources';
+import { type DeploymentRow, deployments, sources } from '@wellspring/store/collections/sources';
 import type { WorkflowRow } from '@wellspring/store/collections/workflows';
 import type { SourcesContext } from '../context.ts';
 import { deploySource } from '../deploy-source.ts';
-import { resolveComponent } from '../deployment.ts';
+import { newDeployment, resolveComponent } from '../deployment.ts';
 import { within } from './deploy-steps.ts';
 import type { TriggerDefinition, WorkflowDefinition } from './read-definition.ts';
 
@@ -23,12 +23,12 @@ const HTTP_TRIGGER = `export default {
 };
 `;
 
-/** A checked trigger: the source that exists, or the component of the one that will be made. */
-export type Trigger = { source_id: string } | { component: ComponentRow; props: Record<string, unknown> };
+/** A checked trigger: the source that exists, or the deployment of the one that will be made, not stored yet. */
+export type Trigger = { source_id: string } | { deployment: DeploymentRow };
 
 /** @throws Problem 400, 404 that names the field of the trigger */
 export async function checkTrigger(
-  { deps }: SourcesContext,
+  { deps, configurator }: SourcesContext,
   workflow: { owner_id: string; readers: string[] },
   trigger: TriggerDefinition,
 ): Promise<Trigger> {
@@ -42,31 +42,32 @@ export async function checkTrigger(
     }
     return { source_id };
   }
-  const { component, props } =
+  const part =
     trigger.kind === 'http' ? { component: { component_code: HTTP_TRIGGER }, props: {} } : trigger.part;
   return within(PARAM, async () => ({
-    component: await resolveComponent(deps, readers, owner_id, component, 'source'),
-    props,
+    deployment: await newDeployment(deps, configurator, {
+      sourceId: newId('dc'),
+      component: await resolveComponent(deps, readers, owner_id, part.component, 'source'),
+      principal: { kind: 'operator' },
+      ownerId: owner_id,
+      given: part.props,
+    }),
   }));
 }
 
-/** Makes the source of a trigger, under this id. */
+/** Makes the source of a trigger. */
 export async function makeSource(
   context: SourcesContext,
   workflow: { id: string; owner_id: string },
   { name, trigger }: WorkflowDefinition,
-  id: string,
-  { component, props }: Extract<Trigger, { component: ComponentRow }>,
+  deployment: DeploymentRow,
 ): Promise<void> {
   const { owner_id } = workflow;
   await within(PARAM, () =>
     deploySource(context, {
-      id,
       owner_id,
       user_id: owner_id,
-      principal: { kind: 'operator' },
-      component,
-      configured_props: props,
+      deployment,
       ...(trigger.kind === 'http' && { name, reply_by: workflow.id }),
     }),
   );

@@ -91,8 +91,8 @@ export function createWorkflows(context: SourcesContext): Workflows {
       trigger:
         trigger === undefined
           ? JSON.parse(current!.definition).trigger
-          : 'component' in trigger
-            ? withMasked(parts.trigger, trigger.component.definition.props)
+          : 'deployment' in trigger
+            ? withMasked(parts.trigger, trigger.deployment.definition.props)
             : parts.trigger,
       steps: parts.steps.map((step, index) => withMasked(step, made[index]!.definition.props)),
     };
@@ -196,7 +196,7 @@ export function createWorkflows(context: SourcesContext): Workflows {
     async create(owner_id, given) {
       const id = newId('p');
       const { definition, trigger, deployment, steps } = await prepare({ id, owner_id }, given);
-      const made = 'component' in trigger! ? newId('dc') : undefined;
+      const made = 'deployment' in trigger! ? trigger.deployment.source_id : undefined;
       const attempt = newSecret();
       const row: WorkflowRow = {
         id,
@@ -214,7 +214,7 @@ export function createWorkflows(context: SourcesContext): Workflows {
         await rows.insert(row);
         try {
           await write(deployment, steps);
-          if ('component' in trigger!) await makeSource(context, row, definition, made!, trigger);
+          if ('deployment' in trigger!) await makeSource(context, row, definition, trigger.deployment);
           await autoSubscribe(store, row, row.created_at);
           return await finish(id, attempt);
         } catch (error) {
@@ -228,7 +228,7 @@ export function createWorkflows(context: SourcesContext): Workflows {
       oneAtATime(id, async () => {
         const before = await find(id);
         const { definition, trigger, deployment, steps } = await prepare(before, given, before);
-        const made = trigger && 'component' in trigger ? newId('dc') : undefined;
+        const made = trigger && 'deployment' in trigger ? trigger.deployment.source_id : undefined;
         const source_id = trigger && 'source_id' in trigger ? trigger.source_id : (made ?? before.source_id);
         const attempt = newSecret();
         const transition = {
@@ -247,8 +247,8 @@ export function createWorkflows(context: SourcesContext): Workflows {
           throw workflowBusy();
         try {
           await write(deployment, steps);
-          if (trigger && 'component' in trigger)
-            await makeSource(context, before, definition, made!, trigger);
+          if (trigger && 'deployment' in trigger)
+            await makeSource(context, before, definition, trigger.deployment);
           const { row, version } = await during(id, attempt);
           const next = {
             ...row,
