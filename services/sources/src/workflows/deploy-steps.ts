@@ -30,6 +30,12 @@ export async function within<T>(param: string, work: () => T | Promise<T>): Prom
   }
 }
 
+/** The values before an update of secrets that came back masked. */
+export function keptValues(given: Values, before: Values): Values {
+  const masked = Object.keys(given).filter((name) => given[name] === MASK && Object.hasOwn(before, name));
+  return Object.fromEntries(masked.map((name) => [name, before[name]]));
+}
+
 /**
  * Resolves the components of all steps and checks their props, except those with expressions. Nothing is stored.
  * @param previous values by name of the step before an update; a secret that comes back masked keeps its value
@@ -47,7 +53,7 @@ export async function newSteps(
       await within(param, async () => {
         const { readers, owner_id } = workflow;
         const row = await resolveComponent(context.deps, readers, owner_id, component, 'action');
-        return newStep(context, workflow, row, props, previous.get(name));
+        return newStep(context, workflow, row, props, previous.get(name) ?? {});
       }),
     );
   }
@@ -64,19 +70,16 @@ async function newStep(
   { id, owner_id }: { id: string; owner_id: string },
   component: ComponentRow,
   given: Values,
-  before: Values | undefined,
+  before: Values,
 ): Promise<DeploymentRow> {
   const templates = new Set(Object.keys(given).filter((name) => expressionsIn(given[name]).length > 0));
-  const previous: Values = {};
-  for (const [name, value] of Object.entries(given))
-    if (value === MASK && before && Object.hasOwn(before, name)) previous[name] = before[name];
   const row = await newDeployment(deps, configurator, {
     sourceId: id,
     component,
     principal: { kind: 'operator' },
     ownerId: owner_id,
     given,
-    previous,
+    previous: keptValues(given, before),
     deferred: templates,
   });
   const filled: Values = {};

@@ -1,10 +1,12 @@
 import { beforeEach, expect, test } from '@jest/globals';
 import type { Principal } from '@wellspring/contract/principal';
+import { openValues } from '@wellspring/runtime/secret-values';
 import { sources } from '@wellspring/store/collections/sources';
 import { users } from '@wellspring/store/collections/users';
 import { workflowDeployments } from '@wellspring/store/collections/workflows';
 import { forEachTest } from '@wellspring/testing/lifetimes';
 import { OWNER, sourceRow, userRow } from '@wellspring/testing/rows';
+import { seal } from '@wellspring/testing/service-harness';
 import { code, createTestbed } from '../platform.fixture.ts';
 
 const OPERATOR: Principal = { kind: 'operator' };
@@ -56,4 +58,25 @@ test('a secret prop of additionalProps is masked, and sent back, masked or in cl
   expect(JSON.stringify(await t.store.collection(workflowDeployments).list())).not.toContain('very secret');
   for (const same of ['********', 'very secret'])
     expect((await replace(before.id, trigger(same))).trigger).toEqual(before.trigger);
+});
+
+test('a masked secret that is sent back with another change of the trigger keeps its value', async () => {
+  const secret = { name: 'token', type: 'string', secret: true };
+  const component = code({ props: [secret, { name: 'n', type: 'integer' }] });
+  const trigger = (n: number, token: string) => ({ component, props: { n, token } });
+  const before = await create(trigger(1, 'very secret'));
+  const after = await replace(before.id, trigger(2, '********'));
+  expect(after.trigger.source_id).not.toBe(before.trigger.source_id);
+  const { deployments } = await t.rowsOf(after.trigger.source_id);
+  expect(openValues({ seal }, deployments[0]!)).toEqual({ n: 2, token: 'very secret' });
+});
+
+test('a trigger cannot take over the secrets of a source that the workflow did not make', async () => {
+  const component = code({ props: [{ name: 'token', type: 'string', secret: true }] });
+  const made = await create({ component, props: { token: 'very secret' } });
+  const listening = await create({ source_id: made.trigger.source_id });
+  await expect(replace(listening.id, { component, props: { token: '********' } })).rejects.toMatchObject({
+    status: 400,
+    param: 'definition.trigger.props.token',
+  });
 });

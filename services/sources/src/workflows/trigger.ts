@@ -9,7 +9,7 @@ import type { WorkflowRow } from '@wellspring/store/collections/workflows';
 import type { SourcesContext } from '../context.ts';
 import { deploySource } from '../deploy-source.ts';
 import { newDeployment, resolveComponent } from '../deployment.ts';
-import { within } from './deploy-steps.ts';
+import { keptValues, within } from './deploy-steps.ts';
 import type { TriggerDefinition, WorkflowDefinition } from './read-definition.ts';
 
 const PARAM = 'definition.trigger';
@@ -26,11 +26,16 @@ const HTTP_TRIGGER = `export default {
 /** A checked trigger: the source that exists, or the deployment of the one that will be made, not stored yet. */
 export type Trigger = { source_id: string } | { deployment: DeploymentRow };
 
-/** @throws Problem 400, 404 that names the field of the trigger */
+/**
+ * @param before that of the source that the workflow made for its former trigger; a secret that comes back masked keeps
+ * its value
+ * @throws Problem 400, 404 that names the field of the trigger
+ */
 export async function checkTrigger(
   { deps, configurator }: SourcesContext,
   workflow: { owner_id: string; readers: string[] },
   trigger: TriggerDefinition,
+  before: DeploymentRow | undefined,
 ): Promise<Trigger> {
   const { owner_id, readers } = workflow;
   if (trigger.kind === 'source') {
@@ -51,6 +56,7 @@ export async function checkTrigger(
       principal: { kind: 'operator' },
       ownerId: owner_id,
       given: part.props,
+      previous: before ? keptValues(part.props, openValues(deps, before)) : {},
     }),
   }));
 }
@@ -73,19 +79,26 @@ export async function makeSource(
   );
 }
 
-/**
- * Whether the workflow's source fits the trigger of a new definition, so that it stays, with its endpoint.
- * @param before the trigger of its present definition, as stored
- */
-export async function isUnchanged(
+/** The present deployment of the workflow's source. */
+export async function deploymentOf(
   { deps }: SourcesContext,
   { source_id }: WorkflowRow,
+): Promise<DeploymentRow | undefined> {
+  const source = await deps.store.collection(sources).get(source_id);
+  return source && deps.store.collection(deployments).get(source.deployment_id);
+}
+
+/**
+ * Whether the workflow's source fits the trigger of a new definition, so that it stays, with its endpoint.
+ * @param deployment of that source
+ * @param before the trigger of its present definition, as stored
+ */
+export function isUnchanged(
+  { deps }: SourcesContext,
+  deployment: DeploymentRow,
   before: unknown,
   given: unknown,
-): Promise<boolean> {
-  const source = await deps.store.collection(sources).get(source_id);
-  const deployment = source && (await deps.store.collection(deployments).get(source.deployment_id));
-  if (!deployment) return false;
+): boolean {
   const { props } = deployment.definition;
   if (!isDeepStrictEqual(withMasked(given, props), before)) return false;
   const values = openValues(deps, deployment);

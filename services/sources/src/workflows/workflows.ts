@@ -18,7 +18,7 @@ import type { SourcesContext } from '../context.ts';
 import { runDeactivate } from '../hooks.ts';
 import { newSteps } from './deploy-steps.ts';
 import { readDefinition, type WorkflowDefinition } from './read-definition.ts';
-import { checkTrigger, isUnchanged, makeSource, type Trigger, withMasked } from './trigger.ts';
+import { checkTrigger, deploymentOf, isUnchanged, makeSource, type Trigger, withMasked } from './trigger.ts';
 
 /** Operations on workflows. */
 export interface Workflows {
@@ -73,13 +73,14 @@ export function createWorkflows(context: SourcesContext): Workflows {
     const readers = await readersOf(workflow.owner_id);
     const current = before && (await deploymentRows.get(before.deployment_id));
     const parts = given as { trigger: unknown; steps: unknown[] };
-    const stays =
-      before !== undefined &&
-      current !== undefined &&
-      (await isUnchanged(context, before, JSON.parse(current.definition).trigger, parts.trigger));
+    const former = current && JSON.parse(current.definition).trigger;
+    const deployed = before && (await deploymentOf(context, before));
+    const stays = deployed !== undefined && isUnchanged(context, deployed, former, parts.trigger);
+    // Secrets of a source that the workflow did not make are not its own.
+    const own = before?.made_source ? deployed : undefined;
     const trigger = stays
       ? undefined
-      : await checkTrigger(context, { ...workflow, readers }, definition.trigger);
+      : await checkTrigger(context, { ...workflow, readers }, definition.trigger, own);
     const { steps, rows: made } = await newSteps(
       context,
       { ...workflow, readers },
@@ -90,7 +91,7 @@ export function createWorkflows(context: SourcesContext): Workflows {
       ...parts,
       trigger:
         trigger === undefined
-          ? JSON.parse(current!.definition).trigger
+          ? former
           : 'deployment' in trigger
             ? withMasked(parts.trigger, trigger.deployment.definition.props)
             : parts.trigger,
