@@ -1,7 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { emitterPatterns, isGlob } from '@wellspring/core/glob';
 import { findEmitter } from '@wellspring/store/collections/emitters';
-import { createReach } from '@wellspring/store/collections/subscription-reach';
+import { createReach, subscriptionsTo } from '@wellspring/store/collections/subscription-reach';
 import { type SubscriptionRow, subscriptions } from '@wellspring/store/collections/subscriptions';
 import { type WebhookRow, webhooks } from '@wellspring/store/collections/webhooks';
 import type { Store } from '@wellspring/store/port';
@@ -23,21 +22,12 @@ async function subscriptionsOf(
   names: readonly string[],
 ): Promise<SubscriptionRow[]> {
   const collection = store.collection(subscriptions);
-  const patterns = emitterPatterns(emitter.id, emitter.owner_id);
-  const [direct, byGlob] = await Promise.all([
-    collection.list({
-      where: { emitter_id: { in: patterns.filter((one) => !isGlob(one)) }, event_name: { in: names } },
-    }),
-    // A glob matches only emitters of the subscription's owner.
-    collection.list({
-      where: {
-        owner_id: emitter.owner_id,
-        emitter_id: { in: patterns.filter(isGlob) },
-        event_name: { in: names },
-      },
-    }),
-  ]);
-  return [...direct, ...byGlob];
+  const found = await Promise.all(
+    subscriptionsTo(emitter).map((where) =>
+      collection.list({ where: { ...where, event_name: { in: names } } }),
+    ),
+  );
+  return found.flat();
 }
 
 /** The active listeners by channel. */

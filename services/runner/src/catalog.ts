@@ -1,7 +1,6 @@
 import type { Instance } from '@wellspring/component/program/program-types';
 import type { Bundle, Definition } from '@wellspring/contract/definition';
 import { endpointUrl } from '@wellspring/contract/endpoint-url';
-import { emitterPatterns } from '@wellspring/core/glob';
 import { createLru } from '@wellspring/core/lru';
 import { type Accounts, createAccounts } from '@wellspring/runtime/accounts';
 import type { Deps } from '@wellspring/runtime/deps';
@@ -11,6 +10,7 @@ import { bundles } from '@wellspring/store/collections/components';
 import { type Emitter, findEmitter, isWorkflowId } from '@wellspring/store/collections/emitters';
 import { createRevisionCache, currentRevision } from '@wellspring/store/collections/revisions';
 import { deployments, endpoints } from '@wellspring/store/collections/sources';
+import { subscriptionsTo } from '@wellspring/store/collections/subscription-reach';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import { type WorkflowDeploymentRow, workflowDeployments } from '@wellspring/store/collections/workflows';
 import { createMask, type Mask } from './mask-secrets.ts';
@@ -196,9 +196,10 @@ export function createCatalog(
   async function readEmitter(id: string, revision: number) {
     const emitter = await findEmitter(store, id);
     if (!emitter) return undefined;
-    const patterns = emitterPatterns(id, emitter.owner_id);
-    const where = { emitter_id: { in: patterns }, event_name: '$logs' };
-    const found = { emitter, logsWanted: (await subscriptionRows.count(where, 1)) > 0 };
+    const counts = await Promise.all(
+      subscriptionsTo(emitter).map((where) => subscriptionRows.count({ ...where, event_name: '$logs' }, 1)),
+    );
+    const found = { emitter, logsWanted: counts.some((count) => count > 0) };
     emitters.set(id, found, revision);
     return found;
   }

@@ -1,8 +1,19 @@
-import type { Store } from '../port.ts';
+import { emitterPatterns, isGlob } from '@wellspring/core/glob';
+import type { Store, Where } from '../port.ts';
 import { findEmitter } from './emitters.ts';
 import { autoSubscriptions, type SubscriptionRow, subscriptions } from './subscriptions.ts';
 import { members } from './users.ts';
 import { webhooks } from './webhooks.ts';
+
+/** Two conditions, each of which selects subscriptions to an emitter. A glob matches only emitters of its owner. */
+export function subscriptionsTo(emitter: { id: string; owner_id: string }): Where<SubscriptionRow>[] {
+  const { id, owner_id } = emitter;
+  const patterns = emitterPatterns(id, owner_id);
+  return [
+    { emitter_id: { in: patterns.filter((one) => !isGlob(one)) } },
+    { emitter_id: { in: patterns.filter(isGlob) }, owner_id },
+  ];
+}
 
 /** Of a subscription or auto-subscription. */
 type Owned = Pick<SubscriptionRow, 'owner_id' | 'user_id'>;
