@@ -94,6 +94,26 @@ test('a chosen listener has to be one’s own, and to listen to the source', asy
   expect(await to('dc_0000000009')).toEqual([404, undefined]);
 });
 
+test('a chosen listener has to listen to the channel; a glob matches sources of its owner only', async () => {
+  const [side, errors, glob] = ['wh_0000000001', 'wh_0000000002', 'wh_0000000003'] as const;
+  await t.store.collection(webhooks).insertMany([side, errors, glob].map((id) => webhookRow({ id })));
+  await t.store
+    .collection(subscriptions)
+    .insertMany([
+      subscriptionRow({ emitter_id: SOURCE, listener_id: side, event_name: 'side' }),
+      subscriptionRow({ emitter_id: SOURCE, listener_id: errors, event_name: '$errors' }),
+      subscriptionRow({ emitter_id: 'dc_*', listener_id: glob, owner_id: 'o_0000000001' }),
+    ]);
+  const to = (listener_id: string, event_name?: string) =>
+    replay({ start_id: idOf(1), listener_id, ...(event_name !== undefined && { event_name }) });
+  expect(await to(side)).toBe(4);
+  expect(await to(side, 'side')).toBe(1);
+  expect(await to(side, '')).toEqual([400, 'listener_id']);
+  expect(await to(errors, '$errors')).toBe(1);
+  expect(await to(errors)).toEqual([400, 'listener_id']);
+  expect(await to(glob)).toEqual([400, 'listener_id']);
+});
+
 test('a source has a limit of replays, the answer beyond it says when to try again', async () => {
   const answers = await Promise.all(Array.from({ length: 30 }, () => replay({ start_id: idOf(2) })));
   expect(answers).toContainEqual([429, undefined]);

@@ -1,14 +1,15 @@
 import { randomUUID } from 'node:crypto';
+import { isReservedChannel } from '@wellspring/contract/channels';
 import { replayEvents } from '@wellspring/contract/endpoints/events';
 import type { ReplayMessage } from '@wellspring/contract/messages';
 import type { Principal } from '@wellspring/contract/principal';
 import { eventIdOfSortKey, eventSortKey, parseEventId } from '@wellspring/core/event-id';
-import { emitterPatterns } from '@wellspring/core/glob';
 import { invalidParameter, missingParameter, notFound, tooManyRequests } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
 import { canAccess } from '@wellspring/http/principal';
 import type { Deps } from '@wellspring/runtime/deps';
 import { type Emitter, findEmitter } from '@wellspring/store/collections/emitters';
+import { subscriptionsTo } from '@wellspring/store/collections/subscription-reach';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import { webhooks } from '@wellspring/store/collections/webhooks';
 import type { Store } from '@wellspring/store/port';
@@ -46,7 +47,9 @@ export function replayRoutes({
       const source = await findEmitter(store, params.id);
       // Its deletion has begun since.
       if (!source) throw notFound('source', params.id);
-      if (listener_id !== undefined) await checkListener(store, principal, source, listener_id);
+      if (listener_id !== undefined) {
+        await checkListener(store, principal, source, listener_id, event_name);
+      }
 
       const channel = channelOf(store, source.id, event_name);
       // Events emitted from now on are not replayed.
@@ -89,25 +92,32 @@ function keyBefore(key: string): string {
   return ms > 0 ? eventSortKey({ ms: ms - 1, n: 999_999_999 }) : FIRST;
 }
 
-/** @throws Problem 404 for a listener of another tenant, 400 if it does not listen to this source */
+/**
+ * @param eventName absent: any channel but those of the platform
+ * @throws Problem 404 for a listener of another tenant, 400 if it does not listen to this channel of the source
+ */
 async function checkListener(
   store: Store,
   principal: Principal,
   source: Emitter,
   listenerId: string,
+  eventName: string | undefined,
 ): Promise<void> {
   const listener: { owner_id: string } | undefined = listenerId.startsWith('wh_')
     ? await store.collection(webhooks).get(listenerId)
     : await findEmitter(store, listenerId);
   if (!listener || !canAccess(principal, listener.owner_id)) throw notFound('listener', listenerId);
-  const listening = await store.collection(subscriptions).count(
-    {
-      listener_id: listenerId,
-      emitter_id: { in: emitterPatterns(source.id, source.owner_id) },
-    },
-    1,
+  const found = await Promise.all(
+    subscriptionsTo(source).map((where) =>
+      store.collection(subscriptions).list({ where: { ...where, listener_id: listenerId } }),
+    ),
   );
-  if (listening === 0) {
-    throw invalidParameter('listener_id', `${listenerId} has no subscription to ${source.id}.`);
-  }
+  const listens = found
+    .flat()
+    .some(({ event_name }) =>
+      eventName === undefined ? !isReservedChannel(event_name) : event_name === eventName,
+    );
+  if (listens) return;
+  const channel = eventName === undefined ? '' : ` on the channel ${JSON.stringify(eventName)}`;
+  throw invalidParameter('listener_id', `${listenerId} has no subscription to ${source.id}${channel}.`);
 }
