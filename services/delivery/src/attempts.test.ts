@@ -74,6 +74,23 @@ describe('attempts', () => {
     expect(attemptsOf(row!)[1]!.body).toBeUndefined();
   });
 
+  test('the user info of a URL is sent as Basic; a % that begins no escape stands for itself', async () => {
+    const [emitter, sink] = [await t.source(), await t.receive()];
+    for (const userInfo of ['me:p%C3%A4ss', 'me:100%', '%:p%C3%A4%']) {
+      const { id } = await t.webhook(sink.url.replace('//', `//${userInfo}@`));
+      await t.subscribe(emitter, id);
+    }
+    t.start();
+    await t.emit(emitter, [event(1)]);
+    await t.untilStatus('delivered', 3);
+    const sent = sink.requests.map(({ headers }) => headers.authorization!.split(' '));
+    expect(sent.map(([, encoded]) => Buffer.from(encoded!, 'base64').toString()).sort()).toEqual([
+      '%:pä%',
+      'me:100%',
+      'me:päss',
+    ]);
+  });
+
   test('410 fails the delivery and disables the webhook', async () => {
     const { emitter, sink, hook } = await delivering(() => 410);
     await t.emit(emitter, [event(1)]);

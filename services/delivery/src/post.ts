@@ -1,3 +1,4 @@
+import { unescape as decoded } from 'node:querystring';
 import type { Egress } from '@wellspring/http/egress';
 import type { Reply } from './outcome.ts';
 
@@ -90,8 +91,9 @@ function keptHeaders(headers: Record<string, string | string[] | undefined>): Re
   return kept;
 }
 
+/** Takes percent-encoded texts, as of a URL: its parser keeps a `%` that begins no escape, and so does this. */
 export const basic = (username: string, password: string) =>
-  `Basic ${Buffer.from(`${decodeURIComponent(username)}:${decodeURIComponent(password)}`).toString('base64')}`;
+  `Basic ${Buffer.from(`${decoded(username)}:${decoded(password)}`).toString('base64')}`;
 
 /** Error text for the owner of the webhook, such as "connect ECONNREFUSED 127.0.0.1:4000". */
 export function reasonOf(error: unknown): string {
