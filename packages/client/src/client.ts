@@ -126,7 +126,10 @@ function unwrap({ envelope }: Endpoint, text: string): unknown {
   return envelope === 'single' || envelope === 'list' ? answer.data : answer;
 }
 
-/** A stream begins with the events emitted after this call, or after `last_event_id`; see openStream. */
+/**
+ * A stream begins after `last_event_id`; without it, that of a source begins with the events emitted after this call,
+ * that of a workflow with its newest 100. See openStream.
+ */
 function stream(endpoint: Endpoint, options: ClientOptions) {
   const list = call(endpoints.listSourceEvents, options);
   return async (args: Given = {}, { signal }: CallOptions = {}): Promise<unknown> => {
@@ -135,15 +138,17 @@ function stream(endpoint: Endpoint, options: ClientOptions) {
     return openStream({
       url,
       headers: authorization(options.key),
-      lastEventId: typeof last_event_id === 'string' ? last_event_id : await newest(rest),
+      lastEventId: typeof last_event_id === 'string' ? last_event_id : await start(rest),
       signal,
     });
   };
 
   /**
-   * Without a start id, a connection lost before the first event could not be resumed without a gap.
+   * The newest event of a source: without it, a connection lost before the first event could not be resumed without a
+   * gap. None for a workflow, whose stream then begins with its newest 100 events.
    */
-  async function newest({ id, event_name }: Given): Promise<string> {
+  async function start({ id, event_name }: Given): Promise<string | undefined> {
+    if (endpoint.operationId === endpoints.streamWorkflow.operationId) return undefined;
     const page = (await list({ id, event_name, limit: 1, include: 'id' })) as { data: { id: string }[] };
     return page.data[0]?.id ?? '0-0';
   }

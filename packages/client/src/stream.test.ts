@@ -97,6 +97,22 @@ describe('a stream', () => {
     expect(connections[1]!.req.url).toBe('/v1/sources/dc_1/sse?event_name=side');
   });
 
+  test('of a workflow begins where the server decides, until its first event', async () => {
+    onConnection = (res, n) => {
+      const send = open(res);
+      if (n === 2) send('6-0');
+      if (n === 3) send('7-0');
+      else res.end();
+    };
+    const ids: string[] = [];
+    for await (const { id } of await client.streamWorkflow({ id: 'p_1' })) {
+      ids.push(id);
+      if (id === '7-0') break;
+    }
+    expect(ids).toEqual(['6-0', '7-0']);
+    expect(after()).toEqual([undefined, undefined, '6-0']);
+  });
+
   test('leaving it, or its signal, cuts the connection, also while it waits for an event', async () => {
     const gone: Promise<unknown>[] = [];
     onConnection = (res) => {

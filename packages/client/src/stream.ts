@@ -9,8 +9,8 @@ const RETRY_DELAY_MS = 3000;
 export interface StreamOptions {
   url: URL;
   headers: Record<string, string>;
-  /** The stream starts after this event. */
-  lastEventId: string;
+  /** The stream starts after this event; undefined: where the server decides. */
+  lastEventId: string | undefined;
   signal?: AbortSignal | undefined;
 }
 
@@ -26,7 +26,11 @@ export async function openStream<T>(options: StreamOptions): Promise<AsyncIterab
   let retryMs = RETRY_DELAY_MS;
 
   async function connect(): Promise<Response> {
-    const headers = { ...options.headers, accept: 'text/event-stream', 'last-event-id': lastEventId };
+    const headers = {
+      ...options.headers,
+      accept: 'text/event-stream',
+      ...(lastEventId !== undefined && { 'last-event-id': lastEventId }),
+    };
     const response = await fetch(options.url, { headers, signal });
     if (!response.ok) throw new ApiError(response, await response.text());
     return response;
