@@ -355,6 +355,12 @@ static void empty(void) {
   }
 }
 
+/* As empty, for the temporary directory, whose owner, the user of the program, may have changed its permissions. */
+static void empty_tmp(void) {
+  chmod("/tmp", 0700);
+  if (!chdir("/tmp")) empty();
+}
+
 /* ---- The parent of the program -------------------------------------------------------------------------------- */
 
 static int64_t processor_time(pid_t pid) {
@@ -403,7 +409,7 @@ static void supervise(const struct options *options, pid_t program, const sigset
   }
   /* Removing many files takes time: a separate process removes them, so that the caller sees the end immediately. */
   if (too_large && fork() > 0) _exit(EXIT_TMP_LIMIT);
-  if (!chdir("/tmp")) empty();
+  empty_tmp();
   if (too_large) _exit(EXIT_TMP_LIMIT);
   if (!WIFSIGNALED(status)) _exit(WEXITSTATUS(status));
   sigset_t none;
@@ -468,7 +474,7 @@ static void clean(int argc, char **argv) {
   if (!options.root) refuse("missing option: ", "root=");
   enter_root(options.root);
   become(options.uid, options.uid);
-  if (!chdir("/tmp")) empty();
+  empty_tmp();
 }
 
 static void end_all(int argc, char **argv) {

@@ -1,7 +1,9 @@
 import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { chmod, chown, mkdir } from 'node:fs/promises';
-import { join } from 'node:path';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
 import { descendants, isAlive, isSandboxed, uidsOf, usePlatforms } from '../processes.fixture.ts';
@@ -63,6 +65,19 @@ onLauncher('the temporary directory of tier launcher', () => {
       while (performance.now() < end) { fs.writeFileSync(os.tmpdir() + '/x', Buffer.alloc(8e6)); fs.unlinkSync(os.tmpdir() + '/x') }
       return fs.readdirSync(os.tmpdir()).length`);
     expect(values(outcome)).toEqual([3000]);
+  });
+
+  test('is emptied behind code that has changed its permissions', async () => {
+    await using sandbox = await openSandbox('launcher');
+    await sandbox.run(`const name = 'd'.repeat(250);
+      process.chdir(os.tmpdir());
+      for (let depth = 0; depth < 20; depth++) { fs.mkdirSync(name); process.chdir(name) }
+      fs.chmodSync('/tmp', 0)`);
+    const base = createHash('sha256').update(resolve(sandbox.dataDir)).digest('hex').slice(0, 16);
+    const processes = () =>
+      readdirSync(join(tmpdir(), `wellspring-${base}`)).filter((name) => /^[0-9a-f]{24}$/.test(name));
+    const filesOf = (name: string) => readdirSync(join(tmpdir(), `wellspring-${base}`, name, 'tmp'));
+    await eventually(() => expect(processes().flatMap(filesOf)).toEqual([]));
   });
 
   test('keeps files from one call to the next', async () => {
