@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, openSync } from 'node:fs';
+import { closeSync, openSync, writeFileSync } from 'node:fs';
 import { createConnection, type Socket } from 'node:net';
 import { lowerPriority } from '../accounting.ts';
 import { type Command, type Order, type Report, STREAMS, type StreamName, streamHeader } from './messages.ts';
@@ -11,6 +11,13 @@ import { killTree } from './process-tree.ts';
 interface Started {
   child: ChildProcess;
   killMethod: Command['killMethod'];
+}
+
+// Inherited by all processes: when memory runs out, the kernel kills user code and not the platform.
+try {
+  writeFileSync('/proc/self/oom_score_adj', '1000');
+} catch {
+  // Not Linux.
 }
 
 /** Path of the platform's socket, and token of connections to it. */

@@ -54,6 +54,11 @@ test('all bytes of the three streams arrive, and the exit code is reported', asy
   expect(await started.ended).toMatchObject({ exitCode: 3, signal: null });
 });
 
+test('the kernel kills started processes first when memory runs out', async () => {
+  const started = await spawner.spawn(shell('cat /proc/self/oom_score_adj'));
+  expect((await readAll(started))[0]).toBe('1000\n');
+});
+
 test('many processes start concurrently, each with its own streams', async () => {
   const starts = Array.from({ length: 20 }, async (_, number) => {
     const started = await spawner.spawn(shell(`echo ${number}; echo e${number} >&2; echo f${number} >&3`));
