@@ -94,6 +94,14 @@ test('processes that wait are not held', () => {
   expect(used(busy)).toBeLessThan(1.2 * 100 * TICK_MS);
 });
 
+test('many processes that each use little are limited together', () => {
+  const { add, run } = simulate();
+  add('victim', 0.1);
+  const processes = Array.from({ length: 128 }, () => add('attacker', 0.03));
+  run(400);
+  expect(used(processes)).toBeLessThan(1.2 * 400 * TICK_MS);
+});
+
 test('an owner that uses less is not limited any more', () => {
   const { add, run } = simulate();
   add('victim', 0.1);

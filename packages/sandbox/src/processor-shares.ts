@@ -55,7 +55,7 @@ export const TICK_MS = 25;
 const BURST_MS = 50;
 /** Owners whose last call is longer ago do not count. Short, since half of the processors may be idle meanwhile. */
 export const ACTIVE_MS = 1_000;
-/** Processor time in a tick: processes that mostly wait use less. */
+/** Processor time in a tick. Processes that mostly wait use less, unless all of an owner together exceed its share. */
 const MIN_HUNGRY_MS = 1;
 
 function repeat(ms: number, work: () => void): () => void {
@@ -115,11 +115,12 @@ export function createProcessorShares({
 
   function charge(owner: Owner, elapsedMs: number): void {
     const isActive = owner.balanceMs < maxBalanceMs;
+    const minHungryMs = Math.min(MIN_HUNGRY_MS, (elapsedMs * share) / owner.members.size);
     let usedMs = 0;
     for (const [process, member] of owner.members) {
       const ms = measure(process, member, isActive);
       usedMs += ms;
-      if (!member.isHeld) member.isHungry = ms >= MIN_HUNGRY_MS;
+      if (!member.isHeld) member.isHungry = ms >= minHungryMs;
     }
     owner.balanceMs = Math.min(maxBalanceMs, owner.balanceMs + elapsedMs * share - usedMs);
     const wasLimited = owner.isLimited;
