@@ -42,7 +42,13 @@ export const uidsOf = (pid: number): number[] =>
 
 /** Whether the process runs the program of the children, by its arguments. */
 export const isSandboxed = (pid: number): boolean => {
-  const args = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
+  let args: string[];
+  try {
+    args = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
+  } catch {
+    // The process has ended.
+    return false;
+  }
   return /node$/.test(args[0] ?? '') && args.some((arg) => arg.endsWith('child.mjs'));
 };
 
