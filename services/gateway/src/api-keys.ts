@@ -3,6 +3,7 @@ import { newId } from '@wellspring/core/ids';
 import { notFound } from '@wellspring/core/problem';
 import { changedTopic } from '@wellspring/pubsub/port';
 import type { Deps } from '@wellspring/runtime/deps';
+import { findOwner } from '@wellspring/store/collections/owners';
 import { type ApiKeyRow, apiKeys } from '@wellspring/store/collections/users';
 
 type KeyDeps = Pick<Deps, 'store' | 'clock' | 'pubsub'>;
@@ -19,7 +20,7 @@ export async function listApiKeys({ store }: Pick<KeyDeps, 'store'>, user_id: st
   return (await store.collection(apiKeys).list({ where: { user_id } })).map(presentApiKey);
 }
 
-/** Creates a key; only this response contains its text. */
+/** Creates a key; only this response contains its text. @throws Problem 404: the user is deleted meanwhile */
 export async function issueApiKey({ store, clock }: KeyDeps, userId: string, name: string | null = null) {
   const api_key = newApiKey();
   const row: ApiKeyRow = {
@@ -31,6 +32,10 @@ export async function issueApiKey({ store, clock }: KeyDeps, userId: string, nam
     last_used_at: null,
   };
   await store.collection(apiKeys).insert(row);
+  if (!(await findOwner(store, userId))) {
+    await store.collection(apiKeys).remove(row.id);
+    throw notFound('user', userId);
+  }
   return { ...presentApiKey(row), api_key };
 }
 

@@ -1,7 +1,8 @@
 import { expect, test } from '@jest/globals';
-import { apiKeys } from '@wellspring/store/collections/users';
+import { apiKeys, users } from '@wellspring/store/collections/users';
 import { eventually } from '@wellspring/testing/eventually';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
+import { OWNER, userRow } from '@wellspring/testing/rows';
 import { openPorts } from '@wellspring/testing/service-harness';
 import { issueApiKey } from './api-keys.ts';
 import { createAuthenticator } from './authenticate.ts';
@@ -11,7 +12,8 @@ test('the use of a key is written at most once a minute, however many requests i
   const ports = openPorts({ clock });
   const deps = { ...ports, clock };
   const rows = deps.store.collection(apiKeys);
-  const { id, api_key } = await issueApiKey(deps, 'u_0000000001');
+  await deps.store.collection(users).insert(userRow());
+  const { id, api_key } = await issueApiKey(deps, OWNER);
   const authenticate = createAuthenticator(deps);
   const use = () => authenticate(`Bearer ${api_key}`);
   const shown = async (at: number, version: number) =>

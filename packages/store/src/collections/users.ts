@@ -9,6 +9,8 @@ export interface UserRow {
   daily_compute_time_quota: number | null;
   created_at: number;
   updated_at: number;
+  /** Its deletion has begun; it gets no new resources. */
+  deleting?: true;
 }
 export const users: CollectionDefinition<UserRow> = {
   name: 'users',
@@ -39,6 +41,8 @@ export interface OrgRow {
   code_allow_networks: string[];
   created_at: number;
   updated_at: number;
+  /** Its deletion has begun; it gets no new resources. */
+  deleting?: true;
 }
 export const orgs: CollectionDefinition<OrgRow> = {
   name: 'orgs',

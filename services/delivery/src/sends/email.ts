@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { orgs, users } from '@wellspring/store/collections/users';
+import { ownerRows } from '@wellspring/store/collections/owners';
 import type { Store } from '@wellspring/store/port';
 import nodemailer from 'nodemailer';
 import { SendError, type SendOne, sendWithin, textOf } from './arguments.ts';
@@ -16,8 +16,7 @@ export function createEmailSend(store: Store, url: string | null, timeoutMs: num
   const transport = server && openTransport(server, timeoutMs);
 
   async function recipient(ownerId: string): Promise<string> {
-    const rows = ownerId.startsWith('o_') ? store.collection(orgs) : store.collection(users);
-    const owner: { email: string } | undefined = await rows.get(ownerId);
+    const owner: { email: string } | undefined = await ownerRows(store, ownerId).get(ownerId);
     if (!owner?.email)
       throw new SendError(`${CALL} failed: the owner of the workflow has no e-mail address.`);
     return owner.email;

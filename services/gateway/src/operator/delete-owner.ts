@@ -4,6 +4,7 @@ import { removeEmitter } from '@wellspring/runtime/remove-emitter';
 import { accounts } from '@wellspring/store/collections/accounts';
 import { components, publishedKeys } from '@wellspring/store/collections/components';
 import { deleteWebhookRows } from '@wellspring/store/collections/delete-webhook';
+import { ownerRows } from '@wellspring/store/collections/owners';
 import { sources } from '@wellspring/store/collections/sources';
 import { autoSubscriptions, subscriptions } from '@wellspring/store/collections/subscriptions';
 import { apiKeys } from '@wellspring/store/collections/users';
@@ -13,12 +14,15 @@ import { workflows } from '@wellspring/store/collections/workflows';
 export type OwnerDeps = Pick<Deps, 'store' | 'clock' | 'pubsub' | 'queue' | 'call' | 'log'>;
 
 /**
- * Deletes all resources of a user or organization. Keys are deleted first, so that nothing is created meanwhile.
- * Deactivate hooks do not run. A repeated call completes an interrupted one; sources and workflows whose deletion has
- * begun are left to the service `sources`.
+ * Deletes a user or organization with all resources. It is marked first: requests that are in progress then undo the keys,
+ * sources and workflows that they create (see `findOwner`). Its row is removed last, so that a repeated call completes an
+ * interrupted one; sources and workflows whose deletion has begun are left to the service `sources`. Deactivate hooks do
+ * not run.
  */
 export async function deleteOwner(deps: OwnerDeps, ownerId: string): Promise<void> {
   const { store, pubsub } = deps;
+  const owners = ownerRows(store, ownerId);
+  await owners.patch(ownerId, { deleting: true });
   for (const key of await store.collection(apiKeys).list({ where: { user_id: ownerId } })) {
     await store.collection(apiKeys).remove(key.id);
     pubsub.publish(changedTopic(key.id));
@@ -38,4 +42,5 @@ export async function deleteOwner(deps: OwnerDeps, ownerId: string): Promise<voi
   await store.collection(accounts).removeWhere({ owner_id: ownerId });
   await store.collection(publishedKeys).removeWhere({ owner_id: ownerId });
   await store.collection(components).removeWhere({ owner_id: ownerId });
+  await owners.remove(ownerId);
 }

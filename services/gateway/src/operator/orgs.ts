@@ -17,6 +17,16 @@ import { members, type OrgRow, orgs, users } from '@wellspring/store/collections
 import { ConflictError, modify } from '@wellspring/store/port';
 import { deleteOwner, type OwnerDeps } from './delete-owner.ts';
 
+const presentOrg = (row: OrgRow) => ({
+  id: row.id,
+  orgname: row.orgname,
+  name: row.name,
+  email: row.email,
+  code_allow_networks: row.code_allow_networks,
+  created_at: row.created_at,
+  updated_at: row.updated_at,
+});
+
 /** @throws Problem 400 for malformed CIDRs */
 function checkNetworks(networks: readonly string[] | undefined): void {
   try {
@@ -56,8 +66,11 @@ export function operatorOrgRoutes(deps: OwnerDeps): Route[] {
       await rows.insert(row).catch(taken(orgname));
       return row;
     }),
-    route(operatorListOrgs, ({ input }) => listPage(rows, {}, input)),
-    route(operatorGetOrg, ({ params }) => find(params.id)),
+    route(operatorListOrgs, async ({ input }) => {
+      const page = await listPage(rows, {}, input);
+      return { ...page, data: page.data.map(presentOrg) };
+    }),
+    route(operatorGetOrg, async ({ params }) => presentOrg(await find(params.id))),
     route(operatorUpdateOrg, async ({ params, input }) => {
       const { name, email, orgname, code_allow_networks } = input;
       checkNetworks(code_allow_networks);
@@ -70,14 +83,12 @@ export function operatorOrgRoutes(deps: OwnerDeps): Route[] {
         updated_at: seconds(),
       })).catch(taken(orgname ?? ''));
       if (!row) throw notFound('organization', params.id);
-      return row;
+      return presentOrg(row);
     }),
     route(operatorDeleteOrg, async ({ params }) => {
       await find(params.id);
       await memberRows.removeWhere({ org_id: params.id });
       await deleteOwner(deps, params.id);
-      // Last: a deletion that failed can be repeated.
-      await rows.remove(params.id);
     }),
     route(operatorPutMember, async ({ params }) => {
       await find(params.id);

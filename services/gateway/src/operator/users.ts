@@ -89,8 +89,6 @@ export function operatorUserRoutes(deps: OwnerDeps): Route[] {
       await store.collection(members).removeWhere({ user_id: params.id });
       await removeLostSubscriptions(store, params.id);
       await deleteOwner(deps, params.id);
-      // Last: a deletion that failed can be repeated.
-      await rows.remove(params.id);
     }),
     route(operatorListApiKeys, async ({ params }) => listApiKeys(deps, (await find(params.id)).id)),
     route(operatorCreateApiKey, async ({ params, input }) =>
