@@ -9,6 +9,7 @@ import {
   type SourceRow,
   sources,
 } from '@wellspring/store/collections/sources';
+import { checkOwner } from './check-owner.ts';
 import type { SourcesContext } from './context.ts';
 import { checkConcurrency } from './deployment.ts';
 import { runHook } from './hooks.ts';
@@ -29,7 +30,7 @@ export interface SourceToDeploy {
 
 /**
  * Makes the source of a deployment: it runs, hidden, before its hooks do; a hook that throws undoes the creation.
- * @throws Problem 400
+ * @throws Problem 400, 404: its owner is deleted meanwhile
  */
 export async function deploySource(
   { deps, interfaces, removeEmitter, oneAtATime }: SourcesContext,
@@ -71,18 +72,20 @@ export async function deploySource(
   return oneAtATime(id, async () => {
     const source = await withFreeSlug(rows, owner_id, name ?? definition.name, write);
     try {
+      // Its deletion does not remove a source that is inserted later.
+      await checkOwner(deps.store, owner_id);
       await deps.store.collection(deployments).insert(deployment);
       await interfaces.sync(source);
       await autoSubscribe(deps.store, source, source.created_at);
       await runHook(deps, id, deployment.id, 'deploy');
       await runHook(deps, id, deployment.id, 'activate');
+      // Its owner may have been deleted meanwhile, and the source with it.
+      if (!(await rows.patch(id, { status: 'live', transition: null }, { status: 'deploying' })))
+        throw notFound('source', id);
     } catch (error) {
       await removeEmitter(id);
       throw error;
     }
-    // Its organization may have been deleted meanwhile, and the source with it.
-    if (!(await rows.patch(id, { status: 'live', transition: null }, { status: 'deploying' })))
-      throw notFound('source', id);
     return source;
   });
 }

@@ -13,8 +13,10 @@ import { newId } from '@wellspring/core/ids';
 import type { Config } from '@wellspring/runtime/config';
 import { components } from '@wellspring/store/collections/components';
 import { deployments, endpoints, sources, timers } from '@wellspring/store/collections/sources';
+import { orgs, users } from '@wellspring/store/collections/users';
 import type { Collection, CollectionDefinition, Row, Store } from '@wellspring/store/port';
-import { ALICE, invoke, openPorts } from '@wellspring/testing/service-harness';
+import { orgRow, userRow } from '@wellspring/testing/rows';
+import { ALICE, BOB, invoke, ORG, openPorts } from '@wellspring/testing/service-harness';
 import { createSourcesService } from './service.ts';
 
 export type HookAct = (hook: HookName, deploymentId: string, sourceId: string) => Promise<void> | void;
@@ -68,13 +70,16 @@ function dyingStore(store: Store, writesLeft: () => number, write: () => Promise
 }
 
 /**
- * The sources service on real embedded adapters. Code is the JSON text of a definition (other code, that of the HTTP
+ * The sources service on real embedded adapters, with the users ALICE and BOB and the organization ORG. Code is the JSON text of a definition (other code, that of the HTTP
  * trigger of a workflow, defines an HTTP interface), and what the hooks of the
  * runner do is up to the test: these tests check the calls to it, and how its answers are used.
  */
-export function createTestbed() {
+export async function createTestbed() {
   const ports = openPorts();
   const { store, call, queue } = ports;
+  for (const { user_id } of [ALICE, BOB])
+    await store.collection(users).insert(userRow({ id: user_id, username: user_id }));
+  await store.collection(orgs).insert(orgRow(ORG));
   const stop = new AbortController();
   const hooks: string[] = [];
   let act: HookAct = () => {};
@@ -267,7 +272,7 @@ export function createTestbed() {
     },
   };
 }
-export type Testbed = ReturnType<typeof createTestbed>;
+export type Testbed = Awaited<ReturnType<typeof createTestbed>>;
 
 /** Code with these props and hooks. */
 export const code = (definition: Partial<Definition> = {}): string => JSON.stringify(definition);

@@ -20,7 +20,7 @@ async function dyingEverywhere(
   check: (bed: Testbed, sourceId: string, completed: boolean) => Promise<void>,
 ): Promise<number> {
   for (let writes = 0; ; writes++) {
-    const bed = createTestbed();
+    const bed = await createTestbed();
     try {
       const id = await prepare(bed);
       bed.hooks.length = 0;
@@ -148,7 +148,7 @@ test('a deletion that was cut off is completed once it had begun', async () => {
 });
 
 test('a deletion during which the runner did not answer is completed when it does', async () => {
-  const bed = createTestbed();
+  const bed = await createTestbed();
   const id = await created(bed);
   bed.onForget(async () => {
     throw new Error('no answer');
@@ -164,7 +164,7 @@ test('a deletion during which the runner did not answer is completed when it doe
 });
 
 test('a transition in progress in this process is not recovered', async () => {
-  const bed = createTestbed();
+  const bed = await createTestbed();
   let release = () => {};
   const hookBegan = new Promise<void>((begun) => {
     bed.onHook(() => {
@@ -186,7 +186,7 @@ test('a transition in progress in this process is not recovered', async () => {
 });
 
 test('a transition that ended during the recovery of another one is not changed', async () => {
-  const bed = createTestbed();
+  const bed = await createTestbed();
   const deploy = { began: Promise.withResolvers<string>(), end: Promise.withResolvers<void>() };
   const activate = { began: Promise.withResolvers<void>(), end: Promise.withResolvers<void>() };
   bed.onHook((hook, _deployment, sourceId) => {
@@ -218,7 +218,7 @@ test('a transition that ended during the recovery of another one is not changed'
 });
 
 test('a creation that another process ends after its recovery has read it stays', async () => {
-  const bed = createTestbed();
+  const bed = await createTestbed();
   const deploy = bed.holdHook('deploy');
   const creating = bed.invokeElsewhere<{ id: string }>('createSource', {}, { component_code: ONE });
   await deploy.begun;

@@ -13,8 +13,8 @@ export interface Shown {
 }
 
 export let bed: Testbed;
-beforeEach(() => {
-  bed = createTestbed();
+beforeEach(async () => {
+  bed = await createTestbed();
 });
 afterEach(() => bed.close());
 

@@ -4,6 +4,7 @@ import { components } from '@wellspring/store/collections/components';
 import { deleteSourceRows } from '@wellspring/store/collections/delete-source';
 import { sources } from '@wellspring/store/collections/sources';
 import { autoSubscriptions, subscriptions } from '@wellspring/store/collections/subscriptions';
+import { users } from '@wellspring/store/collections/users';
 import { OWNER, subscriptionRow } from '@wellspring/testing/rows';
 import { BOB, seal, user } from '@wellspring/testing/service-harness';
 import { code, HTTP, TIMER } from './platform.fixture.ts';
@@ -172,6 +173,28 @@ test.each([
   const changed = { component_code: code({ props: [...props, { ...HTTP, name: 'web' }], version: '2' }) };
   const doing = made ? update(made.id, changed) : create(changed);
   await expect(doing).rejects.toMatchObject({ status: 404 });
+  expect(await leftovers()).toBe(0);
+});
+
+test('a source that is deleted with its owner before its deployment is written leaves nothing', async () => {
+  const removeAll = async () => {
+    for (const { id } of await bed.store.collection(sources).list()) await deleteSourceRows(bed.store, id);
+  };
+  // The first write is the row of the source.
+  bed.onNextWrite(async () => bed.onNextWrite(removeAll));
+  const creating = create({ component_code: code({ props: [HTTP, TIMER] }) });
+  await expect(creating).rejects.toMatchObject({ status: 404 });
+  expect(await leftovers()).toBe(0);
+});
+
+test.each([
+  ['is being deleted', () => bed.store.collection(users).patch(OWNER, { deleting: true })],
+  ['is deleted', () => bed.store.collection(users).remove(OWNER)],
+])('a source that is written when its owner %s leaves nothing, and runs no hook', async (_what, end) => {
+  bed.onNextResolve(async () => void (await end()));
+  const creating = create({ component_code: code({ props: [HTTP, TIMER] }) });
+  await expect(creating).rejects.toMatchObject({ status: 404, message: expect.stringContaining(OWNER) });
+  expect(bed.hooks).toEqual([]);
   expect(await leftovers()).toBe(0);
 });
 

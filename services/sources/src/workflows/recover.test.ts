@@ -1,23 +1,21 @@
-import { beforeEach, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import type { Principal } from '@wellspring/contract/principal';
 import { deployments, sources } from '@wellspring/store/collections/sources';
 import { users } from '@wellspring/store/collections/users';
 import { workflowDeployments, workflows } from '@wellspring/store/collections/workflows';
 import { forEachTest } from '@wellspring/testing/lifetimes';
-import { OWNER, userRow } from '@wellspring/testing/rows';
+import { OWNER, sourceRow } from '@wellspring/testing/rows';
 import { code, createTestbed } from '../platform.fixture.ts';
 
 const OPERATOR: Principal = { kind: 'operator' };
 const STEPS = [{ name: 'one', component: code({ type: 'action' }), props: {} }];
-const HTTP = { name: 'One', trigger: { http: true }, steps: STEPS };
 
 const t = forEachTest(createTestbed);
-beforeEach(async () => {
-  await t.store.collection(users).insert(userRow());
-});
 
-const create = () =>
-  t.invoke<{ id: string }>('operatorCreateWorkflow', {}, { owner_id: OWNER, definition: HTTP }, OPERATOR);
+const create = (trigger: object = { http: true }) => {
+  const definition = { name: 'One', trigger, steps: STEPS };
+  return t.invoke<{ id: string }>('operatorCreateWorkflow', {}, { owner_id: OWNER, definition }, OPERATOR);
+};
 const replace = (id: string, version: string) => {
   const definition = { name: version, trigger: { component: code({ version }) }, steps: STEPS };
   return t.invoke('operatorUpdateWorkflow', { id }, { definition }, OPERATOR);
@@ -57,3 +55,17 @@ test('a creation that ends after its recovery has read it stays', async () => {
   expect(await rows.get(id)).toMatchObject({ status: 'live' });
   expect(await counts()).toEqual([1, 1, 1, 2]);
 });
+
+test.each([
+  ['makes', undefined],
+  ['names', sourceRow()],
+])(
+  'a workflow whose owner is deleted before its row is written leaves nothing; it %s a source',
+  async (_what, source) => {
+    if (source) await t.store.collection(sources).insert(source);
+    t.onNextResolve(async () => void (await t.store.collection(users).remove(OWNER)));
+    const creating = create(source && { source_id: source.id });
+    await expect(creating).rejects.toMatchObject({ status: 404, message: expect.stringContaining(OWNER) });
+    expect(await counts()).toEqual([0, 0, source ? 1 : 0, 0]);
+  },
+);

@@ -1,11 +1,10 @@
-import { beforeEach, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import type { Principal } from '@wellspring/contract/principal';
 import { openValues } from '@wellspring/runtime/secret-values';
 import { sources } from '@wellspring/store/collections/sources';
-import { users } from '@wellspring/store/collections/users';
 import { workflowDeployments } from '@wellspring/store/collections/workflows';
 import { forEachTest } from '@wellspring/testing/lifetimes';
-import { OWNER, sourceRow, userRow } from '@wellspring/testing/rows';
+import { OWNER, sourceRow } from '@wellspring/testing/rows';
 import { seal } from '@wellspring/testing/service-harness';
 import { code, createTestbed } from '../platform.fixture.ts';
 
@@ -19,9 +18,6 @@ interface Shown {
 }
 
 const t = forEachTest(createTestbed);
-beforeEach(async () => {
-  await t.store.collection(users).insert(userRow());
-});
 
 const definitionOf = (trigger: object, step: object = STEP) => ({ name: 'One', trigger, steps: [step] });
 const create = (trigger: object, step?: object) =>

@@ -1,12 +1,12 @@
-import { beforeEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import type { Principal } from '@wellspring/contract/principal';
 import { openValues } from '@wellspring/runtime/secret-values';
 import { deployments, sources } from '@wellspring/store/collections/sources';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
-import { orgs, users } from '@wellspring/store/collections/users';
+import { orgs } from '@wellspring/store/collections/users';
 import { workflowDeployments, workflows } from '@wellspring/store/collections/workflows';
 import { forEachTest } from '@wellspring/testing/lifetimes';
-import { OWNER, orgRow, sourceRow, userRow } from '@wellspring/testing/rows';
+import { OWNER, orgRow, sourceRow } from '@wellspring/testing/rows';
 import { seal } from '@wellspring/testing/service-harness';
 import { code, createTestbed, TIMER } from '../platform.fixture.ts';
 
@@ -24,9 +24,6 @@ interface Shown {
 }
 
 const t = forEachTest(createTestbed);
-beforeEach(async () => {
-  await t.store.collection(users).insert(userRow());
-});
 
 const create = (definition: unknown, owner_id: string = OWNER) =>
   t.invoke<Shown>('operatorCreateWorkflow', {}, { owner_id, definition }, OPERATOR);

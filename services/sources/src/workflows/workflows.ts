@@ -5,7 +5,7 @@ import { openValues } from '@wellspring/runtime/secret-values';
 import { autoSubscribe } from '@wellspring/store/collections/auto-subscribe';
 import { type DeploymentRow, deployments, sources } from '@wellspring/store/collections/sources';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
-import { members, orgs, users } from '@wellspring/store/collections/users';
+import { members } from '@wellspring/store/collections/users';
 import {
   type WorkflowDeploymentRow,
   type WorkflowRow,
@@ -14,6 +14,7 @@ import {
 } from '@wellspring/store/collections/workflows';
 import { findOrInsert } from '@wellspring/store/insert-new';
 import type { Versioned } from '@wellspring/store/port';
+import { checkOwner } from '../check-owner.ts';
 import type { SourcesContext } from '../context.ts';
 import { runDeactivate } from '../hooks.ts';
 import { newSteps } from './deploy-steps.ts';
@@ -55,10 +56,7 @@ export function createWorkflows(context: SourcesContext): Workflows {
 
   /** Owners whose sources and components a workflow of this owner may use. */
   async function readersOf(ownerId: string): Promise<string[]> {
-    const found = ownerId.startsWith('o_')
-      ? await store.collection(orgs).get(ownerId)
-      : await store.collection(users).get(ownerId);
-    if (!found) throw notFound('user or organization', ownerId);
+    await checkOwner(store, ownerId);
     const memberships = await store.collection(members).list({ where: { user_id: ownerId } });
     return [ownerId, ...memberships.map(({ org_id }) => org_id)];
   }
@@ -214,6 +212,8 @@ export function createWorkflows(context: SourcesContext): Workflows {
       return oneAtATime(id, async () => {
         await rows.insert(row);
         try {
+          // Its deletion does not remove a workflow that is inserted later.
+          await checkOwner(store, owner_id);
           await write(deployment, steps);
           if ('deployment' in trigger!) await makeSource(context, row, definition, trigger.deployment);
           await autoSubscribe(store, row, row.created_at);
