@@ -26,7 +26,7 @@ export interface Channel {
   newestKey(): Promise<string | undefined>;
 }
 
-/** Sort key of the newest event that is not among the newest 100; empty if there is none. */
+/** Sort key of the 101st newest event; empty if there are fewer events. */
 export async function lastOutside(channel: Channel): Promise<string> {
   let bound: string | undefined;
   for (let left = LIMITS.retrievable + 1; left > 0; ) {
