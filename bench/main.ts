@@ -3,6 +3,7 @@ import { compareHostile } from './src/hostile.ts';
 import { compareManySources } from './src/many-sources.ts';
 import { comparePipeline } from './src/pipeline.ts';
 import { compareSandbox } from './src/sandbox.ts';
+import { measureTicks } from './src/ticks.ts';
 
 /** `pnpm bench` runs all benches, `pnpm bench NAME` one of them. */
 const BENCHES: Record<string, () => Promise<void>> = {
@@ -11,6 +12,7 @@ const BENCHES: Record<string, () => Promise<void>> = {
   sandbox: compareSandbox,
   'many-sources': compareManySources,
   hostile: compareHostile,
+  ticks: measureTicks,
 };
 
 const [only] = process.argv.slice(2);
