@@ -20,6 +20,8 @@ export type IdPrefix =
 
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 const COUNTERS = 62 ** 3;
+/** As many as `randomInt` can make at once. */
+const RANDOM_DIGITS = 8;
 
 function base62(value: number, width: number): string {
   let text = '';
@@ -35,7 +37,21 @@ let counter = 0;
  * this process. Ids sort by age as plain strings. Unique per process; across processes a collision is possible,
  * so an insert is retried with a new id on conflict. Not a secret.
  */
-export function newId<P extends IdPrefix>(prefix: P, now: number = Date.now()): `${P}_${string}` {
+export function newId<P extends Exclude<IdPrefix, 'run'>>(
+  prefix: P,
+  now: number = Date.now(),
+): `${P}_${string}` {
+  return idAt(prefix, now);
+}
+
+/**
+ * The id of a new run or job: ten characters as in `newId`, and eight random ones. No insert checks it, and jobs with the
+ * same id are executed once, so two processes must not make the same one.
+ */
+export const newRunId = (): `run_${string}` =>
+  `${idAt('run', Date.now())}${base62(randomInt(62 ** RANDOM_DIGITS), RANDOM_DIGITS)}`;
+
+function idAt<P extends IdPrefix>(prefix: P, now: number): `${P}_${string}` {
   if (now > lastMs) {
     lastMs = now;
     counter = randomInt(COUNTERS / 2);
@@ -60,10 +76,6 @@ export function derivedId(prefix: IdPrefix, ms: number, cause: string): string {
 /** The least id of a time: ids made from then on are not below it. @param ms epoch ms */
 export const leastIdAt = (prefix: IdPrefix, ms: number): string =>
   `${prefix}_${base62(Math.max(0, Math.min(Math.ceil(ms), 62 ** 7 - 1)), 7)}000`;
-
-/** The time at which `newId` made an id, in epoch ms. */
-export const msOfId = (id: string): number =>
-  [...id.slice(-10, -3)].reduce((ms, digit) => ms * 62 + ALPHABET.indexOf(digit), 0);
 
 /** True for `<prefix>_` followed by ten base62 characters. */
 export function isId(prefix: IdPrefix, text: unknown): text is string {

@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { decodeCursor, encodeCursor } from './cursor.ts';
 import { emitterPatterns, isGlob } from './glob.ts';
-import { isId, newId, newSecret } from './ids.ts';
+import { isId, newId, newRunId, newSecret } from './ids.ts';
 import { slugAttempt, slugOf } from './slug.ts';
 import { truncateUtf8 } from './truncate.ts';
 
@@ -32,7 +32,9 @@ describe('slug', () => {
 });
 
 describe('cursor', () => {
-  const idText = fc.stringMatching(/^((dc|wh|sub|dlv)_[0-9A-Za-z]{10}|run_[0-9a-f]{32}-[0-9]{1,4})$/);
+  const idText = fc.stringMatching(
+    /^((dc|wh|sub|dlv)_[0-9A-Za-z]{10}|run_[0-9A-Za-z]{18}|run_[0-9a-f]{32}-[0-9]{1,4})$/,
+  );
   const eventId = fc.tuple(fc.nat(), fc.nat({ max: 999 })).map(([ms, n]) => `${ms}-${n}`);
 
   test('gives back the id, with padding too', () => {
@@ -106,6 +108,14 @@ describe('ids', () => {
         for (const id of ids) expect(isId('dlv', id)).toBe(true);
       }),
     );
+  });
+
+  test('of runs sort by age too, and differ from those that another process makes with the same time and counter', () => {
+    const ids = Array.from({ length: 1_000 }, newRunId);
+    expect([...ids].sort()).toEqual(ids);
+    for (const id of ids) expect(id).toMatch(/^run_[0-9A-Za-z]{18}$/);
+    const random = ids.map((id) => id.slice('run_'.length + 10));
+    expect(new Set(random).size).toBe(ids.length);
   });
 
   test('isId refuses other prefixes and malformed ids', () => {

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { admin, api, expectNow, hit, idOf, platform, SECONDS, usePlatform } from './api.fixture.ts';
+import { admin, api, expectNow, hit, idOf, platform, RUN_ID, SECONDS, usePlatform } from './api.fixture.ts';
 import { eventually } from './eventually.ts';
 
 /** Components, sources and accounts: every endpoint and every field, as a client gets them. */
@@ -239,7 +239,7 @@ test('a source has its fields, and is created, read, listed, updated and deleted
   ]);
   expect((await api('PUT', `/sources/${source.id}`, {})).json.data.active).toBe(true);
   const run = await api('POST', `/sources/${source.id}/run`, { event: { body: 1 } });
-  expect([run.status, run.json]).toEqual([202, { data: { run_id: idOf('run') } }]);
+  expect([run.status, run.json]).toEqual([202, { data: { run_id: RUN_ID } }]);
   await eventually(async () => {
     const { data } = (await api('GET', `/sources/${source.id}`)).json;
     expectNow(data.last_run_at, data.last_event_at);

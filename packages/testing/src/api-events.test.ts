@@ -1,5 +1,16 @@
 import { expect, test } from '@jest/globals';
-import { api, call, expectNow, hit, idOf, platform, SECONDS, TEXT, usePlatform } from './api.fixture.ts';
+import {
+  api,
+  call,
+  expectNow,
+  hit,
+  idOf,
+  platform,
+  RUN_ID,
+  SECONDS,
+  TEXT,
+  usePlatform,
+} from './api.fixture.ts';
 import { eventually } from './eventually.ts';
 import { API_KEY } from './platform.ts';
 
@@ -99,7 +110,7 @@ test('a run and the records of its error and its logs have their fields', async 
   expect(record.event).toEqual({
     original_event: expect.objectContaining({ method: 'POST', body: { n: 1, fail: true } }),
     original_context: {
-      id: idOf('run'),
+      id: RUN_ID,
       ts: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
       workflow_id: null,
       source_id: source.id,

@@ -32,6 +32,8 @@ export const SECONDS = expect.any(Number);
 export const TEXT = expect.any(String);
 /** An id of this kind. */
 export const idOf = (prefix: string) => expect.stringMatching(new RegExp(`^${prefix}_[0-9A-Za-z]{10}$`));
+/** That of a run, with random characters behind. */
+export const RUN_ID = expect.stringMatching(/^run_[0-9A-Za-z]{18}$/);
 
 /** Epoch seconds of about now. */
 export function expectNow(...values: number[]): void {

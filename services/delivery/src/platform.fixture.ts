@@ -7,7 +7,7 @@ import type {
   Send,
 } from '@wellspring/contract/messages';
 import { type Clock, systemClock } from '@wellspring/core/clock';
-import { newId } from '@wellspring/core/ids';
+import { newId, newRunId } from '@wellspring/core/ids';
 import { createMemory } from '@wellspring/core/memory';
 import { createTokenBuckets } from '@wellspring/core/token-buckets';
 import { newWebhookSecret } from '@wellspring/core/webhook-signature';
@@ -209,7 +209,7 @@ export function usePlatform(): Platform {
   t.emit = (
     emitter_id,
     list,
-    { owner_id = OWNER, hop = 0, run_id = newId('run'), redelivered, sends, delayed } = {},
+    { owner_id = OWNER, hop = 0, run_id = newRunId(), redelivered, sends, delayed } = {},
   ) => {
     const message: EmittedMessage = {
       v: 1,

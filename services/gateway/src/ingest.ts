@@ -6,7 +6,7 @@ import { LIMITS } from '@wellspring/contract/limits';
 import { type HttpReply, type HttpRequestRecord, MAX_HOPS, type RunJob } from '@wellspring/contract/messages';
 import { allowedHeaders, type ResponseHeaders } from '@wellspring/contract/response-headers';
 import { createHold, type Hold } from '@wellspring/core/byte-budget';
-import { newId } from '@wellspring/core/ids';
+import { newId, newRunId } from '@wellspring/core/ids';
 import { formatOrderingKey } from '@wellspring/core/ordering-key';
 import { Problem } from '@wellspring/core/problem';
 import { asUnavailable, Unavailable } from '@wellspring/core/unavailable';
@@ -144,7 +144,7 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
     const job: RunJob = {
       v: 1,
       type: 'run',
-      run_id: newId('run'),
+      run_id: newRunId(),
       source_id: endpoint.source_id,
       trigger: { kind: 'http', request },
       hop: hopOf(req),

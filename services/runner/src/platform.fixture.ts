@@ -3,7 +3,7 @@ import { CALLS, type HookCall, type PrepareCall } from '@wellspring/contract/cal
 import type { HookName } from '@wellspring/contract/definition';
 import type { EmittedMessage, RecordJob, RunJob, Trigger } from '@wellspring/contract/messages';
 import { systemClock } from '@wellspring/core/clock';
-import { newId } from '@wellspring/core/ids';
+import { newId, newRunId } from '@wellspring/core/ids';
 import { silentLog } from '@wellspring/core/log';
 import { type Metrics, noMetrics } from '@wellspring/core/metrics';
 import type { Job, QueueName } from '@wellspring/queue/port';
@@ -232,7 +232,7 @@ export function usePlatform({ permits }: { permits?: PermitCounts } = {}): Platf
   const runJob = (sourceId: string, trigger: Trigger, more: Partial<RunJob>): RunJob => ({
     v: 1,
     type: 'run',
-    run_id: newId('run'),
+    run_id: newRunId(),
     source_id: sourceId,
     trigger,
     hop: 0,

@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import type { DbJob } from '@wellspring/contract/messages';
-import { newId } from '@wellspring/core/ids';
+import { newRunId } from '@wellspring/core/ids';
 import { sources } from '@wellspring/store/collections/sources';
 import { states } from '@wellspring/store/collections/states';
 import { numbers } from '@wellspring/testing/numbers';
@@ -17,7 +17,7 @@ const COUNTING = `export default { name: 'Counting', props: { db: '$.service.db'
 const dbOf = async (id: string) => (await t.store.collection(states).get(id))?.db;
 
 /** Publishes the job; resolves with the reply. */
-async function replaceDb(source_id: string, db: Record<string, string>, run_id = newId('run')) {
+async function replaceDb(source_id: string, db: Record<string, string>, run_id = newRunId()) {
   const reply = t.call.openReplyAddress();
   const job: DbJob = { v: 1, type: 'db', run_id, source_id, db, reply_to: reply.address };
   await t.queue.publish('runs', { key: source_id, payload: JSON.stringify(job) });

@@ -1,7 +1,7 @@
 import type { ThrownError } from '@wellspring/component/program/program-types';
 import type { HookName } from '@wellspring/contract/definition';
 import type { DbJob, DueJob, HttpReply, RecordJob, RunJob, RunsMessage } from '@wellspring/contract/messages';
-import { newId } from '@wellspring/core/ids';
+import { newRunId } from '@wellspring/core/ids';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { Quotas } from '@wellspring/runtime/quotas';
 import type { Executor } from '@wellspring/sandbox/port';
@@ -246,7 +246,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
       working(async () => {
         await gate.opened();
         const live = await load();
-        const run: RunContext = { ...contextOf(newId('run'), deployed, 'HOOK', clock.now()), hook };
+        const run: RunContext = { ...contextOf(newRunId(), deployed, 'HOOK', clock.now()), hook };
         const owner = await networks.of(deployed.emitter.owner_id);
         const task = taskOf(deployed, owner, live, 'hook', { kind: 'hook', hook });
         const { mask } = deployed.deployment;

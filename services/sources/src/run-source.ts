@@ -1,7 +1,7 @@
 import { defaultEvent } from '@wellspring/component/default-event';
 import { runSource } from '@wellspring/contract/endpoints/sources';
 import type { RunJob } from '@wellspring/contract/messages';
-import { newId } from '@wellspring/core/ids';
+import { newRunId } from '@wellspring/core/ids';
 import { conflict } from '@wellspring/core/problem';
 import { route } from '@wellspring/http/bind';
 import { deployments } from '@wellspring/store/collections/sources';
@@ -23,7 +23,7 @@ export const runSourceRoute = ({ deps, quotas }: SourcesContext) =>
     const job: RunJob = {
       v: 1,
       type: 'run',
-      run_id: newId('run'),
+      run_id: newRunId(),
       source_id: source.id,
       trigger: { kind: 'manual', payload: JSON.stringify(event) },
       hop: 0,

@@ -1,7 +1,7 @@
 import { deleteSourceDb, getSourceDb, putSourceDb } from '@wellspring/contract/endpoints/sources';
 import { LIMITS } from '@wellspring/contract/limits';
 import type { DbJob, HttpReply } from '@wellspring/contract/messages';
-import { newId } from '@wellspring/core/ids';
+import { newRunId } from '@wellspring/core/ids';
 import { invalidParameter, notFound, unavailable } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
 import { states } from '@wellspring/store/collections/states';
@@ -19,7 +19,7 @@ export function sourceDbRoutes(deps: SourcesDeps): Route[] {
   async function replace(source_id: string, db: Record<string, string>): Promise<void> {
     const reply = call.openReplyAddress();
     try {
-      const job: DbJob = { v: 1, type: 'db', run_id: newId('run'), source_id, db, reply_to: reply.address };
+      const job: DbJob = { v: 1, type: 'db', run_id: newRunId(), source_id, db, reply_to: reply.address };
       await queue.publish('runs', { key: source_id, payload: JSON.stringify(job) });
       const answer = (await reply.receive(REPLY_MS)) as HttpReply | undefined;
       if (answer === undefined) throw unavailable('The change waits for runs of the source.');

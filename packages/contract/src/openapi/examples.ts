@@ -89,7 +89,7 @@ export const EXAMPLES: { [Name in keyof Resources]: Static<Resources[Name]> } = 
     last_error_at: null,
   },
   Run: {
-    id: 'run_2fGh5JkL7m',
+    id: 'run_2fGh5JkL7mQ3xT9bVe',
     emitter_id: sourceId,
     state: 'ok',
     trigger: 'timer',
@@ -101,7 +101,7 @@ export const EXAMPLES: { [Name in keyof Resources]: Static<Resources[Name]> } = 
     error: null,
   },
   ServiceDb: { cursor: 1001 },
-  RunStarted: { run_id: 'run_2fGh5JkL7m' },
+  RunStarted: { run_id: 'run_2fGh5JkL7mQ3xT9bVe' },
   EventSummary: {
     id: '1606370816223-0',
     indexed_at_ms: 1606370816223,
@@ -227,7 +227,7 @@ const PATH_EXAMPLES: readonly [pattern: RegExp, description: string, example: st
   [/^\/subscriptions\/\{id\}/, 'Id of the subscription', 'sub_3De5Fg7Hj9'],
   [/^\/auto_subscriptions\/\{id\}/, 'Id of the auto-subscription', 'as_1Qa2Ws3Ed4'],
   [/^\/components\/\{id\}/, 'Id of the component, or its key or key@version', 'sc_XyZ987abcD'],
-  [/^\/runs\/\{id\}/, 'Id of the run', 'run_2fGh5JkL7m'],
+  [/^\/runs\/\{id\}/, 'Id of the run', 'run_2fGh5JkL7mQ3xT9bVe'],
   [/^\/accounts\/\{id\}/, 'Id of the account', 'apn_5Bn6Mk7Lp8'],
   [/^\/users\/\{id\}/, 'Id of the user', user.id],
   [/^\/orgs\/\{(id|org_id)\}/, 'Id of the organization', org.id],

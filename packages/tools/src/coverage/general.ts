@@ -24,6 +24,7 @@ export const GENERAL: Section = {
       rule: 'Ids have the prefix of their kind and sort by age',
       shownBy: in_.texts(
         'ids › sort by age as texts, even if the clock is set back, and are unique',
+        'ids › of runs sort by age too, and differ from those that another process makes with the same time and counter',
         'ids › isId refuses other prefixes and malformed ids',
       ),
     },
