@@ -39,6 +39,7 @@ export const LOG_EVENTS = {
   'send.failed': 'A request of a workflow failed for a reason inside the platform.',
   'outbox.remove_failed': 'Published outbox rows could not be removed yet.',
   'outbox.swept': 'Runs that a crashed process had committed were published.',
+  'outbox.sweep_failed': 'Messages that a crash left unpublished could not be published yet.',
   'ownership.release_failed': 'Partitions could not be handed over; they expire instead.',
   'ownership.lost':
     'The process lost its partitions: it could not renew its session, or another process ended it.',

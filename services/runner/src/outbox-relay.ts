@@ -14,7 +14,10 @@ const CLOSE_TIMEOUT_MS = 5_000;
 export interface OutboxRelay {
   /** Publishes the message of an outbox row, unless the commit did, and schedules the removal of the row. */
   publish(row: OutboxRow): Promise<void>;
-  /** Like `publish`, for a row that may have been published before: flags the message as redelivered. */
+  /**
+   * Like `publish`, for a row that may have been published before: flags the message as redelivered. One that this process is
+   * publishing or removing is left to that.
+   */
   publishRedelivered(row: OutboxRow): Promise<void>;
   /**
    * Publishes, in order, the outbox rows that earlier commits of the emitter have left: a redelivered run may have been
@@ -74,15 +77,16 @@ export function createOutboxRelay({
     remove(id);
   }
 
-  function publishRedelivered(row: OutboxRow): Promise<void> {
+  async function publishRedelivered(row: OutboxRow): Promise<void> {
+    if (publishing.has(row.id)) return;
     const { revision: _, ...message } = JSON.parse(row.message) as EmittedMessage;
-    return send(row, JSON.stringify({ ...message, redelivered: true } satisfies EmittedMessage));
+    await send(row, JSON.stringify({ ...message, redelivered: true } satisfies EmittedMessage));
   }
 
   async function republishNow(emitter_id: string): Promise<void> {
     if (store.publishesCommits) return;
     const left = await rows.list({ where: { emitter_id }, orderBy: 'created_at_ms', order: 'asc' });
-    await Promise.all(left.filter(({ id }) => !publishing.has(id)).map(publishRedelivered));
+    await Promise.all(left.map(publishRedelivered));
   }
 
   return {

@@ -1,34 +1,85 @@
+import { withTimeout } from '@wellspring/core/with-timeout';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
-import { outbox } from '@wellspring/store/collections/outbox';
+import { type OutboxRow, outbox } from '@wellspring/store/collections/outbox';
 import type { OutboxRelay } from './outbox-relay.ts';
 
 const SWEEP_INTERVAL_MS = 10_000;
 /** Younger rows are still being published by their run. */
 const MIN_AGE_MS = 30_000;
+const PAGE_SIZE = 100;
+/** Time in which a page is published, unless a part of the queue is unavailable. */
+const CONFIRM_TIMEOUT_MS = 1_000;
 
-/** Publishes outbox rows that a crash left between commit and publish. */
+/**
+ * Publishes outbox rows that a crash left between commit and publish: those of an emitter in order, until one fails.
+ * Emitters whose part of the queue is unavailable hold up no others.
+ */
 export function outboxSweep(
   { store, clock, log }: Pick<Deps, 'store' | 'clock' | 'log'>,
-  relay: OutboxRelay,
+  relay: Pick<OutboxRelay, 'publishRedelivered'>,
 ): BackgroundWorker {
   const rows = store.collection(outbox);
+
+  /** The oldest rows, or those that follow `after`, without their messages; rows of the same time in the order of their ids. */
+  async function page(until: number, after?: OutboxRow): Promise<OutboxRow[]> {
+    const options = { order: 'asc', limit: PAGE_SIZE, texts: false } as const;
+    if (!after)
+      return rows.list({ ...options, where: { created_at_ms: { lte: until } }, orderBy: 'created_at_ms' });
+    const { created_at_ms, id } = after;
+    const same = await rows.list({ ...options, where: { created_at_ms, id: { gt: id } } });
+    if (same.length > 0) return same;
+    const where = { created_at_ms: { gt: created_at_ms, lte: until } };
+    return rows.list({ ...options, where, orderBy: 'created_at_ms' });
+  }
+
+  async function sweep(signal: AbortSignal): Promise<void> {
+    const until = clock.now() - MIN_AGE_MS;
+    /** Emitters whose rows are being published, or could not be. */
+    const held = new Set<string>();
+    const errors: unknown[] = [];
+    let count = 0;
+
+    async function publishInOrder(left: readonly OutboxRow[]): Promise<void> {
+      const { emitter_id } = left[0]!;
+      held.add(emitter_id);
+      try {
+        for (const { id } of left) {
+          const row = await rows.get(id);
+          // Another process may have published it.
+          if (!row) continue;
+          await relay.publishRedelivered(row);
+          count += 1;
+        }
+        held.delete(emitter_id);
+      } catch (error) {
+        errors.push(error);
+      }
+    }
+
+    const begun: Promise<void>[] = [];
+    let found = await page(until);
+    while (found.length > 0 && !signal.aborted) {
+      const ready = Map.groupBy(found, ({ emitter_id }) => emitter_id)
+        .values()
+        .filter(([first]) => !held.has(first!.emitter_id));
+      const publications = [...ready].map(publishInOrder);
+      begun.push(...publications);
+      await withTimeout(Promise.all(publications), CONFIRM_TIMEOUT_MS);
+      found = await page(until, found.at(-1));
+    }
+    await Promise.all(begun);
+    if (count > 0) log.info({ count }, 'outbox.swept');
+    if (errors.length > 0)
+      log.warn({ count: errors.length, error: String(errors[0]) }, 'outbox.sweep_failed');
+  }
+
   return {
     name: 'runner.outbox-sweep',
     async run(signal) {
       while (!signal.aborted) {
-        const found = await rows.list({
-          where: { created_at_ms: { lte: clock.now() - MIN_AGE_MS } },
-          orderBy: 'created_at_ms',
-          order: 'asc',
-          limit: 100,
-        });
-        for (const row of found) {
-          await relay.publishRedelivered(row);
-          await rows.remove(row.id);
-        }
-        if (found.length > 0) log.info({ count: found.length }, 'outbox.swept');
-        if (found.length < 100) await clock.sleep(SWEEP_INTERVAL_MS, signal);
+        await sweep(signal);
+        await clock.sleep(SWEEP_INTERVAL_MS, signal);
       }
     },
   };

@@ -1,0 +1,72 @@
+import { expect, test } from '@jest/globals';
+import type { EmittedMessage } from '@wellspring/contract/messages';
+import { systemClock } from '@wellspring/core/clock';
+import { Unavailable } from '@wellspring/core/unavailable';
+import type { Queue } from '@wellspring/queue/port';
+import { type OutboxRow, outbox } from '@wellspring/store/collections/outbox';
+import { eventually } from '@wellspring/testing/eventually';
+import { numbers } from '@wellspring/testing/numbers';
+import { OWNER } from '@wellspring/testing/rows';
+import { useHarness } from '@wellspring/testing/service-harness';
+import { createOutboxRelay } from './outbox-relay.ts';
+import { outboxSweep } from './outbox-sweep.ts';
+
+const t = useHarness();
+
+const rowOf = (emitter_id: string, n: number, created_at_ms = n): OutboxRow => {
+  const run_id = `run_${emitter_id}-${n}`;
+  const message: EmittedMessage = {
+    ...{ v: 1, type: 'emitted', run_id, emitter_id },
+    ...{ owner_id: OWNER, hop: 0, events: [] },
+  };
+  return { id: run_id, emitter_id, created_at_ms, message: JSON.stringify(message) };
+};
+
+/** Sweeps these rows again and again. @returns the ids of the published ones, in order */
+async function sweep(rows: readonly OutboxRow[], before: (key: string) => Promise<void>): Promise<string[]> {
+  await t.store.collection(outbox).insertMany(rows);
+  const published: string[] = [];
+  const publish: Queue['publish'] = async (_name, { key, payload }) => {
+    await before(key);
+    published.push((JSON.parse(payload) as EmittedMessage).run_id);
+  };
+  const clock = {
+    ...systemClock,
+    sleep: (_ms: number, signal?: AbortSignal) => systemClock.sleep(1, signal),
+  };
+  const relay = createOutboxRelay({ ...t, queue: { ...t.queue, publish } });
+  t.run({ name: 'runner', workers: [outboxSweep({ ...t, clock }, relay)] });
+  return published;
+}
+const idsOf = (rows: readonly OutboxRow[]) => rows.map(({ id }) => id);
+const isEmpty = async () => (await t.store.collection(outbox).count()) === 0;
+
+test.each(['refuses', 'does not answer'])(
+  'a part of the queue that %s holds up no emitter of others, and its rows follow in order',
+  async (how) => {
+    const stuck = numbers(250).map((n) => rowOf('dc_stuck', n));
+    const others = numbers(3).map((n) => rowOf('dc_other', 1_000 + n));
+    const isBack = Promise.withResolvers<void>();
+    let isAvailable = false;
+    const published = await sweep([...stuck, ...others], async (key) => {
+      if (isAvailable || key !== 'dc_stuck') return;
+      if (how === 'refuses') throw new Unavailable('no leader');
+      await isBack.promise;
+    });
+    await eventually(() => published.length === others.length);
+    expect(published).toEqual(idsOf(others));
+    isAvailable = true;
+    isBack.resolve();
+    await eventually(isEmpty);
+    expect(published).toEqual(idsOf([...others, ...stuck]));
+  },
+);
+
+test('a row that cannot be published hides none of the many of the same time', async () => {
+  const rows = numbers(250).map((n) => rowOf(`dc_${1_000 + n}`, n, 5));
+  const published = await sweep(rows, async (key) => {
+    if (key < 'dc_1200') throw new Unavailable('no leader');
+  });
+  await eventually(() => published.length === 50);
+  expect(new Set(published)).toEqual(new Set(idsOf(rows.slice(200))));
+});
