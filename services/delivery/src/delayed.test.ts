@@ -94,6 +94,24 @@ test('an event whose part of the queue is unavailable delays none of others, and
   await until(rows, (left) => left.length === 0);
 });
 
+test('a backlog for an unavailable part of the queue does not hold up the events of other owners', async () => {
+  const stuck = Array.from({ length: 3_000 }, (_, n) => rowOf('dc_0000000001', OWNER, n));
+  const later = { ...rowOf('dc_0000000002', 'u_0000000002', 0), due_at: t.clock.now() - 1 };
+  await t.store.collection(delayed).insertMany([...stuck, later]);
+  const released = Promise.withResolvers<number>();
+  let refused = 0;
+  t.queue.publish = async (_name, { key }) => {
+    if (key === later.emitter_id) return released.resolve(refused);
+    refused += 1;
+    throw new Unavailable('no leader');
+  };
+  const { sleep } = t.clock;
+  // The pauses between attempts.
+  t.clock.sleep = (ms, signal) => sleep.call(t.clock, ms === 1_000 ? 1 : ms, signal);
+  t.start();
+  expect(await released.promise).toBeLessThan(1_000);
+});
+
 test('while the whole queue is unavailable, one batch of a backlog is leased a second', async () => {
   const rowsOf = Array.from({ length: 1_000 }, (_, n) => rowOf('dc_0000000001', OWNER, n));
   await t.store.collection(delayed).insertMany(rowsOf);
@@ -108,5 +126,6 @@ test('while the whole queue is unavailable, one batch of a backlog is leased a s
   };
   t.queue.publish = (name, job) => t.queue.publishMany(name, [job]);
   t.start();
-  expect(await pauses.promise).toBe(200);
+  // And the turn of its owner.
+  expect(await pauses.promise).toBe(200 + 20);
 });

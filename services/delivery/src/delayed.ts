@@ -66,8 +66,12 @@ export function createDelayedEvents({
     return { count: due.length, failed };
   }
 
-  /** Gives a few owners a turn, so that the many events of one do not hold up theirs. */
-  async function serveOwners(): Promise<void> {
+  /**
+   * Gives a few owners a turn, so that the many events of one do not hold up theirs.
+   * @returns whether a job was published
+   */
+  async function serveOwners(): Promise<boolean> {
+    const owners: string[] = [];
     for (let n = 0; n < OWNERS_PER_TURN; n++) {
       const [next] = await rows.list({
         where: { owner_id: { gt: ownersAfter } },
@@ -76,9 +80,11 @@ export function createDelayedEvents({
         limit: 1,
       });
       ownersAfter = next?.owner_id ?? '';
-      if (!next) return;
-      await release({ owner_id: next.owner_id }, OWNER_BATCH_SIZE);
+      if (!next) break;
+      owners.push(next.owner_id);
     }
+    const released = await Promise.all(owners.map((owner_id) => release({ owner_id }, OWNER_BATCH_SIZE)));
+    return released.some(({ count, failed }) => failed < count);
   }
 
   /** Until the next row is due. */
@@ -112,9 +118,9 @@ export function createDelayedEvents({
             await sleep(signal);
             const { count, failed } = await release({}, BATCH_SIZE);
             if (count < BATCH_SIZE) continue;
+            const isServing = await serveOwners();
             // The queue is unavailable: a lease of the whole backlog would hold it up afterwards.
-            if (failed === count) await clock.sleep(RETRY_DELAY_MS, signal);
-            else await serveOwners();
+            if (failed === count && !isServing) await clock.sleep(RETRY_DELAY_MS, signal);
           } catch (error) {
             log.error({ error: String(error) }, 'delayed.release_failed');
             await clock.sleep(RETRY_DELAY_MS, signal);
