@@ -198,6 +198,8 @@ export interface Send {
   deployment_id: string;
   /** `c_` id of the step. */
   cell_id: string;
+  /** Of a run that handles records of `$errors` or `$logs`: a failure is stored, but triggers nothing. */
+  handles_records?: true;
 }
 
 /** Maximum number of hops; a further emit is refused with a record on `$errors`. */

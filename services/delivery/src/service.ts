@@ -19,6 +19,8 @@ import { createHttpSend } from './sends/http.ts';
 import { createS3Send } from './sends/s3.ts';
 import { createSender } from './sends/sends.ts';
 
+/** As in the hosted original. */
+const SEND_TIMEOUT_MS = 5_000;
 const LIMITS = { perWebhook: 8, total: 1_024, probationPerOwner: 64 };
 /** Emitters whose events are matched concurrently, and messages of one emitter per batch. */
 const CONCURRENCY = 1_024;
@@ -60,7 +62,7 @@ export function createDeliveryService(deps: DeliveryDeps): Service {
     timeout: createFirstAttemptTimeout(deps.clock),
     post,
     sender: createSender(deps, {
-      http: createHttpSend(post, egress.checkUrl),
+      http: createHttpSend(createPost(egress.agent, SEND_TIMEOUT_MS), egress.checkUrl),
       email: createEmailSend(deps.store, smtpUrl, ATTEMPT_TIMEOUT_MS),
       s3: createS3Send(objects, ATTEMPT_TIMEOUT_MS),
     }),

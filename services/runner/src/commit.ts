@@ -102,7 +102,7 @@ export function prepareCommit(input: CommitInput): Prepared {
   const all = outcome.emits.filter((_, index) => verdicts[index] === 'keep');
   const kept = all.filter((emit) => !isDelayed(emit));
   const waiting = all.filter(isDelayed);
-  const deduped = verdicts.filter((verdict) => verdict === 'known').length;
+  const deduped = verdicts.filter((verdict) => verdict !== 'keep').length;
 
   // One allocation for all events of a stream: there may be thousands.
   const idsOf = (stream: EventStream, { length }: readonly unknown[]) =>

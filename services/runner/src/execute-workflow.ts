@@ -6,6 +6,7 @@ import type { Host, Result, Task } from '@wellspring/sandbox/port';
 import type { DeployedWorkflow, Deployment, Step } from './catalog.ts';
 import { createEffects, type Effects, type EffectsOptions } from './effects.ts';
 import { CANCELLED, type ExecuteDeps, type Execution, stateOf } from './execute-run.ts';
+import { handlesRecords } from './job-trigger.ts';
 import type { LiveState } from './live-state.ts';
 import { createMask, type Mask, maskError, mayBeCut } from './mask-secrets.ts';
 import type { RunContext } from './records.ts';
@@ -42,6 +43,20 @@ export async function executeWorkflow(
     held ??= reply;
   });
   const sends: Send[] = [];
+  const handles = handlesRecords(job) && { handles_records: true as const };
+  const addSend =
+    ({ cell_id }: Step) =>
+    (kind: Send['kind'], request: string) =>
+      sends.push({
+        id: `${run.run_id}/${sends.length}`,
+        at: run.accepted_at,
+        kind,
+        request,
+        run_id: run.run_id,
+        deployment_id: run.deployment_id,
+        cell_id,
+        ...handles,
+      });
   const began = effects.startedAt;
   const cancel = active.begin(run, began, effects.flushLogs);
   const context = contextOf(job, run, workflow.name);
@@ -54,7 +69,7 @@ export async function executeWorkflow(
     if ('error' in given) return refused(given.error);
     masks.push(maskOfFilled(code, given.values));
     const excess = new AbortController();
-    const { host, exceeded } = stepHost(effects, data, step, sends, run, () => excess.abort());
+    const { host, exceeded } = stepHost(effects, data, addSend(step), () => excess.abort());
     const task: Task = {
       processKey: `${deployed.emitter.id}/${deployment.id}/run-${step.cell_id}`,
       bundle: code.bundle,
@@ -141,9 +156,7 @@ const contextOf = ({ trigger, trace_id }: RunJob, run: RunContext, name: string)
 function stepHost(
   { host, errors }: Effects,
   data: StepData,
-  step: Step,
-  sends: Send[],
-  run: RunContext,
+  addSend: (kind: Send['kind'], request: string) => void,
   onExcess: () => void,
 ): { host: Host; exceeded(): ThrownError | undefined } {
   let excess: ThrownError | undefined;
@@ -171,16 +184,7 @@ function stepHost(
       },
       export: (name, json) => take(data.put(name, json)),
       send(kind, request) {
-        if (!take(data.spendEffect(Buffer.byteLength(request)))) return;
-        sends.push({
-          id: `${run.run_id}/${sends.length}`,
-          at: run.accepted_at,
-          kind,
-          request,
-          run_id: run.run_id,
-          deployment_id: run.deployment_id,
-          cell_id: step.cell_id,
-        });
+        if (take(data.spendEffect(Buffer.byteLength(request)))) addSend(kind, request);
       },
     },
   };

@@ -39,6 +39,10 @@ export function noteRun(
   };
 }
 
+/** The run was triggered by `$errors` or `$logs`: its own records are not emitted there. */
+export const handlesRecords = ({ trigger }: RunJob): boolean =>
+  trigger.kind === 'event' && /^\$(errors|logs)$/.test(trigger.event_name);
+
 /** The trigger as the code receives it. */
 export function runTrigger({ trigger }: RunJob): Extract<Task['call'], { kind: 'run' }>['trigger'] {
   if (trigger.kind === 'http') return { kind: 'http', request: trigger.request };

@@ -12,7 +12,7 @@ import type { CommitGate } from './commit-gate.ts';
 import { prepareLogs } from './commit-record.ts';
 import { executeJob, passedReply } from './execute-job.ts';
 import { executeRun } from './execute-run.ts';
-import { isOvertaken, noteRun } from './job-trigger.ts';
+import { handlesRecords, isOvertaken, noteRun } from './job-trigger.ts';
 import { findCommitted, isCommitted } from './known-runs.ts';
 import { type LiveState, replaySet } from './live-state.ts';
 import { createLogRun } from './log-run.ts';
@@ -147,7 +147,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
       deployed,
       hop: job.hop,
       traceId: job.trace_id,
-      handlesRecords: trigger.kind === 'event' && /^\$(errors|logs)$/.test(trigger.event_name),
+      handlesRecords: handlesRecords(job),
       revision: deployed.revision,
       event: () => triggerEvent(trigger),
       end: { durationMs: 0, cpuMs: 0 },

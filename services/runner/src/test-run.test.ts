@@ -83,13 +83,13 @@ test('an action shows its exports and the requests that it would send', async ()
     $.send.http({ method: 'POST', url: 'https://example.com/' });
     $.send.emit({ raw_event: 1 });
     await $.respond({ status: 201, body: 'ü' });
-    return [steps.trigger.event, $.context.test];`;
+    return [steps.trigger.event, $.context.test, steps.trigger.context.id === $.context.id, $.context.run];`;
   expect(await testRun(body, { k: 1 }, { token: 'shown' }, 'action')).toMatchObject({
     ok: true,
     emitted: [{ payload: '1' }],
     exports: [
       { name: '$summary', json: '"shown"' },
-      { name: '$return_value', json: '[{"k":1},true]' },
+      { name: '$return_value', json: '[{"k":1},true,true,{"runs":1}]' },
     ],
     sends: [{ kind: 'http', json: '{"method":"POST","url":"https://example.com/"}' }],
     response: { status: 201 },

@@ -1,8 +1,10 @@
 import type { ActionCall } from '@wellspring/component/program/program-types';
 import { CALLS, HOOK_DEADLINE_MS, type TestCall } from '@wellspring/contract/calls';
-import { LIMITS } from '@wellspring/contract/limits';
+import { LIMITS, PLATFORM_VERSION } from '@wellspring/contract/limits';
+import { newId } from '@wellspring/core/ids';
 import { untilAborted } from '@wellspring/core/until-aborted';
 import { createAccounts } from '@wellspring/runtime/accounts';
+import type { Deps } from '@wellspring/runtime/deps';
 import type { Quotas } from '@wellspring/runtime/quotas';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
 import type { Task } from '@wellspring/sandbox/port';
@@ -11,14 +13,14 @@ import { createMask } from './mask-secrets.ts';
 import { createRecorder } from './recorder.ts';
 import type { UsageMeter } from './usage.ts';
 
-interface TestDeps extends Omit<ConfigureDeps, 'meter'> {
+interface TestDeps extends Omit<ConfigureDeps, 'meter'>, Pick<Deps, 'clock'> {
   meter: Pick<UsageMeter, 'countRun'>;
   quotas: Pick<Quotas, 'checkOwner'>;
 }
 
 /** Serves `runner.test`. */
 export function testWorker(deps: TestDeps): BackgroundWorker {
-  const { call, executor, costs, meter, permits, quotas } = deps;
+  const { call, clock, executor, costs, meter, permits, quotas } = deps;
   const accounts = createAccounts(deps);
 
   async function test(message: TestCall['message'], signal: AbortSignal): Promise<TestCall['answer']> {
@@ -30,7 +32,7 @@ export function testWorker(deps: TestDeps): BackgroundWorker {
       ...undeployed,
       call:
         type === 'action'
-          ? { kind: 'action', action: actionOf(undeployed.instance.values, event) }
+          ? { kind: 'action', action: actionOf(undeployed.instance.values, event, owner_id, clock.now()) }
           : { kind: 'run', trigger: { kind: 'value', json: event }, emitTrigger: !has_run },
     };
     const recorder = createRecorder(createMask(secretsOf(undeployed.instance)));
@@ -56,7 +58,31 @@ export function testWorker(deps: TestDeps): BackgroundWorker {
 }
 
 /** The first step of a workflow of which nothing else exists. */
-const actionOf = (values: Record<string, unknown>, event: string): ActionCall => {
-  const context = { test: true, JIT: true };
+const actionOf = (
+  values: Record<string, unknown>,
+  event: string,
+  owner_id: string,
+  now: number,
+): ActionCall => {
+  const id = newId('run');
+  const context = {
+    id,
+    ts: new Date(now).toISOString(),
+    workflow_id: null,
+    workflow_name: '',
+    deployment_id: null,
+    owner_id,
+    platform_version: PLATFORM_VERSION,
+    source_type: 'MANUAL',
+    emitter_id: null,
+    event_name: null,
+    trace_id: id,
+    verified: false,
+    replay: false,
+    deadline: now + LIMITS.runMs,
+    JIT: true,
+    test: true,
+    run: { runs: 1 },
+  };
   return { values, steps: { trigger: `{"event":${event},"context":${JSON.stringify(context)}}` }, context };
 };

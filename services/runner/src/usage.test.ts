@@ -36,16 +36,17 @@ test('runs count for the day on which they ran, also when the store was down ove
   const bed = createBed();
   const [meter] = bed.meters;
   bed.fault = 'no write';
-  meter.countRun(OWNER, 10);
+  meter.countRun(OWNER, 110);
   await meter.flush();
   await bed.clock.advance(2000);
+  // A run counts at least 100 ms.
   meter.countRun(OWNER, 5);
   await meter.flush();
   bed.fault = undefined;
   await meter.flush();
   expect(await bed.stored()).toEqual([
-    ['2030-01-01', 1, 10],
-    ['2030-01-02', 1, 5],
+    ['2030-01-01', 1, 110],
+    ['2030-01-02', 1, 100],
   ]);
   await bed.close();
 });
@@ -57,11 +58,11 @@ test('a write whose answer was lost counts once, between those of other processe
   await other.flush();
   for (const fault of ['no answer', 'no write', 'no answer', undefined] as const) {
     bed.fault = fault;
-    meter.countRun(OWNER, 10);
+    meter.countRun(OWNER, 110);
     await meter.flush();
   }
   other.countRun(OWNER, 100);
   await Promise.all([meter.flush(), other.flush()]);
-  expect(await bed.stored()).toEqual([['2030-01-01', 6, 240]]);
+  expect(await bed.stored()).toEqual([['2030-01-01', 6, 640]]);
   await bed.close();
 });

@@ -4,7 +4,7 @@ import { type UsageRow, usage, usageDay } from '@wellspring/store/collections/us
 import { modify } from '@wellspring/store/port';
 
 export interface UsageMeter {
-  /** A run of a source: an invocation and its processor time. */
+  /** A run: an invocation and its processor time, at least 100 ms. */
   countRun(ownerId: string, cpuMs: number): void;
   /** Processor time of hooks and definitions, which are not invocations. */
   countTime(ownerId: string, cpuMs: number): void;
@@ -13,6 +13,8 @@ export interface UsageMeter {
 }
 
 const FLUSH_INTERVAL_MS = 1000;
+/** A run counts at least this processor time. */
+const MIN_RUN_MS = 100;
 
 interface Sum {
   /** Of the runs: the sum may be written later, after an outage of the store. */
@@ -54,7 +56,7 @@ export function createUsageMeter({ store, clock, log }: Pick<Deps, 'store' | 'cl
     const id = `${owner_id}/${day}`;
     const sum = sums.get(id) ?? { day, invocations: 0, compute_ms: 0 };
     sum.invocations += invocations;
-    sum.compute_ms += Math.ceil(cpuMs);
+    sum.compute_ms += Math.max(invocations * MIN_RUN_MS, Math.ceil(cpuMs));
     sums.set(id, sum);
     startTimer();
   }

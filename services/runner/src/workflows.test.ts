@@ -41,6 +41,18 @@ test('runs of a workflow are serial, in the order of arrival, however long their
   expect(await t.events(id)).toEqual([0, 1, 2].flatMap((n) => [`begin ${n}`, `end ${n}`]));
 });
 
+test('a request of a run that handles errors says so', async () => {
+  const { id } = await deployWorkflow(t, '$.send.http({ url: "http://x/" });');
+  const from = { kind: 'event' as const, payload: '1', emitter_id: 'dc_0000000001', event_id: '1-0' };
+  await t.triggerToEnd(id, { ...from, event_name: '$errors' });
+  await t.triggerToEnd(id, { ...from, event_name: '' });
+  const sends = await eventually(() => {
+    const found = t.published.flatMap((message): Send[] => message.sends ?? []);
+    return found.length === 2 && found;
+  });
+  expect(sends.map(({ handles_records }) => handles_records)).toEqual([true, undefined]);
+});
+
 test('a run that could not be committed is repeated whole, and its effects are stored once', async () => {
   const { id } = await deployWorkflow(
     t,

@@ -1,6 +1,6 @@
 import { text } from 'node:stream/consumers';
 import { describe, expect, test } from '@jest/globals';
-import type { EmittedMessage } from '@wellspring/contract/messages';
+import { type EmittedMessage, MAX_HOPS } from '@wellspring/contract/messages';
 import { users } from '@wellspring/store/collections/users';
 import { deliveries } from '@wellspring/store/collections/webhooks';
 import { workflows } from '@wellspring/store/collections/workflows';
@@ -76,6 +76,13 @@ describe('$.send.http', () => {
     await t.untilStatus('failed');
     t.clock.advance(3_600_000);
     expect(sink.requests).toHaveLength(1);
+  });
+
+  test('a failure of a run that handles errors triggers nothing', async () => {
+    const sink = await t.receive(() => 500);
+    t.start();
+    await emit({ ...send('http', { url: sink.url }), handles_records: true });
+    expect((await failure()).job.hop).toBeGreaterThan(MAX_HOPS);
   });
 
   test('a failure whose record could not be published: the record is repeated, the request is not', async () => {

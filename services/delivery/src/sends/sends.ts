@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto';
 import { errorRecordJob } from '@wellspring/contract/error-record';
-import type { EmittedMessage, RecordJob, Send } from '@wellspring/contract/messages';
+import { type EmittedMessage, MAX_HOPS, type RecordJob, type Send } from '@wellspring/contract/messages';
 import { derivedId, derivedRunId } from '@wellspring/core/ids';
 import type { Deps } from '@wellspring/runtime/deps';
 import { type DeliveryRow, NOT_ATTEMPTED } from '@wellspring/store/collections/webhooks';
@@ -106,5 +106,5 @@ function failureOf(row: DeliveryRow, send: Send, error: Error, now: number): Rec
     msg: error.message,
     now,
   });
-  return { ...job, hop: row.hop };
+  return { ...job, hop: send.handles_records ? MAX_HOPS + 1 : row.hop };
 }
