@@ -46,7 +46,11 @@ export const Run = Type.Object({
   duration_ms: nullable(Type.Number({ description: 'Null while it runs, as the fields below' })),
   compute_ms: nullable(Type.Number({ description: 'Processor time' })),
   emitted: nullable(Type.Integer({ description: 'Events' })),
-  deduped: nullable(Type.Integer({ description: 'Events that were left out as known' })),
+  deduped: nullable(
+    Type.Integer({
+      description: 'Events that the dedupe strategy left out: known ones, and those without an id',
+    }),
+  ),
   error: nullable(
     Type.Object(
       { code: Type.String(), msg: Type.String(), stack: Type.String() },
@@ -79,6 +83,13 @@ export const EventSummary = Type.Object({
     },
     { additionalProperties: true },
   ),
+});
+
+export const SourceEmit = Type.Object({
+  id: Type.String({ description: '<epoch ms>-<n>, in the order of emission' }),
+  k: Type.Literal('emit'),
+  e: Type.Unknown({ description: 'The emitted value, whole' }),
+  ts: Type.Integer({ description: 'Emitted, epoch ms' }),
 });
 
 export const Subscription = Type.Object({
@@ -117,6 +128,7 @@ export const Webhook = Type.Object({
   name: nullable(Type.String()),
   description: nullable(Type.String()),
   url: Type.String(),
+  payload_format: Type.Optional(Type.Literal('envelope', { description: 'Absent: raw' })),
   active: Type.Boolean(),
   ...dates,
 });

@@ -75,6 +75,18 @@ test('an event has its fields, cut over 1 KB unless expand=event, in lists, by i
   }
 });
 
+test('the newest events of a source are listed in the short form of older clients', async () => {
+  const source = await newSource();
+  for (let n = 1; n <= 3; n += 1) await hit(source, { n });
+  await eventually(async () => expect((await eventsOf(source.id)).data).toHaveLength(3));
+  const { status, json } = await api('GET', `/sources/${source.id}/events?n=2`);
+  expect([status, json]).toEqual([
+    200,
+    { data: [3, 2].map((n) => ({ id: EVENT_ID, k: 'emit', e: { n }, ts: expect.any(Number) })) },
+  ]);
+  expect((await api('GET', `/sources/${source.id}/events?n=0`)).status).toBe(400);
+});
+
 test('deleting events answers 202 and null; ranges have both ends, one end or none', async () => {
   const source = await newSource();
   for (let n = 1; n <= 6; n += 1) {
@@ -203,6 +215,11 @@ test('a webhook and a delivery have their fields', async () => {
   expect((await api('PUT', `/webhooks/${webhook.id}`, { name: null })).json.data).toMatchObject({
     name: null,
   });
+  const enveloped = { payload_format: 'envelope' };
+  expect((await api('PUT', `/webhooks/${webhook.id}`, enveloped)).json.data).toMatchObject(enveloped);
+  const plain = (await api('PUT', `/webhooks/${webhook.id}`, { payload_format: 'raw' })).json.data;
+  expect(plain).not.toHaveProperty('payload_format');
+  expect((await api('POST', '/webhooks', { url: webhook.url, payload_format: 'xml' })).status).toBe(400);
   const rotated = (await api('POST', `/webhooks/${webhook.id}/rotate_secret`)).json.data.secret;
   expect([rotated.startsWith('whsec_'), rotated === secret]).toEqual([true, false]);
 

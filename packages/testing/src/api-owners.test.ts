@@ -201,7 +201,8 @@ test('a workflow has its fields; its events, errors, logs, runs and stream are r
     event: { raw_event: { n: 1 } },
     metadata: { emitter_id: workflow.id, name: '' },
   });
-  const [{ event: record }] = (await api('GET', `/workflows/${workflow.id}/$errors/event_summaries`)).json
+  expect((await api('GET', `/sources/${workflow.id}/event_summaries`)).json.data).toEqual([event]);
+  const [{ event: record }] = (await api('GET', `/workflows/${workflow.id}/%24errors/event_summaries`)).json
     .data;
   expect(record).toEqual({
     original_event: expect.objectContaining({ body: { n: 1, fail: true } }),

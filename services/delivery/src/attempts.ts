@@ -14,7 +14,7 @@ import { LEASE_MS } from './lease.ts';
 import { outcomeOf, type Reply } from './outcome.ts';
 import type { Permit, Permits, Receiver } from './permits.ts';
 import type { Post } from './post.ts';
-import { headersOf } from './request.ts';
+import { bodyOf, headersOf } from './request.ts';
 import type { Sender } from './sends/sends.ts';
 
 export interface AttemptsDeps {
@@ -182,13 +182,16 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
     });
     try {
       if (!webhook) return await deps.sender(row, startedAt, (fields) => finish(delivery, fields), ended);
-      const headers = headersOf(row, deps.keys(webhook, startedAt), startedAt);
-      const reply = await deps.post({ url: webhook.url, headers, body: row.payload }, ended);
+      const body = bodyOf(row, webhook);
+      const headers = headersOf(row, deps.keys(webhook, startedAt), startedAt, body);
+      const reply = await deps.post({ url: webhook.url, headers, body }, ended);
       stopTimeout();
       const { verdict, fields } = outcomeOf(row, reply, startedAt, clock.now(), randomInt(1e6) / 1e6);
       report(row, reply, verdict);
       const updated = record(row, permit.receiver, webhook, verdict);
       permit.release();
+      // Before the outcome: a crash in between repeats the attempt instead of leaving the webhook active.
+      if (verdict === 'gone') await updated;
       await Promise.all([finish(delivery, fields), updated]);
     } finally {
       stopTimeout();

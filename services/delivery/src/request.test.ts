@@ -4,7 +4,25 @@ import { newWebhookSecret, secretKey } from '@wellspring/core/webhook-signature'
 import { deliveryRow } from '@wellspring/testing/rows';
 import fc from 'fast-check';
 import { Webhook } from 'standardwebhooks';
-import { headersOf } from './request.ts';
+import { bodyOf, headersOf } from './request.ts';
+
+test('the body is the payload byte for byte, or an envelope around it', () => {
+  fc.assert(
+    fc.property(fc.json(), fc.string({ unit: 'binary' }), (payload, event_name) => {
+      const row = deliveryRow({ payload, event_name });
+      expect(bodyOf(row, {})).toBe(payload);
+      const body = bodyOf(row, { payload_format: 'envelope' });
+      expect(body.endsWith(`,"data":${payload}}`)).toBe(true);
+      expect(JSON.parse(body)).toEqual({
+        type: event_name === '' ? 'event' : event_name,
+        timestamp: '2023-11-14T22:13:20.000Z',
+        id: '1700000000000-0',
+        emitter_id: 'dc_0000000000',
+        data: JSON.parse(payload),
+      });
+    }),
+  );
+});
 
 describe('the headers of an attempt', () => {
   test('any JSON body passes the Standard Webhooks verification, with the new and the old secret', () => {

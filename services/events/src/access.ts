@@ -13,6 +13,10 @@ export const assertReadableSource = (store: Store, principal: Principal, id: str
 export const assertReadableWorkflow = (store: Store, principal: Principal, id: string): Promise<void> =>
   assertReadable(store, principal, id, 'workflow');
 
+/** @throws Problem 404 unless it is a source or workflow that the principal may read */
+export const assertReadableEmitter = (store: Store, principal: Principal, id: string): Promise<void> =>
+  assertReadable(store, principal, id, isWorkflowId(id) ? 'workflow' : 'source');
+
 async function assertReadable(
   store: Store,
   principal: Principal,

@@ -1,5 +1,6 @@
 import {
   getSourceEvent,
+  listSourceEmits,
   listSourceErrors,
   listSourceEvents,
   listSourceLogs,
@@ -14,7 +15,7 @@ import { eventSortKey, parseEventId } from '@wellspring/core/event-id';
 import { invalidParameter, notFound, unavailable } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
 import type { Deps } from '@wellspring/runtime/deps';
-import { assertReadableSource, assertReadableWorkflow } from './access.ts';
+import { assertReadableEmitter, assertReadableSource, assertReadableWorkflow } from './access.ts';
 import { type Channel, channelOf, lastOutside } from './channel.ts';
 import { type EventRecord, summaryOf } from './record.ts';
 
@@ -139,12 +140,23 @@ export function listRoutes({ store, memory }: Pick<Deps, 'store' | 'memory'>): R
   const maxBytes = Math.min(MAX_PAGE_BYTES, memory.api.total / 4);
   return [
     route(listSourceEvents, async ({ principal, params, input, hold }) => {
-      await assertReadableSource(store, principal, params.id);
+      await assertReadableEmitter(store, principal, params.id);
       return pageOf(channelOf(store, params.id, input.event_name), input, { hold, maxBytes });
     }),
     route(getSourceEvent, async ({ principal, params, input }) => {
       await assertReadableSource(store, principal, params.id);
       return findEvent(channelOf(store, params.id, input.event_name), params.event_id);
+    }),
+    route(listSourceEmits, async ({ principal, params, input, hold }) => {
+      await assertReadableSource(store, principal, params.id);
+      const channel = channelOf(store, params.id, input.event_name);
+      const { data } = await pageOf(channel, { limit: input.n, expand: 'event' }, { hold, maxBytes });
+      return data.map(({ id, event, indexed_at_ms }) => ({
+        id,
+        k: 'emit' as const,
+        e: event,
+        ts: indexed_at_ms,
+      }));
     }),
     route(listSourceErrors, async ({ principal, params, input, hold }) => {
       await assertReadableSource(store, principal, params.id);

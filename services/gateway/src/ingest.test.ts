@@ -64,9 +64,18 @@ describe('a call', () => {
 
   test('has the address of the client, told by a trusted proxy', async () => {
     const forwarded = { 'x-forwarded-for': '1.2.3.4, 203.0.113.9, 10.1.1.1' };
-    expect((await received('', 'GET', { headers: forwarded })).request.client_ip).toBe('203.0.113.9');
+    const { request } = await received('', 'GET', { headers: forwarded });
+    expect(request).toMatchObject({ client_ip: '203.0.113.9', headers: forwarded });
     jobs.length = 0;
     expect((await received('', 'GET')).request.client_ip).toBe('127.0.0.1');
+  });
+
+  test('has x-forwarded headers without a proxy, too', async () => {
+    expect((await received('', 'GET')).request.headers).toMatchObject({
+      'x-forwarded-for': '127.0.0.1',
+      'x-forwarded-proto': 'http',
+      'x-forwarded-port': new URL(platform.url).port,
+    });
   });
 
   test('from a webhook of this platform keeps its number of hops', async () => {

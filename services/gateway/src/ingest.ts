@@ -14,6 +14,7 @@ import { BodyTooLarge, forgetBody, NoRoomForBody, readBody } from '@wellspring/h
 import type { Deps } from '@wellspring/runtime/deps';
 import { createQuotas } from '@wellspring/runtime/quotas';
 import type { EndpointRow } from '@wellspring/store/collections/sources';
+import { createCallHeaders } from './call-headers.ts';
 import { createClientIp } from './client-ip.ts';
 import type { EndpointCache } from './endpoint-cache.ts';
 import { parseMultipart } from './multipart.ts';
@@ -43,6 +44,7 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
   const { endpoints, queue, call, clock, log, config, metrics } = deps;
   const clientIp = createClientIp(config.trustProxy);
   const quotas = createQuotas(deps);
+  const headersOf = createCallHeaders(config.publicUrl);
   const limit = createRateLimit('endpoint', config.endpointRate, deps.buckets);
   const accepted = metrics.counter('wellspring_endpoint_calls_total', 'Calls of source endpoints by status', [
     'status',
@@ -231,14 +233,15 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
   ): Promise<HttpRequestRecord> {
     const mark = rest.indexOf('?');
     const path = mark < 0 ? rest : rest.slice(0, mark);
-    const headers = plainHeaders(req);
+    const client_ip = clientIp(req);
+    const headers = headersOf(req, client_ip);
     const record: HttpRequestRecord = {
       method: req.method ?? 'GET',
       path: path.startsWith('/') ? path : `/${path}`,
       query: mark < 0 ? '' : rest.slice(mark + 1),
       headers,
       url: endpointUrl(config, key) + rest,
-      client_ip: clientIp(req),
+      client_ip,
     };
     if (body.length === 0) return record;
     if (isMultipart(req)) {
@@ -283,14 +286,6 @@ function decodeUtf8(bytes: Buffer): string | undefined {
   } catch {
     return undefined;
   }
-}
-
-function plainHeaders(req: IncomingMessage): Record<string, string> {
-  const headers: Record<string, string> = {};
-  for (const [name, value] of Object.entries(req.headers)) {
-    if (value !== undefined) headers[name] = Array.isArray(value) ? value.join(', ') : value;
-  }
-  return headers;
 }
 
 /** Deliveries carry their number of hops, which bounds loops through endpoints. */

@@ -41,6 +41,9 @@ interface Api<P extends Principal> {
 /** Event streams are also found without the version. */
 const UNVERSIONED = /^\/(sources|workflows)\/[^/]+\/sse\/?$/;
 
+/** Of the channels `$errors` and `$logs` in a path. */
+const ENCODED_DOLLAR = /(?<=^[^?]*\/)%24(?=(?:errors|logs)\/)/;
+
 const pathOf = (req: IncomingMessage) => (req.url ?? '/').split('?', 1)[0]!;
 
 /** Removes internal headers that a client has sent, and replaces its request id by a new one. @returns that id */
@@ -77,6 +80,7 @@ function createApi<P extends Principal>(
   async function handle(req: IncomingMessage, res: ServerResponse): Promise<void> {
     const setEndpoint = measure(res);
     if (root === '/v1' && UNVERSIONED.test(pathOf(req))) req.url = `/v1${req.url}`;
+    req.url = req.url?.replace(ENCODED_DOLLAR, () => '$');
     const path = pathOf(req);
     if (path !== root && !path.startsWith(`${root}/`)) throw notFound('page');
     const found = find(req.method ?? 'GET', path.slice(root.length));

@@ -12,6 +12,7 @@ export const presentWebhook = (row: WebhookRow) => ({
   name: row.name,
   description: row.description,
   url: row.url,
+  ...(row.payload_format && { payload_format: row.payload_format }),
   active: row.active,
   created_at: row.created_at,
   updated_at: row.updated_at,

@@ -55,6 +55,7 @@ export function webhookRoutes({ store, pubsub, clock, seal }: WebhooksDeps): Rou
           name: input.name ?? null,
           description: input.description ?? null,
           url,
+          ...(input.payload_format === 'envelope' && { payload_format: input.payload_format }),
           active: true,
           secret: seal.seal(secret, id),
           old_secret: null,
@@ -95,6 +96,9 @@ export function webhookRoutes({ store, pubsub, clock, seal }: WebhooksDeps): Rou
           url: url ?? old.url,
           name: input.name === undefined ? old.name : input.name,
           description: input.description === undefined ? old.description : input.description,
+          ...(input.payload_format && {
+            payload_format: input.payload_format === 'envelope' ? input.payload_format : undefined,
+          }),
           active,
           // Setting the URL, even to the same one, or reactivating clears the failures. Processes that
           // remember failures follow the row with the later `tried_at`.

@@ -1,6 +1,6 @@
 import Type from 'typebox';
 import { defineEndpoint } from '../endpoint.ts';
-import { EventSummary, Nothing, Replayed } from '../resources.ts';
+import { EventSummary, Nothing, Replayed, SourceEmit } from '../resources.ts';
 import { common, eventName, paging } from './parameters.ts';
 
 const service = 'events';
@@ -51,6 +51,25 @@ export const getSourceEvent = defineEndpoint({
   input: Type.Object({ event_name: eventName, ...common }),
   output: EventSummary,
   envelope: 'single',
+  problems: [404],
+});
+
+export const listSourceEmits = defineEndpoint({
+  service,
+  operationId: 'listSourceEmits',
+  method: 'GET',
+  path: '/sources/{id}/events',
+  summary: 'List the newest events of a source in a short form, as older clients read them',
+  description: 'Newest first, whole. Without event_name: the default and all named channels.',
+  input: Type.Object({
+    n: Type.Optional(
+      Type.Integer({ minimum: 1, description: 'Events, default 10; more than 100 counts as 100' }),
+    ),
+    event_name: eventName,
+    ...common,
+  }),
+  output: SourceEmit,
+  envelope: 'list',
   problems: [404],
 });
 

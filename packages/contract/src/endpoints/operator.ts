@@ -270,7 +270,6 @@ export const operatorRedriveDeadLetter = defineEndpoint({
   input: bare,
   output: Nothing,
   envelope: 'null',
-  status: 202,
   problems: [404],
 });
 

@@ -57,6 +57,5 @@ export const cancelRun = defineEndpoint({
   input: Type.Object(common),
   output: Nothing,
   envelope: 'null',
-  status: 202,
   problems: [404, 409],
 });

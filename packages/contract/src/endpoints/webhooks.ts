@@ -8,6 +8,12 @@ const service = 'webhooks';
 const texts = {
   name: Type.Optional(Type.Union([Type.String({ maxLength: 1000 }), Type.Null()])),
   description: Type.Optional(Type.Union([Type.String({ maxLength: 4096 }), Type.Null()])),
+  payload_format: Type.Optional(
+    Type.Union([Type.Literal('raw'), Type.Literal('envelope')], {
+      description:
+        'Of the body. raw, the default: the emitted value alone; envelope: {type, timestamp, id, emitter_id, data} around it',
+    }),
+  ),
 };
 
 export const createWebhook = defineEndpoint({
@@ -23,7 +29,7 @@ export const createWebhook = defineEndpoint({
     ...texts,
     ...common,
   }),
-  query: ['url', 'name', 'description'],
+  query: ['url', 'name', 'description', 'payload_format'],
   output: WebhookWithSecret,
   envelope: 'single',
   problems: [403],

@@ -115,6 +115,7 @@ export const EXAMPLES: { [Name in keyof Resources]: Static<Resources[Name]> } = 
       ts: 1606370815000,
     },
   },
+  SourceEmit: { id: '1606370816223-0', k: 'emit', e: { order: 1001, total: 25 }, ts: 1606370816223 },
   Subscription: {
     id: 'sub_3De5Fg7Hj9',
     emitter_id: sourceId,

@@ -12,6 +12,8 @@ export interface WebhookRow {
   name: string | null;
   description: string | null;
   url: string;
+  /** Of the body; absent: the emitted value alone. */
+  payload_format?: 'envelope' | undefined;
   active: boolean;
   /** Sealed (core/seal). */
   secret: string;

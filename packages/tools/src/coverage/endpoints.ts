@@ -15,6 +15,7 @@ const ACCOUNT = in_.apiComponents(
 const EVENT = in_.apiEvents(
   'an event has its fields, cut over 1 KB unless expand=event, in lists, by id and on the stream',
 );
+const EMITS = in_.apiEvents('the newest events of a source are listed in the short form of older clients');
 const RANGES = in_.apiEvents('deleting events answers 202 and null; ranges have both ends, one end or none');
 const RUN = in_.apiEvents('a run and the records of its error and its logs have their fields');
 const SUBSCRIPTION = in_.apiEvents(
@@ -60,6 +61,7 @@ export const ENDPOINT_TESTS: EndpointTests = {
   listSourceEvents: EVENT,
   getSourceEvent: EVENT,
   streamSource: EVENT,
+  listSourceEmits: EMITS,
   deleteSourceEvents: RANGES,
   replayEvents: WEBHOOK,
   listSourceErrors: RUN,

@@ -10,6 +10,7 @@ const WEBHOOK_FIELDS = {
   name: 'Text or null',
   description: 'Text or null',
   url: 'HTTP or HTTPS address, as it was given',
+  payload_format: '`envelope`; absent: the body is the emitted value alone',
   active: 'Whether it is sent anything',
   ...DATES,
 };
@@ -20,6 +21,7 @@ const CONFIGURING = in_.apiComponents('options, props and a test run of a compon
 const SOURCE = in_.apiComponents(
   'a source has its fields, and is created, read, listed, updated and deleted',
 );
+const EMITS = in_.apiEvents('the newest events of a source are listed in the short form of older clients');
 const WEBHOOK = in_.apiEvents('a webhook and a delivery have their fields');
 const FAILURE = in_.apiEvents('a failure has its fields, with the id of the request in the header too');
 const REFUSED_CODE = in_.ownComponents('while sources use it, it is kept, and they are listed');
@@ -188,6 +190,15 @@ export const RESOURCE_FIELDS: Record<string, ResourceFields> = {
       'an event has its fields, cut over 1 KB unless expand=event, in lists, by id and on the stream',
     ),
   },
+  SourceEmit: {
+    fields: {
+      id: '`<epoch ms>-<n>`, in the order of emission',
+      k: '`emit`',
+      e: 'The emitted value, whole',
+      ts: 'Epoch milliseconds of the emit',
+    },
+    shownBy: EMITS,
+  },
   Replayed: { fields: { count: 'Events that are sent again' }, shownBy: WEBHOOK },
   Run: {
     fields: {
@@ -199,7 +210,7 @@ export const RESOURCE_FIELDS: Record<string, ResourceFields> = {
       duration_ms: 'Duration; null while it runs',
       compute_ms: 'Processor time; null while it runs',
       emitted: 'Events that it emitted',
-      deduped: 'Events that were known',
+      deduped: 'Events that the strategy left out: known ones, and those without an id',
       error: 'The first error, or null',
       'error.code': 'Its name',
       'error.msg': 'Its message',

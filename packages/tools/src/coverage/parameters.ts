@@ -42,6 +42,10 @@ export const PARAMETER_RULES: Record<string, Rule> = {
     ],
   },
   limit: { rule: 'Size of a page', shownBy: PAGES },
+  n: {
+    rule: 'Number of events in the short form; default 10',
+    shownBy: in_.apiEvents('the newest events of a source are listed in the short form of older clients'),
+  },
   after: { rule: 'Cursor: the items after it, which are older', shownBy: PAGES },
   before: { rule: 'Cursor: the items before it, which are newer; not together with `after`', shownBy: PAGES },
   component_id: { rule: 'A saved component; counts before all others', shownBy: RESOLVING },
@@ -157,6 +161,10 @@ export const PARAMETER_RULES: Record<string, Rule> = {
       'the address of a webhook › %s is kept as it was given',
       'the address of a webhook › %j is refused, naming url',
     ),
+  },
+  payload_format: {
+    rule: '`raw`: the body is the emitted value; `envelope`: `{type, timestamp, id, emitter_id, data}`',
+    shownBy: in_.apiEvents('a webhook and a delivery have their fields'),
   },
   description: {
     rule: 'Description of a webhook',
