@@ -1,7 +1,7 @@
 import type { ActionCall } from '@wellspring/component/program/program-types';
 import { CALLS, HOOK_DEADLINE_MS, type TestCall } from '@wellspring/contract/calls';
 import { LIMITS, PLATFORM_VERSION } from '@wellspring/contract/limits';
-import { newId } from '@wellspring/core/ids';
+import { newRunId } from '@wellspring/core/ids';
 import { untilAborted } from '@wellspring/core/until-aborted';
 import { createAccounts } from '@wellspring/runtime/accounts';
 import type { Deps } from '@wellspring/runtime/deps';
@@ -64,7 +64,7 @@ const actionOf = (
   owner_id: string,
   now: number,
 ): ActionCall => {
-  const id = newId('run');
+  const id = newRunId();
   const context = {
     id,
     ts: new Date(now).toISOString(),
