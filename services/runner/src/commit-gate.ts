@@ -8,11 +8,14 @@ import type { Store } from '@wellspring/store/port';
  * executed again, and no run starts before the store takes writes.
  */
 export interface CommitGate {
-  /** Retries `write` while the store is unavailable, until `isOver`. The version of the state makes that safe. */
-  commit(write: () => Promise<boolean>, isOver: () => boolean): Promise<boolean>;
+  /**
+   * Retries `work` of an executed run while the store is unavailable, until `isOver`. The version of the state makes that safe
+   * for commits.
+   */
+  retry<T>(work: () => Promise<T>, isOver?: () => boolean): Promise<T>;
   /** Resolves at once, or when a commit is held, as soon as the store takes writes. */
   opened(): Promise<void>;
-  /** The process stops: commits are no longer retried. */
+  /** The process stops: nothing is retried any longer. */
   close(): void;
 }
 
@@ -42,10 +45,10 @@ export function createCommitGate({
   }
 
   return {
-    async commit(write, isOver) {
+    async retry(work, isOver = () => false) {
       for (;;) {
         try {
-          return await write();
+          return await work();
         } catch (error) {
           if (!(error instanceof Unavailable) || isOver() || closing.signal.aborted) throw error;
           if (!probing) log.warn({ error: error.message }, 'commit.held');

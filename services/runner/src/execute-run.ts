@@ -6,6 +6,7 @@ import type { Executor, Result, Task } from '@wellspring/sandbox/port';
 import type { Store } from '@wellspring/store/port';
 import type { ActiveRuns } from './active-runs.ts';
 import type { Outcome, RunEnd } from './commit.ts';
+import type { CommitGate } from './commit-gate.ts';
 import { limitDelayed } from './delayed.ts';
 import { createEffects, type EffectsOptions } from './effects.ts';
 import type { DbSet } from './live-state.ts';
@@ -27,11 +28,12 @@ export interface ExecuteDeps {
   clock: Clock;
   store: Store;
   active: ActiveRuns;
+  gate: Pick<CommitGate, 'retry'>;
 }
 
 /** Executes the code of a source and collects its effects. */
 export async function executeRun(
-  { executor, clock, store, active }: ExecuteDeps,
+  { executor, clock, store, active, gate }: ExecuteDeps,
   { task, ...options }: EffectsOptions & { task: Task },
   respond: (reply: HttpReply) => void,
 ): Promise<Execution> {
@@ -41,7 +43,7 @@ export async function executeRun(
   const given = await executor.execute(task, host, { timeoutMs: LIMITS.runMs, signal }).finally(end);
   const cancelled = !given.ok && given.reason === 'aborted' && signal.aborted;
   const result = given.ok ? given : { ...given, error: cancelled ? CANCELLED : maskError(given.error, mask) };
-  const limited = await limitDelayed(store, run.source_id, emits, clock.now());
+  const limited = await gate.retry(() => limitDelayed(store, run.source_id, emits, clock.now()));
   errors.push(...limited.errors);
   if (!result.ok) errors.push(result.error);
   const { durationMs, cpuMs } = result;

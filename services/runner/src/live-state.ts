@@ -27,7 +27,7 @@ export interface LiveState {
   isWriting: boolean;
   /** The newest committed runs, also those whose commit is in progress. */
   known: KnownRuns;
-  /** A commit failed: nothing built on this state can be written. */
+  /** A commit failed, or a run that may have changed it: nothing more may be built on this state. */
   stale: boolean;
   /** The newest runs; zeros: none since the state was loaded. */
   busy: BusyTime;

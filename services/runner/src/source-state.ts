@@ -77,8 +77,8 @@ export interface Batch {
 const MAX_HOOK_COMMITS = 3;
 
 export function createSourceState(sourceId: string, deps: SourceStateDeps): SourceState {
-  const { store, executor, clock, call, relay, meter, costs, networks, quotas, gate } = deps;
-  const { load, join, commit, forget, isForgotten } = createStateCommits(sourceId, deps);
+  const { store, executor, clock, call, meter, costs, networks, quotas, gate } = deps;
+  const { load, join, commit, republish, isBehind, forget, isForgotten } = createStateCommits(sourceId, deps);
   const logRun = createLogRun(deps.log, clock);
   let active = 0;
 
@@ -90,9 +90,6 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
       active -= 1;
     }
   }
-
-  /** Like `commit`; resolves when the message is published, too. */
-  const commitRun = async (...args: Parameters<typeof commit>): Promise<void> => commit(...args).published;
 
   const jobs = createPlatformJobs({ ...deps, join });
   /**
@@ -154,18 +151,19 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
     };
     const skipped = await skipReason(job, deployed, live);
     if (skipped !== undefined) {
-      const outcome = {
-        emits: [],
-        keys: [],
-        errors: [],
-        logs: [skippedTick(run, trigger, skipped, clock.now())],
-      };
+      const logs = [skippedTick(run, trigger, skipped, clock.now())];
+      const outcome = { emits: [], keys: [], errors: [], logs };
       await before;
-      return { committed: commitRun(live, run, outcome, [], options) };
+      return { committed: commit(live, run, outcome, [], options).published };
     }
     const owner = await networks.of(deployed.emitter.owner_id);
     const commitLogs = logCommits(live, run, options);
     const startedAt = clock.now();
+    using failed = new DisposableStack();
+    failed.defer(() => {
+      // The repeated run must not see changes that are not committed.
+      live.stale = true;
+    });
     const execution = await executeJob(deps, { job, deployed, live, run, owner, shard, commitLogs }, respond);
     const { outcome, result, sets, sends, end } = execution;
     noteRun(job, deployed, live, { startedAt, endedAt: clock.now() });
@@ -179,7 +177,9 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
     options.revision = await deps.listenersRevision(deployed);
     const arranged = await arrange(outcome, strategyOf(deployed), job.hop);
     await before;
-    return { committed: commitRun(live, run, arranged, sets, { ...options, end, sends, reply }) };
+    const { published } = commit(live, run, arranged, sets, { ...options, end, sends, reply });
+    failed.move();
+    return { committed: published };
   }
 
   return {
@@ -194,13 +194,11 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
       const committed = await findCommitted(store, sourceId, live.known, messages);
       const isRepeated = ({ run_id }: RunsMessage) => committed.has(run_id) || live.known.has(run_id);
       // Before any later message of the source.
-      if (messages.some(isRepeated)) await relay.republish(sourceId);
+      if (isBehind() || messages.some(isRepeated)) await republish();
       let broken = false;
       let last: Promise<unknown> = Promise.resolve();
       const fail = () => {
         broken = true;
-        // Changes of the failed run are not committed: the repeated run must not see them.
-        live.stale = true;
       };
       const guarded = (work: () => Promise<void>) => {
         const done = working(work);

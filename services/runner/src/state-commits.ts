@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { DedupeStrategy } from '@wellspring/contract/definition';
 import type { EmittedEvent } from '@wellspring/contract/messages';
 import { Unavailable } from '@wellspring/core/unavailable';
@@ -36,7 +37,10 @@ export interface CommitOptions {
 export const strategyOf = ({ workflow, deployment }: Deployed): DedupeStrategy | null =>
   workflow ? null : deployment.definition.dedupe;
 
-/** Reads and writes the state of one source, by one commit at a time; stops at the first that fails. */
+/**
+ * Reads and writes the state of one source, by one commit at a time; stops at the first that fails. Messages are published in the
+ * order of the commits; after one that fails, they stay in the outbox.
+ */
 export function createStateCommits(
   sourceId: string,
   { store, clock, relay, gate }: Pick<Deps, 'store' | 'clock'> & { relay: OutboxRelay; gate: CommitGate },
@@ -44,8 +48,10 @@ export function createStateCommits(
   const stateRows = store.collection(states);
   let loading: Promise<LiveState> | undefined;
   let forgotten = false;
-  /** The newest commit. */
-  let writing: Promise<void> = Promise.resolve();
+  /** Resolves when no group is being written. */
+  let idle: Promise<void> = Promise.resolve();
+  /** A message was not published: later ones stay in the outbox behind it until `republish`. */
+  let isBehind = false;
 
   /**
    * The live state; reread from the store after a failed commit.
@@ -64,7 +70,9 @@ export function createStateCommits(
     const now = clock.now();
     loading ??= stateRows.getVersioned(sourceId).then((found) => liveState(sourceId, found, now));
     const current = loading;
-    const reread = () => {
+    const reread = async () => {
+      // The groups that were complete before the failure.
+      await idle;
       if (loading === current) loading = undefined;
       return read();
     };
@@ -81,23 +89,37 @@ export function createStateCommits(
   function write(live: LiveState): void {
     if (live.isWriting) return;
     live.isWriting = true;
-    setImmediate(async () => {
+    idle = nextTurn().then(async () => {
+      let failed = false;
       for (let group = live.groups.shift(); group; group = live.groups.shift()) {
-        const made = writeOne(live, group);
-        const written = made.then(() => {});
+        const made = writeOne(live, group, () => forgotten || failed);
         group.settle(
-          written,
-          made.then((outbox) => outbox && relay.publish(outbox)),
+          made.then(() => {}),
+          made.then((outbox) => outbox && publish(outbox)),
         );
-        writing = written.catch(() => {});
-        await writing;
+        await made.catch(() => {
+          failed = true;
+        });
       }
       live.isWriting = false;
     });
   }
 
-  async function writeOne(live: LiveState, group: CommitGroup): Promise<OutboxRow | undefined> {
-    const isOver = () => forgotten || live.stale;
+  async function publish(outbox: OutboxRow): Promise<void> {
+    if (isBehind) throw new Unavailable(`An earlier message of ${sourceId} was not published`);
+    try {
+      await relay.publish(outbox);
+    } catch (error) {
+      isBehind = true;
+      throw error;
+    }
+  }
+
+  async function writeOne(
+    live: LiveState,
+    group: CommitGroup,
+    isOver: () => boolean,
+  ): Promise<OutboxRow | undefined> {
     let done = false;
     let made: Awaited<ReturnType<CommitGroup['close']>>;
     try {
@@ -110,7 +132,7 @@ export function createStateCommits(
         ...(dedupe !== live.stored.dedupe && { dedupe }),
       };
       const commit = { ...rows, state: changed, ifVersion: live.version };
-      done = !isOver() && (await gate.commit(() => store.commitRun(commit), isOver));
+      done = !isOver() && (await gate.retry(() => store.commitRun(commit), isOver));
     } finally {
       if (!done) live.stale = true;
     }
@@ -174,8 +196,14 @@ export function createStateCommits(
     /** Rejects further commits. Resolves when none is in progress. */
     async forget() {
       forgotten = true;
-      await writing;
+      await idle;
     },
     isForgotten: () => forgotten,
+    isBehind: () => isBehind,
+    /** Publishes, in order, what earlier commits have left. */
+    async republish() {
+      await relay.republish(sourceId);
+      isBehind = false;
+    },
   };
 }
