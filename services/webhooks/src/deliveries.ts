@@ -16,6 +16,7 @@ import { insertNew } from '@wellspring/store/insert-new';
 import { findDeliveries } from './find-deliveries.ts';
 import { requireActive, requireOwnDelivery, requireOwnWebhook } from './own.ts';
 import { presentDelivery } from './present.ts';
+import { createReachesEvent } from './reached-events.ts';
 import { parseTime } from './time.ts';
 
 const BATCH_SIZE = 500;
@@ -81,6 +82,8 @@ export function deliveryRoutes({ store, pubsub, clock }: DeliveriesDeps): Route[
     route(resendDelivery, async ({ principal, params }) => {
       const delivery = await requireOwnDelivery(store, principal, params.id);
       requireActive(await requireOwnWebhook(store, principal, delivery.webhook_id));
+      if (!(await createReachesEvent(store, principal)(delivery)))
+        throw notFound('event', delivery.event_id ?? undefined);
       const due = { status: 'pending' as const, due_at: clock.now(), failed_at_ms: null };
       const payload = await payloadOf(delivery);
       await rows.patch(delivery.id, { ...due, payload });
@@ -94,21 +97,33 @@ export function deliveryRoutes({ store, pubsub, clock }: DeliveriesDeps): Route[
       const webhook = await requireOwnWebhook(store, principal, params.id);
       const since = parseTime('since', input.since);
       requireActive(webhook);
+      const reachesEvent = createReachesEvent(store, principal);
+      // Deliveries that fail meanwhile are not resent.
       const now = clock.now();
       let count = 0;
+      /** The next page begins at this time, with rows of the last one that stay. */
+      let from = since;
+      let staying = 0;
       for (;;) {
+        const limit = BATCH_SIZE + staying;
+        const failed_at_ms = { gte: from, lte: now };
+        const page = await rows.list({
+          where: { webhook_id: webhook.id, failed_at_ms },
+          orderBy: 'failed_at_ms',
+          order: 'asc',
+          limit,
+          texts: false,
+        });
+        const reached = await Promise.all(page.map(reachesEvent));
+        const ids = page.filter((_row, n) => reached[n]).map(({ id }) => id);
         const recovered = await rows.claim(
-          {
-            // Deliveries that fail meanwhile are not resent.
-            where: { webhook_id: webhook.id, failed_at_ms: { gte: since, lte: now } },
-            orderBy: 'failed_at_ms',
-            order: 'asc',
-            limit: BATCH_SIZE,
-          },
+          { where: { id: { in: ids }, failed_at_ms } },
           { status: 'pending', attempts: 0, due_at: now, failed_at_ms: null },
         );
         count += recovered.length;
-        if (recovered.length < BATCH_SIZE) break;
+        if (page.length < limit) break;
+        from = page.at(-1)!.failed_at_ms!;
+        staying = page.filter((row, n) => row.failed_at_ms === from && !reached[n]).length;
       }
       if (count > 0) pubsub.publish(DELIVERIES_DUE);
       return { count };

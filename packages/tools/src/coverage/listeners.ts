@@ -74,6 +74,7 @@ export const SUBSCRIPTIONS: Section = {
         ...in_.lostSubscriptions(
           'a removed member leaves no auto-subscription that cannot deliver, and later sources get none from it',
         ),
+        ...in_.reachedEvents('who left an organization resends and recovers no delivery of its events'),
       ],
     },
   ],

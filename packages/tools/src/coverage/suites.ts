@@ -117,6 +117,7 @@ export const workflows = testsOf('services/sources/src/workflows/workflows.test.
 export const subscriptions = testsOf('services/subscriptions/src/subscriptions.test.ts');
 export const autoSubscriptions = testsOf('services/subscriptions/src/auto-subscriptions.test.ts');
 export const deliveries = testsOf('services/webhooks/src/find-deliveries.test.ts');
+export const reachedEvents = testsOf('services/webhooks/src/reached-events.test.ts');
 export const webhookUrl = testsOf('services/webhooks/src/url.test.ts');
 export const webhooks = testsOf('services/webhooks/src/webhooks.test.ts');
 export const webhookTime = testsOf('services/webhooks/src/time.test.ts');
