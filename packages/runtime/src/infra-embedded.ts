@@ -15,8 +15,23 @@ import { createEmbeddedStore } from '@wellspring/store/embedded';
 import type { Config } from './config.ts';
 import type { Ports } from './deps.ts';
 
-/** Marks a data directory whose content was moved to servers. */
+/** Files that mark a data directory whose content is being moved, or was moved, to servers. */
+export const MOVING = 'moving';
 export const MOVED = 'moved';
+
+/** @throws Error if the platform must not start from this data directory */
+export function refuseMoved(dataDir: string): void {
+  if (existsSync(join(dataDir, MOVED))) {
+    throw new Error(
+      `The data in ${dataDir} was moved to other servers. Remove the file ${MOVED} to use it here.`,
+    );
+  }
+  if (existsSync(join(dataDir, MOVING))) {
+    throw new Error(
+      `A move of the data in ${dataDir} to other servers was interrupted, which may have taken jobs. Repeat it, or remove the file ${MOVING} to use the data here: a later move then needs an empty target.`,
+    );
+  }
+}
 
 /**
  * The adapters on a data directory, which is locked for this process.
@@ -26,11 +41,6 @@ export function openEmbedded(
   { dataDir }: Config,
   { clock, log, metrics, memory }: { clock: Clock; log: Log; metrics: Metrics; memory: Memory },
 ): Ports {
-  if (existsSync(join(dataDir, MOVED))) {
-    throw new Error(
-      `The data in ${dataDir} was moved to other servers. Remove the file ${MOVED} to use it here.`,
-    );
-  }
   const release = lockDirectory(dataDir);
   try {
     const db = openDatabase(join(dataDir, 'wellspring.db'));

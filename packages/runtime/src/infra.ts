@@ -6,7 +6,7 @@ import type { Config } from './config.ts';
 import type { Keys } from './credentials.ts';
 import type { Deps, Ports } from './deps.ts';
 import { openDistributed } from './infra-distributed.ts';
-import { openEmbedded } from './infra-embedded.ts';
+import { openEmbedded, refuseMoved } from './infra-embedded.ts';
 import { openMemory } from './memory.ts';
 import { createMetrics, type Exposition } from './metrics.ts';
 import { openRootKey } from './root-key.ts';
@@ -26,7 +26,10 @@ async function openPorts(
 ): Promise<Ports> {
   const { dataDir, amqpUrl, redisUrl, mongodbUrl, s3Url } = config;
   // The configuration has been validated: all three are set, or none.
-  if (!amqpUrl || !redisUrl || !mongodbUrl) return openEmbedded(config, how);
+  if (!amqpUrl || !redisUrl || !mongodbUrl) {
+    refuseMoved(dataDir);
+    return openEmbedded(config, how);
+  }
   return openDistributed({ dataDir, amqpUrl, redisUrl, mongodbUrl, s3Url }, how);
 }
 

@@ -1,5 +1,5 @@
-import { createHash } from 'node:crypto';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { randomUUID } from 'node:crypto';
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Clock, systemClock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
@@ -9,16 +9,16 @@ import type { Config } from '@wellspring/runtime/config';
 import { prepareDataDirectory } from '@wellspring/runtime/data-directory';
 import type { Ports } from '@wellspring/runtime/deps';
 import { openDistributed } from '@wellspring/runtime/infra-distributed';
-import { MOVED, openEmbedded } from '@wellspring/runtime/infra-embedded';
+import { MOVED, MOVING, openEmbedded } from '@wellspring/runtime/infra-embedded';
 import { openMemory } from '@wellspring/runtime/memory';
 import { users } from '@wellspring/store/collections/users';
 import { copyStore } from '@wellspring/store/copy';
-import type { CollectionDefinition, Store } from '@wellspring/store/port';
+import type { CollectionDefinition } from '@wellspring/store/port';
 
-/** Row of the target that identifies the moved data directory. */
+/** Row of the target that identifies the move. */
 interface MoveRow {
   id: 'move';
-  /** Hash that identifies the data directory. */
+  /** Content of the file MOVING in the data directory. */
   from: string;
   /** Epoch ms; null: in progress. */
   done_at: number | null;
@@ -40,7 +40,7 @@ export interface MoveOptions {
 /**
  * Copies the rows, files and waiting jobs of an embedded data directory to RabbitMQ and MongoDB. No process may run on
  * either side. The directory is kept without its jobs, and marked so that the platform does not start from it. An
- * interrupted move can be repeated.
+ * interrupted move can be repeated, unless the platform ran on the directory since: the copy skips rows that exist.
  * @throws Error that names an obstacle, before anything is changed
  */
 export async function move({ config, clock = systemClock, log, say }: MoveOptions): Promise<void> {
@@ -70,13 +70,7 @@ export async function move({ config, clock = systemClock, log, say }: MoveOption
       { clock, log, metrics: noMetrics, memory },
     );
     try {
-      const identity = await begin(from, to);
-      await copyStore(from.store, to.store, ({ collection, rows }) => say(`${collection}: ${rows} rows`));
-      say(`files: ${await copyBlobs(from, to, clock)}`);
-      for (const queue of QUEUES)
-        say(`jobs of ${queue}: ${await moveJobs(queue, from.queue, to.queue, clock)}`);
-      await to.store.collection(moves).patch('move', { from: identity, done_at: clock.now() });
-      writeFileSync(join(dataDir, MOVED), `${new Date(clock.now()).toISOString()}\n`);
+      await moveData(dataDir, from, to, { clock, say });
     } finally {
       await to.close();
     }
@@ -85,26 +79,36 @@ export async function move({ config, clock = systemClock, log, say }: MoveOption
   }
 }
 
-/** Checks both sides and marks the target. Returns the identity of the data directory. */
-async function begin(from: Ports, to: Ports): Promise<string> {
-  const dead = await from.queue.deadLetters.count();
-  if (dead > 0) throw new Error(`There are ${dead} dead letters: redrive or drop them first.`);
-  const identity = await identityOf(from.store);
-  const rows = to.store.collection(moves);
-  const before = await rows.get('move');
-  if (before ? before.from !== identity : (await to.store.collection(users).count({}, 1)) > 0) {
-    throw new Error('The target holds data of another platform.');
-  }
-  await rows.insertMany([{ id: 'move', from: identity, done_at: null }]);
-  return identity;
+/** @throws Error that names an obstacle, before anything is changed */
+export async function moveData(
+  dataDir: string,
+  from: Ports,
+  to: Ports,
+  { clock, say }: Required<Pick<MoveOptions, 'clock' | 'say'>>,
+): Promise<void> {
+  const moving = join(dataDir, MOVING);
+  const before = readIfThere(moving);
+  await check(from, to, before);
+  const id = before ?? randomUUID();
+  writeFileSync(moving, id);
+  await to.store.collection(moves).insertMany([{ id: 'move', from: id, done_at: null }]);
+  await copyStore(from.store, to.store, ({ collection, rows }) => say(`${collection}: ${rows} rows`));
+  say(`files: ${await copyBlobs(from, to, clock)}`);
+  for (const queue of QUEUES) say(`jobs of ${queue}: ${await moveJobs(queue, from.queue, to.queue, clock)}`);
+  await to.store.collection(moves).patch('move', { done_at: clock.now() });
+  renameSync(moving, join(dataDir, MOVED));
 }
 
-/** The first start creates the first user. */
-async function identityOf(store: Store): Promise<string> {
-  const [first] = await store.collection(users).list({ order: 'asc', limit: 1 });
-  return createHash('sha256')
-    .update(JSON.stringify(first ?? null))
-    .digest('hex');
+/** @param interrupted id of the move that began from this directory */
+async function check(from: Ports, to: Ports, interrupted: string | undefined): Promise<void> {
+  const dead = await from.queue.deadLetters.count();
+  if (dead > 0) throw new Error(`There are ${dead} dead letters: redrive or drop them first.`);
+  const found = await to.store.collection(moves).get('move');
+  if (found ? found.from !== interrupted : (await to.store.collection(users).count({}, 1)) > 0) {
+    throw new Error(
+      'The target is not empty: it holds data of another platform, or of a move after which the platform ran on the data directory again.',
+    );
+  }
 }
 
 async function copyBlobs(from: Ports, to: Ports, clock: Clock): Promise<number> {

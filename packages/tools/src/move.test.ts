@@ -1,0 +1,80 @@
+import { existsSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from '@jest/globals';
+import { systemClock } from '@wellspring/core/clock';
+import { silentLog } from '@wellspring/core/log';
+import { noMetrics } from '@wellspring/core/metrics';
+import { readConfig } from '@wellspring/runtime/config';
+import { MOVED, MOVING, openEmbedded } from '@wellspring/runtime/infra-embedded';
+import { openMemory } from '@wellspring/runtime/memory';
+import { sources } from '@wellspring/store/collections/sources';
+import { users } from '@wellspring/store/collections/users';
+import { forEachTest } from '@wellspring/testing/lifetimes';
+import { sourceRow, userRow } from '@wellspring/testing/rows';
+import { tempDir } from '@wellspring/testing/temp-dir';
+import { moveData } from './move.ts';
+
+const dir = forEachTest(tempDir);
+const elsewhere = forEachTest(tempDir);
+
+function open(dataDir: string) {
+  const config = readConfig({ env: { WELLSPRING_DATA_DIR: dataDir } });
+  const memory = openMemory(config, noMetrics);
+  return openEmbedded(config, { clock: systemClock, log: silentLog, metrics: noMetrics, memory });
+}
+/** Moves between two data directories; the adapters of the servers pass the same conformance suites. */
+async function move(say: (text: string) => void = () => {}) {
+  const [from, to] = [open(dir.path), open(elsewhere.path)];
+  try {
+    await moveData(dir.path, from, to, { clock: systemClock, say });
+  } finally {
+    await from.close();
+    await to.close();
+  }
+}
+async function change(dataDir: string, work: (ports: ReturnType<typeof open>) => Promise<unknown>) {
+  const ports = open(dataDir);
+  await work(ports);
+  await ports.close();
+}
+const sourceIds = async () => {
+  let ids: string[] = [];
+  await change(elsewhere.path, async ({ store }) => {
+    ids = (await store.collection(sources).list()).map(({ id }) => id);
+  });
+  return ids;
+};
+const first = sourceRow();
+const fill = () =>
+  change(dir.path, async ({ store }) => {
+    await store.collection(users).insert(userRow());
+    await store.collection(sources).insert(first);
+  });
+const interrupt = () =>
+  move((text) => {
+    if (text.startsWith('files')) throw new Error('interrupted');
+  });
+
+test('an interrupted move is completed when it is repeated', async () => {
+  await fill();
+  await expect(interrupt()).rejects.toThrow('interrupted');
+  await move();
+  expect(await sourceIds()).toEqual([first.id]);
+  expect([MOVING, MOVED].map((mark) => existsSync(join(dir.path, mark)))).toEqual([false, true]);
+});
+
+test.each([
+  ['an interrupted', MOVING, interrupt],
+  ['a completed', MOVED, () => move()],
+])(
+  'a move to the target of %s one is refused if the platform ran meanwhile',
+  async (_which, mark, before) => {
+    await fill();
+    await before().catch(() => {});
+    // As the refused start says.
+    rmSync(join(dir.path, mark));
+    await change(dir.path, ({ store }) => store.collection(sources).remove(first.id));
+    await expect(move()).rejects.toThrow('The target is not empty');
+    await expect(move()).rejects.toThrow('The target is not empty');
+  },
+);
