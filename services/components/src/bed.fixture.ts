@@ -4,8 +4,10 @@ import type { Principal } from '@wellspring/contract/principal';
 import { systemClock } from '@wellspring/core/clock';
 import { invalidComponent } from '@wellspring/core/problem';
 import type { Config } from '@wellspring/runtime/config';
+import { orgs, users } from '@wellspring/store/collections/users';
 import { forEachTest } from '@wellspring/testing/lifetimes';
-import { ALICE, invoke, openPorts, runService } from '@wellspring/testing/service-harness';
+import { orgRow, userRow } from '@wellspring/testing/rows';
+import { ALICE, BOB, invoke, ORG, openPorts, runService } from '@wellspring/testing/service-harness';
 import { createComponentsService } from './service.ts';
 
 export interface Shown {
@@ -22,10 +24,13 @@ export const refusal = (status: number, param?: string) => (param ? { status, pa
 export const keyed = (key: string | null, version = '', name = 'Keyed') =>
   JSON.stringify({ name, key, version });
 
-/** The service on real adapters. What the runner compiles is the JSON text of a definition. */
-export function createBed() {
+/** The service on real adapters, with the users ALICE and BOB and the organization ORG. What the runner compiles is the JSON text of a definition. */
+export async function createBed() {
   const ports = openPorts();
   const { store, call, seal } = ports;
+  for (const { user_id } of [ALICE, BOB])
+    await store.collection(users).insert(userRow({ id: user_id, username: user_id }));
+  await store.collection(orgs).insert(orgRow(ORG));
   const config = { allowNetworks: ['127.0.0.0/8'] } as unknown as Config;
   const service = createComponentsService({ store, call, seal, clock: systemClock, config });
   const stop = new AbortController();

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, test } from '@jest/globals';
-import { bundles, components } from '@wellspring/store/collections/components';
+import { bundles, components, publishedKeys } from '@wellspring/store/collections/components';
+import { users } from '@wellspring/store/collections/users';
 import { startHttpServer } from '@wellspring/testing/http';
 import { ALICE, BOB, user } from '@wellspring/testing/service-harness';
 import { keyed, refusal, useBed } from './bed.fixture.ts';
@@ -42,6 +43,17 @@ describe('saving', () => {
     ['an endless URL', { component_url: `http://example.com/${'x'.repeat(5000)}` }, 'component_url'],
   ])('%s is refused', async (_what, input, param) => {
     await expect(bed.invoke('createComponent', {}, input)).rejects.toMatchObject(refusal(400, param));
+  });
+
+  test('when its owner is being deleted, neither the component nor its keys stay', async () => {
+    await post(keyed('old', '1.0.0'));
+    await bed.store.collection(users).patch(ALICE.user_id, { deleting: true });
+    // Has removed the keys, and not yet the components.
+    await bed.store.collection(publishedKeys).removeWhere({ owner_id: ALICE.user_id });
+    await expect(post(keyed('old', '1.0.0'))).rejects.toMatchObject(refusal(404));
+    expect(await bed.store.collection(publishedKeys).count()).toBe(0);
+    await expect(post(keyed('new', '1.0.0'))).rejects.toMatchObject(refusal(404));
+    expect(await bed.store.collection(components).count()).toBe(1);
   });
 
   test('only for an organization one is a member of', async () => {

@@ -3,12 +3,14 @@ import { CALLS, PREPARE_DEADLINE_MS, type PrepareCall } from '@wellspring/contra
 import type { Bundle, ComponentCode } from '@wellspring/contract/definition';
 import { newId } from '@wellspring/core/ids';
 import { createLru } from '@wellspring/core/lru';
+import { checkOwner } from '@wellspring/runtime/check-owner';
 import type { Deps } from '@wellspring/runtime/deps';
 import {
   bundles,
   type ComponentRow,
   components,
   publishedKeys,
+  REGISTRY,
 } from '@wellspring/store/collections/components';
 import { insertNew } from '@wellspring/store/insert-new';
 import { ConflictError } from '@wellspring/store/port';
@@ -39,9 +41,15 @@ export interface Library {
    * @throws Problem 400 `invalid_component`
    */
   prepare(source: ComponentCode, ownerId: string): Promise<Prepared>;
-  /** Stores it as a component of the owner: equal content is the same component, with the newest URL that is given. */
+  /**
+   * Stores it as a component of the owner: equal content is the same component, with the newest URL that is given.
+   * @throws Problem 404: the owner is deleted meanwhile
+   */
   save(ownerId: string, prepared: Prepared, sourceUrl: string | null): Promise<ComponentRow>;
-  /** Publishes it under its key and its key@version, for its owner. */
+  /**
+   * Publishes it under its key and its key@version, for its owner, a user or organization.
+   * @throws Problem 404: the owner is deleted meanwhile
+   */
   publish(component: ComponentRow): Promise<void>;
 }
 
@@ -106,7 +114,7 @@ export function createLibrary({ store, call, clock }: Pick<Deps, 'store' | 'call
       if (before) return before;
       const code_hash = isSingleFile(source) ? content_hash : await sha256(source.code);
       try {
-        return await insertNew(componentRows, () => ({
+        const row = await insertNew(componentRows, () => ({
           id: newId('sc'),
           ...mine,
           code: source.code,
@@ -118,6 +126,8 @@ export function createLibrary({ store, call, clock }: Pick<Deps, 'store' | 'call
           created_at: seconds,
           updated_at: seconds,
         }));
+        if (ownerId !== REGISTRY) await checkOwner(store, ownerId, () => componentRows.remove(row.id));
+        return row;
       } catch (error) {
         if (!(error instanceof ConflictError)) throw error;
         const other = await findMine();
@@ -130,6 +140,7 @@ export function createLibrary({ store, call, clock }: Pick<Deps, 'store' | 'call
       if (key === null) return;
       await point(owner_id, key, id);
       if (version !== '') await point(owner_id, `${key}@${version}`, id);
+      await checkOwner(store, owner_id, () => keyRows.removeWhere({ owner_id }));
     },
   };
 }

@@ -2,8 +2,8 @@ import { hashApiKey, newApiKey } from '@wellspring/core/api-key';
 import { newId } from '@wellspring/core/ids';
 import { notFound } from '@wellspring/core/problem';
 import { changedTopic } from '@wellspring/pubsub/port';
+import { checkOwner } from '@wellspring/runtime/check-owner';
 import type { Deps } from '@wellspring/runtime/deps';
-import { findOwner } from '@wellspring/store/collections/owners';
 import { type ApiKeyRow, apiKeys } from '@wellspring/store/collections/users';
 
 type KeyDeps = Pick<Deps, 'store' | 'clock' | 'pubsub'>;
@@ -32,10 +32,7 @@ export async function issueApiKey({ store, clock }: KeyDeps, userId: string, nam
     last_used_at: null,
   };
   await store.collection(apiKeys).insert(row);
-  if (!(await findOwner(store, userId))) {
-    await store.collection(apiKeys).remove(row.id);
-    throw notFound('user', userId);
-  }
+  await checkOwner(store, userId, () => store.collection(apiKeys).remove(row.id));
   return { ...presentApiKey(row), api_key };
 }
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { accounts } from '@wellspring/store/collections/accounts';
 import { deployments, sources } from '@wellspring/store/collections/sources';
-import { members } from '@wellspring/store/collections/users';
+import { members, users } from '@wellspring/store/collections/users';
 import { forEachTest } from '@wellspring/testing/lifetimes';
 import { ALICE, BOB, ORG, user } from '@wellspring/testing/service-harness';
 import { code, createTestbed } from './platform.fixture.ts';
@@ -67,6 +67,12 @@ describe('an account', () => {
     expect(await get(id, { include_credentials: '1' })).toMatchObject({ credentials: { api_key: 'newer' } });
     await expect(update({ name: 'x' }, BOB)).rejects.toMatchObject({ status: 404 });
     await expect(update({ name: '' })).rejects.toMatchObject({ status: 400, param: 'name' });
+  });
+
+  test('that is written when its owner is being deleted does not stay', async () => {
+    await bed.store.collection(users).patch(ALICE.user_id, { deleting: true });
+    await expect(create()).rejects.toMatchObject({ status: 404 });
+    expect(await bed.store.collection(accounts).count()).toBe(0);
   });
 
   test('is listed by app', async () => {

@@ -14,6 +14,7 @@ import { type Route, route } from '@wellspring/http/bind';
 import { listPage, type PageInput } from '@wellspring/http/paging';
 import { canAccess, checkMember, ownerFor } from '@wellspring/http/principal';
 import type { Credentials } from '@wellspring/runtime/accounts';
+import { checkOwner } from '@wellspring/runtime/check-owner';
 import { type AccountRow, accounts } from '@wellspring/store/collections/accounts';
 import { insertNew } from '@wellspring/store/insert-new';
 import { modify } from '@wellspring/store/port';
@@ -65,6 +66,7 @@ export function accountRoutes({ deps: { store, seal, clock } }: Pick<SourcesCont
           updated_at: seconds,
         };
       });
+      await checkOwner(store, owner.owner_id, () => rows.remove(account.id));
       return presentAccount(account);
     }),
     route(listMyAccounts, async ({ input, principal }) =>

@@ -2,6 +2,7 @@ import { HOOK_DEADLINE_MS } from '@wellspring/contract/calls';
 import { newSecret } from '@wellspring/core/ids';
 import { notFound } from '@wellspring/core/problem';
 import { slugOf } from '@wellspring/core/slug';
+import { checkOwner } from '@wellspring/runtime/check-owner';
 import { autoSubscribe } from '@wellspring/store/collections/auto-subscribe';
 import {
   type DeploymentRow,
@@ -9,7 +10,6 @@ import {
   type SourceRow,
   sources,
 } from '@wellspring/store/collections/sources';
-import { checkOwner } from './check-owner.ts';
 import type { SourcesContext } from './context.ts';
 import { checkConcurrency } from './deployment.ts';
 import { runHook } from './hooks.ts';

@@ -5,10 +5,11 @@ import { DELIVERIES_DUE } from '@wellspring/pubsub/port';
 import type { Service } from '@wellspring/runtime/service';
 import { events, logs } from '@wellspring/store/collections/events';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
+import { orgs, users } from '@wellspring/store/collections/users';
 import { type DeliveryRow, deliveries, webhooks } from '@wellspring/store/collections/webhooks';
 import { eventually } from '@wellspring/testing/eventually';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
-import { deliveryRow, eventRow, logRow } from '@wellspring/testing/rows';
+import { deliveryRow, eventRow, logRow, orgRow, userRow } from '@wellspring/testing/rows';
 import { ALICE, BOB, callApi, ORG, seal, useHarness, user } from '@wellspring/testing/service-harness';
 import { createWebhooksService } from './service.ts';
 
@@ -21,7 +22,10 @@ let service: Service;
 /** Called when the service has read a webhook. */
 let onRead: (id: string) => Promise<unknown>;
 
-beforeEach(() => {
+beforeEach(async () => {
+  for (const { user_id } of [ALICE, BOB])
+    await t.store.collection(users).insert(userRow({ id: user_id, username: user_id }));
+  await t.store.collection(orgs).insert(orgRow(ORG));
   onRead = async () => {};
   const { collection } = t.store;
   const watched: typeof collection = (definition) => {
@@ -129,6 +133,12 @@ describe('a webhook', () => {
       t.store.collection(deliveries).list(),
     ]);
     expect(left.map((rows) => rows.length)).toEqual([1, 1]);
+  });
+
+  test('that is written when its owner is being deleted does not stay', async () => {
+    await t.store.collection(users).patch(ALICE.user_id, { deleting: true });
+    expect((await api('POST', '/webhooks', { url: HOOK })).status).toBe(404);
+    expect(await t.store.collection(webhooks).count()).toBe(0);
   });
 
   test('of another tenant returns 404; one of an organization is open to its members', async () => {

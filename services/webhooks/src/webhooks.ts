@@ -14,6 +14,7 @@ import { type Route, route } from '@wellspring/http/bind';
 import { listPage } from '@wellspring/http/paging';
 import { checkMember, ownerFor } from '@wellspring/http/principal';
 import { changedTopic } from '@wellspring/pubsub/port';
+import { checkOwner } from '@wellspring/runtime/check-owner';
 import type { Deps } from '@wellspring/runtime/deps';
 import { deleteWebhookRows } from '@wellspring/store/collections/delete-webhook';
 import { type WebhookRow, webhooks } from '@wellspring/store/collections/webhooks';
@@ -67,6 +68,7 @@ export function webhookRoutes({ store, pubsub, clock, seal }: WebhooksDeps): Rou
           updated_at: now,
         };
       });
+      await checkOwner(store, owner_id, () => rows.remove(row.id));
       return { ...presentWebhook(row), secret };
     }),
 

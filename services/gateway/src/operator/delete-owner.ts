@@ -15,7 +15,7 @@ export type OwnerDeps = Pick<Deps, 'store' | 'clock' | 'pubsub' | 'queue' | 'cal
 
 /**
  * Deletes a user or organization with all resources. It is marked first: requests that are in progress then undo the keys,
- * sources and workflows that they create (see `findOwner`). Its row is removed last, so that a repeated call completes an
+ * sources, workflows, webhooks, accounts and components that they create (see `findOwner`). Its row is removed last, so that a repeated call completes an
  * interrupted one; sources and workflows whose deletion has begun are left to the service `sources`. Deactivate hooks do
  * not run.
  */

@@ -1,6 +1,7 @@
 import { HOOK_DEADLINE_MS } from '@wellspring/contract/calls';
 import { newId, newSecret } from '@wellspring/core/ids';
 import { conflict, notFound, Problem } from '@wellspring/core/problem';
+import { checkOwner } from '@wellspring/runtime/check-owner';
 import { openValues } from '@wellspring/runtime/secret-values';
 import { autoSubscribe } from '@wellspring/store/collections/auto-subscribe';
 import { type DeploymentRow, deployments, sources } from '@wellspring/store/collections/sources';
@@ -14,7 +15,6 @@ import {
 } from '@wellspring/store/collections/workflows';
 import { findOrInsert } from '@wellspring/store/insert-new';
 import type { Versioned } from '@wellspring/store/port';
-import { checkOwner } from '../check-owner.ts';
 import type { SourcesContext } from '../context.ts';
 import { runDeactivate } from '../hooks.ts';
 import { newSteps } from './deploy-steps.ts';
