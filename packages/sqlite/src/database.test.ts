@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { stat, writeFile } from 'node:fs/promises';
+import { rename, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
@@ -251,6 +251,24 @@ test('a failed fsync rejects its writes, and later ones wait for a complete chec
   await failing.ping();
   expect(failing.statement('SELECT n FROM t WHERE n = 4').get()).toEqual({ n: 4 });
   await failing.close();
+});
+
+test('a commit whose log cannot be opened is rejected, and recovered before a later write', async () => {
+  const [path, elsewhere] = ['new', 'elsewhere'].map((name) => join(directory.path, name)) as [
+    string,
+    string,
+  ];
+  let recovered: number[] | undefined;
+  db.onRecovered(() => {
+    recovered = numbers();
+  });
+  // SQLite has its files open.
+  await rename(path, elsewhere);
+  await expect(db.writeOne(() => insert(1))).rejects.toThrow('ENOENT');
+  await rename(elsewhere, path);
+  await db.writeOne(() => insert(2));
+  expect(recovered).toEqual([1]);
+  expect(numbers()).toEqual([1, 2]);
 });
 
 test('a large log is checkpointed while writes continue', async () => {

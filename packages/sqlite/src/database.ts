@@ -13,9 +13,9 @@ import { probeDisk, translate } from './disk-faults.ts';
  * fsync runs outside of SQLite (synchronous=NORMAL leaves the log to the operating system) and off the event loop;
  * writes requested meanwhile form the next commit. Reads run synchronously between commits and may see writes that are
  * not durable yet. Under load, commits keep a minimum distance, so that more writes share their pages.
- * When an fsync fails, its writes are rejected, and nothing is written before a complete checkpoint: the log may be
- * damaged. The checkpoint makes the rejected writes durable all the same. When a commit fails (e.g. full disk), all its
- * writes are rejected and rolled back.
+ * When an fsync fails, or the log cannot be opened for the first one, its writes are rejected, and nothing is written
+ * before a complete checkpoint: the log may be damaged. The checkpoint makes the rejected writes durable all the same.
+ * When a commit fails (e.g. full disk), all its writes are rejected and rolled back.
  *
  * Faults of the disk (full, quota, read-only, I/O errors) and locks reject with Unavailable.
  */
@@ -95,7 +95,7 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
   /** Descriptor of the write-ahead log, which exists from the first commit on. */
   let logFile: number | undefined;
   let syncing: Promise<void> | undefined;
-  /** An fsync of the log failed: a later successful one does not prove that its pages are on the disk. */
+  /** The log has a commit whose fsync failed: a later successful one does not prove that its pages are on the disk. */
   let isLogSuspect = false;
   const recoveryListeners: (() => void)[] = [];
   /** A commit failed because of a disk fault, and no commit of the probe's size has succeeded since. */
@@ -115,11 +115,14 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
 
   function openLog(): number {
     if (logFile === undefined) {
-      logFile = openSync(`${path}-wal`, 'r+');
       // The directory entry has to be durable, too.
       const directory = openSync(dirname(path), 'r');
-      fsyncSync(directory);
-      closeSync(directory);
+      try {
+        fsyncSync(directory);
+      } finally {
+        closeSync(directory);
+      }
+      logFile = openSync(`${path}-wal`, 'r+');
     }
     return logFile;
   }
@@ -162,6 +165,7 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
     clearTimeout(soonTimer);
     soonTimer = undefined;
     nextAt = group.length < BUSY_WRITES ? 0 : performance.now() + MIN_COMMIT_INTERVAL_MS;
+    const before = commits;
     let settle: (() => void)[];
     let log: number | undefined;
     try {
@@ -170,6 +174,8 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
       commits += 1;
       log = inMemory ? undefined : openLog();
     } catch (error) {
+      // Opening the log failed, after the commit.
+      if (commits > before) isLogSuspect = true;
       rejectAll(group, error);
       if (pending.length > 0) schedule();
       return;
