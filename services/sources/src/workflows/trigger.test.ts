@@ -56,6 +56,18 @@ test('a secret prop of additionalProps is masked, and sent back, masked or in cl
     expect((await replace(before.id, trigger(same))).trigger).toEqual(before.trigger);
 });
 
+test('a secret that is unset is shown as null, and sent back, keeps the source', async () => {
+  const component = code({ props: [{ name: 'token', type: 'string', secret: true, optional: true }] });
+  const trigger = (token: string | null) => ({ component, props: { token } });
+  const before = await create(trigger(null));
+  expect(before.definition.trigger.props).toEqual({ token: null });
+  expect((await replace(before.id, trigger(null))).trigger).toEqual(before.trigger);
+  const set = await replace(before.id, trigger('very secret'));
+  expect(set.definition.trigger.props).toEqual({ token: '********' });
+  const { deployments } = await t.rowsOf((await replace(before.id, trigger(null))).trigger.source_id);
+  expect(openValues({ seal }, deployments[0]!)).toEqual({});
+});
+
 test('a masked secret that is sent back with another change of the trigger keeps its value', async () => {
   const secret = { name: 'token', type: 'string', secret: true };
   const component = code({ props: [secret, { name: 'n', type: 'integer' }] });

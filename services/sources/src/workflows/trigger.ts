@@ -104,7 +104,7 @@ export function isUnchanged(
   const values = openValues(deps, deployment);
   const own = propsOf(given);
   const isKept = (value: unknown, before: unknown) =>
-    value === undefined || value === MASK || isDeepStrictEqual(value, before);
+    value == null || value === MASK || isDeepStrictEqual(value, before);
   return props.every(({ name, secret }) => !secret || isKept(own[name], values[name]));
 }
 
@@ -116,6 +116,10 @@ export function withMasked(part: unknown, descriptors: readonly PropDescriptor[]
   const { props, ...others } = part as { props?: Record<string, unknown> | null };
   if (props == null) return others;
   const secret = new Set(descriptors.filter((one) => one.secret).map(({ name }) => name));
-  const masked = Object.entries(props).map(([name, value]) => [name, secret.has(name) ? MASK : value]);
+  // null unsets a value: there is nothing to hide.
+  const masked = Object.entries(props).map(([name, value]) => [
+    name,
+    secret.has(name) && value !== null ? MASK : value,
+  ]);
   return { ...others, props: Object.fromEntries(masked) };
 }
