@@ -121,6 +121,19 @@ test('where workflows send mail and files is checked, and not shown', () => {
   }
 });
 
+test.each([
+  ['SMTP_URL', (part: string) => `smtp://user:${part}@mail.example?from=a@b.example`],
+  ['SEND_S3_URL', (part: string) => `https://key:${part}@s3.example`],
+  ['S3_URL', (part: string) => `https://key:secret@s3.example/bucket/${part}`],
+])('%s with a %% that is not encoded is refused', (name, url) => {
+  for (const part of ['100%', '5%off', '%ff']) {
+    expect(faultsOf({ [`WELLSPRING_${name}`]: url(part) })).toContain(
+      `WELLSPRING_${name} has a % that does not begin an encoded character: a % itself is written as %25`,
+    );
+  }
+  expect(faultsOf({ [`WELLSPRING_${name}`]: url('100%25') }).join()).not.toContain('%');
+});
+
 describe('of the servers of the distributed mode', () => {
   const AMQP = { WELLSPRING_AMQP_URL: 'amqp://broker' };
   const REST = { WELLSPRING_REDIS_URL: 'redis://cache', WELLSPRING_MONGODB_URL: 'mongodb://db' };

@@ -55,13 +55,24 @@ export const url = (protocols: readonly string[]) =>
     return value;
   }, null);
 
+/** The URL, whose credentials and path can be decoded. */
+function decodable(value: string): string {
+  const { username, password, pathname } = new URL(value);
+  try {
+    decodeURIComponent(`${username}:${password}${pathname}`);
+  } catch {
+    throw new Error('has a % that does not begin an encoded character: a % itself is written as %25');
+  }
+  return value;
+}
+
 export const bucketUrl = given((value) => {
   const parsed = URL.canParse(value) ? new URL(value) : undefined;
   const { protocol = '', username = '', password = '', pathname = '/' } = parsed ?? {};
   if (!/^https?:$/.test(protocol) || username === '' || password === '' || pathname === '/') {
     throw new Error('has to be the URL of a bucket such as https://key:secret@s3.example.com/bucket');
   }
-  return value;
+  return decodable(value);
 }, null);
 
 export const asOrigin = (value: string) => {
@@ -116,7 +127,7 @@ export const mailUrl = given((value) => {
       'has to be a URL with a sender such as smtp://user:password@mail.example.com:587?from=events@example.com',
     );
   }
-  return value;
+  return decodable(value);
 }, null);
 
 /** Like the URL of a bucket, but the bucket may be absent. */
@@ -125,5 +136,5 @@ export const objectStoreUrl = given((value) => {
   if (!/^https?:$/.test(protocol) || username === '' || password === '') {
     throw new Error('has to be a URL such as https://key:secret@s3.example.com/bucket, or without bucket');
   }
-  return value;
+  return decodable(value);
 }, null);
