@@ -89,8 +89,10 @@ export interface Platform extends Harness {
   publishedPayloads(name?: string): any[];
 }
 
+type PlatformOptions = { permits?: PermitCounts; freezeAfterMs?: number };
+
 /** A platform for each test of the file; the sandbox is shared. */
-export function usePlatform({ permits }: { permits?: PermitCounts } = {}): Platform {
+export function usePlatform({ permits, ...tuning }: PlatformOptions = {}): Platform {
   const t = useHarness() as Platform;
   let home: TempDir;
   let sandbox: Sandbox;
@@ -112,6 +114,7 @@ export function usePlatform({ permits }: { permits?: PermitCounts } = {}): Platf
       log: silentLog,
       metrics: noMetrics,
       pool: 2,
+      ...tuning,
     });
   });
   afterAll(async () => {
