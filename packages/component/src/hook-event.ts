@@ -1,15 +1,12 @@
-type Fields = Record<string, unknown>;
-
-const isObject = (value: unknown): value is Fields =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
+import { isFields } from './fields.ts';
 
 /**
  * The event of an app hook: the body of the vendor's request. Slack sends its events in an envelope, and interactions as
  * JSON in the form field `payload`.
  */
 export function hookEvent(body: unknown): unknown {
-  if (!isObject(body)) return body ?? null;
-  if (body.type === 'event_callback' && isObject(body.event)) return body.event;
+  if (!isFields(body)) return body ?? null;
+  if (body.type === 'event_callback' && isFields(body.event)) return body.event;
   const { payload, ...others } = body;
   if (typeof payload !== 'string' || Object.keys(others).length > 0) return body;
   try {
@@ -21,6 +18,6 @@ export function hookEvent(body: unknown): unknown {
 
 /** The challenge of a request with which Slack and others verify the URL of a hook; undefined for other bodies. */
 export function challengeOf(body: unknown): string | undefined {
-  if (!isObject(body) || body.type !== 'url_verification') return undefined;
+  if (!isFields(body) || body.type !== 'url_verification') return undefined;
   return typeof body.challenge === 'string' ? body.challenge : undefined;
 }

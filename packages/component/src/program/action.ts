@@ -1,13 +1,9 @@
 import { LIMITS } from '@wellspring/contract/limits';
 import { isTooDeep, MAX_DEPTH } from '@wellspring/core/json-depth';
+import { type Fields, isFields } from '../fields.ts';
 import { createEmit } from './emitter.ts';
 import type { ActionCall, ChildIO, SendKind } from './program-types.ts';
 import { readReply, readStream } from './responder.ts';
-
-type Fields = Record<string, unknown>;
-
-const isObject = (value: unknown): value is Fields =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 const MB = 1024 * 1024;
 
@@ -45,7 +41,7 @@ export function createDollar(call: ActionCall, io: ChildIO): Dollar {
     if (json !== undefined) io.export(text, json);
   };
   const send = (kind: SendKind) => (request: unknown) => {
-    if (!isObject(request)) throw new TypeError(`$.send.${kind} needs an object.`);
+    if (!isFields(request)) throw new TypeError(`$.send.${kind} needs an object.`);
     io.send(kind, serialise(`The argument of $.send.${kind}`, request) ?? '{}');
   };
   const unsupported = (name: string) => () => {
@@ -55,7 +51,7 @@ export function createDollar(call: ActionCall, io: ChildIO): Dollar {
     context: call.context,
     export: exportValue,
     respond: async (given: unknown) => {
-      const { body, immediate } = (isObject(given) ? given : {}) as Fields;
+      const { body, immediate } = (isFields(given) ? given : {}) as Fields;
       const reply = readReply({ ...(given as Fields), body: await readStream(body) });
       io.respond({ ...reply, ...(immediate === true && { immediate }) });
     },
@@ -75,7 +71,7 @@ export function createDollar(call: ActionCall, io: ChildIO): Dollar {
         void emit(event, { name: channel });
       },
       sse(given: unknown) {
-        const { channel, payload } = (isObject(given) ? given : {}) as Fields;
+        const { channel, payload } = (isFields(given) ? given : {}) as Fields;
         const name = String(channel ?? '');
         // Server-sent events have the channel in a line of its own.
         if (/[\r\n]/.test(name)) throw new TypeError('The channel of $.send.sse has to be one line.');
@@ -96,7 +92,7 @@ export function createDollar(call: ActionCall, io: ChildIO): Dollar {
 }
 
 const isWrapped = (value: unknown): value is { raw_event: unknown } =>
-  isObject(value) &&
+  isFields(value) &&
   Object.hasOwn(value, 'raw_event') &&
   Object.keys(value).every((key) => key === 'raw_event' || key === 'event');
 
@@ -105,7 +101,7 @@ export function readSteps(texts: Readonly<Record<string, string>>): Fields {
   const steps: Fields = {};
   for (const [name, json] of Object.entries(texts)) steps[name] = JSON.parse(json);
   const { trigger } = steps;
-  if (isObject(trigger)) trigger.raw_event = trigger.event;
+  if (isFields(trigger)) trigger.raw_event = trigger.event;
   return steps;
 }
 

@@ -10,20 +10,16 @@ import {
   PROP_FIELDS,
 } from '@wellspring/contract/definition-rules';
 import { LIMITS } from '@wellspring/contract/limits';
+import { type Fields, isFields } from '../fields.ts';
 
 /** Reads a definition: the object that the code exports, as data. Everything in it is user data. */
-
-type Fields = Record<string, unknown>;
-
-const isObject = (value: unknown): value is Fields =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** Maximum nesting of propDefinitions that refer to others. */
 const MAX_DEPTH = 10;
 
 /** @throws Error that says why it is not a component */
 export function readDefinition(exported: unknown): Definition {
-  if (!isObject(exported)) {
+  if (!isFields(exported)) {
     throw new Error(
       'The code does not define a component: it has to export an object (export default or module.exports).',
     );
@@ -54,7 +50,7 @@ export function readDefinition(exported: unknown): Definition {
     type: known,
     description: typeof description === 'string' ? description : null,
     props: readProps(exported.props),
-    hooks: isObject(hooks) ? HOOKS.filter((hook) => typeof hooks[hook] === 'function') : [],
+    hooks: isFields(hooks) ? HOOKS.filter((hook) => typeof hooks[hook] === 'function') : [],
     dedupe: (dedupe as DedupeStrategy | undefined) ?? null,
     has_run: typeof run === 'function',
     additional_props: typeof additionalProps === 'function',
@@ -64,7 +60,7 @@ export function readDefinition(exported: unknown): Definition {
 /** @throws Error that names the prop at fault */
 export function readProps(props: unknown): PropDescriptor[] {
   if (props === undefined || props === null) return [];
-  if (!isObject(props)) throw new Error('props has to be an object.');
+  if (!isFields(props)) throw new Error('props has to be an object.');
   const described = Object.entries(props).map(([name, prop]) =>
     describe(name, withSchedule(attributesOf(name, prop))),
   );
@@ -77,13 +73,13 @@ export function readProps(props: unknown): PropDescriptor[] {
 /** All attributes of a prop: those of its propDefinition, overridden by its own. */
 export function attributesOf(name: string, prop: unknown, depth = 0): Fields {
   if (typeof prop === 'string') return { type: prop };
-  if (!isObject(prop)) throw new Error(`The prop ${name} has to be an object or the name of a type.`);
+  if (!isFields(prop)) throw new Error(`The prop ${name} has to be an object or the name of a type.`);
   if (prop.propDefinition === undefined) return prop;
   if (depth > MAX_DEPTH) throw new Error(`The propDefinition of ${name} refers to itself.`);
   const [app, definitionName] = Array.isArray(prop.propDefinition) ? prop.propDefinition : [];
-  const definitions = isObject(app) ? app.propDefinitions : undefined;
+  const definitions = isFields(app) ? app.propDefinitions : undefined;
   const inherited =
-    isObject(definitions) && typeof definitionName === 'string' ? definitions[definitionName] : undefined;
+    isFields(definitions) && typeof definitionName === 'string' ? definitions[definitionName] : undefined;
   if (inherited === undefined) throw new Error(`The propDefinition of ${name} is not defined by its app.`);
   const { propDefinition: _, ...beside } = prop;
   return { ...attributesOf(name, inherited, depth + 1), ...beside };

@@ -1,9 +1,5 @@
+import { type Fields, isFields } from '../fields.ts';
 import { attributesOf } from './define.ts';
-
-type Fields = Record<string, unknown>;
-
-const isObject = (value: unknown): value is Fields =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** Maximum of calls of additionalProps: the default of a dynamic prop may lead to further props. */
 const MAX_ROUNDS = 5;
@@ -12,7 +8,7 @@ const MAX_ROUNDS = 5;
 function copied(props: Fields): Fields {
   const copy: Fields = {};
   for (const [name, prop] of Object.entries(props)) {
-    const { propDefinition } = isObject(prop) ? prop : {};
+    const { propDefinition } = isFields(prop) ? prop : {};
     copy[name] = { ...attributesOf(name, prop), ...(propDefinition === undefined ? {} : { propDefinition }) };
   }
   return copy;
@@ -24,14 +20,14 @@ function copied(props: Fields): Fields {
  * Called again when a new prop that reloads the props has a default. Sets such defaults on `self`.
  */
 export async function withDynamicProps(component: Fields, self: Fields): Promise<Fields> {
-  const fixed = isObject(component.props) ? component.props : {};
+  const fixed = isFields(component.props) ? component.props : {};
   const { additionalProps } = component;
   if (typeof additionalProps !== 'function') return fixed;
   let props = fixed;
   for (let round = 0; round < MAX_ROUNDS; round++) {
     const given = copied(props);
     const returned: unknown = (await additionalProps.call(self, given)) ?? {};
-    if (!isObject(returned)) throw new Error('additionalProps has to return an object of props.');
+    if (!isFields(returned)) throw new Error('additionalProps has to return an object of props.');
     const changed = Object.entries(given).filter(([name]) => Object.hasOwn(fixed, name));
     props = { ...fixed, ...Object.fromEntries(changed), ...returned };
     if (!setDefaults(returned, fixed, self)) break;

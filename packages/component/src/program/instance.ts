@@ -1,5 +1,6 @@
 import { hasEndpoint } from '@wellspring/contract/definition-rules';
 import { systemClock } from '@wellspring/core/clock';
+import { type Fields, isObject } from '../fields.ts';
 import { createDataStore } from './data-store.ts';
 import { createDatabase } from './database.ts';
 import { attributesOf } from './define.ts';
@@ -7,10 +8,6 @@ import { createEmit } from './emitter.ts';
 import { createHttpRequest } from './http-request.ts';
 import type { ChildIO, Instance } from './program-types.ts';
 import { createRespond } from './responder.ts';
-
-type Fields = Record<string, unknown>;
-
-const isObject = (value: unknown): value is Fields => typeof value === 'object' && value !== null;
 
 const NO_ENDPOINT = { url: '', customResponse: false };
 

@@ -1,11 +1,8 @@
 import type { OptionsAnswer, OptionsRequest, PropOption } from '@wellspring/contract/definition';
 import { LIMITS } from '@wellspring/contract/limits';
+import { type Fields, isObject } from '../fields.ts';
 import { attributesOf } from './define.ts';
 import { appInstance } from './instance.ts';
-
-type Fields = Record<string, unknown>;
-
-const isObject = (value: unknown): value is Fields => typeof value === 'object' && value !== null;
 
 interface Source {
   /** An array or a method; undefined if the prop has no options. */

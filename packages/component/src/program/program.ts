@@ -1,3 +1,4 @@
+import type { Fields } from '../fields.ts';
 import { callEvent } from '../http-event.ts';
 import { runAction } from './action.ts';
 import { readDefinition, readProps } from './define.ts';
@@ -8,7 +9,6 @@ import type { ChildIO, Instance, Program, RunTrigger } from './program-types.ts'
 import { createRunIO, NO_EFFECTS } from './run-io.ts';
 import { toThrown } from './thrown.ts';
 
-type Fields = Record<string, unknown>;
 type Method = (event?: unknown) => unknown;
 
 /** The component in its child process. */
