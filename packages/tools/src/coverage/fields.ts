@@ -21,7 +21,6 @@ const CONFIGURING = in_.apiComponents('options, props and a test run of a compon
 const SOURCE = in_.apiComponents(
   'a source has its fields, and is created, read, listed, updated and deleted',
 );
-const EMITS = in_.apiEvents('the newest events of a source are listed in the short form of older clients');
 const WEBHOOK = in_.apiEvents('a webhook and a delivery have their fields');
 const FAILURE = in_.apiEvents('a failure has its fields, with the id of the request in the header too');
 const REFUSED_CODE = in_.ownComponents('while sources use it, it is kept, and they are listed');
@@ -197,7 +196,7 @@ export const RESOURCE_FIELDS: Record<string, ResourceFields> = {
       e: 'The emitted value, whole',
       ts: 'Epoch milliseconds of the emit',
     },
-    shownBy: EMITS,
+    shownBy: in_.apiEvents('the newest events of a source are listed in the short form of older clients'),
   },
   Replayed: { fields: { count: 'Events that are sent again' }, shownBy: WEBHOOK },
   Run: {
