@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { expect, test } from '@jest/globals';
 import { type Amqp, openAmqp } from '@wellspring/amqp/client';
 import { newSecret } from '@wellspring/core/ids';
@@ -132,6 +133,25 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
     const request = opened.call.request('hook', 1, { key: 'dc_1', deadlineMs: 50 });
     await expect(request).rejects.toBeInstanceOf(CallFailed);
   });
+
+  test('a message beyond the limit of the broker fails alone, as a request and as an answer', async () => {
+    const huge = randomBytes(18 * 1024 * 1024).toString('base64');
+    const prefix = `t${newSecret()}.`;
+    await using server = await openCall(rabbitmq, { prefix });
+    await using caller = await openCall(rabbitmq, { prefix });
+    const { signal } = new AbortController();
+    const held = Promise.withResolvers<number>();
+    server.call.serve('held', () => held.promise, signal);
+    server.call.serve('echo', async (message) => message, signal);
+    server.call.serve('huge', async () => huge, signal);
+    const other = caller.call.request('held', 1, { deadlineMs: 30_000 });
+    await expect(caller.call.request('echo', huge, { deadlineMs: 30_000 })).rejects.toBeInstanceOf(
+      CallFailed,
+    );
+    await expect(caller.call.request('huge', 1, { deadlineMs: 30_000 })).rejects.toBeInstanceOf(CallFailed);
+    held.resolve(2);
+    expect(await other).toBe(2);
+  }, 60_000);
 
   test('a malformed message is logged and dropped', async () => {
     await using raw = await openRawChannel();

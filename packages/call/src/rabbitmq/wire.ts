@@ -1,3 +1,5 @@
+import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
+import { MAX_MESSAGE_BYTES } from '@wellspring/amqp/publisher';
 import { Problem } from '@wellspring/core/problem';
 import type { ProblemCode } from '@wellspring/core/problem-codes';
 import { CallFailed } from '../port.ts';
@@ -44,12 +46,28 @@ interface Answer {
   failed?: true;
 }
 
-export const encode = (value: unknown): Buffer => Buffer.from(JSON.stringify(value));
+/** Messages of this size are compressed: compiled code has megabytes. */
+const MIN_COMPRESSED_BYTES = 256 * 1024;
+/** The first byte of compressed content. No JSON text begins with it. */
+const ZSTD = 0x28;
 
-/** @throws SyntaxError */
-export const decode = (content: Buffer): unknown => JSON.parse(content.toString());
+/**
+ * @throws TypeError if it is not JSON; RangeError if it is too large: the broker would close the channel, which all
+ * requests share
+ */
+export function encode(value: unknown): Buffer {
+  const plain = Buffer.from(JSON.stringify(value));
+  const content = plain.length < MIN_COMPRESSED_BYTES ? plain : zstdCompressSync(plain);
+  if (content.length > MAX_MESSAGE_BYTES)
+    throw new RangeError(`A message of ${content.length} bytes exceeds the limit of ${MAX_MESSAGE_BYTES}.`);
+  return content;
+}
 
-/** @throws SyntaxError, TypeError */
+/** @throws Error if it is malformed */
+export const decode = (content: Buffer): unknown =>
+  JSON.parse((content[0] === ZSTD ? zstdDecompressSync(content) : content).toString());
+
+/** @throws Error if it is malformed */
 export function decodeRequest(content: Buffer): Request {
   const { address, message, key } = decode(content) as Request;
   return { address, message, ...(key === undefined ? {} : { key }) };
