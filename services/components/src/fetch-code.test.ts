@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { gzipSync } from 'node:zlib';
 import { afterAll, expect, test } from '@jest/globals';
 import { createEgress } from '@wellspring/http/egress';
+import { eventually } from '@wellspring/testing/eventually';
 import { freePort } from '@wellspring/testing/free-port';
 import { startHttpServer } from '@wellspring/testing/http';
 import { closeAfterEach } from '@wellspring/testing/lifetimes';
@@ -27,7 +28,8 @@ async function serve(files: Record<string, Answer>) {
 const egress = createEgress({ allowNetworks: ['127.0.0.0/8', '::1/128'] });
 const closed = createEgress({ allowNetworks: [] });
 afterAll(() => Promise.all([egress.close(), closed.close()]));
-const fetchCode = createFetchCode(egress);
+const fetchOf = createFetchCode(egress);
+const fetchCode = (address: string) => fetchOf(address, 'u_1');
 const refusal = (message: RegExp) => ({
   name: 'Problem',
   status: 400,
@@ -121,8 +123,8 @@ test('each redirect is checked, and so is each name that is looked up', async ()
   await expect(fetchCode(`${origin}/loop`)).rejects.toMatchObject(refusal(/redirects too often/));
   await expect(fetchCode(`${origin}/file`)).rejects.toMatchObject(refusal(/redirects/));
   const named = origin.replace('127.0.0.1', 'localhost');
-  await expect(createFetchCode(closed)(`${named}/away`)).rejects.toMatchObject(refusal(/EACCES/));
-  await expect(createFetchCode(closed)(`${origin}/away`)).rejects.toMatchObject(
+  await expect(createFetchCode(closed)(`${named}/away`, 'u_1')).rejects.toMatchObject(refusal(/EACCES/));
+  await expect(createFetchCode(closed)(`${origin}/away`, 'u_1')).rejects.toMatchObject(
     refusal(/not a public address/),
   );
 });
@@ -168,4 +170,28 @@ test('GitHub pages give the raw file', () => {
   expect(rawAddress('https://github.com.example.org/a/b/blob/c/d.mjs')).toMatch(
     /^https:\/\/github\.com\.example/,
   );
+});
+
+test('one owner has at most four fetches at a time, and does not hold up another one', async () => {
+  let open = 0;
+  const answers: ServerResponse[] = [];
+  const hold = (_req: IncomingMessage, res: ServerResponse) => {
+    open += 1;
+    answers.push(res);
+  };
+  const { origin } = await serve({ '/held': hold, '/free': 'x' });
+  const held = Array.from({ length: 5 }, () => fetchOf(`${origin}/held`, 'u_slow'));
+  await eventually(() => open === 4);
+  expect(await fetchOf(`${origin}/free`, 'u_other')).toMatchObject({ code: 'x' });
+  expect(open).toBe(4);
+  answers.shift()!.end('y');
+  await eventually(() => open === 5);
+  for (const answer of answers) answer.end('y');
+  expect(await Promise.all(held)).toHaveLength(5);
+});
+
+test('a module with hundreds of thousands of imports is refused like any that cannot be fetched', async () => {
+  const imports = Array.from({ length: 300_000 }, (_, n) => `import './${n.toString(36)}'`).join(';');
+  const { origin } = await serve({ '/main.mjs': imports });
+  await expect(fetchCode(`${origin}/main.mjs`)).rejects.toMatchObject(refusal(/answered 404/));
 });

@@ -4,7 +4,8 @@ import { relativeImports } from '@wellspring/component/modules/imports';
 import { candidatesOf, isJson, isTypeScript } from '@wellspring/component/modules/resolve';
 import type { ComponentCode } from '@wellspring/contract/definition';
 import { LIMITS } from '@wellspring/contract/limits';
-import { invalidParameter, Problem } from '@wellspring/core/problem';
+import { createFairPermits } from '@wellspring/core/fair-permits';
+import { invalidParameter, Problem, tooManyRequests } from '@wellspring/core/problem';
 import type { Egress } from '@wellspring/http/egress';
 import got from 'got';
 
@@ -15,9 +16,11 @@ export type EgressGuard = Pick<Egress, 'checkUrl' | 'lookup'>;
  * Fetches a component from its URL, with the modules that it imports by relative specifiers, directly or indirectly. An
  * extension that is missing is guessed, as is the index of a directory. A GitHub page (`/blob/`) is replaced with its
  * raw file.
- * @throws Problem 400 `component_url`: a bad or refused address, no answer, no 2xx, too many files or bytes, not UTF-8
+ * @param ownerId the owner for whom it is fetched: one owner does not hold up others
+ * @throws Problem 400 `component_url`: a bad or refused address, no answer, no 2xx, too many files or bytes, not UTF-8;
+ * 429: too many fetches are in progress
  */
-export type FetchCode = (address: string) => Promise<ComponentCode & { url: string }>;
+export type FetchCode = (address: string, ownerId: string) => Promise<ComponentCode & { url: string }>;
 
 const PARAM = 'component_url';
 const MAX_MODULES = 200;
@@ -27,6 +30,10 @@ const MAX_BYTES = LIMITS.apiBody;
 const MAX_REDIRECTS = 5;
 const TOTAL_TIMEOUT_MS = 20_000;
 const CONCURRENCY = 8;
+/** Components fetched at a time, each with up to 6 MB in memory: in all, and for one owner. */
+const FETCHES = 16;
+const FETCHES_PER_OWNER = 4;
+const MAX_WAIT_MS = 60_000;
 
 const refuse = (why: string) => invalidParameter(PARAM, why);
 
@@ -102,7 +109,7 @@ export function createFetchCode({ checkUrl, lookup }: EgressGuard): FetchCode {
     };
   }
 
-  return async (address) => {
+  async function fetchCode(address: string): ReturnType<FetchCode> {
     const limits = {
       signal: AbortSignal.timeout(TOTAL_TIMEOUT_MS),
       budget: { bytes: MAX_BYTES, requests: MAX_REQUESTS },
@@ -112,7 +119,7 @@ export function createFetchCode({ checkUrl, lookup }: EgressGuard): FetchCode {
     const readModule = createModules(limits);
     const modules: Record<string, string> = {};
     // The entry's imports resolve against the URL after redirects; modules keep the URL that their importers know.
-    const waiting = importsOf(entry.text, entry.url);
+    const waiting = await importsOf(entry.text, entry.url);
     while (waiting.length > 0) {
       const found = await Promise.all(waiting.splice(0, CONCURRENCY).map(readModule));
       for (const module of found) {
@@ -120,7 +127,7 @@ export function createFetchCode({ checkUrl, lookup }: EgressGuard): FetchCode {
         modules[module.url] = module.text;
         if (Object.keys(modules).length > MAX_MODULES)
           throw refuse(`The component imports more than ${MAX_MODULES} modules.`);
-        waiting.push(...importsOf(module.text, module.url));
+        for (const one of await importsOf(module.text, module.url)) waiting.push(one);
       }
     }
     return {
@@ -128,6 +135,14 @@ export function createFetchCode({ checkUrl, lookup }: EgressGuard): FetchCode {
       code: entry.text,
       ...(Object.keys(modules).length > 0 ? { modules } : {}),
     };
+  }
+
+  const fetches = createFairPermits({ total: FETCHES, maxPerOwner: () => FETCHES_PER_OWNER });
+  return async (address, ownerId) => {
+    const release = await fetches.acquire(ownerId, AbortSignal.timeout(MAX_WAIT_MS)).catch(() => {
+      throw tooManyRequests(TOTAL_TIMEOUT_MS / 1000);
+    });
+    return fetchCode(address).finally(release);
   };
 }
 
@@ -144,8 +159,8 @@ interface Import {
 const isNotFound = (error: unknown) =>
   (error as { response?: { statusCode?: number } }).response?.statusCode === 404;
 
-const importsOf = (code: string, importer: string): Import[] =>
-  isJson(importer) ? [] : relativeImports(code).map((specifier) => ({ specifier, importer }));
+const importsOf = async (code: string, importer: string): Promise<Import[]> =>
+  isJson(importer) ? [] : (await relativeImports(code)).map((specifier) => ({ specifier, importer }));
 
 /** The URL to fetch: the raw file of a GitHub page, any other unchanged. */
 export function rawAddress(address: string): string {

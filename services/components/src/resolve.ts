@@ -24,6 +24,7 @@ export const originOf = (value: unknown): string | null =>
 /** Code, given or fetched from a URL, and where it came from. */
 async function readCode(
   { fetchCode }: Pick<ComponentsContext, 'fetchCode'>,
+  ownerId: string,
   { component_code, component_url }: { component_code?: unknown; component_url?: unknown },
 ): Promise<{ source: ComponentCode; origin: string | null }> {
   if (component_code != null) {
@@ -33,7 +34,7 @@ async function readCode(
   const url = nonEmpty(component_url, 'component_url');
   if (url.length > MAX_URL_CHARS)
     throw invalidParameter('component_url', `component_url has more than ${MAX_URL_CHARS} characters.`);
-  return { source: await fetchCode(url), origin: url };
+  return { source: await fetchCode(url, ownerId), origin: url };
 }
 
 /** Saves code, given or fetched from a URL, as a component of the owner, without publishing it. */
@@ -42,7 +43,7 @@ export async function saveUnpublished(
   ownerId: string,
   given: { component_code?: unknown; component_url?: unknown },
 ): Promise<ComponentRow> {
-  const { source, origin } = await readCode(context, given);
+  const { source, origin } = await readCode(context, ownerId, given);
   return context.library.save(ownerId, await context.library.prepare(source, ownerId), origin);
 }
 
@@ -75,7 +76,10 @@ export async function resolveUnsaved(
 ): Promise<Pick<Compiled, 'bundle_id' | 'bundle' | 'definition'>> {
   const saved = await findSaved(context, message);
   if (saved) return { bundle_id: saved.bundle_id, definition: saved.definition };
-  return context.library.compile((await readCode(context, message)).source, message.owner_id);
+  return context.library.compile(
+    (await readCode(context, message.owner_id, message)).source,
+    message.owner_id,
+  );
 }
 
 /** Serves `components.resolve`: component_id, then component_code, then key, then component_url. */

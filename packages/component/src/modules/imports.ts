@@ -1,5 +1,12 @@
+import { inPieces } from '@wellspring/core/in-pieces';
+
 const SPACE = /\s/;
 const WORD = /[\p{ID_Continue}$]/u;
+const [SPACE_UNIT, WORD_UNIT, OTHER_UNIT] = [1, 2, 3] as const;
+/** Kinds of the UTF-16 units seen so far: the expressions are too slow for each of millions. */
+const KINDS = new Uint8Array(0x10000);
+/** Characters between two points at which the reader may pause. */
+const PIECE = 64 * 1024;
 /** After these words a slash starts a regular expression; after any other word it is a division. */
 const BEFORE_EXPRESSION = new Set([
   'return',
@@ -16,8 +23,12 @@ const BEFORE_EXPRESSION = new Set([
 
 export const isRelative = (specifier: string): boolean => /^\.\.?(\/|$)/.test(specifier);
 
-/** The relative ones of `importedSpecifiers`. */
-export const relativeImports = (code: string): string[] => importedSpecifiers(code).filter(isRelative);
+/** The relative ones of `importedSpecifiers`. Pauses in large code, so that other work goes on. */
+export async function relativeImports(code: string): Promise<string[]> {
+  const found = new Set<string>();
+  await inPieces(findImports(code, found), (chars) => chars);
+  return [...found].filter(isRelative);
+}
 
 /**
  * The specifiers that a module of any dialect (ESM, CommonJS, TypeScript) imports, each once, in their order:
@@ -26,6 +37,12 @@ export const relativeImports = (code: string): string[] => importedSpecifiers(co
  */
 export function importedSpecifiers(code: string): string[] {
   const found = new Set<string>();
+  for (const _ of findImports(code, found));
+  return [...found];
+}
+
+/** Adds the specifiers to `found`. @yields the characters of each piece that was read */
+function* findImports(code: string, found: Set<string>): Generator<number> {
   // The previous tokens: enough to recognize `from "x"` and `require("x")`.
   let last = '';
   let beforeLast = '';
@@ -37,14 +54,20 @@ export function importedSpecifiers(code: string): string[] {
     if (token === 'import' || token === 'export') statement = [];
     else if (statement.length < 3) statement.push(token);
   };
+  let begun = 0;
   for (let at = 0; at < code.length; ) {
+    if (at - begun >= PIECE) {
+      yield at - begun;
+      begun = at;
+    }
     const char = code[at]!;
-    const two = code.slice(at, at + 2);
-    if (SPACE.test(char)) {
+    const kind = kindOf(code.charCodeAt(at));
+    const next = char === '/' ? code[at + 1] : undefined;
+    if (kind === SPACE_UNIT) {
       at += 1;
-    } else if (two === '//') {
+    } else if (next === '/') {
       at = after(code, '\n', at);
-    } else if (two === '/*') {
+    } else if (next === '*') {
       at = after(code, '*/', at + 2);
     } else if (char === '"' || char === "'" || char === '`') {
       const end = closing(code, at, char);
@@ -61,9 +84,9 @@ export function importedSpecifiers(code: string): string[] {
     } else if (char === '/' && beginsExpression(last)) {
       at = closing(code, at, '/');
       push('""');
-    } else if (WORD.test(char)) {
+    } else if (kind === WORD_UNIT) {
       let end = at + 1;
-      while (end < code.length && WORD.test(code[end]!)) end += 1;
+      while (kindOf(code.charCodeAt(end)) === WORD_UNIT) end += 1;
       push(code.slice(at, end));
       at = end;
     } else {
@@ -71,7 +94,16 @@ export function importedSpecifiers(code: string): string[] {
       at += 1;
     }
   }
-  return [...found];
+}
+
+/** @param unit NaN beyond the end of the code */
+function kindOf(unit: number): number {
+  const known = KINDS[unit];
+  if (known !== 0) return known ?? OTHER_UNIT;
+  const char = String.fromCharCode(unit);
+  const kind = SPACE.test(char) ? SPACE_UNIT : WORD.test(char) ? WORD_UNIT : OTHER_UNIT;
+  KINDS[unit] = kind;
+  return kind;
 }
 
 function after(code: string, mark: string, from: number): number {
@@ -93,7 +125,8 @@ function closing(code: string, at: number, mark: string): number {
 }
 
 const beginsExpression = (last: string) =>
-  BEFORE_EXPRESSION.has(last) || !(WORD.test(last.at(-1) ?? '') || last === '""' || /[)\]}]/.test(last));
+  BEFORE_EXPRESSION.has(last) ||
+  !(kindOf(last.charCodeAt(last.length - 1)) === WORD_UNIT || last === '""' || /[)\]}]/.test(last));
 
 /** `import type { T } from`, `export type * from`; not `import type from`. */
 const isTypeOnly = ([first, second, third]: string[]) =>
