@@ -15,8 +15,8 @@ import {
 import { insertNew } from '@wellspring/store/insert-new';
 import { ConflictError } from '@wellspring/store/port';
 
-/** Compiled code kept in memory; a bundle may have megabytes. */
-const MAX_RECENT = 20;
+/** Characters of compiled code that is kept in memory: a bundle may have 24 million. */
+const MAX_RECENT_CHARS = 32 * 1024 * 1024;
 
 /** Compiled code that defines a component. */
 export interface Prepared extends Pick<ComponentRow, 'content_hash' | 'bundle_id' | 'definition'> {
@@ -53,32 +53,41 @@ export interface Library {
   publish(component: ComponentRow): Promise<void>;
 }
 
+const sizeOf = ({ bundle, definition }: Compiled) =>
+  (bundle?.code.length ?? 0) + (bundle?.lockfile?.length ?? 0) + JSON.stringify(definition).length;
+
 export function createLibrary({ store, call, clock }: Pick<Deps, 'store' | 'call' | 'clock'>): Library {
   const componentRows = store.collection(components);
   const bundleRows = store.collection(bundles);
   const keyRows = store.collection(publishedKeys);
-  /** Compiled by content: code that is posted twice, or configured step by step, is compiled once. */
-  const recent = createLru<Promise<Compiled>>(MAX_RECENT);
+  /** By content: code that is posted twice, or configured step by step, is compiled once. */
+  const recent = createLru<Compiled>(MAX_RECENT_CHARS, sizeOf);
+  /** By content and owner: no owner waits in the queue of another one, or shares the failures of its limits. */
+  const compiling = new Map<string, Promise<Compiled>>();
 
   async function evaluate(source: ComponentCode, content_hash: string, owner_id: string): Promise<Compiled> {
     const message: PrepareCall['message'] = { ...source, owner_id };
     const answer = (await call.request(CALLS.prepare, message, {
       deadlineMs: PREPARE_DEADLINE_MS,
     })) as PrepareCall['answer'];
-    return { ...answer, content_hash };
+    const compiled = { ...answer, content_hash };
+    recent.set(content_hash, compiled);
+    return compiled;
   }
 
   async function compile(source: ComponentCode, ownerId: string): Promise<Compiled> {
     const content_hash = await contentHash(source);
     const known = await componentRows.find({ content_hash });
     if (known) return { content_hash, bundle_id: known.bundle_id, definition: known.definition };
-    let compiling = recent.get(content_hash);
-    if (!compiling) {
-      compiling = evaluate(source, content_hash, ownerId);
-      compiling.catch(() => recent.delete(content_hash));
-      recent.set(content_hash, compiling);
+    const compiled = recent.get(content_hash);
+    if (compiled) return compiled;
+    const key = `${content_hash} ${ownerId}`;
+    let evaluation = compiling.get(key);
+    if (!evaluation) {
+      evaluation = evaluate(source, content_hash, ownerId).finally(() => compiling.delete(key));
+      compiling.set(key, evaluation);
     }
-    return compiling;
+    return evaluation;
   }
 
   async function point(ownerId: string, key: string, component_id: string): Promise<void> {
