@@ -163,6 +163,12 @@ export const VARIABLES = {
     'Requests per second and source endpoint, bursts twice that; 0: off',
     integer(0, 0),
   ),
+  endpointFilesMb: variable(
+    'ENDPOINT_FILES_MB',
+    '2048',
+    'Files of calls in MB that a process stores within 40 minutes, an owner at most half; then such calls get 503',
+    integer(2048, 16),
+  ),
   corsOrigins: variable(
     'CORS_ORIGINS',
     'none',

@@ -42,6 +42,7 @@ test('nothing set gives an embedded platform on loopback', () => {
     minIntervalSeconds: 15,
     apiRate: 100,
     endpointRate: 0,
+    endpointFilesMb: 2048,
     corsOrigins: [],
     trustProxy: [],
     logLevel: 'info',

@@ -40,6 +40,8 @@ export interface Config {
   apiRate: number;
   /** Requests per second and endpoint; 0: unlimited. */
   endpointRate: number;
+  /** Files of their calls that a process stores. */
+  endpointFilesMb: number;
   /** Origins whose pages may call the API; `*`: all. */
   corsOrigins: readonly string[];
   trustProxy: readonly string[];

@@ -17,7 +17,7 @@ import type { EndpointRow } from '@wellspring/store/collections/sources';
 import { createCallHeaders } from './call-headers.ts';
 import { createClientIp } from './client-ip.ts';
 import type { EndpointCache } from './endpoint-cache.ts';
-import { parseMultipart } from './multipart.ts';
+import { bodyLimitOf, createMultipart, isMultipart } from './multipart.ts';
 import { createRateLimit } from './rate-limit.ts';
 import { assertSize, sandboxed } from './reply-headers.ts';
 
@@ -45,6 +45,7 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
   const clientIp = createClientIp(config.trustProxy);
   const quotas = createQuotas(deps);
   const headersOf = createCallHeaders(config.publicUrl);
+  const readMultipart = createMultipart(deps);
   const limit = createRateLimit('endpoint', config.endpointRate, deps.buckets);
   const accepted = metrics.counter('wellspring_endpoint_calls_total', 'Calls of source endpoints by status', [
     'status',
@@ -127,17 +128,17 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
    */
   async function enqueue(
     req: IncomingMessage,
-    { key, rest, endpoint, held }: Call,
+    accepted: Call,
     replyTo: string | undefined,
   ): Promise<{ challenge: string } | undefined> {
+    const { endpoint, held } = accepted;
     if (!held.take(CALL_BYTES)) {
       req.resume();
       throw new NoRoomForBody();
     }
-    const limit = isMultipart(req) ? LIMITS.multipartBody : LIMITS.endpointBody;
-    const body = await readBody(req, limit, held.take);
+    const body = await readBody(req, bodyLimitOf(req), held.take);
     const complete = performance.now();
-    const request = await toRecord(req, key, rest, body);
+    const request = await toRecord(req, accepted, body);
     if (endpoint.body_only) {
       request.body_only = true;
       const challenge = challengeOf(httpEvent(request).body);
@@ -227,8 +228,7 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
 
   async function toRecord(
     req: IncomingMessage,
-    key: string,
-    rest: string,
+    { key, rest, endpoint }: Call,
     body: Buffer,
   ): Promise<HttpRequestRecord> {
     const mark = rest.indexOf('?');
@@ -245,7 +245,7 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
     };
     if (body.length === 0) return record;
     if (isMultipart(req)) {
-      const fields = await parseMultipart(deps, headers, body);
+      const fields = await readMultipart(endpoint.owner_id, headers, body);
       if (fields) record.multipart = fields;
     }
     if (body.length > LIMITS.endpointBody) {
@@ -274,9 +274,6 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
     return true;
   };
 }
-
-const isMultipart = ({ headers }: IncomingMessage): boolean =>
-  /^multipart\/form-data\b/i.test(headers['content-type'] ?? '');
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
