@@ -58,8 +58,8 @@ export async function openBenchSandbox(
           };
           const task: Task = {
             processKey: process,
-            bundle,
             bundleId: id,
+            readBundle: async () => bundle,
             instance: {
               source_id: 'dc_bench',
               props: [{ name: 'db', type: '$.service.db' }],

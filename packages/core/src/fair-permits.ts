@@ -137,3 +137,17 @@ export function createFairPermits({
     stats: () => ({ total, held: total - free, waiting, owners: owners.size }),
   };
 }
+
+/** Works with a permit of the owner. */
+export async function withPermit<T>(
+  permits: FairPermits,
+  ownerId: string,
+  work: () => Promise<T>,
+): Promise<T> {
+  const release = await permits.acquire(ownerId);
+  try {
+    return await work();
+  } finally {
+    release();
+  }
+}

@@ -121,7 +121,7 @@ describe.each(TIERS)('frames that code forges in tier %s', (tier) => {
   test('of a define call give no definition that violates the schema', async () => {
     const code = `${FORGE} write(frame(16, { ok: true, definition: { name: 'x', props: Array(1000).fill({}) } })); await forever();`;
     const { id, bundle } = await sandbox.packager.bundle({ code }, { ownerId: 'u_test' });
-    const task = { bundle, bundleId: id, call: { kind: 'define' as const } };
+    const task = { bundleId: id, readBundle: async () => bundle, call: { kind: 'define' as const } };
     expect(await sandbox.executor.execute(task, createRecorder(), { timeoutMs: 20_000 })).toMatchObject(
       violation,
     );

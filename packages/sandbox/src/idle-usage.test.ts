@@ -62,7 +62,7 @@ describe.each(TIERS)('an owner in tier %s', (tier) => {
     const burnt = Promise.withResolvers<void>();
     const result = sandbox.executor.execute(
       {
-        ...{ processKey: 'deleted/1', owner, bundle, bundleId },
+        ...{ processKey: 'deleted/1', owner, bundleId, readBundle: async () => bundle },
         instance: { source_id: 'dc_test', props: [], values: {}, endpoints: {}, db: {}, dbRevision: 0 },
         call: { kind: 'run', trigger: { kind: 'value', json: '{}' }, emitTrigger: false },
       },

@@ -52,9 +52,10 @@ export interface Task {
   processKey?: string;
   /** Owner of the code, and the private networks (CIDRs) that it may reach; absent: code of the platform. */
   owner?: { id: string; allowNetworks: readonly string[] };
-  bundle: Bundle;
   /** SHA-256 of the bundle; names its files on disk. */
   bundleId: string;
+  /** Called when a process starts and the files are not there: code has megabytes, and is not kept in memory. */
+  readBundle(): Promise<Bundle>;
   instance?: Instance;
   call:
     | { kind: 'define' }

@@ -49,7 +49,12 @@ test('the tree of packages of a process that has ended is that of the next proce
   const directories = createProcessDirectories(data, undefined);
   const start = async (packages: string) => {
     const directory = directories.create();
-    const files = { path: join(data, 'code.mjs'), name: 'code.mjs', nodeModules: join(data, packages) };
+    const files = {
+      path: join(data, 'code.mjs'),
+      name: 'code.mjs',
+      format: 'esm' as const,
+      nodeModules: join(data, packages),
+    };
     await directories.fill(directory, files, undefined, inTurns);
     return directory;
   };

@@ -12,6 +12,7 @@ import {
 import { chmod, mkdir, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import type { Bundle } from '@wellspring/contract/definition';
 import { createKeptTrees } from './kept-trees.ts';
 import { linkTree } from './link-tree.ts';
 import { removeTree } from './remove-tree.ts';
@@ -41,6 +42,7 @@ export interface Files {
   path: string;
   /** File name in the process directory; its extension tells Node the module format. */
   name: string;
+  format: Bundle['format'];
   nodeModules: string | undefined;
 }
 

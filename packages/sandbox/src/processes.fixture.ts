@@ -99,7 +99,7 @@ const PLATFORM = (tier: string, dataDir: string) => `
       'fs.mkdirSync(os.tmpdir() + "/a/b", { recursive: true }); fs.writeFileSync(os.tmpdir() + "/a/b/c", "c"); console.log("in"); setTimeout(() => { for (;;); }, 1); return new Promise(() => {}) } }' };
   const instance = { source_id: 'dc_x', props: [], values: {}, endpoints: {}, db: {}, dbRevision: 0 };
   executor.execute(
-    { processKey: 'a/1', bundle, bundleId: 'endless', instance,
+    { processKey: 'a/1', readBundle: async () => bundle, bundleId: 'endless', instance,
       call: { kind: 'run', trigger: { kind: 'value', json: '{}' }, emitTrigger: false } },
     { emit() {}, fault() {}, respond() {}, dbSet: () => 0, log: () => console.log('running') },
     { timeoutMs: 300_000 },

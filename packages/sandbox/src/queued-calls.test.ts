@@ -77,7 +77,12 @@ describe.each(TIERS)('queued calls in tier %s', (tier) => {
         {
           processKey,
           bundleId: 'starting',
-          bundle: { format: 'esm', code: `export default { name: 'x' }`, packages: {}, lockfile: null },
+          readBundle: async () => ({
+            format: 'esm',
+            code: `export default { name: 'x' }`,
+            packages: {},
+            lockfile: null,
+          }),
           call: { kind: 'define' },
         },
         createRecorder(),

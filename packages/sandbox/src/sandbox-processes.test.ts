@@ -10,7 +10,7 @@ test('a call whose bundle cannot be written ends the process that was taken for 
     {
       // No file can have this name.
       bundleId: 'missing/directory',
-      bundle: { format: 'esm', code: '', packages: {}, lockfile: null },
+      readBundle: async () => ({ format: 'esm', code: '', packages: {}, lockfile: null }),
       call: { kind: 'define' },
     },
     createRecorder(),

@@ -195,13 +195,13 @@ export function createSandboxProcesses({
   return {
     get: (key) => processes.get(key),
 
-    async start({ processKey: key, bundle, bundleId, owner }) {
+    async start({ processKey: key, readBundle, bundleId, owner }) {
       if (closed) throw new Error(CLOSED);
       // Code of the platform has no owner.
       const ownerId = owner?.id ?? '';
       const old = key === undefined ? undefined : processes.get(key);
       if (old) end(key!, old);
-      const writing = bundleFiles(bundleId, bundle, ownerId);
+      const writing = bundleFiles(bundleId, readBundle, ownerId);
       // Awaited below: a failure must end the process that is being taken.
       writing.catch(() => {});
       const { child, directory } = await pool.take(ownerId);
@@ -225,7 +225,7 @@ export function createSandboxProcesses({
         usedAt: performance.now(),
         whenIdle: [],
         retired: false,
-        load: { path: `${tier.visible(directory).app}/${files.name}`, format: bundle.format },
+        load: { path: `${tier.visible(directory).app}/${files.name}`, format: files.format },
         hasInstance: false,
         dbRevision: -1,
         accountsRevision: '',

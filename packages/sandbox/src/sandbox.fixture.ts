@@ -124,8 +124,8 @@ export async function openSandbox(
     const recorder = createRecorder();
     const result = await sandbox.executor.execute(
       {
-        bundle,
         bundleId: id,
+        readBundle: async () => bundle,
         ...(process === undefined ? {} : { processKey: process }),
         ...(owner === undefined ? {} : { owner }),
         instance: {

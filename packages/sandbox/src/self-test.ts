@@ -98,9 +98,13 @@ export async function selfTest(
   // Bundles are cached by id: each probe needs its own.
   const bundleId = `self-test-${createHash('sha256').update(bundle.code).digest('hex').slice(0, 16)}`;
   try {
-    const result = await executor.execute({ bundle, bundleId, call: { kind: 'define' } }, ignore, {
-      timeoutMs: PROBE_MS,
-    });
+    const result = await executor.execute(
+      { bundleId, readBundle: async () => bundle, call: { kind: 'define' } },
+      ignore,
+      {
+        timeoutMs: PROBE_MS,
+      },
+    );
     if (!result.ok) return `the probe failed: ${result.error.message}`;
     return result.definition?.name === 'contained'
       ? undefined

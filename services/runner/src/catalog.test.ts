@@ -1,9 +1,9 @@
 import { expect, test } from '@jest/globals';
 import type { Config } from '@wellspring/runtime/config';
-import { sources } from '@wellspring/store/collections/sources';
+import { deployments, sources } from '@wellspring/store/collections/sources';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import { subscriptionRow } from '@wellspring/testing/rows';
-import { createCatalog } from './catalog.ts';
+import { createCatalog, type DeployedSource } from './catalog.ts';
 import { ECHO, usePlatform } from './platform.fixture.ts';
 
 const t = usePlatform();
@@ -16,6 +16,34 @@ test('a deployment is loaded for its own source only, also from the cache', asyn
     expect(await catalog.load(other, deployment_id)).toBeUndefined();
     expect((await catalog.load(own))!.deployment.id).toBe(deployment_id);
   }
+});
+
+test('a loaded deployment holds no code', async () => {
+  const id = await t.deploy(`${ECHO}\nexport const text = 'of the bundle';`);
+  const { deployment } = (await createCatalog({ ...t, config: {} as Config }).load(id)) as DeployedSource;
+  expect((await deployment.readBundle()).code).toContain('of the bundle');
+  expect(JSON.stringify(deployment)).not.toContain('of the bundle');
+});
+
+test('loaded deployments take bounded memory', async () => {
+  const reads: string[] = [];
+  const collection: typeof t.store.collection = (definition) => {
+    const rows = t.store.collection(definition);
+    const get = (id: string) => {
+      if ((definition as unknown) === deployments) reads.push(id);
+      return rows.get(id);
+    };
+    return { ...rows, get };
+  };
+  const catalog = createCatalog({ ...t, store: { ...t.store, collection }, config: {} as Config });
+  const large = { text: 'x'.repeat(6_000_000) };
+  const ids = [];
+  for (const props of [large, large, large]) ids.push(await t.deploy(ECHO, {}, props));
+  for (const id of ids) await catalog.load(id);
+  await catalog.load(ids.at(-1)!);
+  expect(reads).toHaveLength(3);
+  await catalog.load(ids[0]!);
+  expect(reads).toHaveLength(4);
 });
 
 test('$logs are wanted by globs of the owner of the source, not by those of others', async () => {

@@ -6,7 +6,6 @@ import { type Accounts, createAccounts } from '@wellspring/runtime/accounts';
 import type { Deps } from '@wellspring/runtime/deps';
 import { openValues, secretTexts } from '@wellspring/runtime/secret-values';
 import type { AccountRow } from '@wellspring/store/collections/accounts';
-import { bundles } from '@wellspring/store/collections/components';
 import { type Emitter, findEmitter, isWorkflowId } from '@wellspring/store/collections/emitters';
 import { createRevisionCache, currentRevision } from '@wellspring/store/collections/revisions';
 import { deployments, endpoints } from '@wellspring/store/collections/sources';
@@ -14,12 +13,13 @@ import { subscriptionsTo } from '@wellspring/store/collections/subscription-reac
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import { type WorkflowDeploymentRow, workflowDeployments } from '@wellspring/store/collections/workflows';
 import { createMask, type Mask } from './mask-secrets.ts';
+import { readBundle } from './read-bundle.ts';
 
 /** A deployment, ready to run. */
 export interface Deployment {
   id: string;
   bundleId: string;
-  bundle: Bundle;
+  readBundle(): Promise<Bundle>;
   definition: Definition;
   instance: Omit<Instance, 'db' | 'dbRevision'>;
   /** Masks the values of its secret props, and the credentials of its accounts, in logs and errors. */
@@ -30,6 +30,8 @@ export interface Deployment {
 interface DeploymentWithoutAccounts extends Deployment {
   /** Texts in the values of its secret props. */
   secrets: string[];
+  /** Characters that it takes in memory; see `MAX_CHARS`. */
+  size: number;
 }
 
 /** A source or workflow as it was at the time of the read; unlike a deployment it may change between two runs. */
@@ -73,11 +75,21 @@ export interface Catalog {
   listenersRevision(loaded: LoadedEmitter): Promise<number | undefined>;
 }
 
-/** Deployments in memory. They are immutable, as are the URLs of their endpoints: entries never need invalidation. */
-const CACHE_SIZE = 2000;
+/**
+ * Characters of deployments in memory. They are immutable, as are the URLs of their endpoints: entries never need
+ * invalidation. A definition and values may have megabytes.
+ */
+const MAX_CHARS = 16 * 1024 * 1024;
+/** Of each deployment besides its definition and values. */
+const ENTRY_CHARS = 2048;
+/** Forms of a secret in a mask. */
+const MASK_FORMS = 8;
+const MAX_WORKFLOWS = 2000;
 /** Sources and workflows in memory. */
 const MAX_EMITTERS = 10_000;
 const MAX_REVISION_AGE_MS = 50;
+
+const charsOf = (texts: readonly string[]) => texts.reduce((sum, text) => sum + text.length, 0);
 
 /** Changes with the accounts and their credentials: encryption with a random nonce makes each sealed text different. */
 const fingerprint = (found: ReadonlyMap<string, AccountRow>) =>
@@ -89,18 +101,17 @@ export function createCatalog(
 ): Catalog {
   const deploymentRows = store.collection(deployments);
   const endpointRows = store.collection(endpoints);
-  const bundleRows = store.collection(bundles);
   const workflowDeploymentRows = store.collection(workflowDeployments);
   const subscriptionRows = store.collection(subscriptions);
   const emitters = createRevisionCache<Pick<LoadedEmitter, 'emitter' | 'logsWanted'>>(clock, MAX_EMITTERS);
-  const withoutAccounts = createLru<DeploymentWithoutAccounts>(CACHE_SIZE);
-  const cachedWorkflows = createLru<Omit<WorkflowDeploymentRow, 'definition'>>(CACHE_SIZE);
+  const withoutAccounts = createLru<DeploymentWithoutAccounts>(MAX_CHARS, ({ size }) => size);
+  const cachedWorkflows = createLru<Omit<WorkflowDeploymentRow, 'definition'>>(MAX_WORKFLOWS);
   /** By deployment and fingerprint of its accounts. */
-  const withAccounts = createLru<Deployment>(CACHE_SIZE);
+  const withAccounts = createLru<{ deployment: Deployment; size: number }>(MAX_CHARS, ({ size }) => size);
 
   /** The deployment with the accounts that its owner may use now: they may have been deleted, or access to them lost. */
   async function addAccounts(
-    { secrets, ...deployment }: DeploymentWithoutAccounts,
+    { secrets, size, ...deployment }: DeploymentWithoutAccounts,
     ownerId: string,
   ): Promise<Deployment> {
     const { definition, instance } = deployment;
@@ -109,36 +120,33 @@ export function createCatalog(
     const found = await accounts.find(ownerId, definition.props, instance.values);
     const accountsRevision = fingerprint(found);
     const key = `${deployment.id} ${accountsRevision}`;
-    let complete = withAccounts.get(key);
-    if (!complete) {
-      const opened = accounts.open(found);
-      const mask = createMask([...secrets, ...Object.values(opened).flatMap((one) => Object.values(one))]);
-      complete = { ...deployment, mask, instance: { ...instance, accounts: opened, accountsRevision } };
-      withAccounts.set(key, complete);
-    }
+    const known = withAccounts.get(key);
+    if (known) return known.deployment;
+    const opened = accounts.open(found);
+    const mask = createMask([...secrets, ...Object.values(opened).flatMap((one) => Object.values(one))]);
+    const complete = { ...deployment, mask, instance: { ...instance, accounts: opened, accountsRevision } };
+    const credentials = charsOf([...found.values()].map((account) => account.credentials));
+    withAccounts.set(key, { deployment: complete, size: size + MASK_FORMS * credentials });
     return complete;
   }
 
   async function readDeployment(id: string): Promise<DeploymentWithoutAccounts | undefined> {
     const row = await deploymentRows.get(id);
     if (!row) return undefined;
-    const { source_id } = row;
-    const [bundle, endpointsOfSource] = await Promise.all([
-      bundleRows.get(row.bundle_id),
-      endpointRows.list({ where: { source_id }, order: 'asc' }),
-    ]);
-    if (!bundle) throw new Error(`The bundle ${row.bundle_id} of the deployment ${id} is missing`);
-    const { definition } = row;
+    const { source_id, bundle_id, definition, configured_props } = row;
+    const endpointsOfSource = await endpointRows.list({ where: { source_id }, order: 'asc' });
     const values = openValues({ seal }, row);
     const secrets = secretTexts(definition.props, values);
     const customResponse = new Map(definition.props.map((prop) => [prop.name, prop.customResponse === true]));
     const deployment = {
       id,
-      bundleId: row.bundle_id,
-      bundle: JSON.parse(bundle.content) as Bundle,
+      bundleId: bundle_id,
+      readBundle: () => readBundle(store, bundle_id),
       definition,
       mask: createMask(secrets),
       secrets,
+      size:
+        ENTRY_CHARS + JSON.stringify([definition, configured_props]).length + MASK_FORMS * charsOf(secrets),
       instance: {
         source_id,
         props: definition.props,

@@ -1,5 +1,4 @@
 import { CALLS, CONFIGURE_DEADLINE_MS, type ConfigureCall, configuredFor } from '@wellspring/contract/calls';
-import type { Bundle } from '@wellspring/contract/definition';
 import { hasEndpoint } from '@wellspring/contract/definition-rules';
 import { LIMITS } from '@wellspring/contract/limits';
 import { configurationFailed } from '@wellspring/core/problem';
@@ -9,10 +8,10 @@ import type { Deps } from '@wellspring/runtime/deps';
 import { secretTexts } from '@wellspring/runtime/secret-values';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
 import type { Executor, Host, Task } from '@wellspring/sandbox/port';
-import { bundles } from '@wellspring/store/collections/components';
 import { createMask } from './mask-secrets.ts';
 import type { OwnerCosts } from './owner-costs.ts';
 import type { OwnerNetworks } from './owner-networks.ts';
+import { readBundle } from './read-bundle.ts';
 import type { RunPermits } from './run-permits.ts';
 import type { UsageMeter } from './usage.ts';
 
@@ -34,15 +33,13 @@ export async function undeployedTask(
   accounts: Pick<Accounts, 'find' | 'open'>,
   { owner_id, bundle_id, bundle: given, props, values: sealed }: Omit<ConfigureCall['message'], 'call'>,
 ): Promise<Omit<Task, 'call' | 'instance'> & { instance: NonNullable<Task['instance']> }> {
-  const stored = given ? undefined : await store.collection(bundles).get(bundle_id);
-  if (!given && !stored) throw new Error(`The bundle ${bundle_id} is missing`);
   const values = JSON.parse(seal.open(sealed, configuredFor(owner_id))) as Record<string, unknown>;
   const endpoints = props
     .filter(hasEndpoint)
     .map(({ name, customResponse }) => [name, { url: '', customResponse: customResponse === true }]);
   return {
-    bundle: given ?? (JSON.parse(stored!.content) as Bundle),
     bundleId: bundle_id,
+    readBundle: async () => given ?? readBundle(store, bundle_id),
     owner: await networks.of(owner_id),
     instance: {
       source_id: '',

@@ -72,8 +72,8 @@ export async function executeWorkflow(
     const { host, exceeded } = stepHost(effects, data, addSend(step), () => excess.abort());
     const task: Task = {
       processKey: `${deployed.emitter.id}/${deployment.id}/run-${step.cell_id}`,
-      bundle: code.bundle,
       bundleId: code.bundleId,
+      readBundle: code.readBundle,
       owner,
       instance: { ...code.instance, values: {}, db: live.db, dbRevision: live.dbRevision },
       call: {

@@ -46,7 +46,12 @@ export function prepareWorker(
           const { id, bundle } = await packager.bundle(code, { ownerId: owner_id });
           const owner = await networks.of(owner_id);
           const release = await permits.acquire(owner_id, signal);
-          const task = { bundle, bundleId: id, owner, call: { kind: 'define' } } as const;
+          const task = {
+            bundleId: id,
+            readBundle: async () => bundle,
+            owner,
+            call: { kind: 'define' },
+          } as const;
           const result = await executor
             .execute(task, ignore, { timeoutMs: DEFINE_TIMEOUT_MS })
             .finally(release);

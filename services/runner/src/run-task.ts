@@ -38,8 +38,8 @@ export const taskOf = (
   call: Task['call'],
 ): Task => ({
   processKey: `${emitter.id}/${deployment.id}/${name}`,
-  bundle: deployment.bundle,
   bundleId: deployment.bundleId,
+  readBundle: deployment.readBundle,
   owner,
   instance: { ...deployment.instance, db: live.db, dbRevision: live.dbRevision },
   call,

@@ -4,6 +4,7 @@ import { tempDir } from '@wellspring/testing/temp-dir';
 import { createBundleFiles } from './bundle-files.ts';
 
 const BUNDLE: Bundle = { format: 'esm', code: 'export default {}', packages: {}, lockfile: null };
+const read = async () => BUNDLE;
 
 test('an owner that waits for its installations does not delay another one with the same bundle', async () => {
   await using directory = await tempDir();
@@ -14,14 +15,32 @@ test('an owner that waits for its installations does not delay another one with 
     return ownerId === 'slow' ? blocked.promise : Promise.resolve(undefined);
   };
   const bundleFiles = createBundleFiles(directory.path, { provide } as never, Date.now);
-  const slow = [bundleFiles('b', BUNDLE, 'slow'), bundleFiles('b', BUNDLE, 'slow')];
-  const files = await bundleFiles('b', BUNDLE, 'other');
+  const slow = [bundleFiles('b', read, 'slow'), bundleFiles('b', read, 'slow')];
+  const files = await bundleFiles('b', read, 'other');
   expect(files).toMatchObject({ name: 'component.mjs' });
   // From now on the files are there for all.
-  expect(await bundleFiles('b', BUNDLE, 'third')).toEqual(files);
+  expect(await bundleFiles('b', read, 'third')).toEqual(files);
   blocked.resolve(undefined);
   expect(await Promise.all(slow)).toEqual([files, files]);
   expect(asked.sort()).toEqual(['other', 'slow']);
+});
+
+test('code is read only while its files are missing, and one bundle of an owner at a time', async () => {
+  await using directory = await tempDir();
+  const bundleFiles = createBundleFiles(directory.path, { provide: async () => undefined }, Date.now);
+  let [reads, now, most] = [0, 0, 0];
+  const count = async () => {
+    reads += 1;
+    now += 1;
+    most = Math.max(most, now);
+    await new Promise((resolve) => setImmediate(resolve));
+    now -= 1;
+    return BUNDLE;
+  };
+  const ids = ['a', 'b', 'c', 'd'];
+  for (let twice = 0; twice < 2; twice += 1)
+    await Promise.all(ids.map((id) => bundleFiles(id, count, 'one')));
+  expect({ reads, most }).toEqual({ reads: 4, most: 1 });
 });
 
 test('a bundle that could not be written is written by the next call', async () => {
@@ -31,6 +50,6 @@ test('a bundle that could not be written is written by the next call', async () 
     if (failures-- > 0) throw new Error('no registry');
   };
   const bundleFiles = createBundleFiles(directory.path, { provide } as never, Date.now);
-  await expect(bundleFiles('b', BUNDLE, 'one')).rejects.toThrow('no registry');
-  expect(await bundleFiles('b', BUNDLE, 'one')).toMatchObject({ nodeModules: undefined });
+  await expect(bundleFiles('b', read, 'one')).rejects.toThrow('no registry');
+  expect(await bundleFiles('b', read, 'one')).toMatchObject({ nodeModules: undefined });
 });

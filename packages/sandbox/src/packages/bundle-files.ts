@@ -3,12 +3,17 @@ import { existsSync, utimesSync } from 'node:fs';
 import { chmod, mkdir, rename, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Bundle } from '@wellspring/contract/definition';
+import { createFairPermits, withPermit } from '@wellspring/core/fair-permits';
 import { createLru } from '@wellspring/core/lru';
 import type { Files } from '../process-directories.ts';
 import type { Packages } from './packager.ts';
 
-/** Writes a bundle to disk, with its packages, unless it is there. @param ownerId owner whose share of installations it uses */
-export type BundleFiles = (bundleId: string, bundle: Bundle, ownerId: string) => Promise<Files>;
+/**
+ * Writes a bundle to disk, with its packages, unless it is there.
+ * @param read not called for files that are known to be there
+ * @param ownerId owner whose share of installations it uses
+ */
+export type BundleFiles = (bundleId: string, read: () => Promise<Bundle>, ownerId: string) => Promise<Files>;
 
 interface Entry {
   files: Files;
@@ -17,26 +22,36 @@ interface Entry {
 }
 
 const MAX_ENTRIES = 1000;
+/** Bundles in memory at a time, of which an owner has half: each may take 100 MB while it is read. */
+const READS = 2;
 /** Minimum interval of marking files as used; much shorter than `protectedMs` of the collection. */
 export const MARK_INTERVAL_MS = 10 * 60_000;
 
 export function createBundleFiles(directory: string, packages: Packages, now: () => number): BundleFiles {
   const entries = createLru<Entry>(MAX_ENTRIES);
+  const reads = createFairPermits({ total: READS });
   /** By bundle and owner. */
   const writing = new Map<string, Promise<Files>>();
 
-  async function write(bundleId: string, bundle: Bundle, ownerId: string): Promise<Files> {
-    const name = bundle.format === 'esm' ? 'component.mjs' : 'component.cjs';
-    const path = join(directory, `${bundleId}.${bundle.format === 'esm' ? 'mjs' : 'cjs'}`);
+  /** @returns what else is needed of the bundle */
+  async function writeCode(bundleId: string, read: () => Promise<Bundle>) {
+    const { code, format, ...locked } = await read();
+    const extension = format === 'esm' ? 'mjs' : 'cjs';
+    const path = join(directory, `${bundleId}.${extension}`);
     if (!existsSync(path)) {
       await mkdir(directory, { recursive: true, mode: 0o700 });
       const temporary = `${path}.${randomBytes(6).toString('hex')}.part`;
-      await writeFile(temporary, bundle.code);
+      await writeFile(temporary, code);
       // Process directories link to the file, and another user reads it; the umask would restrict a mode given to `writeFile`.
       await chmod(temporary, 0o644);
       await rename(temporary, path);
     }
-    const files = { path, name, nodeModules: await packages.provide(bundle, ownerId) };
+    return { file: { path, name: `component.${extension}`, format }, locked };
+  }
+
+  async function write(bundleId: string, read: () => Promise<Bundle>, ownerId: string): Promise<Files> {
+    const { file, locked } = await withPermit(reads, ownerId, () => writeCode(bundleId, read));
+    const files = { ...file, nodeModules: await packages.provide(locked, ownerId) };
     mark(files);
     return files;
   }
@@ -60,7 +75,7 @@ export function createBundleFiles(directory: string, packages: Packages, now: ()
     }
   }
 
-  return async (bundleId, bundle, ownerId) => {
+  return async (bundleId, read, ownerId) => {
     const known = entries.get(bundleId);
     if (known && isPresent(known)) return known.files;
     entries.delete(bundleId);
@@ -68,7 +83,7 @@ export function createBundleFiles(directory: string, packages: Packages, now: ()
     const key = `${bundleId} ${ownerId}`;
     let files = writing.get(key);
     if (!files) {
-      files = write(bundleId, bundle, ownerId).finally(() => writing.delete(key));
+      files = write(bundleId, read, ownerId).finally(() => writing.delete(key));
       writing.set(key, files);
     }
     const written = await files;

@@ -70,16 +70,16 @@ test('a bundle that was collected while cached is rewritten', async () => {
   const packages = { provide: async () => undefined };
   const bundleFiles = createBundleFiles(data.bundles, packages, () => now);
   const bundle = { format: 'esm', code: 'export default {}', packages: {}, lockfile: null } as const;
-  const { path } = await bundleFiles('id', bundle, 'u_test');
+  const { path } = await bundleFiles('id', async () => bundle, 'u_test');
   now += 200 * HOUR_MS;
   await collect({ bundles: data.bundles, packages: data.packages, now, limits });
   expect(existsSync(path)).toBe(false);
-  expect((await bundleFiles('id', bundle, 'u_test')).path).toBe(path);
+  expect((await bundleFiles('id', async () => bundle, 'u_test')).path).toBe(path);
   expect(existsSync(path)).toBe(true);
 
   // Each use protects the bundle for some time.
   now += 90 * HOUR_MS;
-  await bundleFiles('id', bundle, 'u_test');
+  await bundleFiles('id', async () => bundle, 'u_test');
   now += 90 * HOUR_MS;
   await collect({ bundles: data.bundles, packages: data.packages, now, limits });
   expect(existsSync(path)).toBe(true);

@@ -128,7 +128,8 @@ describe.each(JAILS)('a dependency that is not a package of the registry, in jai
     ];
     for (const [n, text] of forged.entries()) {
       expect(text).not.toBe(lockfile);
-      const provided = t.packager.bundleFiles(`forged-${n}`, { ...bundle, lockfile: text }, 'u_test');
+      const read = async () => ({ ...bundle, lockfile: text });
+      const provided = t.packager.bundleFiles(`forged-${n}`, read, 'u_test');
       await expect(provided).rejects.toMatchObject({ status: 400, code: 'invalid_component' });
     }
     expect(t.canary.requests).toEqual([]);

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Bundle } from '@wellspring/contract/definition';
 import { bytesOfCode } from '@wellspring/contract/definition-rules';
 import { LIMITS } from '@wellspring/contract/limits';
-import { createFairPermits } from '@wellspring/core/fair-permits';
+import { createFairPermits, withPermit } from '@wellspring/core/fair-permits';
 import { invalidComponent } from '@wellspring/core/problem';
 import type { Packager } from '../port.ts';
 import type { PackagerClient } from './packager-client.ts';
@@ -22,19 +22,6 @@ const INSTALLATIONS = 4;
 export function createPackager(client: PackagerClient): Packager & Packages {
   const compilations = createFairPermits({ total: COMPILATIONS });
   const installations = createFairPermits({ total: INSTALLATIONS });
-
-  async function withPermit<T>(
-    permits: typeof compilations,
-    ownerId: string,
-    work: () => Promise<T>,
-  ): Promise<T> {
-    const release = await permits.acquire(ownerId);
-    try {
-      return await work();
-    } finally {
-      release();
-    }
-  }
 
   return {
     async bundle(code, { ownerId }) {

@@ -93,8 +93,8 @@ describe.each(TIERS)('packages in tier %s', (tier) => {
     const recorder = createRecorder();
     const result = await other.executor.execute(
       {
-        bundle,
         bundleId: id,
+        readBundle: async () => bundle,
         instance: { source_id: 'dc_x', props: [], values: {}, endpoints: {}, db: {}, dbRevision: 0 },
         call: { kind: 'run', trigger: { kind: 'value', json: '{}' }, emitTrigger: false },
       },
