@@ -192,6 +192,6 @@ test('one owner has at most four fetches at a time, and does not hold up another
 
 test('a module with hundreds of thousands of imports is refused like any that cannot be fetched', async () => {
   const imports = Array.from({ length: 300_000 }, (_, n) => `import './${n.toString(36)}'`).join(';');
-  const { origin } = await serve({ '/main.mjs': imports });
+  const { origin } = await serve({ '/main.mjs': 'import "./many.mjs"', '/many.mjs': imports });
   await expect(fetchCode(`${origin}/main.mjs`)).rejects.toMatchObject(refusal(/answered 404/));
 });

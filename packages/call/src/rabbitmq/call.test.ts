@@ -145,10 +145,13 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
     server.call.serve('echo', async (message) => message, signal);
     server.call.serve('huge', async () => huge, signal);
     const other = caller.call.request('held', 1, { deadlineMs: 30_000 });
-    await expect(caller.call.request('echo', huge, { deadlineMs: 30_000 })).rejects.toBeInstanceOf(
-      CallFailed,
-    );
-    await expect(caller.call.request('huge', 1, { deadlineMs: 30_000 })).rejects.toBeInstanceOf(CallFailed);
+    for (const [address, message] of [
+      ['echo', huge],
+      ['huge', 1],
+    ] as const) {
+      const request = caller.call.request(address, message, { deadlineMs: 30_000 });
+      expect(await request.then(() => 'answered', String)).toMatch('CallFailed');
+    }
     held.resolve(2);
     expect(await other).toBe(2);
   }, 60_000);

@@ -245,6 +245,16 @@ export const FURTHER_LIMITS: readonly Rule[] = [
     shownBy: in_.quotas('%s at the quota are refused until midnight', 'an account %s is not refused'),
   },
   {
+    rule: 'Files of calls: 2 GB within 40 minutes in a process, or what the operator allows, of an owner half; then 503 with `Retry-After`',
+    shownBy: in_.multipartLimits(
+      'calls get 503 when their owner has left too many files, those of another owner do not',
+    ),
+  },
+  {
+    rule: 'Components fetched from a URL at a time: 4 of an owner, 16 in all, in a process; others wait for a minute, then 429',
+    shownBy: in_.fetchCode('one owner has at most four fetches at a time, and does not hold up another one'),
+  },
+  {
     rule: 'Events kept: as many, and as long, as the settings say; of logs always the newest 100',
     shownBy: in_.retention(
       'keeps the newest events of each stream of each emitter',

@@ -85,6 +85,7 @@ export const customResponse = testsOf('services/gateway/src/custom-response.test
 export const idempotency = testsOf('services/gateway/src/idempotency.test.ts');
 export const ingest = testsOf('services/gateway/src/ingest.test.ts');
 export const multipart = testsOf('services/gateway/src/multipart.test.ts');
+export const multipartLimits = testsOf('services/gateway/src/multipart-limits.test.ts');
 export const operator = testsOf('services/gateway/src/operator/operator.test.ts');
 export const lostSubscriptions = testsOf('services/gateway/src/operator/lost-subscriptions.test.ts');
 export const publicApi = testsOf('services/gateway/src/public-api.test.ts');
