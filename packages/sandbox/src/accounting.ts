@@ -9,6 +9,8 @@ export interface Account {
    * the other threads is that of the last sample.
    */
   cpuMs(): number;
+  /** Time since the last figure of a process that has ended, in ms; 0: it has not ended. */
+  unreadMs(): number;
   /** Samples the processor time only. */
   sampleCpu(): void;
   /** Current figures; undefined if the process has ended. */
@@ -66,6 +68,9 @@ export function openAccount(outerPid: number | undefined, relayed = false): Acco
   }
   ensurePriority(pid);
   const buffer = Buffer.alloc(64);
+  /** `performance.now()` of the last figure. */
+  let readAt = performance.now();
+  let isUnread = false;
   let mainMs = 0;
   let othersMs = 0;
   let closed = false;
@@ -76,8 +81,10 @@ export function openAccount(outerPid: number | undefined, relayed = false): Acco
     try {
       const length = readSync(schedstat, buffer, 0, buffer.length, 0);
       mainMs = Math.max(mainMs, leadingNumber(buffer, length) / 1e6);
+      readAt = performance.now();
       return true;
     } catch {
+      isUnread = true;
       return false;
     }
   }
@@ -104,6 +111,7 @@ export function openAccount(outerPid: number | undefined, relayed = false): Acco
       readMain();
       return mainMs + othersMs;
     },
+    unreadMs: () => (isUnread ? performance.now() - readAt : 0),
     sampleCpu() {
       const fields = closed ? undefined : readFields(pid);
       if (fields) count(cpuMsOf(fields));

@@ -10,7 +10,8 @@ export interface ChildUsage {
   begin(): void;
   /**
    * Processor time in ms since the previous call of this method. Time used after the end of a call is charged to the
-   * next one, so that forged ends hide nothing.
+   * next one, so that forged ends hide nothing. Of a process that has ended by itself, it includes the whole time since
+   * the last figure, since the kernel no longer tells what it has used.
    * @param durationMs duration of the call: the result without `/proc`
    */
   takeCpuMs(durationMs: number): number;
@@ -58,7 +59,7 @@ export function createChildUsage(
       if (durationMs > MIN_SAMPLED_MS) account.sampleCpu();
       const before = chargedMs;
       chargedMs = account.cpuMs();
-      return chargedMs - before;
+      return chargedMs - before + Math.min(durationMs, account.unreadMs());
     },
     sample: () => account?.sampleCpu(),
     async findExcess(maxCpuMs) {
