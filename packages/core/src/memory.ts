@@ -12,6 +12,8 @@ export interface Memory {
   emitted: ByteBudget;
   /** Jobs in memory that wait to be handed out. */
   waiting: ByteBudget;
+  /** Output of runs that is not committed yet. */
+  effects: ByteBudget;
   /** Messages that the broker has not confirmed. */
   publishers: ByteBudget;
   /** Payloads of attempts under way. */
@@ -27,6 +29,7 @@ const SHARES = {
   runs: 1 / 16,
   emitted: 1 / 32,
   waiting: 1 / 16,
+  effects: 1 / 16,
   publishers: 1 / 32,
   delivery: 1 / 16,
   streams: 1 / 32,

@@ -1,14 +1,14 @@
 import type { LogLine } from '@wellspring/component/program/program-types';
 import { LIMITS } from '@wellspring/contract/limits';
-import { type Budget, createBudget } from './budget.ts';
-import { type Child, type ChildOptions, errorOf, type Reason } from './child.ts';
+import { createBudget } from './budget.ts';
+import { type Child, type ChildOptions, errorOf, type Reason, type UnfinishedCall } from './child.ts';
 import { createChildUsage } from './child-usage.ts';
 import { createDeadline } from './deadline.ts';
 import { createFrameChannel } from './frame-channel.ts';
 import { type ChildMessage, maxFrameBytes } from './frame-schema.ts';
-import type { Host, Result } from './port.ts';
+import type { Result } from './port.ts';
 import { createProcessStops } from './process-stops.ts';
-import { type CallFrame, type EndFrame, encodeFrame, FRAME } from './protocol.ts';
+import { type EndFrame, encodeFrame, FRAME } from './protocol.ts';
 import { captureStreams } from './standard-streams.ts';
 
 /** Bytes that a process may send between calls; they are dropped. */
@@ -17,24 +17,13 @@ const MAX_LATE_BYTES = 256 * 1024;
 const EXIT_MS = 3000;
 const ABORTED = 'The call was aborted.';
 
-interface Call {
-  host: Host;
-  timeoutMs: number;
-  kind: CallFrame['call']['kind'];
-  /** `performance.now()` at which it began; 0: it waits. */
-  began: number;
-  budget: Budget;
-  aborted: boolean;
-  end(result: Result | undefined): void;
-}
-
 export function createChild({ spawned, tier, directory, clock, turns, parser }: ChildOptions): Child {
   const socket = spawned.frames;
   const usage = createChildUsage(tier, directory, spawned.pid);
   const stops = createProcessStops(usage);
   /** In order of execution; the first one is the current call. */
-  const calls: Call[] = [];
-  let call: Call | undefined;
+  const calls: UnfinishedCall[] = [];
+  let call: UnfinishedCall | undefined;
   let usable = true;
   let spoiled = false;
   let checking = false;
@@ -147,7 +136,7 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
     else if (message.type === 'end') kill('protocol', 'The process of the code sent an end without a call.');
   }
 
-  function act(message: ChildMessage, { host, budget }: Call): void {
+  function act(message: ChildMessage, { host, budget }: UnfinishedCall): void {
     switch (message.type) {
       case 'emit':
         if (isWithin(budget.emit())) host.emit(message.emit);
@@ -190,7 +179,11 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
     parser,
     owner: () => child.owner,
     maxBytes: (type) => maxFrameBytes(type, call?.kind),
-    onBytes: charge,
+    onBytes(count) {
+      call?.room?.add(count);
+      charge(count);
+    },
+    makeRoom: (bytes) => call?.room?.make(bytes),
     onMessage: receive,
     onViolation: (what) => kill('protocol', `The process of the code sent ${what}.`),
   });
@@ -206,7 +199,10 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
       charge(chars);
       return !killed && call !== undefined;
     },
-    onLine: log,
+    onLine(line) {
+      call?.room?.add(line.msg.length);
+      return log(line);
+    },
   });
 
   const ended = spawned.ended.then(async ({ exitCode, signal }) => {
@@ -262,16 +258,17 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
       } while (checkAgain);
       checking = false;
     },
-    call(frame, host, { timeoutMs, signal }, done) {
+    call(frame, host, { timeoutMs, signal, room }, done) {
       if (!usable) return done(undefined);
       const abort = () => {
         queued.aborted = true;
         // A waiting call is aborted when it would begin, so that calls before it are not affected.
         if (calls[0] === queued) kill('aborted', ABORTED);
       };
-      const queued: Call = {
+      const queued: UnfinishedCall = {
         host,
         timeoutMs,
+        room,
         kind: frame.call.kind,
         began: 0,
         budget: createBudget(),

@@ -1,7 +1,8 @@
 import type { ThrownError } from '@wellspring/component/program/program-types';
 import type { Clock } from '@wellspring/core/clock';
+import type { Budget } from './budget.ts';
 import type { FrameParser } from './frame-parser.ts';
-import type { Host, IdleUsage, Result } from './port.ts';
+import type { CallOptions, Host, IdleUsage, Result, Room } from './port.ts';
 import type { ProcessDirectory } from './process-directories.ts';
 import type { CallFrame } from './protocol.ts';
 import type { SpawnedProcess } from './spawner/spawner.ts';
@@ -31,12 +32,7 @@ export interface Child {
   /** Resolves when it accepts calls. @throws Error if it ended before */
   ready: Promise<void>;
   /** @param done gets undefined if the process ended before it began the call: another process may execute it */
-  call(
-    frame: CallFrame,
-    host: Host,
-    options: { timeoutMs: number; signal?: AbortSignal },
-    done: (result: Result | undefined) => void,
-  ): void;
+  call(frame: CallFrame, host: Host, options: CallOptions, done: (result: Result | undefined) => void): void;
   /** False: it has ended, or must not be used again. */
   readonly usable: boolean;
   /** Owner of its code: owners share the time in which the platform reads frames. */
@@ -59,6 +55,19 @@ export interface Child {
   /** Kills the process, whose code is not at fault; the current call fails with this reason. */
   kill(reason: Reason, message: string): void;
   ended: Promise<IdleUsage>;
+}
+
+/** A call that has not ended. */
+export interface UnfinishedCall {
+  host: Host;
+  timeoutMs: number;
+  room: Room | undefined;
+  kind: CallFrame['call']['kind'];
+  /** `performance.now()` at which it began; 0: it waits. */
+  began: number;
+  budget: Budget;
+  aborted: boolean;
+  end(result: Result | undefined): void;
 }
 
 export interface ChildOptions {

@@ -45,6 +45,7 @@ async function connect(options: Partial<FrameChannelOptions> = {}): Promise<Wire
     onBytes(count) {
       wire.bytes += count;
     },
+    makeRoom: () => undefined,
     onMessage: (message) => void wire.messages.push(message),
     onViolation: (what) => void wire.violations.push(what),
     ...options,
@@ -96,6 +97,33 @@ test('very many small frames arrive in order and do not block the event loop', a
   await eventually(() => expect(wire.messages).toHaveLength(lines.length));
   expect(texts(wire)).toEqual(lines);
   expect(turns).toBeGreaterThan(5);
+});
+
+test('without room nothing more is read, and then everything in order', async () => {
+  const wanted: number[] = [];
+  const given = Promise.withResolvers<void>();
+  let isFull = true;
+  const wire = await connect({
+    makeRoom(bytes) {
+      wanted.push(bytes);
+      return isFull && bytes > 1_000_000 ? given.promise : undefined;
+    },
+  });
+  const payload = JSON.stringify('x'.repeat(3_000_000));
+  const end = Promise.withResolvers<void>();
+  wire.child.write(Buffer.concat([line('a'), emit(payload), line('b')]), () => end.resolve());
+  await eventually(() => expect(Math.max(...wanted)).toBeGreaterThan(2_900_000));
+  expect(texts(wire)).toEqual(['a']);
+  const read = wire.bytes;
+  // The frame exceeds what the kernel holds of a connection only in part, so the reader itself has to stop.
+  await new Promise(setImmediate);
+  expect(wire.bytes).toBe(read);
+  expect(read).toBeLessThan(1_000_000);
+  isFull = false;
+  given.resolve();
+  await end.promise;
+  await eventually(() => expect(texts(wire)).toEqual(['a', payload.length, 'b']));
+  await wire.channel.drained();
 });
 
 test('a frame that stays incomplete is refused, a complete one is not', async () => {

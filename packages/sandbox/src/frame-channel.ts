@@ -22,6 +22,8 @@ export interface FrameChannelOptions {
   maxBytes(type: number): number | undefined;
   /** Called for all received bytes, including incomplete frames. */
   onBytes(count: number): void;
+  /** Called before a frame is read, with the bytes that an incomplete one lacks; see Room. */
+  makeRoom(bytes: number): Promise<void> | undefined;
   onMessage(message: ChildMessage): void;
   /** @param what completes "The process of the code sent …" */
   onViolation(what: string): void;
@@ -41,12 +43,13 @@ export function createFrameChannel({
   owner,
   maxBytes,
   onBytes,
+  makeRoom,
   onMessage,
   onViolation,
   maxPartialMs = MAX_PARTIAL_MS,
 }: FrameChannelOptions): FrameChannel {
   const reader = createFrameReader(maxBytes, onBytes);
-  /** Frames wait for their turn or for the worker thread, with the socket paused (back-pressure). */
+  /** Frames wait for their turn, for the worker thread or for room, with the socket paused (back-pressure). */
   let waiting = false;
   let closed = false;
   let partialTimer: NodeJS.Timeout | undefined;
@@ -84,6 +87,11 @@ export function createFrameChannel({
     try {
       for (;;) {
         if (closed) return false;
+        const room = makeRoom(reader.missingBytes);
+        if (room) {
+          goOnAfter(room);
+          return false;
+        }
         const frame = reader.next();
         // `next` calls `onBytes`, which may have closed the channel.
         if (closed) return false;
@@ -113,16 +121,17 @@ export function createFrameChannel({
     socket.pause();
   }
 
-  function readElsewhere(frame: Frame): void {
+  function goOnAfter(event: Promise<void>): void {
     pause();
-    parser
-      .parse(owner(), frame)
-      .then((message) => {
-        if (closed) return;
-        onMessage(message);
-        turns.run(owner(), work);
-      })
-      .catch(refuse);
+    event.then(() => void (!closed && turns.run(owner(), work))).catch(refuse);
+  }
+
+  function readElsewhere(frame: Frame): void {
+    goOnAfter(
+      parser.parse(owner(), frame).then((message) => {
+        if (!closed) onMessage(message);
+      }),
+    );
   }
 
   socket.on('data', (chunk: Buffer) => {

@@ -19,6 +19,8 @@ export interface FrameReader {
   next(): Frame | undefined;
   /** The last frame is incomplete. */
   readonly partial: boolean;
+  /** Bytes of the content of the incomplete frame that have not arrived, if its header has. */
+  readonly missingBytes: number;
   /** Bytes held for the incomplete frame. */
   readonly heldBytes: number;
 }
@@ -124,6 +126,9 @@ export function createFrameReader(
     },
     get partial() {
       return body !== undefined || headerBytes > 0;
+    },
+    get missingBytes() {
+      return body ? size - bodyBytes : 0;
     },
     get heldBytes() {
       return (body?.length ?? 0) + headerBytes;

@@ -31,7 +31,7 @@ export interface Executor {
    * waiting for earlier results. If a call kills its process, another process executes the calls behind it. The
    * callbacks of `host` are called in the order of the code's actions, before the result.
    */
-  execute(task: Task, host: Host, options: { timeoutMs: number; signal?: AbortSignal }): Promise<Result>;
+  execute(task: Task, host: Host, options: CallOptions): Promise<Result>;
   /**
    * Ends the processes whose key starts with this prefix: idle ones immediately, busy ones after their calls or, with
    * `atOnce` (a source was deleted), immediately.
@@ -45,6 +45,24 @@ export interface Executor {
   stats(): { processes: number; idle: number; busy: number; pool: number };
   /** Aborts current and waiting calls, which reject because their result is unknown. */
   close(): Promise<void>;
+}
+
+export interface CallOptions {
+  timeoutMs: number;
+  signal?: AbortSignal;
+  /** Absent: only the limits of a call bound its output. */
+  room?: Room | undefined;
+}
+
+/** Room for the output of a call. */
+export interface Room {
+  /** Counts output that has arrived. */
+  add(bytes: number): void;
+  /**
+   * Makes room for the output so far and for bytes that are about to arrive.
+   * @returns undefined: there is room; otherwise nothing more is read from the process until the promise resolves
+   */
+  make(bytes: number): Promise<void> | undefined;
 }
 
 export interface Task {

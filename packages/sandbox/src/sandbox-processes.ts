@@ -10,7 +10,7 @@ import { createIdleProcesses } from './idle-processes.ts';
 import { createOverloadCheck } from './overload.ts';
 import type { BundleFiles } from './packages/bundle-files.ts';
 import { CLOSED, createPool, type UnusedProcess } from './pool.ts';
-import type { Executor, Host, Result, Task } from './port.ts';
+import type { CallOptions, Executor, Host, Result, Task } from './port.ts';
 import type { Files, ProcessDirectories } from './process-directories.ts';
 import { createProcessorShares } from './processor-shares.ts';
 import { createFrame, followChanges, type SandboxProcess } from './sandbox-process.ts';
@@ -50,7 +50,7 @@ export interface SandboxProcesses {
     proc: SandboxProcess,
     task: Task,
     host: Host,
-    options: { timeoutMs: number; signal?: AbortSignal },
+    options: CallOptions,
     done: (result: Result | undefined) => void,
   ): void;
   /** See Executor. */

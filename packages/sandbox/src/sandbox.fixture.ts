@@ -10,7 +10,7 @@ import { systemClock } from '@wellspring/core/clock';
 import { silentLog } from '@wellspring/core/log';
 import { noMetrics } from '@wellspring/core/metrics';
 import { tempDir } from '@wellspring/testing/temp-dir';
-import type { Host, Packager, Result, Task } from './port.ts';
+import type { Host, Packager, Result, Room, Task } from './port.ts';
 import { createSandbox, type Sandbox, type SandboxOptions } from './sandbox.ts';
 import { findBubblewrap } from './tiers/bubblewrap.ts';
 import { findCompiler } from './tiers/compile-launcher.ts';
@@ -71,6 +71,7 @@ export interface RunOptions {
   process?: string;
   timeoutMs?: number;
   signal?: AbortSignal;
+  room?: Room;
   instance?: Partial<Instance>;
   owner?: Task['owner'];
   call?: Task['call'];
@@ -117,7 +118,7 @@ export async function openSandbox(
 
   async function runModule(
     code: string,
-    { event = {}, process, timeoutMs = 20_000, signal, instance, call, owner, from }: RunOptions = {},
+    { event = {}, process, timeoutMs = 20_000, signal, room, instance, call, owner, from }: RunOptions = {},
   ): Promise<Outcome> {
     const { id, bundle } = compiled.get(code) ?? (await bundleOf(code, from));
     compiled.set(code, { id, bundle });
@@ -144,7 +145,7 @@ export async function openSandbox(
         },
       },
       recorder,
-      signal ? { timeoutMs, signal } : { timeoutMs },
+      { timeoutMs, ...(signal && { signal }), room },
     );
     return { ...recorder, ...result };
   }

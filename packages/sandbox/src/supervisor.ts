@@ -1,13 +1,13 @@
 import { errorOf } from './child.ts';
 import { CLOSED } from './pool.ts';
-import type { Executor, Host, Result, Task } from './port.ts';
+import type { CallOptions, Executor, Host, Result, Task } from './port.ts';
 import { canExecute, isOutdated, type SandboxProcess } from './sandbox-process.ts';
 import { createSandboxProcesses, type SandboxProcessesOptions } from './sandbox-processes.ts';
 
 interface Call {
   task: Task;
   host: Host;
-  options: { timeoutMs: number; signal?: AbortSignal };
+  options: CallOptions;
   resolve(result: Result): void;
   reject(error: unknown): void;
 }

@@ -76,10 +76,10 @@ export function configureWorker(deps: ConfigureDeps): BackgroundWorker {
           const { owner_id } = configured;
           const task: Task = { ...(await undeployedTask(deps, accounts, configured)), call: asked };
           const until = AbortSignal.any([signal, AbortSignal.timeout(CONFIGURE_DEADLINE_MS)]);
-          await costs.settled(owner_id);
           const release = await permits.hook(owner_id, until);
-          const result = await executor
-            .execute(task, ignore, { timeoutMs: LIMITS.configureMs })
+          const result = await costs
+            .settled(owner_id)
+            .then(() => executor.execute(task, ignore, { timeoutMs: LIMITS.configureMs }))
             .finally(release);
           meter.countTime(owner_id, result.cpuMs);
           costs.charge(owner_id, { result });

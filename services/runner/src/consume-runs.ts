@@ -75,7 +75,7 @@ export function runsWorkers(
     return deployed && { at: performance.now(), deployed, state: stateOf(deployed) };
   }
 
-  async function handle(jobs: readonly [Job, ...Job[]]): Promise<void> {
+  async function handle(jobs: readonly [Job, ...Job[]], signal: AbortSignal): Promise<void> {
     const messages = jobs.map(decode);
     const sourceId = messages[0]!.source_id;
     let loaded = await load(sourceId);
@@ -90,7 +90,7 @@ export function runsWorkers(
       for (const message of messages) {
         if (costs.isCostly(ownerId)) {
           await Promise.all(executing);
-          await costs.settled(ownerId);
+          await costs.settled(ownerId, { signal });
         }
         if (performance.now() - loaded.at > RELOAD_INTERVAL_MS) loaded = await load(sourceId);
         if (!loaded) {
@@ -138,7 +138,8 @@ export function runsWorkers(
       name: 'runner.runs',
       run(signal) {
         signal.addEventListener('abort', gate.close, { once: true });
-        return queue.consume('runs', handle, { admit: permits.admit, batch: BATCH_SIZE, signal });
+        const options = { admit: permits.admit, batch: BATCH_SIZE, signal };
+        return queue.consume('runs', (jobs) => handle(jobs, signal), options);
       },
     },
     {
@@ -151,9 +152,9 @@ export function runsWorkers(
             if (!deployed || deployed.workflow) throw notFound('source', source_id);
             if (!deployed.deployment.definition.hooks.includes(hook)) return { ok: true };
             const until = AbortSignal.any([signal, AbortSignal.timeout(HOOK_DEADLINE_MS)]);
-            await costs.settled(deployed.emitter.owner_id);
             const release = await permits.hook(deployed.emitter.owner_id, until);
             try {
+              await costs.settled(deployed.emitter.owner_id, { signal });
               // The source may have been deleted meanwhile.
               if (!(await catalog.load(source_id, deployment_id))) throw notFound('source', source_id);
               // The deployment of the hook may differ from the current one, so a known state is not switched to it.

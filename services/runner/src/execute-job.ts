@@ -9,6 +9,7 @@ import { executeWorkflow } from './execute-workflow.ts';
 import { runTrigger } from './job-trigger.ts';
 import type { LiveState } from './live-state.ts';
 import type { RunContext } from './records.ts';
+import type { RunRoom } from './run-room.ts';
 import { taskOf } from './run-task.ts';
 
 export interface JobToExecute {
@@ -19,16 +20,17 @@ export interface JobToExecute {
   owner: NonNullable<Task['owner']>;
   shard: string;
   commitLogs: EffectsOptions['commitLogs'];
+  room: RunRoom;
 }
 
 /** Executes the code of a source, or the steps of a workflow. */
 export function executeJob(
   deps: ExecuteDeps & Pick<Deps, 'config'>,
-  { job, deployed, live, run, owner, shard, commitLogs }: JobToExecute,
+  { job, deployed, live, run, owner, shard, commitLogs, room }: JobToExecute,
   respond: (reply: HttpReply) => void,
 ): Promise<Execution> {
   if (deployed.workflow)
-    return executeWorkflow(deps, { deployed, job, live, run, owner, commitLogs }, respond);
+    return executeWorkflow(deps, { deployed, job, live, run, owner, commitLogs, room }, respond);
   const { trigger } = job;
   const { definition, mask } = deployed.deployment;
   const task = taskOf(deployed, owner, live, `run${shard}`, {
@@ -38,7 +40,7 @@ export function executeJob(
   });
   const ownHost =
     trigger.kind === 'http' ? ownHostOf(deps.config, trigger.request.headers.host)?.host : undefined;
-  return executeRun(deps, { task, live, run, mask, commitLogs, ownHost }, respond);
+  return executeRun(deps, { task, live, run, mask, commitLogs, ownHost, room }, respond);
 }
 
 /** The workflow behind a source answers the HTTP call of this run: its emit passes the reply address on. */

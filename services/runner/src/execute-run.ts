@@ -2,7 +2,7 @@ import type { ThrownError } from '@wellspring/component/program/program-types';
 import { LIMITS } from '@wellspring/contract/limits';
 import type { HttpReply, Send } from '@wellspring/contract/messages';
 import type { Clock } from '@wellspring/core/clock';
-import type { Executor, Result, Task } from '@wellspring/sandbox/port';
+import type { CallOptions, Executor, Result, Task } from '@wellspring/sandbox/port';
 import type { Store } from '@wellspring/store/port';
 import type { ActiveRuns } from './active-runs.ts';
 import type { Outcome, RunEnd } from './commit.ts';
@@ -11,7 +11,8 @@ import { limitDelayed } from './delayed.ts';
 import { createEffects, type EffectsOptions } from './effects.ts';
 import type { DbSet } from './live-state.ts';
 import { maskError } from './mask-secrets.ts';
-import type { RunState } from './records.ts';
+import { type RunState, waitedLong } from './records.ts';
+import type { RunRoom } from './run-room.ts';
 
 export interface Execution {
   outcome: Outcome;
@@ -34,13 +35,15 @@ export interface ExecuteDeps {
 /** Executes the code of a source and collects its effects. */
 export async function executeRun(
   { executor, clock, store, active, gate }: ExecuteDeps,
-  { task, ...options }: EffectsOptions & { task: Task },
+  { task, room, ...options }: EffectsOptions & { task: Task; room: RunRoom },
   respond: (reply: HttpReply) => void,
 ): Promise<Execution> {
   const { run, mask } = options;
   const { host, emits, errors, logs, sets, startedAt, flushLogs } = createEffects(clock, options, respond);
   const { signal, end } = active.begin(run, startedAt, flushLogs);
-  const given = await executor.execute(task, host, { timeoutMs: LIMITS.runMs, signal }).finally(end);
+  const limits: CallOptions = { timeoutMs: LIMITS.runMs, signal, room };
+  const given = await executor.execute(task, host, limits).finally(end);
+  logs.push(...waitedLong(run, room.waitedMs, clock.now()));
   const cancelled = !given.ok && given.reason === 'aborted' && signal.aborted;
   const result = given.ok ? given : { ...given, error: cancelled ? CANCELLED : maskError(given.error, mask) };
   const limited = await gate.retry(() => limitDelayed(store, run.source_id, emits, clock.now()));

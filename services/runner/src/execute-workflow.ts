@@ -9,7 +9,8 @@ import { CANCELLED, type ExecuteDeps, type Execution, stateOf } from './execute-
 import { handlesRecords } from './job-trigger.ts';
 import type { LiveState } from './live-state.ts';
 import { createMask, type Mask, maskError, mayBeCut } from './mask-secrets.ts';
-import type { RunContext } from './records.ts';
+import { type RunContext, waitedLong } from './records.ts';
+import type { RunRoom } from './run-room.ts';
 import { createStepData, type StepData } from './step-data.ts';
 
 export interface WorkflowOptions {
@@ -19,6 +20,7 @@ export interface WorkflowOptions {
   run: RunContext;
   owner: NonNullable<Task['owner']>;
   commitLogs: EffectsOptions['commitLogs'];
+  room: RunRoom;
 }
 
 type Reply = Extract<HttpReply, { kind: 'response' }>;
@@ -29,7 +31,7 @@ type Reply = Extract<HttpReply, { kind: 'response' }>;
  */
 export async function executeWorkflow(
   deps: ExecuteDeps,
-  { deployed, job, live, run, owner, commitLogs }: WorkflowOptions,
+  { deployed, job, live, run, owner, commitLogs, room }: WorkflowOptions,
   respond: (reply: HttpReply) => void,
 ): Promise<Execution> {
   const { executor, clock, active } = deps;
@@ -89,6 +91,7 @@ export async function executeWorkflow(
     const result = await executor.execute(task, host, {
       timeoutMs,
       signal: AbortSignal.any([excess.signal, cancel.signal]),
+      room,
     });
     const error = exceeded();
     if (!error) return result;
@@ -116,6 +119,7 @@ export async function executeWorkflow(
   }
   if (held) respond(held);
   const { emits, errors, logs, sets } = effects;
+  logs.push(...waitedLong(run, room.waitedMs, clock.now()));
   const { durationMs, cpuMs } = total;
   const end = { state: stateOf(cancelled, errors), durationMs, cpuMs };
   return { outcome: { emits, errors, logs }, result: { ...result, ...total }, sets, end, sends };

@@ -9,11 +9,25 @@ import type { IdleUsage, Result } from '@wellspring/sandbox/port';
  */
 export interface OwnerCosts {
   /** Records the cost of a run, or of code that is compiled. */
-  charge(ownerId: string, cost: { events?: number; bytes?: number; result?: Result | IdleUsage }): void;
-  /** Resolves when the owner may start another run. */
-  settled(ownerId: string): Promise<void>;
+  charge(ownerId: string, cost: Cost): void;
+  /** Records time of the main thread in ms; negative: less was used than paid in advance. */
+  pay(ownerId: string, ms: number): void;
+  /**
+   * Whether the owner may start another run.
+   * @param paidMs of a run in progress: what it has paid in advance does not delay itself
+   */
+  isSettled(ownerId: string, paidMs?: number): boolean;
+  /** Resolves when that is so, or when the signal is aborted. */
+  settled(ownerId: string, options?: { paidMs?: number; signal?: AbortSignal }): Promise<void>;
   /** The owner is near its limit: its runs start one at a time. */
   isCostly(ownerId: string): boolean;
+}
+
+/** Work that a run or code leaves to the platform. */
+export interface Cost {
+  events?: number;
+  bytes?: number;
+  result?: Result | IdleUsage;
 }
 
 /** Of a change of `$service.db`, besides its key and value. */
@@ -78,13 +92,19 @@ const PROCESS_MS = 60;
 const SHARE = 0.25;
 /** Debt allowed before runs are delayed. */
 const BURST_MS = 100;
-/** Bounds how long sources of one owner delay each other. */
-const MAX_DELAY_MS = 2_000;
+/** Above what all runs of an owner that start at once can cost, so that they do not evade the share. */
+const MAX_DELAY_MS = 30_000;
 /** Owners without debt are forgotten at this number. */
 const MAX_OWNERS = 10_000;
 
 const weigh = (amount: number, bulk: number): number =>
   amount + (BULK_FACTOR - 1) * Math.max(0, amount - bulk);
+
+/** Estimated time of the main thread, in ms. */
+export const msOf = ({ events = 0, bytes = 0, result }: Cost): number =>
+  weigh(events, BULK_EVENTS) * EVENT_MS +
+  weigh(bytes / 1024 / 1024, BULK_MEGABYTES) * MEGABYTE_MS +
+  PROCESS_MS * (result?.endedProcesses ?? 0);
 
 /** @param now monotonic ms */
 export function createOwnerCosts(
@@ -103,19 +123,23 @@ export function createOwnerCosts(
     for (const ownerId of debts.keys()) if (debtOf(ownerId) === 0) debts.delete(ownerId);
   }
 
+  /** Debt that delays a run. */
+  const excessOf = (ownerId: string, paidMs: number) => debtOf(ownerId) - paidMs - BURST_MS;
+
+  function pay(ownerId: string, ms: number): void {
+    const owed = Math.min(debtOf(ownerId) + ms, BURST_MS + MAX_DELAY_MS * SHARE);
+    debts.set(ownerId, { ms: Math.max(0, owed), at: now() });
+    if (debts.size > MAX_OWNERS) forgetSettled();
+  }
+
   return {
-    charge(ownerId, { events = 0, bytes = 0, result }) {
-      const replaced = PROCESS_MS * (result?.endedProcesses ?? 0);
-      const megabytes = bytes / 1024 / 1024;
-      const cost =
-        weigh(events, BULK_EVENTS) * EVENT_MS + weigh(megabytes, BULK_MEGABYTES) * MEGABYTE_MS + replaced;
-      const ms = Math.min(debtOf(ownerId) + cost, BURST_MS + MAX_DELAY_MS * SHARE);
-      debts.set(ownerId, { ms, at: now() });
-      if (debts.size > MAX_OWNERS) forgetSettled();
-    },
-    async settled(ownerId) {
-      for (let over = debtOf(ownerId) - BURST_MS; over > 0; over = debtOf(ownerId) - BURST_MS) {
-        await sleep(Math.ceil(over / SHARE));
+    pay,
+    charge: (ownerId, cost) => pay(ownerId, msOf(cost)),
+    isSettled: (ownerId, paidMs = 0) => excessOf(ownerId, paidMs) <= 0,
+    async settled(ownerId, { paidMs = 0, signal } = {}) {
+      for (let ms = excessOf(ownerId, paidMs); ms > 0; ms = excessOf(ownerId, paidMs)) {
+        if (signal?.aborted) return;
+        await sleep(Math.ceil(ms / SHARE), signal);
       }
     },
     isCostly: (ownerId) => debtOf(ownerId) > BURST_MS / 2,

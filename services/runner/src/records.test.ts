@@ -2,8 +2,17 @@ import { describe, expect, test } from '@jest/globals';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import { subscriptionRow } from '@wellspring/testing/rows';
 import { ECHO, usePlatform } from './platform.fixture.ts';
+import { type RunContext, waitedLong } from './records.ts';
 
 const t = usePlatform();
+
+test('a run whose output waited for long says so, and one that waited shortly does not', () => {
+  const run = { run_id: 'run_0000000001' } as RunContext;
+  expect(waitedLong(run, 900, 1)).toEqual([]);
+  expect(waitedLong(run, 12_300, 1)).toMatchObject([
+    { level: 'warn', execution_id: run.run_id, msg: expect.stringContaining('waited 12 s') },
+  ]);
+});
 
 describe('records', () => {
   test('every run stores its start, its log lines, and its end with counts', async () => {

@@ -92,6 +92,21 @@ export const droppedHeaders = (
   ),
 });
 
+/** Waits up to this are not logged. */
+const MAX_SILENT_MS = 1_000;
+
+/** Warns about a run whose output had to wait for long. */
+export const waitedLong = (run: RunContext, waitedMs: number, ts: number): LogRecord[] =>
+  waitedMs <= MAX_SILENT_MS
+    ? []
+    : [
+        logRecord(run, {
+          ts,
+          level: 'warn',
+          msg: `The output of the run waited ${Math.round(waitedMs / 1000)} s: the runs of its owner emit and log more than the platform stores meanwhile.`,
+        }),
+      ];
+
 /** Warns about a tick that was skipped, with the reason: a sentence. */
 export const skippedTick = (run: RunContext, trigger: Trigger, reason: string, ts: number): LogRecord => ({
   ts,

@@ -13,13 +13,14 @@ import { createOwnerCosts } from './owner-costs.ts';
 import { createOwnerNetworks } from './owner-networks.ts';
 import { prepareWorker } from './prepare.ts';
 import { createRunPermits, PERMIT_COUNTS, type PermitCounts } from './run-permits.ts';
+import { createRunRooms } from './run-room.ts';
 import { testWorker } from './test-run.ts';
 import { createUsageMeter } from './usage.ts';
 
 export interface RunnerDeps
   extends Pick<
     Deps,
-    'store' | 'queue' | 'pubsub' | 'call' | 'clock' | 'log' | 'metrics' | 'seal' | 'config'
+    'store' | 'queue' | 'pubsub' | 'call' | 'clock' | 'log' | 'metrics' | 'memory' | 'seal' | 'config'
   > {
   executor: Executor;
   packager: Packager;
@@ -48,6 +49,7 @@ export function createRunnerService(deps: RunnerDeps): Service {
     () => permits.stats().waiting,
   );
   const costs = createOwnerCosts(deps.clock);
+  const openRoom = createRunRooms(deps.memory.effects, costs);
   const networks = createOwnerNetworks(deps, executor);
   const relay = createOutboxRelay(deps);
   const gate = createCommitGate(deps);
@@ -67,9 +69,9 @@ export function createRunnerService(deps: RunnerDeps): Service {
     workers: [
       prepareWorker(deps, { ...deps, networks, costs, meter }),
       configureWorker({ ...deps, networks, costs, meter, permits }),
-      testWorker({ ...deps, networks, costs, meter, permits, quotas }),
+      testWorker({ ...deps, networks, costs, openRoom, meter, permits, quotas }),
       ...runsWorkers(
-        { ...deps, active, relay, gate, meter, costs, networks, quotas, observe },
+        { ...deps, active, relay, gate, meter, costs, openRoom, networks, quotas, observe },
         createCatalog(deps),
         permits,
       ),

@@ -9,18 +9,19 @@ import type { ActiveRuns } from './active-runs.ts';
 import type { Catalog, Deployed, DeployedSource } from './catalog.ts';
 import { arrange } from './commit.ts';
 import type { CommitGate } from './commit-gate.ts';
-import { prepareLogs } from './commit-record.ts';
 import { executeJob, passedReply } from './execute-job.ts';
 import { executeRun } from './execute-run.ts';
 import { handlesRecords, isOvertaken, noteRun } from './job-trigger.ts';
 import { findCommitted, isCommitted } from './known-runs.ts';
 import { type LiveState, replaySet } from './live-state.ts';
+import { logCommits } from './log-commits.ts';
 import { createLogRun } from './log-run.ts';
 import type { OutboxRelay } from './outbox-relay.ts';
-import { costOf, type OwnerCosts } from './owner-costs.ts';
+import { costOf } from './owner-costs.ts';
 import type { OwnerNetworks } from './owner-networks.ts';
 import { createPlatformJobs } from './platform-jobs.ts';
 import { type LogRecord, type RunContext, skippedTick, triggerEvent } from './records.ts';
+import type { OpenRunRoom, RunRoom } from './run-room.ts';
 import { contextOf, contextOfJob, taskOf } from './run-task.ts';
 import { type CommitOptions, createStateCommits, Fenced, strategyOf } from './state-commits.ts';
 import type { UsageMeter } from './usage.ts';
@@ -32,7 +33,7 @@ export interface SourceStateDeps extends Pick<Deps, 'store' | 'call' | 'clock' |
   relay: OutboxRelay;
   gate: CommitGate;
   meter: UsageMeter;
-  costs: Pick<OwnerCosts, 'charge'>;
+  openRoom: OpenRunRoom;
   networks: Pick<OwnerNetworks, 'of'>;
   quotas: Pick<Quotas, 'exceeded' | 'record'>;
   listenersRevision: Catalog['listenersRevision'];
@@ -77,7 +78,7 @@ export interface Batch {
 const MAX_HOOK_COMMITS = 3;
 
 export function createSourceState(sourceId: string, deps: SourceStateDeps): SourceState {
-  const { store, executor, clock, call, meter, costs, networks, quotas, gate } = deps;
+  const { store, executor, clock, call, meter, openRoom, networks, quotas, gate } = deps;
   const { load, join, commit, republish, isBehind, forget, isForgotten } = createStateCommits(sourceId, deps);
   const logRun = createLogRun(deps.log, clock);
   let active = 0;
@@ -92,27 +93,8 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
   }
 
   const jobs = createPlatformJobs({ ...deps, join });
-  /**
-   * Commits log lines of a run in progress. After a failure the commit of the run fails, too; the run is then redelivered and
-   * logs its lines again.
-   * @param lost gets the lines that could not be committed
-   */
-  const logCommits =
-    (
-      live: LiveState,
-      run: RunContext,
-      { deployed, hop, traceId, handlesRecords }: CommitOptions,
-      lost: LogRecord[] = [],
-    ) =>
-    (records: LogRecord[]): void => {
-      if (live.stale || isForgotten()) {
-        lost.push(...records);
-        return;
-      }
-      const wanted = deployed.logsWanted && !handlesRecords;
-      const { state, part } = prepareLogs(live.row, run, records, { hop, traceId, wanted }, clock.now());
-      join(live, deployed.emitter.owner_id, state, part).written.catch(() => lost.push(...records));
-    };
+  const commitsLogs = (ofRun: Parameters<typeof logCommits>[1]) =>
+    logCommits({ join, isForgotten, now: clock.now }, ofRun);
 
   /** Why a tick is skipped: a sentence; undefined for runs that are executed. */
   async function skipReason(job: RunJob, deployed: Deployed, live: LiveState): Promise<string | undefined> {
@@ -130,6 +112,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
     deployed: Deployed,
     shard: string,
     before: Promise<unknown>,
+    room: RunRoom,
   ): Promise<{ committed: Promise<unknown> }> {
     const { trigger, run_id, reply_to } = job;
     let waiting = reply_to !== undefined;
@@ -157,20 +140,21 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
       return { committed: commit(live, run, outcome, [], options).published };
     }
     const owner = await networks.of(deployed.emitter.owner_id);
-    const commitLogs = logCommits(live, run, options);
+    const commitLogs = commitsLogs({ live, run, options, room });
     const startedAt = clock.now();
     using failed = new DisposableStack();
     failed.defer(() => {
       // The repeated run must not see changes that are not committed.
       live.stale = true;
     });
-    const execution = await executeJob(deps, { job, deployed, live, run, owner, shard, commitLogs }, respond);
+    const toExecute = { job, deployed, live, run, owner, shard, commitLogs, room };
+    const execution = await executeJob(deps, toExecute, respond);
     const { outcome, result, sets, sends, end } = execution;
     noteRun(job, deployed, live, { startedAt, endedAt: clock.now() });
     const reply = passedReply(job, execution);
     if (!reply) respond({ kind: result.ok && outcome.errors.length === 0 ? 'none' : 'failed' });
     meter.countRun(deployed.emitter.owner_id, result.cpuMs);
-    costs.charge(deployed.emitter.owner_id, costOf(execution, replyBytes));
+    room.charge(costOf(execution, replyBytes));
     deps.observe(result.ok ? 'ok' : result.reason, result.durationMs / 1000);
     const thrown = end.state === 'cancelled' ? [] : outcome.errors;
     logRun({ run_id, source_id: sourceId, trace_id: job.trace_id }, result, thrown);
@@ -222,13 +206,18 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
           const same = started.get(job.run_id);
           if (same) return same;
           const isKnown = isRepeated(job);
+          const room = openRoom(deployed.emitter.owner_id);
           const execution = isKnown
             ? Promise.resolve({ committed: Promise.resolve() })
-            : start(live, job, deployed, shard, last);
+            : start(live, job, deployed, shard, last, room);
           // The next run waits for the last one that executes, also with a known one between them.
           if (!isKnown) last = execution;
           const done = guarded(async () => {
-            await (await execution).committed;
+            try {
+              await (await execution).committed;
+            } finally {
+              room.release();
+            }
           });
           const one = { executed: execution.then(() => {}, fail), done };
           started.set(job.run_id, one);
@@ -242,6 +231,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
 
     hook: (hook, deployed) =>
       working(async () => {
+        using room = openRoom(deployed.emitter.owner_id);
         await gate.opened();
         const live = await load();
         const run: RunContext = { ...contextOf(newRunId(), deployed, 'HOOK', clock.now()), hook };
@@ -258,10 +248,10 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
         };
         // A hook is not executed again, so its commit includes the log lines that could not be committed earlier.
         const lost: LogRecord[] = [];
-        const commitLogs = logCommits(live, run, options, lost);
+        const commitLogs = commitsLogs({ live, run, options, room, lost });
         const { outcome, result, sets, end } = await executeRun(
           deps,
-          { task, live, run, mask, commitLogs },
+          { task, live, run, mask, commitLogs, room },
           () => {},
         ).catch((error: unknown) => {
           // The sets of the hook are never committed, so the map is reread without them.
@@ -269,7 +259,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
           throw error;
         });
         meter.countTime(deployed.emitter.owner_id, result.cpuMs);
-        costs.charge(deployed.emitter.owner_id, costOf({ outcome, result, sets }));
+        room.charge(costOf({ outcome, result, sets }));
         // Hooks are rare: their process is not reused.
         executor.retire(task.processKey!);
         const arranged = await arrange(outcome, strategyOf(deployed), options.hop);

@@ -11,16 +11,18 @@ import type { Task } from '@wellspring/sandbox/port';
 import { type ConfigureDeps, secretsOf, undeployedTask } from './configure.ts';
 import { createMask } from './mask-secrets.ts';
 import { createRecorder } from './recorder.ts';
+import type { OpenRunRoom } from './run-room.ts';
 import type { UsageMeter } from './usage.ts';
 
 interface TestDeps extends Omit<ConfigureDeps, 'meter'>, Pick<Deps, 'clock'> {
+  openRoom: OpenRunRoom;
   meter: Pick<UsageMeter, 'countRun'>;
   quotas: Pick<Quotas, 'checkOwner'>;
 }
 
 /** Serves `runner.test`. */
 export function testWorker(deps: TestDeps): BackgroundWorker {
-  const { call, clock, executor, costs, meter, permits, quotas } = deps;
+  const { call, clock, executor, costs, meter, permits, quotas, openRoom } = deps;
   const accounts = createAccounts(deps);
 
   async function test(message: TestCall['message'], signal: AbortSignal): Promise<TestCall['answer']> {
@@ -36,15 +38,18 @@ export function testWorker(deps: TestDeps): BackgroundWorker {
           : { kind: 'run', trigger: { kind: 'value', json: event }, emitTrigger: !has_run },
     };
     const recorder = createRecorder(createMask(secretsOf(undeployed.instance)));
-    await costs.settled(owner_id);
+    using room = openRoom(owner_id);
     const release = await permits.hook(
       owner_id,
       AbortSignal.any([signal, AbortSignal.timeout(HOOK_DEADLINE_MS)]),
     );
-    const result = await executor.execute(task, recorder.host, { timeoutMs: LIMITS.runMs }).finally(release);
+    const result = await costs
+      .settled(owner_id)
+      .then(() => executor.execute(task, recorder.host, { timeoutMs: LIMITS.runMs, room }))
+      .finally(release);
     meter.countRun(owner_id, result.cpuMs);
     if (!result.ok) recorder.host.fault(result.error);
-    costs.charge(owner_id, recorder.cost(result));
+    room.charge(recorder.cost(result));
     return { ...recorder.result(), duration_ms: Math.round(result.durationMs) };
   }
 
