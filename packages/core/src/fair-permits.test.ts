@@ -131,6 +131,20 @@ describe('one request', () => {
     expect(permits.stats().held).toBe(0);
   });
 
+  test('that does not wait gets a permit at once or none', async () => {
+    const permits = createFairPermits({ total: 4 });
+    const held = [permits.tryAcquire('a'), permits.tryAcquire('a'), permits.tryAcquire('a')];
+    expect(held.map((release) => release !== undefined)).toEqual([true, true, false]);
+    expect(permits.tryAcquire('b')).toBeDefined();
+    expect(permits.stats()).toEqual({ total: 4, held: 3, waiting: 0, owners: 2 });
+    // It does not overtake a request of its owner that waits.
+    const waiting = permits.acquire('a');
+    held[0]!();
+    await waiting;
+    void permits.acquire('a');
+    expect(permits.tryAcquire('a')).toBeUndefined();
+  });
+
   test('that gives its permit back twice gives back one', async () => {
     const permits = createFairPermits({ total: 2 });
     const release = await permits.acquire('a');

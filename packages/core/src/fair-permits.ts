@@ -13,6 +13,8 @@ export interface FairPermits {
    * @throws the reason of the signal when it is aborted before the permit was granted
    */
   acquire(owner: string, signal?: AbortSignal): Promise<() => void>;
+  /** As `acquire`, but without waiting. @returns undefined if the owner may not have a permit now */
+  tryAcquire(owner: string): (() => void) | undefined;
   stats(): {
     total: number;
     /** Permits in use. */
@@ -106,11 +108,19 @@ export function createFairPermits({
       owner.requests.first?.();
   }
 
+  function tryAcquire(id: string): (() => void) | undefined {
+    const owner = owners.get(id);
+    const mayHaveOne = owner ? owner.requests.size === 0 && mayTake(owner.held) : mayTake(0);
+    return mayHaveOne ? take(ownerOf(id)) : undefined;
+  }
+
   return {
+    tryAcquire,
     acquire(id, signal) {
       if (signal?.aborted) return Promise.reject(signal.reason);
+      const granted = tryAcquire(id);
+      if (granted) return Promise.resolve(granted);
       const owner = ownerOf(id);
-      if (owner.requests.size === 0 && mayTake(owner.held)) return Promise.resolve(take(owner));
       return new Promise((resolve, reject) => {
         const settle = () => {
           remove();

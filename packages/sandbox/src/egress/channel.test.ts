@@ -28,6 +28,7 @@ test('answers that a sandbox does not read are limited for all its channels toge
         socket,
         () => true,
         unread,
+        () => () => {},
         () => {},
       ),
     };
@@ -64,10 +65,35 @@ test('unread answers of a channel that has ended do not count', async () => {
     socket,
     () => true,
     unread,
+    () => () => {},
     () => {},
   );
   while (unread.bytes < 100_000) channel.send(ANSWER);
   inside.destroy();
   await eventually(() => socket.destroyed && unread.bytes === 0);
+  await new Promise((resolve) => server.close(resolve));
+});
+
+test('beyond the share of its owner, a sandbox has one unread answer', async () => {
+  await using directory = await tempDir();
+  const path = join(directory.path, 's');
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(path, resolve));
+  const accepted = once(server, 'connection');
+  const inside = connect(path);
+  const [socket] = (await accepted) as [Socket];
+  const unread = { bytes: 0 };
+  const channel = createChannel(
+    socket,
+    () => true,
+    unread,
+    () => undefined,
+    () => {},
+  );
+  channel.send(ANSWER);
+  expect(socket.destroyed).toBe(false);
+  channel.send(ANSWER);
+  expect(socket.destroyed).toBe(true);
+  inside.destroy();
   await new Promise((resolve) => server.close(resolve));
 });

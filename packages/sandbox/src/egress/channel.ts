@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import type { Share } from './shares.ts';
 import { type Answer, createLineReader, MAX_LINE_BYTES, type Question } from './wire.ts';
 
 /** The relay's side of the channel of one thread. All input is hostile. */
@@ -13,10 +14,8 @@ export interface Unread {
   bytes: number;
 }
 
-/** Maximum of unread answers of a sandbox and of all sandboxes, besides one more answer each. */
+/** Maximum of unread answers of a sandbox, besides one more answer. */
 const MAX_UNREAD_BYTES = 128 * 1024;
-const MAX_TOTAL_BYTES = 64 * 1024 * 1024;
-const total: Unread = { bytes: 0 };
 const MAX_NAME = 255;
 
 const isId = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
@@ -44,11 +43,13 @@ export function parseQuestion(line: string): Question | undefined {
 /**
  * @param mayTalk rate limit of the sandbox, which a new channel does not reset
  * @param unread of all channels of the sandbox
+ * @param hold share of the owner, beyond which a sandbox has at most one unread answer
  */
 export function createChannel(
   socket: Socket,
   mayTalk: (now: number) => boolean,
   unread: Unread,
+  hold: Share['unsent'],
   onQuestion: (question: Question) => void,
 ): Channel {
   const read = createLineReader(MAX_LINE_BYTES, (line) => {
@@ -69,16 +70,17 @@ export function createChannel(
   return {
     send(answer) {
       if (socket.destroyed) return;
-      if (unread.bytes > MAX_UNREAD_BYTES || (unread.bytes > 0 && total.bytes > MAX_TOTAL_BYTES)) {
+      const text = `${JSON.stringify(answer)}\n`;
+      const release = hold(text.length);
+      if (unread.bytes > MAX_UNREAD_BYTES || (unread.bytes > 0 && !release)) {
+        release?.();
         socket.destroy();
         return;
       }
-      const text = `${JSON.stringify(answer)}\n`;
       unread.bytes += text.length;
-      total.bytes += text.length;
       socket.write(text, () => {
         unread.bytes -= text.length;
-        total.bytes -= text.length;
+        release?.();
       });
     },
     close: () => void socket.destroy(),

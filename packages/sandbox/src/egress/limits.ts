@@ -1,4 +1,4 @@
-/** Network limits of one sandbox. */
+/** Network limits of one sandbox, and of all sandboxes together. */
 export interface EgressLimits {
   /** Concurrent connections, including those being opened. */
   connections: number;
@@ -23,6 +23,11 @@ export interface EgressLimits {
   connectMs: number;
   /** Without a byte in either direction. */
   idleMs: number;
+  /** Of all sandboxes, shared between owners: see shares.ts. */
+  totalConnections: number;
+  totalDials: number;
+  totalSockets: number;
+  totalUnsentBytes: number;
 }
 
 export const EGRESS_LIMITS: EgressLimits = {
@@ -39,6 +44,10 @@ export const EGRESS_LIMITS: EgressLimits = {
   preambleMs: 5_000,
   connectMs: 30_000,
   idleMs: 300_000,
+  totalConnections: 4096,
+  totalDials: 512,
+  totalSockets: 16_384,
+  totalUnsentBytes: 64 * 1024 * 1024,
 };
 
 /** Token bucket of `burst` tokens, refilled at `perSecond`. @returns whether a token was left */

@@ -1,10 +1,11 @@
 import type { Socket } from 'node:net';
+import type { Release } from './shares.ts';
 
 export interface PumpOptions {
-  /** Called before each chunk is passed on. @returns false if the limit is exceeded */
-  count(direction: 'sent' | 'received', bytes: number): boolean;
-  /** The network side failed; undefined: `count` returned false. */
-  onBroken(error: Error | undefined): void;
+  /** Called before each chunk is passed on. @returns called when it was written. @throws if a limit is exceeded */
+  count(direction: 'sent' | 'received', bytes: number): Release;
+  /** The network side failed, or `count` threw. */
+  onBroken(error: unknown): void;
   /** Both directions have ended, or the sandbox side was closed. */
   onClose(): void;
 }
@@ -31,8 +32,17 @@ export function pump(inside: Socket, outside: Socket, { count, onBroken, onClose
     const resume = () => from.resume();
     from.on('data', (chunk: Buffer) => {
       if (over) return;
-      if (!count(direction, chunk.length)) return finish(() => onBroken(undefined));
-      if (to.write(chunk)) return;
+      let release: Release;
+      try {
+        release = count(direction, chunk.length);
+      } catch (error) {
+        finish(() => {
+          outside.resetAndDestroy();
+          onBroken(error);
+        });
+        return;
+      }
+      if (to.write(chunk, release)) return;
       from.pause();
       to.once('drain', resume);
     });

@@ -1,20 +1,12 @@
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import { createInterface } from 'node:readline';
 import { describe, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
 import { MAX_LOOKUPS } from './names.ts';
-import { type Client, echo, isServed, openRelay, serve } from './relay.fixture.ts';
+import { attempt, echo, isServed, openRelay, openSilentPort, serve } from './relay.fixture.ts';
 import { encodePreamble, OPERATION } from './wire.ts';
 
 const MB = 1024 * 1024;
-
-/** Tries to connect. @returns `connected`, or code and message of the error */
-async function attempt(client: Client, port: number): Promise<string> {
-  const { answer } = await client.dial('127.0.0.1', port);
-  return 'failed' in answer ? `${answer.failed.code}: ${answer.failed.message}` : 'connected';
-}
 
 describe('the limit of a sandbox', () => {
   test('of concurrent connections is named in the error', async () => {
@@ -89,31 +81,13 @@ describe('the limit of a sandbox', () => {
   });
 
   test('of connection time is enforced', async () => {
-    const listener = spawn(
-      process.execPath,
-      [
-        '-e',
-        `const s = require('net').createServer(); s.listen(0, '127.0.0.1', 1, () => console.log(s.address().port))`,
-      ],
-      { stdio: ['ignore', 'pipe', 'inherit'] },
-    );
-    const [line] = (await once(createInterface(listener.stdout), 'line')) as [string];
-    const port = Number(line);
-    // A stopped process does not accept connections, and a full queue does not answer.
-    listener.kill('SIGSTOP');
-    const queue = Array.from({ length: 4 }, () => connect(port, '127.0.0.1').on('error', () => {}));
-    try {
-      await once(queue[0]!, 'connect');
-      await using relay = await openRelay({ limits: { connectMs: 150 } });
-      const client = await relay.client('a');
-      expect((await client.dial('127.0.0.1', port)).answer).toMatchObject({
-        failed: { code: 'ETIMEDOUT', syscall: 'connect', address: '127.0.0.1', port },
-      });
-    } finally {
-      for (const socket of queue) socket.destroy();
-      listener.kill('SIGKILL');
-      await once(listener, 'close');
-    }
+    await using silent = await openSilentPort();
+    await using relay = await openRelay({ limits: { connectMs: 150 } });
+    const client = await relay.client('a');
+    const { port } = silent;
+    expect((await client.dial('127.0.0.1', port)).answer).toMatchObject({
+      failed: { code: 'ETIMEDOUT', syscall: 'connect', address: '127.0.0.1', port },
+    });
   });
 });
 

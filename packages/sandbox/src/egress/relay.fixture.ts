@@ -1,5 +1,8 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { expect } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
 import { tempDir } from '@wellspring/testing/temp-dir';
@@ -167,6 +170,37 @@ export async function serve(
 }
 
 export const echo = (socket: Socket): void => void socket.pipe(socket);
+
+/** A port on loopback that does not answer: its process is stopped, and its queue full. */
+export async function openSilentPort(): Promise<{ port: number } & AsyncDisposable> {
+  const listener = spawn(
+    process.execPath,
+    [
+      '-e',
+      `const s = require('net').createServer(); s.listen(0, '127.0.0.1', 1, () => console.log(s.address().port))`,
+    ],
+    { stdio: ['ignore', 'pipe', 'inherit'] },
+  );
+  const [line] = (await once(createInterface(listener.stdout), 'line')) as [string];
+  const port = Number(line);
+  listener.kill('SIGSTOP');
+  const queue = Array.from({ length: 4 }, () => connect(port, '127.0.0.1').on('error', () => {}));
+  await once(queue[0]!, 'connect');
+  return {
+    port,
+    async [Symbol.asyncDispose]() {
+      for (const socket of queue) socket.destroy();
+      listener.kill('SIGKILL');
+      await once(listener, 'close');
+    },
+  };
+}
+
+/** Tries to connect. @returns `connected`, or code and message of the error */
+export async function attempt(client: Client, port: number): Promise<string> {
+  const { answer } = await client.dial('127.0.0.1', port);
+  return 'failed' in answer ? `${answer.failed.code}: ${answer.failed.message}` : 'connected';
+}
 
 /** Checks that the relay serves this sandbox. */
 export async function isServed(client: Client, port: number): Promise<void> {

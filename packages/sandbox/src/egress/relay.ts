@@ -15,6 +15,7 @@ import {
 } from './policy.ts';
 import { RelayError } from './relay-error.ts';
 import { createSandboxRelay, type Rules, type SandboxRelay } from './sandbox-relay.ts';
+import { createShares } from './shares.ts';
 import type { Destination } from './traffic.ts';
 import type { FoundAddress } from './wire.ts';
 
@@ -74,6 +75,7 @@ export function createRelay(
   const owners = new Map<string, (address: string) => boolean>();
   const sandboxes = new Map<string, Served>();
   const lookups = createFairPermits({ total: MAX_LOOKUPS - PLATFORM_LOOKUPS });
+  const shareOf = createShares(limits);
 
   /** Permits are shared fairly, so that a slow name server delays only the owner who uses its names. */
   async function lookup(owner: string, host: string): Promise<FoundAddress[]> {
@@ -85,12 +87,12 @@ export function createRelay(
     }
   }
 
+  const ownerOf = (id: string) => sandboxes.get(id)?.owner ?? `sandbox ${id}`;
+
   function rulesOf(id: string): Rules {
-    const sandbox = () => sandboxes.get(id);
-    const owner = () => sandbox()?.owner ?? `sandbox ${id}`;
     const isReachable = (address: string) => {
       if (forAll(address)) return true;
-      const assigned = sandbox()?.owner;
+      const assigned = sandboxes.get(id)?.owner;
       return typeof assigned === 'string' && owners.get(assigned)?.(address) === true;
     };
     return {
@@ -102,7 +104,7 @@ export function createRelay(
         const isLiteral = literals.every((one) => isIP(one) !== 0);
         const refused = isLiteral ? refusePort(port) : refuseTarget(target, config.platform);
         if (refused) throw refuse(refused, target);
-        const found = isLiteral ? literals : (await lookup(owner(), host)).map(({ address }) => address);
+        const found = isLiteral ? literals : (await lookup(ownerOf(id), host)).map(({ address }) => address);
         const refusals = found.map((address) =>
           refuseAddress(address, port, { isReachable, isPlatform: own.isPlatform }),
         );
@@ -115,7 +117,7 @@ export function createRelay(
           return { records: await names.records(question.resolve, question.type) };
         }
         const host = question.lookup;
-        const found = await lookup(owner(), host);
+        const found = await lookup(ownerOf(id), host);
         // Private addresses of the operator's network are not disclosed to code that may not reach them.
         const shown = found.filter(({ address }) => isReachable(canonicalAddress(address) ?? ''));
         if (shown.length === 0) {
@@ -148,6 +150,7 @@ export function createRelay(
           path: order.path,
           limits,
           rules: rulesOf(id),
+          share: shareOf(() => ownerOf(id)),
           onUsed: () => report({ type: 'used', sandbox: id }),
           onLimit: (limit) => report({ type: 'limit', sandbox: id, limit }),
         });

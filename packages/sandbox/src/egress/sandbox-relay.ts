@@ -8,6 +8,7 @@ import type { Target } from './policy.ts';
 import { readPreamble } from './preamble-reader.ts';
 import { type Pump, pump } from './pump.ts';
 import { RelayError, toWire } from './relay-error.ts';
+import type { Release, Share } from './shares.ts';
 import { createTraffic, type Destination } from './traffic.ts';
 import { type Answer, OPERATION, type Preamble, type WireError } from './wire.ts';
 
@@ -24,6 +25,7 @@ export interface SandboxRelayOptions {
   path: string;
   limits: EgressLimits;
   rules: Rules;
+  share: Share;
   /** Called for the first byte or connection since the last report. */
   onUsed(): void;
   /** Called with the name of an exceeded limit, at most once per limit and report. */
@@ -43,16 +45,22 @@ const EXTRA_ACCEPTED = 64;
 const MAX_CHANNELS = 32;
 /** Time in which a running thread acknowledges a reset. */
 const ACKNOWLEDGE_MS = 1000;
+const MB = 1024 * 1024;
 const WARM_RESPONSE = 'HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 2\r\n\r\nok';
 
 interface Connection {
   inside: Socket;
   abort: AbortController;
+  /** Gives back its part of the owner's share. */
+  release: Release;
   /** Called when the thread acknowledges a reset. */
   acknowledged?: () => void;
   /** Set once the connection is established. */
   pump?: Pump;
 }
+
+/** One owner gets at most half of the total, less while others use theirs. */
+const ofShare = (total: number) => `the owner's share of ${total}`;
 
 const exceeded = (code: string, limit: string, { host, port }: Target): WireError => ({
   code,
@@ -66,6 +74,7 @@ export function createSandboxRelay({
   path,
   limits,
   rules,
+  share,
   onUsed,
   onLimit,
 }: SandboxRelayOptions): SandboxRelay {
@@ -95,14 +104,37 @@ export function createSandboxRelay({
     return new RelayError(exceeded(code, limit, target));
   }
 
-  const bytesLimit = `${Math.round(limits.bytesPerRun / 1024 / 1024)} MB of network traffic per run`;
+  const bytesLimit = `${Math.round(limits.bytesPerRun / MB)} MB of network traffic per run`;
+  const unsentLimit = `${ofShare(Math.round(limits.totalUnsentBytes / MB))} MB that the other side does not read`;
 
-  function checkLimits(target: Target): void {
+  /** @returns the connection's part of the owner's share */
+  function checkLimits(target: Target): Release {
     if (connections.size >= limits.connections)
       throw limitReached('EMFILE', `${limits.connections} connections at the same time`, target);
     if (!mayConnect(performance.now()))
       throw limitReached('EAGAIN', `${limits.connectionsPerSecond} new connections per second`, target);
     if (traffic.bytes >= limits.bytesPerRun) throw limitReached('EDQUOT', bytesLimit, target);
+    const release = share.connection();
+    if (!release) throw limitReached('EMFILE', `${ofShare(limits.totalConnections)} connections`, target);
+    return release;
+  }
+
+  async function dialWithinShare(addresses: string[], target: Target, signal: AbortSignal): Promise<Socket> {
+    const { connectMs: timeoutMs } = limits;
+    const release = await share.dial(signal, timeoutMs).catch(() => {
+      signal.throwIfAborted();
+      throw limitReached('EAGAIN', `${ofShare(limits.totalDials)} connections being opened`, target);
+    });
+    try {
+      return await dial(addresses.slice(0, limits.addresses), target.port, { timeoutMs, signal });
+    } finally {
+      release();
+    }
+  }
+
+  function forget(key: string, connection: Connection): void {
+    if (connections.get(key) === connection) connections.delete(key);
+    connection.release();
   }
 
   async function connectTo(inside: Socket, { channel: number, id, host, port }: Preamble): Promise<void> {
@@ -115,22 +147,19 @@ export function createSandboxRelay({
     const target = { host, port };
     use();
     const destination = traffic.at(target);
-    const connection: Connection = { inside, abort: new AbortController() };
+    const connection: Connection = { inside, abort: new AbortController(), release() {} };
     const { signal } = connection.abort;
     const onClosed = () => connection.abort.abort(new Error('the sandbox closed the connection'));
     inside.on('error', onClosed).on('close', onClosed);
     let outside: Socket;
     try {
-      checkLimits(target);
+      connection.release = checkLimits(target);
       connections.set(key, connection);
       const addresses = await rules.resolve(target);
       signal.throwIfAborted();
-      outside = await dial(addresses.slice(0, limits.addresses), port, {
-        timeoutMs: limits.connectMs,
-        signal,
-      });
+      outside = await dialWithinShare(addresses, target, signal);
     } catch (error) {
-      if (connections.get(key) === connection) connections.delete(key);
+      forget(key, connection);
       destination.refused += 1;
       channel.send({ id, failed: toWire(error, { syscall: 'connect', address: host, port }) });
       inside.destroy();
@@ -139,7 +168,7 @@ export function createSandboxRelay({
     destination.connections += 1;
     inside.off('error', onClosed).off('close', onClosed);
     const close = () => {
-      if (connections.get(key) === connection) connections.delete(key);
+      forget(key, connection);
       inside.destroy();
       outside.destroy();
     };
@@ -162,10 +191,12 @@ export function createSandboxRelay({
       count(direction, bytes) {
         use();
         traffic.add(destination, direction, bytes);
-        return traffic.bytes <= limits.bytesPerRun;
+        if (traffic.bytes > limits.bytesPerRun) throw limitReached('EDQUOT', bytesLimit, target);
+        const release = share.unsent(bytes);
+        if (!release) throw limitReached('ENOBUFS', unsentLimit, target);
+        return release;
       },
       onBroken(error) {
-        const cause = error ?? limitReached('EDQUOT', bytesLimit, target);
         // The sandbox reads the bytes before the reset, then gets this error instead of an end.
         const late = setTimeout(close, ACKNOWLEDGE_MS);
         connection.acknowledged = () => {
@@ -173,8 +204,7 @@ export function createSandboxRelay({
           inside.end();
           close();
         };
-        if (error === undefined) outside.resetAndDestroy();
-        channel.send({ id, reset: toWire(cause, { syscall: 'read' }) });
+        channel.send({ id, reset: toWire(error, { syscall: 'read' }) });
       },
       onClose: close,
     });
@@ -185,7 +215,7 @@ export function createSandboxRelay({
       socket.destroy();
       return;
     }
-    const channel = createChannel(socket, mayTalk, unread, (question) => {
+    const channel = createChannel(socket, mayTalk, unread, share.unsent, (question) => {
       if ('acknowledge' in question) connections.get(`${number} ${question.acknowledge}`)?.acknowledged?.();
       else if ('close' in question) {
         const { pump, abort } = connections.get(`${number} ${question.close}`) ?? {};
@@ -212,12 +242,16 @@ export function createSandboxRelay({
   }
 
   function accept(socket: Socket): void {
-    if (accepted.size >= limits.connections + EXTRA_ACCEPTED) {
+    const release = accepted.size < limits.connections + EXTRA_ACCEPTED ? share.socket() : undefined;
+    if (!release) {
       socket.destroy();
       return;
     }
     accepted.add(socket);
-    socket.once('close', () => accepted.delete(socket));
+    socket.once('close', () => {
+      accepted.delete(socket);
+      release();
+    });
     socket.on('error', () => {});
     readPreamble(socket, limits.preambleMs, (preamble) => {
       if (preamble.operation === OPERATION.control) openChannel(socket, preamble);
