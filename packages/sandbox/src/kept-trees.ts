@@ -1,15 +1,17 @@
 import { randomBytes } from 'node:crypto';
-import { renameSync } from 'node:fs';
+import { existsSync, renameSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
 /**
  * Trees of packages in process directories. Code cannot change its tree, so the tree of a process that has ended is kept
- * for the next process with the same packages; the least recently used ones are removed.
+ * for the next process with the same packages; the least recently used ones are removed, and those of removed packages,
+ * whose files they would keep on disk.
  */
 export interface KeptTrees {
   /**
    * Moves a kept tree of these packages to the path, or makes one there.
+   * @param packages path of the set
    * @param user to which it belongs until `keep`
    */
   place(user: string, packages: string, path: string, make: () => Promise<void>): Promise<void>;
@@ -28,7 +30,15 @@ const MAX_KEPT = 64;
 export function createKeptTrees(directory: string): KeptTrees {
   const byUser = new Map<string, Tree>();
   /** Least recently used first. */
-  const kept: Tree[] = [];
+  let kept: Tree[] = [];
+
+  function removeOld(): void {
+    const present = kept.filter(({ packages }) => existsSync(packages)).slice(-MAX_KEPT);
+    for (const { path } of kept.filter((tree) => !present.includes(tree)))
+      rm(path, { recursive: true, force: true }).catch(() => {});
+    kept = present;
+  }
+
   return {
     async place(user, packages, path, make) {
       const found = kept.findLastIndex((tree) => tree.packages === packages);
@@ -51,7 +61,7 @@ export function createKeptTrees(directory: string): KeptTrees {
         return;
       }
       kept.push({ ...tree, path });
-      if (kept.length > MAX_KEPT) rm(kept.shift()!.path, { recursive: true, force: true }).catch(() => {});
+      removeOld();
     },
   };
 }

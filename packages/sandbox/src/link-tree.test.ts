@@ -11,6 +11,7 @@ import {
 import { join } from 'node:path';
 import { expect, test } from '@jest/globals';
 import { tempDir } from '@wellspring/testing/temp-dir';
+import { createDiskRoom } from './disk-room.ts';
 import { linkTree } from './link-tree.ts';
 import { createTurns, inTurnsOf } from './turns.ts';
 
@@ -27,12 +28,13 @@ test('a large tree of packages is linked in many short turns', async () => {
   makeTree(from, 20, 100);
   let turns = 0;
   const inTurns = inTurnsOf(createTurns({ sliceMs: 0.5, pauseMs: 1 }), 'u_large');
-  await linkTree(from, to, (work) =>
+  const copied = await linkTree(from, to, (work) =>
     inTurns((deadline) => {
       turns += 1;
       return work(deadline);
     }),
   );
+  expect(copied).toBe(0);
   expect(turns).toBeGreaterThan(5);
   expect(readdirSync(to, { recursive: true }).sort()).toEqual(readdirSync(from, { recursive: true }).sort());
   expect(statSync(join(to, 'd7/f7'))).toMatchObject({ nlink: 2, ino: statSync(join(from, 'd7/f7')).ino });
@@ -46,8 +48,14 @@ const isOtherFileSystem = existsSync(MEMORY) && statSync(MEMORY).dev !== statSyn
   const from = mkdtempSync(join(MEMORY, 'wellspring-'));
   try {
     makeTree(from, 2, 20);
-    await linkTree(from, join(directory.path, 'to'), inTurnsOf(createTurns(), 'u_copied'));
+    const inTurns = inTurnsOf(createTurns(), 'u_copied');
+    expect(await linkTree(from, join(directory.path, 'to'), inTurns)).toBe(40 * 4096);
     for (const f of [0, 19]) expect(readFileSync(join(directory.path, `to/d1/f${f}`), 'utf8')).toBe(`1 ${f}`);
+    // Copies need room, 40 blocks and as many that stay free.
+    const { take } = createDiskRoom(0, () => 60 * 4096);
+    await expect(linkTree(from, join(directory.path, 'none'), inTurns, take)).rejects.toThrow(
+      'There is no room for these packages',
+    );
   } finally {
     rmSync(from, { recursive: true });
   }

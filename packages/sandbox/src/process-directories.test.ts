@@ -1,6 +1,7 @@
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { eventually } from '@wellspring/testing/eventually';
 import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
 import { createProcessDirectories, type ProcessDirectory } from './process-directories.ts';
 import { createTurns, inTurnsOf } from './turns.ts';
@@ -40,7 +41,7 @@ test('leftovers of a crash are removed at the next start with the same data dire
 
 test('the tree of packages of a process that has ended is that of the next process with the same packages', async () => {
   const data = dirs[0]!.path;
-  const inTurns = inTurnsOf(createTurns(), 'u_test');
+  const owner = { id: 'u_test', inTurns: inTurnsOf(createTurns(), 'u_test') };
   for (const name of ['a', 'b']) {
     mkdirSync(join(data, name, 'package'), { recursive: true });
     writeFileSync(join(data, name, 'package/index.js'), name);
@@ -55,7 +56,7 @@ test('the tree of packages of a process that has ended is that of the next proce
       format: 'esm' as const,
       nodeModules: join(data, packages),
     };
-    await directories.fill(directory, files, undefined, inTurns);
+    await directories.fill(directory, files, undefined, owner);
     return directory;
   };
   const has = ({ app }: ProcessDirectory, name: string) => existsSync(join(app, 'node_modules', name));
@@ -69,5 +70,26 @@ test('the tree of packages of a process that has ended is that of the next proce
   expect([has(next, 'first'), has(next, 'package/index.js')]).toEqual([true, true]);
   // Its tree belongs to it alone.
   expect(has(await start('a'), 'first')).toBe(false);
+  directories.close();
+});
+
+test('a tree of removed packages is not kept, since it would keep their files on disk', async () => {
+  const data = dirs[0]!.path;
+  mkdirSync(join(data, 'a/package'), { recursive: true });
+  writeFileSync(join(data, 'code.mjs'), '');
+  const directories = createProcessDirectories(data, undefined);
+  const directory = directories.create();
+  const files = {
+    path: join(data, 'code.mjs'),
+    name: 'code.mjs',
+    format: 'esm' as const,
+    nodeModules: join(data, 'a'),
+  };
+  const owner = { id: 'u_test', inTurns: inTurnsOf(createTurns(), 'u_test') };
+  await directories.fill(directory, files, undefined, owner);
+  const kept = () => readdirSync(join(dirname(directories.packages), 'trees'));
+  rmSync(join(data, 'a'), { recursive: true });
+  directories.remove(directory);
+  await eventually(() => kept().length === 0);
   directories.close();
 });

@@ -13,11 +13,11 @@ import { chmod, mkdir, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { Bundle } from '@wellspring/contract/definition';
+import { createDiskRoom, freeBytes } from './disk-room.ts';
 import { createKeptTrees } from './kept-trees.ts';
 import { linkTree } from './link-tree.ts';
 import { removeTree } from './remove-tree.ts';
-import { createSharedSets } from './shared-sets.ts';
-import type { InTurns } from './turns.ts';
+import { createSharedSets, type SetOwner } from './shared-sets.ts';
 import type { UserIds } from './user-ids.ts';
 
 /** The directories of one process. They are not reused. */
@@ -57,13 +57,14 @@ export interface ProcessDirectories {
    * Places the code and its packages in a process directory.
    * @param visiblePackages path of `packages` in the sandbox; undefined: it is not visible, so packages are linked into
    *   the process directory
-   * @param inTurns shares the main thread with other owners
+   * @param owner shares the main thread with other owners, and the disk if packages have to be copied
+   * @throws Problem 400 if there is no room for the packages
    */
   fill(
     directory: ProcessDirectory,
     files: Files,
     visiblePackages: string | undefined,
-    inTurns: InTurns,
+    owner: SetOwner,
   ): Promise<void>;
   remove(directory: ProcessDirectory): void;
   close(): void;
@@ -134,16 +135,24 @@ export function createProcessDirectories(
   const shared = makeDirectory(join(base, 'shared'), 0o755);
   const packages = makeDirectory(join(base, 'packages'), 0o311);
   /** Each set of packages is linked once for all process directories that use it. */
-  const sets = createSharedSets(
-    async (nodeModules, inTurns) => {
+  const removeSet = (name: string) => rm(join(packages, name), { recursive: true, force: true });
+  const sets = createSharedSets({
+    async make(nodeModules, { inTurns }, held) {
       const name = randomBytes(16).toString('hex');
+      const { take } = createDiskRoom(held, () => freeBytes(packages));
       await mkdir(join(packages, name));
       await chmod(join(packages, name), 0o755);
-      await linkTree(nodeModules, join(packages, name, 'node_modules'), inTurns);
-      return name;
+      try {
+        const target = join(packages, name, 'node_modules');
+        return { name, bytes: await linkTree(nodeModules, target, inTurns, take) };
+      } catch (error) {
+        await removeSet(name);
+        throw error;
+      }
     },
-    (name) => void rm(join(packages, name), { recursive: true, force: true }).catch(() => {}),
-  );
+    remove: (name) => void removeSet(name).catch(() => {}),
+    isPresent: existsSync,
+  });
   /** Of tiers in which a process sees nothing besides its process directory. */
   const trees = createKeptTrees(makeDirectory(join(base, 'trees'), 0o700));
 
@@ -164,20 +173,20 @@ export function createProcessDirectories(
         uid: userIds?.allocate(),
       };
     },
-    async fill(directory, { path, name, nodeModules }, visiblePackages, inTurns) {
+    async fill(directory, { path, name, nodeModules }, visiblePackages, owner) {
       // Synchronous, since the first call waits for this and the thread pool may be busy.
       placeFile(path, join(directory.app, name));
       if (nodeModules === undefined) return;
       const target = join(directory.app, 'node_modules');
-      const useSet = () => sets.use(directory.id, nodeModules, inTurns);
+      const useSet = () => sets.use(directory.id, nodeModules, owner);
       if (visiblePackages !== undefined) {
         await symlink(join(visiblePackages, await useSet(), 'node_modules'), target);
         return;
       }
-      await trees.place(directory.id, nodeModules, target, async () =>
+      await trees.place(directory.id, nodeModules, target, async () => {
         // The files of the set are on this file system, so no process needs copies of its own.
-        linkTree(join(packages, await useSet(), 'node_modules'), target, inTurns),
-      );
+        await linkTree(join(packages, await useSet(), 'node_modules'), target, owner.inTurns);
+      });
     },
     remove({ id, path, uid }) {
       trees.keep(id);

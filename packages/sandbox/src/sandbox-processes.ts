@@ -209,7 +209,8 @@ export function createSandboxProcesses({
       let files: Files;
       try {
         files = await writing;
-        await directories.fill(directory, files, tier.visiblePackages, inTurnsOf(turns, ownerId));
+        const sharing = { id: ownerId, inTurns: inTurnsOf(turns, ownerId) };
+        await directories.fill(directory, files, tier.visiblePackages, sharing);
         if (closed) throw new Error(CLOSED);
       } catch (error) {
         child.kill('aborted', 'The code could not be placed in the sandbox.');

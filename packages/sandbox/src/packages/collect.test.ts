@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, utimesSync, writeFileSync } from 'node:fs';
+import { existsSync, linkSync, mkdirSync, rmSync, truncateSync, utimesSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, test } from '@jest/globals';
 import { tempDir } from '@wellspring/testing/temp-dir';
@@ -7,7 +7,8 @@ import { collect } from './collect.ts';
 
 const HOUR_MS = 3_600_000;
 const NOW = 1_800_000_000_000;
-const limits = { unusedMs: 100 * HOUR_MS, protectedMs: 6 * HOUR_MS, maxBytes: 2500 };
+const MB = 1024 * 1024;
+const limits = { unusedMs: 100 * HOUR_MS, protectedMs: 6 * HOUR_MS, maxBytes: 2.5 * MB };
 
 async function openData() {
   const directory = await tempDir();
@@ -17,13 +18,13 @@ async function openData() {
     ...directory,
     bundles,
     packages,
-    /** Writes 1000 bytes that were last used some hours ago. */
+    /** Writes 1 MB that was last used some hours ago. */
     put(path: string, hoursAgo: number) {
       const [full, seconds] = [join(directory.path, path), (NOW - hoursAgo * HOUR_MS) / 1000];
       const isSet = path.includes('/sets/');
       const file = isSet ? join(full, 'node_modules', 'ms', 'index.js') : full;
       mkdirSync(dirname(file), { recursive: true });
-      writeFileSync(file, Buffer.alloc(1000));
+      writeFileSync(file, Buffer.alloc(MB, 'x'));
       utimesSync(full, seconds, seconds);
       paths.set(path, full);
     },
@@ -54,6 +55,25 @@ test('beyond the size limit, the least recently used items are removed, but no r
     'packages/sets/used-9',
     ...[1, 2, 3, 4].map((hours) => `packages/tarballs/used-${hours}.tgz`),
   ]);
+});
+
+test('sizes are those on disk', async () => {
+  await using data = await openData();
+  for (const hours of [7, 8, 9, 10]) data.put(`packages/sets/used-${hours}`, hours);
+  const indexOf = (hours: number) => join(data.path, `packages/sets/used-${hours}/node_modules/ms/index.js`);
+  // The same file twice, one without content, and 300 small ones.
+  rmSync(indexOf(8));
+  linkSync(indexOf(7), indexOf(8));
+  rmSync(indexOf(9));
+  writeFileSync(indexOf(9), '');
+  truncateSync(indexOf(9), 100 * MB);
+  rmSync(indexOf(10));
+  for (let n = 0; n < 300; n += 1) writeFileSync(`${indexOf(10)}.${n}`, 'x');
+  await data.collect();
+  expect(data.left()).toHaveLength(4);
+  for (let n = 300; n < 450; n += 1) writeFileSync(`${indexOf(10)}.${n}`, 'x');
+  await data.collect();
+  expect(data.left()).toEqual(['used-7', 'used-8', 'used-9'].map((name) => `packages/sets/${name}`));
 });
 
 test('leftovers of interrupted installations are removed', async () => {

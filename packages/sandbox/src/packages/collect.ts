@@ -1,6 +1,6 @@
-import type { Dirent } from 'node:fs';
-import { readdir, rm, stat } from 'node:fs/promises';
+import { rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { diskUsage, list } from './disk-usage.ts';
 
 /** Removes bundles, sets of packages and tarballs that were not used for a long time. All can be recreated. */
 export interface CollectOptions {
@@ -34,29 +34,14 @@ interface Item {
   bytes: number;
 }
 
-async function list(directory: string): Promise<Dirent[]> {
-  return readdir(directory, { withFileTypes: true }).catch(() => []);
-}
-
-/** Total size of a directory; reads one file after the other, since it is not urgent. */
-async function sizeOf(directory: string): Promise<number> {
-  let bytes = 0;
-  for (const entry of await list(directory)) {
-    const path = join(directory, entry.name);
-    if (entry.isDirectory()) bytes += await sizeOf(path);
-    else if (entry.isFile()) bytes += (await stat(path).catch(() => ({ size: 0 }))).size;
-  }
-  return bytes;
-}
-
 async function itemsOf(directory: string): Promise<Item[]> {
   const items: Item[] = [];
+  const seen = new Set<string>();
   for (const entry of await list(directory)) {
     const path = join(directory, entry.name);
     const found = await stat(path).catch(() => undefined);
     if (!found) continue;
-    const bytes = entry.isDirectory() ? await sizeOf(path) : found.size;
-    items.push({ path, usedAt: found.mtimeMs, bytes });
+    items.push({ path, usedAt: found.mtimeMs, bytes: await diskUsage(path, seen) });
   }
   return items.sort((a, b) => a.usedAt - b.usedAt);
 }

@@ -1,3 +1,4 @@
+import type { DiskRoom } from '../disk-room.ts';
 import type { Jail } from './jail/jail.ts';
 import type { InstallRequest } from './jailed/install.ts';
 import { readInstallFrames } from './read-frames.ts';
@@ -29,14 +30,14 @@ type Request = Pick<InstallRequest, 'stage' | 'manifest' | 'lockfile'> & { token
 
 /**
  * Runs the package manager in the jail.
- * @param target empty directory for the files of an installation
+ * @param target empty directory for the files of an installation, and their room
  * @returns the lockfile of a resolution; an empty string for an installation
  * @throws InstallFailed; Problem 400 if the packages are too large
  */
 export async function runInstaller(
   jail: Jail,
   { token, ...request }: Request,
-  target: string | undefined,
+  target: { directory: string; room: DiskRoom } | undefined,
   signal: AbortSignal,
 ): Promise<string> {
   if (signal.aborted) throw new InstallFailed('');
@@ -45,7 +46,7 @@ export async function runInstaller(
   const abort = () => void end();
   signal.addEventListener('abort', abort, { once: true });
 
-  const tree = target === undefined ? undefined : receiveTree(target);
+  const tree = target && receiveTree(target.directory, target.room);
   const lockfile: Buffer[] = [];
   let failure: string | undefined;
   let errors = '';

@@ -8,6 +8,7 @@ import { invalidComponent, type Problem, unavailable } from '@wellspring/core/pr
 import { InstallFailed, runInstaller } from './installer.ts';
 import type { Jail } from './jail/jail.ts';
 import { type VerifiedLockfile, verifyLockfile } from './lockfile.ts';
+import { createPackageDisk } from './package-disk.ts';
 import type { Gateway } from './registry/gateway.ts';
 import type { Session } from './registry/session.ts';
 
@@ -18,17 +19,18 @@ export interface PackageStore {
   /**
    * Resolves versions and installs them. A version that cannot be installed is excluded, and resolution repeated. Equal
    * packages resolve to the same versions for five minutes: components published in bulk share resolutions.
+   * @param ownerId owner whose share of the disk an installation uses
    * @returns the lockfile; null: no packages
-   * @throws Problem 400 that names the unusable package; 503 if the registry does not answer
+   * @throws Problem 400 that names the unusable package, or the share; 503 if the registry does not answer
    */
-  settle(packages: Bundle['packages']): Promise<string | null>;
+  settle(packages: Bundle['packages'], ownerId: string): Promise<string | null>;
   /** The node_modules directory of these packages, marked as used; undefined if it is not installed. */
   find(bundle: Locked): Promise<string | undefined>;
   /**
    * As `find`, but installs missing packages.
    * @throws Problem 400 if the lockfile contains anything except tarballs of the registry; 503 as above
    */
-  provide(bundle: Locked): Promise<string>;
+  provide(bundle: Locked, ownerId: string): Promise<string>;
   /** Aborts installations. */
   close(): Promise<void>;
 }
@@ -56,6 +58,7 @@ export interface PackageStoreOptions {
 
 export function createPackageStore({ directory, jail, gateway, now }: PackageStoreOptions): PackageStore {
   const sets = join(directory, 'sets');
+  const disk = createPackageDisk(directory, now);
   const installing = new Map<string, Promise<string>>();
   /** By set of packages. Only successful and current resolutions. */
   const resolutions = createLru<Resolution>(MAX_REUSED);
@@ -117,31 +120,35 @@ export function createPackageStore({ directory, jail, gateway, now }: PackageSto
     return join(home, 'node_modules');
   }
 
-  async function install(bundle: Locked, verified: VerifiedLockfile, session?: Session): Promise<string> {
+  async function install(
+    bundle: Locked,
+    verified: VerifiedLockfile,
+    ownerId: string,
+    session?: Session,
+  ): Promise<string> {
     const found = await find(bundle);
     if (found !== undefined) return found;
     const home = join(sets, keyOf(bundle));
     const temporary = join(sets, `${randomBytes(8).toString('hex')}.part`);
+    const room = await disk.open(ownerId);
     await mkdir(join(temporary, 'node_modules'), { recursive: true });
-    const open = gateway.open({ tarballs: verified.tarballs, ...(session ? { session } : {}) });
+    const open = gateway.open({ tarballs: verified.tarballs, room, ...(session ? { session } : {}) });
     try {
       const request = {
         stage: 'install',
         manifest: manifestOf(bundle.packages),
         lockfile: verified.text,
       } as const;
-      await runInstaller(
-        jail,
-        { ...request, token: open.token },
-        join(temporary, 'node_modules'),
-        stop.signal,
-      );
+      const target = { directory: join(temporary, 'node_modules'), room };
+      await runInstaller(jail, { ...request, token: open.token }, target, stop.signal);
+      await disk.sign(temporary, ownerId);
       await rename(temporary, home).catch((error: unknown) => {
         // Another process of the platform has installed the same set.
         if (!existsSync(home)) throw error;
       });
       return join(home, 'node_modules');
     } catch (error) {
+      if (room.exceeded) throw room.exceeded;
       throw error instanceof InstallFailed && open.session.unreachable ? unreachable() : error;
     } finally {
       open.close();
@@ -150,11 +157,16 @@ export function createPackageStore({ directory, jail, gateway, now }: PackageSto
   }
 
   /** Shares one installation of a set between concurrent callers. */
-  function installOnce(bundle: Locked, verified: VerifiedLockfile, session?: Session): Promise<string> {
+  function installOnce(
+    bundle: Locked,
+    verified: VerifiedLockfile,
+    ownerId: string,
+    session?: Session,
+  ): Promise<string> {
     const key = keyOf(bundle);
     let running = installing.get(key);
     if (!running) {
-      running = install(bundle, verified, session).finally(() => installing.delete(key));
+      running = install(bundle, verified, ownerId, session).finally(() => installing.delete(key));
       installing.set(key, running);
     }
     return running;
@@ -178,7 +190,7 @@ export function createPackageStore({ directory, jail, gateway, now }: PackageSto
     return session;
   }
 
-  async function resolveAndInstall(packages: Bundle['packages']): Promise<string> {
+  async function resolveAndInstall(packages: Bundle['packages'], ownerId: string): Promise<string> {
     let session = newSession();
     const tooLate = AbortSignal.timeout(SETTLE_MS);
     const signal = AbortSignal.any([stop.signal, tooLate]);
@@ -186,7 +198,7 @@ export function createPackageStore({ directory, jail, gateway, now }: PackageSto
       try {
         const lockfile = await resolve(packages, session, signal);
         const verified = verify(lockfile, packages, session);
-        await installOnce({ packages, lockfile }, verified, session);
+        await installOnce({ packages, lockfile }, verified, ownerId, session);
         return lockfile;
       } catch (error) {
         if (!(error instanceof InstallFailed)) throw error;
@@ -200,11 +212,11 @@ export function createPackageStore({ directory, jail, gateway, now }: PackageSto
   }
 
   /** Concurrent calls share one resolution. */
-  function lockfileOf(packages: Bundle['packages']): Promise<string> {
+  function lockfileOf(packages: Bundle['packages'], ownerId: string): Promise<string> {
     const key = JSON.stringify(Object.entries(packages).sort());
     const known = resolutions.get(key);
     if (known && now() - known.at < REUSE_MS) return known.lockfile;
-    const resolution = { lockfile: resolveAndInstall(packages), at: now() };
+    const resolution = { lockfile: resolveAndInstall(packages, ownerId), at: now() };
     resolutions.set(key, resolution);
     resolution.lockfile.catch(() => {
       if (resolutions.get(key) === resolution) resolutions.delete(key);
@@ -212,17 +224,18 @@ export function createPackageStore({ directory, jail, gateway, now }: PackageSto
     return resolution.lockfile;
   }
 
-  async function provide(bundle: Locked): Promise<string> {
+  async function provide(bundle: Locked, ownerId: string): Promise<string> {
     if (bundle.lockfile === null) throw new Error('The bundle has packages, but no lockfile');
-    return (await find(bundle)) ?? installOnce(bundle, verifyLockfile(bundle.lockfile, bundle.packages));
+    const found = await find(bundle);
+    return found ?? installOnce(bundle, verifyLockfile(bundle.lockfile, bundle.packages), ownerId);
   }
 
   return {
-    async settle(packages) {
+    async settle(packages, ownerId) {
       if (Object.keys(packages).length === 0) return null;
-      const lockfile = await lockfileOf(packages);
+      const lockfile = await lockfileOf(packages, ownerId);
       // The set of an earlier resolution may have been removed.
-      await provide({ packages, lockfile });
+      await provide({ packages, lockfile }, ownerId);
       return lockfile;
     },
     find,

@@ -38,7 +38,7 @@ export async function openClient(
   return {
     client,
     work,
-    settle: (name) => client.settle({ [name]: { name, version: '1.0.0' } }),
+    settle: (name) => client.settle({ packages: { [name]: { name, version: '1.0.0' } }, ownerId: 'u_test' }),
     async [Symbol.asyncDispose]() {
       await client.close();
       await directory.remove();

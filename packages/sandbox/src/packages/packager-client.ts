@@ -134,9 +134,9 @@ export function createPackagerClient(
 
   return {
     compile: (argument) => call('compile', argument),
-    settle: (packages) => call('settle', packages),
+    settle: (argument) => call('settle', argument),
     find: (bundle) => call('find', bundle),
-    provide: (bundle) => call('provide', bundle),
+    provide: (argument) => call('provide', argument),
     async close() {
       closed = true;
       await Promise.all(

@@ -38,9 +38,9 @@ export interface PackagerMethods {
     code: ComponentCode;
     ownerId: string;
   }): Promise<Omit<Bundle, 'lockfile'> & { digest: string }>;
-  settle(packages: Bundle['packages']): Promise<string | null>;
+  settle(argument: { packages: Bundle['packages']; ownerId: string }): Promise<string | null>;
   find(bundle: Pick<Bundle, 'packages' | 'lockfile'>): Promise<string | undefined>;
-  provide(bundle: Pick<Bundle, 'packages' | 'lockfile'>): Promise<string>;
+  provide(argument: Pick<Bundle, 'packages' | 'lockfile'> & { ownerId: string }): Promise<string>;
   close(): Promise<void>;
 }
 
@@ -86,9 +86,9 @@ async function createMethods(data: PackagerProcessData): Promise<PackagerMethods
       const digest = createHash('sha256').update(JSON.stringify(compiled)).digest('hex');
       return { ...compiled, digest };
     },
-    settle: store.settle,
+    settle: ({ packages: list, ownerId }) => store.settle(list, ownerId),
     find: store.find,
-    provide: store.provide,
+    provide: ({ ownerId, ...bundle }) => store.provide(bundle, ownerId),
     async close() {
       await Promise.all([compiler.close(), store.close()]);
       await gateway.close();

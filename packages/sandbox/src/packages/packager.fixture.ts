@@ -15,19 +15,22 @@ import { openPackager } from './open-packager.ts';
 export interface TestPackager extends AsyncDisposable {
   dataDir: string;
   packager: Packager;
-  /** Bundles code that imports these packages. @returns an error as `status code: message` */
+  /** Bundles code of `u_test` that imports these packages. @returns an error as `status code: message` */
   install(...specifiers: string[]): Promise<Bundle | string>;
+  installFor(ownerId: string, ...specifiers: string[]): Promise<Bundle | string>;
   bundleFiles: BundleFiles;
   /** Content of all installed files, by path below the set's node_modules. */
   installed(): Record<string, string>;
 }
 
+/** @param disk for the data directory */
 export async function openTestPackager(
   jail: Jail['name'],
   packageEnvironment: Record<string, string>,
+  disk?: string,
 ): Promise<TestPackager> {
   const directory = await openDirectory();
-  const [dataDir, shared] = [join(directory.path, 'data'), join(directory.path, 'shared')];
+  const [dataDir, shared] = [join(disk ?? directory.path, 'data'), join(directory.path, 'shared')];
   await mkdir(dataDir, { mode: 0o700 });
   await mkdir(shared);
   chmodSync(shared, 0o711);
@@ -40,20 +43,22 @@ export async function openTestPackager(
     clock: systemClock,
     log: silentLog,
   });
+  async function installFor(ownerId: string, ...specifiers: string[]): Promise<Bundle | string> {
+    const code = `${specifiers.map((one, n) => `import p${n} from '${one}';`).join('\n')}
+      export default { name: 'x', list: [${specifiers.map((_, n) => `p${n}`).join()}] }`;
+    try {
+      return (await packager.bundle({ code }, { ownerId })).bundle;
+    } catch (error) {
+      const { status, code, message } = error as Partial<Problem>;
+      return `${status} ${code}: ${message}`;
+    }
+  }
   return {
     dataDir,
     packager,
     bundleFiles,
-    async install(...specifiers) {
-      const code = `${specifiers.map((one, n) => `import p${n} from '${one}';`).join('\n')}
-        export default { name: 'x', list: [${specifiers.map((_, n) => `p${n}`).join()}] }`;
-      try {
-        return (await packager.bundle({ code }, { ownerId: 'u_test' })).bundle;
-      } catch (error) {
-        const { status, code, message } = error as Partial<Problem>;
-        return `${status} ${code}: ${message}`;
-      }
-    },
+    install: (...specifiers) => installFor('u_test', ...specifiers),
+    installFor,
     installed() {
       const found: Record<string, string> = {};
       const sets = join(dataDir, 'packages', 'sets');

@@ -31,7 +31,9 @@ export function createPackager(client: PackagerClient): Packager & Packages {
       const lockfile =
         Object.keys(compiled.packages).length === 0
           ? null
-          : await withPermit(installations, ownerId, () => client.settle(compiled.packages));
+          : await withPermit(installations, ownerId, () =>
+              client.settle({ packages: compiled.packages, ownerId }),
+            );
       const { digest, ...parts } = compiled;
       const bundle: Bundle = { ...parts, lockfile };
       const id = createHash('sha256')
@@ -42,8 +44,11 @@ export function createPackager(client: PackagerClient): Packager & Packages {
     async provide(bundle, ownerId) {
       if (Object.keys(bundle.packages).length === 0) return undefined;
       // An installed set does not wait for a permit.
-      const found = await client.find(bundle);
-      return found ?? withPermit(installations, ownerId, () => client.provide(bundle));
+      const { packages, lockfile } = bundle;
+      const found = await client.find({ packages, lockfile });
+      return (
+        found ?? withPermit(installations, ownerId, () => client.provide({ packages, lockfile, ownerId }))
+      );
     },
   };
 }

@@ -1,6 +1,7 @@
 import { chmodSync, closeSync, fchmodSync, mkdirSync, openSync, writeSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { invalidComponent } from '@wellspring/core/problem';
+import { type DiskRoom, onDisk } from '../disk-room.ts';
 import { JAIL_LIMITS } from './jail/jail.ts';
 import type { InstallFrame } from './jailed/install.ts';
 import type { FrameSink } from './read-frames.ts';
@@ -20,23 +21,31 @@ const isSafePath = (path: unknown): path is string =>
  * Writes files from the jail to an empty directory that nothing else writes to. Creates only regular files and
  * directories, and overwrites nothing, so no link can redirect a write. Synchronous: it runs in a packager process.
  */
-export function receiveTree(directory: string, maxEntries = MAX_ENTRIES): FrameSink & { close(): void } {
+export function receiveTree(
+  directory: string,
+  room: DiskRoom,
+  maxEntries = MAX_ENTRIES,
+): FrameSink & { close(): void } {
   const made = new Set<string>();
   let entries = 0;
   let bytes = 0;
   let file: number | undefined;
 
-  function countEntry(): void {
+  /** Counts a file or directory with the blocks that it takes. */
+  function countEntry(size: number): void {
     entries += 1;
     if (entries > maxEntries)
       throw invalidComponent(`The packages have more than ${maxEntries} files and directories.`);
+    bytes += onDisk(size);
+    if (bytes > JAIL_LIMITS.diskBytes) throw tooLarge();
+    room.take(onDisk(size));
   }
 
   /** Readable for every user, regardless of the umask. */
   function makeDirectory(path: string): void {
     if (made.has(path) || path === directory) return;
     makeDirectory(dirname(path));
-    countEntry();
+    countEntry(0);
     mkdirSync(path);
     chmodSync(path, 0o755);
     made.add(path);
@@ -53,11 +62,9 @@ export function receiveTree(directory: string, maxEntries = MAX_ENTRIES): FrameS
       close();
       if (frame.type !== 'file') return;
       if (!isSafePath(frame.path)) throw new Error('The installation contains a path that is not allowed');
-      bytes += frame.size;
-      if (bytes > JAIL_LIMITS.diskBytes) throw tooLarge();
       const path = join(directory, frame.path);
       makeDirectory(dirname(path));
-      countEntry();
+      countEntry(frame.size);
       file = openSync(path, 'wx');
       fchmodSync(file, 0o644);
     },

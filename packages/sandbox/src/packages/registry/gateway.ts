@@ -4,6 +4,7 @@ import { chmodSync, rmSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, ListenOptions } from 'node:net';
 import { pipeline } from 'node:stream/promises';
+import type { DiskRoom } from '../../disk-room.ts';
 import type { GatewayAddress } from '../jail/jail.ts';
 import { PACKAGE_NAME } from './packument.ts';
 import { createPackumentTexts } from './packument-texts.ts';
@@ -26,6 +27,8 @@ export interface Gateway {
 export interface OpenOptions {
   /** Tarballs that may be fetched, by `name@version`, with their integrity; undefined if there are none. */
   tarballs?: ReadonlyMap<string, string>;
+  /** Space for tarballs that are fetched. */
+  room?: DiskRoom;
   /** Session of an earlier run, whose knowledge of the registry is reused. */
   session?: Session;
   /** Of a new session: packuments are fetched, even if they are kept. */
@@ -42,7 +45,11 @@ export interface OpenSession {
 interface Open {
   session: Session;
   tarballs: ReadonlyMap<string, string>;
+  room: DiskRoom | undefined;
+  /** Sent to the package manager. */
   bytes: number;
+  /** Fetched and kept. */
+  fetchedBytes: number;
 }
 
 /** Total size of tarballs of one installation. */
@@ -84,11 +91,17 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
     const { session } = open;
     const integrity = open.tarballs.get(`${name}@${version}`);
     if (integrity === undefined) throw new RegistryStatus(404);
+    const fetchTarball = async () => {
+      const { url } = await session.tarball(name, version);
+      return upstream.get(url, { accept: '*/*' });
+    };
+    const take = (bytes: number) => {
+      open.fetchedBytes += bytes;
+      if (open.fetchedBytes > MAX_SESSION_BYTES) throw new Error('the installation is too large');
+      open.room?.take(bytes);
+    };
     try {
-      const file = await tarballs.read(integrity, now(), async () => {
-        const { url } = await session.tarball(name, version);
-        return upstream.get(url, { accept: '*/*' });
-      });
+      const file = await tarballs.read(integrity, now(), fetchTarball, take);
       response.writeHead(200, { 'content-type': 'application/octet-stream' });
       file.on('data', (chunk) => {
         open.bytes += chunk.length;
@@ -137,10 +150,10 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
 
   return {
     address,
-    open({ tarballs: allowed = new Map(), session: earlier, fresh = false }) {
+    open({ tarballs: allowed = new Map(), room, session: earlier, fresh = false }) {
       const token = randomBytes(16).toString('hex');
       const session = earlier ?? createSession({ settings, texts, now: now(), fresh });
-      sessions.set(token, { session, tarballs: allowed, bytes: 0 });
+      sessions.set(token, { session, tarballs: allowed, room, bytes: 0, fetchedBytes: 0 });
       return {
         token,
         session,

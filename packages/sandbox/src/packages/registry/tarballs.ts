@@ -1,15 +1,20 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { createReadStream, existsSync, type ReadStream } from 'node:fs';
-import { mkdir, open, rename, rm, utimes } from 'node:fs/promises';
+import type { ReadStream } from 'node:fs';
+import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { RegistryRefused } from './upstream.ts';
 
 /** Tarballs on disk, by integrity. A tarball is stored only if it is complete and its hash matches. */
 export interface Tarballs {
-  /** @throws RegistryRefused: the hash differs, or the tarball exceeds MAX_TARBALL_BYTES; errors of `fetch` */
-  read(integrity: string, now: number, fetch: () => Promise<Readable>): Promise<ReadStream>;
+  /**
+   * @param take called before bytes are written
+   * @throws RegistryRefused: the hash differs, or the tarball exceeds MAX_TARBALL_BYTES; errors of `fetch` and `take`
+   */
+  read(integrity: string, now: number, fetch: () => Promise<Readable>, take: Take): Promise<ReadStream>;
 }
+
+type Take = (bytes: number) => void;
 
 export const MAX_TARBALL_BYTES = 128 * 1024 * 1024;
 
@@ -26,7 +31,12 @@ function strongest(integrity: string): { algorithm: string; digest: string } {
 export function createTarballs(directory: string): Tarballs {
   const inProgress = new Map<string, Promise<void>>();
 
-  async function store(path: string, integrity: string, fetch: () => Promise<Readable>): Promise<void> {
+  async function store(
+    path: string,
+    integrity: string,
+    fetch: () => Promise<Readable>,
+    take: Take,
+  ): Promise<void> {
     const { algorithm, digest } = strongest(integrity);
     await mkdir(directory, { recursive: true, mode: 0o700 });
     const temporary = `${path}.${randomBytes(6).toString('hex')}.part`;
@@ -41,6 +51,7 @@ export function createTarballs(directory: string): Tarballs {
           body.destroy();
           throw new RegistryRefused(`its tarball has more than ${MAX_TARBALL_BYTES / 2 ** 20} MB`);
         }
+        take(chunk.length);
         hash.update(chunk);
         await file.writeFile(chunk);
       }
@@ -54,21 +65,31 @@ export function createTarballs(directory: string): Tarballs {
     }
   }
 
+  async function openStored(path: string): Promise<FileHandle | undefined> {
+    return open(path).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return undefined;
+      throw error;
+    });
+  }
+
   return {
-    async read(integrity, now, fetch) {
+    async read(integrity, now, fetch, take) {
       const { algorithm, digest } = strongest(integrity);
       const path = join(directory, `${algorithm}-${Buffer.from(digest, 'base64').toString('hex')}.tgz`);
-      if (!existsSync(path)) {
+      // It may be removed at any time, but not before it was read.
+      let file = await openStored(path);
+      if (!file) {
         let storing = inProgress.get(path);
         if (!storing) {
-          storing = store(path, integrity, fetch).finally(() => inProgress.delete(path));
+          storing = store(path, integrity, fetch, take).finally(() => inProgress.delete(path));
           inProgress.set(path, storing);
         }
         await storing;
+        file = await open(path);
       }
       // `collect` reads the time of the last use.
-      await utimes(path, now / 1000, now / 1000);
-      return createReadStream(path);
+      await file.utimes(now / 1000, now / 1000);
+      return file.createReadStream();
     },
   };
 }

@@ -1,0 +1,92 @@
+import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createDiskRoom, type DiskRoom, freeBytes } from '../disk-room.ts';
+import { diskUsage, list } from './disk-usage.ts';
+import { JAIL_LIMITS } from './jail/jail.ts';
+
+/** The disk of the sets and tarballs, which owners share. A set counts for the owner that installed it. */
+export interface PackageDisk {
+  /**
+   * Space for an installation. If it may not be enough, removes first what was not used lately: tarballs, sets of the
+   * owner, then those of others.
+   */
+  open(ownerId: string): Promise<DiskRoom>;
+  /** Notes in the directory of a set to whom it belongs. */
+  sign(set: string, ownerId: string): Promise<void>;
+}
+
+interface Item {
+  path: string;
+  usedAt: number;
+  bytes: number;
+}
+
+const NOTE = 'owner.json';
+/** Space that an installation may need. */
+const ROOM_BYTES = JAIL_LIMITS.diskBytes;
+const MINUTE_MS = 60_000;
+/** Longer than MARK_INTERVAL_MS of the bundle files: until then a set may be in use without a mark. */
+const OWN_UNUSED_MS = 30 * MINUTE_MS;
+const OTHERS_UNUSED_MS = 6 * 60 * MINUTE_MS;
+
+/** Whose set this is. Sets without a note belong to nobody. */
+async function read(set: string): Promise<{ owner: string; bytes: number }> {
+  try {
+    return JSON.parse(await readFile(join(set, NOTE), 'utf8')) as { owner: string; bytes: number };
+  } catch {
+    return { owner: '', bytes: await diskUsage(set) };
+  }
+}
+
+/**
+ * @param directory parent of `sets/` and `tarballs/`
+ * @param free bytes that packages may still take; replaced in tests
+ */
+export function createPackageDisk(
+  directory: string,
+  now: () => number,
+  free: () => number = () => freeBytes(directory),
+): PackageDisk {
+  /** Without those in progress. Least recently used first. */
+  async function itemsOf(name: string): Promise<Item[]> {
+    const items: Item[] = [];
+    for (const entry of await list(join(directory, name))) {
+      const path = join(directory, name, entry.name);
+      const found = path.endsWith('.part') ? undefined : await stat(path).catch(() => undefined);
+      if (found) items.push({ path, usedAt: found.mtimeMs, bytes: found.size });
+    }
+    return items.sort((a, b) => a.usedAt - b.usedAt);
+  }
+
+  const isUnused = ({ usedAt }: Item, ms: number) => now() - usedAt > ms;
+
+  return {
+    async open(ownerId) {
+      await mkdir(directory, { recursive: true });
+      const [own, others]: [Item[], Item[]] = [[], []];
+      for (const item of await itemsOf('sets')) {
+        const { owner, bytes } = await read(item.path);
+        (owner === ownerId ? own : others).push({ ...item, bytes });
+      }
+      let held = own.reduce((sum, { bytes }) => sum + bytes, 0);
+      let left = free();
+      const isEnough = () => left - held >= 2 * ROOM_BYTES;
+      if (isEnough()) return createDiskRoom(held, free);
+      const removable = [
+        ...(await itemsOf('tarballs')),
+        ...own.filter((one) => isUnused(one, OWN_UNUSED_MS)),
+        ...others.filter((one) => isUnused(one, OTHERS_UNUSED_MS)),
+      ];
+      for (const item of removable) {
+        if (isEnough()) break;
+        await rm(item.path, { recursive: true, force: true });
+        left += item.bytes;
+        if (own.includes(item)) held -= item.bytes;
+      }
+      return createDiskRoom(held, free);
+    },
+    async sign(set, owner) {
+      await writeFile(join(set, NOTE), JSON.stringify({ owner, bytes: await diskUsage(set) }));
+    },
+  };
+}
