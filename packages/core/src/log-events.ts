@@ -79,6 +79,8 @@ export const LOG_EVENTS = {
   'sandbox.ca_unreadable': 'The file of NODE_EXTRA_CA_CERTS cannot be read; user code does not trust it.',
   'sandbox.leftovers_kept':
     'Files of a previous process could not be removed; another temporary directory is used.',
+  'sandbox.shares_user_limits':
+    "The platform is not root: sandboxes use up watches of epoll and inotify of its user; `processes` can take all of epoll's.",
   'sandbox.spawner_ended': 'The process that starts sandbox processes ended; the next start makes a new one.',
   'sandbox.start_failed': 'A sandbox process could not start; repeated after a backoff.',
   'sandbox.start_succeeded': 'Sandbox processes start after failures.',
