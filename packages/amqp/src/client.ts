@@ -9,15 +9,18 @@ import { createPublisher, type Publisher } from './publisher.ts';
 
 /**
  * Client for RabbitMQ; sole importer of amqplib. Publishers and consumers have separate connections: a broker short of
- * memory or disk blocks publishing connections, and acknowledgements have to get through.
+ * memory or disk blocks publishing connections, and acknowledgements have to get through. Calls do both, on a third
+ * connection, where they wait for no large messages either.
  *
  * The connections reconnect within about a second of the broker's return, without limit; channels are reopened.
  */
 export interface Amqp {
-  /** Both connections are open. */
+  /** Publishers and consumers are connected. */
   readonly isUp: boolean;
   /** On the consumers' connection. */
   openChannel(events: ChannelEvents): RecoveringChannel;
+  /** On the connection for calls. Messages without confirmation may be published on it. */
+  openCallChannel(events: ChannelEvents): RecoveringChannel;
   /** @param name for the log */
   openPublisher(name: string): Publisher;
   /** @throws Unavailable when the broker does not answer within 2 seconds, or blocks publishers */
@@ -62,6 +65,8 @@ export async function openAmqp({
   const consuming = await openConnection({ url, of: 'consumers', log, signal, changed });
   stack.defer(() => consuming.close());
   const publishing = await openConnection({ url, of: 'publishers', log, signal, changed });
+  stack.defer(() => publishing.close());
+  const calling = await openConnection({ url, of: 'calls', log, signal });
   stack.move();
   isOpen = true;
 
@@ -89,6 +94,8 @@ export async function openAmqp({
       const channel = openRecoveringChannel(consuming, (model) => model.createChannel(), events, log);
       return closable(channel, events.reopenOnNodeChange ? channel.reopen : undefined);
     },
+    openCallChannel: (events) =>
+      closable(openRecoveringChannel(calling, (model) => model.createChannel(), events, log)),
     openPublisher: (name) =>
       closable(
         createPublisher({
@@ -108,7 +115,7 @@ export async function openAmqp({
     },
     async close() {
       await Promise.all([...opened.keys()].map((one) => one.close()));
-      await Promise.all([consuming.close(), publishing.close(), nodes.close()]);
+      await Promise.all([consuming.close(), publishing.close(), calling.close(), nodes.close()]);
     },
   };
 }

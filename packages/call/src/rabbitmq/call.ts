@@ -69,7 +69,7 @@ export function createRabbitCall({
   const exchange = `${prefix}call`;
 
   const pending = createPendingRequests(send);
-  const channel = amqp.openChannel({
+  const channel = amqp.openCallChannel({
     name: 'call',
     async setup(channel) {
       channel.on('return', ({ properties: { type, correlationId } }) => {
