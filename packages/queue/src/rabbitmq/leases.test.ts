@@ -1,152 +1,9 @@
-import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import { systemClock } from '@wellspring/core/clock';
-import { silentLog } from '@wellspring/core/log';
+import { expect, test } from '@jest/globals';
 import { Unavailable } from '@wellspring/core/unavailable';
-import { type Database, openDatabase } from '@wellspring/sqlite/database';
-import { createEmbeddedStore } from '@wellspring/store/embedded';
-import type { Store } from '@wellspring/store/port';
 import { eventually } from '@wellspring/testing/eventually';
-import { sessions } from './collections.ts';
-import { createLeases, type Leases } from './leases.ts';
+import { LEASE_MS, P, RENEW_MS, useLeases } from './leases.fixture.ts';
 
-const P = 16;
-const all = Array.from({ length: P }, (_, partition) => partition);
-const RENEW_MS = 50;
-
-let db: Database;
-let store: Store;
-const running: Member[] = [];
-/** Partitions with two holders at the same time. */
-let clashes: string[] = [];
-/** Takings of each partition, in order. */
-let epochs: Map<number, number[]>;
-const wakeUps = new Set<() => void>();
-
-interface Member {
-  name: string;
-  leases: Leases;
-  /** Partitions according to take, release and lost. */
-  works: Set<number>;
-  /** Releases wait for this promise. */
-  busy: Promise<void>;
-  /** The store does not answer. */
-  isCutOff: boolean;
-  isUnable: boolean;
-  statements: number;
-  /** Called with each statement of the store, and returns its answer. */
-  answer(name: string, args: unknown[], answer: Promise<unknown>): Promise<unknown>;
-  leave(): Promise<void>;
-}
-
-beforeEach(() => {
-  db = openDatabase(':memory:');
-  store = createEmbeddedStore(db);
-  clashes = [];
-  epochs = new Map(all.map((partition) => [partition, []]));
-  wakeUps.clear();
-});
-afterEach(async () => {
-  for (const member of running.splice(0)) await member.leave();
-  await db.close();
-});
-
-/** The store as one process sees it. */
-function seenBy(member: () => Member): Store {
-  return {
-    ...store,
-    collection(definition) {
-      const rows = store.collection(definition);
-      return new Proxy(rows, {
-        get(target, name: keyof typeof rows) {
-          return async (...args: unknown[]) => {
-            member().statements += 1;
-            if (member().isCutOff) throw new Unavailable('cut off');
-            const answer = (target[name] as (...all: unknown[]) => Promise<unknown>)(...args);
-            return member().answer(name, args, answer);
-          };
-        },
-      });
-    },
-  };
-}
-
-function join(
-  name: string,
-  leaseMs = 400,
-  answer: Member['answer'] = (_, __, given) => given,
-  renewMs = RENEW_MS,
-): Member {
-  const stop = new AbortController();
-  const leases = createLeases({
-    store: seenBy(() => member),
-    clock: systemClock,
-    log: silentLog,
-    member: name,
-    partitions: P,
-    wakeUp: {
-      send() {
-        for (const wake of wakeUps) wake();
-      },
-      onReceived: (listener) => wakeUps.add(listener),
-    },
-    isAble: () => !member.isUnable,
-    renewMs,
-    leaseMs,
-  });
-  const member: Member = {
-    name,
-    leases,
-    works: new Set(),
-    busy: Promise.resolve(),
-    isCutOff: false,
-    isUnable: false,
-    statements: 0,
-    answer,
-    async leave() {
-      stop.abort();
-      await ended;
-    },
-  };
-  const ended = leases.join(
-    'runs',
-    {
-      take(partition, epoch) {
-        epochs.get(partition)!.push(epoch);
-        for (const other of running) {
-          if (other !== member && other.works.has(partition)) {
-            clashes.push(`${partition}: ${other.name} and ${name}`);
-          }
-        }
-        member.works.add(partition);
-      },
-      async release(partition) {
-        await member.busy;
-        member.works.delete(partition);
-      },
-      lost: (partition) => void member.works.delete(partition),
-    },
-    stop.signal,
-  );
-  running.push(member);
-  return member;
-}
-
-const beatOf = async (name: string) =>
-  (await store.collection(sessions).list()).find(({ id }) => id.startsWith(name))!.beat;
-
-/** All have an equal share, and each partition has a holder. */
-const settled = (...members: Member[]) =>
-  eventually(() => {
-    for (const { works, leases } of members) {
-      expect(Math.abs(works.size - P / members.length)).toBeLessThan(1);
-      expect(leases.held('runs')).toBe(works.size);
-    }
-    expect(new Set(members.flatMap(({ works }) => [...works]))).toEqual(new Set(all));
-  });
-
-const grow = () => {
-  for (const taken of epochs.values()) expect(taken).toEqual([...new Set(taken)].sort((a, b) => a - b));
-};
+const { join, settled, grow, beatOf, sessionRows, running, clashes, epochs } = useLeases();
 
 test('a single process has all partitions; a joining or leaving one moves only its share; never two holders', async () => {
   const a = join('a');
@@ -185,7 +42,7 @@ test('a partition moves after its work has ended', async () => {
   const held = Promise.withResolvers<void>();
   a.busy = held.promise;
   const b = join('b');
-  await eventually(async () => (await store.collection(sessions).count()) === 2);
+  await eventually(async () => (await sessionRows().count()) === 2);
   const then = await beatOf('b');
   await eventually(async () => (await beatOf('b')) >= then + 20);
   expect([b.works.size, a.works.size]).toEqual([0, P]);
@@ -235,10 +92,10 @@ test('an outage of the store for all processes moves no partition', async () => 
 test('a process whose session another one ended drops everything at its next renewal and begins a new session', async () => {
   const a = join('a');
   await settled(a);
-  const [before] = await store.collection(sessions).list();
-  await store.collection(sessions).remove(before!.id);
+  const [before] = await sessionRows().list();
+  await sessionRows().remove(before!.id);
   await eventually(async () => {
-    const [now] = await store.collection(sessions).list();
+    const [now] = await sessionRows().list();
     return now !== undefined && now.id !== before!.id;
   });
   await settled(a);
@@ -272,6 +129,37 @@ test('a process that cannot serve gives its partitions up after the length of a 
   a.isUnable = true;
   await settled(b);
   a.isUnable = false;
+  await settled(a, b);
+  expect(clashes).toEqual([]);
+});
+
+test('a process that cannot serve gives up partitions whose work does not end, too, if another one can', async () => {
+  const [a, b] = [join('a'), join('b')];
+  await settled(a, b);
+  const held = Promise.withResolvers<void>();
+  a.busy = held.promise;
+  a.isUnable = true;
+  await settled(b);
+  held.resolve();
+  a.isUnable = false;
+  await settled(a, b);
+  expect(clashes).toEqual([]);
+  grow();
+});
+
+test('while no process can serve, partitions with work in progress are not given up', async () => {
+  const [a, b] = [join('a'), join('b')];
+  await settled(a, b);
+  const held = Promise.withResolvers<void>();
+  const before = JSON.stringify([...epochs]);
+  for (const one of [a, b]) Object.assign(one, { busy: held.promise, isUnable: true });
+  const since = performance.now();
+  await eventually(() => performance.now() - since > 4 * LEASE_MS);
+  expect([a.works.size, b.works.size]).toEqual([P / 2, P / 2]);
+  for (const one of [a, b]) one.isUnable = false;
+  await eventually(async () => (await sessionRows().list()).every(({ queues }) => queues === 'runs'));
+  expect(JSON.stringify([...epochs])).toBe(before);
+  held.resolve();
   await settled(a, b);
   expect(clashes).toEqual([]);
 });

@@ -31,10 +31,10 @@ export interface LeaseHandlers {
   take(partition: number, epoch: number): void;
   /**
    * Must stop the work on a partition; no other process takes it before this resolves.
-   * @param urgent aborted when another process needs the partition soon: do not wait for slow work
+   * @param urgent aborted when this process leaves: nothing more is served while slow work ends
    */
   release(partition: number, urgent: AbortSignal): Promise<void>;
-  /** Another process may have the partition: what is in memory must be dropped. */
+  /** Another process may have the partition, or take it at once: what is in memory must be dropped. */
   lost(partition: number): void;
 }
 
@@ -53,7 +53,10 @@ export interface LeasesOptions {
   /** Of each queue. */
   partitions: number;
   wakeUp: WakeUp;
-  /** False while the process cannot serve partitions; after the length of a lease it gives them up. */
+  /**
+   * False while the process cannot serve partitions. If others can, it releases them after the length of a lease, and drops
+   * what is left after twice that time: the jobs are redelivered, and the epoch fences what still runs.
+   */
   isAble(): boolean;
   renewMs?: number;
   leaseMs?: number;
@@ -191,7 +194,11 @@ export function createLeases({
     if (surplus.length > 0) wakeUp.send();
   }
 
-  async function balance(group: Group, all: readonly SessionRow[], isSettled: boolean): Promise<void> {
+  async function balance(
+    group: Group,
+    all: readonly SessionRow[],
+    { isSettled, unableMs }: { isSettled: boolean; unableMs: number },
+  ): Promise<void> {
     const { queue, held } = group;
     const { id } = session;
     if (id === undefined) return;
@@ -199,26 +206,28 @@ export function createLeases({
       .filter(({ queues }) => queues.split(',').includes(queue))
       .map((one) => one.id)
       .sort();
+    // Nobody can serve them: during an outage of the broker no partition moves.
+    if (names.length === 0) return;
+    if (unableMs >= 2 * leaseMs) for (const partition of keysOf(held)) drop(group, partition);
     const share = shareOf(id, names, { group: queue, partitions });
     const staying = () => keysOf(held).filter((partition) => !held.get(partition)!.releasing);
     const room = isSettled ? Math.max(0, share - staying().length) : 0;
     // Processes that take at the same time begin at different partitions.
-    const first = Math.floor((names.indexOf(id) * partitions) / names.length) || 0;
+    const first = Math.floor((names.indexOf(id) * partitions) / names.length);
     if (room > 0 || group.isUnsure) await acquire(group, new Set(all.map((one) => one.id)), room, first);
     if (!isSettled) return;
     // The most recent ones have the coldest caches.
     const surplus = Math.max(0, staying().length - share);
-    for (const partition of staying().reverse().slice(0, surplus))
-      startRelease(group, partition, share === 0);
+    for (const partition of staying().reverse().slice(0, surplus)) startRelease(group, partition, false);
   }
 
   /** @returns ms until the next look */
   async function look(): Promise<number> {
     const begun = performance.now();
     if (isAble()) ableAt = begun;
-    const canServe = begun - ableAt < leaseMs;
+    const unableMs = begun - ableAt;
     const queues = [...groups.values()]
-      .filter(({ leaving }) => canServe && !leaving.aborted)
+      .filter(({ leaving }) => unableMs < leaseMs && !leaving.aborted)
       .map(({ queue }) => queue)
       .sort();
     const alive = await session.renew(queues);
@@ -228,7 +237,7 @@ export function createLeases({
     known = members;
     const settling = knownSince + renewMs * SETTLE_PART - performance.now();
     for (const group of groups.values())
-      if (!group.leaving.aborted) await balance(group, alive, settling <= 0);
+      if (!group.leaving.aborted) await balance(group, alive, { isSettled: settling <= 0, unableMs });
     return settling > 0 ? settling : Math.min(renewMs, session.nextExpiry - performance.now());
   }
 
