@@ -19,6 +19,7 @@ function createSource() {
   const source: JobSource<WaitingJob> = {
     start: (jobs) =>
       jobs.map(({ id, key }): Job => ({ id, key, payload: '', attempt: 1, published_at: 0, epoch: 1 })),
+    leaseOf: () => () => true,
     taken() {},
     done: (jobs) => void done.push(...jobs),
     giveBack: (jobs) => jobs,

@@ -1,6 +1,7 @@
 import type { ByteBudget } from '@wellspring/core/byte-budget';
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
+import { Unavailable } from '@wellspring/core/unavailable';
 import { backoffOf, classifyFailure } from './failure.ts';
 import type { JobSource, WaitingJob } from './job-source.ts';
 import { createKeyQueues, type KeyQueue } from './key-queues.ts';
@@ -176,7 +177,11 @@ export function createDispatcher<J extends WaitingJob>(options: DispatcherOption
   ): Promise<number | undefined> {
     try {
       const [first, ...others] = await source.start(jobs);
-      if (first) await handler([first, ...others], next);
+      const isHeld = source.leaseOf(jobs);
+      const assertHeld = () => {
+        if (!isHeld()) throw new Unavailable('The lease on the partition of the jobs is not certain.');
+      };
+      if (first) await handler([first, ...others], next, assertHeld);
       source.done(jobs);
       return undefined;
     } catch (error) {

@@ -49,8 +49,15 @@ export interface Job {
  *
  * `next` lets the following batch of this key start before this one is done, and ends its share of `concurrency`. When
  * the batch fails after that, its jobs are redelivered after jobs that followed them.
+ *
+ * `assertHeld` throws Unavailable when another process may have the jobs. A handler with effects that no epoch fences calls
+ * it before each of them, in the same turn: it reads the clock, so that a process that was frozen notices it.
  */
-export type Handler = (jobs: readonly [Job, ...Job[]], next: () => void) => Promise<void>;
+export type Handler = (
+  jobs: readonly [Job, ...Job[]],
+  next: () => void,
+  assertHeld: () => void,
+) => Promise<void>;
 
 /** The job can never succeed and moves to the dead letters. */
 export class PoisonJob extends Error {

@@ -14,12 +14,12 @@ export function measuredQueue(queue: Queue, { metrics, clock }: { metrics: Metri
     ...queue,
     consume(name, handler, options) {
       const labels = { queue: name };
-      const measured: typeof handler = async (jobs, next) => {
+      const measured: typeof handler = async (jobs, ...controls) => {
         const [{ attempt, published_at }] = jobs;
         // Clocks of two machines may differ.
         if (attempt === 1) wait.observe(Math.max(0, clock.now() - published_at) / 1000, labels);
         try {
-          await handler(jobs, next);
+          await handler(jobs, ...controls);
         } catch (error) {
           failed.inc(labels);
           throw error;

@@ -20,15 +20,17 @@ export function createEmittedHandler(
   { store, queue }: { store: Store; queue: Queue },
   fanOut: FanOut,
 ): Handler {
-  async function replay(message: ReplayMessage, next: () => void): Promise<void> {
+  async function replay(message: ReplayMessage, next: () => void, assertHeld: () => void): Promise<void> {
     const { found, isLast } = await pageOf(store, message);
-    if (found.length > 0) await fanOut([asEmitted(message, found)], next);
+    if (found.length > 0) await fanOut([asEmitted(message, found)], next, assertHeld);
     if (isLast) return;
+    // Published by a former owner, too, the rest would be replayed twice.
+    assertHeld();
     const rest: ReplayMessage = { ...message, after: found.at(-1)!.sort_key };
     await queue.publish('emitted', { key: message.emitter_id, payload: JSON.stringify(rest) });
   }
 
-  return async (jobs, next) => {
+  return async (jobs, next, assertHeld) => {
     const messages: (EmittedMessage | ReplayMessage)[] = [];
     for (const job of jobs) {
       // The commit of its event has just been written, in the same turn.
@@ -36,8 +38,8 @@ export function createEmittedHandler(
       messages.push(readJob(job));
     }
     const commits = messages.filter((message) => message.type === 'emitted');
-    if (commits.length > 0) await fanOut(commits, next);
-    for (const message of messages) if (message.type === 'replay') await replay(message, next);
+    if (commits.length > 0) await fanOut(commits, next, assertHeld);
+    for (const message of messages) if (message.type === 'replay') await replay(message, next, assertHeld);
   };
 }
 

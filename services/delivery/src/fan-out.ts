@@ -25,8 +25,13 @@ import { createWindows } from './windows.ts';
 /**
  * @param messages of one emitter
  * @param next lets the following messages of the emitter start
+ * @param assertHeld throws when another process may have the messages
  */
-export type FanOut = (messages: readonly EmittedMessage[], next: () => void) => Promise<void>;
+export type FanOut = (
+  messages: readonly EmittedMessage[],
+  next: () => void,
+  assertHeld: () => void,
+) => Promise<void>;
 
 export interface FanOutDeps {
   attempts: Pick<Attempts, 'first'>;
@@ -80,7 +85,8 @@ interface NewDelivery {
  * Fans out messages of one emitter: queues a run per event and listening source or workflow, then attempts a delivery
  * per event and webhook, and each request of a workflow. Resolves when all deliveries have rows. Works in chunks with a
  * turn of the event loop in between, so that a message with many deliveries holds up nothing else. Idempotent: ids are
- * derived, and of a redelivered message only deliveries without a row are attempted.
+ * derived, and of a redelivered message only deliveries without a row are attempted. A former owner of the messages stops:
+ * the next one does not know what it would begin.
  */
 export function createFanOut(deps: FanOutDeps): FanOut {
   const { store, queue, call, clock, log, attempts, listeners, delayed, signal } = deps;
@@ -88,10 +94,11 @@ export function createFanOut(deps: FanOutDeps): FanOut {
   const windows = createWindows(WINDOW_SIZE);
 
   /** In order. */
-  async function publish(runs: Iterable<JobInput>): Promise<number> {
+  async function publish(runs: Iterable<JobInput>, assertHeld: () => void): Promise<number> {
     let count = 0;
     for (const chunk of chunksOf(runs, ({ payload }) => payload.length)) {
       if (count > 0) await nextTurn();
+      assertHeld();
       await queue.publishMany('runs', chunk);
       count += chunk.length;
     }
@@ -107,7 +114,7 @@ export function createFanOut(deps: FanOutDeps): FanOut {
   }
 
   /** Starts the first attempts, a few at a time; `done` resolves when all have rows. */
-  async function deliver(emitterId: string, pending: Iterable<NewDelivery>) {
+  async function deliver(emitterId: string, pending: Iterable<NewDelivery>, assertHeld: () => void) {
     let count = 0;
     let open = 1;
     const all = Promise.withResolvers<void>();
@@ -128,17 +135,21 @@ export function createFanOut(deps: FanOutDeps): FanOut {
         if (entered) await entered;
         open += 1;
         count += 1;
-        if (signal.aborted) all.reject(new Unavailable('The process ends'));
-        const stored = signal.aborted ? Promise.resolve() : attempts.first(row, webhook);
-        stored.catch(all.reject).finally(leave);
+        try {
+          if (signal.aborted) throw new Unavailable('The process ends');
+          assertHeld();
+        } catch (error) {
+          leave();
+          throw error;
+        }
+        attempts.first(row, webhook).catch(all.reject).finally(leave);
       }
-      if (signal.aborted) break;
     }
     settle();
     return { count, done: all.promise };
   }
 
-  return async (messages, next) => {
+  return async (messages, next, assertHeld) => {
     const { emitter_id, owner_id } = messages[0]!;
     const names = [...new Set(messages.flatMap(({ events }) => events.map(({ name }) => name)))];
     const now = clock.now();
@@ -151,9 +162,9 @@ export function createFanOut(deps: FanOutDeps): FanOut {
     }
     const heard = messages.map((message) => onlyHeard(message, found));
     // Before `next`: they are in the order of the events.
-    const runs = await publish(runsOf(heard, found, now));
+    const runs = await publish(runsOf(heard, found, now), assertHeld);
     await delayed.store(messages);
-    const { count, done } = await deliver(emitter_id, deliveriesOf(heard, found, now));
+    const { count, done } = await deliver(emitter_id, deliveriesOf(heard, found, now), assertHeld);
     done.catch(() => {});
     next();
     await done;

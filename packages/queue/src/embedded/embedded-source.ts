@@ -225,6 +225,7 @@ export function createEmbeddedSource(options: EmbeddedSourceOptions): EmbeddedSo
         return [{ id, key, payload, attempt: attempts + 1, published_at: publishedAt, epoch: 1, ...flag }];
       });
     },
+    leaseOf: () => () => true,
     taken(key, left) {
       const window = windows.get(key);
       const isLow = left < (inMemory < MAX_IN_MEMORY ? PAGE / 2 : 1);

@@ -10,13 +10,15 @@ import { startMongo } from '@wellspring/testing/servers/mongodb';
 import { startRabbit } from '@wellspring/testing/servers/rabbitmq';
 import type { TestServer } from '@wellspring/testing/servers/server';
 import { withPrograms } from '@wellspring/testing/servers/servers';
-import { type Job, LeaseLost } from '../port.ts';
+import { type Handler, LeaseLost } from '../port.ts';
 import { overflow } from './collections.ts';
 import { startProcess } from './process.fixture.ts';
 
 const RUNS = 1_500;
 const KEYS = ['slow0', 'slow1', 'slow2'];
 const LEASE_MS = 2_000;
+/** Of a job that takes until another process has it. */
+const LONG = 'long';
 
 /** Commits of all processes, fenced by epoch; redelivered runs are looked up, as the runner does. */
 function createCommits() {
@@ -24,24 +26,35 @@ function createCommits() {
   const epochs = new Map<string, number>();
   const twice: string[] = [];
   const by = new Map<string, number>();
+  /** Effects of the long job, which no epoch fences: the names of the processes. */
+  const effects: string[] = [];
   return {
     committed,
     twice,
     by,
+    effects,
     count: () => [...committed.values()].reduce((sum, all) => sum + all.length, 0),
-    handlerOf: (name: string) => async (jobs: readonly Job[]) => {
-      await pause(25);
-      for (const { key, payload, epoch, redelivered } of jobs) {
-        if (epoch < (epochs.get(key) ?? 0)) throw new LeaseLost('A later lease has committed.');
-        epochs.set(key, epoch);
-        const own = committed.get(key)!;
-        const isKnown = own.includes(payload);
-        if (isKnown && redelivered) continue;
-        if (isKnown) twice.push(`${key} ${payload} by ${name}`);
-        own.push(payload);
-        by.set(name, (by.get(name) ?? 0) + 1);
-      }
-    },
+    handlerOf:
+      (name: string): Handler =>
+      async (jobs, _, assertHeld) => {
+        while (jobs[0].key === LONG) {
+          assertHeld();
+          effects.push(name);
+          if (name === 'other') return;
+          await pause(25);
+        }
+        await pause(25);
+        for (const { key, payload, epoch, redelivered } of jobs) {
+          if (epoch < (epochs.get(key) ?? 0)) throw new LeaseLost('A later lease has committed.');
+          epochs.set(key, epoch);
+          const own = committed.get(key)!;
+          const isKnown = own.includes(payload);
+          if (isKnown && redelivered) continue;
+          if (isKnown) twice.push(`${key} ${payload} by ${name}`);
+          own.push(payload);
+          by.set(name, (by.get(name) ?? 0) + 1);
+        }
+      },
   };
 }
 
@@ -104,6 +117,7 @@ await withPrograms(['rabbitmq', 'mongodb'], () => {
     const cut = await start('cut', toRabbit.url, direct.href);
     cut.consume();
     const rows = cut.store.collection(overflow);
+    await cut.process.queue.publish('runs', { key: LONG, payload: '' });
     await cut.process.queue.publishMany(
       'runs',
       Array.from({ length: RUNS }, (_, n) => ({ key: KEYS[n % KEYS.length]!, payload: `${n}` })),
@@ -119,12 +133,15 @@ await withPrograms(['rabbitmq', 'mongodb'], () => {
     const before = commits.by.get('cut')!;
     other.consume();
     await eventually(() => commits.by.get('other')! > 50, { ms: 30_000, every: 20 });
+    await eventually(() => commits.effects.includes('other'), { ms: 30_000, every: 20 });
+    const effects = commits.effects.length;
     // The cut process has stopped.
     const byCut = commits.by.get('cut')!;
     expect(byCut).toBeGreaterThanOrEqual(before);
     const byOther = commits.by.get('other')!;
     await eventually(() => commits.by.get('other')! > byOther + 100, { ms: 30_000, every: 20 });
     expect(commits.by.get('cut')).toBe(byCut);
+    expect(commits.effects.slice(effects)).toEqual([]);
     network.heal();
     network.cut();
     await eventually(() => commits.count() >= RUNS, { ms: 60_000, every: 50 });

@@ -35,6 +35,8 @@ export interface Partition {
   readonly epoch: number;
   /** Resolves when messages arrive for the first time. */
   readonly opened: Promise<void>;
+  /** Jobs that are out may have further effects: the lease is neither lost nor uncertain. */
+  readonly isHeld: boolean;
   readonly received: Pick<ReceivedJobs, 'messages' | 'bytes'>;
   /** The jobs go to a handler; none when the lease is lost first. */
   start(jobs: readonly ReceivedJob[]): Promise<Job[]>;

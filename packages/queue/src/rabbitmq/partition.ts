@@ -214,6 +214,9 @@ export function openPartition(options: PartitionOptions): Partition {
   return {
     epoch,
     opened: opened.promise,
+    get isHeld() {
+      return mayStart() && !closing.signal.aborted;
+    },
     received,
     start(handedOut) {
       for (const { id } of handedOut) firstDeliveries.delete(id);

@@ -171,6 +171,11 @@ export async function openSubject(url: string, jobsInMemory: number) {
       consumer.reopen();
       await eventually(() => consumer.current !== lost);
     },
+    /** The lease is lost, and this process takes the partition again. */
+    retake() {
+      handlers.lost(0);
+      handlers.take(0, 2);
+    },
     release: () => handlers.release(0, AbortSignal.abort()),
     async close() {
       stop.abort();

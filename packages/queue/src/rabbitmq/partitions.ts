@@ -74,6 +74,10 @@ export function createPartitions(options: PartitionsOptions): Partitions {
       await settled;
       return (await homeOf(jobs)?.start(jobs)) ?? [];
     },
+    leaseOf(jobs) {
+      const home = homeOf(jobs);
+      return () => home?.isHeld === true;
+    },
     taken: (key) => owned.get(partitionOf(key))?.refill(key),
     done: (jobs) => homeOf(jobs)?.done(jobs),
     giveBack(jobs, error) {

@@ -1,0 +1,34 @@
+import { expect, test } from '@jest/globals';
+import { Unavailable } from '@wellspring/core/unavailable';
+import { eventually } from '@wellspring/testing/eventually';
+import { closeAfterEach } from '@wellspring/testing/lifetimes';
+import { withServers } from '@wellspring/testing/servers/servers';
+import { openSubject } from './partitions.fixture.ts';
+
+await withServers(['rabbitmq'], ({ rabbitmq }) => {
+  const closing = closeAfterEach();
+
+  test('a handler is told that its lease is not certain, or lost, also when its process has a new one', async () => {
+    const { consume, receive, setCertain, retake } = closing(await openSubject(rabbitmq, 100));
+    const asserts: (() => void)[] = [];
+    const ends: (() => void)[] = [];
+    consume(async (_, __, assertHeld) => {
+      asserts.push(assertHeld);
+      await new Promise<void>((resolve) => ends.push(resolve));
+    });
+    await receive('out', ['a']);
+    await eventually(() => asserts.length === 1);
+    expect(asserts[0]).not.toThrow();
+    setCertain(false);
+    expect(asserts[0]).toThrow(Unavailable);
+    setCertain(true);
+    expect(asserts[0]).not.toThrow();
+    retake();
+    expect(asserts[0]).toThrow(Unavailable);
+    ends[0]!();
+    await eventually(() => asserts.length === 2);
+    expect(asserts[0]).toThrow(Unavailable);
+    expect(asserts[1]).not.toThrow();
+    ends[1]!();
+  });
+});
