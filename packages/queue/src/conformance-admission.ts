@@ -57,6 +57,29 @@ export function admissionConformance(bench: () => Bench): void {
       expect(seen[2]).toMatchObject({ key: 'a', jobs: [3] });
     });
 
+    test('a batch that calls next() ends its admission', async () => {
+      const { queue, consume, until } = bench();
+      const { admit, asked, held, open } = gate();
+      const ended = Promise.withResolvers<void>();
+      const seen: unknown[] = [];
+      consume(
+        async (jobs, next) => {
+          seen.push(...values(jobs));
+          next();
+          await ended.promise;
+        },
+        { admit },
+      );
+      await queue.publishMany('runs', [job('a', 1), job('a', 2)]);
+      await until(() => asked.length === 1);
+      open('a');
+      await until(() => asked.length === 2);
+      expect([seen, [...held]]).toEqual([[1], []]);
+      open('a');
+      await until(() => seen.length === 2);
+      ended.resolve();
+    });
+
     test('jobs waiting for admission can be purged; the unused admission is released', async () => {
       const { queue, consume, until } = bench();
       const { admit, waiting, held, open } = gate();

@@ -95,9 +95,10 @@ export function createDispatcher<J extends WaitingJob>(options: DispatcherOption
     const { admit, signal } = consumer.options;
     const admission = admit && (await admitted(keyQueue, admit, signal));
     if (!admit || admission) {
-      if (signal.aborted || closing.aborted) keyQueues.release(keyQueue);
-      else await run(consumer, keyQueue, admission?.owner ?? keyQueue.key);
-      admission?.release();
+      if (signal.aborted || closing.aborted) {
+        admission?.release();
+        keyQueues.release(keyQueue);
+      } else await run(consumer, keyQueue, admission);
     }
     keyQueues.end(keyQueue);
     schedule();
@@ -124,14 +125,16 @@ export function createDispatcher<J extends WaitingJob>(options: DispatcherOption
   }
 
   /** Jobs are taken after the admission and with their bytes, so that they can be withdrawn while these are pending. */
-  async function run(consumer: Consumer, keyQueue: KeyQueue<J>, owner: string): Promise<void> {
+  async function run(consumer: Consumer, keyQueue: KeyQueue<J>, admission?: Admission): Promise<void> {
     const { batch = 1, signal } = consumer.options;
+    const owner = admission?.owner ?? keyQueue.key;
     let isHolding = true;
     const next = () => {
       if (!isHolding) return;
       isHolding = false;
       // From now on the handler is responsible for the bytes that it keeps.
       releaseBytes?.();
+      admission?.release();
       consumer.running -= 1;
       keyQueues.release(keyQueue);
       schedule();

@@ -87,7 +87,7 @@ export class LeaseLost extends Error {
 export interface Admission {
   /** Shares the memory for jobs that are out fairly with other owners. */
   owner: string;
-  /** Called after the batch. */
+  /** Called once: after the batch, or when it calls `next`. */
   release(): void;
 }
 

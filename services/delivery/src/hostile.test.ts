@@ -101,3 +101,29 @@ test('a webhook subscribed before an event receives it, however many events came
     expect((await sink.received(1))[0]!.text).toBe(String(n));
   }
 });
+
+test('an owner whose many emitters have deliveries that cannot be stored leaves memory for the events of others', async () => {
+  const [hostile, mine] = [owner(1), owner(9)];
+  const sink = await t.receive();
+  const stored = Promise.withResolvers<void>();
+  ends.push(stored.resolve);
+  const rows = t.store.collection(deliveries);
+  const { insertMany } = rows;
+  rows.insertMany = async (added) => {
+    if (added[0]?.owner_id === hostile) await stored.promise;
+    return insertMany(added);
+  };
+  const emitterOf = async (owner_id: string) => {
+    const [emitter, hook] = [await t.source({ owner_id }), await t.webhook(sink.url, { owner_id })];
+    await t.subscribe(emitter, hook.id, '', owner_id, owner_id);
+    return emitter;
+  };
+  // Six of them fill the memory for messages that are being fanned out.
+  const large = () => event('x'.repeat(5 * 1024 ** 2), 'unheard');
+  for (let n = 0; n < 8; n++)
+    await t.emit(await emitterOf(hostile), [...eventsOf(200), large()], { owner_id: hostile });
+  t.start();
+  await sink.received(1);
+  await t.emit(await emitterOf(mine), [event('mine'), large()], { owner_id: mine });
+  await sink.request(({ text }) => text === '"mine"');
+});

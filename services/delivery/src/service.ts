@@ -1,5 +1,6 @@
 import { createObjectWriter } from '@wellspring/blob/object-writer';
 import { createEgress } from '@wellspring/http/egress';
+import { createFairAdmission } from '@wellspring/queue/fair-admission';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { Service } from '@wellspring/runtime/service';
 import { type Attempts, createAttempts } from './attempts.ts';
@@ -22,8 +23,8 @@ import { createSender } from './sends/sends.ts';
 /** As in the hosted original. */
 const SEND_TIMEOUT_MS = 5_000;
 const LIMITS = { perWebhook: 8, total: 1_024, probationPerOwner: 64 };
-/** Emitters whose events are matched concurrently, and messages of one emitter per batch. */
-const CONCURRENCY = 1_024;
+/** Batches of messages that are fanned out concurrently, one per emitter, and messages per batch. */
+const FAN_OUTS = 1_024;
 const BATCH_SIZE = 64;
 
 type DeliveryDeps = Pick<
@@ -86,7 +87,7 @@ export function createDeliveryService(deps: DeliveryDeps): Service {
           const listeners = createListeners(deps);
           const fanOut = createFanOut({ ...deps, attempts, listeners, delayed, signal });
           await deps.queue.consume('emitted', createEmittedHandler(deps, fanOut), {
-            concurrency: CONCURRENCY,
+            admit: createFairAdmission(deps.store, FAN_OUTS).admit,
             batch: BATCH_SIZE,
             signal,
           });
