@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { createCompiler } from './compile.ts';
 import type { Jailed } from './jail/jail.ts';
-import { STRONGEST_JAILS, useCompiler } from './jail.fixture.ts';
+import { openJail, STRONGEST_JAILS, useCompiler } from './jail.fixture.ts';
 
 describe.each(STRONGEST_JAILS)('compilation in jail %s', (name) => {
   const { jail, compile, refusal } = useCompiler(name);
@@ -146,6 +146,22 @@ describe.each(STRONGEST_JAILS)('compilation in jail %s', (name) => {
       expect(code).not.toContain('@pipedream/types"');
     });
   });
+
+  test('an answer of the compiler is limited, not all answers of a process together', async () => {
+    const answer = `process.stdin.on('data', (line) => {
+      const code = 'x'.repeat(Number(JSON.parse(String(line)).code));
+      process.stdout.write(JSON.stringify({ format: 'esm', code, packages: {} }) + '\\n');
+    });`;
+    await using opened = await openJail(name, { compileNative: answer, compileWasm: answer });
+    const ask = (characters: number) =>
+      opened.compiler.compile({ code: String(characters) }, 'u_1').then(
+        ({ code }) => code.length,
+        ({ status }) => status,
+      );
+    // Together they exceed the limit of one answer.
+    for (let n = 0; n < 3; n += 1) expect(await ask(24e6)).toBe(24e6);
+    expect(await ask(70e6)).toBe(400);
+  }, 60_000);
 
   test('a process compiles code of one owner only, and few processes stay', async () => {
     const started: Jailed[] = [];

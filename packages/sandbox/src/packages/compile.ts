@@ -13,6 +13,7 @@ export interface Compiler {
 }
 
 const COMPILE_MS = 30_000;
+/** An answer, so that it does not fill the memory of the platform. */
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 /**
  * Characters of compiled code with its source map. Indentation grows with depth: 33 KB nested 3000 deep become 27 MB.
@@ -35,16 +36,6 @@ interface Process {
   retirement: NodeJS.Timeout | undefined;
 }
 
-/** Limits the output of the compiler, so that it does not fill the memory of the platform. */
-async function* limited(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-  let bytes = 0;
-  for await (const chunk of chunks) {
-    bytes += chunk.length;
-    if (bytes > MAX_ANSWER_BYTES) throw new Error('The answer of the compiler is too large');
-    yield chunk;
-  }
-}
-
 export function createCompiler(jail: Jail): Compiler {
   const idle: Process[] = [];
   const all = new Set<Jailed>();
@@ -56,7 +47,7 @@ export function createCompiler(jail: Jail): Compiler {
     jailed.child.on('error', () => {});
     jailed.child.stdin.on('error', () => {});
     jailed.child.stderr.resume();
-    const answers = jsonLines(limited(jailed.child.stdout));
+    const answers = jsonLines(jailed.child.stdout, MAX_ANSWER_BYTES);
     return { jailed, ownerId, workMs: 0, answers, retirement: undefined };
   }
 
