@@ -1,4 +1,5 @@
 import dns from 'node:dns';
+import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { RelayError } from './relay-error.ts';
 import type { FoundAddress } from './wire.ts';
@@ -14,11 +15,29 @@ export interface Names {
   lookup(host: string): Promise<FoundAddress[]>;
   /** Records in the format of `dns.resolve`. @throws Error for a type that is not allowed */
   records(host: string, type: string): Promise<unknown>;
+  /** Domains that the resolver appends to names: the network of this machine defines them. */
+  searchDomains?: readonly string[];
 }
 
 const TYPES = ['CAA', 'CNAME', 'MX', 'NAPTR', 'NS', 'PTR', 'SOA', 'SRV', 'TXT'];
 
+/** Domains of the lines `search` and `domain` of resolv.conf. */
+export const searchDomainsOf = (resolvConf: string): string[] =>
+  [...resolvConf.matchAll(/^(?:search|domain)[ \t](.*)$/gm)].flatMap(([, list]) =>
+    list!.split(/\s+/).filter((domain) => domain !== ''),
+  );
+
+function readSearchDomains(): string[] {
+  try {
+    return searchDomainsOf(readFileSync('/etc/resolv.conf', 'utf8'));
+  } catch {
+    // The system does not have this file.
+    return [];
+  }
+}
+
 export const systemNames: Names = {
+  searchDomains: readSearchDomains(),
   lookup: async (host) =>
     (await dns.promises.lookup(host, { all: true })).map(({ address, family }) => ({
       address,

@@ -13,11 +13,11 @@ import {
   refuseTarget,
   type Target,
 } from './policy.ts';
+import { createNameRules } from './private-names.ts';
 import { RelayError } from './relay-error.ts';
 import { createSandboxRelay, type Rules, type SandboxRelay } from './sandbox-relay.ts';
 import { createShares } from './shares.ts';
 import type { Destination } from './traffic.ts';
-import type { FoundAddress } from './wire.ts';
 
 export interface RelayConfig {
   /** CIDRs that all code may reach. */
@@ -63,6 +63,14 @@ const refuse = (refusal: Refusal, target: Target) =>
     port: target.port,
   });
 
+const refuseRecords = (hostname: string, type: string) =>
+  new RelayError({
+    code: 'EACCES',
+    syscall: `query${type}`,
+    hostname,
+    message: `query${type} EACCES ${hostname}: code may ask for records of public names; of the names of a private network only if WELLSPRING_CODE_ALLOW_NETWORKS, or code_allow_networks of the organization, names a network`,
+  });
+
 /** @param names replaced in tests of hostile name servers */
 export function createRelay(
   config: RelayConfig,
@@ -71,17 +79,18 @@ export function createRelay(
 ): Relay {
   const limits = { ...EGRESS_LIMITS, ...config.limits };
   const own = createOwnAddresses(config.platform, names.lookup);
+  const nameRules = createNameRules(config.platform, names.searchDomains);
   const forAll = createAddressGuard(config.allowNetworks);
-  const owners = new Map<string, (address: string) => boolean>();
+  const owners = new Map<string, { isAllowed(address: string): boolean; hasNetworks: boolean }>();
   const sandboxes = new Map<string, Served>();
   const lookups = createFairPermits({ total: MAX_LOOKUPS - PLATFORM_LOOKUPS });
   const shareOf = createShares(limits);
 
   /** Permits are shared fairly, so that a slow name server delays only the owner who uses its names. */
-  async function lookup(owner: string, host: string): Promise<FoundAddress[]> {
+  async function permitted<T>(owner: string, work: () => Promise<T>): Promise<T> {
     const release = await lookups.acquire(owner);
     try {
-      return await names.lookup(host);
+      return await work();
     } finally {
       release();
     }
@@ -90,11 +99,19 @@ export function createRelay(
   const ownerOf = (id: string) => sandboxes.get(id)?.owner ?? `sandbox ${id}`;
 
   function rulesOf(id: string): Rules {
-    const isReachable = (address: string) => {
-      if (forAll(address)) return true;
-      const assigned = sandboxes.get(id)?.owner;
-      return typeof assigned === 'string' && owners.get(assigned)?.(address) === true;
-    };
+    const networks = () => owners.get(sandboxes.get(id)?.owner ?? '');
+    const isReachable = (address: string) => forAll(address) || networks()?.isAllowed(address) === true;
+    const lookup = (host: string) => permitted(ownerOf(id), () => names.lookup(host));
+
+    async function recordsOf(host: string, type: string): Promise<unknown> {
+      const privateNames = config.allowNetworks.length > 0 || networks()?.hasNetworks === true;
+      const allowed = { privateNames, isReachable };
+      if (!nameRules.mayAsk(host, allowed)) throw refuseRecords(host, type);
+      const records = await permitted(ownerOf(id), () => names.records(host, type));
+      if (!nameRules.mayAnswer(records, allowed)) throw refuseRecords(host, type);
+      return records;
+    }
+
     return {
       async resolve(target) {
         await own.ready;
@@ -104,7 +121,7 @@ export function createRelay(
         const isLiteral = literals.every((one) => isIP(one) !== 0);
         const refused = isLiteral ? refusePort(port) : refuseTarget(target, config.platform);
         if (refused) throw refuse(refused, target);
-        const found = isLiteral ? literals : (await lookup(ownerOf(id), host)).map(({ address }) => address);
+        const found = isLiteral ? literals : (await lookup(host)).map(({ address }) => address);
         const refusals = found.map((address) =>
           refuseAddress(address, port, { isReachable, isPlatform: own.isPlatform }),
         );
@@ -113,11 +130,9 @@ export function createRelay(
         return dialled.map((address) => canonicalAddress(address)!);
       },
       async ask(question) {
-        if ('resolve' in question) {
-          return { records: await names.records(question.resolve, question.type) };
-        }
+        if ('resolve' in question) return { records: await recordsOf(question.resolve, question.type) };
         const host = question.lookup;
-        const found = await lookup(ownerOf(id), host);
+        const found = await lookup(host);
         // Private addresses of the operator's network are not disclosed to code that may not reach them.
         const shown = found.filter(({ address }) => isReachable(canonicalAddress(address) ?? ''));
         if (shown.length === 0) {
@@ -141,7 +156,8 @@ export function createRelay(
   return {
     order(order) {
       if (order.type === 'owner') {
-        owners.set(order.owner, createAddressGuard(order.networks));
+        const { owner, networks } = order;
+        owners.set(owner, { isAllowed: createAddressGuard(networks), hasNetworks: networks.length > 0 });
         return;
       }
       const { sandbox: id } = order;
