@@ -11,7 +11,8 @@
  *     parent=PID: refuses to start if this process, its parent, has ended.
  *     forks=1: the seccomp filter lets the program start processes, so deleted files of all processes of the user count
  *     for the size of /tmp. The filter has to refuse setsid and setpgid, since the process group is killed when the
- *     program ends.
+ *     program ends. With or without forks=1, it has to refuse SIGCONT, since the program is stopped while /tmp is
+ *     measured, and O_TMPFILE, since a directory does not show that such a file was created in it.
  *   launcher clean root=DIR uid=N
  *     Empties DIR/tmp as user N.
  *   launcher end uid=N
@@ -44,7 +45,11 @@
 #include <unistd.h>
 
 enum { EXIT_FAILED = 121, EXIT_TMP_LIMIT = 122 };
-enum { MAX_EXECUTABLES = 8, MAX_FILTER = 4096, MAX_DESCENTS = 1000000, TMP_INTERVAL_MS = 100, FRAMES_FD = 3 };
+enum { MAX_EXECUTABLES = 8, MAX_FILTER = 4096, MAX_DESCENTS = 1000000, MAX_STOP_TRIES = 20, FRAMES_FD = 3 };
+#define SECOND_NS 1000000000LL
+#define TMP_INTERVAL_NS 100000000LL /* 0.1 s */
+#define STOP_INTERVAL_NS 200000LL   /* 0.2 ms */
+#define RESOLUTION_NS 1500000000LL  /* more than the resolution of the times of files */
 #define MIN_USER_ID 1000u
 
 /* Landlock, ABI 6. Headers of older distributions lack parts of it. */
@@ -241,6 +246,90 @@ static void run_program(const struct options *options, struct sock_fprog *filter
   fail(options->program[0]);
 }
 
+static int64_t nanoseconds(clockid_t clock) {
+  struct timespec time;
+  return clock_gettime(clock, &time) ? -1 : (int64_t)time.tv_sec * SECOND_NS + time.tv_nsec;
+}
+
+/* ---- The processes of the program ----------------------------------------------------------------------------- */
+
+struct processes {
+  pid_t program;
+  /* Directory of the program in /proc; or /proc itself, for all processes of the user. */
+  int directory;
+  /* 0: the program starts no processes. */
+  uid_t uid;
+};
+
+typedef void (*visitor_function)(void *context, int process, pid_t pid);
+
+/* Calls the visitor with the directory in /proc of each process. */
+static void visit(const struct processes *processes, visitor_function visitor, void *context) {
+  if (!processes->uid) {
+    visitor(context, processes->directory, processes->program);
+    return;
+  }
+  int table = openat(processes->directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR *directory = table < 0 ? NULL : fdopendir(table);
+  for (struct dirent *entry; directory && (entry = readdir(directory));) {
+    struct stat info;
+    pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+    if (pid <= 0 || pid == getpid()) continue;
+    if (fstatat(dirfd(directory), entry->d_name, &info, 0) || info.st_uid != processes->uid) continue;
+    int process = openat(dirfd(directory), entry->d_name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (process < 0) continue;
+    visitor(context, process, pid);
+    close(process);
+  }
+  if (directory) closedir(directory);
+}
+
+/* Whether a thread is stopped, or has ended. */
+static int is_stopped(int threads, const char *thread) {
+  char path[32], text[512];
+  snprintf(path, sizeof(path), "%.16s/stat", thread);
+  int file = openat(threads, path, O_RDONLY | O_CLOEXEC);
+  ssize_t size = file < 0 ? -1 : read(file, text, sizeof(text) - 1);
+  if (file >= 0) close(file);
+  if (size < 0) return 1;
+  text[size] = '\0';
+  /* The name of the thread, in parentheses, may contain any character. */
+  const char *name_end = strrchr(text, ')');
+  return name_end && name_end[1] && strchr("TtZX", name_end[2]) != NULL;
+}
+
+/*
+ * Sends SIGSTOP to the threads of a process that are not stopped, and counts them. To each thread, since the kernel
+ * leaves a signal for the process to one thread, which may be in a call that cannot be interrupted.
+ */
+static void stop_threads(void *running, int process, pid_t pid) {
+  int table = openat(process, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR *directory = table < 0 ? NULL : fdopendir(table);
+  for (struct dirent *entry; directory && (entry = readdir(directory));) {
+    if (*entry->d_name == '.' || is_stopped(dirfd(directory), entry->d_name)) continue;
+    ++*(unsigned *)running;
+    syscall(SYS_tgkill, pid, (pid_t)strtol(entry->d_name, NULL, 10), SIGSTOP);
+  }
+  if (directory) closedir(directory);
+}
+
+/*
+ * Stops the program, and returns whether it was running. A thread in a call that cannot be interrupted may complete
+ * this call later, so the time is limited.
+ */
+static int stop(const struct processes *processes) {
+  const struct timespec interval = {.tv_nsec = STOP_INTERVAL_NS};
+  int was_running = 0;
+  for (int tries = 0; tries < MAX_STOP_TRIES; tries++) {
+    unsigned running = 0;
+    visit(processes, stop_threads, &running);
+    if (running == 0) break;
+    was_running = 1;
+    nanosleep(&interval, NULL);
+  }
+  return was_running;
+}
+
 /* ---- The size of /tmp ----------------------------------------------------------------------------------------- */
 
 struct usage {
@@ -248,8 +337,8 @@ struct usage {
 };
 
 /*
- * Measures the working directory, which the program may change meanwhile. Stops above the limit of inodes, so that it
- * always ends. Returns false if it cannot read a directory.
+ * Measures the working directory. Stops above the limit of inodes, so that it always ends. Returns false if it cannot
+ * read a directory.
  */
 static int measure(struct usage *usage, unsigned long long max_inodes) {
   DIR *directory = opendir(".");
@@ -279,8 +368,10 @@ static int measure(struct usage *usage, unsigned long long max_inodes) {
   return ok;
 }
 
-/* Measures deleted files that are open or mapped. */
-static void measure_unnamed(struct usage *usage, int process) {
+/* Measures deleted files that a process has open or mapped. */
+static void measure_unnamed(void *context, int process, pid_t pid) {
+  struct usage *usage = context;
+  (void)pid;
   int table = openat(process, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR *directory = table < 0 ? NULL : fdopendir(table);
   for (struct dirent *entry; directory && (entry = readdir(directory));) {
@@ -303,30 +394,22 @@ static void measure_unnamed(struct usage *usage, int process) {
   if (lines) fclose(lines);
 }
 
-/* As measure_unnamed, for all processes of the user. */
-static void measure_unnamed_of(struct usage *usage, int processes, uid_t uid) {
-  int table = openat(processes, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR *directory = table < 0 ? NULL : fdopendir(table);
-  for (struct dirent *entry; directory && (entry = readdir(directory));) {
-    struct stat info;
-    if (*entry->d_name < '1' || *entry->d_name > '9') continue;
-    if (fstatat(dirfd(directory), entry->d_name, &info, 0) || info.st_uid != uid) continue;
-    int process = openat(dirfd(directory), entry->d_name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (process < 0) continue;
-    measure_unnamed(usage, process);
-    close(process);
-  }
-  if (directory) closedir(directory);
+/* Returns false if /tmp is too deep to be read. */
+static int measure_all(struct usage *usage, const struct options *options, const struct processes *processes) {
+  if (chdir("/tmp") || !measure(usage, options->tmp_inodes)) return 0;
+  visit(processes, measure_unnamed, usage);
+  return 1;
 }
 
-/* process: directory of the program in /proc, or /proc itself with forks=1. */
-static int exceeds(const struct options *options, int process) {
-  struct usage usage = {0};
-  /* A tree that is too deep to read counts as too large. */
-  if (chdir("/tmp") || !measure(&usage, options->tmp_inodes)) return 1;
-  if (options->forks) measure_unnamed_of(&usage, process, options->uid);
-  else measure_unnamed(&usage, process);
-  return usage.bytes > options->tmp_bytes || usage.inodes > options->tmp_inodes;
+/*
+ * The time of the last change of /tmp, which the program cannot set; -1 if it was just now, so that a further change
+ * might have the same time.
+ */
+static int64_t tmp_changed(void) {
+  struct stat info;
+  if (stat("/tmp", &info)) return -1;
+  int64_t changed = (int64_t)info.st_ctim.tv_sec * SECOND_NS + info.st_ctim.tv_nsec;
+  return nanoseconds(CLOCK_REALTIME) - changed > RESOLUTION_NS ? changed : -1;
 }
 
 /* Empties the working directory, which no other process changes. Descends by chdir, so that depth is not limited. */
@@ -363,16 +446,23 @@ static void empty_tmp(void) {
 
 /* ---- The parent of the program -------------------------------------------------------------------------------- */
 
-static int64_t processor_time(pid_t pid) {
+static void add_processor_time(void *sum, int process, pid_t pid) {
   clockid_t clock;
-  struct timespec time;
-  if (clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &time)) return -1;
-  return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+  (void)process;
+  if (!clock_getcpuclockid(pid, &clock)) *(int64_t *)sum += nanoseconds(clock);
 }
 
-/* Kills the process group of the program, or the program if it has not created the group yet. */
-static void end(pid_t program) {
-  if (kill(-program, SIGKILL)) kill(program, SIGKILL);
+/* Waits for a signal until this time. Returns -1 if none came. */
+static int wait_for_signal(const sigset_t *signals, int64_t until) {
+  int64_t left = until - nanoseconds(CLOCK_MONOTONIC);
+  if (left < 0) left = 0;
+  const struct timespec time = {.tv_sec = left / SECOND_NS, .tv_nsec = left % SECOND_NS};
+  return sigtimedwait(signals, NULL, &time);
+}
+
+/* Signals the process group of the program, or the program if it has not created the group yet. */
+static void signal_group(pid_t program, int sent) {
+  if (kill(-program, sent)) kill(program, sent);
 }
 
 /* Whether the program has ended. If so, its descendants have been killed, too. */
@@ -380,7 +470,7 @@ static int has_ended(pid_t program, int *status) {
   siginfo_t info = {0};
   /* WNOWAIT: its id, which is also that of its group, is not reused until `wait`. */
   if (waitid(P_PID, (id_t)program, &info, WEXITED | WNOHANG | WNOWAIT) || info.si_pid != program) return 0;
-  end(program);
+  signal_group(program, SIGKILL);
   for (int other;;) {
     pid_t ended = wait(&other);
     if (ended == program) *status = other;
@@ -388,24 +478,38 @@ static int has_ended(pid_t program, int *status) {
   }
 }
 
-static void supervise(const struct options *options, pid_t program, const sigset_t *signals, int process) {
-  const struct timespec interval = {.tv_nsec = TMP_INTERVAL_MS * 1000000L};
+static void supervise(const struct options *options, const sigset_t *signals, const struct processes *processes) {
+  const pid_t program = processes->program;
   int frozen = 0, too_large = 0, status = 0;
-  int64_t measured = -1;
+  int64_t measured = -1, unused_since = -1, due = nanoseconds(CLOCK_MONOTONIC) + TMP_INTERVAL_NS;
   for (;;) {
-    int sent = frozen ? sigwaitinfo(signals, NULL) : sigtimedwait(signals, NULL, &interval);
-    if (sent == SIGTERM) end(program);
+    int sent = frozen ? sigwaitinfo(signals, NULL) : wait_for_signal(signals, due);
+    int64_t now = nanoseconds(CLOCK_MONOTONIC), used = 0;
+    if (sent == SIGTERM) signal_group(program, SIGKILL);
     if (sent == SIGTSTP) frozen = !kill(program, SIGSTOP);
-    if (sent == SIGCONT) frozen = kill(program, SIGCONT) != 0;
-    if (has_ended(program, &status)) break;
-    int64_t now = processor_time(program);
-    /* A program that is stopped is measured once more: it may have written much since the last time. */
-    if ((sent >= 0 && sent != SIGTSTP) || (now == measured && !options->forks)) continue;
-    measured = now;
-    if (exceeds(options, process)) {
-      too_large = 1;
-      end(program);
+    if (sent == SIGCONT) {
+      frozen = kill(program, SIGCONT) != 0;
+      due = now + TMP_INTERVAL_NS;
     }
+    if (has_ended(program, &status)) break;
+    /* A program that is frozen is measured once more: it may have written much since the last time. */
+    if (sent != SIGTSTP && (frozen || now < due)) continue;
+    due = now + TMP_INTERVAL_NS;
+    visit(processes, add_processor_time, &used);
+    if (used == measured || (unused_since >= 0 && tmp_changed() == unused_since)) continue;
+    measured = used;
+    /* While the program runs, it could move files out of directories that are not read yet. */
+    struct usage usage = {0};
+    int was_running = stop(processes);
+    int readable = measure_all(&usage, options, processes);
+    unused_since = readable && usage.inodes == 0 && usage.bytes == 0 ? tmp_changed() : -1;
+    if (!readable || usage.bytes > options->tmp_bytes || usage.inodes > options->tmp_inodes) {
+      too_large = 1;
+      signal_group(program, SIGKILL);
+    } else if (was_running && !frozen) signal_group(program, SIGCONT);
+    /* It runs for at least twice as long as it was stopped. */
+    int64_t after = nanoseconds(CLOCK_MONOTONIC);
+    if (after + 2 * (after - now) > due) due = after + 2 * (after - now);
   }
   /* Removing many files takes time: a separate process removes them, so that the caller sees the end immediately. */
   if (too_large && fork() > 0) _exit(EXIT_TMP_LIMIT);
@@ -431,14 +535,14 @@ static void run(int argc, char **argv) {
     refuse("missing option: ", "root=, seccomp=, nofile=, nproc=, fsize= or a program");
   if (options.parent && (pid_t)options.parent != caller) refuse("the process that started it has ended", "");
   struct sock_fprog filter = read_filter(options.seccomp);
-  int processes = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
-  if (processes < 0) fail("/proc");
+  int all = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (all < 0) fail("/proc");
   /* Descriptors 0 to 3 are closed below; the caller may not have passed all of them. */
-  if (processes <= FRAMES_FD) {
-    int above = fcntl(processes, F_DUPFD_CLOEXEC, FRAMES_FD + 1);
+  if (all <= FRAMES_FD) {
+    int above = fcntl(all, F_DUPFD_CLOEXEC, FRAMES_FD + 1);
     if (above < 0) fail("fcntl(F_DUPFD_CLOEXEC)");
-    close(processes);
-    processes = above;
+    close(all);
+    all = above;
   }
   enter_root(options.root);
   int ruleset = create_ruleset(&options);
@@ -454,19 +558,23 @@ static void run(int argc, char **argv) {
   if (program < 0) fail("fork");
   if (program == 0) {
     /* The program must not keep a descriptor of the host's /proc. */
-    close(processes);
+    close(all);
     run_program(&options, &filter, ruleset, self);
   }
   char name[16];
   snprintf(name, sizeof(name), "%d", program);
-  int process = options.forks ? processes : openat(processes, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-  if (process != processes) close(processes);
+  struct processes processes = {.program = program, .directory = all, .uid = options.uid};
+  if (!options.forks) {
+    processes.uid = 0;
+    processes.directory = openat(all, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    close(all);
+  }
   close(ruleset);
   /* The real user id lets the caller signal the launcher; the effective one lets the launcher signal the program. */
   become(own == 0 ? options.uid : own, options.uid);
   die_with(caller, SIGTERM);
   for (int fd = 0; fd <= FRAMES_FD; fd++) close(fd);
-  supervise(&options, program, &signals, process);
+  supervise(&options, &signals, &processes);
 }
 
 static void clean(int argc, char **argv) {

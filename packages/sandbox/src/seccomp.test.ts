@@ -35,7 +35,7 @@ function judge(filter: Buffer, arch: number, number: number, args: number[] = []
 }
 
 const ALLOW = 0x7fff0000;
-const [EPERM, ENOSYS, EAFNOSUPPORT] = [0x50001, 0x50026, 0x50061];
+const [EPERM, ENOSYS, EOPNOTSUPP, EAFNOSUPPORT] = [0x50001, 0x50026, 0x5005f, 0x50061];
 const THREAD = 0x3d0f00;
 
 const PROCESSORS = [
@@ -62,7 +62,7 @@ describe.each(PROCESSORS)('the filter for $arch', ({ arch, audit, other, calls, 
     for (const number of [calls.read, calls.mmap, calls.futex, calls.connect, calls.openat])
       expect(judge(filter, audit, number)).toBe(ALLOW);
     expect(judge(filter, audit, calls.clone, [THREAD])).toBe(ALLOW);
-    expect(judge(filter, audit, calls.socket, [1])).toBe(ALLOW);
+    expect(judge(filter, audit, calls.socket, [1, 0x80801])).toBe(ALLOW);
   });
 
   test.each(Object.entries(denied))('refuses %s', (_name, number) => {
@@ -75,7 +75,12 @@ describe.each(PROCESSORS)('the filter for $arch', ({ arch, audit, other, calls, 
   });
 
   test.each([2, 3, 10, 16, 17, 38, 40])('refuses sockets of family %d', (family) => {
-    expect(judge(filter, audit, calls.socket, [family])).toBe(EAFNOSUPPORT);
+    expect(judge(filter, audit, calls.socket, [family, 1])).toBe(EAFNOSUPPORT);
+  });
+
+  // Datagrams and SOCK_SEQPACKET.
+  test.each([2, 5])('refuses unix sockets of type %d', (type) => {
+    expect(judge(filter, audit, calls.socket, [1, type])).toBe(EAFNOSUPPORT);
   });
 
   test('kills a process that uses the calls of another processor', () => {
@@ -88,7 +93,7 @@ describe.each(['x64', 'arm64'] as const)('the filter for %s', (arch) => {
   const audit = arch === 'x64' ? 0xc000003e : 0xc00000b7;
   const column = arch === 'x64' ? 0 : 1;
   const allowed = new Set<number | undefined>(Object.values(ALLOWED).map((numbers) => numbers[column]));
-  const conditional = new Map<number, string>(
+  const conditional = new Map<number | undefined, string>(
     Object.entries(CONDITIONAL).map(([name, numbers]) => [numbers[column], name]),
   );
 
@@ -119,7 +124,7 @@ describe.each(['x64', 'arm64'] as const)('the filter for %s', (arch) => {
 
   test('checks the arguments of conditional calls', () => {
     const of = (name: keyof typeof CONDITIONAL, ...args: number[]) =>
-      judge(filter, audit, CONDITIONAL[name][column], args);
+      judge(filter, audit, CONDITIONAL[name][column]!, args);
     // A thread in a new namespace.
     expect(of('clone', THREAD | 0x10000000)).toBe(EPERM);
     // A thread with its own descriptor table: without CLONE_FILES.
@@ -136,8 +141,22 @@ describe.each(['x64', 'arm64'] as const)('the filter for %s', (arch) => {
     expect(of('mmap', 0, 4096, 3, 0x21)).toBe(EPERM);
     expect(of('mmap', 0, 4096, 3, 0x40022)).toBe(EPERM);
     expect(of('mmap', 0, 4096, 3, 0x01)).toBe(ALLOW);
-    expect(of('socketpair', 1)).toBe(ALLOW);
-    expect(of('socketpair', 16)).toBe(EAFNOSUPPORT);
+    expect(of('socketpair', 1, 1)).toBe(ALLOW);
+    expect(of('socketpair', 1, 2)).toBe(EAFNOSUPPORT);
+    expect(of('socketpair', 16, 1)).toBe(EAFNOSUPPORT);
+    // SIGTERM and SIGCONT.
+    for (const name of ['kill', 'tkill'] as const) {
+      expect(of(name, 1, 15)).toBe(ALLOW);
+      expect(of(name, 1, 18)).toBe(EPERM);
+    }
+    expect(of('tgkill', 1, 18, 15)).toBe(ALLOW);
+    expect(of('tgkill', 1, 1, 18)).toBe(EPERM);
+    expect(of('fallocate')).toBe(EOPNOTSUPP);
+    // O_RDWR | O_CREAT, and O_TMPFILE.
+    expect(of('openat', 0, 0, 0o102)).toBe(ALLOW);
+    expect(of('openat', 0, 0, 0x410002)).toBe(EOPNOTSUPP);
+    expect(of('openat2')).toBe(ENOSYS);
+    if (arch === 'x64') expect(of('open', 0, 0x410002)).toBe(EOPNOTSUPP);
     // FIONBIO and TIOCSTI.
     expect(of('ioctl', 0, 0x5421)).toBe(ALLOW);
     expect(of('ioctl', 0, 0x5412)).toBe(EPERM);
@@ -174,11 +193,13 @@ describe.each(['x64', 'arm64'] as const)('the filters of the jail for %s', (arch
   test('of the compiler allow no network sockets', () => {
     expect(call('compile', 'socket', 1, 1)).toBe(ALLOW);
     for (const family of [2, 10, 16, 17, 43]) expect(call('compile', 'socket', family, 1)).toBe(EAFNOSUPPORT);
+    expect(call('compile', 'socket', 1, 2)).toBe(EAFNOSUPPORT);
   });
 
   test('of the package manager allow TCP connections, but do not let them bypass Landlock', () => {
     const CLOEXEC_NONBLOCK = 0x80800;
     expect(call('install', 'socket', 1, 1)).toBe(ALLOW);
+    expect(call('install', 'socket', 1, 2)).toBe(EAFNOSUPPORT);
     for (const protocol of [0, 6])
       expect(call('install', 'socket', 2, 1 | CLOEXEC_NONBLOCK, protocol)).toBe(ALLOW);
     // UDP, raw sockets, MPTCP, SCTP; other families.
@@ -201,7 +222,9 @@ describe.each(['x64', 'arm64'] as const)('the filters of the jail for %s', (arch
     expect(call('install', 'setsockopt', 3, 1, 31)).toBe(ALLOW);
     // sendmsg could also open a connection, and files in transit are not counted.
     expect(judge(seccompFilter(arch, 'install'), audit, arch === 'x64' ? 46 : 211)).toBe(EPERM);
-    for (const name of ['bind', 'listen', 'accept', 'accept4']) expect(call('install', name, 3)).toBe(EPERM);
+    // bind, listen, accept and accept4.
+    for (const number of arch === 'x64' ? [49, 50, 43, 288] : [200, 201, 202, 242])
+      expect(judge(seccompFilter(arch, 'install'), audit, number)).toBe(EPERM);
   });
 });
 

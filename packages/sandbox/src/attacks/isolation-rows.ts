@@ -148,18 +148,27 @@ export const ISOLATION_ROWS: readonly AttackRow[] = [
   },
   {
     id: '21',
-    attempt: 'Fill the temporary directory with bytes or files, also with deleted or unreadable ones',
-    expected: 'ENOSPC, or the process is killed',
+    attempt:
+      'Fill the temporary directory with bytes or files, also with deleted, unreadable or moving ones, or without writing (native: fallocate)',
+    expected: 'ENOSPC or EOPNOTSUPP, or the process is killed',
     tiers: KERNEL,
-    shownBy: [RESOURCES, `${TESTS}/tiers/launcher.test.ts`],
+    shownBy: [RESOURCES, `${TESTS}/tiers/launcher.test.ts`, `${TESTS}/attacks/kernel-memory.test.ts`],
   },
   {
     id: '21a',
     attempt:
-      'Native: hide memory, open files or signals from the figures of the kernel (shared mappings, descriptor tables, F_SETSIG)',
+      'Native: hide memory, open files or signals from the figures of the kernel (shared mappings, descriptor tables, F_SETSIG, SIGCONT)',
     expected: 'EPERM',
     tiers: KERNEL,
     shownBy: [`${TESTS}/attacks/hidden-resources.test.ts`],
+  },
+  {
+    id: '21b',
+    attempt:
+      'Native: take memory of the kernel that no figure shows: connections that nobody accepts, datagrams and events that nobody reads',
+    expected: 'EPERM or EAFNOSUPPORT',
+    tiers: KERNEL,
+    shownBy: [`${TESTS}/attacks/kernel-memory.test.ts`],
   },
   {
     id: '26',

@@ -70,6 +70,11 @@ const NUMBERS: Record<string, [x64: number, arm64: number | undefined]> = {
   mmap: [9, 222],
   close_range: [436, 436],
   sendmsg: [46, 211],
+  bind: [49, 200],
+  listen: [50, 201],
+  fallocate: [285, 47],
+  inotify_init1: [294, 26],
+  tkill: [200, 130],
 };
 
 /**

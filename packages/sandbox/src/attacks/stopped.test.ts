@@ -29,7 +29,7 @@ describe.each(TIERS)('code in tier %s', (tier) => {
     const works = async () => expect(values(await sandbox.run(code, { process: key }))).toEqual(['works']);
     await works();
     const pid = pidOfTitle(title);
-    expect(isStopped(pid)).toBe(false);
+    await eventually(() => !isStopped(pid));
     const running = sandbox.run(code, { process: key, event: { attack: event }, timeoutMs: 2000 });
     if (stops) await eventually(() => isStopped(pid));
     expect(await running).toMatchObject({ ok: false, reason: 'timeout' });
