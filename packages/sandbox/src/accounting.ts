@@ -6,7 +6,7 @@ import { childrenOf } from './spawner/process-tree.ts';
 export interface Account {
   /**
    * Processor time of all threads since the start, in ms. Never decreases. The main thread's part is exact; the part of
-   * the other threads is that of the last sample.
+   * the other threads, and of a launcher, which works for its child, is that of the last sample.
    */
   cpuMs(): number;
   /** Time since the last figure of a process that has ended, in ms; 0: it has not ended. */
@@ -59,45 +59,29 @@ export function lowerPriority(pid: number): void {
 export function openAccount(outerPid: number | undefined, relayed = false): Account | undefined {
   const pid = innermost(outerPid);
   if (pid === undefined) return undefined;
-  let schedstat: number;
+  let main: ThreadTime;
+  let launcher: ThreadTime | undefined;
   try {
-    // An open file refers to this process even after its id is reused.
-    schedstat = openSync(`/proc/${pid}/schedstat`, 'r');
+    launcher = relayed ? openThreadTime(outerPid!) : undefined;
+    main = openThreadTime(pid);
   } catch {
+    launcher?.close();
     return undefined;
   }
   ensurePriority(pid);
-  const buffer = Buffer.alloc(64);
-  /** `performance.now()` of the last figure. */
-  let readAt = performance.now();
-  let isUnread = false;
-  let mainMs = 0;
   let othersMs = 0;
   let closed = false;
 
-  /** @returns false if the process has ended; the last value stays */
-  function readMain(): boolean {
-    if (closed) return false;
-    try {
-      const length = readSync(schedstat, buffer, 0, buffer.length, 0);
-      mainMs = Math.max(mainMs, leadingNumber(buffer, length) / 1e6);
-      readAt = performance.now();
-      return true;
-    } catch {
-      isUnread = true;
-      return false;
-    }
-  }
-
   /** @param allMs of all threads */
   function count(allMs: number): void {
-    readMain();
-    othersMs = Math.max(othersMs, allMs - mainMs);
+    main.read();
+    launcher?.read();
+    othersMs = Math.max(othersMs, allMs - main.ms);
   }
 
   function signal(name: NodeJS.Signals): boolean {
     // The id of a process that has ended may belong to another one.
-    if (!readMain()) return false;
+    if (!main.read()) return false;
     try {
       return process.kill(relayed ? outerPid! : pid!, name);
     } catch {
@@ -108,10 +92,10 @@ export function openAccount(outerPid: number | undefined, relayed = false): Acco
   return {
     pid,
     cpuMs() {
-      readMain();
-      return mainMs + othersMs;
+      main.read();
+      return main.ms + othersMs + (launcher?.ms ?? 0);
     },
-    unreadMs: () => (isUnread ? performance.now() - readAt : 0),
+    unreadMs: () => main.unreadMs(),
     sampleCpu() {
       const fields = closed ? undefined : readFields(pid);
       if (fields) count(cpuMsOf(fields));
@@ -128,6 +112,52 @@ export function openAccount(outerPid: number | undefined, relayed = false): Acco
     },
     stop: () => signal(relayed ? 'SIGTSTP' : 'SIGSTOP'),
     resume: () => void signal('SIGCONT'),
+    close() {
+      closed = true;
+      main.close();
+      launcher?.close();
+    },
+  };
+}
+
+/** Processor time of the main thread of a process. */
+interface ThreadTime {
+  /** In ms, when it was read last. */
+  readonly ms: number;
+  /** @returns false if the process has ended; the last value stays */
+  read(): boolean;
+  /** See Account. */
+  unreadMs(): number;
+  close(): void;
+}
+
+/** @throws Error if the process has ended, or the kernel does not report it */
+function openThreadTime(pid: number): ThreadTime {
+  // An open file refers to this process even after its id is reused.
+  const schedstat = openSync(`/proc/${pid}/schedstat`, 'r');
+  const buffer = Buffer.alloc(64);
+  let ms = 0;
+  /** `performance.now()` of the last figure. */
+  let readAt = performance.now();
+  let isUnread = false;
+  let closed = false;
+  return {
+    get ms() {
+      return ms;
+    },
+    read() {
+      if (closed) return false;
+      try {
+        const length = readSync(schedstat, buffer, 0, buffer.length, 0);
+        ms = Math.max(ms, leadingNumber(buffer, length) / 1e6);
+        readAt = performance.now();
+        return true;
+      } catch {
+        isUnread = true;
+        return false;
+      }
+    },
+    unreadMs: () => (isUnread ? performance.now() - readAt : 0),
     close() {
       if (!closed) closeSync(schedstat);
       closed = true;

@@ -1,19 +1,26 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { forSuite } from '@wellspring/testing/lifetimes';
 import { KERNEL_TIERS, openSandbox, values } from '../sandbox.fixture.ts';
-import { type Attempt, compileAddon, type NativeAddon, type Outcomes } from './native-addon.fixture.ts';
+import {
+  type Attempt,
+  compileAddon,
+  MAP_ANONYMOUS,
+  MAP_HUGETLB,
+  MAP_PRIVATE,
+  MAP_SHARED,
+  type NativeAddon,
+  type Outcomes,
+  usePageTables,
+} from './native-addon.fixture.ts';
 
 /** System calls, unused by Node.js, that evade the accounting and stopping of the platform. */
 
 const [F_SETOWN, F_SETSIG, F_SETLEASE, F_NOTIFY] = [8, 10, 1024, 1026];
 const SIGCONT = 18;
 const READ_WRITE = 3;
-const [MAP_SHARED, MAP_PRIVATE, MAP_ANONYMOUS, MAP_NORESERVE, MAP_HUGETLB] = [1, 2, 0x20, 0x4000, 0x40000];
 const CLOSE_RANGE_UNSHARE = 2;
 const CLONE_THREAD = 0x10000;
 const MB = 1024 * 1024;
-const CALLS =
-  process.arch === 'arm64' ? { mmap: 222, writev: 66, exit: 93 } : { mmap: 9, writev: 20, exit: 60 };
 
 const map = (name: string, flags: number): Attempt => ({
   name,
@@ -41,11 +48,6 @@ beforeAll(() => {
 });
 afterAll(() => addon.remove());
 
-/** Loads the addon, to make system calls by `call`. */
-const loaded = () => `await (async () => { ${addon.body} })();
-  const load = () => { const it = { exports: {} }; process.dlopen(it, os.tmpdir() + '/attack.node'); return it };
-  const { exports: { call } } = load();`;
-
 describe.each(KERNEL_TIERS)('in tier %s', (tier) => {
   const sandbox = forSuite(() => openSandbox(tier));
 
@@ -71,30 +73,16 @@ describe.each(KERNEL_TIERS)('in tier %s', (tier) => {
   });
 
   test('page tables count as memory', async () => {
-    // Reading one byte per 2 MB of a mapping needs a page table each, and no resident memory.
-    const outcome = await sandbox.run(
-      `${loaded()}
-       let at = BigInt(call(event.mmap, 0, 2 ** 40, 1, ${MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE}, -1, 0));
-       const sink = fs.openSync(os.tmpdir() + '/sink', 'w');
-       for (let calls = 0; calls < 256; calls += 1) {
-         const vectors = new BigUint64Array(2 * 1024).map((_, index) => index % 2 ? 1n : at + BigInt(index) * ${MB}n);
-         const written = call(event.writev, sink, Buffer.from(vectors.buffer), 1024);
-         if (written !== 1024) return written;
-         at += ${2 * 1024 * MB}n;
-       }
-       await new Promise(() => setTimeout(() => {}, 1e6))`,
-      { event: { ...(addon.event([]) as object), ...CALLS }, timeoutMs: 10_000 },
+    const { body, event } = addon.calling(
+      `${usePageTables(256)} await new Promise(() => setTimeout(() => {}, 1e6))`,
     );
-    expect(values(outcome)).toEqual([]);
+    const outcome = await sandbox.run(body, { event, timeoutMs: 10_000 });
     expect(outcome).toMatchObject({ ok: false, reason: 'memory' });
   });
 
   test('code whose main thread has ended, so that the kernel shows no figures of it, is killed', async () => {
-    const outcome = await sandbox.run(
-      `${loaded()}
-       call(event.exit, 0);`,
-      { event: { ...(addon.event([]) as object), ...CALLS }, timeoutMs: 10_000 },
-    );
+    const { body, event } = addon.calling('call(event.exit, 0);');
+    const outcome = await sandbox.run(body, { event, timeoutMs: 10_000 });
     expect(outcome).toMatchObject({
       ok: false,
       reason: 'limit',

@@ -127,7 +127,36 @@ function resolve(attempts: readonly Attempt[]) {
 
 export type Outcomes = Record<string, string>;
 
+/** Numbers of system calls in the event of `calling`. */
+const CALLS = Object.fromEntries(
+  Object.entries({ mmap: NUMBERS.mmap!, writev: [20, 66], exit: [60, 93] }).map(([name, numbers]) => [
+    name,
+    numbers[arch]!,
+  ]),
+);
+export const [MAP_SHARED, MAP_PRIVATE, MAP_ANONYMOUS, MAP_NORESERVE, MAP_HUGETLB] = [
+  1, 2, 0x20, 0x4000, 0x40000,
+];
+const MB = 1024 * 1024;
+
+/**
+ * Code, for `calling`, that uses this many page tables of 4 KB, in thousands. Reading one byte per 2 MB of a mapping
+ * needs a page table each, and no resident memory.
+ */
+export const usePageTables = (thousands: number): string => `{
+  let at = BigInt(call(event.mmap, 0, 2 ** 40, 1, ${MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE}, -1, 0));
+  const sink = fs.openSync(os.tmpdir() + '/sink', 'w');
+  for (let calls = 0; calls < ${thousands}; calls += 1) {
+    const vectors = new BigUint64Array(2 * 1024).map((_, index) => index % 2 ? 1n : at + BigInt(index) * ${MB}n);
+    const written = call(event.writev, sink, Buffer.from(vectors.buffer), 1024);
+    if (written !== 1024) throw new Error('writev: ' + written);
+    at += ${2 * 1024 * MB}n;
+  }
+}`;
+
 export interface NativeAddon {
+  /** The body of a component's `run(event)` that runs this code, which makes system calls by `call`; and its event. */
+  calling(code: string): { body: string; event: object };
   /** The body of a component's `run(event)`, which returns Outcomes, and its event for these attempts. */
   body: string;
   event(attempts: readonly Attempt[]): unknown;
@@ -142,12 +171,17 @@ export function compileAddon(): NativeAddon {
   const source = fileURLToPath(new URL('../../native/attack.c', import.meta.url));
   execFileSync(findCompiler()!, ['-shared', '-fPIC', '-O1', '-o', path, source]);
   const bytes = readFileSync(path).toString('base64');
+  const place = `const path = os.tmpdir() + '/attack.node';
+    // An addon that is loaded must not be overwritten.
+    fs.rmSync(path, { force: true });
+    fs.writeFileSync(path, Buffer.from(event.addon, 'base64'));`;
   return {
+    calling: (code) => ({
+      body: `${place} const addon = { exports: {} }; process.dlopen(addon, path); const { call } = addon.exports; ${code}`,
+      event: { addon: bytes, ...CALLS },
+    }),
     body: `const { attempts } = event;
-      const path = os.tmpdir() + '/attack.node';
-      // An addon that is loaded must not be overwritten.
-      fs.rmSync(path, { force: true });
-      fs.writeFileSync(path, Buffer.from(event.addon, 'base64'));
+      ${place}
       ${EXECUTE} return outcomes`,
     event: (attempts) => ({ addon: bytes, attempts: resolve(attempts) }),
     outside(attempts) {
