@@ -79,6 +79,8 @@ export const LOG_EVENTS = {
   'sandbox.ca_unreadable': 'The file of NODE_EXTRA_CA_CERTS cannot be read; user code does not trust it.',
   'sandbox.leftovers_kept':
     'Files of a previous process could not be removed; another temporary directory is used.',
+  'sandbox.memory_exceeded':
+    'The processes of user code together used more than half of WELLSPRING_MEMORY_MB; a run of the owner that used the most was ended.',
   'sandbox.shares_user_limits':
     "The platform is not root: sandboxes use up watches of epoll and inotify of its user; `processes` can take all of epoll's.",
   'sandbox.spawner_ended': 'The process that starts sandbox processes ended; the next start makes a new one.',

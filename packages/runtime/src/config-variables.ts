@@ -142,7 +142,7 @@ export const VARIABLES = {
   memoryMb: variable(
     'MEMORY_MB',
     'of the container or machine',
-    'Memory of a process in MB: half of it for processes of idle sources, half for its own heap (at most the limit of Node.js), which is divided among calls, API requests, jobs, deliveries and streams',
+    'Memory of a process in MB: half of it for all processes of user code together, idle and busy (when it is used up, idle ones end first, then runs of the owner that uses the most), half for its own heap (at most the limit of Node.js), which is divided among calls, API requests, jobs, deliveries and streams',
     integer(null, 256),
   ),
   minIntervalSeconds: variable(

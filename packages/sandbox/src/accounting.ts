@@ -15,8 +15,6 @@ export interface Account {
   sampleCpu(): void;
   /** Current figures; undefined if the process has ended. */
   sample(): Sample | undefined;
-  /** Bytes of memory that are not shared with other processes. */
-  privateBytes(): number | undefined;
   /** Stops it until `resume`. @returns false if it has ended, or the platform must not signal it */
   stop(): boolean;
   resume(): void;
@@ -28,6 +26,8 @@ export interface Account {
 export interface Sample {
   /** Includes swapped memory and page tables, which are the only cost of reading untouched memory. */
   residentBytes: number;
+  /** The part that is not shared with other processes. */
+  privateBytes: number;
   threads: number;
   /** The main thread has ended before others. The kernel then shows no memory, no files and no root of the process. */
   isWithoutMainThread: boolean;
@@ -106,10 +106,6 @@ export function openAccount(outerPid: number | undefined, relayed = false): Acco
       count(cpuMsOf(fields));
       return sampleOf(pid, fields);
     },
-    privateBytes() {
-      const [, resident, shared] = read(`/proc/${pid}/statm`)?.split(' ') ?? [];
-      return resident === undefined ? undefined : (Number(resident) - Number(shared)) * PAGE_BYTES;
-    },
     stop: () => signal(relayed ? 'SIGTSTP' : 'SIGSTOP'),
     resume: () => void signal('SIGCONT'),
     close() {
@@ -187,10 +183,15 @@ function readFields(pid: number): string[] | undefined {
 const cpuMsOf = (fields: readonly string[]) => (Number(fields[11]) + Number(fields[12])) * TICK_MS;
 
 function sampleOf(pid: number, fields: readonly string[]): Sample {
+  const figures = memoryOf(pid);
+  // Not part of the resident size; see proc(5).
+  const unseen = (figures.get('VmPTE') ?? 0) + (figures.get('VmSwap') ?? 0);
+  const resident = Number(fields[21]) * PAGE_BYTES;
   return {
     threads: Number(fields[17]),
     isWithoutMainThread: fields[0] === 'Z' && Number(fields[17]) > 1 && hasLivingThread(pid),
-    residentBytes: Number(fields[21]) * PAGE_BYTES + unseenBytes(pid),
+    residentBytes: resident + unseen,
+    privateBytes: (figures.get('RssAnon') ?? resident) + unseen,
   };
 }
 
@@ -204,13 +205,11 @@ const hasLivingThread = (pid: number): boolean =>
     return fields !== undefined && (Number(fields[6]) & EXITING) === 0;
   });
 
-/** Memory that is not part of the resident size; see proc(5). */
-function unseenBytes(pid: number): number {
+/** Figures of /proc/<pid>/status, in bytes. */
+function memoryOf(pid: number): Map<string, number> {
   const status = read(`/proc/${pid}/status`) ?? '';
-  return [...status.matchAll(/^Vm(?:PTE|Swap):\s+(\d+) kB$/gm)].reduce(
-    (sum, [, kb]) => sum + Number(kb) * 1024,
-    0,
-  );
+  const lines = status.matchAll(/^(RssAnon|VmPTE|VmSwap):\s+(\d+) kB$/gm);
+  return new Map([...lines].map(([, name, kb]) => [name!, Number(kb) * 1024]));
 }
 
 /** Threads that started before `lowerPriority` took effect kept their priority. */

@@ -26,7 +26,7 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
   let call: UnfinishedCall | undefined;
   let usable = true;
   let spoiled = false;
-  let checking = false;
+  let checking: Promise<void> | undefined;
   /** A check was requested during another one, whose figures may be outdated. */
   let checkAgain = false;
   let lateBytes = 0;
@@ -225,8 +225,11 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
   });
 
   async function checkUsage(): Promise<void> {
-    const excess = usable ? await usage.findExcess(call?.timeoutMs) : undefined;
-    if (excess) kill(excess.reason, excess.message);
+    do {
+      checkAgain = false;
+      const excess = usable ? await usage.findExcess(call?.timeoutMs) : undefined;
+      if (excess) kill(excess.reason, excess.message);
+    } while (checkAgain);
   }
 
   const uncork = () => socket.uncork();
@@ -243,20 +246,19 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
     get usable() {
       return usable;
     },
-    privateBytes: usage.privateBytes,
+    get memoryBytes() {
+      return usage.memoryBytes;
+    },
     freeze: () => usable && calls.length === 0 && stops.add('frozen'),
     hold: () => usable && stops.add('held'),
     letGo: () => stops.remove('held'),
     cpuMs: usage.cpuMs,
-    async check() {
-      checkAgain = checking;
-      if (checking) return;
-      checking = true;
-      do {
-        checkAgain = false;
-        await checkUsage();
-      } while (checkAgain);
-      checking = false;
+    check() {
+      checkAgain = checking !== undefined;
+      checking ??= checkUsage().finally(() => {
+        checking = undefined;
+      });
+      return checking;
     },
     call(frame, host, { timeoutMs, signal, room }, done) {
       if (!usable) return done(undefined);

@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises';
 import { type Account, openAccount } from './accounting.ts';
 import type { ProcessDirectory } from './process-directories.ts';
-import { type Excess, exceeded, tmpExceeded } from './resource-limits.ts';
+import { checkTmp, type Excess, exceeded } from './resource-limits.ts';
 import type { Tier } from './tiers/tier.ts';
 
 /** Resource usage of one child, from the kernel. Without `/proc` nothing is limited or stopped. */
@@ -18,15 +18,15 @@ export interface ChildUsage {
   /** Reads the processor time of all threads while the process exists; `takeCpuMs` then works after its end, too. */
   sample(): void;
   /**
-   * Checks all resource limits.
+   * Checks all resource limits, and measures the memory.
    * @param maxCpuMs limit of the current call since `takeCpuMs`; undefined: there is no call
    * @returns the exceeded limit
    */
   findExcess(maxCpuMs: number | undefined): Promise<Excess | undefined>;
   /** See SharedProcess. */
   cpuMs(ofAllThreads: boolean): number | undefined;
-  /** Bytes of its unshared memory, if the kernel reports them. */
-  privateBytes(): number | undefined;
+  /** Memory that is not shared with other processes, with a tmpfs; undefined: it has not been measured. */
+  readonly memoryBytes: number | undefined;
   /** Stops the process until `resume`. @returns false if that is not possible */
   stop(): boolean;
   resume(): void;
@@ -47,6 +47,8 @@ export function createChildUsage(
   let account: Account | undefined;
   /** Processor time that earlier results contain. */
   let chargedMs = 0;
+  let privateBytes: number | undefined;
+  let tmpBytes = 0;
   return {
     begin() {
       account = openAccount(pid, tier.relaysStops);
@@ -76,13 +78,20 @@ export function createChildUsage(
           reason: 'timeout',
           message: `The call used more than ${maxCpuMs / 1000} s of processor time.`,
         };
-      return exceeded(sample) ?? (await tmpExceeded(tier, directory, account));
+      const excess = exceeded(sample);
+      if (excess) return excess;
+      privateBytes = sample.privateBytes;
+      const tmp = await checkTmp(tier, directory, account);
+      tmpBytes = tmp.memoryBytes;
+      return tmp.excess;
     },
     cpuMs(ofAllThreads) {
       if (ofAllThreads) account?.sampleCpu();
       return account?.cpuMs();
     },
-    privateBytes: () => account?.privateBytes(),
+    get memoryBytes() {
+      return privateBytes === undefined ? undefined : privateBytes + tmpBytes;
+    },
     stop: () => account?.stop() ?? false,
     resume: () => account?.resume(),
     close: () => account?.close(),

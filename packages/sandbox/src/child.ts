@@ -39,7 +39,7 @@ export interface Child {
   owner: string;
   /** Reads its processor time, so that what it uses between calls is known if it ends. */
   sample(): void;
-  /** Kills the process if it exceeds a resource limit. */
+  /** Kills the process if it exceeds a resource limit, and measures its memory. */
   check(): Promise<void>;
   /**
    * Stops the process until its next call, so that it uses no processor time.
@@ -50,9 +50,9 @@ export interface Child {
   hold(): boolean;
   letGo(): void;
   cpuMs(ofAllThreads: boolean): number | undefined;
-  /** Bytes of its unshared memory, if the kernel reports them. */
-  privateBytes(): number | undefined;
-  /** Kills the process, whose code is not at fault; the current call fails with this reason. */
+  /** See ChildUsage. */
+  readonly memoryBytes: number | undefined;
+  /** Kills the process for a reason outside of its code; the current call fails with this reason. */
   kill(reason: Reason, message: string): void;
   ended: Promise<IdleUsage>;
 }

@@ -15,7 +15,7 @@ export interface IdleProcesses {
 export interface IdleOptions {
   /** Time from the end of the last call until the process is frozen; longer than the gaps within a series of calls. */
   freezeAfterMs: number;
-  /** Called once for each added process, when its memory cannot change any more. */
+  /** Called once for each added process, when it is frozen: it does not change any more. */
   onFrozen(child: Child): void;
 }
 
@@ -33,8 +33,6 @@ export function createIdleProcesses({ freezeAfterMs, onFrozen }: IdleOptions): I
     for (const [child, times] of waiting) {
       if (now - times.since >= freezeAfterMs && child.freeze()) {
         waiting.delete(child);
-        // The last check until its next call: a frozen process does not change.
-        void child.check();
         onFrozen(child);
       } else if (now - times.checkedAt >= CHECK_MS) {
         times.checkedAt = now;

@@ -27,28 +27,33 @@ export function exceeded({ residentBytes, threads, isWithoutMainThread }: Sample
   return undefined;
 }
 
-/**
- * Checks the temporary directory; the launcher checks that of its child itself.
- * @returns undefined also if the process has ended
- */
-export async function tmpExceeded(
-  tier: Tier,
-  directory: ProcessDirectory,
-  { pid }: Account,
-): Promise<Excess | undefined> {
-  if (tier.name === 'launcher') return undefined;
+/** Memory of the kernel for a file or directory of a tmpfs, besides its content. */
+const INODE_BYTES = 1024;
+
+export interface TmpCheck {
+  excess?: Excess;
+  /** Memory of the temporary directory, if it is known to be in memory. */
+  memoryBytes: number;
+}
+
+/** Checks the temporary directory; the launcher checks that of its child itself. */
+export async function checkTmp(tier: Tier, directory: ProcessDirectory, { pid }: Account): Promise<TmpCheck> {
+  if (tier.name === 'launcher') return { memoryBytes: 0 };
+  const isFileSystem = tier.name === 'bubblewrap';
   let usage: TmpUsage;
   try {
-    usage = await (tier.name === 'bubblewrap'
+    usage = await (isFileSystem
       ? usageOfFileSystem(join('/proc', String(pid), 'root/tmp'))
       : usageOfDirectory(directory.tmp, MAX_TMP));
   } catch (error) {
     // A process that makes itself unreadable could hide its usage. One that has ended uses nothing.
     const { code } = error as NodeJS.ErrnoException;
-    if (code !== 'EACCES' && code !== 'EPERM') return undefined;
-    return { reason: 'limit', message: 'The temporary directory of the code cannot be measured.' };
+    if (code !== 'EACCES' && code !== 'EPERM') return { memoryBytes: 0 };
+    const message = 'The temporary directory of the code cannot be measured.';
+    return { excess: { reason: 'limit', message }, memoryBytes: 0 };
   }
-  if (usage.inodes <= MAX_TMP.inodes && usage.bytes <= MAX_TMP.bytes) return undefined;
+  const memoryBytes = isFileSystem ? usage.bytes + usage.inodes * INODE_BYTES : 0;
+  if (usage.inodes <= MAX_TMP.inodes && usage.bytes <= MAX_TMP.bytes) return { memoryBytes };
   const message = `The code put more than ${MAX_TMP.bytes / MB} MB or ${MAX_TMP.inodes} files into its temporary directory.`;
-  return { reason: 'limit', message };
+  return { excess: { reason: 'limit', message }, memoryBytes };
 }

@@ -133,7 +133,7 @@ test('a process that continues after its run is not stopped without freezing (po
 });
 
 test('idle processes are ended, least recently used first, before they exceed the memory limit', async () => {
-  const sandbox = await openSandbox('none', { idleMemoryBytes: 200 * 1024 * 1024 });
+  const sandbox = await openSandbox('none', { memoryBytes: 200 * 1024 * 1024 });
   try {
     const code = `let n = 0; const held = Buffer.alloc(40e6, 1); export default { name: 'x', run() { this.$emit(++n) } }`;
     for (let n = 0; n < 8; n++)
@@ -147,7 +147,7 @@ test('idle processes are ended, least recently used first, before they exceed th
 });
 
 test('idle processes of an owner with many sources are ended before an older one of another owner', async () => {
-  const sandbox = await openSandbox('none', { idleMemoryBytes: 200 * 1024 * 1024 });
+  const sandbox = await openSandbox('none', { memoryBytes: 200 * 1024 * 1024 });
   try {
     const code = `let n = 0; const held = Buffer.alloc(40e6, 1); export default { name: 'x', run() { this.$emit(++n) } }`;
     const run = async (owner: string, process: string) =>

@@ -1,12 +1,15 @@
 import type { Child } from './child.ts';
 import type { Host, Task } from './port.ts';
 import type { ProcessDirectory } from './process-directories.ts';
+import { ESTIMATED_BYTES } from './process-memory.ts';
 import type { CallFrame } from './protocol.ts';
 
 /** A child with the code of one deployment. */
 export interface SandboxProcess {
   readonly child: Child;
   readonly directory: ProcessDirectory;
+  /** Of its task; absent: it ends after its call. */
+  readonly key: string | undefined;
   readonly bundleId: string;
   readonly ownerId: string;
   calls: number;
@@ -26,9 +29,29 @@ export interface SandboxProcess {
   dbRevision: number;
   /** Accounts that its code knows; see Instance. */
   accountsRevision: string;
-  /** Unshared memory when it was frozen last; an estimate before. */
-  bytes: number;
+  /** Memory when it was measured last; an estimate before. */
+  readonly bytes: number;
 }
+
+/** @param load its code */
+export const createProcess = (
+  given: Pick<SandboxProcess, 'child' | 'directory' | 'key' | 'bundleId' | 'ownerId'>,
+  load: CallFrame['load'],
+): SandboxProcess => ({
+  ...given,
+  get bytes() {
+    return given.child.memoryBytes ?? ESTIMATED_BYTES;
+  },
+  calls: 0,
+  busy: 0,
+  usedAt: performance.now(),
+  whenIdle: [],
+  retired: false,
+  load,
+  hasInstance: false,
+  dbRevision: -1,
+  accountsRevision: '',
+});
 
 /** A process is replaced after this number of calls, which bounds memory leaks. */
 const MAX_CALLS = 100_000;

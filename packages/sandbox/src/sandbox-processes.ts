@@ -1,10 +1,9 @@
-import { availableParallelism, totalmem } from 'node:os';
+import { availableParallelism } from 'node:os';
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
 import type { Child } from './child.ts';
 import { createChild } from './child-process.ts';
 import type { Egress } from './egress/relay-process.ts';
-import { chooseEvicted } from './eviction.ts';
 import { createFrameParser } from './frame-parser.ts';
 import { createIdleProcesses } from './idle-processes.ts';
 import { createOverloadCheck } from './overload.ts';
@@ -12,8 +11,9 @@ import type { BundleFiles } from './packages/bundle-files.ts';
 import { CLOSED, createPool, type UnusedProcess } from './pool.ts';
 import type { CallOptions, Executor, Host, Result, Task } from './port.ts';
 import type { Files, ProcessDirectories } from './process-directories.ts';
+import { createProcessMemory, defaultMemoryBytes, outOfMemory } from './process-memory.ts';
 import { createProcessorShares } from './processor-shares.ts';
-import { createFrame, followChanges, type SandboxProcess } from './sandbox-process.ts';
+import { createFrame, createProcess, followChanges, type SandboxProcess } from './sandbox-process.ts';
 import type { Spawner } from './spawner/spawner.ts';
 import type { Tier } from './tiers/tier.ts';
 import { createTurns, inTurnsOf } from './turns.ts';
@@ -28,8 +28,8 @@ export interface SandboxProcessesOptions {
   log: Log;
   /** Number of processes that are started in advance. */
   pool: number;
-  /** Memory that idle processes may hold together; default: half the memory of the machine or container. */
-  idleMemoryBytes?: number;
+  /** Memory that all processes may hold together; default: half the memory of the machine or container. */
+  memoryBytes?: number;
   /** Default 50; see IdleOptions in idle-processes.ts. */
   freezeAfterMs?: number;
   /** Processors that owners share; default: those of the machine or container. */
@@ -67,10 +67,6 @@ const SAMPLE_INTERVAL_MS = 100;
 const EXPIRY_INTERVAL_MS = 5000;
 const FREEZE_AFTER_MS = 50;
 const ENDED = 'The platform ended the process.';
-/** Typical memory of a process that has loaded a source with one or two packages. */
-const ESTIMATED_BYTES = 24 * 1024 * 1024;
-/** Memory of the machine, or of the container if it is limited further. */
-const MEMORY_BYTES = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY);
 
 export function createSandboxProcesses({
   tier,
@@ -81,7 +77,7 @@ export function createSandboxProcesses({
   clock,
   log,
   pool: target,
-  idleMemoryBytes = MEMORY_BYTES / 2,
+  memoryBytes = defaultMemoryBytes(),
   freezeAfterMs = FREEZE_AFTER_MS,
   processors = availableParallelism(),
 }: SandboxProcessesOptions): SandboxProcesses {
@@ -102,9 +98,18 @@ export function createSandboxProcesses({
     freezeAfterMs,
     onFrozen(child) {
       shares.remove(child);
-      const proc = byChild.get(child);
-      if (proc) proc.bytes = child.privateBytes() ?? proc.bytes;
-      evict();
+      // The last check until its next call.
+      void child.check().then(memory.fit);
+    },
+  });
+  const memory = createProcessMemory<Child, SandboxProcess>({
+    limitBytes: memoryBytes,
+    children: alive,
+    processOf: (child) => byChild.get(child),
+    end(proc) {
+      if (proc.busy === 0) return end(proc);
+      log.warn({ owner_id: proc.ownerId }, 'sandbox.memory_exceeded');
+      proc.child.kill('memory', outOfMemory(memoryBytes));
     },
   });
 
@@ -138,6 +143,7 @@ export function createSandboxProcesses({
       shares.remove(child);
       release();
       const { ownerId = '' } = byChild.get(child) ?? {};
+      memory.serve();
       if (ownerId !== '' && usage.cpuMs + usage.endedProcesses > 0) chargeIdle(ownerId, usage);
     });
     return { child, directory };
@@ -160,6 +166,7 @@ export function createSandboxProcesses({
   let sampler: NodeJS.Timeout | undefined;
   function sample(): void {
     for (const { child } of busy) void child.check();
+    memory.fit();
     if (busy.size > 0) return;
     clearInterval(sampler);
     sampler = undefined;
@@ -167,80 +174,72 @@ export function createSandboxProcesses({
 
   const expiry = setInterval(() => {
     const now = performance.now();
-    for (const [key, proc] of processes) {
-      if (proc.busy === 0 && now - proc.usedAt > MAX_IDLE_MS) end(key, proc);
+    for (const proc of processes.values()) {
+      if (proc.busy === 0 && now - proc.usedAt > MAX_IDLE_MS) end(proc);
     }
+    memory.fit();
   }, EXPIRY_INTERVAL_MS).unref();
 
-  function end(key: string, proc: SandboxProcess): void {
-    if (processes.get(key) === proc) processes.delete(key);
+  function end(proc: SandboxProcess): void {
+    if (proc.key !== undefined && processes.get(proc.key) === proc) processes.delete(proc.key);
     proc.child.kill('aborted', ENDED);
   }
 
-  /** @param except process that is about to get its first call */
-  function evict(except?: SandboxProcess): void {
-    const maxBytes = idleMemoryBytes - pool.size * ESTIMATED_BYTES;
-    for (const [key, proc] of chooseEvicted(processes, maxBytes, except)) end(key, proc);
+  /** Called when no call of the process is left. */
+  function becomeIdle(proc: SandboxProcess): void {
+    busy.delete(proc);
+    if (proc.key === undefined || proc.retired || closed) proc.child.kill('aborted', ENDED);
+    else if (proc.child.usable) idle.add(proc.child);
+    memory.serve();
+    for (const resolve of proc.whenIdle.splice(0)) resolve();
   }
 
-  /** Called when no call of the process is left. */
-  function becomeIdle(proc: SandboxProcess, task: Task): void {
-    busy.delete(proc);
-    if (task.processKey === undefined || proc.retired || closed) {
-      proc.child.kill('aborted', ENDED);
-    } else if (proc.child.usable) idle.add(proc.child);
-    for (const resolve of proc.whenIdle.splice(0)) resolve();
+  /** Takes a process from the pool and places the code of the task in it. */
+  async function startWithCode(task: Task): Promise<SandboxProcess> {
+    const { processKey: key, readBundle, bundleId, owner } = task;
+    // Code of the platform has no owner.
+    const ownerId = owner?.id ?? '';
+    const writing = bundleFiles(bundleId, readBundle, ownerId);
+    // Awaited below: a failure must end the process that is being taken.
+    writing.catch(() => {});
+    const { child, directory } = await pool.take(ownerId);
+    egress.assign(directory, key ?? bundleId, owner);
+    let files: Files;
+    try {
+      files = await writing;
+      const sharing = { id: ownerId, inTurns: inTurnsOf(turns, ownerId) };
+      await directories.fill(directory, files, tier.visiblePackages, sharing);
+      if (closed) throw new Error(CLOSED);
+    } catch (error) {
+      child.kill('aborted', 'The code could not be placed in the sandbox.');
+      throw error;
+    }
+    const load = { path: `${tier.visible(directory).app}/${files.name}`, format: files.format };
+    const proc = createProcess({ child, directory, key, bundleId, ownerId }, load);
+    byChild.set(child, proc);
+    child.owner = owner?.id ?? bundleId;
+    idle.remove(child);
+    if (key !== undefined) {
+      processes.set(key, proc);
+      child.ended.then(() => processes.get(key) === proc && processes.delete(key));
+    }
+    return proc;
   }
 
   return {
     get: (key) => processes.get(key),
 
-    async start({ processKey: key, readBundle, bundleId, owner }) {
+    async start(task) {
       if (closed) throw new Error(CLOSED);
-      // Code of the platform has no owner.
-      const ownerId = owner?.id ?? '';
-      const old = key === undefined ? undefined : processes.get(key);
-      if (old) end(key!, old);
-      const writing = bundleFiles(bundleId, readBundle, ownerId);
-      // Awaited below: a failure must end the process that is being taken.
-      writing.catch(() => {});
-      const { child, directory } = await pool.take(ownerId);
-      egress.assign(directory, key ?? bundleId, owner);
-      let files: Files;
+      const old = task.processKey === undefined ? undefined : processes.get(task.processKey);
+      if (old) end(old);
+      const release = await memory.admit(task.owner?.id ?? '');
       try {
-        files = await writing;
-        const sharing = { id: ownerId, inTurns: inTurnsOf(turns, ownerId) };
-        await directories.fill(directory, files, tier.visiblePackages, sharing);
-        if (closed) throw new Error(CLOSED);
-      } catch (error) {
-        child.kill('aborted', 'The code could not be placed in the sandbox.');
-        throw error;
+        return await startWithCode(task);
+      } finally {
+        release();
+        memory.fit();
       }
-      const proc: SandboxProcess = {
-        child,
-        directory,
-        bundleId,
-        ownerId,
-        calls: 0,
-        busy: 0,
-        usedAt: performance.now(),
-        whenIdle: [],
-        retired: false,
-        load: { path: `${tier.visible(directory).app}/${files.name}`, format: files.format },
-        hasInstance: false,
-        dbRevision: -1,
-        accountsRevision: '',
-        bytes: ESTIMATED_BYTES,
-      };
-      byChild.set(child, proc);
-      child.owner = owner?.id ?? bundleId;
-      idle.remove(child);
-      if (key !== undefined) {
-        processes.set(key, proc);
-        child.ended.then(() => processes.get(key) === proc && processes.delete(key));
-        evict(proc);
-      }
-      return proc;
     },
 
     call(proc, task, host, options, done) {
@@ -257,7 +256,7 @@ export function createSandboxProcesses({
         egress.endRun(proc.directory);
         proc.busy -= 1;
         proc.usedAt = performance.now();
-        if (proc.busy === 0) becomeIdle(proc, task);
+        if (proc.busy === 0) becomeIdle(proc);
         done(result);
       });
     },
@@ -265,7 +264,7 @@ export function createSandboxProcesses({
     retire(prefix, atOnce) {
       for (const [key, proc] of processes) {
         if (!key.startsWith(prefix)) continue;
-        if (proc.busy === 0 || atOnce) end(key, proc);
+        if (proc.busy === 0 || atOnce) end(proc);
         else proc.retired = true;
       }
     },
@@ -287,6 +286,7 @@ export function createSandboxProcesses({
       clearInterval(expiry);
       idle.close();
       shares.close();
+      memory.close();
       pool.close();
       processes.clear();
       while (alive.size + starting.size > 0) {

@@ -44,7 +44,7 @@ export interface SandboxOptions {
   /** Processes kept ready; default 4. */
   pool?: number;
   /** See SandboxProcessesOptions. */
-  idleMemoryBytes?: number;
+  memoryBytes?: number;
   freezeAfterMs?: number;
   processors?: number;
 }

@@ -140,6 +140,13 @@ export const ISOLATION_ROWS: readonly AttackRow[] = [
     shownBy: [EXHAUSTION],
   },
   {
+    id: '19a',
+    attempt: 'Take the memory of the machine with many runs or idle processes, each within its limit',
+    expected: 'Its own runs end, its new processes wait; runs of other owners go on',
+    tiers: ALL,
+    shownBy: [`${TESTS}/memory-limit.test.ts`, `${TESTS}/process-memory.test.ts`],
+  },
+  {
     id: '20',
     attempt: 'Open descriptors or start threads without limit',
     expected: 'EMFILE; no thread beyond the limit starts',
