@@ -17,14 +17,33 @@ describe('the costs of an owner', () => {
   let time: number;
   let slept: number[];
   let costs: OwnerCosts;
+  /** Another owner has runs meanwhile. */
+  let hasOthers: boolean;
   beforeEach(() => {
     time = 1000;
     slept = [];
     const sleep = async (ms: number) => {
       slept.push(ms);
       time += ms;
+      if (hasOthers) costs.charge('u_other', SMALL);
     };
     costs = createOwnerCosts({ sleep }, () => time);
+    hasOthers = true;
+    costs.charge('u_other', SMALL);
+  });
+
+  test('delay an owner without others less', async () => {
+    const cost = { events: 10_000, bytes: 0, result: OK };
+    const waitOf = async (ownerId: string) => {
+      costs.charge(ownerId, cost);
+      slept = [];
+      await costs.settled(ownerId);
+      return slept.reduce((sum, ms) => sum + ms, 0);
+    };
+    const beside = await waitOf('u_bulk');
+    hasOthers = false;
+    time += 60_000;
+    expect(await waitOf('u_bulk')).toBeLessThan(beside / 2);
   });
 
   test('do not delay an owner of many small runs', async () => {

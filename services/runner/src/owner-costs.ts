@@ -4,8 +4,8 @@ import type { IdleUsage, Result } from '@wellspring/sandbox/port';
 
 /**
  * Limits the work that an owner causes on the main thread: events to store and deliver, code to compile, processes to
- * replace. Each owner may use a quarter of that time on average. Beyond, its next runs and compilations are delayed;
- * other owners' are not.
+ * replace. While others have runs, each owner may use a quarter of that time on average, else three quarters. Beyond, its
+ * next runs and compilations are delayed; other owners' are not.
  */
 export interface OwnerCosts {
   /** Records the cost of a run, or of code that is compiled. */
@@ -88,8 +88,13 @@ const BULK_MEGABYTES = 0.25;
 const BULK_FACTOR = 2.5;
 /** Replacing a process that ended. */
 const PROCESS_MS = 60;
-/** Share of the main thread that one owner may use. */
+/** Share of the main thread that one owner may use while others have runs, and without them. */
 const SHARE = 0.25;
+const SHARE_ALONE = 0.75;
+/** An owner whose last run is longer ago does not count. */
+const ACTIVE_MS = 2_000;
+/** A wait ends earlier if the others become inactive meanwhile. */
+const MAX_SLEEP_MS = 1_000;
 /** Debt allowed before runs are delayed. */
 const BURST_MS = 100;
 /** Above what all runs of an owner that start at once can cost, so that they do not evade the share. */
@@ -114,9 +119,22 @@ export function createOwnerCosts(
   /** Debt of each owner at the time `at`. */
   const debts = new Map<string, { ms: number; at: number }>();
 
+  /** The owner of the last run, and when one of another owner was last recorded. */
+  let last = { ownerId: '', othersAt: Number.NEGATIVE_INFINITY, at: Number.NEGATIVE_INFINITY };
+
+  function noteRun(ownerId: string): void {
+    const othersAt = ownerId === last.ownerId ? last.othersAt : last.at;
+    last = { ownerId, othersAt, at: now() };
+  }
+
+  function shareOf(ownerId: string): number {
+    const othersAt = ownerId === last.ownerId ? last.othersAt : last.at;
+    return now() - othersAt > ACTIVE_MS ? SHARE_ALONE : SHARE;
+  }
+
   function debtOf(ownerId: string): number {
     const debt = debts.get(ownerId);
-    return debt ? Math.max(0, debt.ms - (now() - debt.at) * SHARE) : 0;
+    return debt ? Math.max(0, debt.ms - (now() - debt.at) * shareOf(ownerId)) : 0;
   }
 
   function forgetSettled(): void {
@@ -127,6 +145,7 @@ export function createOwnerCosts(
   const excessOf = (ownerId: string, paidMs: number) => debtOf(ownerId) - paidMs - BURST_MS;
 
   function pay(ownerId: string, ms: number): void {
+    noteRun(ownerId);
     const owed = Math.min(debtOf(ownerId) + ms, BURST_MS + MAX_DELAY_MS * SHARE);
     debts.set(ownerId, { ms: Math.max(0, owed), at: now() });
     if (debts.size > MAX_OWNERS) forgetSettled();
@@ -139,7 +158,7 @@ export function createOwnerCosts(
     async settled(ownerId, { paidMs = 0, signal } = {}) {
       for (let ms = excessOf(ownerId, paidMs); ms > 0; ms = excessOf(ownerId, paidMs)) {
         if (signal?.aborted) return;
-        await sleep(Math.ceil(ms / SHARE), signal);
+        await sleep(Math.min(MAX_SLEEP_MS, Math.ceil(ms / shareOf(ownerId))), signal);
       }
     },
     isCostly: (ownerId) => debtOf(ownerId) > BURST_MS / 2,
