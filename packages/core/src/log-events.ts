@@ -82,7 +82,7 @@ export const LOG_EVENTS = {
   'sandbox.memory_exceeded':
     'The processes of user code together used more than half of WELLSPRING_MEMORY_MB; a run of the owner that used the most was ended.',
   'sandbox.shares_user_limits':
-    "The platform is not root: sandboxes use up watches of epoll and inotify of its user; `processes` can take all of epoll's.",
+    "The platform is not root: sandboxes use up watches of epoll of its user; `processes` can take all of epoll's.",
   'sandbox.spawner_ended': 'The process that starts sandbox processes ended; the next start makes a new one.',
   'sandbox.start_failed': 'A sandbox process could not start; repeated after a backoff.',
   'sandbox.start_succeeded': 'Sandbox processes start after failures.',

@@ -19,7 +19,7 @@ import { createSupervisor } from './supervisor.ts';
 import { chooseTier, type Isolation, IsolationUnavailable } from './tiers/choose.ts';
 import { removeLeftovers } from './tiers/launcher-leftovers.ts';
 import { NOBODY } from './tiers/root-files.ts';
-import { warnOfSharedLimits } from './tiers/user-limits.ts';
+import { logSharedLimits } from './tiers/user-limits.ts';
 import { createUserIds } from './user-ids.ts';
 
 export { IsolationUnavailable };
@@ -106,7 +106,7 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
       await packager.close();
       return { failure };
     });
-    warnOfSharedLimits(executor.tier, log);
+    logSharedLimits(executor.tier, log);
     const { packager, close: closePackager } = opened.at(-1)!;
     const close = async () => {
       await executor.close();

@@ -14,14 +14,13 @@ function readLimit(name: string): number | undefined {
 }
 
 /**
- * Without root, namespaces do not change the user of a sandbox: the kernel counts its watches of epoll and inotify with
+ * Without root, namespaces do not change the user of a sandbox: the kernel counts its watches of epoll with
  * those of the platform. A filter of system calls cannot count them.
  * @param uid of the platform
  */
-export function warnOfSharedLimits(tier: TierName, log: Log, uid = process.getuid?.()): void {
+export function logSharedLimits(tier: TierName, log: Log, uid = process.getuid?.()): void {
   if (tier !== 'bubblewrap' || uid === 0) return;
   const epollWatches = readLimit('epoll/max_user_watches');
-  const inotifyInstances = readLimit('inotify/max_user_instances');
   const processes = epollWatches && Math.floor(epollWatches / WATCHES_PER_PROCESS);
-  log.warn({ uid, epollWatches, inotifyInstances, processes }, 'sandbox.shares_user_limits');
+  log.info({ uid, epollWatches, processes }, 'sandbox.shares_user_limits');
 }
