@@ -33,10 +33,10 @@ await withServers(['rabbitmq'], ({ rabbitmq: url }) => {
     network.silence();
     let begun = performance.now();
     await expect(amqp.ping()).rejects.toThrow('does not answer');
-    expect(performance.now() - begun).toBeLessThan(3_000);
+    expect(performance.now() - begun).toBeLessThan(15_000);
     begun = performance.now();
     await expect(publish('lost')).rejects.toThrow('in time');
-    expect(performance.now() - begun).toBeLessThan(12_000);
+    expect(performance.now() - begun).toBeLessThan(30_000);
     network.heal();
     await eventually(() => publish('after').then(() => true), { ms: 15_000 });
     await eventually(() => seen.includes('after'), { ms: 15_000 });
