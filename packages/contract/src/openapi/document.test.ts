@@ -87,8 +87,10 @@ describe.each([
     for (const { operation } of operations) {
       const failures = Object.entries(operation.responses).filter(([status]) => Number(status) >= 400);
       expect(failures.length).toBeGreaterThanOrEqual(3);
-      for (const [, { content }] of failures) {
-        expect(content?.['application/json']?.schema).toEqual({ $ref: '#/components/schemas/ErrorBody' });
+      for (const [status, { content }] of failures) {
+        // Node.js refuses these before it reads them.
+        const schema = status === '431' ? undefined : { $ref: '#/components/schemas/ErrorBody' };
+        expect(content?.['application/json']?.schema).toEqual(schema);
       }
     }
   });

@@ -79,6 +79,9 @@ const MEANINGS: Record<number, string> = {
   503: 'A server behind the platform does not answer, or memory is short; repeat the call after Retry-After',
 };
 
+/** Refused before the request is read: without a body and an id. */
+const HEADERS_TOO_LARGE = { 431: { description: 'URL and headers have more than 16 KB' } };
+
 const REQUEST_ID = {
   'x-request-id': { description: 'Id of the request in logs', schema: { type: 'string' } },
 };
@@ -122,5 +125,6 @@ export function responses(endpoint: Endpoint, links: Json, schemas: Schemas): Js
         },
       ]),
     ),
+    ...HEADERS_TOO_LARGE,
   };
 }
