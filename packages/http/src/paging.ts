@@ -52,5 +52,6 @@ export async function listPage<T extends { id: string }, W extends object>(
     }),
     collection.count(where),
   ]);
-  return { data: newer ? rows.reverse() : rows, total_count };
+  // Rows may have been deleted between the two reads.
+  return { data: newer ? rows.reverse() : rows, total_count: Math.max(total_count, rows.length) };
 }
