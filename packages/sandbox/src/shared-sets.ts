@@ -3,7 +3,7 @@ import type { InTurns } from './turns.ts';
 /** Directories shared by processes, created on demand; the least recently used are removed. */
 export interface SharedSets {
   /**
-   * @param owner for whom the directory is created if there is none
+   * @param owner whose share a new directory counts for
    * @returns the name of the directory for this source, which exists at least until `release`
    */
   use(user: string, source: string, owner: SetOwner): Promise<string>;

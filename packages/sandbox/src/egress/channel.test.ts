@@ -8,17 +8,32 @@ import { createChannel } from './channel.ts';
 
 const ANSWER = { id: 1, failed: { code: 'x', syscall: 'x', message: 'm'.repeat(10_000) } };
 
-test('answers that a sandbox does not read are limited for all its channels together', async () => {
-  await using directory = await tempDir();
+/** A listening socket of a relay; `open` gives both ends of a new connection. */
+async function listen() {
+  const directory = await tempDir();
   const path = join(directory.path, 's');
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(path, resolve));
+  return {
+    async open(): Promise<{ inside: Socket; socket: Socket }> {
+      const accepted = once(server, 'connection');
+      const inside = connect(path);
+      const [socket] = (await accepted) as [Socket];
+      return { inside, socket };
+    },
+    async [Symbol.asyncDispose]() {
+      await new Promise((resolve) => server.close(resolve));
+      await directory[Symbol.asyncDispose]();
+    },
+  };
+}
+
+test('answers that a sandbox does not read are limited for all its channels together', async () => {
+  await using relay = await listen();
   const opened: Socket[] = [];
   const unread = { bytes: 0 };
   async function open() {
-    const accepted = once(server, 'connection');
-    const inside = connect(path);
-    const [socket] = (await accepted) as [Socket];
+    const { inside, socket } = await relay.open();
     opened.push(inside, socket);
     socket.on('error', () => {});
     return {
@@ -48,17 +63,11 @@ test('answers that a sandbox does not read are limited for all its channels toge
   other.channel.send(ANSWER);
   await once(other.inside, 'data');
   for (const socket of opened) socket.destroy();
-  await new Promise((resolve) => server.close(resolve));
 });
 
 test('unread answers of a channel that has ended do not count', async () => {
-  await using directory = await tempDir();
-  const path = join(directory.path, 's');
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(path, resolve));
-  const accepted = once(server, 'connection');
-  const inside = connect(path);
-  const [socket] = (await accepted) as [Socket];
+  await using relay = await listen();
+  const { inside, socket } = await relay.open();
   socket.on('error', () => {});
   const unread = { bytes: 0 };
   const channel = createChannel(
@@ -71,17 +80,11 @@ test('unread answers of a channel that has ended do not count', async () => {
   while (unread.bytes < 100_000) channel.send(ANSWER);
   inside.destroy();
   await eventually(() => socket.destroyed && unread.bytes === 0);
-  await new Promise((resolve) => server.close(resolve));
 });
 
 test('beyond the share of its owner, a sandbox has one unread answer', async () => {
-  await using directory = await tempDir();
-  const path = join(directory.path, 's');
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(path, resolve));
-  const accepted = once(server, 'connection');
-  const inside = connect(path);
-  const [socket] = (await accepted) as [Socket];
+  await using relay = await listen();
+  const { inside, socket } = await relay.open();
   const unread = { bytes: 0 };
   const channel = createChannel(
     socket,
@@ -95,5 +98,4 @@ test('beyond the share of its owner, a sandbox has one unread answer', async () 
   channel.send(ANSWER);
   expect(socket.destroyed).toBe(true);
   inside.destroy();
-  await new Promise((resolve) => server.close(resolve));
 });
