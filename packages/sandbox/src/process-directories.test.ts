@@ -93,3 +93,26 @@ test('a tree of removed packages is not kept, since it would keep their files on
   await eventually(() => kept().length === 0);
   directories.close();
 });
+
+test('packages that are removed while they are linked are not given to a process', async () => {
+  const data = dirs[0]!.path;
+  mkdirSync(join(data, 'a/package'), { recursive: true });
+  writeFileSync(join(data, 'code.mjs'), '');
+  const directories = createProcessDirectories(data, undefined);
+  const files = {
+    path: join(data, 'code.mjs'),
+    name: 'code.mjs',
+    format: 'esm' as const,
+    nodeModules: join(data, 'a'),
+  };
+  const inTurns = async (work: (deadline: number) => boolean) => {
+    work(Number.POSITIVE_INFINITY);
+    rmSync(join(data, 'a'), { recursive: true });
+  };
+  const filled = directories.fill(directories.create(), files, directories.packages, {
+    id: 'u_test',
+    inTurns,
+  });
+  await expect(filled).rejects.toThrow('The packages were removed');
+  directories.close();
+});

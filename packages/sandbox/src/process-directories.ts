@@ -144,7 +144,10 @@ export function createProcessDirectories(
       await chmod(join(packages, name), 0o755);
       try {
         const target = join(packages, name, 'node_modules');
-        return { name, bytes: await linkTree(nodeModules, target, inTurns, take) };
+        const bytes = await linkTree(nodeModules, target, inTurns, take);
+        // The copy may lack files that were removed meanwhile.
+        if (!existsSync(nodeModules)) throw new Error('The packages were removed while they were linked.');
+        return { name, bytes };
       } catch (error) {
         await removeSet(name);
         throw error;

@@ -1,3 +1,5 @@
+import { mkdirSync, rmSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { expect, test } from '@jest/globals';
 import type { Bundle } from '@wellspring/contract/definition';
 import { tempDir } from '@wellspring/testing/temp-dir';
@@ -52,4 +54,21 @@ test('a bundle that could not be written is written by the next call', async () 
   const bundleFiles = createBundleFiles(directory.path, { provide } as never, Date.now);
   await expect(bundleFiles('b', read, 'one')).rejects.toThrow('no registry');
   expect(await bundleFiles('b', read, 'one')).toMatchObject({ nodeModules: undefined });
+});
+
+test('packages that were removed after their last mark are provided again', async () => {
+  await using directory = await tempDir();
+  const nodeModules = join(directory.path, 'sets/a/node_modules');
+  let provided = 0;
+  const provide = async () => {
+    provided += 1;
+    mkdirSync(nodeModules, { recursive: true });
+    return nodeModules;
+  };
+  const bundleFiles = createBundleFiles(directory.path, { provide }, Date.now);
+  for (let twice = 0; twice < 2; twice += 1) await bundleFiles('b', read, 'one');
+  expect(provided).toBe(1);
+  rmSync(dirname(nodeModules), { recursive: true });
+  expect(await bundleFiles('b', read, 'one')).toMatchObject({ nodeModules });
+  expect(provided).toBe(2);
 });

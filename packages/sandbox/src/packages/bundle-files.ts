@@ -65,7 +65,8 @@ export function createBundleFiles(directory: string, packages: Packages, now: ()
 
   /** False: the files have to be rewritten. */
   function isPresent(entry: Entry): boolean {
-    if (now() - entry.markedAt < MARK_INTERVAL_MS) return true;
+    const { path, nodeModules = path } = entry.files;
+    if (now() - entry.markedAt < MARK_INTERVAL_MS) return existsSync(path) && existsSync(nodeModules);
     try {
       mark(entry.files);
       entry.markedAt = now();

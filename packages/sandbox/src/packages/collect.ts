@@ -1,5 +1,6 @@
-import { rm, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { type DiskItem, removeUnused } from './disk-item.ts';
 import { diskUsage, list } from './disk-usage.ts';
 
 /** Removes bundles, sets of packages and tarballs that were not used for a long time. All can be recreated. */
@@ -28,14 +29,8 @@ export const COLLECT_LIMITS: CollectLimits = {
   maxBytes: 4 * 1024 ** 3,
 };
 
-interface Item {
-  path: string;
-  usedAt: number;
-  bytes: number;
-}
-
-async function itemsOf(directory: string): Promise<Item[]> {
-  const items: Item[] = [];
+async function itemsOf(directory: string): Promise<DiskItem[]> {
+  const items: DiskItem[] = [];
   const seen = new Set<string>();
   for (const entry of await list(directory)) {
     const path = join(directory, entry.name);
@@ -53,12 +48,12 @@ export async function collect({ bundles, packages, now, limits }: CollectOptions
   for (const directory of [bundles, join(packages, 'sets'), join(packages, 'tarballs')]) {
     const items = await itemsOf(directory);
     let total = items.reduce((sum, { bytes }) => sum + bytes, 0);
-    for (const { path, usedAt, bytes } of items) {
+    for (const item of items) {
+      const { path, usedAt, bytes } = item;
       const age = now - usedAt;
       // `.part`: left by an interrupted installation; none takes as long as the protected time.
       const isRemovable = age > protectedMs && (age > unusedMs || total > maxBytes || path.endsWith('.part'));
-      if (!isRemovable) continue;
-      await rm(path, { recursive: true, force: true });
+      if (!isRemovable || !(await removeUnused(item))) continue;
       total -= bytes;
       removed += 1;
     }

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, utimesSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, utimesSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, test } from '@jest/globals';
 import { tempDir } from '@wellspring/testing/temp-dir';
@@ -99,4 +99,40 @@ test('without room, tarballs are removed first, then own sets, then those of oth
     'sets/own-older',
     'sets/foreign-old',
   ]);
+});
+
+test('a set that is used while others are removed stays', async () => {
+  let used = '';
+  await using t = await openDisk(() => {
+    if (used !== '') utimesSync(used, NOW / 1000, NOW / 1000);
+    return 0;
+  });
+  for (const name of ['sets/a', 'sets/b']) await t.put(name, 90, 'a');
+  used = join(t.path, 'sets/a');
+  await t.disk.open('a');
+  expect(t.left()).toEqual(['sets/a']);
+});
+
+test('a set that is removed is never found in part', async () => {
+  await using t = await openDisk(() => 0);
+  await t.put('sets/a', 90, 'a');
+  const packages = join(t.path, 'sets/a/node_modules');
+  for (let n = 0; n < 200; n += 1) mkdirSync(join(packages, `package-${n}`));
+  const all = readdirSync(packages).length;
+  let opened = false;
+  const opening = t.disk.open('a').finally(() => {
+    opened = true;
+  });
+  const found = new Set<number>();
+  while (!opened) {
+    try {
+      found.add(readdirSync(packages).length);
+    } catch {
+      // It is gone.
+    }
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  await opening;
+  expect([...found]).toEqual([all]);
+  expect(readdirSync(join(t.path, 'sets'))).toEqual([]);
 });

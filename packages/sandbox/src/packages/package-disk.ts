@@ -1,6 +1,7 @@
-import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createDiskRoom, type DiskRoom, freeBytes } from '../disk-room.ts';
+import { type DiskItem, removeUnused } from './disk-item.ts';
 import { diskUsage, list } from './disk-usage.ts';
 import { JAIL_LIMITS } from './jail/jail.ts';
 
@@ -13,12 +14,6 @@ export interface PackageDisk {
   open(ownerId: string): Promise<DiskRoom>;
   /** Notes in the directory of a set to whom it belongs. */
   sign(set: string, ownerId: string): Promise<void>;
-}
-
-interface Item {
-  path: string;
-  usedAt: number;
-  bytes: number;
 }
 
 const NOTE = 'owner.json';
@@ -48,8 +43,8 @@ export function createPackageDisk(
   free: () => number = () => freeBytes(directory),
 ): PackageDisk {
   /** Without those in progress. Least recently used first. */
-  async function itemsOf(name: string): Promise<Item[]> {
-    const items: Item[] = [];
+  async function itemsOf(name: string): Promise<DiskItem[]> {
+    const items: DiskItem[] = [];
     for (const entry of await list(join(directory, name))) {
       const path = join(directory, name, entry.name);
       const found = path.endsWith('.part') ? undefined : await stat(path).catch(() => undefined);
@@ -58,12 +53,12 @@ export function createPackageDisk(
     return items.sort((a, b) => a.usedAt - b.usedAt);
   }
 
-  const isUnused = ({ usedAt }: Item, ms: number) => now() - usedAt > ms;
+  const isUnused = ({ usedAt }: DiskItem, ms: number) => now() - usedAt > ms;
 
   return {
     async open(ownerId) {
       await mkdir(directory, { recursive: true });
-      const [own, others]: [Item[], Item[]] = [[], []];
+      const [own, others]: [DiskItem[], DiskItem[]] = [[], []];
       for (const item of await itemsOf('sets')) {
         const { owner, bytes } = await read(item.path);
         (owner === ownerId ? own : others).push({ ...item, bytes });
@@ -79,7 +74,7 @@ export function createPackageDisk(
       ];
       for (const item of removable) {
         if (isEnough()) break;
-        await rm(item.path, { recursive: true, force: true });
+        if (!(await removeUnused(item))) continue;
         left += item.bytes;
         if (own.includes(item)) held -= item.bytes;
       }

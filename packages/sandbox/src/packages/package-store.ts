@@ -114,10 +114,14 @@ export function createPackageStore({ directory, jail, gateway, now }: PackageSto
 
   async function find(bundle: Locked): Promise<string | undefined> {
     const home = join(sets, keyOf(bundle));
-    if (!existsSync(home)) return undefined;
-    // `collect` reads the time of the last use.
-    await utimes(home, now() / 1000, now() / 1000);
-    return join(home, 'node_modules');
+    try {
+      // `collect` reads the time of the last use.
+      await utimes(home, now() / 1000, now() / 1000);
+      return join(home, 'node_modules');
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+      throw error;
+    }
   }
 
   async function install(
