@@ -8,6 +8,8 @@ import { invalidComponent, type Problem } from '@wellspring/core/problem';
 export interface DiskRoom {
   /** Counts bytes that are about to be written. @throws Problem 400 if the owner may not hold more */
   take(bytes: number): void;
+  /** Bytes that were counted. */
+  readonly taken: number;
   /** The error of `take`. */
   readonly exceeded: Problem | undefined;
 }
@@ -32,10 +34,10 @@ export function freeBytes(path: string): number {
 }
 
 /**
- * @param held bytes that the owner already holds
+ * @param held returns the bytes that the owner holds besides those taken here
  * @param measure returns the free bytes
  */
-export function createDiskRoom(held: number, measure: () => number): DiskRoom {
+export function createDiskRoom(held: () => number, measure: () => number): DiskRoom {
   let taken = 0;
   let free = measure();
   let sinceMeasured = 0;
@@ -48,11 +50,14 @@ export function createDiskRoom(held: number, measure: () => number): DiskRoom {
       }
       taken += bytes;
       sinceMeasured += bytes;
-      if (held + taken <= free - sinceMeasured) return;
+      if (held() + taken <= free - sinceMeasured) return;
       exceeded = invalidComponent(
-        `There is no room for these packages: those of their owner take ${Math.round(held / MB)} MB of the disk, and may take at most as much as stays free.`,
+        `There is no room for these packages: those of their owner take ${Math.round(held() / MB)} MB of the disk, and may take at most as much as stays free.`,
       );
       throw exceeded;
+    },
+    get taken() {
+      return taken;
     },
     get exceeded() {
       return exceeded;

@@ -28,13 +28,17 @@ test('a large tree of packages is linked in many short turns', async () => {
   makeTree(from, 20, 100);
   let turns = 0;
   const inTurns = inTurnsOf(createTurns({ sliceMs: 0.5, pauseMs: 1 }), 'u_large');
-  const copied = await linkTree(from, to, (work) =>
+  const room = createDiskRoom(
+    () => 0,
+    () => 0,
+  );
+  const counted: typeof inTurns = (work) =>
     inTurns((deadline) => {
       turns += 1;
       return work(deadline);
-    }),
-  );
-  expect(copied).toBe(0);
+    });
+  await linkTree(from, to, counted, room.take);
+  expect(room.taken).toBe(0);
   expect(turns).toBeGreaterThan(5);
   expect(readdirSync(to, { recursive: true }).sort()).toEqual(readdirSync(from, { recursive: true }).sort());
   expect(statSync(join(to, 'd7/f7'))).toMatchObject({ nlink: 2, ino: statSync(join(from, 'd7/f7')).ino });
@@ -49,10 +53,18 @@ const isOtherFileSystem = existsSync(MEMORY) && statSync(MEMORY).dev !== statSyn
   try {
     makeTree(from, 2, 20);
     const inTurns = inTurnsOf(createTurns(), 'u_copied');
-    expect(await linkTree(from, join(directory.path, 'to'), inTurns)).toBe(40 * 4096);
+    const plenty = createDiskRoom(
+      () => 0,
+      () => Number.POSITIVE_INFINITY,
+    );
+    await linkTree(from, join(directory.path, 'to'), inTurns, plenty.take);
+    expect(plenty.taken).toBe(40 * 4096);
     for (const f of [0, 19]) expect(readFileSync(join(directory.path, `to/d1/f${f}`), 'utf8')).toBe(`1 ${f}`);
     // Copies need room, 40 blocks and as many that stay free.
-    const { take } = createDiskRoom(0, () => 60 * 4096);
+    const { take } = createDiskRoom(
+      () => 0,
+      () => 60 * 4096,
+    );
     await expect(linkTree(from, join(directory.path, 'none'), inTurns, take)).rejects.toThrow(
       'There is no room for these packages',
     );

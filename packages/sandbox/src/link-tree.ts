@@ -12,7 +12,6 @@ const PARALLEL_COPIES = 8;
  * Copies a tree as directories with hard links. Links are made synchronously, which takes a fraction of the time, but in
  * turns: a set of packages may have 100,000 files. Files that cannot be linked are copied.
  * @param take called before bytes are copied
- * @returns the bytes that copies take on disk
  * @throws what `take` throws
  */
 export async function linkTree(
@@ -20,23 +19,19 @@ export async function linkTree(
   to: string,
   inTurns: InTurns,
   take: (bytes: number) => void = () => {},
-): Promise<number> {
+): Promise<void> {
   const copies: [source: string, target: string][] = [];
   const steps = linkEntries(from, to, copies);
   await inTurns((deadline) => {
     while (performance.now() < deadline) if (steps.next().done) return false;
     return true;
   });
-  let copied = 0;
   while (copies.length > 0) {
     const some = copies.splice(-PARALLEL_COPIES);
     const sizes = await Promise.all(some.map(async ([source]) => onDisk((await stat(source)).size)));
-    const bytes = sizes.reduce((sum, size) => sum + size, 0);
-    take(bytes);
-    copied += bytes;
+    take(sizes.reduce((sum, size) => sum + size, 0));
     await Promise.all(some.map(([source, target]) => copyFile(source, target)));
   }
-  return copied;
 }
 
 /** Yields after each file and directory. */

@@ -13,7 +13,7 @@ import { chmod, mkdir, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { Bundle } from '@wellspring/contract/definition';
-import { createDiskRoom, freeBytes } from './disk-room.ts';
+import { freeBytes } from './disk-room.ts';
 import { createKeptTrees } from './kept-trees.ts';
 import { linkTree } from './link-tree.ts';
 import { removeTree } from './remove-tree.ts';
@@ -137,17 +137,15 @@ export function createProcessDirectories(
   /** Each set of packages is linked once for all process directories that use it. */
   const removeSet = (name: string) => rm(join(packages, name), { recursive: true, force: true });
   const sets = createSharedSets({
-    async make(nodeModules, { inTurns }, held) {
+    async make(nodeModules, { inTurns }, take) {
       const name = randomBytes(16).toString('hex');
-      const { take } = createDiskRoom(held, () => freeBytes(packages));
       await mkdir(join(packages, name));
       await chmod(join(packages, name), 0o755);
       try {
-        const target = join(packages, name, 'node_modules');
-        const bytes = await linkTree(nodeModules, target, inTurns, take);
+        await linkTree(nodeModules, join(packages, name, 'node_modules'), inTurns, take);
         // The copy may lack files that were removed meanwhile.
         if (!existsSync(nodeModules)) throw new Error('The packages were removed while they were linked.');
-        return { name, bytes };
+        return name;
       } catch (error) {
         await removeSet(name);
         throw error;
@@ -155,6 +153,7 @@ export function createProcessDirectories(
     },
     remove: (name) => void removeSet(name).catch(() => {}),
     isPresent: existsSync,
+    free: () => freeBytes(packages),
   });
   /** Of tiers in which a process sees nothing besides its process directory. */
   const trees = createKeptTrees(makeDirectory(join(base, 'trees'), 0o700));

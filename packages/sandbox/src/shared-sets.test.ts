@@ -6,22 +6,38 @@ const ownerOf = (id: string): SetOwner => ({ id, inTurns: inTurnsOf(createTurns(
 const owner = ownerOf('u_test');
 const MB = 1024 * 1024;
 
-/** @param bytes that each directory takes */
-function openSets(bytes = 0) {
+/**
+ * @param bytes that each directory takes
+ * @param disk bytes for directories
+ */
+function openSets(bytes = 0, disk = Number.POSITIVE_INFINITY) {
+  let [written, mostWritten] = [0, 0];
   const removed: string[] = [];
   const gone = new Set<string>();
-  /** Bytes that the owner of each directory held before. */
-  const heldBefore: number[] = [];
   let made = 0;
   const sets = createSharedSets({
-    async make(source, _, held) {
-      heldBefore.push(held);
-      return { name: `${source}#${made++}`, bytes };
+    async make(source, _, take) {
+      const name = `${source}#${made++}`;
+      let taken = 0;
+      try {
+        for (; taken < bytes; taken += MB) {
+          take(MB);
+          written += MB;
+          mostWritten = Math.max(mostWritten, written);
+          // Others are created at the same time.
+          await Promise.resolve();
+        }
+        return name;
+      } catch (error) {
+        written -= taken;
+        throw error;
+      }
     },
     remove: (name) => void removed.push(name),
     isPresent: (source) => !gone.has(source),
+    free: () => disk - written,
   });
-  return { sets, removed, gone, heldBefore };
+  return { sets, removed, gone, mostWritten: () => mostWritten };
 }
 
 test('a directory is created once for all its users', async () => {
@@ -56,10 +72,11 @@ test('a directory is created again after a failure', async () => {
     async make() {
       attempts += 1;
       if (attempts === 1) throw new Error('no space');
-      return { name: 'made', bytes: 0 };
+      return 'made';
     },
     remove() {},
     isPresent: () => true,
+    free: () => 0,
   });
   await expect(sets.use('a', 'ms', owner)).rejects.toThrow('no space');
   sets.release('a');
@@ -78,15 +95,23 @@ test('unused directories take a limited number of bytes, used ones stay', async 
 });
 
 test('the bytes of an owner are those of the directories that were created for it', async () => {
-  const { sets, heldBefore } = openSets(200 * MB);
-  await sets.use('1', 'a', ownerOf('first'));
-  await sets.use('2', 'b', ownerOf('first'));
-  await sets.use('3', 'c', ownerOf('second'));
+  const { sets } = openSets(200 * MB, 1500 * MB);
+  const refused = (megabytes: number) => `those of their owner take ${megabytes} MB of the disk`;
+  for (const name of ['a', 'b', 'c']) await sets.use(name, name, ownerOf('first'));
+  await expect(sets.use('4', 'd', ownerOf('first'))).rejects.toThrow(refused(600));
   // It exists already.
-  await sets.use('4', 'a', ownerOf('second'));
-  await sets.use('5', 'd', ownerOf('second'));
-  await sets.use('6', 'e', ownerOf('first'));
-  expect(heldBefore).toEqual([0, 200 * MB, 0, 200 * MB, 400 * MB]);
+  await sets.use('5', 'a', ownerOf('second'));
+  for (const name of ['e', 'f']) await sets.use(name, name, ownerOf('second'));
+  await expect(sets.use('8', 'g', ownerOf('second'))).rejects.toThrow(refused(400));
+});
+
+test('an owner that has many directories created at once gets no more than its share', async () => {
+  const { sets, mostWritten } = openSets(200 * MB, 1000 * MB);
+  const names = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
+  await Promise.allSettled(names.map((name) => sets.use(name, name, ownerOf('first'))));
+  // Each measures the free bytes after 8 MB of its own.
+  expect(mostWritten()).toBeGreaterThan(400 * MB);
+  expect(mostWritten()).toBeLessThan(500 * MB + 8 * 8 * MB);
 });
 
 test('an unused directory whose source was removed does not stay', async () => {

@@ -1,3 +1,4 @@
+import { createDiskRoom, type DiskRoom } from './disk-room.ts';
 import type { InTurns } from './turns.ts';
 
 /** Directories shared by processes, created on demand; the least recently used are removed. */
@@ -19,20 +20,22 @@ export interface SetOwner {
 export interface SharedSetsOptions {
   /**
    * Creates the directory for a source.
-   * @param held bytes of the directories that were created for this owner
-   * @returns its name, and the bytes that it takes besides those of its source
+   * @param take counts bytes that it takes besides those of its source, before they are written
+   * @returns its name
    */
-  make(source: string, owner: SetOwner, held: number): Promise<{ name: string; bytes: number }>;
+  make(source: string, owner: SetOwner, take: DiskRoom['take']): Promise<string>;
   remove(name: string): void;
   /** False: the source was removed, and an unused directory would keep its files on disk. */
   isPresent(source: string): boolean;
+  /** Bytes that directories may still take. */
+  free(): number;
 }
 
 interface Shared {
   source: string;
   ownerId: string;
   name: Promise<string>;
-  bytes: number;
+  room: DiskRoom;
   users: number;
 }
 
@@ -40,7 +43,7 @@ interface Shared {
 const MAX_UNUSED = 64;
 const MAX_UNUSED_BYTES = 512 * 1024 * 1024;
 
-export function createSharedSets({ make, remove, isPresent }: SharedSetsOptions): SharedSets {
+export function createSharedSets({ make, remove, isPresent, free }: SharedSetsOptions): SharedSets {
   const bySource = new Map<string, Shared>();
   const byUser = new Map<string, Shared>();
   /** Least recently used first. */
@@ -51,16 +54,21 @@ export function createSharedSets({ make, remove, isPresent }: SharedSetsOptions)
     unused.delete(shared);
   }
 
-  const bytesOf = (sets: Iterable<Shared>) => [...sets].reduce((sum, { bytes }) => sum + bytes, 0);
+  const bytesOf = (sets: Iterable<Shared>) => [...sets].reduce((sum, { room }) => sum + room.taken, 0);
 
   function create(source: string, owner: SetOwner): Shared {
-    const held = bytesOf([...bySource.values()].filter(({ ownerId }) => ownerId === owner.id));
-    const made = make(source, owner, held).then(({ name, bytes }) => {
-      shared.bytes = bytes;
-      return name;
-    });
-    const shared: Shared = { source, ownerId: owner.id, name: made, bytes: 0, users: 0 };
-    made.catch(() => forget(shared));
+    // Includes directories that are being created.
+    const held = () =>
+      bytesOf([...bySource.values()].filter((one) => one.ownerId === owner.id && one.room !== room));
+    const room = createDiskRoom(held, free);
+    const shared: Shared = {
+      source,
+      ownerId: owner.id,
+      name: make(source, owner, room.take),
+      room,
+      users: 0,
+    };
+    shared.name.catch(() => forget(shared));
     bySource.set(source, shared);
     return shared;
   }
@@ -69,7 +77,7 @@ export function createSharedSets({ make, remove, isPresent }: SharedSetsOptions)
     let bytes = bytesOf(unused);
     for (const shared of unused) {
       if (unused.size <= MAX_UNUSED && bytes <= MAX_UNUSED_BYTES && isPresent(shared.source)) continue;
-      bytes -= shared.bytes;
+      bytes -= shared.room.taken;
       forget(shared);
       shared.name.then(remove, () => {});
     }

@@ -66,7 +66,7 @@ export function createPackageDisk(
       let held = own.reduce((sum, { bytes }) => sum + bytes, 0);
       let left = free();
       const isEnough = () => left - held >= 2 * ROOM_BYTES;
-      if (isEnough()) return createDiskRoom(held, free);
+      if (isEnough()) return createDiskRoom(() => held, free);
       const removable = [
         ...(await itemsOf('tarballs')),
         ...own.filter((one) => isUnused(one, OWN_UNUSED_MS)),
@@ -78,7 +78,7 @@ export function createPackageDisk(
         left += item.bytes;
         if (own.includes(item)) held -= item.bytes;
       }
-      return createDiskRoom(held, free);
+      return createDiskRoom(() => held, free);
     },
     async sign(set, owner) {
       await writeFile(join(set, NOTE), JSON.stringify({ owner, bytes: await diskUsage(set) }));

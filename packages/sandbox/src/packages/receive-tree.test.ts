@@ -5,7 +5,11 @@ import { tempDir } from '@wellspring/testing/temp-dir';
 import { createDiskRoom } from '../disk-room.ts';
 import { receiveTree } from './receive-tree.ts';
 
-const plenty = () => createDiskRoom(0, () => Number.POSITIVE_INFINITY);
+const plenty = () =>
+  createDiskRoom(
+    () => 0,
+    () => Number.POSITIVE_INFINITY,
+  );
 
 test('directories count like files', async () => {
   await using directory = await tempDir();
@@ -37,7 +41,10 @@ test('files count with the blocks that they take on disk', async () => {
   const free = 40 * 4096;
   const tree = receiveTree(
     directory.path,
-    createDiskRoom(0, () => free),
+    createDiskRoom(
+      () => 0,
+      () => free,
+    ),
   );
   const receive = (path: string) => tree.header({ type: 'file', path, size: 1 });
   // Twenty blocks with the directory, and as many stay free.
