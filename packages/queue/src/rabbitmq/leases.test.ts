@@ -164,6 +164,28 @@ test('while no process can serve, partitions with work in progress are not given
   expect(clashes).toEqual([]);
 });
 
+test('after an outage, a process that can serve later than others keeps its work in progress', async () => {
+  const [a, b] = [join('a'), join('b')];
+  await settled(a, b);
+  const held = Promise.withResolvers<void>();
+  const before = JSON.stringify([...epochs]);
+  for (const one of [a, b]) Object.assign(one, { busy: held.promise, isUnable: true });
+  const since = performance.now();
+  await eventually(() => performance.now() - since > 4 * LEASE_MS);
+  a.isUnable = false;
+  await eventually(async () => (await sessionRows().list()).some(({ queues }) => queues === 'runs'));
+  // Two looks: each renews the session and lists the others.
+  const { statements } = b;
+  await eventually(() => b.statements >= statements + 4);
+  expect(b.works.size).toBe(P / 2);
+  b.isUnable = false;
+  await eventually(async () => (await sessionRows().list()).every(({ queues }) => queues === 'runs'));
+  expect(JSON.stringify([...epochs])).toBe(before);
+  held.resolve();
+  await settled(a, b);
+  expect(clashes).toEqual([]);
+});
+
 test('a forfeited partition is dropped, and taken again with a later epoch', async () => {
   const a = join('a');
   await settled(a);

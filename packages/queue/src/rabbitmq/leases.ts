@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
 import { shareOf } from '@wellspring/core/partitions';
@@ -54,8 +55,8 @@ export interface LeasesOptions {
   partitions: number;
   wakeUp: WakeUp;
   /**
-   * False while the process cannot serve partitions. If others can, it releases them after the length of a lease, and drops
-   * what is left after twice that time: the jobs are redelivered, and the epoch fences what still runs.
+   * False while the process cannot serve partitions. When others can meanwhile for the length of a lease, it releases them,
+   * and drops what is left after twice that time: the jobs are redelivered, and the epoch fences what still runs.
    */
   isAble(): boolean;
   renewMs?: number;
@@ -79,6 +80,8 @@ interface Group extends LeaseHandlers {
   leaving: AbortSignal;
   /** A row may name this process though it does not hold the partition. */
   isUnsure: boolean;
+  /** `performance.now()` of the last look at which no other process could serve. */
+  aloneAt: number;
 }
 
 const idOf = (queue: QueueName, partition: number): string => `${queue}.${partition}`;
@@ -206,16 +209,20 @@ export function createLeases({
       .filter(({ queues }) => queues.split(',').includes(queue))
       .map((one) => one.id)
       .sort();
+    const now = performance.now();
+    if (names.every((one) => one === id)) group.aloneAt = now;
     // Nobody can serve them: during an outage of the broker no partition moves.
     if (names.length === 0) return;
-    if (unableMs >= 2 * leaseMs) for (const partition of keysOf(held)) drop(group, partition);
+    // After an outage the processes reconnect one after the other.
+    const replaceableMs = Math.min(unableMs, now - group.aloneAt);
+    if (replaceableMs >= 2 * leaseMs) for (const partition of keysOf(held)) drop(group, partition);
     const share = shareOf(id, names, { group: queue, partitions });
     const staying = () => keysOf(held).filter((partition) => !held.get(partition)!.releasing);
     const room = isSettled ? Math.max(0, share - staying().length) : 0;
     // Processes that take at the same time begin at different partitions.
     const first = Math.floor((names.indexOf(id) * partitions) / names.length);
     if (room > 0 || group.isUnsure) await acquire(group, new Set(all.map((one) => one.id)), room, first);
-    if (!isSettled) return;
+    if (!isSettled || (unableMs >= leaseMs && replaceableMs < leaseMs)) return;
     // The most recent ones have the coldest caches.
     const surplus = Math.max(0, staying().length - share);
     for (const partition of staying().reverse().slice(0, surplus)) startRelease(group, partition, false);
@@ -270,15 +277,11 @@ export function createLeases({
     },
     held: (queue) => groups.get(queue)?.held.size ?? 0,
     async join(queue, handlers, signal) {
-      const group: Group = { ...handlers, queue, held: new Map(), leaving: signal, isUnsure: true };
+      const group = { ...handlers, queue, held: new Map(), leaving: signal, isUnsure: true, aloneAt: 0 };
       groups.set(queue, group);
       wake.abort();
       running ??= run();
-      if (!signal.aborted) {
-        await new Promise<void>((resolve) =>
-          signal.addEventListener('abort', () => resolve(), { once: true }),
-        );
-      }
+      if (!signal.aborted) await once(signal, 'abort');
       wake.abort();
       for (const partition of keysOf(group.held)) startRelease(group, partition, true);
       await Promise.all([...group.held.values()].map(({ releasing }) => releasing?.ended));
@@ -291,9 +294,6 @@ export function createLeases({
       if (group) drop(group, partition);
       wake.abort();
     },
-    async holderOf(queue, partition) {
-      const row = await rows.get(idOf(queue, partition));
-      return row?.holder?.split('/')[0];
-    },
+    holderOf: async (queue, partition) => (await rows.get(idOf(queue, partition)))?.holder?.split('/')[0],
   };
 }
