@@ -22,6 +22,8 @@ export interface CollectionDefinition<T extends Row> {
   indexes: readonly Index<T>[];
   /** Large string fields stored outside of the document (event payloads, code): never indexed; absent reads as ''. */
   texts?: readonly (keyof T & string)[];
+  /** Inserts are not urgent: an adapter may delay them by some milliseconds, so that they share statements. */
+  insertsMayWait?: true;
   /** A write raises this revision (collections/revisions.ts) before it resolves, unless it patches only fields of `except`. */
   revision?: { of: string; except?: readonly (keyof T & string)[] };
   /** Only for the type. */

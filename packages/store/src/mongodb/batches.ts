@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Document, Collection as Stored } from '@wellspring/mongodb/client';
 import { type Refusal, refusalsOf } from '@wellspring/mongodb/errors';
 import type { StoredRow } from './row.ts';
@@ -6,6 +7,8 @@ import { shareStatements } from './share-statements.ts';
 
 /** One batch at a time; requests that arrive meanwhile form the next one. */
 const SHARING = { batches: 1, maxSize: 8 * 1024 * 1024 };
+/** Of inserts that may wait. */
+const INSERT_DELAY_MS = 25;
 /** Assumed bytes of a row without its texts. */
 const ROW_BYTES = 8 * 1024;
 
@@ -25,9 +28,13 @@ export interface Batches {
   update(update: Update): Promise<boolean | Refusal>;
 }
 
-/** @param ask executes a statement. @throws Unavailable */
+/**
+ * @param ask executes a statement. @throws Unavailable
+ * @param insertsMayWait inserts are delayed to share statements
+ */
 export function createBatches(
   ask: <R>(work: (rows: Stored<StoredRow>) => Promise<R>) => Promise<R>,
+  insertsMayWait = false,
 ): Batches {
   async function insertAll(batch: readonly (readonly StoredRow[])[]): Promise<Refusal[][]> {
     const refused = await ask((rows) => rows.insertMany(batch.flat(), { ordered: false })).then(
@@ -71,7 +78,10 @@ export function createBatches(
     return batch.map(({ _id }, index) => byIndex.get(index) ?? others.has(_id));
   }
 
-  const insertShared = shareStatements(SHARING, insertAll);
+  const insertShared = shareStatements(
+    insertsMayWait ? { ...SHARING, delay: () => pause(INSERT_DELAY_MS) } : SHARING,
+    insertAll,
+  );
   const updateShared = shareStatements(SHARING, updateAll);
   const inserting = new Map<string, Promise<unknown>>();
 

@@ -49,7 +49,7 @@ export function createCollection<T extends Row>(
     return translateErrors(work(stored));
   }
 
-  const batches = createBatches(ask);
+  const batches = createBatches(ask, definition.insertsMayWait);
 
   /** @throws Error if the refusal is not a conflict */
   function conflictOf({ isDuplicate, message }: Refusal): ConflictError {

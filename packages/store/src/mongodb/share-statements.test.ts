@@ -30,6 +30,21 @@ test('the requests of a turn, and those during a batch in progress, form one bat
   expect(await Promise.all(second)).toEqual(['done 3', 'done 4', 'done 5']);
 });
 
+test('the requests before the end of a delay form one batch', async () => {
+  const delay = Promise.withResolvers<void>();
+  const { begun, share, turn } = createSubject({ batches: 1, maxSize: 100, delay: () => delay.promise });
+  const first = share(1);
+  await turn();
+  const second = share(2);
+  await turn();
+  expect(begun).toEqual([]);
+  delay.resolve();
+  await turn();
+  expect(begun.map(({ batch }) => batch)).toEqual([[1, 2]]);
+  begun[0]!.end();
+  expect(await Promise.all([first, second])).toEqual(['done 1', 'done 2']);
+});
+
 test('batches respect the size limit, contain a key once, and keep the order per key', async () => {
   await fc.assert(
     fc.asyncProperty(

@@ -14,6 +14,8 @@ export interface Sharing {
   batches: number;
   /** Size limit of a batch; a single larger request is a batch by itself. */
   maxSize: number;
+  /** Time that a batch waits for further requests; without it, only those of the same turn are waited for. */
+  delay?: () => Promise<unknown>;
 }
 
 interface Waiting<W, R> extends PromiseWithResolvers<R> {
@@ -28,7 +30,7 @@ interface Waiting<W, R> extends PromiseWithResolvers<R> {
  * request is retried on its own
  */
 export function shareStatements<W, R>(
-  { batches, maxSize }: Sharing,
+  { batches, maxSize, delay = nextTurn }: Sharing,
   execute: (batch: readonly W[]) => Promise<R[]>,
 ): (request: W, batching?: Batching) => Promise<R> {
   let waiting: Waiting<W, R>[] = [];
@@ -78,7 +80,7 @@ export function shareStatements<W, R>(
 
   async function work(): Promise<void> {
     inProgress += 1;
-    await nextTurn();
+    await delay();
     while (waiting.length > 0) await settle(take());
     inProgress -= 1;
   }
