@@ -114,6 +114,24 @@ test('an owner that has many directories created at once gets no more than its s
   expect(mostWritten()).toBeLessThan(500 * MB + 8 * 8 * MB);
 });
 
+test('a directory that is refused to one owner is created for another one that waits for it', async () => {
+  const { sets } = openSets(200 * MB, 1000 * MB);
+  for (const name of ['a', 'b']) await sets.use(name, name, ownerOf('first'));
+  const both = [
+    sets.use('1', 'common', ownerOf('first')),
+    sets.use('2', 'common', ownerOf('first')),
+    sets.use('3', 'common', ownerOf('second')),
+    sets.use('4', 'common', ownerOf('third')),
+  ];
+  const message = expect.stringContaining('those of their owner take 400 MB');
+  expect(await Promise.allSettled(both)).toEqual([
+    { status: 'rejected', reason: expect.objectContaining({ message }) },
+    { status: 'rejected', reason: expect.objectContaining({ message }) },
+    { status: 'fulfilled', value: 'common#3' },
+    { status: 'fulfilled', value: 'common#3' },
+  ]);
+});
+
 test('an unused directory whose source was removed does not stay', async () => {
   const { sets, removed, gone } = openSets();
   await sets.use('1', 'a', owner);

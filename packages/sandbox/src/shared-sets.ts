@@ -84,12 +84,19 @@ export function createSharedSets({ make, remove, isPresent, free }: SharedSetsOp
   }
 
   return {
-    use(user, source, owner) {
-      const shared = bySource.get(source) ?? create(source, owner);
-      shared.users += 1;
-      unused.delete(shared);
-      byUser.set(user, shared);
-      return shared.name;
+    async use(user, source, owner) {
+      for (;;) {
+        const shared = bySource.get(source) ?? create(source, owner);
+        shared.users += 1;
+        unused.delete(shared);
+        byUser.set(user, shared);
+        try {
+          return await shared.name;
+        } catch (error) {
+          // It was created for another owner, whose share may be used up.
+          if (shared.ownerId === owner.id || byUser.get(user) !== shared) throw error;
+        }
+      }
     },
     release(user) {
       const shared = byUser.get(user);
