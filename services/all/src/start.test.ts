@@ -16,6 +16,7 @@ interface Started {
   /** Its parent. */
   pnpm: number;
   url: string;
+  output(): string;
 }
 
 let dir: TempDir | undefined;
@@ -66,6 +67,10 @@ async function start(): Promise<Started> {
       WELLSPRING_ISOLATION: 'none',
     },
   });
+  let output = '';
+  npx.stdout.on('data', (chunk) => {
+    output += chunk;
+  });
   const url = `http://127.0.0.1:${port}`;
   await eventually(async () => (await fetch(`${url}/ready`)).ok, { ms: 60_000, every: 50 });
   const main = readdirSync('/proc')
@@ -74,24 +79,27 @@ async function start(): Promise<Started> {
       (pid) =>
         pid > 0 && /services\/all\/src\/main\.ts/.test(look(pid)?.command ?? '') && isBelow(pid, npx.pid!),
     );
-  started = { npx, main: main!, pnpm: look(main!)!.parent, url };
+  started = { npx, main: main!, pnpm: look(main!)!.parent, url, output: () => output };
   return started;
 }
 
 test.each([
   ['SIGTERM to npx', 'npx', 'SIGTERM'],
   ['SIGINT of a terminal', 'group', 'SIGINT'],
+  ['SIGTERM to the process group', 'group', 'SIGTERM'],
   ['SIGKILL to npx', 'npx', 'SIGKILL'],
   ['SIGTERM to pnpm', 'pnpm', 'SIGTERM'],
   ['SIGKILL to pnpm', 'pnpm', 'SIGKILL'],
 ] as const)(
   '%s ends the platform that it started, without a shell between',
   async (_title, what, signal) => {
-    const { npx, main, pnpm } = await start();
+    const { npx, main, pnpm, output } = await start();
     expect(look(pnpm)?.command).toMatch(/pnpm start/);
     process.kill({ npx: npx.pid!, group: -npx.pid!, pnpm }[what], signal);
     await eventually(() => !alive(main), ENDS);
     await eventually(() => !alive(pnpm), ENDS);
+    // A second signal, passed on by npx or pnpm, would end it at once.
+    if (signal !== 'SIGKILL') await eventually(() => output().includes('process.stopped'));
   },
   120_000,
 );
