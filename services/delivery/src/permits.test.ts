@@ -55,6 +55,14 @@ describe('permits', () => {
     expect(await taken(receiver, 20)).toHaveLength(8);
   });
 
+  test('a clock that is set back does not prolong the pause of a webhook', async () => {
+    const receiver = sound('wh_1');
+    permits.record(receiver, { failures: 1, tried_at: now });
+    expect(await taken(receiver, 1)).toHaveLength(0);
+    now -= 3_600_000;
+    expect(await taken(receiver, 8)).toHaveLength(1);
+  });
+
   test('webhooks that were never tried leave half of the permits to those that answer', async () => {
     for (let n = 0; n < 100; n++) await taken(permits.receiver(`wh_new${n}`, `u_${n}`), 1);
     expect(permits.taken).toBe(LIMITS.total / 2);

@@ -71,11 +71,13 @@ export interface Permits {
 const PAUSE = { baseMs: 250, maxMs: 60_000 };
 /** Receivers that are remembered. */
 const MAX_RECEIVERS = 20_000;
+/** A pause that seems to last longer was begun before the clock was set back. */
+const MAX_PAUSE_MS = PAUSE.maxMs + 10_000;
 /** Blocked receivers that are checked when a permit is released. */
 const MAX_BLOCKED_CHECKS = 64;
 
 /** Epoch ms until which the webhook is not tried. */
-export const pausedUntil = ({ failures, tried_at }: Health): number =>
+const pausedUntil = ({ failures, tried_at }: Health): number =>
   failures ? tried_at + backoff(failures, PAUSE) : 0;
 
 /** @param wake called when rows of a receiver may be claimed */
@@ -95,7 +97,10 @@ export function createPermits(limits: PermitLimits, now: () => number, wake: () 
   const isWorkflow = ({ id }: Receiver) => id.startsWith('p_');
   const limitOf = (receiver: Receiver) =>
     receiver.failures === 0 || isWorkflow(receiver) ? limits.perWebhook : 1;
-  const isPaused = (receiver: Receiver) => receiver.failures !== 0 && pausedUntil(receiver) > now();
+  function isPaused(receiver: Receiver): boolean {
+    const left = pausedUntil(receiver) - now();
+    return receiver.failures !== 0 && left > 0 && left <= MAX_PAUSE_MS;
+  }
 
   /** The limit that the next attempt of a receiver would exceed. */
   function exhaustedLimit(receiver: Receiver): 'receiver' | 'probation' | 'total' | undefined {
