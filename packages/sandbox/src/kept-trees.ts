@@ -1,26 +1,27 @@
 import { randomBytes } from 'node:crypto';
-import { existsSync, renameSync } from 'node:fs';
+import { renameSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
 /**
  * Trees of packages in process directories. Code cannot change its tree, so the tree of a process that has ended is kept
- * for the next process with the same packages; the least recently used ones are removed, and those of removed packages,
+ * for the next process with the same packages; the least recently used ones are removed, and those of removed sets,
  * whose files they would keep on disk.
  */
 export interface KeptTrees {
   /**
-   * Moves a kept tree of these packages to the path, or makes one there.
-   * @param packages path of the set
+   * Moves a kept tree of this set to the path, or makes one there.
    * @param user to which it belongs until `keep`
    */
-  place(user: string, packages: string, path: string, make: () => Promise<void>): Promise<void>;
+  place(user: string, set: string, path: string, make: () => Promise<void>): Promise<void>;
   /** The user has ended. */
   keep(user: string): void;
+  /** Removes the kept trees of this set. */
+  remove(set: string): Promise<void>;
 }
 
 interface Tree {
-  packages: string;
+  set: string;
   path: string;
 }
 
@@ -32,22 +33,20 @@ export function createKeptTrees(directory: string): KeptTrees {
   /** Least recently used first. */
   let kept: Tree[] = [];
 
-  function removeOld(): void {
-    const present = kept.filter(({ packages }) => existsSync(packages)).slice(-MAX_KEPT);
-    for (const { path } of kept.filter((tree) => !present.includes(tree)))
-      rm(path, { recursive: true, force: true }).catch(() => {});
-    kept = present;
+  async function drop(trees: Tree[]): Promise<void> {
+    kept = kept.filter((tree) => !trees.includes(tree));
+    await Promise.all(trees.map(({ path }) => rm(path, { recursive: true, force: true })));
   }
 
   return {
-    async place(user, packages, path, make) {
-      const found = kept.findLastIndex((tree) => tree.packages === packages);
+    async place(user, set, path, make) {
+      const found = kept.findLastIndex((tree) => tree.set === set);
       if (found < 0) await make();
       else {
         renameSync(kept[found]!.path, path);
         kept.splice(found, 1);
       }
-      byUser.set(user, { packages, path });
+      byUser.set(user, { set, path });
     },
     keep(user) {
       const tree = byUser.get(user);
@@ -61,7 +60,8 @@ export function createKeptTrees(directory: string): KeptTrees {
         return;
       }
       kept.push({ ...tree, path });
-      removeOld();
+      drop(kept.slice(0, -MAX_KEPT)).catch(() => {});
     },
+    remove: (set) => drop(kept.filter((tree) => tree.set === set)),
   };
 }

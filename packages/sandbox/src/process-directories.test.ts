@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
@@ -39,26 +39,39 @@ test('leftovers of a crash are removed at the next start with the same data dire
   next.close();
 });
 
-test('the tree of packages of a process that has ended is that of the next process with the same packages', async () => {
+/** Process directories, and sets of packages with these names. */
+function openDirectories(names: string[]) {
   const data = dirs[0]!.path;
-  const owner = { id: 'u_test', inTurns: inTurnsOf(createTurns(), 'u_test') };
-  for (const name of ['a', 'b']) {
-    mkdirSync(join(data, name, 'package'), { recursive: true });
-    writeFileSync(join(data, name, 'package/index.js'), name);
+  const indexOf = (name: string) => join(data, name, 'package/index.js');
+  for (const name of names) {
+    mkdirSync(dirname(indexOf(name)), { recursive: true });
+    writeFileSync(indexOf(name), name);
   }
   writeFileSync(join(data, 'code.mjs'), '');
   const directories = createProcessDirectories(data, undefined);
-  const start = async (packages: string) => {
-    const directory = directories.create();
-    const files = {
-      path: join(data, 'code.mjs'),
-      name: 'code.mjs',
-      format: 'esm' as const,
-      nodeModules: join(data, packages),
-    };
-    await directories.fill(directory, files, undefined, owner);
-    return directory;
+  return {
+    directories,
+    /** @param visible whether processes see the directory of package sets, so that they have no trees */
+    async start(name: string, { visible = false, inTurns = inTurnsOf(createTurns(), 'u_test') } = {}) {
+      const directory = directories.create();
+      const files = {
+        path: join(data, 'code.mjs'),
+        name: 'code.mjs',
+        format: 'esm' as const,
+        nodeModules: join(data, name),
+      };
+      const visiblePackages = visible ? directories.packages : undefined;
+      await directories.fill(directory, files, visiblePackages, { id: 'u_test', inTurns });
+      return directory;
+    },
+    removePackages: (name: string) => rmSync(join(data, name), { recursive: true }),
+    /** How often a file of these packages is on disk. */
+    linksOf: (name: string) => statSync(indexOf(name)).nlink,
   };
+}
+
+test('the tree of packages of a process that has ended is that of the next process with the same packages', async () => {
+  const { directories, start } = openDirectories(['a', 'b']);
   const has = ({ app }: ProcessDirectory, name: string) => existsSync(join(app, 'node_modules', name));
   const first = await start('a');
   const other = await start('a');
@@ -74,45 +87,43 @@ test('the tree of packages of a process that has ended is that of the next proce
 });
 
 test('a tree of removed packages is not kept, since it would keep their files on disk', async () => {
-  const data = dirs[0]!.path;
-  mkdirSync(join(data, 'a/package'), { recursive: true });
-  writeFileSync(join(data, 'code.mjs'), '');
-  const directories = createProcessDirectories(data, undefined);
-  const directory = directories.create();
-  const files = {
-    path: join(data, 'code.mjs'),
-    name: 'code.mjs',
-    format: 'esm' as const,
-    nodeModules: join(data, 'a'),
-  };
-  const owner = { id: 'u_test', inTurns: inTurnsOf(createTurns(), 'u_test') };
-  await directories.fill(directory, files, undefined, owner);
+  const { directories, start, removePackages } = openDirectories(['a']);
+  const directory = await start('a');
   const kept = () => readdirSync(join(dirname(directories.packages), 'trees'));
-  rmSync(join(data, 'a'), { recursive: true });
+  removePackages('a');
   directories.remove(directory);
   await eventually(() => kept().length === 0);
   directories.close();
 });
 
+const OTHERS = Array.from({ length: 65 }, (_, n) => `other-${n}`);
+
+test('a kept tree is removed with the set of packages that it belongs to', async () => {
+  const { directories, start, linksOf } = openDirectories(['a', ...OTHERS]);
+  directories.remove(await start('a'));
+  // The set and the tree.
+  expect(linksOf('a')).toBe(3);
+  for (const name of OTHERS) directories.remove(await start(name, { visible: true }));
+  await eventually(() => linksOf('a') === 1);
+  directories.close();
+});
+
+test('the set of packages of a process with a kept tree is in use', async () => {
+  const { directories, start, linksOf } = openDirectories(['a', ...OTHERS]);
+  directories.remove(await start('a'));
+  await start('a');
+  for (const name of OTHERS) directories.remove(await start(name));
+  await eventually(() => linksOf('other-0') === 1);
+  expect(linksOf('a')).toBe(3);
+  directories.close();
+});
+
 test('packages that are removed while they are linked are not given to a process', async () => {
-  const data = dirs[0]!.path;
-  mkdirSync(join(data, 'a/package'), { recursive: true });
-  writeFileSync(join(data, 'code.mjs'), '');
-  const directories = createProcessDirectories(data, undefined);
-  const files = {
-    path: join(data, 'code.mjs'),
-    name: 'code.mjs',
-    format: 'esm' as const,
-    nodeModules: join(data, 'a'),
-  };
+  const { directories, start, removePackages } = openDirectories(['a']);
   const inTurns = async (work: (deadline: number) => boolean) => {
     work(Number.POSITIVE_INFINITY);
-    rmSync(join(data, 'a'), { recursive: true });
+    removePackages('a');
   };
-  const filled = directories.fill(directories.create(), files, directories.packages, {
-    id: 'u_test',
-    inTurns,
-  });
-  await expect(filled).rejects.toThrow('The packages were removed');
+  await expect(start('a', { inTurns })).rejects.toThrow('The packages were removed');
   directories.close();
 });

@@ -134,6 +134,8 @@ export function createProcessDirectories(
   const base = makeDirectory(baseFor(dataDir, removeForeign), 0o711);
   const shared = makeDirectory(join(base, 'shared'), 0o755);
   const packages = makeDirectory(join(base, 'packages'), 0o311);
+  /** Of tiers in which a process sees nothing besides its process directory. */
+  const trees = createKeptTrees(makeDirectory(join(base, 'trees'), 0o700));
   /** Each set of packages is linked once for all process directories that use it. */
   const removeSet = (name: string) => rm(join(packages, name), { recursive: true, force: true });
   const sets = createSharedSets({
@@ -151,12 +153,12 @@ export function createProcessDirectories(
         throw error;
       }
     },
-    remove: (name) => void removeSet(name).catch(() => {}),
+    async remove(name) {
+      await Promise.all([trees.remove(name), removeSet(name)]);
+    },
     isPresent: existsSync,
     free: () => freeBytes(packages),
   });
-  /** Of tiers in which a process sees nothing besides its process directory. */
-  const trees = createKeptTrees(makeDirectory(join(base, 'trees'), 0o700));
 
   return {
     shared,
@@ -180,15 +182,14 @@ export function createProcessDirectories(
       placeFile(path, join(directory.app, name));
       if (nodeModules === undefined) return;
       const target = join(directory.app, 'node_modules');
-      const useSet = () => sets.use(directory.id, nodeModules, owner);
+      const set = await sets.use(directory.id, nodeModules, owner);
       if (visiblePackages !== undefined) {
-        await symlink(join(visiblePackages, await useSet(), 'node_modules'), target);
+        await symlink(join(visiblePackages, set, 'node_modules'), target);
         return;
       }
-      await trees.place(directory.id, nodeModules, target, async () => {
-        // The files of the set are on this file system, so no process needs copies of its own.
-        await linkTree(join(packages, await useSet(), 'node_modules'), target, owner.inTurns);
-      });
+      // The files of the set are on this file system, so no process needs copies of its own.
+      const link = () => linkTree(join(packages, set, 'node_modules'), target, owner.inTurns);
+      await trees.place(directory.id, set, target, link);
     },
     remove({ id, path, uid }) {
       trees.keep(id);

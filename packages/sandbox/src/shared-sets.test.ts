@@ -5,6 +5,7 @@ import { createTurns, inTurnsOf } from './turns.ts';
 const ownerOf = (id: string): SetOwner => ({ id, inTurns: inTurnsOf(createTurns(), id) });
 const owner = ownerOf('u_test');
 const MB = 1024 * 1024;
+const settled = () => new Promise((resolve) => setImmediate(resolve));
 
 /**
  * @param bytes that each directory takes
@@ -33,7 +34,10 @@ function openSets(bytes = 0, disk = Number.POSITIVE_INFINITY) {
         throw error;
       }
     },
-    remove: (name) => void removed.push(name),
+    async remove(name) {
+      removed.push(name);
+      written -= bytes;
+    },
     isPresent: (source) => !gone.has(source),
     free: () => disk - written,
   });
@@ -58,7 +62,7 @@ test('the least recently used of the unused directories are removed', async () =
     await sets.use(`user-${n}`, `source-${n}`, owner);
     sets.release(`user-${n}`);
   }
-  await Promise.resolve();
+  await settled();
   expect(removed).toHaveLength(200 - 64);
   expect(removed[0]).toBe('source-0#1');
   expect(removed).not.toContain('kept#0');
@@ -74,7 +78,7 @@ test('a directory is created again after a failure', async () => {
       if (attempts === 1) throw new Error('no space');
       return 'made';
     },
-    remove() {},
+    async remove() {},
     isPresent: () => true,
     free: () => 0,
   });
@@ -90,7 +94,7 @@ test('unused directories take a limited number of bytes, used ones stay', async 
     await sets.use(name, name, owner);
     sets.release(name);
   }
-  await Promise.resolve();
+  await settled();
   expect(removed).toEqual(['a#1', 'b#2']);
 });
 
@@ -132,6 +136,15 @@ test('a directory that is refused to one owner is created for another one that w
   ]);
 });
 
+test('without room, unused directories are removed first', async () => {
+  const { sets, removed } = openSets(200 * MB, 700 * MB);
+  for (const name of ['a', 'b']) await sets.use(name, name, ownerOf(name));
+  sets.release('a');
+  sets.release('b');
+  expect(await sets.use('c', 'c', ownerOf('third'))).toBe('c#3');
+  expect(removed).toEqual(['a#0', 'b#1']);
+});
+
 test('an unused directory whose source was removed does not stay', async () => {
   const { sets, removed, gone } = openSets();
   await sets.use('1', 'a', owner);
@@ -139,6 +152,6 @@ test('an unused directory whose source was removed does not stay', async () => {
   sets.release('1');
   gone.add('a');
   sets.release('2');
-  await Promise.resolve();
+  await settled();
   expect(removed).toEqual(['a#0']);
 });

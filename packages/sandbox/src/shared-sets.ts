@@ -24,7 +24,8 @@ export interface SharedSetsOptions {
    * @returns its name
    */
   make(source: string, owner: SetOwner, take: DiskRoom['take']): Promise<string>;
-  remove(name: string): void;
+  /** Resolves when the directory is gone. */
+  remove(name: string): Promise<void>;
   /** False: the source was removed, and an unused directory would keep its files on disk. */
   isPresent(source: string): boolean;
   /** Bytes that directories may still take. */
@@ -59,28 +60,34 @@ export function createSharedSets({ make, remove, isPresent, free }: SharedSetsOp
   function create(source: string, owner: SetOwner): Shared {
     // Includes directories that are being created.
     const held = () =>
-      bytesOf([...bySource.values()].filter((one) => one.ownerId === owner.id && one.room !== room));
-    const room = createDiskRoom(held, free);
-    const shared: Shared = {
-      source,
-      ownerId: owner.id,
-      name: make(source, owner, room.take),
-      room,
-      users: 0,
-    };
+      bytesOf([...bySource.values()].filter((one) => one.ownerId === owner.id && one !== shared));
+    const attempt = () => make(source, owner, shared.room.take);
+    const name = Promise.resolve()
+      .then(attempt)
+      .catch(async (error: unknown) => {
+        if (!shared.room.exceeded || bytesOf(unused) === 0) throw error;
+        // Copies that nobody uses leave their room to this one.
+        await removeUnused(0);
+        shared.room = createDiskRoom(held, free);
+        return attempt();
+      });
+    const shared: Shared = { source, ownerId: owner.id, name, room: createDiskRoom(held, free), users: 0 };
     shared.name.catch(() => forget(shared));
     bySource.set(source, shared);
     return shared;
   }
 
-  function removeUnused(): void {
+  /** Resolves when they are gone. */
+  async function removeUnused(maxBytes = MAX_UNUSED_BYTES): Promise<void> {
+    const removals: Promise<void>[] = [];
     let bytes = bytesOf(unused);
     for (const shared of unused) {
-      if (unused.size <= MAX_UNUSED && bytes <= MAX_UNUSED_BYTES && isPresent(shared.source)) continue;
+      if (unused.size <= MAX_UNUSED && bytes <= maxBytes && isPresent(shared.source)) continue;
       bytes -= shared.room.taken;
       forget(shared);
-      shared.name.then(remove, () => {});
+      removals.push(shared.name.then(remove).catch(() => {}));
     }
+    await Promise.all(removals);
   }
 
   return {
@@ -103,9 +110,13 @@ export function createSharedSets({ make, remove, isPresent, free }: SharedSetsOp
       if (!shared) return;
       byUser.delete(user);
       shared.users -= 1;
-      if (shared.users > 0 || bySource.get(shared.source) !== shared) return;
-      unused.add(shared);
-      removeUnused();
+      const afterwards = () => {
+        if (shared.users > 0 || bySource.get(shared.source) !== shared) return;
+        unused.add(shared);
+        removeUnused();
+      };
+      // It is not removed while it is being created.
+      shared.name.then(afterwards, () => {});
     },
   };
 }
