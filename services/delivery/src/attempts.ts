@@ -43,16 +43,19 @@ interface Delivery {
   stored: PromiseWithResolvers<void>;
   /** The last write. */
   saved: Promise<unknown>;
+  /** Throws when another process may have the message of a first attempt. */
+  assertHeld: () => void;
 }
 
 export interface Attempts {
   /**
    * Attempts a delivery that has no row. Resolves when it has one: with the outcome, or pending if the attempt fails,
    * takes longer than FIRST_ATTEMPT_TIMEOUT_MS together with the wait for a permit, or finds none. A repetition during the attempt
-   * joins it. @throws Unavailable only after `drain`
-   * @param webhook absent: a request of a workflow
+   * joins it. Rejects without a row: before anything is sent, or after `drain`.
+   * @param webhook undefined: a request of a workflow
+   * @param assertHeld throws when another process may have the message; called after each wait, before anything is sent
    */
-  first(row: DeliveryRow, webhook?: WebhookRow): Promise<void>;
+  first(row: DeliveryRow, webhook: WebhookRow | undefined, assertHeld: () => void): Promise<void>;
   /** Attempts the delivery of a claimed row. @param webhook undefined: a request of a workflow */
   retry(row: DeliveryRow, permit: Permit, webhook: WebhookRow | undefined): void;
   /** Waiting deliveries become rows. Resolves when no attempt is in progress. */
@@ -181,7 +184,10 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
         save(delivery, { due_at: clock.now() + LEASE_MS }).catch(delivery.stored.reject);
     });
     try {
-      if (!webhook) return await deps.sender(row, startedAt, (fields) => finish(delivery, fields), ended);
+      if (!webhook) {
+        const write = (fields: Partial<DeliveryRow>) => finish(delivery, fields);
+        return await deps.sender(row, startedAt, write, { ended, assertHeld: delivery.assertHeld });
+      }
       const body = bodyOf(row, webhook);
       const headers = headersOf(row, deps.keys(webhook, startedAt), startedAt, body);
       const reply = await deps.post({ url: webhook.url, headers, body }, ended);
@@ -218,7 +224,9 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
 
   /** Logs a failure: the lease then expires, or the message is redelivered. */
   function track(delivery: Delivery, work: Promise<void>): void {
-    const tracked = work.catch((error: unknown) => {
+    const tracked = work.catch(async (error: unknown) => {
+      // A write in progress may store it.
+      await delivery.saved;
       delivery.stored.reject(error);
       log.error({ delivery_id: delivery.row.id, error: String(error) }, 'delivery.attempt_failed');
     });
@@ -232,15 +240,21 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
     if (!webhook && !(await findEmitter(store, webhook_id))?.active) return delivery.stored.resolve();
     const receiver = permits.receiver(webhook_id, owner_id, webhook);
     const permit = await permits.acquire(receiver, timeout);
+    try {
+      delivery.assertHeld();
+    } catch (error) {
+      permit?.release();
+      return delivery.stored.reject(error);
+    }
     await (permit ? attempt(delivery, permit, webhook) : postpone(delivery, receiver));
   }
 
   return {
-    first(row, webhook) {
+    first(row, webhook, assertHeld) {
       const known = firsts.get(row.id);
       if (known) return known;
       const stored = Promise.withResolvers<void>();
-      const delivery: Delivery = { row, lease: undefined, stored, saved: Promise.resolve() };
+      const delivery: Delivery = { row, lease: undefined, stored, saved: Promise.resolve(), assertHeld };
       firsts.set(row.id, stored.promise);
       const forget = () => void firsts.delete(row.id);
       stored.promise.then(forget, forget);
@@ -250,7 +264,8 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
     retry(row, permit, webhook) {
       const stored = Promise.withResolvers<void>();
       stored.promise.catch(() => {});
-      const delivery: Delivery = { row, lease: row.due_at!, stored, saved: Promise.resolve() };
+      const saved = Promise.resolve();
+      const delivery: Delivery = { row, lease: row.due_at!, stored, saved, assertHeld: () => {} };
       track(delivery, attemptClaimed(delivery, permit, webhook));
     },
     async drain() {

@@ -113,39 +113,46 @@ export function createFanOut(deps: FanOutDeps): FanOut {
     return chunk.filter(({ row }) => !known.has(row.id));
   }
 
-  /** Starts the first attempts, a few at a time; `done` resolves when all have rows. */
+  /**
+   * Starts the first attempts, a few at a time; `done` resolves when all have rows. Rejects, as `done` does, only when none
+   * is in progress: it has no row yet, so the repeated messages would begin it again.
+   */
   async function deliver(emitterId: string, pending: Iterable<NewDelivery>, assertHeld: () => void) {
     let count = 0;
     let open = 1;
+    let failure: unknown;
     const all = Promise.withResolvers<void>();
-    // A later chunk may fail first.
-    all.promise.catch(() => {});
+    const fail = (error: unknown) => {
+      failure ??= error;
+    };
     const settle = () => {
       open -= 1;
-      if (open === 0) all.resolve();
+      if (open > 0) return;
+      if (failure === undefined) all.resolve();
+      else all.reject(failure);
     };
     const leave = () => {
       windows.leave(emitterId);
       settle();
     };
-    for (const chunk of chunksOf(pending, ({ row }) => row.payload.length)) {
-      if (count > 0) await nextTurn();
-      for (const { row, webhook } of await withoutRow(chunk)) {
-        const entered = windows.enter(emitterId);
-        if (entered) await entered;
-        open += 1;
-        count += 1;
-        try {
+    try {
+      for (const chunk of chunksOf(pending, ({ row }) => row.payload.length)) {
+        if (count > 0) await nextTurn();
+        for (const { row, webhook } of await withoutRow(chunk)) {
           if (signal.aborted) throw new Unavailable('The process ends');
           assertHeld();
-        } catch (error) {
-          leave();
-          throw error;
+          const entered = windows.enter(emitterId);
+          if (entered) await entered;
+          open += 1;
+          count += 1;
+          attempts.first(row, webhook, assertHeld).catch(fail).finally(leave);
         }
-        attempts.first(row, webhook).catch(all.reject).finally(leave);
       }
+    } catch (error) {
+      fail(error);
     }
     settle();
+    if (failure !== undefined) await all.promise;
     return { count, done: all.promise };
   }
 

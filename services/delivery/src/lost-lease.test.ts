@@ -1,16 +1,25 @@
-import { beforeEach, expect, test } from '@jest/globals';
+import { beforeEach, describe, expect, test } from '@jest/globals';
 import type { ReplayMessage } from '@wellspring/contract/messages';
 import { eventSortKey } from '@wellspring/core/event-id';
 import { Unavailable } from '@wellspring/core/unavailable';
 import { events } from '@wellspring/store/collections/events';
+import { users } from '@wellspring/store/collections/users';
+import { deliveries } from '@wellspring/store/collections/webhooks';
+import { workflows } from '@wellspring/store/collections/workflows';
 import { numbers } from '@wellspring/testing/numbers';
-import { eventRow, OWNER } from '@wellspring/testing/rows';
-import { eventsOf, usePlatform } from './platform.fixture.ts';
+import { eventRow, OWNER, userRow } from '@wellspring/testing/rows';
+import type { Answer } from '@wellspring/testing/webhook-sink';
+import { eventsOf, until, usePlatform } from './platform.fixture.ts';
+import { mailServer, useSends } from './sends/sends.fixture.ts';
 
 const t = usePlatform();
+const { send, emit } = useSends(t);
 const MANY = 400;
 /** Attempts of an emitter in progress at once, and events in a page of a replay. */
 const [WINDOW, PAGE] = [128, 64];
+/** Attempts in progress at once to a webhook that answers, and the health of one. */
+const PERMITS = 8;
+const ANSWERING = { failures: 0, tried_at: 1 };
 
 /** Calls of the handler. */
 let calls: number;
@@ -52,13 +61,10 @@ function loseAfterJobs(of: string) {
 
 test('a former owner begins no further delivery, and the next one attempts only those without a row', async () => {
   let before = 0;
-  const { emitter, sink } = await t.subscribed(
-    (_, n) => {
-      if (n === 50) isHeld = false;
-      return 200;
-    },
-    { failures: 0, tried_at: 1 },
-  );
+  const { emitter, sink } = await t.subscribed((_, n) => {
+    if (n === 50) isHeld = false;
+    return 200;
+  }, ANSWERING);
   again = () => {
     before = sink.requests.length;
   };
@@ -69,6 +75,135 @@ test('a former owner begins no further delivery, and the next one attempts only 
   expect(before).toBeLessThanOrEqual(50 + WINDOW);
   expect(sink.requests).toHaveLength(MANY);
 }, 30_000);
+
+/** A receiver that answers the first requests when the test says so. */
+async function subscribedWaiting() {
+  const open: ((answer: Answer) => void)[] = [];
+  const subscribed = await t.subscribed(
+    (_, n) => (n > PERMITS ? 200 : new Promise((resolve) => open.push(resolve))),
+    ANSWERING,
+  );
+  return { ...subscribed, open };
+}
+
+test('a former owner sends none of the deliveries that wait for a permit', async () => {
+  const waiting = 20;
+  let before = 0;
+  const { emitter, sink, open } = await subscribedWaiting();
+  again = () => {
+    before = sink.requests.length;
+  };
+  t.start();
+  await t.emit(emitter, eventsOf(PERMITS + waiting));
+  await sink.received(PERMITS);
+  isHeld = false;
+  for (const answer of open) answer({ status: 200 });
+  await t.untilStatus('delivered', PERMITS + waiting);
+  expect(before).toBe(PERMITS);
+  expect(sink.requests).toHaveLength(PERMITS + waiting);
+});
+
+test('messages are given back when all deliveries that were begun have rows, so that none is sent twice', async () => {
+  let counts: number[] = [];
+  const { emitter, sink, open } = await subscribedWaiting();
+  again = async () => {
+    counts = [sink.requests.length, (await t.deliveries()).length];
+    for (const answer of open) answer({ status: 200 });
+  };
+  t.start();
+  await t.emit(emitter, eventsOf(MANY));
+  await sink.received(PERMITS);
+  isHeld = false;
+  // The next delivery would begin; the others become rows after a second.
+  open[0]!({ status: 200 });
+  await t.untilStatus('delivered', MANY);
+  expect(counts).toEqual([PERMITS, PERMITS]);
+  expect(sink.requests).toHaveLength(MANY);
+}, 30_000);
+
+describe('a former owner makes no request of a workflow when it lost the lease', () => {
+  /** Loses the lease when a row of this kind was read for the first time. */
+  const loseAtRead = (rows: { get(id: string): Promise<unknown> }) => {
+    const { get } = rows;
+    rows.get = async (id) => {
+      const row = await get(id);
+      isHeld = calls > 1;
+      return row;
+    };
+  };
+
+  test('while the workflow was read', async () => {
+    let before = 0;
+    const sink = await t.receive();
+    loseAtRead(t.store.collection(workflows));
+    again = () => {
+      before = sink.requests.length;
+    };
+    t.start();
+    await emit(send('http', { url: sink.url }));
+    await t.untilStatus('delivered');
+    expect([calls, before, sink.requests.length]).toEqual([2, 0, 1]);
+  });
+
+  test('while the recipient was read', async () => {
+    let before = 0;
+    await using server = await mailServer();
+    await t.store.collection(users).insert(userRow());
+    loseAtRead(t.store.collection(users));
+    again = () => {
+      before = server.mails.length;
+    };
+    t.start({ smtpUrl: server.url });
+    await emit(send('email', { text: 'x' }));
+    await t.untilStatus('delivered');
+    expect([calls, before, server.mails.length]).toEqual([2, 0, 1]);
+  });
+
+  test('while the recipient was read and its row was written: that one is made later, once', async () => {
+    await using server = await mailServer();
+    await t.store.collection(users).insert(userRow());
+    const [readers, rows] = [t.store.collection(users), t.store.collection(deliveries)];
+    const [{ get }, { insertMany }] = [readers, rows];
+    const [begun, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    readers.get = async (id) => {
+      readers.get = get;
+      // The attempt takes longer than a second.
+      t.clock.advance(1_100);
+      await begun.promise;
+      isHeld = false;
+      setImmediate(ended.resolve);
+      throw new Unavailable(`No answer for ${id}`);
+    };
+    rows.insertMany = async (...args) => {
+      begun.resolve();
+      await ended.promise;
+      return insertMany(...args);
+    };
+    t.start({ smtpUrl: server.url });
+    await emit(send('email', { text: 'x' }));
+    await until(t.deliveries, ({ length }) => length === 1);
+    t.clock.advance(61_000);
+    await t.untilStatus('delivered');
+    expect([calls, server.mails.length]).toEqual([1, 1]);
+  });
+
+  test('while the rate was asked for, and stores none', async () => {
+    let before = 0;
+    await using server = await mailServer();
+    await t.store.collection(users).insert(userRow());
+    t.buckets.take = () => {
+      isHeld = calls > 1;
+      return calls > 1 ? 0 : 1;
+    };
+    again = async () => {
+      before = (await t.deliveries()).length;
+    };
+    t.start({ smtpUrl: server.url });
+    await emit(send('email', { text: 'x' }));
+    await t.untilStatus('delivered');
+    expect([calls, before, server.mails.length]).toEqual([2, 0, 1]);
+  });
+});
 
 test('a former owner publishes no further runs', async () => {
   let before = 0;

@@ -1,4 +1,4 @@
-import { afterEach } from '@jest/globals';
+import { afterEach, beforeEach } from '@jest/globals';
 import type {
   DelayedEvent,
   EmittedEvent,
@@ -9,7 +9,7 @@ import type {
 import { type Clock, systemClock } from '@wellspring/core/clock';
 import { newId, newRunId } from '@wellspring/core/ids';
 import { createMemory } from '@wellspring/core/memory';
-import { createTokenBuckets } from '@wellspring/core/token-buckets';
+import { createTokenBuckets, type TokenBuckets } from '@wellspring/core/token-buckets';
 import { newWebhookSecret } from '@wellspring/core/webhook-signature';
 import type { Config } from '@wellspring/runtime/config';
 import { type SourceRow, sources } from '@wellspring/store/collections/sources';
@@ -69,6 +69,8 @@ interface Webhook {
 }
 
 export interface Platform extends Harness<ReturnType<typeof movableClock>> {
+  /** Of the rates of requests. */
+  buckets: TokenBuckets;
   /** Starts the service. @param memoryBytes default 1 GiB */
   start(config?: Partial<Config>, memoryBytes?: number): void;
   /** Reopens the database file and starts the service; the receivers stay. */
@@ -147,6 +149,9 @@ export function usePlatform(): Platform {
     await Promise.all(sinks.splice(0).map((sink) => sink.close()));
   });
   const t = useHarness(movableClock) as Platform;
+  beforeEach(() => {
+    t.buckets = createTokenBuckets(t.clock);
+  });
 
   t.start = (fields = {}, memoryBytes = 1024 ** 3) => {
     const config = {
@@ -158,7 +163,7 @@ export function usePlatform(): Platform {
       ...fields,
     } as Config;
     const memory = createMemory(memoryBytes);
-    t.run(createDeliveryService({ ...t, buckets: createTokenBuckets(t.clock), memory, config }));
+    t.run(createDeliveryService({ ...t, memory, config }));
   };
   t.restart = async () => {
     endHanging();

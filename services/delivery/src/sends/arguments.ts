@@ -3,18 +3,24 @@ export class SendError extends Error {
   override readonly name = 'SendError';
 }
 
-/** One kind of request. Resolves when the receiver has accepted it. @throws Error with a message for the owner */
+/** One kind of request. Resolves when the receiver has accepted it. @throws SendError, Unavailable before it was made */
 export type SendOne = (request: Record<string, unknown>, context: SendContext) => Promise<void>;
 
-export interface SendContext {
+/** Of an attempt. */
+export interface SendLimits {
+  /** Ends the request; its reason is the error. */
+  ended: AbortController;
+  /** Throws Unavailable when another process may make the request: called after each wait before it. */
+  assertHeld: () => void;
+}
+
+export interface SendContext extends SendLimits {
   /** Equal for a repetition. */
   id: string;
   /** Of the workflow. */
   owner_id: string;
   /** Epoch ms, equal for a repetition. */
   at: number;
-  /** Ends the request; its reason is the error. */
-  ended: AbortController;
 }
 
 /** Does the work of a request within a time. @throws SendError which begins with `failed` and ends with the reason */

@@ -22,13 +22,14 @@ export function createEmailSend(store: Store, url: string | null, timeoutMs: num
     return owner.email;
   }
 
-  return async (request, { id, owner_id, ended }) => {
+  return async (request, { id, owner_id, ended, assertHeld }) => {
     if (!transport) {
       throw new SendError(`${CALL} is not configured: the operator sets WELLSPRING_SMTP_URL.`);
     }
     const [subject = '', text, html] = ['subject', 'text', 'html'].map((name) => textOf(request, CALL, name));
     if (text === undefined && html === undefined) throw new SendError(`${CALL} needs text or html.`);
     const to = await recipient(owner_id);
+    assertHeld();
     const name = createHash('sha256').update(id).digest('hex').slice(0, 32);
     const mail = {
       from,

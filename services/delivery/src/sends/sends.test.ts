@@ -1,13 +1,11 @@
-import { text } from 'node:stream/consumers';
 import { describe, expect, test } from '@jest/globals';
 import { type EmittedMessage, MAX_HOPS } from '@wellspring/contract/messages';
 import { users } from '@wellspring/store/collections/users';
 import { deliveries } from '@wellspring/store/collections/webhooks';
 import { workflows } from '@wellspring/store/collections/workflows';
 import { OWNER, userRow } from '@wellspring/testing/rows';
-import { SMTPServer } from 'smtp-server';
 import { until, usePlatform } from '../platform.fixture.ts';
-import { OTHER, useSends, WORKFLOW } from './sends.fixture.ts';
+import { mailServer, OTHER, useSends, WORKFLOW } from './sends.fixture.ts';
 import { sendRow } from './sends.ts';
 
 const t = usePlatform();
@@ -159,36 +157,6 @@ test('requests of a deleted workflow are not made, neither from messages nor fro
 });
 
 describe('$.send.email', () => {
-  interface Mail {
-    from: string;
-    to: string[];
-    text: string;
-  }
-
-  /** A mail server that keeps what it receives. */
-  async function mailServer(refuse?: string) {
-    const mails: Mail[] = [];
-    const server = new SMTPServer({
-      authOptional: true,
-      disabledCommands: ['STARTTLS'],
-      onRcptTo: (_, __, done) => done(refuse === undefined ? null : new Error(refuse)),
-      onData(stream, { envelope }, done) {
-        text(stream).then((body) => {
-          const from = envelope.mailFrom === false ? '' : envelope.mailFrom.address;
-          mails.push({ from, to: envelope.rcptTo.map(({ address }) => address), text: body });
-          done();
-        }, done);
-      },
-    });
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    const { port } = server.server.address() as { port: number };
-    return {
-      url: `smtp://127.0.0.1:${port}?from=events@wellspring.example`,
-      mails,
-      [Symbol.asyncDispose]: () => new Promise<void>((resolve) => server.close(() => resolve())),
-    };
-  }
-
   const account = (fields = {}) => t.store.collection(users).insert(userRow(fields));
 
   test('mails the owner of the workflow, and nobody else', async () => {

@@ -2,10 +2,11 @@ import { randomInt } from 'node:crypto';
 import { errorRecordJob } from '@wellspring/contract/error-record';
 import { type EmittedMessage, MAX_HOPS, type RecordJob, type Send } from '@wellspring/contract/messages';
 import { derivedId, derivedRunId } from '@wellspring/core/ids';
+import { Unavailable } from '@wellspring/core/unavailable';
 import type { Deps } from '@wellspring/runtime/deps';
 import { type DeliveryRow, NOT_ATTEMPTED } from '@wellspring/store/collections/webhooks';
 import { LEASE_MS } from '../lease.ts';
-import { SendError, type SendOne } from './arguments.ts';
+import { SendError, type SendLimits, type SendOne } from './arguments.ts';
 
 /** A request of a workflow: like the delivery to a webhook, with permits of the workflow. */
 export const sendRow = (
@@ -32,9 +33,9 @@ type Write = (fields: Partial<DeliveryRow>) => Promise<boolean>;
 /**
  * Makes the request of a row, once, and writes its outcome; the row stays, so that a repeated fan-out does not repeat the
  * request. A failure is a record on `$errors` of the workflow: it is written into the row before it is published, so that
- * only the record is repeated if that fails.
+ * only the record is repeated if that fails. @throws Unavailable before the request was made
  */
-export type Sender = (row: DeliveryRow, now: number, write: Write, ended: AbortController) => Promise<void>;
+export type Sender = (row: DeliveryRow, now: number, write: Write, limits: SendLimits) => Promise<void>;
 
 /** Requests a second of one owner; twice as many at once. */
 const RATES: Partial<Record<Send['kind'], number>> = { email: 1, s3: 20 };
@@ -55,33 +56,36 @@ export function createSender(
   }
 
   /** Makes the request; returns why it failed. */
-  async function make(row: DeliveryRow, send: Send, ended: AbortController): Promise<SendError | undefined> {
+  async function make(row: DeliveryRow, send: Send, limits: SendLimits): Promise<SendError | undefined> {
     try {
       const request: unknown = JSON.parse(send.request);
       await kinds[send.kind](typeof request === 'object' && request ? { ...request } : {}, {
         id: send.id,
         owner_id: row.owner_id,
         at: send.at,
-        ended,
+        ...limits,
       });
       return undefined;
     } catch (error) {
       if (error instanceof SendError) return error;
+      // It was not made.
+      if (error instanceof Unavailable) throw error;
       log.error({ send_id: send.id, error: String(error) }, 'send.failed');
       return new SendError(`$.send.${send.kind} failed.`);
     }
   }
 
-  return async (row, now, write, ended) => {
+  return async (row, now, write, limits) => {
     let job = JSON.parse(row.payload) as Send | RecordJob;
     if (!('type' in job)) {
       const delay = await delayOf(job, row.owner_id);
+      limits.assertHeld();
       if (delay > 0) {
         await write({ due_at: now + delay });
         return;
       }
       const attempts = row.attempts + 1;
-      const failure = await make(row, job, ended);
+      const failure = await make(row, job, limits);
       if (!failure) {
         await write({ ...OVER, status: 'delivered', attempts });
         return;
