@@ -28,6 +28,15 @@ test('on the shared origin no cookie is sent, in any letter case and number', ()
   expect(dropped).toEqual(['set-cookie', 'set-cookie2']);
 });
 
+test.each(['Secure-Session-Registration', 'Sec-Session-Registration'])(
+  'on the shared origin %s, which starts a session of the whole origin, is not sent',
+  (name) => {
+    const headers = { [name]: '(ES256);path="/start"' };
+    expect(allowedHeaders(headers, undefined).dropped).toEqual([name.toLowerCase()]);
+    expect(allowedHeaders(headers, HOST).dropped).toEqual([]);
+  },
+);
+
 test('no instruction to nginx is sent, known or not', () => {
   const headers = { 'X-Accel-Redirect': '/etc', 'x-accel-later': '1', 'x-accept': '2' };
   const { sent, dropped } = allowedHeaders(headers, HOST);

@@ -55,6 +55,8 @@ const ORIGIN_WIDE = [
   'origin-agent-cluster',
   'report-to',
   'reporting-endpoints',
+  'sec-session-registration',
+  'secure-session-registration',
   'service-worker-allowed',
   'set-cookie',
   'set-login',
