@@ -90,7 +90,17 @@ function integrityOf(dist: Record<string, unknown>): string | undefined {
   return undefined;
 }
 
-const PASSED_ON = ['engines', 'os', 'cpu', 'libc', 'deprecated', 'bundleDependencies', 'bundledDependencies'];
+/** Others, such as `engines.runtime`, make the package manager download a runtime. */
+const ENGINES = ['node', 'npm', 'pnpm'];
+
+const enginesOf = (value: unknown) =>
+  isRecord(value)
+    ? Object.fromEntries(
+        Object.entries(value).filter(([name, range]) => ENGINES.includes(name) && typeof range === 'string'),
+      )
+    : {};
+
+const PASSED_ON = ['os', 'cpu', 'libc', 'deprecated', 'bundleDependencies', 'bundledDependencies'];
 
 function readVersion(manifest: Record<string, unknown>, version: string, time: unknown): Version | string {
   const dist = isRecord(manifest.dist) ? manifest.dist : {};
@@ -107,9 +117,12 @@ function readVersion(manifest: Record<string, unknown>, version: string, time: u
     optionalDependencies: optional.own,
     peerDependencies: peers.own,
     peerDependenciesMeta: optionalPeers(manifest.peerDependenciesMeta),
-    rest: Object.fromEntries(
-      PASSED_ON.flatMap((key) => (manifest[key] === undefined ? [] : [[key, manifest[key]]])),
-    ),
+    rest: {
+      engines: enginesOf(manifest.engines),
+      ...Object.fromEntries(
+        PASSED_ON.flatMap((key) => (manifest[key] === undefined ? [] : [[key, manifest[key]]])),
+      ),
+    },
     integrity,
     tarball: dist.tarball,
     foreign: required.foreign ?? optional.foreign ?? peers.foreign,
