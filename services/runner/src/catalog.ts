@@ -12,7 +12,7 @@ import { deployments, endpoints } from '@wellspring/store/collections/sources';
 import { subscriptionsTo } from '@wellspring/store/collections/subscription-reach';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import { type WorkflowDeploymentRow, workflowDeployments } from '@wellspring/store/collections/workflows';
-import { createMask, type Mask } from './mask-secrets.ts';
+import { createMask, type Mask, mayBeCut } from './mask-secrets.ts';
 import { readBundle } from './read-bundle.ts';
 
 /** A deployment, ready to run. */
@@ -82,8 +82,8 @@ export interface Catalog {
 const MAX_CHARS = 16 * 1024 * 1024;
 /** Of each deployment besides its definition and values. */
 const ENTRY_CHARS = 2048;
-/** Forms of a secret in a mask. */
-const MASK_FORMS = 8;
+/** Characters of the forms of a secret in a mask, per character: plain, in URLs, eight in Base64, in hexadecimal. */
+const MASK_FORMS = 18;
 const MAX_WORKFLOWS = 2000;
 /** Sources and workflows in memory. */
 const MAX_EMITTERS = 10_000;
@@ -189,7 +189,8 @@ export function createCatalog(
       if (!deployment) return undefined;
       steps.push({ name, cell_id, deployment });
     }
-    const mask: Mask = (text) => steps.reduce((masked, step) => step.deployment.mask(masked), text);
+    const mask: Mask = (text, isCut = mayBeCut(text)) =>
+      steps.reduce((masked, step) => step.deployment.mask(masked, isCut), text);
     return { ...loaded, deployment: { id, mask }, workflow: { name: row.name, steps } };
   }
 

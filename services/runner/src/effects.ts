@@ -71,7 +71,7 @@ export function createEffects(
       emits.push(emit);
       const summary =
         emit.summary === null ? {} : { msg: mask(emit.summary, mayBeCut(emit.summary, LIMITS.summaryBytes)) };
-      logs.push({ ...record('emit', emit.at), en: emit.name, ...summary });
+      logs.push({ ...record('emit', emit.at), en: mask(emit.name), ...summary });
     },
     fault: (error) => errors.push(maskError(error, mask)),
     log: (line) => logs.push(logRecord(run, { ...line, msg: mask(line.msg, line.isCut) })),

@@ -14,9 +14,39 @@ describe('a secret', () => {
     ['in a form', new URLSearchParams([['', SECRET]]).toString().slice(1)],
     ['in Base64', Buffer.from(SECRET).toString('base64')],
     ['in Base64 for URLs', Buffer.from(SECRET).toString('base64url')],
+    ['in hexadecimal', Buffer.from(SECRET).toString('hex')],
   ])('%s is masked within a larger text', (_how, printed) => {
     const masked = createMask(['something else', SECRET])(`before ${printed}, after ${printed}`);
     expect(masked).toMatch(/^before \*{8}=*, after \*{8}=*$/);
+  });
+
+  test.each(['base64', 'base64url'] as const)(
+    'within a value in %s, such as user:secret, is masked but for the characters that it shares with its neighbours',
+    (form) => {
+      const part = fc.uint8Array({ maxLength: 8 });
+      const secret = fc.string({
+        minLength: 5,
+        maxLength: 20,
+        unit: fc.constantFrom('a', '1', '?', '~', 'é'),
+      });
+      fc.assert(
+        fc.property(part, secret, part, (before, text, after) => {
+          const printed = Buffer.concat([before, Buffer.from(text), after]).toString(form);
+          const [start, end, ...more] = createMask([text])(`Basic ${printed}`).split('********');
+          expect(start!.length).toBeLessThanOrEqual(6 + Math.ceil((before.length * 8) / 6));
+          const shown = end!.replace(/=+$/, '').length;
+          expect(shown).toBeLessThanOrEqual(1 + Math.ceil((after.length * 8) / 6));
+          expect(more).toEqual([]);
+        }),
+      );
+    },
+  );
+
+  test('of four characters is masked in Base64 as a whole, not where a few characters are equal', () => {
+    const mask = createMask(['abcd']);
+    expect(mask(`${btoa('abcd')} ${btoa('abcd').slice(0, 5)} ${btoa('xabcd').slice(2, 6)}`)).toBe(
+      `********== ${btoa('abcd').slice(0, 5)} ${btoa('xabcd').slice(2, 6)}`,
+    );
   });
 
   test('of several lines is masked line by line', () => {

@@ -17,6 +17,8 @@ const MASK = '********';
 const MIN_SECRET_LENGTH = 4;
 /** Minimum length at which a line of a multi-line secret (a private key) is masked on its own. */
 const MIN_LINE_LENGTH = 8;
+/** Shorter parts of an encoded secret are not masked: Base64 text may contain them by chance. */
+const MIN_BASE64_LENGTH = 6;
 /** Larger values are masked only in plain form, not in their encodings. */
 const MAX_ENCODED = 8 * 1024;
 /** Characters compared before the whole needle is. */
@@ -30,7 +32,20 @@ const TOO_SLOW = '(not shown: the secret props could not be masked in this text)
 
 export const noMask: Mask = (text) => text;
 
-/** The forms in which a secret is printed: plain, in JSON, in URLs, in Base64, line by line. */
+/**
+ * Base64 of a secret within a longer value, such as `user:secret`: for each position among the three bytes of a group,
+ * the characters whose six bits are all of the secret.
+ */
+function base64Within(secret: Buffer): string[] {
+  return [0, 1, 2].flatMap((before) => {
+    const value = Buffer.concat([Buffer.alloc(before), secret]);
+    const [from, to] = [Math.ceil((before * 8) / 6), Math.floor((value.length * 8) / 6)];
+    if (to - from < MIN_BASE64_LENGTH) return [];
+    return (['base64', 'base64url'] as const).map((form) => value.toString(form).slice(from, to));
+  });
+}
+
+/** The forms in which a secret is printed: plain, in JSON, in URLs, in Base64, in hexadecimal, line by line. */
 function formsOf(secret: string): string[] {
   const lines = secret
     .split(/\r?\n/)
@@ -38,7 +53,7 @@ function formsOf(secret: string): string[] {
     .filter((line) => line.length >= MIN_LINE_LENGTH);
   if (secret.length > MAX_ENCODED) return [secret, ...lines];
   const url = encodeURIComponent(secret.toWellFormed());
-  const base64 = Buffer.from(secret).toString('base64');
+  const bytes = Buffer.from(secret);
   return [
     secret,
     ...lines,
@@ -46,9 +61,11 @@ function formsOf(secret: string): string[] {
     url,
     new URLSearchParams([['', secret]]).toString().slice(1),
     url.replace(/%[0-9A-F]{2}/g, (code) => code.toLowerCase()),
-    // Without padding, which is missing when more text follows.
-    base64.replace(/=+$/, ''),
-    Buffer.from(secret).toString('base64url'),
+    // Its last character, too, which holds fewer bits of the secret. Without padding, which may be missing.
+    bytes.toString('base64').replace(/=+$/, ''),
+    bytes.toString('base64url'),
+    ...base64Within(bytes),
+    bytes.toString('hex'),
   ];
 }
 

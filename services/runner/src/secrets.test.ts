@@ -17,7 +17,7 @@ const CODE = `export default {
     console.log(JSON.stringify({ token, plain }));
     console.log('https://x.example/?k=' + encodeURIComponent(token) + '&p=' + plain);
     console.log(Buffer.from(token).toString('base64') + ' ' + plain);
-    this.$emit({ token, plain }, { summary: token + plain });
+    this.$emit({ token, plain }, { summary: token + plain, name: 'of ' + token });
     this.$emit(() => {}, { summary: 'x' });
     const error = new TypeError('refused ' + token + ' for ' + plain, { cause: new Error('because of ' + token) });
     error.name = 'Error of ' + token;

@@ -224,6 +224,18 @@ test('a secret prop that an expression fills is masked in the logs', async () =>
   expect(await t.lines(id)).toEqual(['token ********']);
 });
 
+test('a secret of a step that is cut by a limit is masked', async () => {
+  const { id } = await deployWorkflow(t, {
+    name: 'one',
+    body: `throw Object.assign(new Error('any'), { name: 'x'.repeat(256 - 8) + this.token });`,
+    props: 'token: { type: "string", secret: true }',
+    values: { token: 'tok-3f9a-of-the-step' },
+  });
+  await run(id, 1);
+  const [{ error }] = (await t.events(id, '$errors')) as [{ error: { code: string } }];
+  expect(error.code).toBe(`${'x'.repeat(256 - 8)}********`);
+});
+
 test('what an expression adds to a secret list is masked in the logs', async () => {
   const { id } = await deployWorkflow(t, {
     name: 'one',
