@@ -117,7 +117,7 @@ export function deliveryRoutes({ store, pubsub, clock }: DeliveriesDeps): Route[
         const reached = await Promise.all(page.map(reachesEvent));
         const ids = page.filter((_row, n) => reached[n]).map(({ id }) => id);
         const recovered = await rows.claim(
-          { where: { id: { in: ids }, failed_at_ms } },
+          { where: { id: { in: ids }, failed_at_ms }, texts: false },
           { status: 'pending', attempts: 0, due_at: now, failed_at_ms: null },
         );
         count += recovered.length;

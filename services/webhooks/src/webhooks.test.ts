@@ -9,6 +9,7 @@ import { orgs, users } from '@wellspring/store/collections/users';
 import { type DeliveryRow, deliveries, webhooks } from '@wellspring/store/collections/webhooks';
 import { eventually } from '@wellspring/testing/eventually';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
+import { measureReads } from '@wellspring/testing/measure-reads';
 import { deliveryRow, eventRow, logRow, orgRow, userRow } from '@wellspring/testing/rows';
 import { ALICE, BOB, callApi, ORG, seal, useHarness, user } from '@wellspring/testing/service-harness';
 import { createWebhooksService } from './service.ts';
@@ -225,6 +226,16 @@ describe('manual deliveries', () => {
     ]);
     expect(await resend({ status: 'failed' })).toEqual([202, undefined]);
     expect(await resend({ status: 'delivered', emitter_id: null, event_id: null })).toEqual([202, undefined]);
+  });
+
+  test('recovery reads no payloads', async () => {
+    const { id } = await make();
+    for (let n = 0; n < 20; n++) await delivery(id, { payload: 'x'.repeat(100_000) });
+    const reads = measureReads(t.store);
+    const reading = createWebhooksService({ ...t, store: reads.store });
+    await callApi(reading, 'POST', `/webhooks/${id}/recover?since=0`);
+    expect(reads.bytes()).toBeLessThan(50_000);
+    expect(await t.store.collection(deliveries).count({ failed_at_ms: null })).toBe(20);
   });
 
   test('recovery resends every delivery failed since then once, with a new count', async () => {

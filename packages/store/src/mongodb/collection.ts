@@ -141,30 +141,39 @@ export function createCollection<T extends Row>(
   }
 
   /** Patches the rows that still match, each atomically; returns the patched rows. */
-  async function take(ids: string[], filter: Document, fields: Partial<T>): Promise<StoredRow[]> {
+  async function take(
+    ids: string[],
+    filter: Document,
+    fields: Partial<T>,
+    texts: boolean,
+  ): Promise<StoredRow[]> {
+    const reading = { batchSize: PAGE_SIZE, ...(!texts && { projection: withoutTexts }) };
     const isUnique = definition.indexes.some(
       (index) => index.unique && index.fields.some((field) => Object.hasOwn(fields, field)),
     );
     if (isUnique) {
       const taken: string[] = [];
       for (const id of ids) if (await patchUnique(decodeString(id), fields, filter)) taken.push(id);
-      return ask((all) => all.find({ _id: { $in: taken } }, { batchSize: PAGE_SIZE }).toArray());
+      return ask((all) => all.find({ _id: { $in: taken } }, reading).toArray());
     }
     const token = randomUUID();
     const { matchedCount } = await write((all) =>
       all.updateMany({ $and: [{ _id: { $in: ids } }, filter] }, changeOf(fields, { _claim: token })),
     );
     if (matchedCount === 0) return [];
-    return ask((all) => all.find({ _id: { $in: ids }, _claim: token }, { batchSize: PAGE_SIZE }).toArray());
+    return ask((all) => all.find({ _id: { $in: ids }, _claim: token }, reading).toArray());
   }
 
-  async function claimNow({ limit, ...options }: ListOptions<T> & { where: Where<T> }, fields: Partial<T>) {
+  async function claimNow(
+    { limit, texts = true, ...options }: ListOptions<T> & { where: Where<T> },
+    fields: Partial<T>,
+  ) {
     const filter = filterOf(definition, options.where);
     const claimed: T[] = [];
     for (;;) {
       const ids = await idsOf({ ...options, ...(limit !== undefined && { limit: limit - claimed.length }) });
       if (ids.length === 0) return claimed;
-      const rows = new Map((await take(ids, filter, fields)).map((row) => [row._id, row]));
+      const rows = new Map((await take(ids, filter, fields, texts)).map((row) => [row._id, row]));
       for (const id of ids) if (rows.has(id)) claimed.push(codec.row(rows.get(id)!));
       // Other claimers took some: there may be more matching rows.
       if (rows.size === ids.length) return claimed;
