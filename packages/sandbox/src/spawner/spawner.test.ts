@@ -69,6 +69,17 @@ test('many processes start concurrently, each with its own streams', async () =>
   );
 });
 
+test('a process that has ended before its streams are accepted is started all the same', async () => {
+  await readAll(await spawner.spawn(shell('true')));
+  const starting = spawner.spawn(shell('echo late; echo too >&3'));
+  await new Promise(setImmediate);
+  // This thread is busy until the process has ended: its end is read first, then its streams.
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 500);
+  const started = await starting;
+  expect(await readAll(started)).toEqual(['late\n', '', 'too\n']);
+  expect(await started.ended).toEqual({ type: 'exited', id: 2, exitCode: 0, signal: null });
+});
+
 test('the input is descriptor 4, and no socket of the spawner is inherited', async () => {
   const started = await spawner.spawn(
     shell('ls -l /proc/$$/fd | grep -c socket; head -c 1 <&4 >&3', { input: process.execPath }),

@@ -47,6 +47,9 @@ interface Entry {
   resolve(started: SpawnedProcess): void;
   reject(error: Error): void;
   exited: PromiseWithResolvers<Exit>;
+  /** All its streams are connected. */
+  isComplete: boolean;
+  hasExited: boolean;
 }
 
 const HEAP_MB = 64;
@@ -79,9 +82,12 @@ export function createSpawner({ program, directory, log }: SpawnerOptions): Spaw
   });
 
   /** The streams of a process and the report of its start arrive in any order. */
-  function settle(id: number, { pid, streams, resolve, exited }: Entry): void {
-    const { stdout, stderr, frames } = streams;
+  function settle(id: number, entry: Entry): void {
+    const { pid, resolve, exited } = entry;
+    const { stdout, stderr, frames } = entry.streams;
     if (pid === undefined || !stdout || !stderr || !frames) return;
+    entry.isComplete = true;
+    if (entry.hasExited) entries.delete(id);
     const closes = [stdout, stderr, frames].map(closeOf);
     resolve({
       pid,
@@ -109,9 +115,14 @@ export function createSpawner({ program, directory, log }: SpawnerOptions): Spaw
       settle(id, entry);
       return;
     }
-    entries.delete(id);
-    if (report.type === 'failed') fail(entry, report.message);
-    else entry.exited.resolve(report);
+    // Otherwise its streams are still to come.
+    if (report.type === 'failed' || entry.isComplete) entries.delete(id);
+    if (report.type === 'failed') {
+      fail(entry, report.message);
+    } else {
+      entry.hasExited = true;
+      entry.exited.resolve(report);
+    }
   }
 
   function start(): ChildProcess {
@@ -153,7 +164,8 @@ export function createSpawner({ program, directory, log }: SpawnerOptions): Spaw
       lastId += 1;
       const id = lastId;
       return new Promise((resolve, reject) => {
-        entries.set(id, { streams: {}, resolve, reject, exited: Promise.withResolvers() });
+        const exited = Promise.withResolvers<Exit>();
+        entries.set(id, { streams: {}, resolve, reject, exited, isComplete: false, hasExited: false });
         send({ type: 'spawn', id, command });
       });
     },
