@@ -12,19 +12,17 @@ type HousekeepingDeps = Pick<Deps, 'store' | 'blob' | 'clock' | 'log' | 'config'
 export function housekeepingWorker({ store, blob, clock, log, config }: HousekeepingDeps): BackgroundWorker {
   async function clean(signal: AbortSignal): Promise<void> {
     const { retainEvents, retainDays, retainDeliveryDays } = config;
-    try {
-      const pruned = await prune(store, {
-        now: clock.now(),
-        retainEvents,
-        retainDays,
-        retainDeliveryDays,
-        signal,
-      });
-      const blobs = await blob.prune(clock.now());
-      log.debug({ ...pruned, blobs }, 'housekeeping.done');
-    } catch (error) {
-      log.warn({ error: String(error) }, 'housekeeping.failed');
-    }
+    const now = clock.now();
+    // Neither waits for the other: one that fails does so at each attempt.
+    const results = await Promise.allSettled([
+      prune(store, { now, retainEvents, retainDays, retainDeliveryDays, signal }),
+      blob.prune(now),
+    ]);
+    for (const one of results)
+      if (one.status === 'rejected') log.warn({ error: String(one.reason) }, 'housekeeping.failed');
+    const [rows, blobs] = results;
+    if (rows.status === 'fulfilled' && blobs.status === 'fulfilled')
+      log.debug({ ...rows.value, blobs: blobs.value }, 'housekeeping.done');
   }
   return {
     name: 'housekeeping',
