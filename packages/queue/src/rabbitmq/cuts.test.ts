@@ -14,7 +14,7 @@ import { type Handler, LeaseLost } from '../port.ts';
 import { overflow } from './collections.ts';
 import { startProcess } from './process.fixture.ts';
 
-const RUNS = 1_500;
+const RUNS = 3_000;
 const KEYS = ['slow0', 'slow1', 'slow2'];
 const LEASE_MS = 2_000;
 /** Of a job that takes until another process has it. */
