@@ -147,7 +147,8 @@ test('a process that cannot serve gives up partitions whose work does not end, t
   grow();
 });
 
-test('while no process can serve, partitions with work in progress are not given up', async () => {
+/** Two processes with work in progress, while neither can serve for longer than they keep partitions. */
+async function duringOutage() {
   const [a, b] = [join('a'), join('b')];
   await settled(a, b);
   const held = Promise.withResolvers<void>();
@@ -155,35 +156,36 @@ test('while no process can serve, partitions with work in progress are not given
   for (const one of [a, b]) Object.assign(one, { busy: held.promise, isUnable: true });
   const since = performance.now();
   await eventually(() => performance.now() - since > 4 * LEASE_MS);
+  return {
+    a,
+    b,
+    /** Both can serve again; no partition has moved. */
+    async expectUnmoved() {
+      for (const one of [a, b]) one.isUnable = false;
+      await eventually(async () => (await sessionRows().list()).every(({ queues }) => queues === 'runs'));
+      expect(JSON.stringify([...epochs])).toBe(before);
+      held.resolve();
+      await settled(a, b);
+      expect(clashes).toEqual([]);
+    },
+  };
+}
+
+test('while no process can serve, partitions with work in progress are not given up', async () => {
+  const { a, b, expectUnmoved } = await duringOutage();
   expect([a.works.size, b.works.size]).toEqual([P / 2, P / 2]);
-  for (const one of [a, b]) one.isUnable = false;
-  await eventually(async () => (await sessionRows().list()).every(({ queues }) => queues === 'runs'));
-  expect(JSON.stringify([...epochs])).toBe(before);
-  held.resolve();
-  await settled(a, b);
-  expect(clashes).toEqual([]);
+  await expectUnmoved();
 });
 
 test('after an outage, a process that can serve later than others keeps its work in progress', async () => {
-  const [a, b] = [join('a'), join('b')];
-  await settled(a, b);
-  const held = Promise.withResolvers<void>();
-  const before = JSON.stringify([...epochs]);
-  for (const one of [a, b]) Object.assign(one, { busy: held.promise, isUnable: true });
-  const since = performance.now();
-  await eventually(() => performance.now() - since > 4 * LEASE_MS);
+  const { a, b, expectUnmoved } = await duringOutage();
   a.isUnable = false;
   await eventually(async () => (await sessionRows().list()).some(({ queues }) => queues === 'runs'));
   // Two looks: each renews the session and lists the others.
   const { statements } = b;
   await eventually(() => b.statements >= statements + 4);
   expect(b.works.size).toBe(P / 2);
-  b.isUnable = false;
-  await eventually(async () => (await sessionRows().list()).every(({ queues }) => queues === 'runs'));
-  expect(JSON.stringify([...epochs])).toBe(before);
-  held.resolve();
-  await settled(a, b);
-  expect(clashes).toEqual([]);
+  await expectUnmoved();
 });
 
 test('a forfeited partition is dropped, and taken again with a later epoch', async () => {

@@ -55,8 +55,8 @@ export interface LeasesOptions {
   partitions: number;
   wakeUp: WakeUp;
   /**
-   * False while the process cannot serve partitions. When others can meanwhile for the length of a lease, it releases them,
-   * and drops what is left after twice that time: the jobs are redelivered, and the epoch fences what still runs.
+   * False while the process cannot serve partitions. It releases them when another process can serve for the length of a
+   * lease meanwhile. After twice that time it drops the rest: their jobs are redelivered, and the epoch fences running ones.
    */
   isAble(): boolean;
   renewMs?: number;
