@@ -47,8 +47,6 @@ interface Entry {
   resolve(started: SpawnedProcess): void;
   reject(error: Error): void;
   exited: PromiseWithResolvers<Exit>;
-  /** All its streams are connected. */
-  isComplete: boolean;
   hasExited: boolean;
 }
 
@@ -86,7 +84,6 @@ export function createSpawner({ program, directory, log }: SpawnerOptions): Spaw
     const { pid, resolve, exited } = entry;
     const { stdout, stderr, frames } = entry.streams;
     if (pid === undefined || !stdout || !stderr || !frames) return;
-    entry.isComplete = true;
     if (entry.hasExited) entries.delete(id);
     const closes = [stdout, stderr, frames].map(closeOf);
     resolve({
@@ -115,14 +112,15 @@ export function createSpawner({ program, directory, log }: SpawnerOptions): Spaw
       settle(id, entry);
       return;
     }
-    // Otherwise its streams are still to come.
-    if (report.type === 'failed' || entry.isComplete) entries.delete(id);
     if (report.type === 'failed') {
+      entries.delete(id);
       fail(entry, report.message);
-    } else {
-      entry.hasExited = true;
-      entry.exited.resolve(report);
+      return;
     }
+    // Otherwise `settle` does, when its streams have come.
+    if (STREAMS.every((name) => entry.streams[name])) entries.delete(id);
+    entry.hasExited = true;
+    entry.exited.resolve(report);
   }
 
   function start(): ChildProcess {
@@ -165,7 +163,7 @@ export function createSpawner({ program, directory, log }: SpawnerOptions): Spaw
       const id = lastId;
       return new Promise((resolve, reject) => {
         const exited = Promise.withResolvers<Exit>();
-        entries.set(id, { streams: {}, resolve, reject, exited, isComplete: false, hasExited: false });
+        entries.set(id, { streams: {}, resolve, reject, exited, hasExited: false });
         send({ type: 'spawn', id, command });
       });
     },
