@@ -51,11 +51,11 @@ export function platformAddresses(config: Config): PlatformAddresses {
   for (const url of [config.s3Url, config.sendS3Url, config.smtpUrl]) {
     if (url !== null) endpoints.push(...endpointsOf(url).map((one) => ({ ...one, onlyPrivate: true })));
   }
+  const listenerPorts = [port, adminPort];
+  if (config.mode === 'embedded') return { names, listenerPorts, endpoints };
   // Addresses of services in other processes.
-  if (config.mode === 'distributed') {
-    for (const name of ['components', 'sources', 'subscriptions', 'webhooks', 'events'] as const) {
-      if (!services.includes(name)) endpoints.push(...config[`${name}Url`].flatMap(endpointsOf));
-    }
+  for (const name of ['components', 'sources', 'subscriptions', 'webhooks', 'events'] as const) {
+    if (!services.includes(name)) endpoints.push(...config[`${name}Url`].flatMap(endpointsOf));
   }
-  return { names, listenerPorts: [port, adminPort], endpoints };
+  return { names, listenerPorts, privatePorts: [adminPort], endpoints };
 }

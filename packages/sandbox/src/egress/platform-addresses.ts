@@ -25,7 +25,7 @@ export interface OwnAddresses {
  * and the addresses of this machine are read from its interfaces.
  */
 export function createOwnAddresses(
-  { listenerPorts, endpoints }: PlatformAddresses,
+  { listenerPorts, privatePorts = [], endpoints }: PlatformAddresses,
   lookup: (host: string) => Promise<FoundAddress[]>,
 ): OwnAddresses {
   const isPublic = createAddressGuard([]);
@@ -83,6 +83,7 @@ export function createOwnAddresses(
     ready: refresh(),
     isPlatform: (address, port) =>
       (localPorts.has(port) && isLocal(address)) ||
+      (privatePorts.includes(port) && !isPublic(address)) ||
       fixed.has(`${address} ${port}`) ||
       seen.has(`${address} ${port}`),
     close() {

@@ -144,6 +144,13 @@ describe('addresses of the platform', () => {
       expect([3000, 3001, 3002].map((port) => isPlatform(address, port))).toEqual([true, true, false]);
     },
   );
+  test('include a private port at every private address', async () => {
+    const { isPlatform } = await own({ ...PLATFORM, privatePorts: [3001] });
+    for (const address of ['10.0.0.77', 'fd00::77']) {
+      expect([3001, 3002].map((port) => isPlatform(address, port))).toEqual([true, false]);
+    }
+    expect(isPlatform('1.1.1.1', 3001)).toBe(false);
+  });
   test('include a server on this machine at each address of the machine', async () => {
     const endpoints = [{ host: '127.0.0.1', port: 5672 }];
     const { isPlatform } = await own({ names: [], listenerPorts: [], endpoints });

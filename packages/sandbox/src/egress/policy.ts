@@ -20,6 +20,8 @@ export interface PlatformAddresses {
   names: readonly { name: string; below: boolean }[];
   /** Ports of the platform's own listeners, on every address of this machine. */
   listenerPorts: readonly number[];
+  /** Ports of listeners of other processes, whose addresses are unknown: refused at every private address. */
+  privatePorts?: readonly number[];
   endpoints: readonly PlatformEndpoint[];
 }
 
