@@ -2,6 +2,7 @@ import { type ByteBudget, createByteBudget } from '@wellspring/core/byte-budget'
 import type { Log } from '@wellspring/core/log';
 import { Unavailable } from '@wellspring/core/unavailable';
 import { withTimeout } from '@wellspring/core/with-timeout';
+import { type CallChannel, openCallChannel } from './call-channel.ts';
 import { type ChannelEvents, openRecoveringChannel, type RecoveringChannel } from './channel.ts';
 import { openConnection } from './connection.ts';
 import { watchNodes } from './nodes.ts';
@@ -19,8 +20,8 @@ export interface Amqp {
   readonly isUp: boolean;
   /** On the consumers' connection. */
   openChannel(events: ChannelEvents): RecoveringChannel;
-  /** On the connection for calls. Messages without confirmation may be published on it. */
-  openCallChannel(events: ChannelEvents): RecoveringChannel;
+  /** On the connection for calls. */
+  openCallChannel(events: ChannelEvents): CallChannel;
   /** @param name for the log */
   openPublisher(name: string): Publisher;
   /** @throws Unavailable when the broker does not answer within 2 seconds, or blocks publishers */
@@ -33,7 +34,7 @@ export interface AmqpTarget {
   /** `amqp://user:password@host:port/vhost`, or `amqps:` for TLS. */
   url: string;
   log: Log;
-  /** For the messages of all publishers that are sent and not confirmed. */
+  /** For the messages of all publishers that are sent and not confirmed, and for calls during an alarm. */
   unconfirmed?: ByteBudget;
   /** Aborts the wait for an unreachable broker. */
   signal?: AbortSignal;
@@ -94,8 +95,7 @@ export async function openAmqp({
       const channel = openRecoveringChannel(consuming, (model) => model.createChannel(), events, log);
       return closable(channel, events.reopenOnNodeChange ? channel.reopen : undefined);
     },
-    openCallChannel: (events) =>
-      closable(openRecoveringChannel(calling, (model) => model.createChannel(), events, log)),
+    openCallChannel: (events) => closable(openCallChannel(calling, unconfirmed, events, log)),
     openPublisher: (name) =>
       closable(
         createPublisher({

@@ -1,6 +1,8 @@
+import { randomBytes } from 'node:crypto';
 import { expect, test } from '@jest/globals';
 import { ack, type ConsumeMessage, consume } from '@wellspring/amqp/channel';
 import { openAmqp } from '@wellspring/amqp/client';
+import { createByteBudget } from '@wellspring/core/byte-budget';
 import { newSecret } from '@wellspring/core/ids';
 import { silentLog } from '@wellspring/core/log';
 import { eventually } from '@wellspring/testing/eventually';
@@ -10,13 +12,16 @@ import { withPrograms } from '@wellspring/testing/servers/servers';
 import { createRabbitCall } from './call.ts';
 
 const JOBS = 10;
+const BUDGET = 16 * 1024 * 1024;
+const REPLY_BYTES = 1024 * 1024;
 
 await withPrograms(['rabbitmq'], () => {
   const server = forSuite(startRabbit);
   const closing = closeAfterEach();
 
-  test('calls during an alarm of the broker hold back no acknowledgement of their process, and arrive after it', async () => {
-    const amqp = closing(await openAmqp({ url: server.url, log: silentLog }));
+  async function open() {
+    const unconfirmed = createByteBudget(BUDGET);
+    const amqp = closing(await openAmqp({ url: server.url, log: silentLog, unconfirmed }));
     const call = closing(
       createRabbitCall({
         ...{ amqp, log: silentLog, prefix: `t${newSecret()}.`, member: 'one' },
@@ -29,6 +34,11 @@ await withPrograms(['rabbitmq'], () => {
       return (await replyAddress.receive(1_000)) === 1;
     }
     await eventually(works);
+    return { call, works, amqp, unconfirmed };
+  }
+
+  test('calls during an alarm of the broker hold back no acknowledgement of their process, and arrive after it', async () => {
+    const { amqp, call, works } = await open();
     const queue = 'jobs';
     const arrived: ConsumeMessage[] = [];
     const channel = amqp.openChannel({
@@ -55,5 +65,22 @@ await withPrograms(['rabbitmq'], () => {
     await server.alarm(false);
     expect(await replyAddress.receive(10_000)).toBe(1);
     await eventually(works);
+  }, 60_000);
+
+  test('calls during an alarm of the broker wait within the memory budget; later ones are lost', async () => {
+    const { call, works, unconfirmed } = await open();
+    await server.alarm(true);
+    // The broker announces the alarm to those who publish.
+    await eventually(async () => !(await works()) && unconfirmed.used > 0);
+    const text = randomBytes(REPLY_BYTES).toString('base64');
+    const replyAddresses = Array.from({ length: (2 * BUDGET) / REPLY_BYTES }, () => call.openReplyAddress());
+    for (const { address } of replyAddresses) call.reply(address, text);
+    expect(unconfirmed.used).toBeLessThanOrEqual(BUDGET);
+    await server.alarm(false);
+    expect(await replyAddresses[0]!.receive(10_000)).toBe(text);
+    await eventually(works);
+    const arrived = await Promise.all(replyAddresses.map(async (one) => (await one.receive(100)) === text));
+    expect(arrived.filter(Boolean).length).toBeLessThanOrEqual(BUDGET / REPLY_BYTES);
+    await eventually(() => unconfirmed.used === 0);
   }, 60_000);
 });

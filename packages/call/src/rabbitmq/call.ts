@@ -105,11 +105,7 @@ export function createRabbitCall({
   ): void {
     const mandatory = type === 'who' || type === 'request' || type === 'probe';
     const options = { type, correlationId, replyTo: member, mandatory, expiration };
-    try {
-      channel.current?.publish(exchange, to, content, options);
-    } catch {
-      // The channel was closed at this moment; `lost` follows.
-    }
+    channel.publish(exchange, to, content, options);
   }
 
   function receive(message: ConsumeMessage): void {
