@@ -1,6 +1,6 @@
-import type { LogLine } from '@wellspring/component/program/program-types';
 import { LIMITS } from '@wellspring/contract/limits';
 import { createBudget } from './budget.ts';
+import { passOn, passOnLine } from './call-output.ts';
 import { type Child, type ChildOptions, errorOf, type Reason, type UnfinishedCall } from './child.ts';
 import { createChildUsage } from './child-usage.ts';
 import { createDeadline } from './deadline.ts';
@@ -30,6 +30,8 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
   /** A check was requested during another one, whose figures may be outdated. */
   let checkAgain = false;
   let lateBytes = 0;
+  /** Bytes of the current frame that were counted for the current call. */
+  let frameBytes = 0;
   let isReady = false;
   /** A result, or the platform, accounts for its end. */
   let isEndCounted = false;
@@ -43,6 +45,7 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
   /** Begins the next call, after the previous one has ended. */
   function begin(): void {
     call = calls[0];
+    frameBytes = 0;
     if (!call) return;
     lateBytes = 0;
     if (call.aborted) {
@@ -105,17 +108,6 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
     if (lateBytes > MAX_LATE_BYTES) kill('protocol', 'The code sent too much after the end of its run.');
   }
 
-  /** @returns whether further lines of this run are accepted */
-  function log(given: LogLine): boolean {
-    if (!call) return false;
-    const line = call.budget.line(given.msg.length);
-    if (line === 'take') call.host.log(given);
-    if (line === 'last') {
-      call.host.log({ ts: given.ts, level: 'warn', msg: 'Further lines of this run were dropped.' });
-    }
-    return line === 'take';
-  }
-
   /** Once: code that repeats the frame would not be charged for what it has used. */
   function becomeReady(): void {
     if (isReady) return;
@@ -127,40 +119,20 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
   /** Drops emits, log lines and other output between calls. */
   function receive(message: ChildMessage): void {
     if (killed) return;
+    const bytes = frameBytes;
+    frameBytes = 0;
     if (message.type === 'ready') becomeReady();
     else if (message.type === 'spoiled') {
       spoiled = true;
       if (!call) kill('aborted', 'An error escaped from the code.');
-    } else if (call) act(message, call);
-    // The child's program sends one end per call: one of the two was forged.
-    else if (message.type === 'end') kill('protocol', 'The process of the code sent an end without a call.');
-  }
-
-  function act(message: ChildMessage, { host, budget }: UnfinishedCall): void {
-    switch (message.type) {
-      case 'emit':
-        if (isWithin(budget.emit())) host.emit(message.emit);
-        break;
-      case 'fault':
-        if (budget.fault()) host.fault(message.error);
-        break;
-      case 'respond':
-        if (budget.reply()) host.respond(message.reply);
-        break;
-      case 'log':
-        log(message.line);
-        break;
-      case 'export':
-        if (isWithin(budget.step())) host.export?.(message.name, message.json);
-        break;
-      case 'send':
-        if (isWithin(budget.step())) host.send?.(message.kind, message.request);
-        break;
-      case 'dbSet':
-        if (isWithin(budget.dbSet())) host.dbSet(message.set.key, message.set.json ?? undefined);
-        break;
-      case 'end':
-        end(message.end);
+    } else if (message.type === 'end') {
+      // The child's program sends one end per call: one of the two was forged.
+      if (call) end(message.end);
+      else kill('protocol', 'The process of the code sent an end without a call.');
+    } else if (call) {
+      const { room } = call;
+      if (passOn(message, call, isWithin)) room?.keep();
+      else room?.add(-bytes);
     }
   }
 
@@ -180,6 +152,7 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
     owner: () => child.owner,
     maxBytes: (type) => maxFrameBytes(type, call?.kind),
     onBytes(count) {
+      frameBytes += count;
       call?.room?.add(count);
       charge(count);
     },
@@ -200,8 +173,10 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
       return !killed && call !== undefined;
     },
     onLine(line) {
-      call?.room?.add(line.msg.length);
-      return log(line);
+      if (!call || !passOnLine(line, call)) return false;
+      call.room?.add(line.msg.length);
+      call.room?.keep();
+      return true;
     },
   });
 

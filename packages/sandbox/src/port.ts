@@ -56,8 +56,10 @@ export interface CallOptions {
 
 /** Room for the output of a call. */
 export interface Room {
-  /** Counts output that has arrived. */
+  /** Counts bytes of output that have arrived; negative: bytes of output that is dropped. */
   add(bytes: number): void;
+  /** Counts an event, a line or another output that is kept, besides its bytes. */
+  keep(): void;
   /**
    * Makes room for the output so far and for bytes that are about to arrive.
    * @returns undefined: there is room; otherwise nothing more is read from the process until the promise resolves

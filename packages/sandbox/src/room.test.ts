@@ -9,11 +9,15 @@ const MB = 1024 * 1024;
 function createRoom(bytes: number) {
   const emptied = Promise.withResolvers<void>();
   let arrived = 0;
+  let kept = 0;
   let isFull = true;
   let isWaiting = false;
   return {
     add(count) {
       arrived += count;
+    },
+    keep() {
+      kept += 1;
     },
     make(count) {
       if (!isFull || arrived + count <= bytes) return undefined;
@@ -22,6 +26,7 @@ function createRoom(bytes: number) {
     },
     isWaiting: () => isWaiting,
     arrived: () => arrived,
+    kept: () => kept,
     empty() {
       isFull = false;
       emptied.resolve();
@@ -54,6 +59,16 @@ describe.each(TIERS)('code in tier %s', (tier) => {
     expect(ended.emits.map(({ payload }) => payload.length)).toEqual(Array(8).fill(MB + 2));
     expect(room.arrived()).toBeGreaterThan(8 * MB);
     expect((await behind).emits).toHaveLength(8);
+  });
+
+  test('holds no room for lines that are dropped', async () => {
+    const room = createRoom(100 * MB);
+    const ended = await sandbox.run("for (let n = 0; n < 20_000; n++) console.log('x'.repeat(100));", {
+      room,
+    });
+    expect(ended.logs.at(-1)?.msg).toBe('Further lines of this run were dropped.');
+    expect(room.arrived()).toBeLessThan(0.5 * MB);
+    expect(room.kept()).toBe(ended.logs.length - 1);
   });
 
   test('that waits for room is ended at its time limit', async () => {

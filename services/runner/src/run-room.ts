@@ -115,7 +115,10 @@ export function createRunRooms(
         return waitedMs + (waitsSince === undefined ? 0 : performance.now() - waitsSince);
       },
       add(bytes) {
-        arrived += bytes + FRAME_BYTES;
+        arrived += bytes;
+      },
+      keep() {
+        arrived += FRAME_BYTES;
       },
       make(bytes) {
         const missing = arrived + bytes - granted;
