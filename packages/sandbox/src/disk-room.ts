@@ -35,17 +35,17 @@ export function freeBytes(path: string): number {
 
 /**
  * @param held returns the bytes that the owner holds besides those taken here
- * @param measure returns the free bytes
+ * @param measure gets the bytes taken here, returns the free ones
  */
-export function createDiskRoom(held: () => number, measure: () => number): DiskRoom {
+export function createDiskRoom(held: () => number, measure: (taken: number) => number): DiskRoom {
   let taken = 0;
-  let free = measure();
+  let free = measure(taken);
   let sinceMeasured = 0;
   let exceeded: Problem | undefined;
   return {
     take(bytes) {
       if (sinceMeasured > MEASURE_BYTES) {
-        free = measure();
+        free = measure(taken);
         sinceMeasured = 0;
       }
       taken += bytes;

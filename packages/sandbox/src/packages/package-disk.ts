@@ -1,3 +1,4 @@
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createDiskRoom, type DiskRoom, freeBytes } from '../disk-room.ts';
@@ -10,8 +11,9 @@ export interface PackageDisk {
   /**
    * Space for an installation. If it may not be enough, removes first what was not used lately: tarballs, sets of the
    * owner, then those of others.
+   * @param part directory of the installation in `sets/`, which is created
    */
-  open(ownerId: string): Promise<DiskRoom>;
+  open(ownerId: string, part: string): Promise<DiskRoom>;
   /** Notes in the directory of a set to whom it belongs. */
   sign(set: string, ownerId: string): Promise<void>;
 }
@@ -24,10 +26,15 @@ const MINUTE_MS = 60_000;
 const OWN_UNUSED_MS = 30 * MINUTE_MS;
 const OTHERS_UNUSED_MS = 6 * 60 * MINUTE_MS;
 
+interface Note {
+  owner: string;
+  bytes: number;
+}
+
 /** Whose set this is. Sets without a note belong to nobody. */
-async function read(set: string): Promise<{ owner: string; bytes: number }> {
+async function read(set: string): Promise<Note> {
   try {
-    return JSON.parse(await readFile(join(set, NOTE), 'utf8')) as { owner: string; bytes: number };
+    return JSON.parse(await readFile(join(set, NOTE), 'utf8')) as Note;
   } catch {
     return { owner: '', bytes: await diskUsage(set) };
   }
@@ -55,8 +62,38 @@ export function createPackageDisk(
 
   const isUnused = ({ usedAt }: DiskItem, ms: number) => now() - usedAt > ms;
 
+  /** Bytes of the sets of an owner, and of its other installations in progress, which run in other processes. */
+  function heldBeside(ownerId: string, part: string): number {
+    let held = 0;
+    for (const name of readdirSync(join(directory, 'sets'))) {
+      const set = join(directory, 'sets', name);
+      if (set === part) continue;
+      try {
+        const { owner, bytes } = JSON.parse(readFileSync(join(set, NOTE), 'utf8')) as Note;
+        if (owner === ownerId) held += bytes;
+      } catch {
+        // It has no note yet, or was removed.
+      }
+    }
+    return held;
+  }
+
+  async function roomOf(ownerId: string, part: string): Promise<DiskRoom> {
+    await mkdir(part, { recursive: true });
+    let held = 0;
+    return createDiskRoom(
+      () => held,
+      (taken) => {
+        // Tells the other installations of the owner how much this one takes.
+        writeFileSync(join(part, NOTE), JSON.stringify({ owner: ownerId, bytes: taken } satisfies Note));
+        held = heldBeside(ownerId, part);
+        return free();
+      },
+    );
+  }
+
   return {
-    async open(ownerId) {
+    async open(ownerId, part) {
       await mkdir(directory, { recursive: true });
       const [own, others]: [DiskItem[], DiskItem[]] = [[], []];
       for (const item of await itemsOf('sets')) {
@@ -66,7 +103,7 @@ export function createPackageDisk(
       let held = own.reduce((sum, { bytes }) => sum + bytes, 0);
       let left = free();
       const isEnough = () => left - held >= 2 * ROOM_BYTES;
-      if (isEnough()) return createDiskRoom(() => held, free);
+      if (isEnough()) return roomOf(ownerId, part);
       const removable = [
         ...(await itemsOf('tarballs')),
         ...own.filter((one) => isUnused(one, OWN_UNUSED_MS)),
@@ -78,7 +115,7 @@ export function createPackageDisk(
         left += item.bytes;
         if (own.includes(item)) held -= item.bytes;
       }
-      return createDiskRoom(() => held, free);
+      return roomOf(ownerId, part);
     },
     async sign(set, owner) {
       await writeFile(join(set, NOTE), JSON.stringify({ owner, bytes: await diskUsage(set) }));

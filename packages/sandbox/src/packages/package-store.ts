@@ -134,7 +134,7 @@ export function createPackageStore({ directory, jail, gateway, now }: PackageSto
     if (found !== undefined) return found;
     const home = join(sets, keyOf(bundle));
     const temporary = join(sets, `${randomBytes(8).toString('hex')}.part`);
-    const room = await disk.open(ownerId);
+    const room = await disk.open(ownerId, temporary);
     await mkdir(join(temporary, 'node_modules'), { recursive: true });
     const open = gateway.open({ tarballs: verified.tarballs, room, ...(session ? { session } : {}) });
     try {
