@@ -4,7 +4,7 @@ import { startPlatform } from '@wellspring/testing/platform';
 import { tempDir } from '@wellspring/testing/temp-dir';
 import { Agent, request } from 'undici';
 import { ATTACKS, type Attack, ECHO } from './hostile-code.ts';
-import { now } from './load.ts';
+import { type Measured, measureVictim } from './hostile-victim.ts';
 import { ms, p50, percentileOf } from './sandbox/goals.ts';
 
 const SECONDS = Number(process.env.BENCH_SECONDS ?? 10);
@@ -34,27 +34,6 @@ async function deploy(client: Client, code: string): Promise<Endpoint> {
     }
   }
   return { id: source.id, url: (source.configured_props.http as { endpoint_url: string }).endpoint_url };
-}
-
-/** Calls the victim at a fixed rate; latencies count from the due time, so that a stall shows in all delayed calls. */
-async function measure(url: string, agent: Agent, seconds: number) {
-  const times: number[] = [];
-  let failed = 0;
-  const began = now();
-  await Promise.all(
-    Array.from({ length: seconds * RATE }, async (_, n) => {
-      const due = began + (n / RATE) * 1000;
-      await pause(Math.max(0, due - now()));
-      const { statusCode, body } = await request(url, {
-        method: 'POST',
-        body: String(n),
-        dispatcher: agent,
-      });
-      if ((await body.text()) !== String(n) || statusCode !== 200) failed += 1;
-      times.push(now() - due);
-    }),
-  );
-  return { times, failed };
 }
 
 /** Deploys the sources of an attack and calls them repeatedly until the signal is aborted. */
@@ -97,8 +76,7 @@ export async function compareHostile(): Promise<void> {
       WELLSPRING_ISOLATION: process.env.BENCH_TIER ?? 'auto',
     },
   });
-  // Separate connection pools for victim and attacker.
-  const [mine, theirs] = [new Agent({ connections: 64 }), new Agent({ connections: 64 })];
+  const theirs = new Agent({ connections: 64 });
   try {
     const attacker = await platform.operator.operatorCreateUser({
       username: 'attacker',
@@ -106,9 +84,10 @@ export async function compareHostile(): Promise<void> {
     });
     const client = createClient({ url: platform.url, key: attacker.api_key });
     const victim = await deploy(platform.client, ECHO);
-    await measure(victim.url, mine, 3);
-    const baseline = await measure(victim.url, mine, SECONDS);
-    const describe = ({ times, failed }: typeof baseline) =>
+    const measure = (seconds: number) => measureVictim({ url: victim.url, seconds, rate: RATE });
+    await measure(3);
+    const baseline = await measure(SECONDS);
+    const describe = ({ times, failed }: Measured) =>
       `p50 ${ms(p50(times))}, p95 ${ms(percentileOf(times, 95))}, p99 ${ms(percentileOf(times, 99))}, failed ${failed}`;
     console.log(`\nA tenant's endpoint called ${RATE} times a second while another tenant attacks\n`);
     console.log(`baseline: ${describe(baseline)}\n`);
@@ -117,7 +96,7 @@ export async function compareHostile(): Promise<void> {
       const stop = new AbortController();
       const ended = await startAttack(client, attack, theirs, stop.signal);
       await pause(1_000);
-      const during = await measure(victim.url, mine, SECONDS);
+      const during = await measure(SECONDS);
       stop.abort();
       const ratio = (p: number) => percentileOf(during.times, p) / percentileOf(baseline.times, p);
       const isMet = ratio(50) <= GOAL && ratio(99) <= GOAL && during.failed === 0;
@@ -134,7 +113,7 @@ export async function compareHostile(): Promise<void> {
     }
     console.log(`\ngoal: p50 and p99 ≤ ${GOAL}x, no call fails`);
   } finally {
-    await Promise.all([mine.destroy(), theirs.destroy()]);
+    await theirs.destroy();
     await platform.end('SIGTERM');
     await dir.remove();
   }
