@@ -87,7 +87,8 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
 
   /** Scans the rows that became due since the last call. */
   async function scan(): Promise<void> {
-    let [until, next] = [scannedUpTo, 0];
+    // After the clock was set back, rows may become due before the last scan.
+    let [until, next] = [Math.min(scannedUpTo, clock.now()), 0];
     // A wake-up during the scan sets them back.
     [scannedUpTo, nextScanAt] = [Number.POSITIVE_INFINITY, clock.now() + POLL_INTERVAL_MS];
     try {
@@ -105,6 +106,13 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
     sweptUpTo = next > 0 ? 0 : until;
     if (next > 0) nextSweepAt = clock.now() + SWEEP_INTERVAL_MS;
     else nextScanAt = Math.min(nextScanAt, clock.now() + SWEEP_PAUSE_MS);
+  }
+
+  /** After the clock was set back, scans and sweeps would wait for the length of the step. */
+  function boundWaits(): void {
+    const now = clock.now();
+    nextScanAt = Math.min(nextScanAt, now + POLL_INTERVAL_MS);
+    nextSweepAt = Math.min(nextSweepAt, now + SWEEP_INTERVAL_MS);
   }
 
   /** Claims as many due rows of a receiver as it has permits. */
@@ -201,6 +209,7 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
             await takeOver();
             takenOver = true;
           }
+          boundWaits();
           if (clock.now() >= nextScanAt) {
             await scan();
             await sweep();

@@ -36,25 +36,28 @@ import { createDeliveryService } from './service.ts';
 
 export const DAY = 24 * 3_600_000;
 
-/** The system's clock, which a test can advance; sleepers wake accordingly. */
+/** The system's clock, which a test can advance, also backwards; sleeps end earlier, never later. */
 function movableClock(): Clock & { advance(ms: number): void } {
   let ahead = 0;
+  let skipped = 0;
   const moved = new Set<() => void>();
   return {
     now: () => systemClock.now() + ahead,
     async sleep(ms, signal) {
-      const until = this.now() + ms;
-      while (this.now() < until && !signal?.aborted) {
+      const elapsed = () => systemClock.now() + skipped;
+      const until = elapsed() + ms;
+      while (elapsed() < until && !signal?.aborted) {
         const woken = new AbortController();
         const wake = () => woken.abort();
         moved.add(wake);
         const signals = signal ? [signal, woken.signal] : [woken.signal];
-        await systemClock.sleep(until - this.now(), AbortSignal.any(signals));
+        await systemClock.sleep(until - elapsed(), AbortSignal.any(signals));
         moved.delete(wake);
       }
     },
     advance(ms) {
       ahead += ms;
+      skipped += Math.max(0, ms);
       for (const wake of [...moved]) wake();
     },
   };

@@ -139,6 +139,22 @@ test('a retry whose row could be stored only after it was due is not left to the
   expect(sink.requests).toHaveLength(2);
 }, 10_000);
 
+test('after the clock was set back, due rows of another process are found as before', async () => {
+  const { emitter, sink, hook } = await t.subscribed();
+  t.start();
+  await t.emit(emitter, [event(1)]);
+  await t.untilStatus('delivered');
+  t.clock.advance(-3_600_000);
+  const due = deliveryRow({ webhook_id: hook.id, due_at: t.clock.now() + 1_000 });
+  await t.store.collection(deliveries).insert(due);
+  const resumedAt = t.clock.now();
+  await until(
+    async () => t.clock.advance(100),
+    () => sink.requests.length === 2,
+  );
+  expect(t.clock.now() - resumedAt).toBeLessThan(1_800_000);
+}, 10_000);
+
 describe('crashes', () => {
   const pendingRow = async (fields: Partial<DeliveryRow>) => {
     const sink = await t.receive();
