@@ -180,3 +180,18 @@ test('a failed step does not prevent the others', async () => {
   await expect(pruned).rejects.toThrow(/No events.*No deliveries/);
   expect(await store.collection(idempotencyKeys).count()).toBe(0);
 });
+
+test('a partition that fails does not prevent the others', async () => {
+  const { store } = subject;
+  const rows = store.collection(events);
+  await rows.insertMany(
+    ['dc_a', 'dc_b', 'dc_c'].map((emitter) => event(emitter, 'events', 1, NOW - 8 * DAY)),
+  );
+  const { removeWhere } = rows;
+  Object.assign(rows, {
+    removeWhere: (...args: Parameters<typeof removeWhere>) =>
+      JSON.stringify(args[0]).includes('dc_b') ? Promise.reject(new Error('No dc_b')) : removeWhere(...args),
+  });
+  await expect(run(100)).rejects.toThrow('No dc_b');
+  expect((await rows.list({ order: 'asc' })).map(({ emitter_id }) => emitter_id)).toEqual(['dc_b']);
+});

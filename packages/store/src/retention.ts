@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { eventSortKey } from '@wellspring/core/event-id';
 import { leastIdAt } from '@wellspring/core/ids';
-import { events, type LogRow, logs } from './collections/events.ts';
+import { type EventRow, events, type LogRow, logs } from './collections/events.ts';
 import { IDEMPOTENCY_MS, idempotencyKeys } from './collections/idempotency.ts';
 import { runningRuns } from './collections/running-runs.ts';
 import { usage } from './collections/users.ts';
@@ -16,6 +16,8 @@ const USAGE_DAYS = 90;
 const RUNNING_RUN_HOURS = 24;
 /** Log records of an emitter that are retained, however old. */
 const MIN_LOG_RECORDS = 100;
+/** Errors of partitions that are reported. */
+const MAX_ERRORS = 10;
 /** Rows per removal: few, so that it blocks no other write. */
 const BATCH_SIZE = 200;
 
@@ -123,50 +125,61 @@ async function removeBeyond<T extends Row & { sort_key: string }>(
   }
 }
 
+/**
+ * Prunes one partition after the other. A failed one does not prevent the others.
+ * @param partitionOf a row, by the prefix of its id
+ * @param pruneOne gets the first row of a partition; returns the number of removed rows
+ * @throws AggregateError with the first errors
+ */
+async function pruneEach<T extends Row>(
+  rows: Collection<T>,
+  partitionOf: (row: T) => string,
+  pruneOne: (first: T) => Promise<number>,
+  signal: AbortSignal | undefined,
+): Promise<number> {
+  let removed = 0;
+  const errors: unknown[] = [];
+  for (let partition = ''; !signal?.aborted; await nextTurn()) {
+    const where = { id: { gt: pastAll(partition) } } as Where<T>;
+    const [first] = await rows.list({ where, order: 'asc', limit: 1, texts: false });
+    if (!first) break;
+    partition = partitionOf(first);
+    try {
+      removed += await pruneOne(first);
+    } catch (error) {
+      if (errors.length < MAX_ERRORS) errors.push(error);
+    }
+  }
+  if (errors.length > 0) throw new AggregateError(errors, errors.map(String).join('; '));
+  return removed;
+}
+
 async function pruneEvents(store: Store, { now, retainEvents, retainDays, signal }: Retention) {
   const rows = store.collection(events);
   const tooOld = { lt: eventSortKey({ ms: now - retainDays * DAY_MS, n: 0 }) };
-  let removed = 0;
-  for (let partition = ''; !signal?.aborted; await nextTurn()) {
-    const [next] = await rows.list({
-      where: { id: { gt: pastAll(partition) } },
-      order: 'asc',
-      limit: 1,
-      texts: false,
-    });
-    if (!next) break;
-    partition = next.partition;
-    if (next.stream === '$in') continue;
-    removed += await removeAll(rows, { partition, sort_key: tooOld }, signal);
-    removed += await removeBeyond(rows, { partition }, retainEvents, signal);
+  async function pruneStream({ partition, stream }: EventRow) {
+    if (stream === '$in') return 0;
+    const old = await removeAll(rows, { partition, sort_key: tooOld }, signal);
+    return old + (await removeBeyond(rows, { partition }, retainEvents, signal));
   }
-  return removed;
+  return pruneEach(rows, ({ partition }) => partition, pruneStream, signal);
 }
 
 async function pruneLogs(store: Store, { now, retainEvents, retainDays, signal }: Retention) {
   const rows = store.collection(logs);
   const tooOld = eventSortKey({ ms: now - retainDays * DAY_MS, n: 0 });
-  let removed = 0;
-  for (let emitter_id = ''; !signal?.aborted; await nextTurn()) {
-    const [oldest] = await rows.list({
-      where: { id: { gt: pastAll(emitter_id) } },
-      order: 'asc',
-      limit: 1,
-      texts: false,
-    });
-    if (!oldest) break;
-    emitter_id = oldest.emitter_id;
+  async function pruneEmitter({ emitter_id, sort_key }: LogRow) {
     const isMany = (await rows.count({ emitter_id }, retainEvents + 1)) > retainEvents;
-    if (oldest.sort_key >= tooOld && !isMany) continue;
+    if (sort_key >= tooOld && !isMany) return 0;
     const edge = await oldestKept(rows, emitter_id);
-    if (edge === undefined) continue;
+    if (edge === undefined) return 0;
     const older: Where<LogRow> = { emitter_id, sort_key: { lt: edge } };
     const old = { emitter_id, sort_key: { lt: [edge, tooOld].sort()[0]! } };
-    removed += await removeAll(rows, old, signal);
+    const removed = await removeAll(rows, old, signal);
     const kept = await rows.count({ emitter_id, sort_key: { gte: edge } });
-    removed += await removeBeyond(rows, older, Math.max(0, retainEvents - kept), signal);
+    return removed + (await removeBeyond(rows, older, Math.max(0, retainEvents - kept), signal));
   }
-  return removed;
+  return pruneEach(rows, ({ emitter_id }) => emitter_id, pruneEmitter, signal);
 }
 
 /** Sort key of the oldest of the rows with the newest MIN_LOG_RECORDS records; undefined if there are fewer. */
