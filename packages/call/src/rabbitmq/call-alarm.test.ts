@@ -70,7 +70,7 @@ await withPrograms(['rabbitmq'], () => {
   test('calls during an alarm of the broker wait within the memory budget; later ones are lost', async () => {
     const { call, works, unconfirmed } = await open();
     await server.alarm(true);
-    // The broker announces the alarm to those who publish.
+    // The broker tells a connection of the alarm when it publishes.
     await eventually(async () => !(await works()) && unconfirmed.used > 0);
     const text = randomBytes(REPLY_BYTES).toString('base64');
     const replyAddresses = Array.from({ length: (2 * BUDGET) / REPLY_BYTES }, () => call.openReplyAddress());
