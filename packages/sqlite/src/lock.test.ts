@@ -27,6 +27,7 @@ test('another process is refused, and a killed one leaves no lock', async () => 
   await once(child.stdout, 'data');
   expect(() => lockDirectory(directory.path)).toThrow('in use by another process');
   child.kill('SIGKILL');
-  await once(child, 'exit');
+  // Its streams may close after its exit.
+  await once(child, 'close');
   lockDirectory(directory.path)();
 });
