@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { mkdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createDiskRoom, type DiskRoom, freeBytes } from '../disk-room.ts';
 import { type DiskItem, removeUnused } from './disk-item.ts';
@@ -31,14 +31,16 @@ interface Note {
   bytes: number;
 }
 
-/** Whose set this is. Sets without a note belong to nobody. */
-async function read(set: string): Promise<Note> {
+/** Undefined: it has none yet, or was removed. */
+function readNote(set: string): Note | undefined {
   try {
-    return JSON.parse(await readFile(join(set, NOTE), 'utf8')) as Note;
+    return JSON.parse(readFileSync(join(set, NOTE), 'utf8')) as Note;
   } catch {
-    return { owner: '', bytes: await diskUsage(set) };
+    return undefined;
   }
 }
+
+const writeNote = (set: string, note: Note) => writeFileSync(join(set, NOTE), JSON.stringify(note));
 
 /**
  * @param directory parent of `sets/` and `tarballs/`
@@ -67,13 +69,8 @@ export function createPackageDisk(
     let held = 0;
     for (const name of readdirSync(join(directory, 'sets'))) {
       const set = join(directory, 'sets', name);
-      if (set === part) continue;
-      try {
-        const { owner, bytes } = JSON.parse(readFileSync(join(set, NOTE), 'utf8')) as Note;
-        if (owner === ownerId) held += bytes;
-      } catch {
-        // It has no note yet, or was removed.
-      }
+      const note = set === part ? undefined : readNote(set);
+      if (note?.owner === ownerId) held += note.bytes;
     }
     return held;
   }
@@ -85,40 +82,46 @@ export function createPackageDisk(
       () => held,
       (taken) => {
         // Tells the other installations of the owner how much this one takes.
-        writeFileSync(join(part, NOTE), JSON.stringify({ owner: ownerId, bytes: taken } satisfies Note));
+        writeNote(part, { owner: ownerId, bytes: taken });
         held = heldBeside(ownerId, part);
         return free();
       },
     );
   }
 
+  /** Removes unused items until there is enough space for an installation. */
+  async function removeForInstallation(ownerId: string): Promise<void> {
+    const [own, others]: [DiskItem[], DiskItem[]] = [[], []];
+    for (const item of await itemsOf('sets')) {
+      // Sets without a note belong to nobody.
+      const { owner, bytes } = readNote(item.path) ?? { owner: '', bytes: await diskUsage(item.path) };
+      (owner === ownerId ? own : others).push({ ...item, bytes });
+    }
+    let held = own.reduce((sum, { bytes }) => sum + bytes, 0);
+    let left = free();
+    const isEnough = () => left - held >= 2 * ROOM_BYTES;
+    if (isEnough()) return;
+    const removable = [
+      ...(await itemsOf('tarballs')),
+      ...own.filter((one) => isUnused(one, OWN_UNUSED_MS)),
+      ...others.filter((one) => isUnused(one, OTHERS_UNUSED_MS)),
+    ];
+    for (const item of removable) {
+      if (isEnough()) return;
+      if (!(await removeUnused(item))) continue;
+      left += item.bytes;
+      if (own.includes(item)) held -= item.bytes;
+    }
+  }
+
   return {
     async open(ownerId, part) {
       await mkdir(directory, { recursive: true });
-      const [own, others]: [DiskItem[], DiskItem[]] = [[], []];
-      for (const item of await itemsOf('sets')) {
-        const { owner, bytes } = await read(item.path);
-        (owner === ownerId ? own : others).push({ ...item, bytes });
-      }
-      let held = own.reduce((sum, { bytes }) => sum + bytes, 0);
-      let left = free();
-      const isEnough = () => left - held >= 2 * ROOM_BYTES;
-      if (isEnough()) return roomOf(ownerId, part);
-      const removable = [
-        ...(await itemsOf('tarballs')),
-        ...own.filter((one) => isUnused(one, OWN_UNUSED_MS)),
-        ...others.filter((one) => isUnused(one, OTHERS_UNUSED_MS)),
-      ];
-      for (const item of removable) {
-        if (isEnough()) break;
-        if (!(await removeUnused(item))) continue;
-        left += item.bytes;
-        if (own.includes(item)) held -= item.bytes;
-      }
+      await removeForInstallation(ownerId);
       return roomOf(ownerId, part);
     },
     async sign(set, owner) {
-      await writeFile(join(set, NOTE), JSON.stringify({ owner, bytes: await diskUsage(set) }));
+      writeNote(set, { owner, bytes: await diskUsage(set) });
     },
   };
 }
