@@ -75,23 +75,42 @@ describe('permits', () => {
     expect(await taken(permits.receiver('wh_other', 'u_2'), 1)).toHaveLength(1);
   });
 
-  test('attempts that take long end, the oldest first, when others need their permits', async () => {
+  /** Attempts become slow, in this order; returns the webhooks of those that were ended. */
+  function setSlow(attempts: Permit[]): string[] {
     const ended: string[] = [];
-    const hanging: Permit[] = [];
-    for (let n = 0; n < 8; n++) hanging.push(...(await taken(sound(`wh_${n}`, `u_${n}`), 8)));
-    expect(permits.taken).toBe(LIMITS.total);
-    for (const permit of hanging) {
+    for (const permit of attempts) {
       permit.setSlow(() => {
         ended.push(permit.receiver.id);
         permit.release();
       });
     }
+    return ended;
+  }
+
+  test('attempts that take long end, the oldest first, when others need their permits', async () => {
+    const hanging: Permit[] = [];
+    for (let n = 0; n < 8; n++) hanging.push(...(await taken(sound(`wh_${n}`), 8)));
+    expect(permits.taken).toBe(LIMITS.total);
+    const ended = setSlow(hanging);
     expect(ended).toEqual(['wh_0', 'wh_1', 'wh_2', 'wh_3'].flatMap((id) => Array(8).fill(id)));
     expect(await taken(sound('wh_other'), 8)).toHaveLength(8);
     // One that was never tried takes the place of the next.
     await taken(permits.receiver('wh_new', 'u_9'), 1);
     expect(ended).toHaveLength(33);
     expect(permits.onProbation).toBe(LIMITS.total / 2);
+  });
+
+  test('slow attempts of one owner are not ended for the many of another one', async () => {
+    const slow = await taken(sound('wh_slow', 'u_slow'), 8);
+    const hanging: Permit[] = [];
+    for (let n = 0; n < 7; n++) hanging.push(...(await taken(sound(`wh_${n}`, 'u_hanging'), 8)));
+    // The ones that hang began later.
+    const ended = setSlow([...slow, ...hanging]);
+    expect(ended).toHaveLength(LIMITS.total / 2);
+    expect(ended).not.toContain('wh_slow');
+    await taken(permits.receiver('wh_new', 'u_new'), 1);
+    expect(ended).toHaveLength(LIMITS.total / 2 + 1);
+    expect(ended).not.toContain('wh_slow');
   });
 
   test('deliveries that wait for a failing webhook become rows at once', async () => {

@@ -46,8 +46,9 @@ export interface Permit {
  * after a failure it also pauses, longer each time (circuit breaker: open, then half-open).
  *
  * Attempts to such webhooks are *on probation*, and so is each attempt that takes longer than a second. They share half of
- * the permits, divided between owners. If these run out, the longest attempt on probation is ended. Receivers that hang
- * therefore never take the permits of receivers that answer.
+ * the permits, divided between owners. If these run out, one that takes longer than a second is ended: the oldest one of
+ * the owner that has the most of them. Receivers that hang therefore never take the permits of receivers that answer, nor
+ * those of slow receivers of other owners.
  */
 export interface Permits {
   /** The receiver of a webhook, or of a workflow if there is no health. */
@@ -87,8 +88,8 @@ export function createPermits(limits: PermitLimits, now: () => number, wake: () 
   const withDueRows = new Set<Receiver>();
   /** With waiters that are held back by a limit of all receivers, in the order of turns. */
   const blocked = new Set<Receiver>();
-  /** Attempts that may be ended, oldest first. */
-  const slow = new Map<object, () => void>();
+  /** Attempts that may be ended: their `abort` functions by owner, oldest first. */
+  const slow = new Map<string, Set<() => void>>();
   const probationOf = new Map<string, number>();
   let taken = 0;
   let onProbation = 0;
@@ -112,11 +113,25 @@ export function createPermits(limits: PermitLimits, now: () => number, wake: () 
     return taken >= limits.total ? 'total' : undefined;
   }
 
-  function endOldest(): void {
-    const [oldest] = slow;
-    if (!oldest) return;
-    slow.delete(oldest[0]);
-    oldest[1]();
+  function addSlow(owner: string, abort: () => void): void {
+    const ofOwner = slow.get(owner);
+    if (ofOwner) ofOwner.add(abort);
+    else slow.set(owner, new Set([abort]));
+  }
+
+  function deleteSlow(owner: string, abort: () => void): void {
+    const ofOwner = slow.get(owner);
+    if (ofOwner?.delete(abort) && ofOwner.size === 0) slow.delete(owner);
+  }
+
+  /** Ends the oldest slow attempt of the owner that has the most. */
+  function endSlowAttempt(): void {
+    let largest: [owner: string, aborts: Set<() => void>] | undefined;
+    for (const entry of slow) if (entry[1].size > (largest?.[1].size ?? 0)) largest = entry;
+    if (!largest) return;
+    const [abort] = largest[1];
+    deleteSlow(largest[0], abort!);
+    abort!();
   }
 
   function setProbation(receiver: Receiver, change: 1 | -1): void {
@@ -129,24 +144,25 @@ export function createPermits(limits: PermitLimits, now: () => number, wake: () 
   function grant(receiver: Receiver): Permit {
     let isOnProbation = receiver.failures !== 0;
     let released = false;
-    const key = {};
+    let endAttempt: (() => void) | undefined;
     receiver.held += 1;
     taken += 1;
     if (isOnProbation) setProbation(receiver, 1);
     return {
       receiver,
       setSlow(abort) {
-        if (released) return;
-        slow.set(key, abort);
+        if (released || endAttempt) return;
+        endAttempt = () => abort();
+        addSlow(receiver.owner_id, endAttempt);
         if (isOnProbation) return;
         isOnProbation = true;
         setProbation(receiver, 1);
-        if (onProbation > limits.total / 2) endOldest();
+        if (onProbation > limits.total / 2) endSlowAttempt();
       },
       release() {
         if (released) return;
         released = true;
-        slow.delete(key);
+        if (endAttempt) deleteSlow(receiver.owner_id, endAttempt);
         receiver.held -= 1;
         taken -= 1;
         if (isOnProbation) setProbation(receiver, -1);
@@ -228,7 +244,7 @@ export function createPermits(limits: PermitLimits, now: () => number, wake: () 
         });
         receiver.waiters.push(waiter);
         if (found !== 'receiver') blocked.add(receiver);
-        if (found === 'probation' && onProbation >= limits.total / 2) endOldest();
+        if (found === 'probation' && onProbation >= limits.total / 2) endSlowAttempt();
       });
     },
     record(receiver, health) {
@@ -252,7 +268,7 @@ export function createPermits(limits: PermitLimits, now: () => number, wake: () 
         while (exhaustedLimit(receiver) === undefined) permits.push(grant(receiver));
         return permits;
       }
-      if (needsProbation) endOldest();
+      if (needsProbation) endSlowAttempt();
       return undefined;
     },
     get nextPauseEnd() {
