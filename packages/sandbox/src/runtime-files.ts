@@ -17,7 +17,7 @@ export interface Programs {
 const SOURCES = {
   child: ['./entry/main.ts', 'child.mjs', 'esm'],
   network: ['./entry/network/network.ts', 'network.cjs', 'cjs'],
-  relay: ['./egress/relay-main.ts', 'relay.mjs', 'esm'],
+  relay: ['./egress/relay-main.ts', 'relay.cjs', 'cjs'],
   spawner: ['./spawner/main.ts', 'spawner.mjs', 'esm'],
 } as const;
 

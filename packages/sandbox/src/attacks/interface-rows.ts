@@ -38,6 +38,13 @@ export const INTERFACE_ROWS: readonly AttackRow[] = [
     shownBy: [`${EGRESS}/relay.test.ts`],
   },
   {
+    id: '13a',
+    attempt: 'Ask for DNS records of private names, also by an alias in a zone of its own',
+    expected: 'EACCES',
+    tiers: ALL,
+    shownBy: [`${EGRESS}/records.test.ts`, `${EGRESS}/aliases.test.ts`],
+  },
+  {
     id: '14',
     attempt: "The platform's own listeners, names, broker and databases, also if an allow-list contains them",
     expected: 'EACCES',

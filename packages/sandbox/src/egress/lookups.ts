@@ -1,6 +1,6 @@
 import type { Channel } from './channel.ts';
 import { createRateLimit, type EgressLimits } from './limits.ts';
-import { RelayError, toWire } from './relay-error.ts';
+import { queryOf, RelayError, toWire } from './relay-error.ts';
 import type { Answer, Question } from './wire.ts';
 
 /** A question about a name. */
@@ -19,7 +19,7 @@ export function createLookups(
   return async (channel, question) => {
     const { id } = question;
     const hostname = 'lookup' in question ? question.lookup : question.resolve;
-    const fallback = { syscall: 'lookup' in question ? 'getaddrinfo' : `query${question.type}` };
+    const fallback = { syscall: 'lookup' in question ? 'getaddrinfo' : queryOf(question.type) };
     const refuse = (limit: string) =>
       new RelayError({
         ...fallback,

@@ -1,7 +1,9 @@
 import dns from 'node:dns';
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
-import { RelayError } from './relay-error.ts';
+import { askServers } from './dns/client.ts';
+import { type FoundRecords, findRecords, RECORD_TYPES } from './dns/records.ts';
+import { recordsError } from './relay-error.ts';
 import type { FoundAddress } from './wire.ts';
 
 /** Concurrent look-ups of the relay process. */
@@ -13,13 +15,11 @@ export const LOOKUP_THREADS = 2 * MAX_LOOKUPS;
 export interface Names {
   /** All addresses of a name, from the system's resolver. */
   lookup(host: string): Promise<FoundAddress[]>;
-  /** Records in the format of `dns.resolve`. @throws Error for a type that is not allowed */
-  records(host: string, type: string): Promise<unknown>;
+  /** Follows aliases, which the caller has to check. @throws RelayError for a type that is not allowed */
+  records(host: string, type: string): Promise<FoundRecords>;
   /** Domains that the resolver appends to names: the network of this machine defines them. */
   searchDomains?: readonly string[];
 }
-
-const TYPES = ['CAA', 'CNAME', 'MX', 'NAPTR', 'NS', 'PTR', 'SOA', 'SRV', 'TXT'];
 
 /** Domains of the lines `search` and `domain` of resolv.conf. */
 export const searchDomainsOf = (resolvConf: string): string[] =>
@@ -36,7 +36,8 @@ function readSearchDomains(): string[] {
   }
 }
 
-export const systemNames: Names = {
+/** @param servers of records, in the format of `dns.getServers` */
+export const createSystemNames = (servers: () => readonly string[]): Names => ({
   searchDomains: readSearchDomains(),
   lookup: async (host) =>
     (await dns.promises.lookup(host, { all: true })).map(({ address, family }) => ({
@@ -44,13 +45,15 @@ export const systemNames: Names = {
       family: family === 6 ? 6 : 4,
     })),
   async records(host, type) {
-    if (!TYPES.includes(type) || isIP(host) !== 0)
-      throw new RelayError({
-        code: 'EACCES',
-        syscall: `query${type}`,
-        hostname: host,
-        message: `query${type} EACCES ${host}: code may ask for ${TYPES.join(', ')} of names`,
-      });
-    return dns.promises.resolve(host, type);
+    const known = RECORD_TYPES.find((one) => one === type);
+    if (known === undefined || isIP(host) !== 0)
+      throw recordsError('EACCES', host, type, `code may ask for ${RECORD_TYPES.join(', ')} of names`);
+    try {
+      return findRecords(host, known, await askServers(servers(), host, known));
+    } catch (error) {
+      throw recordsError((error as NodeJS.ErrnoException).code ?? 'EBADRESP', host, type);
+    }
   },
-};
+});
+
+export const systemNames = createSystemNames(dns.getServers);

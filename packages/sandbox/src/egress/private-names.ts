@@ -1,5 +1,6 @@
 import { isIP } from 'node:net';
 import { canonicalAddress } from '@wellspring/core/addresses';
+import type { FoundRecords } from './dns/records.ts';
 import { type PlatformAddresses, plainName } from './policy.ts';
 
 /**
@@ -23,15 +24,18 @@ const PRIVATE_DOMAINS = [
   'test',
 ];
 
-/** Excludes the escapes of resolvers, by which a name server would get another name than the one that was checked. */
-const NAME = /^[a-z0-9_-]+(?:\.[a-z0-9_-]+)*$/;
+/** Excludes characters that resolvers might read differently; aliases of addresses contain `/` (RFC 2317). */
+const NAME = /^[a-z0-9_/-]+(?:\.[a-z0-9_/-]+)*$/;
 const REVERSE = /(?:^|\.)(?:in-addr|ip6)\.arpa$/;
 
-/** The address of a name such as `4.3.2.1.in-addr.arpa`. @returns undefined for zones of several addresses */
+/**
+ * The address of a name such as `4.3.2.1.in-addr.arpa`, or `4.0/26.3.2.1.in-addr.arpa` (RFC 2317).
+ * @returns undefined for zones of several addresses
+ */
 function addressOf(reverse: string): string | undefined {
   const labels = reverse.split('.').slice(0, -2).reverse();
   if (reverse.endsWith('.in-addr.arpa')) {
-    const address = labels.join('.');
+    const address = [...labels.slice(0, 3), labels.slice(3).at(-1)].join('.');
     return isIP(address) === 4 ? address : undefined;
   }
   const digits = labels.join('');
@@ -55,8 +59,8 @@ function namesIn(records: unknown): string[] {
 
 export interface NameRules {
   mayAsk(name: string, allowed: AllowedNames): boolean;
-  /** Whether code may know the names in these records: a public name may be an alias of a private one. */
-  mayAnswer(records: unknown, allowed: AllowedNames): boolean;
+  /** Whether code may know these records: a public name may be an alias of a private one. */
+  mayAnswer(found: FoundRecords, allowed: AllowedNames): boolean;
 }
 
 export interface AllowedNames {
@@ -86,12 +90,16 @@ export function createNameRules(
     return address === undefined || !isReachable(address);
   }
 
+  const mayAsk: NameRules['mayAsk'] = (asked, { privateNames, isReachable }) => {
+    const name = plainName(asked);
+    return NAME.test(name) && !isOwn(name) && (privateNames || !isPrivate(name, isReachable));
+  };
+
   return {
-    mayAsk(asked, { privateNames, isReachable }) {
-      const name = plainName(asked);
-      return NAME.test(name) && !isOwn(name) && (privateNames || !isPrivate(name, isReachable));
-    },
-    mayAnswer: (records, { privateNames, isReachable }) =>
-      privateNames || !namesIn(records).some((name) => isPrivate(plainName(name), isReachable)),
+    mayAsk,
+    mayAnswer: ({ aliases, records }, allowed) =>
+      aliases.every((alias) => mayAsk(alias, allowed)) &&
+      (allowed.privateNames ||
+        !namesIn(records).some((name) => isPrivate(plainName(name), allowed.isReachable))),
   };
 }

@@ -11,7 +11,7 @@ function allKnowing(answer: (host: string, type: string) => unknown = () => ['pu
     lookup: async () => [{ address: '1.1.1.1', family: 4 }],
     async records(host, type) {
       asked.push(host);
-      return answer(host, type);
+      return { aliases: [], records: await answer(host, type) };
     },
   };
   return { asked, names };
@@ -32,6 +32,8 @@ const PRIVATE = [
   '7.0.96.10.in-addr.arpa',
   '10.in-addr.arpa',
   `1.${'0.'.repeat(29)}d.f.ip6.arpa`,
+  '7.0/26.0.96.10.in-addr.arpa',
+  '0/26.8.8.in-addr.arpa',
 ];
 const PUBLIC = [
   'example.com',
@@ -39,6 +41,7 @@ const PUBLIC = [
   'mylocal.example',
   'notcorp.example',
   '8.8.8.8.in-addr.arpa',
+  '8.0/26.8.8.8.in-addr.arpa',
   `8.8.8.8.${'0.'.repeat(20)}0.6.8.4.1.0.0.2.ip6.arpa`,
 ];
 
@@ -62,7 +65,7 @@ describe('records of names', () => {
     expect(answer).toMatchObject({
       failed: {
         code: 'EACCES',
-        syscall: 'querySRV',
+        syscall: 'querySrv',
         hostname: 'rabbitmq',
         message: expect.stringContaining('WELLSPRING_CODE_ALLOW_NETWORKS'),
       },

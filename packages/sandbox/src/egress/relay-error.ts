@@ -10,6 +10,21 @@ export class RelayError extends Error {
   }
 }
 
+/** @returns the name by which errors of `dns.resolve` call a question: `querySrv` */
+export const queryOf = (type: string): string => `query${type.slice(0, 1)}${type.slice(1).toLowerCase()}`;
+
+/** @param reason for the author of the code */
+export function recordsError(code: string, hostname: string, type: string, reason?: string): RelayError {
+  const syscall = queryOf(type);
+  const message = `${syscall} ${code} ${hostname}`;
+  return new RelayError({
+    code,
+    syscall,
+    hostname,
+    message: reason === undefined ? message : `${message}: ${reason}`,
+  });
+}
+
 /** Converts an error of Node's sockets or look-ups; omits addresses that names resolved to. */
 export function toWire(
   error: unknown,

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { describe, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
-import { MAX_LOOKUPS } from './names.ts';
+import { MAX_LOOKUPS, systemNames } from './names.ts';
 import { attempt, echo, isServed, openRelay, openSilentPort, serve } from './relay.fixture.ts';
 import { encodePreamble, OPERATION } from './wire.ts';
 
@@ -63,7 +63,7 @@ describe('the limit of a sandbox', () => {
   test('of look-ups per second is enforced', async () => {
     await using relay = await openRelay({
       limits: { lookupsPerSecond: 10, lookupBurst: 3 },
-      names: { lookup: async () => [{ address: '1.1.1.1', family: 4 }], records: async () => [] },
+      names: { ...systemNames, lookup: async () => [{ address: '1.1.1.1', family: 4 }] },
     });
     const client = await relay.client('a');
     const answers = await Promise.all(Array.from({ length: 10 }, () => client.ask({ lookup: 'a.example' })));
@@ -101,7 +101,7 @@ describe('a slow name server', () => {
         ? Promise.resolve([{ address: '127.0.0.1', family: 4 as const }])
         : new Promise<never>(() => {});
     },
-    records: async () => [],
+    records: systemNames.records,
   };
 
   test('delays only the owner who uses its names', async () => {

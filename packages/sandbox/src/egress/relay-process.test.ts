@@ -10,7 +10,7 @@ import { echo, serve } from './relay.fixture.ts';
 
 const isRelay = (pid: number) => {
   try {
-    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('relay.mjs');
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('relay.cjs');
   } catch {
     return false;
   }

@@ -14,7 +14,7 @@ import {
   type Target,
 } from './policy.ts';
 import { createNameRules } from './private-names.ts';
-import { RelayError } from './relay-error.ts';
+import { RelayError, recordsError } from './relay-error.ts';
 import { createSandboxRelay, type Rules, type SandboxRelay } from './sandbox-relay.ts';
 import { createShares } from './shares.ts';
 import type { Destination } from './traffic.ts';
@@ -63,13 +63,13 @@ const refuse = (refusal: Refusal, target: Target) =>
     port: target.port,
   });
 
-const refuseRecords = (hostname: string, type: string) =>
-  new RelayError({
-    code: 'EACCES',
-    syscall: `query${type}`,
-    hostname,
-    message: `query${type} EACCES ${hostname}: code may ask for records of public names; of the names of a private network only if WELLSPRING_CODE_ALLOW_NETWORKS, or code_allow_networks of the organization, names a network`,
-  });
+const refuseRecords = (host: string, type: string) =>
+  recordsError(
+    'EACCES',
+    host,
+    type,
+    'code may ask for records of public names; of the names of a private network only if WELLSPRING_CODE_ALLOW_NETWORKS, or code_allow_networks of the organization, names a network',
+  );
 
 /** @param names replaced in tests of hostile name servers */
 export function createRelay(
@@ -107,9 +107,10 @@ export function createRelay(
       const privateNames = config.allowNetworks.length > 0 || networks()?.hasNetworks === true;
       const allowed = { privateNames, isReachable };
       if (!nameRules.mayAsk(host, allowed)) throw refuseRecords(host, type);
-      const records = await permitted(ownerOf(id), () => names.records(host, type));
-      if (!nameRules.mayAnswer(records, allowed)) throw refuseRecords(host, type);
-      return records;
+      const found = await permitted(ownerOf(id), () => names.records(host, type));
+      if (!nameRules.mayAnswer(found, allowed)) throw refuseRecords(host, type);
+      if (found.missing) throw recordsError(found.missing, host, type);
+      return found.records;
     }
 
     return {

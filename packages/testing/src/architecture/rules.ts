@@ -130,6 +130,7 @@ export const IMPORTERS: Record<string, string> = {
   esbuild: 'packages/sandbox/src/',
   'esbuild-wasm': 'packages/sandbox/src/packages/',
   semver: 'packages/core/src/versions.ts',
+  'dns-packet': 'packages/sandbox/src/egress/dns/',
   yaml: 'packages/sandbox/src/packages/lockfile.ts',
   'cli-progress': 'packages/tools/src/import-progress.ts',
   busboy: 'services/gateway/src/multipart.ts',
