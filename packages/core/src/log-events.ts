@@ -14,6 +14,8 @@ export const LOG_EVENTS = {
   'delivery.claim_failed': 'Due deliveries could not be read from the store.',
   'dispose.failed': 'A resource could not be released at the end.',
   'egress.destination': 'A sandbox connected to a destination, with its bytes.',
+  'egress.few_descriptors':
+    'The limit of open files allows the network relay of the sandboxes fewer connections than its limits.',
   'egress.limit_exceeded': 'A sandbox has too many connections, opens them too fast, or transfers too much.',
   'egress.refused': 'A sandbox asked for an address that it must not reach.',
   'egress.relay_ended': 'The network relay of the sandboxes ended and is started anew.',

@@ -113,6 +113,10 @@ export function startEgress({ node, program, config, log, metrics }: EgressOptio
   }
 
   function receive(report: Report): void {
+    if (report.type === 'descriptors') {
+      log.info(report.few, 'egress.few_descriptors');
+      return;
+    }
     const assignment = sandboxes.get(report.sandbox) ?? leaving.get(report.sandbox);
     if (!assignment) return;
     if (report.type === 'used') assignment.isUsed = true;

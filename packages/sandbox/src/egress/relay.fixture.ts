@@ -47,11 +47,13 @@ export async function openRelay(
     platform?: PlatformAddresses;
     limits?: Partial<EgressLimits>;
     names?: Names;
+    /** Starts the relay; default: in this process. */
+    start?: typeof createRelay;
   } = {},
 ): Promise<TestRelay> {
   const directory = await tempDir();
   const reports: Report[] = [];
-  const relay = createRelay(
+  const relay = (options.start ?? createRelay)(
     {
       allowNetworks: options.allowNetworks ?? ['127.0.0.0/8', '::1/128'],
       platform: options.platform ?? NO_PLATFORM,
@@ -78,7 +80,8 @@ export async function openRelay(
     async client(sandbox, owner = null) {
       relay.order({ type: 'open', sandbox, path: path(sandbox) });
       if (owner !== 'unassigned') relay.order({ type: 'assign', sandbox, owner });
-      const channel = await dial(sandbox);
+      // One in another process listens a moment later.
+      const channel = await eventually(() => dial(sandbox));
       channel.write(encodePreamble({ operation: OPERATION.control, channel: 7, id: 0, port: 0, host: '' }));
       const answers = new Map<number, Answer[]>();
       const waiting = new Map<number, (answer: Answer) => void>();

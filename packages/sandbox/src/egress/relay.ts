@@ -1,6 +1,7 @@
 import { isIP } from 'node:net';
 import { canonicalAddress, createAddressGuard } from '@wellspring/core/addresses';
 import { createFairPermits } from '@wellspring/core/fair-permits';
+import type { FewDescriptors } from './descriptors.ts';
 import { EGRESS_LIMITS, type EgressLimits } from './limits.ts';
 import { MAX_LOOKUPS, type Names, systemNames } from './names.ts';
 import { createOwnAddresses } from './platform-addresses.ts';
@@ -28,6 +29,8 @@ export interface RelayConfig {
 
 /** From the relay to the runner. */
 export type Report =
+  /** At the start, if there are few. */
+  | { type: 'descriptors'; few: FewDescriptors }
   | { type: 'used'; sandbox: string }
   | { type: 'limit'; sandbox: string; limit: string }
   | { type: 'traffic'; sandbox: string; destinations: Destination[] };
