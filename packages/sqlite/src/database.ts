@@ -62,7 +62,7 @@ export interface DatabaseOptions {
 
 /** After a commit with this many writes, the next one starts at least this many ms after it. */
 const BUSY_WRITES = 16;
-const MIN_COMMIT_INTERVAL_MS = 4;
+const MIN_COMMIT_INTERVAL_MS = 12;
 const SOON_MS = 100;
 
 /** Opens or creates the file and its directory; `:memory:` is not persistent. @throws Error when the file is not a database, or not writable */
