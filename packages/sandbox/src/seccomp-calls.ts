@@ -207,6 +207,13 @@ export const CONDITIONAL = {
 /** Calls of x64 that start processes without clone; for the jail of the packager. */
 export const FORK_CALLS: Record<string, Numbers> = { fork: [57], vfork: [58] };
 
+/** For the private loopback of the jail of bubblewrap. */
+export const LISTEN_CALLS: Record<string, Numbers> = {
+  bind: [49, 200],
+  listen: [50, 201],
+  accept4: [288, 242],
+};
+
 /** Fails with ENOSYS, so that the C library uses clone, whose flags a filter can read. */
 export const CLONE3 = 435;
 

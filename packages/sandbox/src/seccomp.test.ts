@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { seccompFilter } from './seccomp.ts';
-import { ALLOWED, CLONE3, CONDITIONAL, FORK_CALLS, NEWEST_KNOWN } from './seccomp-calls.ts';
+import { type FilterPurpose, seccompFilter } from './seccomp.ts';
+import { ALLOWED, CLONE3, CONDITIONAL, FORK_CALLS, LISTEN_CALLS, NEWEST_KNOWN } from './seccomp-calls.ts';
 
 /** Evaluates a filter like the kernel: classic BPF over {nr, arch, ip, args}. */
 function judge(filter: Buffer, arch: number, number: number, args: number[] = []): number {
@@ -172,12 +172,14 @@ describe.each(['x64', 'arm64'] as const)('the filter for %s', (arch) => {
 describe.each(['x64', 'arm64'] as const)('the filters of the jail for %s', (arch) => {
   const audit = arch === 'x64' ? 0xc000003e : 0xc00000b7;
   const column = arch === 'x64' ? 0 : 1;
-  const call = (purpose: 'compile' | 'install', name: string, ...args: number[]) => {
-    const numbers = { ...ALLOWED, ...CONDITIONAL, ...FORK_CALLS }[name]!;
+  const call = (purpose: FilterPurpose, name: string, ...args: number[]) => {
+    const numbers = { ...ALLOWED, ...CONDITIONAL, ...FORK_CALLS, ...LISTEN_CALLS }[name]!;
     return judge(seccompFilter(arch, purpose), audit, numbers[column]!, args);
   };
 
-  test.each(['compile', 'install'] as const)('of %s allow new processes, without namespaces', (purpose) => {
+  const PURPOSES = ['compile', 'install', 'install-by-loopback'] as const;
+
+  test.each(PURPOSES)('of %s allow new processes, without namespaces', (purpose) => {
     expect(call(purpose, 'clone', 17)).toBe(ALLOW);
     expect(call(purpose, 'clone', THREAD)).toBe(ALLOW);
     // CLONE_VM | CLONE_VFORK | SIGCHLD; a thread with its own descriptor table.
@@ -196,35 +198,45 @@ describe.each(['x64', 'arm64'] as const)('the filters of the jail for %s', (arch
     expect(call('compile', 'socket', 1, 2)).toBe(EAFNOSUPPORT);
   });
 
-  test('of the package manager allow TCP connections, but do not let them bypass Landlock', () => {
-    const CLOEXEC_NONBLOCK = 0x80800;
-    expect(call('install', 'socket', 1, 1)).toBe(ALLOW);
-    expect(call('install', 'socket', 1, 2)).toBe(EAFNOSUPPORT);
-    for (const protocol of [0, 6])
-      expect(call('install', 'socket', 2, 1 | CLOEXEC_NONBLOCK, protocol)).toBe(ALLOW);
-    // UDP, raw sockets, MPTCP, SCTP; other families.
-    for (const [type, protocol] of [
-      [2, 0],
-      [3, 0],
-      [3, 6],
-      [1, 262],
-      [1, 132],
-    ] as const)
-      expect(call('install', 'socket', 2, type, protocol)).toBe(EAFNOSUPPORT);
-    for (const family of [10, 16, 17, 38, 40, 43])
-      expect(call('install', 'socket', family, 1)).toBe(EAFNOSUPPORT);
-    // TCP Fast Open connects without the check of connect().
-    expect(call('install', 'sendto', 3, 0, 0, 0x4000)).toBe(ALLOW);
-    expect(call('install', 'sendto', 3, 0, 0, 0x20000000)).toBe(EPERM);
-    // TCP_NODELAY, and TCP_ULP, which changes the kind of socket.
-    expect(call('install', 'setsockopt', 3, 6, 1)).toBe(ALLOW);
-    expect(call('install', 'setsockopt', 3, 6, 31)).toBe(EPERM);
-    expect(call('install', 'setsockopt', 3, 1, 31)).toBe(ALLOW);
-    // sendmsg could also open a connection, and files in transit are not counted.
-    expect(judge(seccompFilter(arch, 'install'), audit, arch === 'x64' ? 46 : 211)).toBe(EPERM);
-    // bind, listen, accept and accept4.
-    for (const number of arch === 'x64' ? [49, 50, 43, 288] : [200, 201, 202, 242])
-      expect(judge(seccompFilter(arch, 'install'), audit, number)).toBe(EPERM);
+  test.each(['install', 'install-by-loopback'] as const)(
+    'of %s allow TCP connections, but do not let them bypass Landlock',
+    (purpose) => {
+      const CLOEXEC_NONBLOCK = 0x80800;
+      expect(call(purpose, 'socket', 1, 1)).toBe(ALLOW);
+      expect(call(purpose, 'socket', 1, 2)).toBe(EAFNOSUPPORT);
+      for (const protocol of [0, 6])
+        expect(call(purpose, 'socket', 2, 1 | CLOEXEC_NONBLOCK, protocol)).toBe(ALLOW);
+      // UDP, raw sockets, MPTCP, SCTP; other families.
+      for (const [type, protocol] of [
+        [2, 0],
+        [3, 0],
+        [3, 6],
+        [1, 262],
+        [1, 132],
+      ] as const)
+        expect(call(purpose, 'socket', 2, type, protocol)).toBe(EAFNOSUPPORT);
+      for (const family of [10, 16, 17, 38, 40, 43])
+        expect(call(purpose, 'socket', family, 1)).toBe(EAFNOSUPPORT);
+      // TCP Fast Open connects without the check of connect().
+      expect(call(purpose, 'sendto', 3, 0, 0, 0x4000)).toBe(ALLOW);
+      expect(call(purpose, 'sendto', 3, 0, 0, 0x20000000)).toBe(EPERM);
+      // TCP_NODELAY, and TCP_ULP, which changes the kind of socket.
+      expect(call(purpose, 'setsockopt', 3, 6, 1)).toBe(ALLOW);
+      expect(call(purpose, 'setsockopt', 3, 6, 31)).toBe(EPERM);
+      expect(call(purpose, 'setsockopt', 3, 1, 31)).toBe(ALLOW);
+      // sendmsg could also open a connection, and files in transit are not counted.
+      expect(judge(seccompFilter(arch, purpose), audit, arch === 'x64' ? 46 : 211)).toBe(EPERM);
+    },
+  );
+
+  test('let only the program that forwards to the gateway listen', () => {
+    // accept, which is not used.
+    for (const purpose of PURPOSES)
+      expect(judge(seccompFilter(arch, purpose), audit, arch === 'x64' ? 43 : 202)).toBe(EPERM);
+    for (const name of Object.keys(LISTEN_CALLS)) {
+      expect([name, call('compile', name), call('install', name)]).toEqual([name, EPERM, EPERM]);
+      expect([name, call('install-by-loopback', name)]).toEqual([name, ALLOW]);
+    }
   });
 });
 

@@ -1,4 +1,12 @@
-import { ALLOWED, type Arch, CLONE3, CONDITIONAL, FORK_CALLS, NEWEST_KNOWN } from './seccomp-calls.ts';
+import {
+  ALLOWED,
+  type Arch,
+  CLONE3,
+  CONDITIONAL,
+  FORK_CALLS,
+  LISTEN_CALLS,
+  NEWEST_KNOWN,
+} from './seccomp-calls.ts';
 
 /**
  * A seccomp filter as classic BPF: an allow-list. Other calls fail with EPERM; calls newer than the list fail with
@@ -149,12 +157,15 @@ const CONDITIONS: Conditions = {
   fallocate: [statement(RETURN, refuse(EOPNOTSUPP))],
 };
 
-/** Programs with a filter: components, and the compiler and package manager in the jail. */
-export type FilterPurpose = 'component' | 'compile' | 'install';
+/**
+ * Programs with a filter: components, and the compiler and package manager in the jail. `install-by-loopback`: the
+ * package manager where a program beside it, on a private loopback, forwards to the gateway.
+ */
+export type FilterPurpose = 'component' | 'compile' | 'install' | 'install-by-loopback';
 
 /**
- * The compiler and the package manager may start processes, whose open files the launcher counts. Threads share one
- * descriptor table, as in CONDITIONS. Namespaces are not allowed.
+ * The compiler and the package manager may start processes. Threads share one descriptor table, as in CONDITIONS, so
+ * that the launcher can count open files. Namespaces are not allowed.
  */
 const FORKING: Conditions = {
   clone: assemble(EPERM, [
@@ -166,8 +177,8 @@ const FORKING: Conditions = {
 };
 
 /**
- * The package manager may open TCP connections; Landlock limits the port. The filter refuses what Landlock does not
- * cover: MPTCP, SMC and connecting by sending (TCP Fast Open).
+ * The package manager may open TCP connections; Landlock limits the port where there is no private loopback. The filter
+ * refuses what Landlock does not cover: MPTCP, SMC and connecting by sending (TCP Fast Open).
  */
 const CONNECTING: Conditions = {
   socket: assemble(EAFNOSUPPORT, [
@@ -198,6 +209,10 @@ const RULES: Record<FilterPurpose, { more: Conditions; calls?: typeof FORK_CALLS
   component: { more: {} },
   compile: { more: FORKING, calls: FORK_CALLS },
   install: { more: { ...FORKING, ...CONNECTING }, calls: FORK_CALLS },
+  'install-by-loopback': {
+    more: { ...FORKING, ...CONNECTING },
+    calls: { ...FORK_CALLS, ...LISTEN_CALLS },
+  },
 };
 
 function compile(arch: Arch, purpose: FilterPurpose): Instruction[] {

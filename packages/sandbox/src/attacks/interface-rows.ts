@@ -112,9 +112,9 @@ export const INTERFACE_ROWS: readonly AttackRow[] = [
   {
     id: '28b',
     attempt:
-      'Take over the package manager or the compiler: read files of the platform or of other jails, connect to other servers than the gateway, signal processes, become root, leave processes behind, fill the disk',
+      'Take over the package manager or the compiler: read files of the platform or of other jails, connect to other servers than the gateway, signal processes, become root, leave processes behind, fill the disk; native: the calls of rows 7 to 9a',
     expected:
-      'ENOENT, EACCES, EPERM or EAFNOSUPPORT; its user id is reused after all of its processes have ended',
+      'ENOENT, EACCES, EPERM, ESRCH or EAFNOSUPPORT; its user id is reused after all of its processes have ended',
     tiers: KERNEL,
     shownBy: [
       `${PACKAGES}/jail/attacks.test.ts`,

@@ -7,22 +7,14 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { forSuite } from '@wellspring/testing/lifetimes';
 import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
 import { KERNEL_TIERS, openSandbox, values } from '../sandbox.fixture.ts';
+import { AT_FDCWD, KERNEL_ROWS, one } from './kernel-attempts.fixture.ts';
 import { type Attempt, compileAddon, type NativeAddon, type Outcomes } from './native-addon.fixture.ts';
 import { attack } from './rows.ts';
 
-const AT_FDCWD = -100;
-const [AF_UNIX, AF_NETLINK, AF_PACKET, AF_ALG, AF_VSOCK] = [1, 16, 17, 38, 40];
+const AF_UNIX = 1;
 const STREAM = 1;
 const TIOCSTI = 0x5412;
 
-const one = (
-  name: string,
-  ...args: Attempt['steps'][number] extends [string, ...infer A] ? A : never
-): Attempt => ({
-  name:
-    args.length > 0 ? `${name} ${args.map((arg) => (typeof arg === 'number' ? arg : '…')).join(' ')}` : name,
-  steps: [[name, ...args]],
-});
 const start = (name: string, flags = 0): Attempt => ({
   name: `${name} ${flags}`,
   steps: [[name, flags]],
@@ -70,72 +62,15 @@ afterAll(async () => {
 
 /** Attempts by row, and their expected outcomes in the sandbox. */
 const ROWS: [id: string, expected: string[], attempts: () => Attempt[]][] = [
-  [
-    '7',
-    ['EPERM'],
-    () => [
-      ...[0x00020000, 0x10000000, 0x20000000, 0x40000000].map((flag) => one('unshare', flag)),
-      one('setns', -1, 0),
-      one('mount', 0, '/', 0, 0, 0),
-      one('umount2', '/nowhere', 0),
-      one('pivot_root', '/nowhere', '/nowhere'),
-      one('chroot', '/'),
-      one('open_by_handle_at', AT_FDCWD, { hex: '00'.repeat(16) }, 0),
-      one('fsopen', 'tmpfs', 0),
-      one('move_mount', -1, '', -1, '', 0),
-      one('open_tree', AT_FDCWD, '/', 1),
-      one('mount_setattr', -1, '', 0, 0, 0),
-    ],
-  ],
-  [
-    '8',
-    ['EPERM', 'ESRCH'],
-    () => [
-      one('ptrace', 0x4206, victim.pid!, 0, 0),
-      one('process_vm_readv', victim.pid!, 0, 0, 0, 0, 0),
-      one('process_vm_writev', victim.pid!, 0, 0, 0, 0, 0),
-      one('pidfd_open', victim.pid!, 0),
-      one('kill', victim.pid!, 0),
-      one('kill', process.pid, 0),
-      one('rt_sigqueueinfo', victim.pid!, 0, { hex: `${'00'.repeat(8)}ffffffff${'00'.repeat(116)}` }),
-      one('kcmp', victim.pid!, victim.pid!, 0, 0, 0),
-    ],
-  ],
-  [
-    '9',
-    ['EPERM'],
-    () => [
-      one('bpf', 0, 0, 0),
-      one('perf_event_open', 0, 0, 0, 0, 0),
-      one('userfaultfd', 0),
-      one('io_uring_setup', 1, { hex: '00'.repeat(120) }),
-      one('add_key', 'user', 'x', 'x', 1, -3),
-      one('keyctl', 0, -3, 1),
-      one('init_module', 0, 0, ''),
-      one('finit_module', -1, '', 0),
-      one('personality', 0xffffffff),
-      one('memfd_create', 'x', 0),
-      one('syslog', 10, 0, 0),
-      one('sethostname', 'x', -1),
-      one('fanotify_init', 0, 0),
-      one('quotactl', 0, 0, 0, 0),
-    ],
-  ],
+  ...KERNEL_ROWS.map(([id, expected, attempts]): (typeof ROWS)[number] => [
+    id,
+    expected,
+    () => attempts(victim.pid!),
+  ]),
   [
     '10',
     ['EAFNOSUPPORT'],
     () => [2, 10].flatMap((family) => [1, 2].map((type) => one('socket', family, type, 0))),
-  ],
-  [
-    '9a',
-    ['EAFNOSUPPORT'],
-    () => [
-      one('socket', AF_NETLINK, 3, 0),
-      one('socket', AF_PACKET, 3, 0),
-      { ...one('socket', AF_ALG, 5, 0), optional: true },
-      { ...one('socket', AF_VSOCK, 1, 0), optional: true },
-      one('socketpair', AF_NETLINK, 3, 0, { hex: '00'.repeat(8) }),
-    ],
   ],
   [
     '9b',

@@ -4,9 +4,11 @@ import { once } from 'node:events';
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
-import { describe, expect, test } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
 import { tempDir } from '@wellspring/testing/temp-dir';
+import { KERNEL_ROWS } from '../../attacks/kernel-attempts.fixture.ts';
+import { compileAddon, type NativeAddon, type Outcomes } from '../../attacks/native-addon.fixture.ts';
 import { descendants, isAlive, uidsOf } from '../../processes.fixture.ts';
 import { JAILS, openJail } from '../jail.fixture.ts';
 import { jsonLines } from '../jailed/lines.ts';
@@ -61,15 +63,31 @@ process.stdout.write('"ready"\\n');
 process.stdin.resume();
 `;
 
+/** Loads a native addon, which makes system calls. */
+const nativeAttack = ({ body }: NativeAddon) => `
+import fs from 'node:fs'; import os from 'node:os';
+const event = JSON.parse(fs.readFileSync(0, 'utf8'));
+const attempt = () => { ${body} };
+process.stdout.write(JSON.stringify(attempt()) + '\\n');
+`;
+
+const PROGRAM = { compile: 'compileNative', install: 'install' } as const;
+
 const isProgram = (pid: number) => readFileSync(`/proc/${pid}/cmdline`, 'utf8').startsWith(JAILED.node);
 
 const refused = (values: unknown[], codes: RegExp) => values.every((value) => codes.test(String(value)));
+
+let addon: NativeAddon;
+beforeAll(() => {
+  addon = compileAddon();
+});
+afterAll(() => addon.remove());
 
 describe.each(JAILS.filter((name) => name !== 'none'))('a program that was taken over in jail %s', (name) => {
   test.each<JailProgram>(['compile', 'install'])(
     'for %s reads no file of the platform or of other jails, reaches no network, signals nobody and is not root',
     async (kind) => {
-      const key = kind === 'compile' ? 'compileNative' : 'install';
+      const key = PROGRAM[kind];
       await using directory = await tempDir();
       await using canary = await openCanary();
       await using gateway = await openCanary();
@@ -135,8 +153,7 @@ describe.each(JAILS.filter((name) => name !== 'none'))('a program that was taken
         expect(refused(answer.files!, /^ENOENT$/)).toBe(true);
         expect(answer).toMatchObject({ directory: 'ENOENT', written: 'ENOENT', groups: false });
         expect(answer.tcp).toMatch(/^(EAFNOSUPPORT|EACCES|ECONNREFUSED|ENETUNREACH)$/);
-        // The loopback of bubblewrap's jail accepts datagrams without a receiver.
-        if (name === 'launcher') expect(answer.udp).toBe('EAFNOSUPPORT');
+        expect(answer.udp).toBe('EAFNOSUPPORT');
         expect([answer.unix, answer.abstract]).toEqual([
           'ENOENT',
           expect.stringMatching(/^(EPERM|ECONNREFUSED)$/),
@@ -170,6 +187,36 @@ describe.each(JAILS.filter((name) => name !== 'none'))('a program that was taken
       await eventually(() => datagrams.length > 0);
 
       expect(otherPids.every(isAlive)).toBe(true);
+    },
+  );
+
+  test.each<JailProgram>(['compile', 'install'])(
+    'for %s makes no system calls that trace, mount, load code into the kernel or open other sockets',
+    async (kind) => {
+      await using opened = await openJail(name, { [PROGRAM[kind]]: nativeAttack(addon) });
+      await using cleanup = new AsyncDisposableStack();
+      const victim = spawn('sleep', ['600'], { stdio: 'ignore' });
+      cleanup.defer(() => void victim.kill('SIGKILL'));
+      const rows = KERNEL_ROWS.map(([, expected, attempts]) => ({
+        expected,
+        attempts: attempts(victim.pid!),
+      }));
+      const attempts = rows.flatMap((row) => row.attempts);
+      const attacker = opened.jail.spawn(kind);
+      cleanup.defer(() => attacker.end());
+      attacker.child.stderr.resume();
+      attacker.child.stdin.end(JSON.stringify(addon.event(attempts)));
+      const inside = (await jsonLines(attacker.child.stdout).next()).value as Outcomes;
+      expect(Object.keys(inside)).toEqual(attempts.map((one) => one.name));
+      const unexpected = rows.flatMap(({ expected, attempts }) =>
+        attempts.map((one) => [one.name, inside[one.name]!]).filter(([, got]) => !expected.includes(got!)),
+      );
+      expect(unexpected).toEqual([]);
+
+      // Positive control: outside of the jail each attempt has another outcome.
+      const outside = addon.outside(attempts);
+      const same = attempts.filter((one) => !one.optional && outside[one.name] === inside[one.name]);
+      expect(same.map((one) => one.name)).toEqual([]);
     },
   );
 });

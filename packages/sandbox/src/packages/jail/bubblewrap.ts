@@ -1,19 +1,22 @@
 import { spawn } from 'node:child_process';
-import { basename, dirname } from 'node:path';
+import { closeSync, openSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import { type FilterPurpose, seccompFilter } from '../../seccomp.ts';
 import { killTree } from '../../spawner/process-tree.ts';
 import { JAIL_NODE_FLAGS, JAILED, jailBinaries, libraries, lowerPriority } from './binaries.ts';
-import { JAIL_LIMITS, JAIL_USAGE, type Jail, type JailOptions, withLimits } from './jail.ts';
+import { JAIL_LIMITS, JAIL_USAGE, type Jail, type Jailed, type JailOptions, withLimits } from './jail.ts';
 
 const NOBODY = '65534';
 const GATEWAY = '/run/gateway';
 const LOCKS_BYTES = 4 * 1024 * 1024;
+const FILTER_DESCRIPTOR = 3;
 
 /**
  * A jail of namespaces: a private loopback as its only network; of the host's files only the programs, their libraries
- * and the socket of the gateway; a working directory in memory; no environment; an unprivileged user.
+ * and the socket of the gateway; a working directory in memory; no environment; an unprivileged user; seccomp.
  */
 export function createBubblewrapJail(bwrap: string, options: JailOptions): Jail {
-  const { programs, gateway, user, readable } = options;
+  const { programs, directory, gateway, user, readable } = options;
   const binaries = jailBinaries();
   const root = [
     '--unshare-all',
@@ -57,14 +60,25 @@ export function createBubblewrapJail(bwrap: string, options: JailOptions): Jail 
     '/tmp',
   ];
 
+  function filterFor(purpose: FilterPurpose): string {
+    const path = join(directory, `${purpose}.bpf`);
+    writeFileSync(path, seccompFilter(process.arch, purpose));
+    return path;
+  }
+  const kinds = {
+    compile: { path: programs.compileNative, filter: filterFor('compile'), binds: [] },
+    install: {
+      path: programs.install,
+      filter: filterFor('install-by-loopback'),
+      binds: ['--ro-bind', dirname(gateway.socket), GATEWAY],
+    },
+  };
+
   return {
     name: 'bubblewrap',
     sharesCompilers: false,
     spawn(program) {
-      const [path, binds] =
-        program === 'compile'
-          ? [programs.compileNative, []]
-          : [programs.install, ['--ro-bind', dirname(gateway.socket), GATEWAY]];
+      const { path, filter, binds } = kinds[program];
       const [file, args] = withLimits(program, [
         bwrap,
         ...root,
@@ -76,18 +90,23 @@ export function createBubblewrapJail(bwrap: string, options: JailOptions): Jail 
         '/',
         '--chdir',
         '/work',
+        '--seccomp',
+        String(FILTER_DESCRIPTOR),
         '--',
         JAILED.node,
         ...JAIL_NODE_FLAGS,
         JAILED.program,
       ]);
+      // Opened for each process, since bubblewrap reads from the position of the descriptor.
+      const opened = openSync(filter, 'r');
       const child = spawn(file, args, {
         ...user,
         detached: true,
         env: {},
         cwd: '/',
-        stdio: ['pipe', 'pipe', 'pipe'],
-      });
+        stdio: ['pipe', 'pipe', 'pipe', opened],
+      }) as Jailed['child'];
+      closeSync(opened);
       lowerPriority(child.pid);
       return {
         child,
