@@ -20,6 +20,24 @@ describe.each(TIERS)('code in tier %s', (tier) => {
     },
   );
 
+  (tier === 'none' ? test.skip : test).each(['delete', 'wal'])(
+    'has databases whose connections exclude each other, with the journal %s',
+    async (journal) => {
+      const outcome = await sandbox.run(
+        `const { DatabaseSync } = await import('node:sqlite');
+        const path = os.tmpdir() + '/' + event.journal + '.db';
+        const [one, other] = [new DatabaseSync(path), new DatabaseSync(path)];
+        one.exec('PRAGMA journal_mode = ' + event.journal + '; CREATE TABLE t (a); BEGIN IMMEDIATE; INSERT INTO t VALUES (1)');
+        const insert = () => { try { other.exec('INSERT INTO t VALUES (2)') } catch ({ message }) { return message } };
+        const said = insert();
+        one.exec('COMMIT');
+        return [said, insert(), other.prepare('SELECT a FROM t ORDER BY a').all().map(({ a }) => a)]`,
+        { event: { journal } },
+      );
+      expect(values(outcome)).toEqual([['database is locked', null, [1, 2]]]);
+    },
+  );
+
   test(
     tier === 'none' ? 'has neither workers nor internal bindings' : 'has workers and internal bindings',
     async () => {

@@ -35,7 +35,9 @@ function judge(filter: Buffer, arch: number, number: number, args: number[] = []
 }
 
 const ALLOW = 0x7fff0000;
-const [EPERM, ENOSYS, EOPNOTSUPP, EAFNOSUPPORT] = [0x50001, 0x50026, 0x5005f, 0x50061];
+/** The call is skipped and its result is 0. */
+const DONE = 0x50000;
+const [EPERM, EINVAL, ENOSYS, EOPNOTSUPP, EAFNOSUPPORT] = [0x50001, 0x50016, 0x50026, 0x5005f, 0x50061];
 const THREAD = 0x3d0f00;
 
 const PROCESSORS = [
@@ -136,6 +138,9 @@ describe.each(['x64', 'arm64'] as const)('the filter for %s', (arch) => {
     expect(of('fcntl', 0, 4)).toBe(ALLOW);
     expect(of('fcntl', 0, 10)).toBe(EPERM);
     expect(of('fcntl', 0, 8)).toBe(EPERM);
+    // F_SETLK and F_SETLKW succeed without effect; F_OFD_GETLK, F_OFD_SETLK and F_OFD_SETLKW are unknown.
+    for (const command of [6, 7]) expect(of('fcntl', 0, command)).toBe(DONE);
+    for (const command of [36, 37, 38]) expect(of('fcntl', 0, command)).toBe(EINVAL);
     // Private, shared and huge memory; a shared file.
     expect(of('mmap', 0, 4096, 3, 0x22)).toBe(ALLOW);
     expect(of('mmap', 0, 4096, 3, 0x21)).toBe(EPERM);
@@ -190,6 +195,11 @@ describe.each(['x64', 'arm64'] as const)('the filters of the jail for %s', (arch
     // setsid and setpgid, since the process group is killed as a whole.
     for (const number of arch === 'x64' ? [112, 109] : [157, 154])
       expect(judge(seccompFilter(arch, purpose), audit, number)).toBe(EPERM);
+  });
+
+  test.each(PURPOSES)('of %s let their processes lock files against each other', (purpose) => {
+    for (const command of [6, 7, 36, 37, 38]) expect(call(purpose, 'fcntl', 0, command)).toBe(ALLOW);
+    expect(call(purpose, 'fcntl', 0, 10)).toBe(EPERM);
   });
 
   test('of the compiler allow no network sockets', () => {

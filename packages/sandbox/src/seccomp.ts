@@ -36,11 +36,15 @@ const IOCTLS = [0x5451, 0x5450, 0x5421, 0x541b, 0x5401, 0x5413];
 const PRCTLS = [3, 15, 16, 21, 23, 39, 0x53564d41];
 
 /**
- * F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GETLK, F_SETLK, F_SETLKW, F_GETOWN, F_OFD_*, F_DUPFD_CLOEXEC,
- * F_GETPIPE_SZ, F_GET_SEALS. Not those that make the kernel send signals (F_SETOWN, F_SETSIG, F_NOTIFY, F_SETLEASE):
- * SIGCONT from a socket would resume a process that the platform has stopped.
+ * F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GETLK, F_GETOWN, F_DUPFD_CLOEXEC, F_GETPIPE_SZ, F_GET_SEALS. Not those
+ * that make the kernel send signals (F_SETOWN, F_SETSIG, F_NOTIFY, F_SETLEASE): SIGCONT from a socket would resume a
+ * process that the platform has stopped.
  */
-const FCNTLS = [0, 1, 2, 3, 4, 5, 6, 7, 9, 36, 37, 38, 1030, 1032, 1034];
+const FCNTLS = [0, 1, 2, 3, 4, 5, 9, 1030, 1032, 1034];
+/** F_SETLK and F_SETLKW: locks of a process, which do not exclude the process itself. */
+const PROCESS_LOCKS = [6, 7];
+/** F_OFD_GETLK, F_OFD_SETLK and F_OFD_SETLKW: locks of an open file. */
+const OPEN_FILE_LOCKS = [36, 37, 38];
 /** No flag, and CLOSE_RANGE_CLOEXEC; not CLOSE_RANGE_UNSHARE, which gives a thread its own descriptor table. */
 const CLOSE_RANGE_FLAGS = [0, 4];
 const [MAP_SHARED, MAP_ANONYMOUS, MAP_HUGETLB] = [0x01, 0x20, 0x40000];
@@ -49,7 +53,7 @@ const SIGCONT = 18;
 /** Without O_DIRECTORY, which is part of it. */
 const O_TMPFILE = 0x400000;
 
-const [EPERM, ENOSYS, EOPNOTSUPP, EAFNOSUPPORT] = [1, 38, 95, 97];
+const [EPERM, EINVAL, ENOSYS, EOPNOTSUPP, EAFNOSUPPORT] = [1, 22, 38, 95, 97];
 
 const LOAD = 0x20; // BPF_LD | BPF_W | BPF_ABS
 const JUMP_EQUAL = 0x15; // BPF_JMP | BPF_JEQ | BPF_K
@@ -71,13 +75,15 @@ const statement = (code: number, value: number): Instruction => [code, 0, 0, val
 
 type Conditions = Record<string, Instruction[]>;
 
-type End = 'allow' | 'refuse';
+/** `skip`: the call has no effect and succeeds. `lack`: it fails as on a kernel without this command. */
+type End = 'allow' | 'refuse' | 'skip' | 'lack';
 /** Jumps to an end, or continues with the next step. */
 type Step = [code: number, value: number, ifTrue?: End | undefined, ifFalse?: End];
 
 /** The instructions after the test of the call's number. */
 function assemble(errno: number, steps: readonly Step[], ends: End[] = ['allow', 'refuse']): Instruction[] {
   const distance = (from: number, end?: End) => (end ? steps.length - 1 - from + ends.indexOf(end) : 0);
+  const verdicts = { allow: ALLOW, refuse: refuse(errno), skip: refuse(0), lack: refuse(EINVAL) };
   return [
     ...steps.map(
       ([code, value, ifTrue, ifFalse], at): Instruction => [
@@ -87,14 +93,14 @@ function assemble(errno: number, steps: readonly Step[], ends: End[] = ['allow',
         value,
       ],
     ),
-    ...ends.map((end) => statement(RETURN, end === 'allow' ? ALLOW : refuse(errno))),
+    ...ends.map((end) => statement(RETURN, verdicts[end])),
   ];
 }
 
-function oneOf(argument: number, values: readonly number[], otherwise: number): Instruction[] {
-  const tests = values.map((value): Step => [JUMP_EQUAL, value, 'allow']);
-  return assemble(otherwise, [[LOAD, argument], ...tests], ['refuse', 'allow']);
-}
+const each = (values: readonly number[], end: End) => values.map((value): Step => [JUMP_EQUAL, value, end]);
+
+const oneOf = (argument: number, values: readonly number[], otherwise: number): Instruction[] =>
+  assemble(otherwise, [[LOAD, argument], ...each(values, 'allow')], ['refuse', 'allow']);
 
 /** Datagrams to a socket that nobody reads are, like connections that nobody accepts, hidden kernel memory. */
 const UNIX_STREAM = assemble(EAFNOSUPPORT, [
@@ -139,7 +145,18 @@ const CONDITIONS: Conditions = {
     [JUMP_SET, MAP_SHARED, 'refuse'],
   ]),
   close_range: oneOf(ARG2, CLOSE_RANGE_FLAGS, EPERM),
-  fcntl: oneOf(ARG1, FCNTLS, EPERM),
+  // The number of locks of a file has no limit: kernel memory that no figure shows. Nothing but the process itself can
+  // write to the files that it can lock, so a lock of the process is always granted and excludes nobody.
+  fcntl: assemble(
+    EPERM,
+    [
+      [LOAD, ARG1],
+      ...each(FCNTLS, 'allow'),
+      ...each(PROCESS_LOCKS, 'skip'),
+      ...each(OPEN_FILE_LOCKS, 'lack'),
+    ],
+    ['refuse', 'allow', 'skip', 'lack'],
+  ),
   socket: UNIX_STREAM,
   socketpair: UNIX_STREAM,
   ioctl: oneOf(ARG1, IOCTLS, EPERM),
@@ -174,6 +191,8 @@ const FORKING: Conditions = {
     [JUMP_SET, CLONE_THREAD, undefined, 'allow'],
     [JUMP_SET, CLONE_FILES, undefined, 'refuse'],
   ]),
+  // Their processes may exclude each other.
+  fcntl: oneOf(ARG1, [...FCNTLS, ...PROCESS_LOCKS, ...OPEN_FILE_LOCKS], EPERM),
 };
 
 /**

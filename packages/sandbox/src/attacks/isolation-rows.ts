@@ -172,8 +172,8 @@ export const ISOLATION_ROWS: readonly AttackRow[] = [
   {
     id: '21b',
     attempt:
-      'Native: take memory of the kernel that no figure shows: connections that nobody accepts, datagrams and events that nobody reads',
-    expected: 'EPERM or EAFNOSUPPORT',
+      'Native: take memory of the kernel that no figure shows: connections that nobody accepts, datagrams and events that nobody reads, locks of files',
+    expected: 'EPERM, EINVAL or EAFNOSUPPORT; a lock of the process succeeds without effect',
     tiers: KERNEL,
     shownBy: [`${TESTS}/attacks/kernel-memory.test.ts`],
   },

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { forSuite } from '@wellspring/testing/lifetimes';
 import { tempDir } from '@wellspring/testing/temp-dir';
@@ -29,6 +30,44 @@ const attempts: Attempt[] = [
   { name: 'a queue of events of files', steps: [['inotify_init1', 0]] },
 ];
 
+/** F_SETLK, F_SETLKW and F_OFD_SETLK. */
+const LOCKS = [6, 7, 37];
+const MANY = 1_000;
+/** Locks every second byte of a file. Returns the file and the results by command. */
+const lockMuch = `
+  const file = fs.openSync(os.tmpdir() + '/locked', 'w+');
+  // struct flock
+  const lock = Buffer.alloc(32);
+  const [F_WRLCK, length] = [1, 1n];
+  lock.writeInt16LE(F_WRLCK, 0);
+  lock.writeBigInt64LE(length, 16);
+  let at = 0n;
+  const results = ${JSON.stringify(LOCKS)}.map((command) => {
+    const seen = new Set();
+    for (let n = 0; n < ${MANY}; n++, at += 2n) {
+      lock.writeBigInt64LE(at, 8);
+      seen.add(call(event.fcntl, file, command, lock));
+    }
+    return [...seen];
+  });
+  const { dev, ino } = fs.fstatSync(file);
+  return { results, dev, ino };`;
+
+interface Locked {
+  /** 0, or -errno */
+  results: number[][];
+  dev: number;
+  ino: number;
+}
+
+/** Locks of the kernel on a file. */
+function countLocks({ dev, ino }: Locked): number {
+  const hex = (number: number) => number.toString(16).padStart(2, '0');
+  const [major, minor] = [(dev >> 8) & 0xfff, (dev & 0xff) | ((dev >> 12) & 0xfff00)];
+  const name = ` ${hex(major)}:${hex(minor)}:${ino} `;
+  return readFileSync('/proc/locks', 'utf8').split(name).length - 1;
+}
+
 let addon: NativeAddon;
 beforeAll(() => {
   addon = compileAddon();
@@ -48,6 +87,22 @@ describe.each(KERNEL_TIERS)('a native addon in tier %s', (tier) => {
     const { listening, ...outside } = addon.outside(attempts);
     expect(listening).toBe('EBADF');
     expect(Object.values(outside)).toEqual(Object.keys(outside).map(() => 'done'));
+  });
+
+  test(`takes no locks of the kernel (row ${attack('21b', tier).id})`, async () => {
+    const { body, event } = addon.calling(lockMuch);
+    // Its process, and what it holds, stays.
+    const outcome = await sandbox.run(body, { event, process: 'locks/1' });
+    const inside = values(outcome)[0] as Locked;
+    const EINVAL = 22;
+    expect(inside.results).toEqual([[0], [0], [-EINVAL]]);
+    expect(countLocks(inside)).toBe(0);
+    // Positive control.
+    await using directory = await tempDir();
+    using outside = await addon.callOutside(lockMuch, directory.path);
+    expect(outside.value).toMatchObject({ results: [[0], [0], [0]] });
+    // The kernel lists locks in pieces, between which others come and go.
+    expect(countLocks(outside.value as Locked)).toBeGreaterThan(MANY);
   });
 
   test(`cannot allocate disk without writing (row ${attack('21', tier).id})`, async () => {

@@ -1,8 +1,9 @@
-import { execFileSync, spawnSync } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { jsonLines } from '../packages/jailed/lines.ts';
 import { findCompiler } from '../tiers/compile-launcher.ts';
 
 /** Attempts of a native addon by system calls, which bypass the checks of Node.js. */
@@ -129,10 +130,12 @@ export type Outcomes = Record<string, string>;
 
 /** Numbers of system calls in the event of `calling`. */
 const CALLS = Object.fromEntries(
-  Object.entries({ mmap: NUMBERS.mmap!, writev: [20, 66], exit: [60, 93] }).map(([name, numbers]) => [
-    name,
-    numbers[arch]!,
-  ]),
+  Object.entries({
+    mmap: NUMBERS.mmap!,
+    fcntl: NUMBERS.fcntl!,
+    writev: [20, 66],
+    exit: [60, 93],
+  }).map(([name, numbers]) => [name, numbers[arch]!]),
 );
 export const [MAP_SHARED, MAP_PRIVATE, MAP_ANONYMOUS, MAP_NORESERVE, MAP_HUGETLB] = [
   1, 2, 0x20, 0x4000, 0x40000,
@@ -157,6 +160,12 @@ export const usePageTables = (thousands: number): string => `{
 export interface NativeAddon {
   /** The body of a component's `run(event)` that runs this code, which makes system calls by `call`; and its event. */
   calling(code: string): { body: string; event: object };
+  /**
+   * Positive control: runs the code of `calling` outside of a sandbox, in a process that lasts until it is disposed of.
+   * @param temporary its temporary directory
+   * @returns what the code returns
+   */
+  callOutside(code: string, temporary: string): Promise<{ value: unknown } & Disposable>;
   /** The body of a component's `run(event)`, which returns Outcomes, and its event for these attempts. */
   body: string;
   event(attempts: readonly Attempt[]): unknown;
@@ -175,11 +184,23 @@ export function compileAddon(): NativeAddon {
     // An addon that is loaded must not be overwritten.
     fs.rmSync(path, { force: true });
     fs.writeFileSync(path, Buffer.from(event.addon, 'base64'));`;
+  const calling: NativeAddon['calling'] = (code) => ({
+    body: `${place} const addon = { exports: {} }; process.dlopen(addon, path); const { call } = addon.exports; ${code}`,
+    event: { addon: bytes, ...CALLS },
+  });
   return {
-    calling: (code) => ({
-      body: `${place} const addon = { exports: {} }; process.dlopen(addon, path); const { call } = addon.exports; ${code}`,
-      event: { addon: bytes, ...CALLS },
-    }),
+    calling,
+    async callOutside(code, temporary) {
+      const { body, event } = calling(code);
+      const program = `const event = ${JSON.stringify(event)}; const run = () => { ${body} };
+        console.log(JSON.stringify(run())); setInterval(() => {}, 60_000);`;
+      const child = spawn(process.execPath, ['-e', program], {
+        env: { TMPDIR: temporary },
+        stdio: ['ignore', 'pipe', 'inherit'],
+      });
+      const { value } = await jsonLines(child.stdout).next();
+      return { value, [Symbol.dispose]: () => void child.kill('SIGKILL') };
+    },
     body: `const { attempts } = event;
       ${place}
       ${EXECUTE} return outcomes`,
