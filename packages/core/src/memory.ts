@@ -12,7 +12,7 @@ export interface Memory {
   emitted: ByteBudget;
   /** Jobs in memory that wait to be handed out. */
   waiting: ByteBudget;
-  /** Output of runs that is not committed yet. */
+  /** Output of runs that is not committed yet, and definitions and options that are not answered yet. */
   effects: ByteBudget;
   /** Messages that the broker has not confirmed. */
   publishers: ByteBudget;

@@ -13,6 +13,7 @@ import type { OwnerCosts } from './owner-costs.ts';
 import type { OwnerNetworks } from './owner-networks.ts';
 import { readBundle } from './read-bundle.ts';
 import type { RunPermits } from './run-permits.ts';
+import type { OpenRunRoom } from './run-room.ts';
 import type { UsageMeter } from './usage.ts';
 
 /** Code that is configured has no effect besides its answer. */
@@ -21,7 +22,8 @@ const ignore: Host = { emit() {}, fault() {}, log() {}, respond() {}, dbSet: () 
 export interface ConfigureDeps extends Pick<Deps, 'store' | 'call' | 'seal'> {
   executor: Executor;
   networks: Pick<OwnerNetworks, 'of'>;
-  costs: Pick<OwnerCosts, 'charge' | 'settled'>;
+  costs: Pick<OwnerCosts, 'settled'>;
+  openRoom: OpenRunRoom;
   meter: Pick<UsageMeter, 'countTime'>;
   /** Those of hooks: runs do not wait for them. */
   permits: Pick<RunPermits, 'hook'>;
@@ -62,7 +64,7 @@ export const secretsOf = ({ props, values, accounts = {} }: NonNullable<Task['in
 
 /** Serves `runner.configure`: options and additionalProps methods, each in a process of its own. */
 export function configureWorker(deps: ConfigureDeps): BackgroundWorker {
-  const { call, executor, costs, meter, permits } = deps;
+  const { call, executor, costs, meter, permits, openRoom } = deps;
   const accounts = createAccounts(deps);
   return {
     name: 'runner.configure',
@@ -75,14 +77,15 @@ export function configureWorker(deps: ConfigureDeps): BackgroundWorker {
         }: ConfigureCall['message']): Promise<ConfigureCall['answer']> => {
           const { owner_id } = configured;
           const task: Task = { ...(await undeployedTask(deps, accounts, configured)), call: asked };
+          using room = openRoom(owner_id);
           const until = AbortSignal.any([signal, AbortSignal.timeout(CONFIGURE_DEADLINE_MS)]);
           const release = await permits.hook(owner_id, until);
           const result = await costs
             .settled(owner_id)
-            .then(() => executor.execute(task, ignore, { timeoutMs: LIMITS.configureMs }))
+            .then(() => executor.execute(task, ignore, { timeoutMs: LIMITS.configureMs, room }))
             .finally(release);
           meter.countTime(owner_id, result.cpuMs);
-          costs.charge(owner_id, { result });
+          room.charge({ result });
           if (!result.ok) {
             const mask = createMask(secretsOf(task.instance!));
             const what = asked.kind === 'props' ? 'additionalProps' : `The options of ${asked.prop}`;

@@ -1,11 +1,27 @@
 import { expect, test } from '@jest/globals';
-import { CALLS, type CancelCall } from '@wellspring/contract/calls';
-import { createByteBudget } from '@wellspring/core/byte-budget';
+import { CALLS, type CancelCall, type ConfigureCall, configuredFor } from '@wellspring/contract/calls';
+import { type ByteBudget, createByteBudget } from '@wellspring/core/byte-budget';
 import { eventually } from '@wellspring/testing/eventually';
+import { OWNER } from '@wellspring/testing/rows';
+import { seal } from '@wellspring/testing/service-harness';
 import { usePlatform } from './platform.fixture.ts';
 
 const KB = 1024;
-const effects = createByteBudget(1024 * KB);
+const budget = createByteBudget(1024 * KB);
+/** Most bytes in use at a time. */
+let peak = 0;
+const noted = <T>(granted: T): T => {
+  peak = Math.max(peak, budget.used);
+  return granted;
+};
+const effects: ByteBudget = {
+  total: budget.total,
+  get used() {
+    return budget.used;
+  },
+  tryTake: (...request) => noted(budget.tryTake(...request)),
+  take: async (...request) => noted(await budget.take(...request)),
+};
 const t = usePlatform({ effects });
 
 const OTHER = 'u_other00001';
@@ -69,4 +85,28 @@ test('a hook and a run whose commit fails give their memory back', async () => {
   expect(commits()).toBeGreaterThan(1);
   expect(effects.used).toBe(0);
   expect(await emitted(id)).toBe(2);
+});
+
+test('a definition, options and dynamic props take memory of the budget until they are answered', async () => {
+  const large = "'x'.repeat(200 * 1024)";
+  const taken = async <T>(work: () => Promise<T>): Promise<T> => {
+    peak = 0;
+    const answer = await work();
+    expect(JSON.stringify(answer).length).toBeGreaterThan(200 * KB);
+    expect(peak).toBeGreaterThan(150 * KB);
+    expect(effects.used).toBe(0);
+    return answer;
+  };
+  const { bundle_id, bundle, definition } = await taken(() =>
+    t.prepare(`export default { name: 'Large', description: ${large}, run() {},
+      props: { item: { type: 'string', options: () => [${large}] } },
+      additionalProps: () => ({ more: { type: 'string', label: ${large} } }) };`),
+  );
+  const configure = (call: ConfigureCall['message']['call']) => {
+    const values = seal.seal('{}', configuredFor(OWNER));
+    const message = { owner_id: OWNER, bundle_id, bundle, props: definition.props, values, call };
+    return taken(() => t.call.request(CALLS.configure, message, { deadlineMs: 30_000 }));
+  };
+  await configure({ kind: 'options', prop: 'item', page: 0, prevContext: {} });
+  await configure({ kind: 'props' });
 });

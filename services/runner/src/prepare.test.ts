@@ -1,10 +1,12 @@
 import { expect, test } from '@jest/globals';
 import { createEmbeddedCall } from '@wellspring/call/embedded';
 import { CALLS } from '@wellspring/contract/calls';
+import { createByteBudget } from '@wellspring/core/byte-budget';
 import { silentLog } from '@wellspring/core/log';
 import type { Executor, Packager, Result } from '@wellspring/sandbox/port';
 import { createOwnerCosts } from './owner-costs.ts';
 import { prepareWorker } from './prepare.ts';
+import { createRunRooms } from './run-room.ts';
 
 const CRASHED: Result = {
   ok: false,
@@ -33,6 +35,7 @@ test('an owner whose definitions kill their processes is delayed, other owners a
       packager: { bundle: async () => ({ id: 'b', bundle }) } satisfies Packager,
       networks: { of: async (id) => ({ id, allowNetworks: [] }) },
       costs,
+      openRoom: createRunRooms(createByteBudget(1), costs),
       meter: { countTime() {} },
     },
   ).run(stop.signal);

@@ -8,6 +8,7 @@ import type { BackgroundWorker } from '@wellspring/runtime/service';
 import type { Executor, Host, Packager } from '@wellspring/sandbox/port';
 import type { OwnerCosts } from './owner-costs.ts';
 import type { OwnerNetworks } from './owner-networks.ts';
+import type { OpenRunRoom } from './run-room.ts';
 import type { UsageMeter } from './usage.ts';
 
 /** Time to evaluate the top level of a module and read its definition. */
@@ -25,12 +26,14 @@ export function prepareWorker(
     packager,
     networks,
     costs,
+    openRoom,
     meter,
   }: {
     executor: Executor;
     packager: Packager;
     networks: Pick<OwnerNetworks, 'of'>;
     costs: Pick<OwnerCosts, 'charge' | 'settled'>;
+    openRoom: OpenRunRoom;
     meter: Pick<UsageMeter, 'countTime'>;
   },
 ): BackgroundWorker {
@@ -45,6 +48,7 @@ export function prepareWorker(
           costs.charge(owner_id, { bytes: bytesOfCode(code) });
           const { id, bundle } = await packager.bundle(code, { ownerId: owner_id });
           const owner = await networks.of(owner_id);
+          using room = openRoom(owner_id);
           const release = await permits.acquire(owner_id, signal);
           const task = {
             bundleId: id,
@@ -53,10 +57,10 @@ export function prepareWorker(
             call: { kind: 'define' },
           } as const;
           const result = await executor
-            .execute(task, ignore, { timeoutMs: DEFINE_TIMEOUT_MS })
+            .execute(task, ignore, { timeoutMs: DEFINE_TIMEOUT_MS, room })
             .finally(release);
           meter.countTime(owner_id, result.cpuMs);
-          costs.charge(owner_id, { result });
+          room.charge({ result });
           if (!result.ok)
             throw invalidComponent(result.error.message || `The code failed with ${result.error.name}.`);
           if (!result.definition) throw new Error('The sandbox returned no definition');

@@ -67,8 +67,8 @@ export function createRunnerService(deps: RunnerDeps): Service {
   return {
     name: 'runner',
     workers: [
-      prepareWorker(deps, { ...deps, networks, costs, meter }),
-      configureWorker({ ...deps, networks, costs, meter, permits }),
+      prepareWorker(deps, { ...deps, networks, costs, openRoom, meter }),
+      configureWorker({ ...deps, networks, costs, openRoom, meter, permits }),
       testWorker({ ...deps, networks, costs, openRoom, meter, permits, quotas }),
       ...runsWorkers(
         { ...deps, active, relay, gate, meter, costs, openRoom, networks, quotas, observe },

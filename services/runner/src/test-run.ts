@@ -11,11 +11,9 @@ import type { Task } from '@wellspring/sandbox/port';
 import { type ConfigureDeps, secretsOf, undeployedTask } from './configure.ts';
 import { createMask } from './mask-secrets.ts';
 import { createRecorder } from './recorder.ts';
-import type { OpenRunRoom } from './run-room.ts';
 import type { UsageMeter } from './usage.ts';
 
 interface TestDeps extends Omit<ConfigureDeps, 'meter'>, Pick<Deps, 'clock'> {
-  openRoom: OpenRunRoom;
   meter: Pick<UsageMeter, 'countRun'>;
   quotas: Pick<Quotas, 'checkOwner'>;
 }
