@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { createCallGaps } from './call-gaps.ts';
 import { chooseEnded, createProcessMemory, ESTIMATED_BYTES, type MemoryUser } from './process-memory.ts';
 
 const MB = 1024 * 1024;
@@ -20,6 +21,7 @@ const fake = (ownerId: string, mb: number, others: Partial<Fake> = {}): Fake => 
   calls: 1,
   busy: 0,
   usedAt: 0,
+  gapMs: 0,
   usable: true,
   memoryBytes: mb * MB,
   hasCode: true,
@@ -37,6 +39,37 @@ describe('processes that do not fit into the memory', () => {
     expect(chooseEnded(all, 209 * MB)).toEqual([old]);
     expect(chooseEnded(all, 165 * MB)).toEqual([old, other]);
     expect(chooseEnded(all, 100 * MB)).toEqual([old, other, recent]);
+  });
+
+  test('are ended at once if their source is called at gaps that none would outlast, the latest next call first', () => {
+    const at = (usedAt: number, gapMs: number, owner = 'one') => fake(owner, 40, { usedAt, gapMs });
+    const [oldest, rare, rarer] = [at(0, 0), at(50, 100), at(60, 100)];
+    const all = [oldest, rare, at(70, 5), rarer, at(0, 900, 'other')];
+    expect(chooseEnded(all, 160 * MB, 0, 100)).toEqual([rarer]);
+    // The oldest one has waited for longer than their gaps, so each of them may wait as long.
+    expect(chooseEnded(all, 160 * MB, 0, 150)).toEqual([oldest]);
+  });
+
+  test('are a part of those called in turn, so that the others find theirs at each round', () => {
+    const room = 70;
+    const idle = new Array<Fake | undefined>(500).fill(undefined);
+    let now = 0;
+    const gaps = createCallGaps(() => now);
+    const warm = [0, 0, 0, 0];
+    for (const round of warm.keys()) {
+      for (const [n, found] of idle.entries()) {
+        // Gaps are not equally long.
+        now += 100 + ((n * 7 + round * 13) % 40);
+        if (found) warm[round]! += 1;
+        const gapMs = gaps.begin(`${n}`);
+        gaps.end(`${n}`);
+        idle[n] = fake('one', 1, { usedAt: now, gapMs });
+        const all = idle.filter((one) => one !== undefined);
+        for (const ended of chooseEnded(all, room * MB, 0, now)) idle[idle.indexOf(ended)] = undefined;
+      }
+    }
+    // At best, all but one of those with room.
+    for (const count of warm.slice(1)) expect(count).toBeGreaterThan(room / 2);
   });
 
   test('are ended during their run if all idle ones were, the largest of the owner that uses the most', () => {

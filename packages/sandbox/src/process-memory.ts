@@ -13,6 +13,8 @@ export interface MemoryUser {
   readonly busy: number;
   /** `performance.now()` of its last use. */
   readonly usedAt: number;
+  /** Time between its calls in ms; 0: unknown. See CallGaps. */
+  readonly gapMs: number;
 }
 
 /** Typical memory of a process that has loaded a source with one or two packages. */
@@ -62,7 +64,12 @@ export const defaultMemoryBytes = (): number =>
 export const outOfMemory = (limitBytes: number): string =>
   `Out of memory: all code together may use ${Math.floor(limitBytes / MB)} MB, half of WELLSPRING_MEMORY_MB, and that of this owner used the most.`;
 
+/** Gaps vary: the next call may come later by this factor. */
+const LATE = 1.25;
+
 const isIdle = ({ calls, busy }: MemoryUser) => calls > 0 && busy === 0;
+/** `performance.now()` at which it is expected. */
+const nextCallOf = ({ usedAt, gapMs }: MemoryUser) => usedAt + gapMs;
 
 export function createProcessMemory<C extends MeasuredChild, P extends MemoryUser>({
   limitBytes,
@@ -170,10 +177,17 @@ function add(numbers: Map<string, number>, owner: string, change: number): void 
 /**
  * Chooses processes to end until the others hold at most `maxBytes - room`, each of the owner whose processes hold the
  * most: idle ones, least recently used first, then busy ones, largest first. So an owner with many sources does not end
- * the processes of others. The last busy process stays: it has a limit of its own.
+ * the processes of others. Idle ones that would be the least recently used before their next call go first, those
+ * whose next call is the latest: of sources that are called in turn, some keep their process instead of none.
+ * The last busy process stays: it has a limit of its own.
  * @param room for a process of an owner that has none; only owners with more than half of the memory end runs for it
  */
-export function chooseEnded<P extends MemoryUser>(all: readonly P[], maxBytes: number, room = 0): P[] {
+export function chooseEnded<P extends MemoryUser>(
+  all: readonly P[],
+  maxBytes: number,
+  room = 0,
+  now = performance.now(),
+): P[] {
   const byOwner = new Map<string, number>();
   let total = 0;
   const count = ({ ownerId, bytes }: P, sign: 1 | -1) => {
@@ -196,8 +210,20 @@ export function chooseEnded<P extends MemoryUser>(all: readonly P[], maxBytes: n
     return chosen;
   }
 
+  function chooseIdle(): P | undefined {
+    const oldest = first(idle, (a, b) => a.usedAt < b.usedAt);
+    if (!oldest) return undefined;
+    let chosen = oldest;
+    for (const one of idle) {
+      const wouldBeOldest = one.gapMs * LATE > now - oldest.usedAt;
+      if (one.ownerId === oldest.ownerId && wouldBeOldest && nextCallOf(one) > nextCallOf(chosen))
+        chosen = one;
+    }
+    return chosen;
+  }
+
   function choose(): P | undefined {
-    const unused = first(idle, (a, b) => a.usedAt < b.usedAt);
+    const unused = chooseIdle();
     if (unused) return unused;
     const largest = first(busy, (a, b) => a.bytes > b.bytes);
     if (!largest || all.length - ended.length === 1) return undefined;

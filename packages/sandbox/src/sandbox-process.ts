@@ -17,6 +17,8 @@ export interface SandboxProcess {
   busy: number;
   /** `performance.now()` of its last use. */
   usedAt: number;
+  /** See CallGaps. */
+  gapMs: number;
   /** Called when no call is left. */
   whenIdle: (() => void)[];
   /** It ends after its unfinished calls. */
@@ -45,6 +47,7 @@ export const createProcess = (
   calls: 0,
   busy: 0,
   usedAt: performance.now(),
+  gapMs: 0,
   whenIdle: [],
   retired: false,
   load,

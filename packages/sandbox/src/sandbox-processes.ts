@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os';
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
+import { createCallGaps } from './call-gaps.ts';
 import type { Child } from './child.ts';
 import { createChild } from './child-process.ts';
 import type { Egress } from './egress/relay-process.ts';
@@ -37,7 +38,7 @@ export interface SandboxProcessesOptions {
 }
 
 /** Sandbox processes: those with a process key are kept between calls, others end after their call. */
-export interface SandboxProcesses {
+export interface SandboxProcesses extends Pick<Executor, 'onIdleUsage' | 'stats'> {
   /** The process of this key; it may have other code, or be unusable: see `canExecute`. */
   get(key: string): SandboxProcess | undefined;
   /**
@@ -55,10 +56,6 @@ export interface SandboxProcesses {
   ): void;
   /** See Executor. */
   retire(keyPrefix: string, atOnce: boolean): void;
-  /** See Executor. */
-  onIdleUsage: Executor['onIdleUsage'];
-  /** See Executor. */
-  stats(): { processes: number; idle: number; busy: number; pool: number };
   close(): Promise<void>;
 }
 
@@ -91,6 +88,7 @@ export function createSandboxProcesses({
   let closed = false;
   let chargeIdle: Parameters<Executor['onIdleUsage']>[0] = () => {};
 
+  const gaps = createCallGaps();
   const turns = createTurns();
   const parser = createFrameParser();
   const shares = createProcessorShares({ processors });
@@ -188,6 +186,7 @@ export function createSandboxProcesses({
   /** Called when no call of the process is left. */
   function becomeIdle(proc: SandboxProcess): void {
     busy.delete(proc);
+    if (proc.key !== undefined) gaps.end(proc.key);
     if (proc.key === undefined || proc.retired || closed) proc.child.kill('aborted', ENDED);
     else if (proc.child.usable) idle.add(proc.child);
     memory.serve();
@@ -246,6 +245,7 @@ export function createSandboxProcesses({
       if (proc.busy === 0) {
         idle.remove(proc.child);
         shares.add(proc.child);
+        if (proc.key !== undefined) proc.gapMs = gaps.begin(proc.key);
       }
       if (task.owner) egress.allowNetworks(task.owner);
       proc.busy += 1;
