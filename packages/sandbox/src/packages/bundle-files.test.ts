@@ -3,10 +3,12 @@ import { dirname, join } from 'node:path';
 import { expect, test } from '@jest/globals';
 import type { Bundle } from '@wellspring/contract/definition';
 import { tempDir } from '@wellspring/testing/temp-dir';
+import { createBundleDisk } from './bundle-disk.ts';
 import { createBundleFiles } from './bundle-files.ts';
 
 const BUNDLE: Bundle = { format: 'esm', code: 'export default {}', packages: {}, lockfile: null };
 const read = async () => BUNDLE;
+const diskAt = (path: string) => createBundleDisk(path, Date.now);
 
 test('an owner that waits for its installations does not delay another one with the same bundle', async () => {
   await using directory = await tempDir();
@@ -16,20 +18,21 @@ test('an owner that waits for its installations does not delay another one with 
     asked.push(ownerId);
     return ownerId === 'slow' ? blocked.promise : Promise.resolve(undefined);
   };
-  const bundleFiles = createBundleFiles(directory.path, { provide } as never, Date.now);
+  const bundleFiles = createBundleFiles(diskAt(directory.path), { provide } as never, Date.now);
   const slow = [bundleFiles('b', read, 'slow'), bundleFiles('b', read, 'slow')];
-  const files = await bundleFiles('b', read, 'other');
-  expect(files).toMatchObject({ name: 'component.mjs' });
-  // From now on the files are there for all.
-  expect(await bundleFiles('b', read, 'third')).toEqual(files);
+  const other = await bundleFiles('b', read, 'other');
+  expect(await bundleFiles('b', read, 'other')).toEqual(other);
   blocked.resolve(undefined);
-  expect(await Promise.all(slow)).toEqual([files, files]);
-  expect(asked.sort()).toEqual(['other', 'slow']);
+  const [first, second] = await Promise.all(slow);
+  expect(second).toEqual(first);
+  expect(asked).toEqual(['slow', 'other']);
+  // Each has a file of its own, which counts for its share.
+  expect(first!.path).not.toBe(other.path);
 });
 
 test('code is read only while its files are missing, and one bundle of an owner at a time', async () => {
   await using directory = await tempDir();
-  const bundleFiles = createBundleFiles(directory.path, { provide: async () => undefined }, Date.now);
+  const bundleFiles = createBundleFiles(diskAt(directory.path), { provide: async () => undefined }, Date.now);
   let [reads, now, most] = [0, 0, 0];
   const count = async () => {
     reads += 1;
@@ -51,7 +54,7 @@ test('a bundle that could not be written is written by the next call', async () 
   const provide = async () => {
     if (failures-- > 0) throw new Error('no registry');
   };
-  const bundleFiles = createBundleFiles(directory.path, { provide } as never, Date.now);
+  const bundleFiles = createBundleFiles(diskAt(directory.path), { provide } as never, Date.now);
   await expect(bundleFiles('b', read, 'one')).rejects.toThrow('no registry');
   expect(await bundleFiles('b', read, 'one')).toMatchObject({ nodeModules: undefined });
 });
@@ -65,7 +68,7 @@ test('packages that were removed after their last mark are provided again', asyn
     mkdirSync(nodeModules, { recursive: true });
     return nodeModules;
   };
-  const bundleFiles = createBundleFiles(directory.path, { provide }, Date.now);
+  const bundleFiles = createBundleFiles(diskAt(directory.path), { provide }, Date.now);
   for (let twice = 0; twice < 2; twice += 1) await bundleFiles('b', read, 'one');
   expect(provided).toBe(1);
   rmSync(dirname(nodeModules), { recursive: true });

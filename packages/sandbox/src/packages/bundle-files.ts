@@ -1,17 +1,16 @@
-import { randomBytes } from 'node:crypto';
 import { existsSync, utimesSync } from 'node:fs';
-import { chmod, mkdir, rename, writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { dirname } from 'node:path';
 import type { Bundle } from '@wellspring/contract/definition';
 import { createFairPermits, withPermit } from '@wellspring/core/fair-permits';
 import { createLru } from '@wellspring/core/lru';
 import type { Files } from '../process-directories.ts';
+import type { BundleDisk } from './bundle-disk.ts';
 import type { Packages } from './packager.ts';
 
 /**
  * Writes a bundle to disk, with its packages, unless it is there.
  * @param read not called for files that are known to be there
- * @param ownerId owner whose share of installations it uses
+ * @param ownerId owner whose share of the disk and of installations it uses
  */
 export type BundleFiles = (bundleId: string, read: () => Promise<Bundle>, ownerId: string) => Promise<Files>;
 
@@ -27,30 +26,22 @@ const READS = 2;
 /** Minimum interval of marking files as used; much shorter than `protectedMs` of the collection. */
 export const MARK_INTERVAL_MS = 10 * 60_000;
 
-export function createBundleFiles(directory: string, packages: Packages, now: () => number): BundleFiles {
+export function createBundleFiles(disk: BundleDisk, packages: Packages, now: () => number): BundleFiles {
+  // By bundle and owner: an owner does not remove files of others.
   const entries = createLru<Entry>(MAX_ENTRIES);
   const reads = createFairPermits({ total: READS });
-  /** By bundle and owner. */
   const writing = new Map<string, Promise<Files>>();
 
   /** @returns what else is needed of the bundle */
-  async function writeCode(bundleId: string, read: () => Promise<Bundle>) {
+  async function writeCode(bundleId: string, read: () => Promise<Bundle>, ownerId: string) {
     const { code, format, ...locked } = await read();
     const extension = format === 'esm' ? 'mjs' : 'cjs';
-    const path = join(directory, `${bundleId}.${extension}`);
-    if (!existsSync(path)) {
-      await mkdir(directory, { recursive: true, mode: 0o700 });
-      const temporary = `${path}.${randomBytes(6).toString('hex')}.part`;
-      await writeFile(temporary, code);
-      // Process directories link to the file, and another user reads it; the umask would restrict a mode given to `writeFile`.
-      await chmod(temporary, 0o644);
-      await rename(temporary, path);
-    }
+    const path = await disk.write(ownerId, `${bundleId}.${extension}`, code);
     return { file: { path, name: `component.${extension}`, format }, locked };
   }
 
   async function write(bundleId: string, read: () => Promise<Bundle>, ownerId: string): Promise<Files> {
-    const { file, locked } = await withPermit(reads, ownerId, () => writeCode(bundleId, read));
+    const { file, locked } = await withPermit(reads, ownerId, () => writeCode(bundleId, read, ownerId));
     const files = { ...file, nodeModules: await packages.provide(locked, ownerId) };
     mark(files);
     return files;
@@ -77,18 +68,17 @@ export function createBundleFiles(directory: string, packages: Packages, now: ()
   }
 
   return async (bundleId, read, ownerId) => {
-    const known = entries.get(bundleId);
-    if (known && isPresent(known)) return known.files;
-    entries.delete(bundleId);
-    // Until its packages are installed, each owner waits in its own queue of installations.
     const key = `${bundleId} ${ownerId}`;
+    const known = entries.get(key);
+    if (known && isPresent(known)) return known.files;
+    entries.delete(key);
     let files = writing.get(key);
     if (!files) {
       files = write(bundleId, read, ownerId).finally(() => writing.delete(key));
       writing.set(key, files);
     }
     const written = await files;
-    if (!entries.has(bundleId)) entries.set(bundleId, { files: written, markedAt: now() });
+    if (!entries.has(key)) entries.set(key, { files: written, markedAt: now() });
     return written;
   };
 }

@@ -2,6 +2,7 @@ import { existsSync, linkSync, mkdirSync, rmSync, truncateSync, utimesSync, writ
 import { dirname, join } from 'node:path';
 import { expect, test } from '@jest/globals';
 import { tempDir } from '@wellspring/testing/temp-dir';
+import { createBundleDisk } from './bundle-disk.ts';
 import { createBundleFiles } from './bundle-files.ts';
 import { collect } from './collect.ts';
 
@@ -35,14 +36,14 @@ async function openData() {
 
 test('items that were not used for a long time are removed, others stay', async () => {
   await using data = await openData();
-  data.put('bundles/old.mjs', 101);
-  data.put('bundles/new.mjs', 99);
+  data.put('bundles/u_a/old.mjs', 101);
+  data.put('bundles/u_b/new.mjs', 99);
   data.put('packages/sets/old', 101);
   data.put('packages/sets/new', 1);
   data.put('packages/tarballs/old.tgz', 101);
   data.put('packages/tarballs/new.tgz', 99);
   expect(await data.collect()).toBe(3);
-  expect(data.left()).toEqual(['bundles/new.mjs', 'packages/sets/new', 'packages/tarballs/new.tgz']);
+  expect(data.left()).toEqual(['bundles/u_b/new.mjs', 'packages/sets/new', 'packages/tarballs/new.tgz']);
 });
 
 test('beyond the size limit, the least recently used items are removed, but no recently used ones', async () => {
@@ -88,7 +89,11 @@ test('a bundle that was collected while cached is rewritten', async () => {
   await using data = await openData();
   let now = NOW;
   const packages = { provide: async () => undefined };
-  const bundleFiles = createBundleFiles(data.bundles, packages, () => now);
+  const bundleFiles = createBundleFiles(
+    createBundleDisk(data.bundles, () => now),
+    packages,
+    () => now,
+  );
   const bundle = { format: 'esm', code: 'export default {}', packages: {}, lockfile: null } as const;
   const { path } = await bundleFiles('id', async () => bundle, 'u_test');
   now += 200 * HOUR_MS;

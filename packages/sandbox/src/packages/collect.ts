@@ -1,11 +1,10 @@
-import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type DiskItem, removeUnused } from './disk-item.ts';
-import { diskUsage, list } from './disk-usage.ts';
+import { byUse, type DiskItem, itemsOf, removeUnused } from './disk-item.ts';
+import { list } from './disk-usage.ts';
 
 /** Removes bundles, sets of packages and tarballs that were not used for a long time. All can be recreated. */
 export interface CollectOptions {
-  /** Directory of the bundles. */
+  /** Directory of the bundles, by owner. */
   bundles: string;
   /** Parent of `sets/` and `tarballs/`. */
   packages: string;
@@ -29,24 +28,20 @@ export const COLLECT_LIMITS: CollectLimits = {
   maxBytes: 4 * 1024 ** 3,
 };
 
-async function itemsOf(directory: string): Promise<DiskItem[]> {
+/** Of all owners. */
+async function bundlesOf(directory: string): Promise<DiskItem[]> {
   const items: DiskItem[] = [];
-  const seen = new Set<string>();
-  for (const entry of await list(directory)) {
-    const path = join(directory, entry.name);
-    const found = await stat(path).catch(() => undefined);
-    if (!found) continue;
-    items.push({ path, usedAt: found.mtimeMs, bytes: await diskUsage(path, seen) });
-  }
-  return items.sort((a, b) => a.usedAt - b.usedAt);
+  for (const { name } of await list(directory)) items.push(...(await itemsOf(join(directory, name))));
+  return items;
 }
 
 /** @returns the number of bundles, sets and tarballs that were removed */
 export async function collect({ bundles, packages, now, limits }: CollectOptions): Promise<number> {
   const { unusedMs, protectedMs, maxBytes } = limits ?? COLLECT_LIMITS;
   let removed = 0;
-  for (const directory of [bundles, join(packages, 'sets'), join(packages, 'tarballs')]) {
-    const items = await itemsOf(directory);
+  const [sets, tarballs] = [join(packages, 'sets'), join(packages, 'tarballs')];
+  for (const items of [await bundlesOf(bundles), await itemsOf(sets), await itemsOf(tarballs)]) {
+    items.sort(byUse);
     let total = items.reduce((sum, { bytes }) => sum + bytes, 0);
     for (const item of items) {
       const { path, usedAt, bytes } = item;

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
 import type { Packager } from '../port.ts';
+import { createBundleDisk } from './bundle-disk.ts';
 import { type BundleFiles, createBundleFiles } from './bundle-files.ts';
 import { collect } from './collect.ts';
 import type { JailSource } from './jail/jail.ts';
@@ -58,7 +59,7 @@ export async function openPackager(options: OpenPackagerOptions): Promise<OpenPa
   const collecting = collectRepeatedly();
   return {
     packager,
-    bundleFiles: createBundleFiles(bundles, packager, clock.now),
+    bundleFiles: createBundleFiles(createBundleDisk(bundles, clock.now), packager, clock.now),
     async check() {
       try {
         await client.compile({ code: { code: 'export default {}' }, ownerId: '' });
