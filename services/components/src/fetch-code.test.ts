@@ -190,8 +190,19 @@ test('one owner has at most four fetches at a time, and does not hold up another
   expect(await Promise.all(held)).toHaveLength(5);
 });
 
-test('a module with hundreds of thousands of imports is refused like any that cannot be fetched', async () => {
+test('a module with hundreds of thousands of imports is refused before any of them is fetched', async () => {
   const imports = Array.from({ length: 300_000 }, (_, n) => `import './${n.toString(36)}'`).join(';');
-  const { origin } = await serve({ '/main.mjs': 'import "./many.mjs"', '/many.mjs': imports });
-  await expect(fetchCode(`${origin}/main.mjs`)).rejects.toMatchObject(refusal(/answered 404/));
+  const { origin, asked } = await serve({ '/main.mjs': 'import "./many.mjs"', '/many.mjs': imports });
+  await expect(fetchCode(`${origin}/main.mjs`)).rejects.toMatchObject(refusal(/more than 1000 requests/));
+  expect(asked).toEqual(['/main.mjs', '/many.mjs']);
+});
+
+test('addresses that would occupy the main thread are refused before they are fetched', async () => {
+  const long = 'x'.repeat(1_000_000);
+  const { origin, asked } = await serve({ '/main.mjs': `import "./${long}"` });
+  await expect(fetchCode(`${origin}/main.mjs`)).rejects.toMatchObject(
+    refusal(/^An import of .*\/main\.mjs has more than 1024 characters/),
+  );
+  await expect(fetchCode(`${origin}/${long}`)).rejects.toMatchObject(refusal(/more than 4096 characters/));
+  expect(asked).toEqual(['/main.mjs']);
 });

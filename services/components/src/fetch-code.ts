@@ -26,6 +26,9 @@ const PARAM = 'component_url';
 const MAX_MODULES = 200;
 /** Requests, which are more than modules if extensions are missing. */
 const MAX_REQUESTS = 1000;
+/** Characters of an address and of a relative import: each URL that it may name is parsed several times. */
+const MAX_ADDRESS = 4096;
+const MAX_SPECIFIER = 1024;
 const MAX_BYTES = LIMITS.apiBody;
 const MAX_REDIRECTS = 5;
 const TOTAL_TIMEOUT_MS = 20_000;
@@ -36,6 +39,7 @@ const FETCHES_PER_OWNER = 4;
 const MAX_WAIT_MS = 60_000;
 
 const refuse = (why: string) => invalidParameter(PARAM, why);
+const refuseRequests = () => refuse(`The component needs more than ${MAX_REQUESTS} requests.`);
 
 export function createFetchCode({ checkUrl, lookup }: EgressGuard): FetchCode {
   // Separate connections: those of another client were not checked.
@@ -57,7 +61,7 @@ export function createFetchCode({ checkUrl, lookup }: EgressGuard): FetchCode {
   ): Promise<{ url: string; text: string } | undefined> {
     check(url, what);
     budget.requests -= 1;
-    if (budget.requests < 0) throw refuse(`The component needs more than ${MAX_REQUESTS} requests.`);
+    if (budget.requests < 0) throw refuseRequests();
     const stream = got.stream(url, {
       agent,
       dnsLookup: lookup,
@@ -159,11 +163,19 @@ interface Import {
 const isNotFound = (error: unknown) =>
   (error as { response?: { statusCode?: number } }).response?.statusCode === 404;
 
-const importsOf = async (code: string, importer: string): Promise<Import[]> =>
-  isJson(importer) ? [] : (await relativeImports(code)).map((specifier) => ({ specifier, importer }));
+async function importsOf(code: string, importer: string): Promise<Import[]> {
+  if (isJson(importer)) return [];
+  const specifiers = await relativeImports(code);
+  // Each needs a request at least.
+  if (specifiers.length > MAX_REQUESTS) throw refuseRequests();
+  if (specifiers.some(({ length }) => length > MAX_SPECIFIER))
+    throw refuse(`An import of ${importer} has more than ${MAX_SPECIFIER} characters.`);
+  return specifiers.map((specifier) => ({ specifier, importer }));
+}
 
 /** The URL to fetch: the raw file of a GitHub page, any other unchanged. */
 export function rawAddress(address: string): string {
+  if (address.length > MAX_ADDRESS) throw refuse(`${PARAM} has more than ${MAX_ADDRESS} characters.`);
   let url: URL;
   try {
     url = new URL(address);
