@@ -17,7 +17,7 @@ const MASK = '********';
 const MIN_SECRET_LENGTH = 4;
 /** Minimum length at which a line of a multi-line secret (a private key) is masked on its own. */
 const MIN_LINE_LENGTH = 8;
-/** Shorter parts of an encoded secret are not masked: Base64 text may contain them by chance. */
+/** Shorter parts of an encoded secret, which has four bytes, are not masked: unrelated Base64 contains them, too. */
 const MIN_BASE64_LENGTH = 6;
 /** Larger values are masked only in plain form, not in their encodings. */
 const MAX_ENCODED = 8 * 1024;
