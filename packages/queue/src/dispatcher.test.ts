@@ -110,6 +110,32 @@ test('an owner with large jobs that never end leaves room for the jobs of anothe
   closing.abort();
 });
 
+test('the bytes of a batch stay counted until it has ended, also after next()', async () => {
+  const { dispatcher, budget, closing } = open();
+  const stop = new AbortController();
+  const begun: (() => void)[] = [];
+  const ended = dispatcher.consume(
+    (_, next) =>
+      new Promise((end) => {
+        next();
+        begun.push(end);
+      }),
+    { signal: stop.signal },
+  );
+  for (let n = 0; n < 3; n += 1) dispatcher.offer(waitingJob(n, 'key', 2_000_000));
+  await eventually(() => begun.length === 2);
+  // Twice as much is more than half of the budget.
+  expect(budget.used).toBe(4_000_000);
+  begun[0]!();
+  await eventually(() => begun.length === 3);
+  expect(budget.used).toBe(4_000_000);
+  for (const end of begun) end();
+  await eventually(() => budget.used === 0);
+  stop.abort();
+  await ended;
+  closing.abort();
+});
+
 test('taking the next of 100,000 keys does not cost more than taking one of 1,000', () => {
   const measure = (count: number) => {
     const keys = createKeyQueues();

@@ -132,8 +132,6 @@ export function createDispatcher<J extends WaitingJob>(options: DispatcherOption
     const next = () => {
       if (!isHolding) return;
       isHolding = false;
-      // From now on the handler is responsible for the bytes that it keeps.
-      releaseBytes?.();
       admission?.release();
       consumer.running -= 1;
       keyQueues.release(keyQueue);
@@ -159,6 +157,7 @@ export function createDispatcher<J extends WaitingJob>(options: DispatcherOption
       if (!signal.aborted) throw error;
     } finally {
       next();
+      releaseBytes?.();
       if (delay !== undefined) void resume(keyQueue, delay);
       consumer.out -= 1;
       settle(consumer);

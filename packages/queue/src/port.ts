@@ -47,8 +47,8 @@ export interface Job {
  * - anything else: redelivered after a backoff; after MAX_ATTEMPTS the first job moves to the dead letters. After some
  *   failures batches have one job, so that no job is given up because of another one.
  *
- * `next` lets the following batch of this key start before this one is done, and ends its share of `concurrency`. When
- * the batch fails after that, its jobs are redelivered after jobs that followed them.
+ * `next` lets the following batch of this key start before this one is done, and ends its share of `concurrency`. The
+ * bytes of the batch stay counted. When it fails after that, its jobs are redelivered after jobs that followed them.
  *
  * `assertHeld` throws Unavailable when another process may have the jobs. A handler with effects that no epoch fences calls
  * it before each of them, in the same turn: it reads the clock, so that a process that was frozen notices it.

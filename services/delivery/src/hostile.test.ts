@@ -102,28 +102,52 @@ test('a webhook subscribed before an event receives it, however many events came
   }
 });
 
-test('an owner whose many emitters have deliveries that cannot be stored leaves memory for the events of others', async () => {
-  const [hostile, mine] = [owner(1), owner(9)];
-  const sink = await t.receive();
-  const stored = Promise.withResolvers<void>();
-  ends.push(stored.resolve);
+/** Until the test ends, no delivery of this owner can be stored. */
+function holdRows(owner_id: string): void {
+  const over = Promise.withResolvers<void>();
+  ends.push(over.resolve);
   const rows = t.store.collection(deliveries);
   const { insertMany } = rows;
   rows.insertMany = async (added) => {
-    if (added[0]?.owner_id === hostile) await stored.promise;
+    if (added[0]?.owner_id === owner_id) await over.promise;
     return insertMany(added);
   };
-  const emitterOf = async (owner_id: string) => {
-    const [emitter, hook] = [await t.source({ owner_id }), await t.webhook(sink.url, { owner_id })];
-    await t.subscribe(emitter, hook.id, '', owner_id, owner_id);
-    return emitter;
-  };
+}
+
+/** A source with a webhook of its own. */
+async function emitterOf(owner_id: string, url: string): Promise<string> {
+  const [emitter, hook] = [await t.source({ owner_id }), await t.webhook(url, { owner_id })];
+  await t.subscribe(emitter, hook.id, '', owner_id, owner_id);
+  return emitter;
+}
+
+test('an owner whose many emitters have deliveries that cannot be stored leaves memory for the events of others', async () => {
+  const [hostile, mine] = [owner(1), owner(9)];
+  const sink = await t.receive();
+  holdRows(hostile);
   // Six of them fill the memory for messages that are being fanned out.
   const large = () => event('x'.repeat(5 * 1024 ** 2), 'unheard');
   for (let n = 0; n < 8; n++)
-    await t.emit(await emitterOf(hostile), [...eventsOf(200), large()], { owner_id: hostile });
+    await t.emit(await emitterOf(hostile, sink.url), [...eventsOf(200), large()], { owner_id: hostile });
   t.start();
   await sink.received(1);
-  await t.emit(await emitterOf(mine), [event('mine'), large()], { owner_id: mine });
+  await t.emit(await emitterOf(mine, sink.url), [event('mine'), large()], { owner_id: mine });
   await sink.request(({ text }) => text === '"mine"');
+});
+
+test('attempts whose outcomes cannot be stored begin only as far as there is memory for their payloads', async () => {
+  const [hostile, mine] = [owner(1), owner(9)];
+  const [sink, other] = [await t.receive(), await t.receive()];
+  holdRows(hostile);
+  // An owner gets 16 MB of the memory for messages that are being fanned out.
+  for (let n = 0; n < 40; n++)
+    await t.emit(await emitterOf(hostile, sink.url), [event('x'.repeat(1024 ** 2))], { owner_id: hostile });
+  t.start();
+  await sink.received(14);
+  const emitter = await emitterOf(mine, other.url);
+  for (let n = 0; n < 10; n++) {
+    await t.emit(emitter, [event(n)], { owner_id: mine });
+    await other.received(n + 1);
+  }
+  expect(sink.requests.length).toBeLessThanOrEqual(16);
 });
