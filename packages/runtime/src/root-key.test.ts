@@ -5,7 +5,7 @@ import { forEachTest } from '@wellspring/testing/lifetimes';
 import { openPorts } from '@wellspring/testing/service-harness';
 import { tempDir } from '@wellspring/testing/temp-dir';
 import { readConfig } from './config.ts';
-import { openRootKey } from './root-key.ts';
+import { endRotation, openRootKey } from './root-key.ts';
 
 const dir = forEachTest(tempDir);
 const ports = forEachTest(() => openPorts());
@@ -40,14 +40,23 @@ test('processes that start at the same time on new data agree on one key', async
   ]);
 });
 
-test('a key is rotated in steps; afterwards the old one alone is refused, and the new one alone is not', async () => {
+test('a key is rotated in steps; until its end each of the two alone is refused, afterwards the old one', async () => {
   await start(OLD!);
-  await expect(start(NEW!)).rejects.toThrow('WELLSPRING_SECRET_KEY');
+  await expect(start(NEW!)).rejects.toThrow('WELLSPRING_SECRET_KEY is not the root key');
   await start(`${OLD},${NEW}`);
   await start(OLD!);
-  await start(`${NEW},${OLD}`);
-  await expect(start(OLD!)).rejects.toThrow('WELLSPRING_SECRET_KEY');
+  const { keys } = await start(`${NEW},${OLD}`);
+  // A rotation that is taken back, and begun again.
+  await start(`${OLD},${NEW}`);
+  for (const alone of [OLD, NEW]) {
+    await expect(start(alone!)).rejects.toMatchObject({
+      name: 'WrongRootKey',
+      message: expect.stringContaining('WELLSPRING_SECRET_KEY lacks a root key'),
+    });
+  }
+  await endRotation(ports.store, keys);
   await start(NEW!);
+  await expect(start(OLD!)).rejects.toThrow('WELLSPRING_SECRET_KEY is not the root key');
 });
 
 test('a generated key that is missing is not replaced by another', async () => {

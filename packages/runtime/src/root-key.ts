@@ -7,41 +7,63 @@ import { type Keys, readKeys } from './credentials.ts';
 const ID = 'root_key';
 const TEXT = 'This data belongs to this root key.';
 
-/** The data were sealed with another root key. A restart is useless. */
+/** A root key with which data may be sealed is missing. A restart is useless. */
 export class WrongRootKey extends Error {
   override readonly name = 'WrongRootKey';
 }
 
+/** The row that proves a key which became the newest one after others. */
+const proofOf = (key: string): InstallationRow => {
+  const seal = createSeal([key]);
+  const id = `${ID}/${seal.keysFor('root-key-id')[0]!.toString('hex').slice(0, 16)}` as const;
+  return { id, sealed: seal.seal(TEXT, ID) };
+};
+
 /**
- * Reads the keys and compares the root keys with the data: the store holds a text that the newest one sealed. A key
- * becomes the newest one at the start of a process that names it first (rotation).
- * @throws WrongRootKey if none of the keys opens it, or the data exist and their key is missing
+ * Reads the keys and compares the root keys with the data: for each key with which data may be sealed, the store holds a
+ * text that this key sealed. A key becomes one of them at the start of a process that names it first.
+ * @throws WrongRootKey if one of these texts cannot be opened, or the data exist and their key is missing
  */
 export async function openRootKey(store: Store, config: Config): Promise<{ keys: Keys; seal: Seal }> {
   const rows = store.collection(installation);
-  const known = await rows.get(ID);
+  let proofs = await rows.list();
   const keys = readKeys(config, {
     refuse:
-      known &&
-      ((path) =>
-        new WrongRootKey(
-          `The root key of the data is missing: restore ${path}, or set WELLSPRING_SECRET_KEY.`,
-        )),
+      proofs.length > 0
+        ? (path) =>
+            new WrongRootKey(
+              `The root key of the data is missing: restore ${path}, or set WELLSPRING_SECRET_KEY.`,
+            )
+        : undefined,
   });
+  const [newest] = keys.secretKeys;
   const seal = createSeal(keys.secretKeys);
-  const row: InstallationRow = { id: ID, sealed: seal.seal(TEXT, ID) };
-  if (!known) await rows.insertMany([row]);
-  // Another process may have been the first.
-  const { sealed } = known ?? (await rows.get(ID))!;
-  if (!opens(seal, sealed)) {
-    throw new WrongRootKey(
-      config.secretKeys === null
-        ? `The key in ${config.dataDir}/secret.key is not that of the data: restore the file, or set WELLSPRING_SECRET_KEY.`
-        : 'WELLSPRING_SECRET_KEY is not the root key of the data: none of its keys opens them. Restore the key; to rotate it, name the new and the old one.',
-    );
+  if (proofs.length === 0) {
+    await rows.insertMany([{ ...proofOf(newest!), id: ID }]);
+    // Another process may have been the first.
+    proofs = await rows.list();
   }
-  if (!opens(createSeal(keys.secretKeys.slice(0, 1)), sealed)) await rows.patch(ID, row);
+  const opened = proofs.filter(({ sealed }) => opens(seal, sealed));
+  if (opened.length < proofs.length) throw new WrongRootKey(reasonOf(config, opened.length > 0));
+  const current = createSeal([newest!]);
+  if (!proofs.some(({ sealed }) => opens(current, sealed))) await rows.insertMany([proofOf(newest!)]);
   return { keys, seal };
+}
+
+/** From now on only the newest key is required. Everything has to be sealed with it. */
+export async function endRotation(store: Store, { secretKeys }: Keys): Promise<void> {
+  const rows = store.collection(installation);
+  await rows.patch(ID, { sealed: proofOf(secretKeys[0]!).sealed });
+  await rows.removeWhere({ id: { gt: ID } });
+}
+
+function reasonOf({ secretKeys, dataDir }: Config, opensSome: boolean): string {
+  if (opensSome) {
+    return 'WELLSPRING_SECRET_KEY lacks a root key with which data may be sealed: name it after the new one, until "pnpm run reseal" has sealed them anew.';
+  }
+  return secretKeys === null
+    ? `The key in ${dataDir}/secret.key is not that of the data: restore the file, or set WELLSPRING_SECRET_KEY.`
+    : 'WELLSPRING_SECRET_KEY is not the root key of the data: none of its keys opens them. Restore the key; to rotate it, name the new and the old one.';
 }
 
 function opens(seal: Seal, sealed: string): boolean {

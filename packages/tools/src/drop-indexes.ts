@@ -1,12 +1,7 @@
-import { join } from 'node:path';
-import { systemClock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
-import { noMetrics } from '@wellspring/core/metrics';
 import type { Config } from '@wellspring/runtime/config';
-import { openDistributed } from '@wellspring/runtime/infra-distributed';
-import { openEmbedded } from '@wellspring/runtime/infra-embedded';
-import { openMemory } from '@wellspring/runtime/memory';
 import { collections } from '@wellspring/store/collections/all';
+import { openPorts } from './open-ports.ts';
 
 export interface DropIndexesOptions {
   config: Config;
@@ -21,15 +16,7 @@ export interface DropIndexesOptions {
  * @throws Error when the servers are unavailable, or a process runs on the data directory
  */
 export async function dropIndexes({ config, log, say }: DropIndexesOptions): Promise<void> {
-  const { dataDir, amqpUrl, redisUrl, mongodbUrl, s3Url } = config;
-  const how = { clock: systemClock, log, metrics: noMetrics, memory: openMemory(config, noMetrics) };
-  const ports =
-    amqpUrl && redisUrl && mongodbUrl
-      ? await openDistributed(
-          { dataDir: join(dataDir, 'drop-indexes'), amqpUrl, redisUrl, mongodbUrl, s3Url },
-          how,
-        )
-      : openEmbedded(config, how);
+  const ports = await openPorts(config, log, 'drop-indexes');
   try {
     for (const definition of collections) {
       for (const index of await ports.store.dropStaleIndexes(definition)) say(`${definition.name}: ${index}`);

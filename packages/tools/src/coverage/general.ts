@@ -183,6 +183,9 @@ export const AUTHENTICATION: Section = {
         ...in_.operator('users › are made with a key that works and is shown once'),
         ...in_.sources('creating a source › stores secrets sealed and shows them never'),
         ...in_.seal('a rotated key opens old texts and seals no new ones'),
+        ...in_.rootKey(
+          'a key is rotated in steps; until its end each of the two alone is refused, afterwards the old one',
+        ),
       ],
     },
   ],

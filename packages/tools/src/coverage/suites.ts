@@ -31,6 +31,7 @@ export const values = testsOf(`${COMPONENT}/values.test.ts`);
 export const validate = testsOf('packages/contract/src/validate.test.ts');
 export const document = testsOf('packages/contract/src/openapi/document.test.ts');
 export const dedupe = testsOf('packages/core/src/dedupe.test.ts');
+export const rootKey = testsOf('packages/runtime/src/root-key.test.ts');
 export const seal = testsOf('packages/core/src/seal.test.ts');
 export const texts = testsOf('packages/core/src/texts.test.ts');
 export const times = testsOf('packages/core/src/times.test.ts');
