@@ -13,7 +13,7 @@ export async function compareSandbox(): Promise<void> {
   const tier = (process.env.BENCH_TIER ?? 'bubblewrap') as 'bubblewrap' | 'launcher' | 'none';
   await using sandbox = await openBenchSandbox(tier);
   const parts: Record<string, () => Promise<Row[]>> = {
-    calls: () => callRows(sandbox),
+    calls: () => callRows(tier),
     starts: () => startRows(tier, sandbox),
     network: () => networkRows(sandbox),
     idle: () => idleRows(sandbox),

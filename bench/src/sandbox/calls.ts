@@ -1,3 +1,5 @@
+import { spawnSync } from 'node:child_process';
+import { availableParallelism } from 'node:os';
 import { now } from '../load.ts';
 import { echoTimes, endBareNode, startBareNode } from './bare-node.ts';
 import { type BenchSandbox, openBenchSandbox } from './bench-sandbox.ts';
@@ -10,19 +12,22 @@ const EMIT = `export default { name: 'emit', props: { db: '$.service.db' }, run(
   this.$emit(event); this.db.set('n', event.n);
 } };`;
 
-async function serialCalls(sandbox: BenchSandbox, process: string, calls: number): Promise<number[]> {
+/** Process of the calls. */
+const KEY = 'calls/warm';
+
+async function serialCalls(sandbox: BenchSandbox, calls: number): Promise<number[]> {
   const component = await sandbox.component(EMIT);
   const times: number[] = [];
   for (let n = 0; n < calls; n += 1) {
     const began = now();
-    await component.call(process, { ...EVENT, n });
+    await component.call(KEY, { ...EVENT, n });
     times.push(now() - began);
   }
   return times;
 }
 
-/** @returns calls per second with this many in flight in one process */
-async function rate(sandbox: BenchSandbox, process: string, together: number): Promise<number> {
+/** @returns calls per second with this many in flight in the warm process */
+async function rate(sandbox: BenchSandbox, together: number): Promise<number> {
   const component = await sandbox.component(EMIT);
   let next = 0;
   const began = now();
@@ -30,31 +35,50 @@ async function rate(sandbox: BenchSandbox, process: string, together: number): P
     Array.from({ length: together }, async () => {
       while (next < CALLS) {
         next += 1;
-        await component.call(process, { ...EVENT, n: next });
+        await component.call(KEY, { ...EVENT, n: next });
       }
     }),
   );
   return (CALLS / (now() - began)) * 1000;
 }
 
+/**
+ * Runs the work with this process, and those that it starts, on one processor. On several, the scheduler decides whether
+ * a wake-up of the other side takes 5 or 50 µs, and may decide differently for the call and the echo.
+ */
+async function onOneProcessor<T>(work: () => Promise<T>): Promise<T> {
+  const allow = (processors: string) => spawnSync('taskset', ['-acp', processors, String(process.pid)]);
+  allow('0');
+  try {
+    return await work();
+  } finally {
+    allow(`0-${availableParallelism() - 1}`);
+  }
+}
+
 /** A warm call, compared with an echo over a socket pair and with a child without isolation; turns alternate. */
-export async function callRows(sandbox: BenchSandbox): Promise<Row[]> {
+export const callRows = (tier: 'bubblewrap' | 'launcher' | 'none'): Promise<Row[]> =>
+  onOneProcessor(() => measure(tier));
+
+async function measure(tier: 'bubblewrap' | 'launcher' | 'none'): Promise<Row[]> {
+  await using sandbox = await openBenchSandbox(tier);
   await using plain = await openBenchSandbox('none');
   const node = await startBareNode();
   const times = { echo: [] as number[], warm: [] as number[], plain: [] as number[] };
   // The first round warms up.
   for (let round = 0; round < 5; round += 1) {
-    const echo = await echoTimes(node, CALLS / 4, 500);
-    const warm = await serialCalls(sandbox, 'calls/warm', CALLS / 4);
-    const bare = await serialCalls(plain, 'calls/warm', CALLS / 4);
+    const calls = round === 0 ? CALLS : CALLS / 4;
+    const echo = await echoTimes(node, calls, 500);
+    const warm = await serialCalls(sandbox, calls);
+    const bare = await serialCalls(plain, calls);
     if (round === 0) continue;
     times.echo.push(...echo);
     times.warm.push(...warm);
     times.plain.push(...bare);
   }
   await endBareNode(node);
-  const serial = await rate(sandbox, 'calls/rate', 1);
-  const many = await rate(sandbox, 'calls/rate', 64);
+  const serial = await rate(sandbox, 1);
+  const many = await rate(sandbox, 64);
   const [echo, warm, bare] = [p50(times.echo), p50(times.warm), p50(times.plain)];
   return [
     {
