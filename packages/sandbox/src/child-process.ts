@@ -57,9 +57,9 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
   }
 
   /** Durations of the current call. */
-  function measure(): { durationMs: number; cpuMs: number } {
+  function measure(cpuMs = usage.takeCpuMs): { durationMs: number; cpuMs: number } {
     const durationMs = call ? performance.now() - call.began : 0;
-    return { durationMs, cpuMs: usage.takeCpuMs(durationMs) };
+    return { durationMs, cpuMs: cpuMs(durationMs) };
   }
 
   function finish(result: Result): void {
@@ -137,7 +137,7 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
   }
 
   function end({ ok, error, reason, ...answer }: EndFrame): void {
-    const times = measure();
+    const times = measure(usage.takeCallCpuMs);
     // The next call may have begun in the process, but nothing of its output was accepted.
     if (spoiled) usable = false;
     if (ok) finish({ ok: true, ...times, ...answer });

@@ -19,3 +19,23 @@ test('a process that has ended by itself is charged for the time since its last 
   expect(usage.takeCpuMs(0)).toBe(0);
   usage.close();
 });
+
+test('short calls are charged together, and nothing is lost', async () => {
+  const child = spawn(process.execPath, ['-e', 'for (;;);']);
+  await once(child, 'spawn');
+  const usage = createChildUsage({} as Tier, {} as ProcessDirectory, child.pid);
+  usage.begin();
+  const before = usage.cpuMs(false)!;
+  const charges: number[] = [];
+  const sum = () => charges.reduce((all, ms) => all + ms, 0);
+  while (sum() < 100) {
+    charges.push(usage.takeCallCpuMs(0.1));
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  charges.push(usage.takeCpuMs(0));
+  expect(charges).toContain(0);
+  expect(sum()).toBeCloseTo(usage.cpuMs(false)! - before, -1);
+  child.kill('SIGKILL');
+  await once(child, 'exit');
+  usage.close();
+});

@@ -15,6 +15,8 @@ export interface ChildUsage {
    * @param durationMs duration of the call: the result without `/proc`
    */
   takeCpuMs(durationMs: number): number;
+  /** As `takeCpuMs`, after a call; the time of one that was short may be charged to a later one, within 10 ms. */
+  takeCallCpuMs(durationMs: number): number;
   /** Reads the processor time of all threads while the process exists; `takeCpuMs` then works after its end, too. */
   sample(): void;
   /**
@@ -37,6 +39,9 @@ export interface ChildUsage {
 const MAX_EXIT_MS = 200;
 /** For shorter calls the other threads are not sampled. */
 const MIN_SAMPLED_MS = 5;
+/** Reading the figure of the kernel takes several per cent of a shorter call. */
+const MIN_READ_MS = 0.5;
+const MAX_UNREAD_MS = 10;
 
 /** @param pid process that the tier has started */
 export function createChildUsage(
@@ -47,8 +52,20 @@ export function createChildUsage(
   let account: Account | undefined;
   /** Processor time that earlier results contain. */
   let chargedMs = 0;
+  /** `performance.now()` when it was determined. */
+  let chargedAt = 0;
   let privateBytes: number | undefined;
   let tmpBytes = 0;
+
+  function takeCpuMs(durationMs: number): number {
+    if (!account) return durationMs;
+    if (durationMs > MIN_SAMPLED_MS) account.sampleCpu();
+    const before = chargedMs;
+    chargedMs = account.cpuMs();
+    chargedAt = performance.now();
+    return chargedMs - before + Math.min(durationMs, account.unreadMs());
+  }
+
   return {
     begin() {
       account = openAccount(pid, tier.relaysStops);
@@ -56,12 +73,10 @@ export function createChildUsage(
       account?.sampleCpu();
       chargedMs = account?.cpuMs() ?? 0;
     },
-    takeCpuMs(durationMs) {
-      if (!account) return durationMs;
-      if (durationMs > MIN_SAMPLED_MS) account.sampleCpu();
-      const before = chargedMs;
-      chargedMs = account.cpuMs();
-      return chargedMs - before + Math.min(durationMs, account.unreadMs());
+    takeCpuMs,
+    takeCallCpuMs(durationMs) {
+      const isLater = durationMs < MIN_READ_MS && performance.now() - chargedAt < MAX_UNREAD_MS;
+      return account && isLater ? 0 : takeCpuMs(durationMs);
     },
     sample: () => account?.sampleCpu(),
     async findExcess(maxCpuMs) {
