@@ -1,4 +1,5 @@
 import { type ReplicaSet, startMongo } from './mongodb.ts';
+import { ensurePrograms } from './programs.ts';
 import { type RabbitCluster, startRabbit } from './rabbitmq.ts';
 import { startRedis } from './redis.ts';
 import type { TestServer } from './server.ts';
@@ -18,10 +19,15 @@ export interface ServerSetOptions {
   mongoMembers?: number;
 }
 
+/** Installs missing programs. @throws Error if they cannot be installed, or a server does not start */
 export async function startServers({
   rabbitNodes = 1,
   mongoMembers = 1,
 }: ServerSetOptions = {}): Promise<ServerSet> {
+  for (const name of ['rabbitmq', 'redis', 'mongodb'] as const) {
+    const missing = await ensurePrograms(name);
+    if (missing !== undefined) throw new Error(missing);
+  }
   await using stack = new AsyncDisposableStack();
   const started = async <T extends TestServer>(starting: Promise<T>): Promise<T> => {
     const server = await starting;
