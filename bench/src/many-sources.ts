@@ -2,7 +2,7 @@ import { startPlatform } from '@wellspring/testing/platform';
 import { tempDir } from '@wellspring/testing/temp-dir';
 import { Agent } from 'undici';
 import { now } from './load.ts';
-import { memoryBelow, memoryOf } from './processes.ts';
+import { memoryOf, memoryOfCode } from './processes.ts';
 import { ms, p50, percentileOf } from './sandbox/goals.ts';
 
 const SOURCES = Number(process.env.BENCH_SOURCES ?? 500);
@@ -57,7 +57,7 @@ export async function compareManySources(): Promise<void> {
         else times[calls === 1 ? 'cold' : 'warm'].push(now() - began);
       });
       whole = Math.max(whole, memoryOf(platform.pid!));
-      sandboxes = Math.max(sandboxes, memoryBelow(platform.pid!));
+      sandboxes = Math.max(sandboxes, memoryOfCode(platform.pid!));
     }
     const calls = SOURCES * ROUNDS;
     const share = ({ length }: number[]) => `${((length / calls) * 100).toFixed(0)} %`;

@@ -2,6 +2,9 @@ import { fork } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
+/** Program of a sandbox process. */
+const CODE_PROGRAM = 'child.mjs';
+
 const path = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 
 /** Starts a module of this folder; resolves with the port that it listens on. */
@@ -71,8 +74,11 @@ export function memoryOf(root: number): number {
   return treeOf(root).reduce((sum, pid) => sum + (proportional(pid) ?? resident(pid)), 0);
 }
 
-/** As `memoryOf`, without the process itself. */
-export const memoryBelow = (root: number): number => memoryOf(root) - (proportional(root) ?? resident(root));
+/** As `memoryOf`, of the processes of user code only, which `WELLSPRING_MEMORY_MB` limits. */
+export const memoryOfCode = (root: number): number =>
+  treeOf(root)
+    .filter((pid) => readIfThere(`/proc/${pid}/cmdline`)?.includes(CODE_PROGRAM))
+    .reduce((sum, pid) => sum + (proportional(pid) ?? resident(pid)), 0);
 
 function proportional(pid: number): number | undefined {
   const kilobytes = /^Pss:\s+(\d+) kB/m.exec(readIfThere(`/proc/${pid}/smaps_rollup`) ?? '')?.[1];
