@@ -12,7 +12,8 @@ import { deployments, endpoints } from '@wellspring/store/collections/sources';
 import { subscriptionsTo } from '@wellspring/store/collections/subscription-reach';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import { type WorkflowDeploymentRow, workflowDeployments } from '@wellspring/store/collections/workflows';
-import { createMask, type Mask, mayBeCut } from './mask-secrets.ts';
+import { allMasks, createMask, type Mask } from './mask-secrets.ts';
+import type { OwnerCosts } from './owner-costs.ts';
 import { readBundle } from './read-bundle.ts';
 
 /** A deployment, ready to run. */
@@ -95,8 +96,10 @@ const charsOf = (texts: readonly string[]) => texts.reduce((sum, text) => sum + 
 const fingerprint = (found: ReadonlyMap<string, AccountRow>) =>
   [...found].map(([prop, { id, credentials }]) => `${prop}:${id}:${credentials.slice(-16)}`).join(' ');
 
+/** @param costs deployments have megabytes, and masks of many secrets take as long: reading them is charged */
 export function createCatalog(
   { store, seal, config, clock }: Pick<Deps, 'store' | 'seal' | 'config' | 'clock'>,
+  costs: Pick<OwnerCosts, 'charge'>,
   accounts: Pick<Accounts, 'find' | 'open'> = createAccounts({ store, seal }),
 ): Catalog {
   const deploymentRows = store.collection(deployments);
@@ -126,7 +129,9 @@ export function createCatalog(
     const mask = createMask([...secrets, ...Object.values(opened).flatMap((one) => Object.values(one))]);
     const complete = { ...deployment, mask, instance: { ...instance, accounts: opened, accountsRevision } };
     const credentials = charsOf([...found.values()].map((account) => account.credentials));
-    withAccounts.set(key, { deployment: complete, size: size + MASK_FORMS * credentials });
+    const entry = { deployment: complete, size: size + MASK_FORMS * credentials };
+    costs.charge(ownerId, { bytes: entry.size });
+    withAccounts.set(key, entry);
     return complete;
   }
 
@@ -165,7 +170,9 @@ export function createCatalog(
 
   /** @returns undefined if it does not exist or belongs to another emitter */
   async function loadDeployment({ id: emitterId, owner_id }: Emitter, id: string) {
-    const deployment = withoutAccounts.get(id) ?? (await readDeployment(id));
+    const known = withoutAccounts.get(id);
+    const deployment = known ?? (await readDeployment(id));
+    if (deployment && !known) costs.charge(owner_id, { bytes: deployment.size });
     if (deployment?.instance.source_id !== emitterId) return undefined;
     return addAccounts(deployment, owner_id);
   }
@@ -189,8 +196,7 @@ export function createCatalog(
       if (!deployment) return undefined;
       steps.push({ name, cell_id, deployment });
     }
-    const mask: Mask = (text, isCut = mayBeCut(text)) =>
-      steps.reduce((masked, step) => step.deployment.mask(masked, isCut), text);
+    const mask = allMasks(steps.map(({ deployment }) => deployment.mask));
     return { ...loaded, deployment: { id, mask }, workflow: { name: row.name, steps } };
   }
 

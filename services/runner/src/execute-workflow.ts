@@ -8,7 +8,7 @@ import { createEffects, type Effects, type EffectsOptions } from './effects.ts';
 import { CANCELLED, type ExecuteDeps, type Execution, stateOf } from './execute-run.ts';
 import { handlesRecords } from './job-trigger.ts';
 import type { LiveState } from './live-state.ts';
-import { createMask, type Mask, maskError, mayBeCut } from './mask-secrets.ts';
+import { allMasks, createMask, type Mask, maskError } from './mask-secrets.ts';
 import { type RunContext, waitedLong } from './records.ts';
 import type { RunRoom } from './run-room.ts';
 import { createStepData, type StepData } from './step-data.ts';
@@ -37,8 +37,7 @@ export async function executeWorkflow(
   const { executor, clock, active } = deps;
   const { deployment, workflow } = deployed;
   const masks = [deployment.mask];
-  const mask: Mask = (text, isCut = mayBeCut(text)) =>
-    masks.reduce((masked, one) => one(masked, isCut), text);
+  const mask = allMasks(masks);
   let held: Reply | undefined;
   const effects = createEffects(clock, { live, run, mask, commitLogs }, (reply, immediate) => {
     if (immediate && !held) respond(reply);

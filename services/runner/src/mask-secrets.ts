@@ -5,8 +5,14 @@ import { LIMITS } from '@wellspring/contract/limits';
  * Replaces the values of secret props in a text; see createMask.
  * @param isCut the end of the text may be missing: its last characters are masked, too, if a secret begins with them.
  *   Default: `mayBeCut(text)`
+ * @param budget shared with other masks of the same text; default: one of its own
  */
-export type Mask = (text: string, isCut?: boolean) => string;
+export type Mask = (text: string, isCut?: boolean, budget?: MaskBudget) => string;
+
+/** Characters that may still be compared. */
+export interface MaskBudget {
+  left: number;
+}
 
 /** Whether a text may have been cut at a limit of characters or bytes. A character of UTF-8 has at most four bytes. */
 export const mayBeCut = (text: string, limit: number = LIMITS.logLine): boolean =>
@@ -25,9 +31,10 @@ const MAX_ENCODED = 8 * 1024;
 const PREFIX_LENGTH = 16;
 /** Characters that one call may compare, per character of the text and at least; only hostile values need more. */
 const COMPARED_PER_CHARACTER = 16;
-const MIN_COMPARED = 128 * 1024;
-/** Of at least MIN_SECRET_LENGTH; more of them would occupy the main thread. All texts are then hidden. */
-const MAX_SECRETS = 10_000;
+const MIN_COMPARED = 16 * 1024;
+/** Secrets and their lines, and their characters. More of them would occupy the main thread: all texts are then hidden. */
+const MAX_PARTS = 1000;
+const MAX_CHARS = 512 * 1024;
 const TOO_SLOW = '(not shown: the secret props could not be masked in this text)';
 
 export const noMask: Mask = (text) => text;
@@ -45,18 +52,21 @@ function base64Within(secret: Buffer): string[] {
   });
 }
 
-/** The forms in which a secret is printed: plain, in JSON, in URLs, in Base64, in hexadecimal, line by line. */
-function formsOf(secret: string): string[] {
-  const lines = secret
+/** A secret as it is printed plain: as a whole, or line by line. */
+const partsOf = (secret: string): string[] => [
+  secret,
+  ...secret
     .split(/\r?\n/)
     .map((line) => line.trim())
-    .filter((line) => line.length >= MIN_LINE_LENGTH);
-  if (secret.length > MAX_ENCODED) return [secret, ...lines];
+    .filter((line) => line.length >= MIN_LINE_LENGTH),
+];
+
+/** The other forms in which a secret is printed: in JSON, in URLs, in Base64, in hexadecimal. */
+function encodingsOf(secret: string): string[] {
+  if (secret.length > MAX_ENCODED) return [];
   const url = encodeURIComponent(secret.toWellFormed());
   const bytes = Buffer.from(secret);
   return [
-    secret,
-    ...lines,
     JSON.stringify(secret).slice(1, -1),
     url,
     new URLSearchParams([['', secret]]).toString().slice(1),
@@ -69,12 +79,25 @@ function formsOf(secret: string): string[] {
   ];
 }
 
+const budgetFor = (text: string): MaskBudget => ({
+  left: MIN_COMPARED + COMPARED_PER_CHARACTER * text.length,
+});
+
+/** @param masks may grow later */
+export const allMasks =
+  (masks: readonly Mask[]): Mask =>
+  (text, isCut = mayBeCut(text), budget = budgetFor(text)) =>
+    masks.reduce((masked, mask) => mask(masked, isCut, budget), text);
+
 /** Creates a mask that finds all secrets in one pass. Overlapping matches are masked as one. */
 export function createMask(secrets: readonly string[]): Mask {
-  const long = secrets.filter((one) => one.length >= MIN_SECRET_LENGTH);
+  const long = [...new Set(secrets.filter((one) => one.length >= MIN_SECRET_LENGTH))];
   if (long.length === 0) return noMask;
-  if (long.length > MAX_SECRETS) return () => TOO_SLOW;
-  const needles = new Set(long.flatMap(formsOf));
+  const chars = long.reduce((sum, { length }) => sum + length, 0);
+  if (long.length > MAX_PARTS || chars > MAX_CHARS) return () => TOO_SLOW;
+  const parts = new Set(long.flatMap(partsOf));
+  if (parts.size > MAX_PARTS) return () => TOO_SLOW;
+  const needles = new Set([...parts, ...long.flatMap(encodingsOf)]);
   /** By their first MIN_SECRET_LENGTH characters, longest first. */
   const byStart = new Map<string, string[]>();
   for (const needle of [...needles].sort((a, b) => b.length - a.length)) {
@@ -91,8 +114,7 @@ export function createMask(secrets: readonly string[]): Mask {
     starts[hash >> 3]! |= 1 << (hash & 7);
   }
 
-  return (text, isCut = mayBeCut(text)) => {
-    let left = MIN_COMPARED + COMPARED_PER_CHARACTER * text.length;
+  return (text, isCut = mayBeCut(text), budget = budgetFor(text)) => {
     let masked = '';
     let copied = 0;
     /** End of the current match; overlapping matches extend it. */
@@ -107,11 +129,11 @@ export function createMask(secrets: readonly string[]): Mask {
         const length = isCut ? Math.min(needle.length, text.length - at) : needle.length;
         // A needle that ends within the match does not extend it.
         if (at + length <= end) break;
-        left -= PREFIX_LENGTH;
-        if (left < 0) return TOO_SLOW;
+        budget.left -= PREFIX_LENGTH;
+        if (budget.left < 0) return TOO_SLOW;
         if (!text.startsWith(needle.slice(0, Math.min(length, PREFIX_LENGTH)), at)) continue;
-        left -= length;
-        if (left < 0) return TOO_SLOW;
+        budget.left -= length;
+        if (budget.left < 0) return TOO_SLOW;
         if (!text.startsWith(needle.slice(0, length), at)) continue;
         if (at >= end) masked += text.slice(copied, at) + MASK;
         end = at + length;

@@ -72,7 +72,7 @@ export function createRunnerService(deps: RunnerDeps): Service {
       testWorker({ ...deps, networks, costs, openRoom, meter, permits, quotas }),
       ...runsWorkers(
         { ...deps, active, relay, gate, meter, costs, openRoom, networks, quotas, observe },
-        createCatalog(deps),
+        createCatalog(deps, costs),
         permits,
       ),
       ...(deps.store.publishesCommits ? [] : [outboxSweep(deps, relay)]),

@@ -150,6 +150,14 @@ export const INTERFACE_ROWS: readonly AttackRow[] = [
     shownBy: ['services/runner/src/run-permits.test.ts', `${TESTS}/pool.test.ts`],
   },
   {
+    id: '34a',
+    attempt:
+      'Occupy the main thread with secret props: very many of them, of many lines, or with one beginning; many sources with megabytes of props',
+    expected: 'Log lines that would take too long are hidden; the owner pays for what is read',
+    tiers: ALL,
+    shownBy: ['services/runner/src/mask-secrets.test.ts', 'services/runner/src/catalog.test.ts'],
+  },
+  {
     id: '35',
     attempt:
       'Set headers for the origin of the API: cookies, HSTS, Clear-Site-Data, Alt-Svc, scripts in HTML',
