@@ -368,7 +368,12 @@ static int measure(struct usage *usage, unsigned long long max_inodes) {
   return ok;
 }
 
-/* Measures deleted files that a process has open or mapped. */
+/* Whether it has no name any more. A directory keeps the blocks that the names of its files took. */
+static int is_unnamed(const struct stat *info) {
+  return (S_ISREG(info->st_mode) || S_ISDIR(info->st_mode)) && info->st_nlink == 0;
+}
+
+/* Measures deleted files that a process has open or mapped, and deleted directories that it has open. */
 static void measure_unnamed(void *context, int process, pid_t pid) {
   struct usage *usage = context;
   (void)pid;
@@ -376,7 +381,7 @@ static void measure_unnamed(void *context, int process, pid_t pid) {
   DIR *directory = table < 0 ? NULL : fdopendir(table);
   for (struct dirent *entry; directory && (entry = readdir(directory));) {
     struct stat info;
-    if (fstatat(dirfd(directory), entry->d_name, &info, 0) || !S_ISREG(info.st_mode) || info.st_nlink > 0) continue;
+    if (fstatat(dirfd(directory), entry->d_name, &info, 0) || !is_unnamed(&info)) continue;
     usage->inodes++;
     usage->bytes += (unsigned long long)info.st_blocks * 512;
   }

@@ -156,7 +156,7 @@ export const ISOLATION_ROWS: readonly AttackRow[] = [
   {
     id: '21',
     attempt:
-      'Fill the temporary directory with bytes or files, also with deleted, unreadable or moving ones, or without writing (native: fallocate)',
+      'Fill the temporary directory with bytes or files, also with deleted, unreadable or moving ones, with directories that held many names, or without writing (native: fallocate)',
     expected: 'ENOSPC or EOPNOTSUPP, or the process is killed',
     tiers: KERNEL,
     shownBy: [RESOURCES, `${TESTS}/tiers/launcher.test.ts`, `${TESTS}/attacks/kernel-memory.test.ts`],

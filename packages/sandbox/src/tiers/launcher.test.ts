@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmdirSync } from 'node:fs';
 import { chmod, chown, mkdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -48,6 +48,23 @@ const MOVE = `
     [from, to] = [to, from];
   }`;
 
+/** Makes a directory of the working directory as large as 3,900 names make it, and removes it while it is open. */
+const LEAVE_BLOCKS = `
+  fs.mkdirSync('d');
+  fs.writeFileSync('d/file', '');
+  const directory = fs.openSync('d');
+  for (let n = 0; n < 3900; n++) fs.linkSync('d/file', 'd/' + String(n).padStart(255, 'x'));
+  fs.rmSync('d', { recursive: true });`;
+
+/** Whether the file system of the temporary directories does not shrink directories. */
+function keepsBlocks(): boolean {
+  const path = mkdtempSync(join(tmpdir(), 'blocks-'));
+  const code = `${LEAVE_BLOCKS} console.log(fs.fstatSync(directory).blocks)`;
+  const blocks = execFileSync(process.execPath, ['-e', code], { cwd: path, encoding: 'utf8' });
+  rmdirSync(path);
+  return Number(blocks) > 2000;
+}
+
 const onLauncher = TIERS.includes('launcher') ? describe : describe.skip;
 
 onLauncher('the temporary directory of tier launcher', () => {
@@ -68,6 +85,16 @@ onLauncher('the temporary directory of tier launcher', () => {
          const file = os.tmpdir() + '/' + i; const fd = fs.openSync(file, 'w'); fs.unlinkSync(file); fs.writeSync(fd, much) }
        for (;;);`,
     ],
+    ...(keepsBlocks()
+      ? ([
+          [
+            '64 MB in the blocks of directories without a name',
+            `process.chdir(os.tmpdir());
+             for (let n = 0; n < 60; n++) { ${LEAVE_BLOCKS} }
+             for (;;);`,
+          ],
+        ] as const)
+      : []),
     [
       '4,096 files behind permissions',
       `fs.mkdirSync(os.tmpdir() + '/d'); process.chdir(os.tmpdir() + '/d'); fs.chmodSync('.', 0o300);
