@@ -59,6 +59,13 @@ export const INTERFACE_ROWS: readonly AttackRow[] = [
     shownBy: ['relay-limits', 'hostile-sandbox', 'relay-process'].map((name) => `${EGRESS}/${name}.test.ts`),
   },
   {
+    id: '17a',
+    attempt: 'Fill the log of the operator with refused connections and exceeded limits',
+    expected: 'A hundred lines of an owner, then one a second; the others are for debugging',
+    tiers: ALL,
+    shownBy: [`${EGRESS}/relay-process.test.ts`],
+  },
+  {
     id: '22',
     attempt: 'Continue after its run: timers, endless loops, emits, frames, memory',
     expected: 'Stopped; late frames are dropped, too many of them kill the process',

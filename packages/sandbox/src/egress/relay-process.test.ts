@@ -23,9 +23,16 @@ const DIAL = `return await new Promise((resolve) => {
 })`;
 
 describe.each(TIERS)('the relay of tier %s', (tier) => {
-  const lines: { event: string; fields: Record<string, unknown> }[] = [];
-  const remember = (fields: object, event: string) => void lines.push({ event, fields: { ...fields } });
-  const log: Log = { ...silentLog, debug: remember, info: remember, warn: remember, error: remember };
+  const lines: { level: string; event: string; fields: Record<string, unknown> }[] = [];
+  const remember = (level: string) => (fields: object, event: string) =>
+    void lines.push({ level, event, fields: { ...fields } });
+  const log: Log = {
+    ...silentLog,
+    debug: remember('debug'),
+    info: remember('info'),
+    warn: remember('warn'),
+    error: remember('error'),
+  };
   const counts: Record<string, number> = {};
   const counter: Metrics['counter'] = (name) => ({
     inc(_labels, by = 1) {
@@ -85,6 +92,7 @@ describe.each(TIERS)('the relay of tier %s', (tier) => {
     await eventually(() => lines.some(({ event }) => event === 'egress.destination'));
     expect(lines.filter(({ event }) => event === 'egress.destination')).toEqual([
       {
+        level: 'debug',
         event: 'egress.destination',
         fields: {
           process: 'logged/1',
@@ -108,6 +116,18 @@ describe.each(TIERS)('the relay of tier %s', (tier) => {
     expect(values(await sandbox.run(refused, { process: 'counted/2' }))).toEqual(['EACCES']);
     await eventually(() => grown('wellspring_egress_refused_total') === 1);
     await eventually(() => grown('wellspring_egress_connections_total') === 1);
+  });
+
+  test('logs many refused connections of an owner for debugging only', async () => {
+    lines.length = 0;
+    const refused = `await Promise.all(Array.from({ length: 60 }, (_, n) =>
+      new Promise((resolve) => net.connect(80, event + n).on('error', resolve))))`;
+    const owner = { id: 'u_refused', allowNetworks: [] };
+    for (let run = 0; run < 4; run += 1)
+      await sandbox.run(refused, { event: `10.0.${run}.`, process: `refused/${run}`, owner });
+    const logged = () => lines.filter(({ fields }) => fields.owner === owner.id);
+    await eventually(() => expect(logged()).toHaveLength(240));
+    expect(logged().filter(({ level }) => level === 'info').length).toBeLessThan(150);
   });
 
   test('limits the bytes per run, and logs an exceeded limit', async () => {

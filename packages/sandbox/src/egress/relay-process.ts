@@ -6,6 +6,7 @@ import type { Log } from '@wellspring/core/log';
 import { createLru } from '@wellspring/core/lru';
 import type { Metrics } from '@wellspring/core/metrics';
 import type { ProcessDirectory } from '../process-directories.ts';
+import { createRateLimit } from './limits.ts';
 import { LOOKUP_THREADS } from './names.ts';
 import type { Order, RelayConfig, Report } from './relay.ts';
 import type { Destination } from './traffic.ts';
@@ -61,6 +62,10 @@ interface Assignment {
 const RELAY_USER = { uid: 65_533, gid: 65_533 };
 const MAX_REPORT_BYTES = 1024 * 1024;
 const MAX_LEAVING = 256;
+/** Of refused connections and exceeded limits, per owner. A run has up to 65 destinations. */
+const LINES_PER_SECOND = 1;
+const LINE_BURST = 100;
+const MAX_LOGGED_OWNERS = 1000;
 const RESTART_BACKOFF = { baseMs: 50, maxMs: 5_000 };
 /** After this uptime, the next failure counts as the first one. */
 const STABLE_MS = 60_000;
@@ -70,6 +75,7 @@ export function startEgress({ node, program, config, log, metrics }: EgressOptio
   const sandboxes = new Map<string, Assignment>();
   /** Closed sandboxes whose last report may not have arrived. */
   const leaving = createLru<Assignment>(MAX_LEAVING);
+  const mayLogOf = createLru<ReturnType<typeof createRateLimit>>(MAX_LOGGED_OWNERS);
   /** Allowed networks by owner; without owners that have none. */
   const networks = new Map<string, readonly string[]>();
   const connected = metrics.counter('wellspring_egress_connections_total', 'Connections of user code');
@@ -102,12 +108,21 @@ export function startEgress({ node, program, config, log, metrics }: EgressOptio
     if (isAssigned) send({ type: 'assign', sandbox: sandbox.id, owner });
   }
 
-  function logTraffic({ process, owner }: Assignment, destinations: Destination[]): void {
+  /** An owner may cause any number of lines: beyond a rate they are for debugging only. */
+  function levelFor({ owner }: Assignment, level: 'info' | 'warn'): 'info' | 'warn' | 'debug' {
+    const key = owner ?? '';
+    const mayLog = mayLogOf.get(key) ?? createRateLimit(LINES_PER_SECOND, LINE_BURST);
+    mayLogOf.set(key, mayLog);
+    return mayLog(performance.now()) ? level : 'debug';
+  }
+
+  function logTraffic(assignment: Assignment, destinations: Destination[]): void {
+    const { process, owner } = assignment;
     for (const { host, port, connections, refused, sent, received } of destinations) {
       connected.inc({}, connections);
       failed.inc({}, refused);
       const fields = { process, owner, host, port, connections, refused, sent, received };
-      if (refused > 0) log.info(fields, 'egress.refused');
+      if (refused > 0) log[levelFor(assignment, 'info')](fields, 'egress.refused');
       else log.debug(fields, 'egress.destination');
     }
   }
@@ -124,7 +139,7 @@ export function startEgress({ node, program, config, log, metrics }: EgressOptio
     else {
       limited.inc();
       const { process, owner } = assignment;
-      log.warn({ process, owner, limit: report.limit }, 'egress.limit_exceeded');
+      log[levelFor(assignment, 'warn')]({ process, owner, limit: report.limit }, 'egress.limit_exceeded');
     }
   }
 
