@@ -56,7 +56,9 @@ export const INTERFACE_ROWS: readonly AttackRow[] = [
     attempt: 'Ten thousand connections, slow preambles, unlimited bytes, mail servers',
     expected: 'An error that names the limit; other sandboxes keep their network',
     tiers: ALL,
-    shownBy: ['relay-limits', 'hostile-sandbox', 'relay-process'].map((name) => `${EGRESS}/${name}.test.ts`),
+    shownBy: ['relay-limits', 'hostile-sandbox', 'relay-process', 'pace'].map(
+      (name) => `${EGRESS}/${name}.test.ts`,
+    ),
   },
   {
     id: '17a',

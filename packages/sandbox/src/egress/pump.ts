@@ -4,6 +4,8 @@ import type { Release } from './shares.ts';
 export interface PumpOptions {
   /** Called before each chunk is passed on. @returns called when it was written. @throws if a limit is exceeded */
   count(direction: 'sent' | 'received', bytes: number): Release;
+  /** See Share. */
+  pass(bytes: number, resume: () => void): boolean;
   /** The network side failed, or `count` threw. */
   onBroken(error: unknown): void;
   /** Both directions have ended, or the sandbox side was closed. */
@@ -19,7 +21,7 @@ export interface Pump {
  * Passes bytes between a sandbox connection and a network connection until both directions have ended. Applies
  * back-pressure; the end of one direction leaves the other open.
  */
-export function pump(inside: Socket, outside: Socket, { count, onBroken, onClose }: PumpOptions): Pump {
+export function pump(inside: Socket, outside: Socket, { count, pass, onBroken, onClose }: PumpOptions): Pump {
   let over = false;
   let isInsideClosed = false;
   const finish = (how: () => void) => {
@@ -28,8 +30,17 @@ export function pump(inside: Socket, outside: Socket, { count, onBroken, onClose
     how();
   };
 
-  const pass = (from: Socket, to: Socket, direction: 'sent' | 'received') => {
-    const resume = () => from.resume();
+  const connect = (from: Socket, to: Socket, direction: 'sent' | 'received') => {
+    /** The other side has to read before, or it is the turn of others. */
+    let reasonsToPause = 0;
+    const pause = () => {
+      reasonsToPause += 1;
+      from.pause();
+    };
+    const resume = () => {
+      reasonsToPause -= 1;
+      if (reasonsToPause === 0) from.resume();
+    };
     from.on('data', (chunk: Buffer) => {
       if (over) return;
       let release: Release;
@@ -42,9 +53,11 @@ export function pump(inside: Socket, outside: Socket, { count, onBroken, onClose
         });
         return;
       }
-      if (to.write(chunk, release)) return;
-      from.pause();
-      to.once('drain', resume);
+      if (!to.write(chunk, release)) {
+        pause();
+        to.once('drain', resume);
+      }
+      if (pass(chunk.length, resume)) pause();
     });
     from.on('end', () => {
       if (over) return;
@@ -52,8 +65,8 @@ export function pump(inside: Socket, outside: Socket, { count, onBroken, onClose
       else to.end();
     });
   };
-  pass(inside, outside, 'sent');
-  pass(outside, inside, 'received');
+  connect(inside, outside, 'sent');
+  connect(outside, inside, 'received');
 
   outside.on('error', (error) => finish(() => onBroken(error)));
   outside.on('close', () => finish(onClose));

@@ -196,6 +196,7 @@ export function createSandboxRelay({
         if (!release) throw limitReached('ENOBUFS', unsentLimit, target);
         return release;
       },
+      pass: share.pass,
       onBroken(error) {
         // The sandbox reads the bytes before the reset, then gets this error instead of an end.
         const late = setTimeout(close, ACKNOWLEDGE_MS);

@@ -1,6 +1,7 @@
 import { createByteBudget } from '@wellspring/core/byte-budget';
 import { createFairPermits } from '@wellspring/core/fair-permits';
 import type { EgressLimits } from './limits.ts';
+import { createPace } from './pace.ts';
 
 export type Release = () => void;
 
@@ -20,6 +21,11 @@ export interface Share {
   socket(): Release | undefined;
   /** Bytes that were received and not yet passed on. */
   unsent(bytes: number): Release | undefined;
+  /**
+   * Bytes that are passed on.
+   * @returns true: the connection has to pause until `resume` is called, since the owner has used up this turn
+   */
+  pass(bytes: number, resume: () => void): boolean;
 }
 
 /** @returns the share of an owner, which may change: it is asked at each use */
@@ -28,6 +34,7 @@ export function createShares(limits: EgressLimits): (owner: () => string) => Sha
   const dials = createFairPermits({ total: limits.totalDials });
   const sockets = createFairPermits({ total: limits.totalSockets });
   const unsent = createByteBudget(limits.totalUnsentBytes);
+  const pace = createPace();
   return (owner) => ({
     connection: () => connections.tryAcquire(owner()),
     dial: async (signal, timeoutMs) =>
@@ -35,5 +42,6 @@ export function createShares(limits: EgressLimits): (owner: () => string) => Sha
       dials.acquire(owner(), AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)])),
     socket: () => sockets.tryAcquire(owner()),
     unsent: (bytes) => unsent.tryTake(bytes, owner()),
+    pass: (bytes, resume) => pace.pass(owner(), bytes, resume),
   });
 }
