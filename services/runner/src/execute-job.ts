@@ -33,9 +33,12 @@ export function executeJob(
     return executeWorkflow(deps, { deployed, job, live, run, owner, commitLogs, room }, respond);
   const { trigger } = job;
   const { definition, mask } = deployed.deployment;
+  const given = runTrigger(job);
+  const { text, base64 = '' } = given.kind === 'http' ? given.request : { text: given.json };
+  room.give((text ?? base64).length);
   const task = taskOf(deployed, owner, live, `run${shard}`, {
     kind: 'run',
-    trigger: runTrigger(job),
+    trigger: given,
     emitTrigger: !definition.has_run,
   });
   const ownHost =

@@ -69,6 +69,9 @@ export async function executeWorkflow(
     const given = data.fill(code.instance.values);
     if ('error' in given) return refused(given.error);
     masks.push(maskOfFilled(code, given.values));
+    // A run may have a hundred steps, of which each gets all data.
+    await room.settled(cancel.signal);
+    room.give(data.chars + given.chars);
     const excess = new AbortController();
     const { host, exceeded } = stepHost(effects, data, addSend(step), () => excess.abort());
     const task: Task = {

@@ -152,3 +152,24 @@ test('what was paid in advance counts, and the rest is given back', async () => 
   expect(end).toBeGreaterThan(began);
   expect(end).toBe(same);
 });
+
+test('data that the code is given is paid, and while its owner is over its share, the code waits', async () => {
+  using room = open('u_1');
+  const { signal } = new AbortController();
+  const isSettled = async () => {
+    let settled = false;
+    void room.settled(signal).then(() => {
+      settled = true;
+    });
+    await clock.advance(0);
+    return settled;
+  };
+  for (let n = 0; n < 1000; n += 1) room.give(400);
+  expect(await isSettled()).toBe(true);
+  room.give(6 * MB);
+  expect(await isSettled()).toBe(true);
+  for (let n = 0; n < 10; n += 1) room.give(6 * MB);
+  expect(await isSettled()).toBe(false);
+  await clock.advance(10_000);
+  expect(await isSettled()).toBe(true);
+});

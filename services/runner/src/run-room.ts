@@ -10,6 +10,10 @@ import { type Cost, msOf, type OwnerCosts } from './owner-costs.ts';
 export interface RunRoom extends Room, Disposable {
   /** Time for which the code had to wait, in ms. */
   readonly waitedMs: number;
+  /** Pays for data that the code is given, since the main thread encodes it. */
+  give(bytes: number): void;
+  /** Waits while the owner is over its share. */
+  settled(signal: AbortSignal): Promise<void>;
   /** Records a cost of the run; what was paid in advance counts. */
   charge(cost: Cost): void;
   /** The output is committed, or given up. Further calls have no effect. */
@@ -22,6 +26,7 @@ export type OpenRunRoom = (ownerId: string) => RunRoom;
 const FREE_BYTES = 16 * 1024;
 /** Memory of an event or a line besides its text. In time, it is about the cost of an event. */
 const FRAME_BYTES = 768;
+const GIVEN_MEGABYTE_MS = 12;
 /**
  * Runs that may exceed the budget at a time, one of an owner: without them, runs that hold all of it would wait for each
  * other. Each may hold what one run may emit and log.
@@ -131,6 +136,15 @@ export function createRunRooms(
         if (isGranted) return undefined;
         growing = grow(least);
         return growing;
+      },
+      give(bytes) {
+        if (bytes > FREE_BYTES) costs.pay(ownerId, (bytes / 1024 / 1024) * GIVEN_MEGABYTE_MS);
+      },
+      async settled(signal) {
+        if (costs.isSettled(ownerId, paidMs)) return;
+        const since = performance.now();
+        await costs.settled(ownerId, { paidMs, signal });
+        waitedMs += performance.now() - since;
       },
       charge(cost) {
         const ms = msOf(cost);

@@ -9,8 +9,12 @@ import { triggerEvent } from './records.ts';
 export interface StepData {
   /** `{trigger: {event, context}}` and the exports of finished steps, by name. */
   texts(): Record<string, string>;
-  /** Replaces the expressions in the values of a step. */
-  fill(values: Record<string, unknown>): { values: Record<string, unknown> } | { error: ThrownError };
+  /** Characters of these texts. */
+  readonly chars: number;
+  /** Replaces the expressions in the values of a step. @returns with the number of characters that they gave */
+  fill(
+    values: Record<string, unknown>,
+  ): { values: Record<string, unknown>; chars: number } | { error: ThrownError };
   /** Adds an export of the current step. @returns the exceeded limit */
   put(name: string, json: string): string | undefined;
   /** Ends the current step: its exports get its name. */
@@ -56,6 +60,9 @@ export function createStepData(job: RunJob, context: object): StepData {
 
   return {
     texts: () => Object.fromEntries(texts),
+    get chars() {
+      return texts.values().reduce((sum, { length }) => sum + length, 0);
+    },
     fill(values) {
       let filled = 0;
       try {
@@ -64,7 +71,7 @@ export function createStepData(job: RunJob, context: object): StepData {
           if (filled > LIMITS.stepData)
             throw new RangeError(`The values of the props have more than ${LIMITS.stepData / MB} MB.`);
         });
-        return { values: result as Record<string, unknown> };
+        return { values: result as Record<string, unknown>, chars: filled };
       } catch (error) {
         const { name, message } = error as Error;
         return { error: { name, message, stack: '' } };

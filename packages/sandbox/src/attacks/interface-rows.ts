@@ -161,10 +161,10 @@ export const INTERFACE_ROWS: readonly AttackRow[] = [
   {
     id: '34a',
     attempt:
-      'Occupy the main thread with secret props: very many of them, of many lines, or with one beginning; many sources with megabytes of props',
-    expected: 'Log lines that would take too long are hidden; the owner pays for what is read',
+      'Occupy the main thread with secret props: very many of them, of many lines, or with one beginning; many sources with megabytes of props; a workflow of a hundred steps that get megabytes each',
+    expected: 'Log lines that would take too long are hidden; the owner pays for what is read and given',
     tiers: ALL,
-    shownBy: ['services/runner/src/mask-secrets.test.ts', 'services/runner/src/catalog.test.ts'],
+    shownBy: ['mask-secrets', 'catalog', 'step-input'].map((name) => `services/runner/src/${name}.test.ts`),
   },
   {
     id: '35',
