@@ -11,7 +11,10 @@ export interface StepData {
   texts(): Record<string, string>;
   /** Characters of these texts. */
   readonly chars: number;
-  /** Replaces the expressions in the values of a step. @returns with the number of characters that they gave */
+  /**
+   * Replaces the expressions in the values of a step.
+   * @returns with the characters of its input: of the values, and of what the expressions gave
+   */
   fill(
     values: Record<string, unknown>,
   ): { values: Record<string, unknown>; chars: number } | { error: ThrownError };
@@ -28,6 +31,13 @@ export interface StepData {
 }
 
 const MB = 1024 * 1024;
+
+/** Characters of all texts in a value. */
+const charsIn = (value: unknown): number => {
+  if (typeof value === 'string') return value.length;
+  if (typeof value !== 'object' || value === null) return 0;
+  return Object.values(value).reduce((sum: number, one) => sum + charsIn(one), 0);
+};
 
 export function createStepData(job: RunJob, context: object): StepData {
   const trigger = runTrigger(job);
@@ -71,7 +81,7 @@ export function createStepData(job: RunJob, context: object): StepData {
           if (filled > LIMITS.stepData)
             throw new RangeError(`The values of the props have more than ${LIMITS.stepData / MB} MB.`);
         });
-        return { values: result as Record<string, unknown>, chars: filled };
+        return { values: result as Record<string, unknown>, chars: charsIn(values) + filled };
       } catch (error) {
         const { name, message } = error as Error;
         return { error: { name, message, stack: '' } };

@@ -15,7 +15,7 @@ import { contextOfJob } from './run-task.ts';
 const MB = 1024 * 1024;
 
 /** Executes a workflow of ten steps without code. @returns what the run did while no time passed */
-async function runSteps(eventBytes: number) {
+async function runSteps(eventBytes: number, values: Record<string, unknown> = {}) {
   const clock = createFakeClock();
   const costs = createOwnerCosts(clock, clock.now);
   let executed = 0;
@@ -26,7 +26,7 @@ async function runSteps(eventBytes: number) {
   const step = (_: unknown, n: number) => ({
     name: `step${n}`,
     cell_id: `c${n}`,
-    deployment: { definition: { props: [] }, instance: { values: {} }, mask: noMask },
+    deployment: { definition: { props: [] }, instance: { values }, mask: noMask },
   });
   const deployed = {
     emitter: { id: 'p_1', owner_id: OWNER },
@@ -67,7 +67,10 @@ async function runSteps(eventBytes: number) {
 
 test('a workflow whose steps get megabytes each pays for them, and waits for its share between them', async () => {
   expect(await runSteps(1000)).toEqual({ executed: 10, isCostly: false });
-  const { executed, isCostly } = await runSteps(6 * MB);
-  expect(isCostly).toBe(true);
-  expect(executed).toBeLessThan(5);
+  const empty = '{{steps.none}}'.repeat(4500);
+  const templates = { texts: Array.from({ length: 90 }, () => empty) };
+  for (const { executed, isCostly } of [await runSteps(6 * MB), await runSteps(1000, templates)]) {
+    expect(isCostly).toBe(true);
+    expect(executed).toBeLessThan(5);
+  }
 });
