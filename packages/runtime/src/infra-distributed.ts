@@ -99,6 +99,7 @@ export async function openDistributed(
       member,
       keyed: KEYED_CALLS,
       ownerOf: (key) => leases.holderOf('runs', partitionOf(key, PARTITIONS)),
+      owns: (key) => leases.holds('runs', partitionOf(key, PARTITIONS)),
     });
     return {
       store,

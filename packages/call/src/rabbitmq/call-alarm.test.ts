@@ -25,7 +25,7 @@ await withPrograms(['rabbitmq'], () => {
     const call = closing(
       createRabbitCall({
         ...{ amqp, log: silentLog, prefix: `t${newSecret()}.`, member: 'one' },
-        ...{ keyed: new Set(), ownerOf: async () => undefined },
+        ...{ keyed: new Set(), ownerOf: async () => undefined, owns: () => true },
       }),
     );
     async function works(): Promise<boolean> {

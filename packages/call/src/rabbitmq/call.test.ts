@@ -24,6 +24,7 @@ async function openCall(
     member: newSecret(),
     keyed: new Set(),
     ownerOf: async () => undefined,
+    owns: () => true,
     ...options,
   });
   const close = async () => {

@@ -29,6 +29,8 @@ export interface RabbitCallOptions {
   keyed: ReadonlySet<string>;
   /** The owner of a key; undefined: none. @throws Error when it is unknown */
   ownerOf(key: string): Promise<string | undefined>;
+  /** Whether this process certainly owns a key at this moment. */
+  owns(key: string): boolean;
 }
 
 type Handler = (message: never, key: string | undefined) => Promise<unknown>;
@@ -57,6 +59,7 @@ export function createRabbitCall({
   member,
   keyed,
   ownerOf,
+  owns,
 }: RabbitCallOptions): Call {
   const replyAddresses = new Map<string, (message: unknown) => void>();
   const served = new Map<string, Handler>();
@@ -135,7 +138,9 @@ export function createRabbitCall({
 
   async function execute({ address, message, key }: Request, to: string, id: string): Promise<void> {
     const handler = served.get(address);
-    if (!handler) return send(to, 'absent', id);
+    // A process that was frozen reads what its caller has given up, and what another owner has executed since.
+    const isOurs = !keyed.has(address) || key === undefined || owns(key);
+    if (!handler || !isOurs) return send(to, 'absent', id);
     inProgress.add(id);
     let answer: Buffer;
     try {

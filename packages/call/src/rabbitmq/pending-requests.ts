@@ -42,7 +42,7 @@ export function createPendingRequests(send: Send) {
       const since = performance.now();
       prober ??= setInterval(probe, PROBE_INTERVAL_MS).unref();
       waiting.set(id, { server, since, heardAt: since, resolve: answered.resolve, fail });
-      // A process that takes messages again after it was frozen must not execute what its caller gave up.
+      // A process that was cut off must not execute what its caller gave up.
       send(server, 'request', id, content, Math.ceil(timeoutMs));
       return answered.promise.finally(() => {
         waiting.delete(id);

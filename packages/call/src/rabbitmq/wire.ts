@@ -17,7 +17,7 @@ export type Type =
   | 'request'
   /** Answers `request` with its result or failure. */
   | 'answer'
-  /** Answers `request`: the receiver does not serve the address, and has not executed it. */
+  /** Answers `request`: the receiver does not serve the address, or not certainly the key, and has not executed it. */
   | 'absent'
   /** To the server of a request: is it still in progress? */
   | 'probe'

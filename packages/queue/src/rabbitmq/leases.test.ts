@@ -54,8 +54,11 @@ test('a partition moves after its work has ended', async () => {
 test('a process that cannot reach the store starts nothing before its lease ends, then drops everything, and others take it', async () => {
   const [a, b] = [join('a'), join('b')];
   await settled(a, b);
+  const [own, other] = [[...a.works][0]!, [...b.works][0]!];
+  expect([a.leases.holds('runs', own), a.leases.holds('runs', other)]).toEqual([true, false]);
   a.isCutOff = true;
   await eventually(() => !a.leases.mayStart);
+  expect(a.leases.holds('runs', own)).toBe(false);
   await settled(b);
   expect([a.works.size, a.leases.mayStart]).toEqual([0, false]);
   expect(clashes).toEqual([]);

@@ -20,6 +20,8 @@ export interface Leases {
   readonly mayStart: boolean;
   /** Number of partitions of a queue that this process holds. */
   held(queue: QueueName): number;
+  /** Whether work may be started in the name of this partition; reads the clock. */
+  holds(queue: QueueName, partition: number): boolean;
   /** Takes part until the signal is aborted, then releases everything. */
   join(queue: QueueName, handlers: LeaseHandlers, signal: AbortSignal): Promise<void>;
   /** The store refused the epoch of a partition: another process has it. */
@@ -124,15 +126,14 @@ export function createLeases({
     const urgent = held.releasing?.urgent ?? new AbortController();
     if (isUrgent) urgent.abort();
     if (held.releasing) return;
-    const { queue } = group;
     const ended = group
       .release(partition, urgent.signal)
       .catch((error: unknown) =>
-        log.error({ group: queue, partition, error: String(error) }, 'ownership.release_failed'),
+        log.error({ group: group.queue, partition, error: String(error) }, 'ownership.release_failed'),
       )
       .then(() => {
         if (group.held.get(partition) === held) group.held.delete(partition);
-        return free(queue, partition, held.epoch);
+        return free(group.queue, partition, held.epoch);
       });
     held.releasing = { ended, urgent };
   }
@@ -224,8 +225,7 @@ export function createLeases({
     if (room > 0 || group.isUnsure) await acquire(group, new Set(all.map((one) => one.id)), room, first);
     if (!isSettled || (unableMs >= leaseMs && replaceableMs < leaseMs)) return;
     // The most recent ones have the coldest caches.
-    const surplus = Math.max(0, staying().length - share);
-    for (const partition of staying().reverse().slice(0, surplus)) startRelease(group, partition, false);
+    for (const partition of staying().slice(share).reverse()) startRelease(group, partition, false);
   }
 
   /** @returns ms until the next look */
@@ -276,6 +276,7 @@ export function createLeases({
       return session.isValid;
     },
     held: (queue) => groups.get(queue)?.held.size ?? 0,
+    holds: (queue, partition) => session.isValid && groups.get(queue)?.held.has(partition) === true,
     async join(queue, handlers, signal) {
       const group = { ...handlers, queue, held: new Map(), leaving: signal, isUnsure: true, aloneAt: 0 };
       groups.set(queue, group);

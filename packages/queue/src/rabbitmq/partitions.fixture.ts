@@ -66,6 +66,7 @@ export async function openSubject(url: string, jobsInMemory: number) {
       return mayStart;
     },
     held: () => 1,
+    holds: () => mayStart,
     async join(_, given, signal) {
       handlers = given;
       handlers.take(0, 1);
