@@ -6,6 +6,7 @@ import { withTimeout } from '@wellspring/core/with-timeout';
 import type { ConfirmChannel, Options } from 'amqplib';
 import type { ChannelEvents, RecoveringChannel } from './channel.ts';
 import type { Blocked } from './connection.ts';
+import { overdue } from './overdue.ts';
 
 /** Header of messages that are sent once more because they were not confirmed: possible duplicates with the same id. */
 export const REDELIVERED = 'x-redelivered';
@@ -14,6 +15,8 @@ export interface Message {
   /** Name of a queue: messages are sent to the default exchange. */
   routingKey: string;
   content: Buffer;
+  /** Messages of one key are enqueued in the order of the calls, also when one fails and is published once more. */
+  key?: string;
   options?: Options.Publish;
 }
 
@@ -24,7 +27,8 @@ export class Unroutable extends Unavailable {
 
 /**
  * Publishes with confirms, in the order of the calls. Messages that were unconfirmed when the connection was lost are
- * resent before newer ones, with the header REDELIVERED: duplicates are possible, first arrivals stay in order.
+ * resent before newer ones, with the header REDELIVERED: duplicates are possible, first arrivals stay in order. One that is
+ * not confirmed in time is given up, and with it the later ones of its key that would be sent without it.
  *
  * Messages that the broker refuses are resent on a new channel: in a cluster, a channel opened while the leader of a
  * quorum queue died refuses everything for that queue until the dead node is back (`rabbit_fifo_client` of 3.10).
@@ -112,10 +116,11 @@ export function createPublisher({ name, log, open, blocked, unconfirmed }: Publi
     lost() {
       isProven = false;
       for (const entry of sent.values()) entry.isRedelivered = true;
-      const now = performance.now();
-      for (const entry of takeAll()) {
-        // Its caller has timed out; resending it would only fill the window.
-        if (entry.deadline <= now) expire(entry);
+      const all = takeAll();
+      // Their callers have timed out; resending them would only fill the window.
+      const gone = new Set(overdue(all, performance.now()));
+      for (const entry of all) {
+        if (gone.has(entry)) expire(entry);
         else wait(entry);
       }
     },
@@ -222,8 +227,7 @@ export function createPublisher({ name, log, open, blocked, unconfirmed }: Publi
       // It keeps its place in the window; a second settlement has no effect.
       expire(entry);
     }
-    for (const entry of waiting) {
-      if (entry.deadline > now) break;
+    for (const entry of overdue(waiting, now)) {
       entry.leave();
       releaseBytes(entry);
       expire(entry);

@@ -2,12 +2,15 @@ import { expect, test } from '@jest/globals';
 import { newSecret } from '@wellspring/core/ids';
 import { silentLog } from '@wellspring/core/log';
 import { eventually } from '@wellspring/testing/eventually';
+import { closeAfterEach } from '@wellspring/testing/lifetimes';
 import { openNetwork } from '@wellspring/testing/network';
 import { withServers } from '@wellspring/testing/servers/servers';
 import { ack, consume } from './channel.ts';
 import { openAmqp } from './client.ts';
 
 await withServers(['rabbitmq'], ({ rabbitmq: url }) => {
+  const closing = closeAfterEach();
+
   test('when the broker falls silent, publishing fails in bounded time, connections are replaced and later messages arrive', async () => {
     await using network = await openNetwork(url);
     const amqp = await openAmqp({ url: network.url, log: silentLog });
@@ -42,6 +45,42 @@ await withServers(['rabbitmq'], ({ rabbitmq: url }) => {
     await eventually(() => seen.includes('after'), { ms: 15_000 });
     await amqp.ping();
     await amqp.close();
+  }, 60_000);
+
+  test('a message that is not confirmed in time takes the later ones of its key with it, so that none overtakes its repetition', async () => {
+    await using network = await openNetwork(url);
+    const amqp = closing(await openAmqp({ url: network.url, log: silentLog }));
+    const direct = closing(await openAmqp({ url, log: silentLog }));
+    const queue = `t${newSecret()}`;
+    const seen: string[] = [];
+    const channel = direct.openChannel({
+      name: queue,
+      async setup(made) {
+        await made.assertQueue(queue, { durable: true, expires: 60_000 });
+        await consume(made, queue, ({ content }) => void seen.push(content.toString()), { noAck: true });
+      },
+    });
+    await eventually(() => channel.current !== undefined);
+    const publisher = amqp.openPublisher(queue);
+    const publish = (key: string, text: string) =>
+      publisher.publish({ routingKey: queue, key, content: Buffer.from(text) }).then(
+        () => 'confirmed',
+        () => 'failed',
+      );
+    expect(await publish('a', 'before')).toBe('confirmed');
+
+    network.silence();
+    const begun = performance.now();
+    const first = publish('a', 'first');
+    await eventually(() => performance.now() - begun > 4_000);
+    const later = [publish('a', 'second'), publish('b', 'other')];
+    expect(await first).toBe('failed');
+    network.cut();
+    network.heal();
+    expect(await Promise.all(later)).toEqual(['failed', 'confirmed']);
+    expect(await publish('a', 'first')).toBe('confirmed');
+    await eventually(() => seen.includes('first'));
+    expect(seen).toEqual(['before', 'other', 'first']);
   }, 60_000);
 
   test('close does not wait for a silent broker', async () => {

@@ -26,6 +26,7 @@ export function toMessage(queue: string, { id, key, at, purge, payload }: JobMes
   const isLarge = plain.length >= MIN_COMPRESSED_BYTES;
   return {
     routingKey: queue,
+    key,
     content: isLarge ? zstdCompressSync(plain) : plain,
     options: {
       persistent: true,
