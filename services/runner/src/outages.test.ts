@@ -95,3 +95,24 @@ test('a run with delayed emits that has executed waits for the store instead of 
   expect(executions()).toBe(1);
   expect(await t.store.collection(events).list({ where: { partition: `${id}/$in` } })).toHaveLength(1);
 });
+
+test('messages that could not be published keep the order of their commits when the clock is set back meanwhile', async () => {
+  const id = await t.deploy(`export default {
+    name: 'Counting',
+    props: { db: '$.service.db' },
+    hooks: { deploy() { this.count(); } },
+    methods: { count() { const n = (this.db.get('n') ?? 0) + 1; this.db.set('n', n); this.$emit(n); } },
+    run() { this.count(); },
+  };`);
+  let isAway = true;
+  t.faults.publish = (queue) => {
+    if (queue === 'emitted' && isAway) throw new Unavailable('no leader');
+  };
+  for (const _ of numbers(3)) {
+    await t.hook(id, 'deploy');
+    t.ahead -= 60_000;
+  }
+  isAway = false;
+  await t.runToEnd(id, ['next']);
+  expect(t.publishedPayloads()).toEqual([1, 2, 3, 4]);
+});

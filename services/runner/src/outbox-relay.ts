@@ -2,7 +2,7 @@ import type { EmittedMessage } from '@wellspring/contract/messages';
 import { withTimeout } from '@wellspring/core/with-timeout';
 import { eventsTopic } from '@wellspring/pubsub/port';
 import type { Deps } from '@wellspring/runtime/deps';
-import { type OutboxRow, outbox } from '@wellspring/store/collections/outbox';
+import { byCommit, type OutboxRow, outbox } from '@wellspring/store/collections/outbox';
 
 /** Attempts to remove published rows; the sweep handles the remaining ones. */
 const MAX_ATTEMPTS = 20;
@@ -85,8 +85,8 @@ export function createOutboxRelay({
 
   async function republishNow(emitter_id: string): Promise<void> {
     if (store.publishesCommits) return;
-    const left = await rows.list({ where: { emitter_id }, orderBy: 'created_at_ms', order: 'asc' });
-    await Promise.all(left.map(publishRedelivered));
+    const left = await rows.list({ where: { emitter_id } });
+    await Promise.all(left.sort(byCommit).map(publishRedelivered));
   }
 
   return {

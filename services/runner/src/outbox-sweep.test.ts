@@ -70,3 +70,15 @@ test('a row that cannot be published hides none of the many of the same time', a
   await eventually(() => published.length === 50);
   expect(new Set(published)).toEqual(new Set(idsOf(rows.slice(200))));
 });
+
+test('rows of an emitter follow in the order of their commits, also after the clock was set back', async () => {
+  const now = systemClock.now();
+  // The clock was set back after two commits; the last one is young.
+  const rows = [120_000, 60_000, -40_000, -50_000, -3_000].map((ahead, n) => ({
+    ...rowOf('dc_one', n, now + ahead),
+    commit: n + 1,
+  }));
+  const published = await sweep(rows, async () => {});
+  await eventually(() => published.length === 4);
+  expect(published).toEqual(idsOf(rows.slice(0, 4)));
+});

@@ -1,11 +1,11 @@
 import { withTimeout } from '@wellspring/core/with-timeout';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
-import { type OutboxRow, outbox } from '@wellspring/store/collections/outbox';
+import { byCommit, type OutboxRow, outbox } from '@wellspring/store/collections/outbox';
 import type { OutboxRelay } from './outbox-relay.ts';
 
 const SWEEP_INTERVAL_MS = 10_000;
-/** Younger rows are still being published by their run. */
+/** Younger rows are still being published by their run, unless an older one follows them. */
 const MIN_AGE_MS = 30_000;
 const PAGE_SIZE = 100;
 /** Time in which a page is published, unless a part of the queue is unavailable. */
@@ -31,6 +31,17 @@ export function outboxSweep(
     if (same.length > 0) return same;
     const where = { created_at_ms: { gt: created_at_ms, lte: until } };
     return rows.list({ ...options, where, orderBy: 'created_at_ms' });
+  }
+
+  /** The rows of these emitters, in order, each up to its last one that is not young. */
+  async function rowsOf(emitters: ReadonlySet<string>, until: number): Promise<OutboxRow[][]> {
+    if (emitters.size === 0) return [];
+    const all = await rows.list({ where: { emitter_id: { in: [...emitters] } }, texts: false });
+    return [...Map.groupBy(all, ({ emitter_id }) => emitter_id).values()].flatMap((own) => {
+      own.sort(byCommit);
+      const last = own.findLastIndex(({ created_at_ms }) => created_at_ms <= until);
+      return last < 0 ? [] : [own.slice(0, last + 1)];
+    });
   }
 
   async function sweep(signal: AbortSignal): Promise<void> {
@@ -60,10 +71,8 @@ export function outboxSweep(
     const begun: Promise<void>[] = [];
     let found = await page(until);
     while (found.length > 0 && !signal.aborted) {
-      const ready = Map.groupBy(found, ({ emitter_id }) => emitter_id)
-        .values()
-        .filter(([first]) => !held.has(first!.emitter_id));
-      const publications = [...ready].map(publishInOrder);
+      const ready = new Set(found.map(({ emitter_id }) => emitter_id)).difference(held);
+      const publications = (await rowsOf(ready, until)).map(publishInOrder);
       begun.push(...publications);
       await withTimeout(Promise.all(publications), CONFIRM_TIMEOUT_MS);
       found = await page(until, found.at(-1));

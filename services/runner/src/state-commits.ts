@@ -124,14 +124,15 @@ export function createStateCommits(
     let made: Awaited<ReturnType<CommitGroup['close']>>;
     try {
       made = await group.close(clock.now());
-      const { state, ...rows } = made;
+      const { state, outbox, ...rows } = made;
       const { db, dedupe, ...small } = state;
       const changed = {
         ...small,
         ...(db !== live.stored.db && { db }),
         ...(dedupe !== live.stored.dedupe && { dedupe }),
       };
-      const commit = { ...rows, state: changed, ifVersion: live.version };
+      if (outbox) outbox.commit = live.version + 1;
+      const commit = { ...rows, outbox, state: changed, ifVersion: live.version };
       done = !isOver() && (await gate.retry(() => store.commitRun(commit), isOver));
     } finally {
       if (!done) live.stale = true;

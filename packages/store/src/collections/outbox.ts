@@ -6,6 +6,8 @@ export interface OutboxRow {
   id: string;
   emitter_id: string;
   created_at_ms: number;
+  /** Version of the state after the commit: grows with the commits of the emitter. Absent: of a former release. */
+  commit?: number;
   /** JSON text of the EmittedMessage. */
   message: string;
 }
@@ -15,3 +17,7 @@ export const outbox: CollectionDefinition<OutboxRow> = {
   indexes: [{ fields: ['created_at_ms'] }, { fields: ['emitter_id'] }],
   texts: ['message'],
 };
+
+/** Orders the rows of an emitter as they were committed: the clock may have been set back in between. */
+export const byCommit = (a: OutboxRow, b: OutboxRow): number =>
+  (a.commit ?? 0) - (b.commit ?? 0) || a.created_at_ms - b.created_at_ms || (a.id < b.id ? -1 : 1);
