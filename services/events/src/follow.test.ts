@@ -89,6 +89,21 @@ describe('a stream', () => {
     await stream.stop();
   });
 
+  test('sends its comment every 15 seconds also after the clock was set back', async () => {
+    const timer = createFakeClock();
+    let isSetBack = false;
+    const now = () => timer.now() - (isSetBack ? 3_600_000 : 0);
+    const stream = start(channelOf(store, newEmitter(), undefined), '', { clock: { ...timer, now } });
+    await timer.asleep();
+    isSetBack = true;
+    for (let sent = 1; sent < 4; sent += 1) {
+      await timer.advance(KEEP_ALIVE_INTERVAL_MS);
+      await timer.asleep();
+      expect(stream.text).toEqual(Array.from({ length: sent }, () => KEEP_ALIVE));
+    }
+    await stream.stop();
+  });
+
   test('of logs resumes within the records of a run', async () => {
     const id = newEmitter();
     await insertLogs(id, [3, 4]);

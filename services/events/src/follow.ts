@@ -56,7 +56,9 @@ export async function follow(options: Follow): Promise<void> {
         after = frames.last;
         if (!(await sink.send(frames.text))) return;
       }
-      const due = clock.now() >= keepAliveAt;
+      const left = keepAliveAt - clock.now();
+      // More than the interval: the clock was set back.
+      const due = left <= 0 || left > KEEP_ALIVE_INTERVAL_MS;
       if (due || changed) {
         changed = false;
         if (!(await options.mayContinue())) return;
@@ -68,7 +70,8 @@ export async function follow(options: Follow): Promise<void> {
       if (frames || woken) continue;
       const ended = new AbortController();
       endSleep = () => ended.abort();
-      await clock.sleep(Math.max(1, keepAliveAt - clock.now()), AbortSignal.any([signal, ended.signal]));
+      const ms = Math.min(KEEP_ALIVE_INTERVAL_MS, Math.max(1, keepAliveAt - clock.now()));
+      await clock.sleep(ms, AbortSignal.any([signal, ended.signal]));
       endSleep = () => {};
     }
   } finally {

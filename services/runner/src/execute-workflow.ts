@@ -59,6 +59,7 @@ export async function executeWorkflow(
         ...handles,
       });
   const began = effects.startedAt;
+  const begunAt = performance.now();
   const cancel = active.begin(run, began, effects.flushLogs);
   const context = contextOf(job, run, workflow.name);
   const data = createStepData(job, context);
@@ -89,7 +90,7 @@ export async function executeWorkflow(
         },
       },
     };
-    const timeoutMs = Math.max(1, LIMITS.runMs - (clock.now() - began));
+    const timeoutMs = Math.max(1, LIMITS.runMs - (performance.now() - begunAt));
     const result = await executor.execute(task, host, {
       timeoutMs,
       signal: AbortSignal.any([excess.signal, cancel.signal]),

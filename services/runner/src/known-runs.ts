@@ -27,7 +27,8 @@ export function createKnownRuns(loadedAt: number): KnownRuns {
     add(runId, now) {
       known.set(runId, now);
       for (const [id, at] of known) {
-        if (now - at <= REMEMBERED_MS) break;
+        // The clock may have been set back.
+        if (Math.abs(now - at) <= REMEMBERED_MS) break;
         known.delete(id);
         since = Math.max(since, at);
       }

@@ -3,6 +3,7 @@ import { CALLS, type ConfigureCall, configuredFor, type TestCall } from '@wellsp
 import { OWNER } from '@wellspring/testing/rows';
 import { seal } from '@wellspring/testing/service-harness';
 import { usePlatform } from './platform.fixture.ts';
+import { deployWorkflow } from './workflow.fixture.ts';
 
 const t = usePlatform();
 
@@ -33,3 +34,20 @@ test('a run, a hook and a test run have 300 s, a method that configures 30 s', a
   await t.call.request(CALLS.configure, configured, { deadlineMs: 30_000 });
   expect(limits).toEqual([300_000, 30_000]);
 });
+
+test.each([3_600_000, -3_600_000])(
+  'the steps of a workflow share 300 s, also when the clock is set by %d ms meanwhile',
+  async (ms) => {
+    const limits: number[] = [];
+    const { id } = await deployWorkflow(t, '$.export("a", 1)', '$.export("b", 2)');
+    t.faults.execute = (timeoutMs) => {
+      limits.push(timeoutMs);
+      t.ahead += ms;
+    };
+    await t.runToEnd(id, [1]);
+    expect(limits).toHaveLength(2);
+    for (const limit of limits) expect(limit).toBeGreaterThan(200_000);
+    for (const limit of limits) expect(limit).toBeLessThanOrEqual(300_000);
+    expect(limits[1]).toBeLessThan(limits[0]!);
+  },
+);
