@@ -98,8 +98,12 @@ export function openPartition(options: PartitionOptions): Partition {
     const { id, key, payload, at: publishedAt } = job;
     const redelivered = firstDeliveries.delete(id) ? undefined : job.redelivered;
     if (job.purge) {
-      purge(key, id);
-      ack(from, message);
+      // Once: jobs that were published later may have arrived before it is redelivered.
+      if (finished.get(id) !== 'done') purge(key, id);
+      write('finish purge', async () => {
+        await purgeRows.remove(id);
+        ack(from, message);
+      });
       return;
     }
     const known = jobs.get(id);
@@ -126,7 +130,7 @@ export function openPartition(options: PartitionOptions): Partition {
     done(drop(isPurged));
     overflow.purge(isPurged);
     purging.delete(id);
-    write('finish purge', () => purgeRows.remove(id));
+    finished.set(id, 'done');
   }
 
   function done(gone: readonly ReceivedJob[]): void {

@@ -118,6 +118,24 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
     expect(seen).toEqual(['d', 'e']);
   });
 
+  test('a purge whose end was not stored before a crash is repeated', async () => {
+    const { consume, publish, intercept, retake, store } = await open(100);
+    const rows = store.collection(purges);
+    await rows.insert({ id: 'purge', partition: 'runs.0', key: 'gone' });
+    const tried = Promise.withResolvers<void>();
+    intercept(async ({ collection, method }, run) => {
+      if (collection !== purges.name || method !== 'remove') return run();
+      tried.resolve();
+      throw new Unavailable('cut off');
+    });
+    consume(async () => {});
+    await publish('gone', 'purge', true);
+    await tried.promise;
+    intercept((_, run) => run());
+    retake();
+    await eventually(async () => (await rows.count()) === 0);
+  });
+
   test('a job whose last read took longer than the lease was certain is started when the lease is certain again', async () => {
     const { clock, consume, insert, hold, setCertain } = await open(100);
     const seen: string[] = [];
