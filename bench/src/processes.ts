@@ -70,15 +70,14 @@ export function writtenBy(pid: number): number {
  * Proportional set size of a process and its descendants in bytes, since all sandboxes map the same program. Falls back
  * to the resident size.
  */
-export function memoryOf(root: number): number {
-  return treeOf(root).reduce((sum, pid) => sum + (proportional(pid) ?? resident(pid)), 0);
-}
+export const memoryOf = (root: number): number => sumOf(treeOf(root));
 
 /** As `memoryOf`, of the processes of user code only, which `WELLSPRING_MEMORY_MB` limits. */
 export const memoryOfCode = (root: number): number =>
-  treeOf(root)
-    .filter((pid) => readIfThere(`/proc/${pid}/cmdline`)?.includes(CODE_PROGRAM))
-    .reduce((sum, pid) => sum + (proportional(pid) ?? resident(pid)), 0);
+  sumOf(treeOf(root).filter((pid) => readIfThere(`/proc/${pid}/cmdline`)?.includes(CODE_PROGRAM)));
+
+const sumOf = (pids: readonly number[]): number =>
+  pids.reduce((sum, pid) => sum + (proportional(pid) ?? resident(pid)), 0);
 
 function proportional(pid: number): number | undefined {
   const kilobytes = /^Pss:\s+(\d+) kB/m.exec(readIfThere(`/proc/${pid}/smaps_rollup`) ?? '')?.[1];

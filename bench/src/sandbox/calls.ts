@@ -47,7 +47,10 @@ async function rate(sandbox: BenchSandbox, together: number): Promise<number> {
  * a wake-up of the other side takes 5 or 50 µs, and may decide differently for the call and the echo.
  */
 async function onOneProcessor<T>(work: () => Promise<T>): Promise<T> {
-  const allow = (processors: string) => spawnSync('taskset', ['-acp', processors, String(process.pid)]);
+  const allow = (processors: string) => {
+    const { status } = spawnSync('taskset', ['-acp', processors, String(process.pid)]);
+    if (status !== 0) throw new Error('taskset failed. Install util-linux.');
+  };
   allow('0');
   try {
     return await work();
