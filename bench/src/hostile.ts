@@ -1,7 +1,8 @@
 import { spawn } from 'node:child_process';
-import { availableParallelism, setPriority } from 'node:os';
+import { availableParallelism } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
 import { type Client, createClient } from '@wellspring/client/client';
+import { lowerPriority, onProcessors, processorsForCode } from '@wellspring/sandbox/scheduling';
 import { startPlatform } from '@wellspring/testing/platform';
 import { tempDir } from '@wellspring/testing/temp-dir';
 import { Agent, request } from 'undici';
@@ -67,20 +68,19 @@ async function startAttack(client: Client, attack: Attack, agent: Agent, stop: A
   };
 }
 
-/** Priority of user code; see accounting.ts of the sandbox. */
-const USER_PRIORITY = 5;
 /** It ends by itself if the bench is interrupted. */
 const SPIN = `const end = Date.now() + ${(SECONDS + 10) * 1000}; while (Date.now() < end);`;
 
 /**
- * Control: processes that spin beside the platform, one for each processor, with the priority of user code. What they do
- * to the latency is the scheduler's, and no limit of the platform.
+ * Control: processes that spin beside the platform, one for each processor, on the processors and with the priority of
+ * user code. What they do to the latency is the scheduler's, and no limit of the platform.
  * @returns ends them
  */
 function startSpinning(): () => void {
   const processes = Array.from({ length: availableParallelism() }, () => {
-    const child = spawn(process.execPath, ['-e', SPIN], { detached: true, stdio: 'ignore' });
-    setPriority(child.pid!, USER_PRIORITY);
+    const [file, ...args] = onProcessors(processorsForCode(1), [process.execPath, '-e', SPIN]);
+    const child = spawn(file, args, { detached: true, stdio: 'ignore' });
+    lowerPriority(child.pid);
     return child;
   });
   return () => {

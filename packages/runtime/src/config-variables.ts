@@ -139,6 +139,12 @@ export const VARIABLES = {
     '`auto`, `required` (refuses to start without isolation), or one tier: `bubblewrap`, `launcher`, `none`',
     oneOf(['auto', 'required', 'bubblewrap', 'launcher', 'none'], 'auto' as const),
   ),
+  reservedProcessors: variable(
+    'RESERVED_PROCESSORS',
+    '1',
+    'Processors on which no user code runs and no package is installed or compiled, so that busy code does not delay the platform; one is always left for code. 0: code may use all',
+    integer(1, 0, 1024),
+  ),
   memoryMb: variable(
     'MEMORY_MB',
     'of the container or machine',

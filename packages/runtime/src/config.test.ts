@@ -38,6 +38,7 @@ test('nothing set gives an embedded platform on loopback', () => {
     allowNetworks: ['127.0.0.0/8', '::1/128'],
     codeAllowNetworks: [],
     isolation: 'auto',
+    reservedProcessors: 1,
     memoryMb: null,
     minIntervalSeconds: 15,
     apiRate: 100,

@@ -33,6 +33,8 @@ export interface Config {
   /** The same for user code. */
   codeAllowNetworks: readonly string[];
   isolation: 'auto' | 'required' | 'bubblewrap' | 'launcher' | 'none';
+  /** Number of processors that user code may not use. */
+  reservedProcessors: number;
   /** Memory of this process with its sandboxes in MB; null: all of the container or machine. */
   memoryMb: number | null;
   minIntervalSeconds: number;

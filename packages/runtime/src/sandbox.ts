@@ -14,6 +14,7 @@ export function openSandbox({ config, clock, log, metrics }: Deps): Promise<Sand
     platform: platformAddresses(config),
     packageEnvironment: packageEnvironment(),
     caFile: caFile(),
+    reservedProcessors: config.reservedProcessors,
     ...(config.memoryMb === null ? {} : { memoryBytes: (config.memoryMb / 2) * 1024 * 1024 }),
     clock,
     log,

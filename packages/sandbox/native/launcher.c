@@ -231,7 +231,8 @@ static void run_program(const struct options *options, struct sock_fprog *filter
   sigemptyset(&none);
   become(options->uid, options->uid);
   die_with(parent, SIGKILL);
-  if (setsid() < 0) fail("setsid");
+  /* A process group of its own, in the session of the launcher, whose priority the platform has lowered. */
+  if (setpgid(0, 0)) fail("setpgid");
   limit(RLIMIT_NOFILE, options->nofile);
   limit(RLIMIT_NPROC, options->nproc);
   limit(RLIMIT_FSIZE, options->fsize);

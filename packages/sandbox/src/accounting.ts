@@ -1,5 +1,5 @@
-import { closeSync, openSync, readdirSync, readFileSync, readSync, writeFileSync } from 'node:fs';
-import { getPriority, setPriority } from 'node:os';
+import { closeSync, openSync, readdirSync, readFileSync, readSync } from 'node:fs';
+import { lowerPriority } from './scheduling.ts';
 import { childrenOf } from './spawner/process-tree.ts';
 
 /** Figures of the kernel about a process. None comes from the process itself. */
@@ -36,20 +36,6 @@ export interface Sample {
 const PAGE_BYTES = 4096;
 /** USER_HZ, the unit of /proc/<pid>/stat, is 100 on every platform that Node runs on. */
 const TICK_MS = 10;
-/** Nice value of user code. Under load, one of its threads gets a third of the time of a platform thread. */
-const NICE = Math.min(getPriority() + 5, 19);
-
-/** Lowers the priority of a new process and of all that it will start. */
-export function lowerPriority(pid: number): void {
-  try {
-    setPriority(pid, NICE);
-    // With autogrouping, a session is a scheduling group with its own priority.
-    writeFileSync(`/proc/${pid}/autogroup`, String(NICE));
-  } catch {
-    // The process has ended, or the kernel has no autogrouping.
-  }
-}
-
 /**
  * Opens the account of the process that runs Node: `outerPid` itself, or the last of a chain of only children
  * (started by bubblewrap). Call it after the child has reported that it is ready.
@@ -215,8 +201,7 @@ function memoryOf(pid: number): Map<string, number> {
 /** Threads that started before `lowerPriority` took effect kept their priority. */
 function ensurePriority(pid: number): void {
   try {
-    for (const thread of readdirSync(`/proc/${pid}/task`)) setPriority(Number(thread), NICE);
-    writeFileSync(`/proc/${pid}/autogroup`, String(NICE));
+    for (const thread of readdirSync(`/proc/${pid}/task`)) lowerPriority(Number(thread));
   } catch {
     // As above.
   }

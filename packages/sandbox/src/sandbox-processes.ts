@@ -33,7 +33,7 @@ export interface SandboxProcessesOptions {
   memoryBytes?: number;
   /** Default 50; see IdleOptions in idle-processes.ts. */
   freezeAfterMs?: number;
-  /** Processors that owners share; default: those of the machine or container. */
+  /** Number of processors that owners share; default: those of the machine or container. */
   processors?: number;
 }
 

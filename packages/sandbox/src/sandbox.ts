@@ -13,6 +13,7 @@ import type { Executor, Packager } from './port.ts';
 import { createProcessDirectories } from './process-directories.ts';
 import { createReadableFiles } from './readable-files.ts';
 import { writePrograms } from './runtime-files.ts';
+import { processorsForCode } from './scheduling.ts';
 import { selfTest } from './self-test.ts';
 import { createSpawner } from './spawner/spawner.ts';
 import { createSupervisor } from './supervisor.ts';
@@ -41,11 +42,14 @@ export interface SandboxOptions {
   clock: Clock;
   log: Log;
   metrics: Metrics;
+  /** WELLSPRING_RESERVED_PROCESSORS; default 1. */
+  reservedProcessors?: number;
   /** Processes kept ready; default 4. */
   pool?: number;
   /** See SandboxProcessesOptions. */
   memoryBytes?: number;
   freezeAfterMs?: number;
+  /** Number of processors that owners share; default: those of user code. */
   processors?: number;
 }
 
@@ -60,7 +64,8 @@ export interface Sandbox {
  */
 export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
   const { dataDir, isolation, codeAllowNetworks, platform, egressLimits } = options;
-  const { packageEnvironment, caFile, clock, log, metrics, pool = 4 } = options;
+  const { packageEnvironment, caFile, clock, log, metrics, pool = 4, reservedProcessors = 1 } = options;
+  const processors = processorsForCode(reservedProcessors);
   const cache = join(dataDir, 'cache');
   const userIds = createUserIds();
   const directories = createProcessDirectories(dataDir, userIds, (base) => removeLeftovers(base, cache, log));
@@ -82,7 +87,12 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
     log,
     metrics,
   });
-  const spawner = createSpawner({ program: programs.spawner, directory: directories.shared, log });
+  const spawner = createSpawner({
+    program: programs.spawner,
+    directory: directories.shared,
+    log,
+    processors,
+  });
   /** Packagers of the tiers that were tried. */
   const opened: OpenPackager[] = [];
   try {
@@ -93,12 +103,22 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
         jail: jailFor(tier.name, cache, userIds),
         user: process.getuid?.() === 0 ? { uid: NOBODY, gid: NOBODY } : undefined,
         packageEnvironment,
+        processors,
         clock,
         log,
       });
       opened.push(packager);
       const { bundleFiles } = packager;
-      const tried = createSupervisor({ ...options, tier, spawner, directories, egress, bundleFiles, pool });
+      const tried = createSupervisor({
+        ...(processors ? { processors: processors.length } : {}),
+        ...options,
+        tier,
+        spawner,
+        directories,
+        egress,
+        bundleFiles,
+        pool,
+      });
       const [failed, jailFailed] = await Promise.all([selfTest(tried, codeAllowNetworks), packager.check()]);
       const failure = failed ?? jailFailed;
       if (failure === undefined) return { executor: tried };

@@ -16,7 +16,7 @@ const settingOf = (wanted: string) => settings.find(({ name }) => name === wante
 
 test('the systemd unit starts files that exist, without a shell or package manager', () => {
   const directory = settingOf('WorkingDirectory')!;
-  const [node, main] = settingOf('ExecStart')!.split(' ') as [string, string];
+  const [node, , main] = settingOf('ExecStart')!.split(' ') as [string, string, string];
   expect(node.startsWith(`${directory}/`)).toBe(true);
   for (const path of [node.slice(directory.length + 1), main])
     expect(existsSync(join(ROOT, path))).toBe(true);

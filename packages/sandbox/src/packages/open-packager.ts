@@ -19,6 +19,8 @@ export interface OpenPackagerOptions {
   /** The unprivileged user of the jail; undefined for the platform's own. */
   user: { uid: number; gid: number } | undefined;
   packageEnvironment: Record<string, string>;
+  /** See PackagerClientOptions. */
+  processors?: readonly number[] | undefined;
   clock: Clock;
   log: Log;
 }
@@ -35,13 +37,13 @@ const COLLECT_INTERVAL_MS = 60 * 60_000;
 
 /** Prepares the packager. Its processes start on demand. */
 export async function openPackager(options: OpenPackagerOptions): Promise<OpenPackager> {
-  const { dataDir, shared, jail, user, packageEnvironment: environment, clock, log } = options;
+  const { dataDir, shared, jail, user, packageEnvironment: environment, processors, clock, log } = options;
   const [bundles, packages] = [join(dataDir, 'bundles'), join(dataDir, 'packages')];
   const work = join(shared, 'packager');
   mkdirSync(work, { recursive: true });
   chmodSync(work, 0o711);
   const programs = await writeJailPrograms(work);
-  const client = createPackagerClient(jail, { programs, work, packages, environment, user });
+  const client = createPackagerClient(jail, { programs, work, packages, environment, user }, { processors });
   const packager = createPackager(client);
 
   const stop = new AbortController();

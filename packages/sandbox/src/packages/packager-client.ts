@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { chmodSync, existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { invalidComponent, Problem } from '@wellspring/core/problem';
+import { lowerPriority, onProcessors } from '../scheduling.ts';
 import type { JailSource } from './jail/jail.ts';
 import type { PackagerAnswer, PackagerMethods, PackagerProcessData } from './packager-process.ts';
 
@@ -13,6 +14,8 @@ export interface PackagerClientOptions {
   /** Milliseconds after which a call fails and its process is killed. */
   deadlineMs?: number;
   heapMb?: number;
+  /** Processors of its processes and their jails; default: those of this process. */
+  processors?: readonly number[] | undefined;
 }
 
 interface Running {
@@ -41,7 +44,7 @@ const EXCLUSIVE: ReadonlySet<keyof PackagerMethods> = new Set(['settle', 'provid
 export function createPackagerClient(
   jail: JailSource,
   data: Omit<PackagerProcessData, 'jail'>,
-  { deadlineMs = DEADLINE_MS, heapMb = HEAP_MB }: PackagerClientOptions = {},
+  { deadlineMs = DEADLINE_MS, heapMb = HEAP_MB, processors }: PackagerClientOptions = {},
 ): PackagerClient {
   const idle: Running[] = [];
   const all = new Set<Running>();
@@ -56,9 +59,11 @@ export function createPackagerClient(
     const work = join(data.work, randomBytes(4).toString('hex'));
     mkdirSync(work);
     chmodSync(work, 0o711);
-    const command = [process.execPath, `--max-old-space-size=${heapMb}`, data.programs.packager];
-    const [file = '', ...args] =
-      SETPRIV === undefined ? command : [SETPRIV, '--pdeathsig', 'KILL', '--', ...command];
+    const program = [process.execPath, `--max-old-space-size=${heapMb}`, data.programs.packager] as const;
+    const [file, ...args] = onProcessors(
+      processors,
+      SETPRIV === undefined ? program : [SETPRIV, '--pdeathsig', 'KILL', '--', ...program],
+    );
     const child = spawn(file, args, {
       // Environment variables for the registry are part of `data`.
       env: {},
@@ -68,6 +73,7 @@ export function createPackagerClient(
       detached: true,
       stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
     });
+    lowerPriority(child.pid);
     const waiting: Running['waiting'] = new Map();
     const { promise: ended, resolve: end } = Promise.withResolvers<void>();
     const running: Running = { child, work, waiting, retirement: undefined, ended };

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync, writeFileSync } from 'node:fs';
 import { createConnection, type Socket } from 'node:net';
-import { lowerPriority } from '../accounting.ts';
+import { lowerPriority } from '../scheduling.ts';
 import { type Command, type Order, type Report, STREAMS, type StreamName, streamHeader } from './messages.ts';
 import { killTree } from './process-tree.ts';
 

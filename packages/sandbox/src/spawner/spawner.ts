@@ -4,6 +4,7 @@ import { mkdtempSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import type { Log } from '@wellspring/core/log';
+import { onProcessors } from '../scheduling.ts';
 import { type Command, type Order, type Report, STREAMS, type StreamName } from './messages.ts';
 import { killTree } from './process-tree.ts';
 import { acceptStreams } from './streams.ts';
@@ -39,6 +40,8 @@ export interface SpawnerOptions {
   /** Directory for its socket. */
   directory: string;
   log: Log;
+  /** Processors of the spawner and its processes; default: those of this process. */
+  processors?: readonly number[] | undefined;
 }
 
 interface Entry {
@@ -56,7 +59,7 @@ const CLOSED = 'the sandbox is closed';
 
 const closeOf = (stream: Socket) => new Promise<void>((resolve) => stream.once('close', () => resolve()));
 
-export function createSpawner({ program, directory, log }: SpawnerOptions): Spawner {
+export function createSpawner({ program, directory, log, processors }: SpawnerOptions): Spawner {
   const entries = new Map<number, Entry>();
   const token = randomBytes(16).toString('hex');
   // `mkdtemp`: only this user may enter it.
@@ -124,7 +127,14 @@ export function createSpawner({ program, directory, log }: SpawnerOptions): Spaw
   }
 
   function start(): ChildProcess {
-    const child = spawn(process.execPath, [`--max-old-space-size=${HEAP_MB}`, program, path, token], {
+    const [file, ...args] = onProcessors(processors, [
+      process.execPath,
+      `--max-old-space-size=${HEAP_MB}`,
+      program,
+      path,
+      token,
+    ]);
+    const child = spawn(file, args, {
       // A separate process group, like those of its processes.
       detached: true,
       cwd: '/',

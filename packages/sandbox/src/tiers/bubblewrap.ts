@@ -77,7 +77,6 @@ export function createBubblewrapTier(options: TierOptions): Tier {
     'source',
     '--as-pid-1',
     '--die-with-parent',
-    '--new-session',
     '--clearenv',
     ...[...bound].flatMap(([target, source]) => ['--ro-bind', readable.provide(source), target]),
     '--ro-bind',

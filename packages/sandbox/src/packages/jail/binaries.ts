@@ -1,9 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { setPriority } from 'node:os';
 import { dirname, join } from 'node:path';
-import { JAIL_PRIORITY } from './jail.ts';
 
 /** Paths in the root of a jail. */
 export const JAILED = {
@@ -42,13 +40,5 @@ export function libraries(program: string): string[] {
     return [...listed.matchAll(/(\/\S+) \(0x/g)].map(([, path]) => path!).filter(existsSync);
   } catch {
     return [];
-  }
-}
-
-export function lowerPriority(pid: number | undefined): void {
-  try {
-    if (pid !== undefined) setPriority(pid, JAIL_PRIORITY);
-  } catch {
-    // It has ended already.
   }
 }

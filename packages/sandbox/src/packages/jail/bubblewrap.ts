@@ -1,9 +1,10 @@
 import { spawn } from 'node:child_process';
 import { closeSync, openSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
+import { lowerPriority } from '../../scheduling.ts';
 import { type FilterPurpose, seccompFilter } from '../../seccomp.ts';
 import { killTree } from '../../spawner/process-tree.ts';
-import { JAIL_NODE_FLAGS, JAILED, jailBinaries, libraries, lowerPriority } from './binaries.ts';
+import { JAIL_NODE_FLAGS, JAILED, jailBinaries, libraries } from './binaries.ts';
 import { JAIL_LIMITS, JAIL_USAGE, type Jail, type Jailed, type JailOptions, withLimits } from './jail.ts';
 
 const NOBODY = '65534';
@@ -28,7 +29,6 @@ export function createBubblewrapJail(bwrap: string, options: JailOptions): Jail 
     'packager',
     '--as-pid-1',
     '--die-with-parent',
-    '--new-session',
     '--clearenv',
     ...Object.entries(binaries).flatMap(([target, source]) => [
       '--ro-bind',
@@ -101,6 +101,7 @@ export function createBubblewrapJail(bwrap: string, options: JailOptions): Jail 
       const opened = openSync(filter, 'r');
       const child = spawn(file, args, {
         ...user,
+        // A new session, which the processes of the jail share and which `lowerPriority` means.
         detached: true,
         env: {},
         cwd: '/',

@@ -99,9 +99,6 @@ export const JAIL_LIMITS = {
 
 export const JAIL_USAGE: UsageLimits = { bytes: JAIL_LIMITS.diskBytes, inodes: JAIL_LIMITS.inodes };
 
-/** Nice value: lower priority than the platform and its sandboxes. */
-export const JAIL_PRIORITY = 10;
-
 /**
  * A command line that sets kernel limits and executes the command. POSIX: the unit of -f is 512 bytes.
  * @param command absolute path and arguments

@@ -4,10 +4,11 @@ import { once } from 'node:events';
 import { chmodSync, chownSync, linkSync, mkdirSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { lowerPriority } from '../../scheduling.ts';
 import { seccompFilter } from '../../seccomp.ts';
 import { cleanRoot } from '../../tiers/launcher-leftovers.ts';
 import { directoriesOf, isLoader } from '../../tiers/root-files.ts';
-import { JAIL_NODE_FLAGS, JAILED, jailBinaries, libraries, lowerPriority } from './binaries.ts';
+import { JAIL_NODE_FLAGS, JAILED, jailBinaries, libraries } from './binaries.ts';
 import {
   JAIL_LIMITS,
   type Jail,

@@ -4,7 +4,8 @@ import { chownSync, existsSync, mkdirSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import { lowerPriority, packageManagerPath } from './binaries.ts';
+import { lowerPriority } from '../../scheduling.ts';
+import { packageManagerPath } from './binaries.ts';
 import type { Jail, JailOptions } from './jail.ts';
 import { JAIL_USAGE, withLimits } from './jail.ts';
 

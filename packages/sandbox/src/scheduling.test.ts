@@ -1,0 +1,97 @@
+import { readFileSync } from 'node:fs';
+import os from 'node:os';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { eventually } from '@wellspring/testing/eventually';
+import fc from 'fast-check';
+import { descendants } from './processes.fixture.ts';
+import { openSandbox, type TestSandbox, TIERS } from './sandbox.fixture.ts';
+import { onProcessors, parseProcessors, processorsForCode, processorsOf } from './scheduling.ts';
+
+test('lists of processors are read as the kernel writes them', () => {
+  const ranges = fc.uniqueArray(fc.integer({ min: 0, max: 300 }), { minLength: 1 }).map((numbers) =>
+    numbers
+      .toSorted((a, b) => a - b)
+      .reduce<[number, number][]>((all, n) => {
+        const last = all.at(-1);
+        if (last?.[1] === n - 1) last[1] = n;
+        else all.push([n, n]);
+        return all;
+      }, []),
+  );
+  fc.assert(
+    fc.property(ranges, (all) => {
+      const list = all.map(([first, last]) => (first === last ? `${first}` : `${first}-${last}`)).join(',');
+      const numbers = all.flatMap(([first, last]) =>
+        Array.from({ length: last - first + 1 }, (_, index) => first + index),
+      );
+      expect(parseProcessors(list)).toEqual(numbers);
+    }),
+  );
+});
+
+const own = processorsOf('self');
+const onSeveral = own.length > 1 ? test : test.skip;
+
+onSeveral('the first processors are reserved, and at least one is left', () => {
+  expect(processorsForCode(0)).toBeUndefined();
+  expect(processorsForCode(1)).toEqual(own.slice(1));
+  expect(processorsForCode(own.length)).toEqual(own.slice(-1));
+});
+
+test('a command without a limit of its processors stays as it is', () => {
+  expect(onProcessors(undefined, ['node', '-v'])).toEqual(['node', '-v']);
+});
+
+const argumentsOf = (pid: number): string[] => {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
+  } catch {
+    // The process has ended.
+    return [];
+  }
+};
+
+/** The processes that start user code, and install and compile packages. */
+const starters = () =>
+  descendants(process.pid).filter((pid) =>
+    argumentsOf(pid).some((argument) => /\/(spawner|packager-process)\.\w+$/.test(argument)),
+  );
+
+/** Priority of the scheduling group of a process; undefined: it has none, or has ended. */
+function groupNice(pid: number): number | undefined {
+  try {
+    return Number(/nice (-?\d+)/.exec(readFileSync(`/proc/${pid}/autogroup`, 'utf8'))![1]);
+  } catch {
+    return undefined;
+  }
+}
+
+const whereGrouped = groupNice(process.pid) === undefined ? test.skip : test;
+
+describe.each(TIERS)('in tier %s', (tier) => {
+  let sandbox: TestSandbox;
+  beforeAll(async () => {
+    sandbox = await openSandbox(tier, { pool: 1 });
+    // The jail of the compiler remains for some time, as does the process of the code.
+    await sandbox.run('return 1', { process: 'scheduling/1' });
+  });
+  afterAll(async () => {
+    await sandbox[Symbol.asyncDispose]();
+  });
+
+  onSeveral('no code, package or compiler runs on the reserved processor', () => {
+    const processes = starters().flatMap((pid) => [pid, ...descendants(pid)]);
+    expect(processes.length).toBeGreaterThanOrEqual(4);
+    for (const pid of processes) expect([own.slice(1), []]).toContainEqual(processorsOf(pid));
+  });
+
+  whereGrouped('the session of each process with foreign data has a lower priority', async () => {
+    await eventually(() => {
+      const nice = starters()
+        .flatMap(descendants)
+        .flatMap((pid) => groupNice(pid) ?? []);
+      expect(nice.length).toBeGreaterThanOrEqual(2);
+      expect(Math.min(...nice)).toBeGreaterThanOrEqual(Math.min(os.getPriority() + 5, 19));
+    });
+  });
+});

@@ -1,0 +1,59 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { getPriority, setPriority } from 'node:os';
+
+/** taskset of util-linux or BusyBox; undefined: processes cannot be limited to some processors. */
+const TASKSET = ['/usr/bin/taskset', '/bin/taskset'].find(existsSync);
+
+/** @param list in the form of cpuset(7), such as `0-2,5` */
+export function parseProcessors(list: string): number[] {
+  return list.split(',').flatMap((range) => {
+    const [first = Number.NaN, last = first] = range.split('-').map(Number);
+    return Array.from({ length: last - first + 1 }, (_, index) => first + index);
+  });
+}
+
+/** Numbers of the processors that a process may use; empty: unknown. */
+export function processorsOf(pid: number | 'self'): number[] {
+  try {
+    const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+    return parseProcessors(/^Cpus_allowed_list:\s*(\S+)$/m.exec(status)![1]!);
+  } catch {
+    return [];
+  }
+}
+
+/**
+ * Processors for user code and packages: those of this process without the first `reserved`, which remain free for the
+ * platform, but at least one. See ADR 37.
+ * @returns their numbers; undefined: user code may use all
+ */
+export function processorsForCode(reserved: number): readonly number[] | undefined {
+  const all = TASKSET === undefined ? [] : processorsOf('self');
+  const count = Math.min(reserved, all.length - 1);
+  return count > 0 ? all.slice(count) : undefined;
+}
+
+/** @returns a command that runs the program, and all that it starts, on these processors */
+export const onProcessors = (
+  processors: readonly number[] | undefined,
+  command: readonly [string, ...string[]],
+): [string, ...string[]] =>
+  processors === undefined ? [...command] : [TASKSET!, '-c', processors.join(','), ...command];
+
+/** Under load, a thread with it gets a third of the time of a thread of this process. */
+const NICE = Math.min(getPriority() + 5, 19);
+
+/**
+ * Lowers the priority of a new process, and of all that it will start in its session, below that of this process.
+ * @param id of a process or thread; undefined: it did not start
+ */
+export function lowerPriority(id: number | undefined): void {
+  if (id === undefined) return;
+  try {
+    setPriority(id, NICE);
+    // With autogrouping, a session is a scheduling group with its own priority.
+    writeFileSync(`/proc/${id}/autogroup`, String(NICE));
+  } catch {
+    // The process has ended, or the kernel has no autogrouping.
+  }
+}
