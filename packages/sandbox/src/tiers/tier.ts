@@ -50,7 +50,7 @@ export class TierUnavailable extends Error {
 export const CHILD_LIMITS = {
   /** Open descriptors. */
   nofile: 256,
-  /** Threads; an idle process has 11. */
+  /** Threads; an idle process has 8. */
   nproc: 32,
   /** Bytes of one file. */
   fsize: 64 * 1024 * 1024,
@@ -94,8 +94,9 @@ export const childEnvironment = (
   ...(caFile === undefined ? {} : { [CA_VARIABLE]: caFile }),
 });
 
-/** Flags of Node in all tiers, which limit the heap. */
+/** Flags of Node in all tiers, which limit the heap and the threads of V8 (ADR 37). */
 export const nodeFlags = (heapMb: number): string[] => [
   `--max-old-space-size=${heapMb}`,
   '--max-semi-space-size=4',
+  '--v8-pool-size=1',
 ];
