@@ -20,7 +20,7 @@ const settled = () => new Promise((resolve) => setImmediate(resolve));
 
 test('an owner that requests hundreds of processes gets half of the starts, and another owner does not wait', async () => {
   const { begun, start } = starts();
-  const pool = createPool({ start, target: 0, clock: createFakeClock(), log: silentLog, maxTaking: 8 });
+  const pool = createPool({ start, target: 0, clock: createFakeClock(), log: silentLog, processors: 4 });
   const taken: string[] = [];
   const take = (owner: string) => pool.take(owner).then(() => taken.push(owner));
   const all = Array.from({ length: 200 }, () => take('attacker'));
@@ -43,7 +43,7 @@ test('an owner that requests hundreds of processes gets half of the starts, and 
 
 test('a failed start releases its permit; closing rejects waiting requests', async () => {
   const { begun, start } = starts();
-  const pool = createPool({ start, target: 0, clock: createFakeClock(), log: silentLog, maxTaking: 8 });
+  const pool = createPool({ start, target: 0, clock: createFakeClock(), log: silentLog, processors: 4 });
   const outcomes = Array.from({ length: 6 }, () => pool.take('one').then(() => 'ready', String));
   await settled();
   begun[0]!.reject(new Error('no memory'));
@@ -73,7 +73,7 @@ test('failed starts are retried with backoff, one at a time, and logged once', a
   const { begun, start } = starts();
   const clock = createFakeClock(0);
   const { lines, log } = recordingLog();
-  const pool = createPool({ start, target: 2, clock, log });
+  const pool = createPool({ start, target: 2, processors: 2, clock, log });
   expect(begun).toHaveLength(2);
   begun[0]!.reject(new Error('refused'));
   begun[1]!.reject(new Error('refused'));
@@ -107,7 +107,7 @@ test('an error of `start` counts as a failed start; closing ends the backoff', a
   const start = () => {
     throw new Error('no space left on device');
   };
-  const pool = createPool({ start, target: 1, clock, log });
+  const pool = createPool({ start, target: 1, processors: 2, clock, log });
   await clock.asleep();
   expect(lines).toEqual([['sandbox.start_failed', { error: 'Error: no space left on device' }]]);
   await expect(pool.take('one')).rejects.toThrow('no space left on device');
@@ -115,6 +115,25 @@ test('an error of `start` counts as a failed start; closing ends the backoff', a
   await settled();
   expect(clock.wakings()).toEqual([]);
 });
+
+test.each([
+  [0.5, 1, 2],
+  [1, 1, 2],
+  [4, 2, 8],
+])(
+  'on %p processors %p processes start in advance, and %p that are needed',
+  async (processors, ahead, needed) => {
+    const { begun, start } = starts();
+    const pool = createPool({ start, target: 16, processors, clock: createFakeClock(), log: silentLog });
+    expect(begun).toHaveLength(ahead);
+    const taken = Array.from({ length: 16 }, (_, n) => pool.take(`owner ${n}`).catch(() => {}));
+    await settled();
+    expect(begun).toHaveLength(ahead + needed);
+    pool.close();
+    for (const { resolve } of begun) resolve();
+    await Promise.all(taken);
+  },
+);
 
 test('processes are started in advance without preloading while the processors are overloaded', async () => {
   const preloads: boolean[] = [];
@@ -126,6 +145,7 @@ test('processes are started in advance without preloading while the processors a
       return start();
     },
     target: 3,
+    processors: 2,
     clock: createFakeClock(),
     log: silentLog,
     isOverloaded: () => isOverloaded,

@@ -1,4 +1,3 @@
-import { availableParallelism } from 'node:os';
 import { backoff } from '@wellspring/core/backoff';
 import type { Clock } from '@wellspring/core/clock';
 import { createFairPermits } from '@wellspring/core/fair-permits';
@@ -26,12 +25,8 @@ export interface Pool {
 }
 
 export const CLOSED = 'The sandbox is closed.';
+/** Maximum of concurrent starts in advance. */
 const MAX_STARTING = 2;
-/**
- * Maximum of concurrent starts for `take`. One owner gets at most half: one per processor, since a start keeps a
- * processor busy for tens of milliseconds.
- */
-const MAX_TAKING = 2 * availableParallelism();
 /** A process that is not ready by then is killed. */
 const MAX_START_MS = 30_000;
 /** Starting a process blocks for milliseconds: the first call of the taken process has priority. */
@@ -48,9 +43,12 @@ export interface PoolOptions {
   log: Log;
   /** True: processes are started without preloading, which costs as much processor time as the start itself. */
   isOverloaded?: () => boolean;
-  /** Maximum of concurrent starts for `take`; default: twice the number of processors. */
-  maxTaking?: number;
-  /** Of these, the maximum for one owner; default: half. */
+  /**
+   * Number of processors for the processes. A start keeps one busy for tens of milliseconds, so at most twice as many
+   * starts for `take` run at a time.
+   */
+  processors: number;
+  /** Of these starts, the maximum for one owner; default: all. */
   maxPerOwner?: () => number;
 }
 
@@ -60,11 +58,13 @@ export function createPool({
   clock,
   log,
   isOverloaded = () => false,
-  maxTaking = MAX_TAKING,
-  maxPerOwner = () => maxTaking,
+  processors,
+  maxPerOwner,
 }: PoolOptions): Pool {
+  const maxTaking = 2 * Math.ceil(processors);
+  const maxStarting = Math.min(MAX_STARTING, Math.ceil(processors));
   const waiting: UnusedProcess[] = [];
-  const permits = createFairPermits({ total: maxTaking, maxPerOwner });
+  const permits = createFairPermits({ total: maxTaking, maxPerOwner: maxPerOwner ?? (() => maxTaking) });
   const closing = new AbortController();
   let starting = 0;
   let closed = false;
@@ -113,7 +113,7 @@ export function createPool({
       !closed &&
       !backingOff &&
       permits.stats().held === 0 &&
-      starting < (failures > 0 ? 1 : MAX_STARTING) &&
+      starting < (failures > 0 ? 1 : maxStarting) &&
       waiting.length + starting < target
     ) {
       void startAhead();

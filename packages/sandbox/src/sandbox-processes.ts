@@ -148,9 +148,7 @@ export function createSandboxProcesses({
   }
 
   const pool = createPool({
-    target,
-    clock,
-    log,
+    ...{ target, processors, clock, log },
     isOverloaded: createOverloadCheck(),
     maxPerOwner: shares.perOwner,
     start(preload) {
