@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
 import { type Client, createClient } from '@wellspring/client/client';
+import { silentLog } from '@wellspring/core/log';
 import { lowerPriority, onProcessors, processorsForCode } from '@wellspring/sandbox/scheduling';
 import { startPlatform } from '@wellspring/testing/platform';
 import { tempDir } from '@wellspring/testing/temp-dir';
@@ -78,7 +79,7 @@ const SPIN = `const end = Date.now() + ${(SECONDS + 10) * 1000}; while (Date.now
  */
 function startSpinning(): () => void {
   const processes = Array.from({ length: availableParallelism() }, () => {
-    const [file, ...args] = onProcessors(processorsForCode(1), [process.execPath, '-e', SPIN]);
+    const [file, ...args] = onProcessors(processorsForCode(1, silentLog), [process.execPath, '-e', SPIN]);
     const child = spawn(file, args, { detached: true, stdio: 'ignore' });
     lowerPriority(child.pid);
     return child;

@@ -83,6 +83,8 @@ export const LOG_EVENTS = {
     'Files of a previous process could not be removed; another temporary directory is used.',
   'sandbox.memory_exceeded':
     'The processes of user code together used more than half of WELLSPRING_MEMORY_MB; a run of the owner that used the most was ended.',
+  'sandbox.processors_not_reserved':
+    'User code may use all processors, also the one for the platform: taskset of util-linux is missing or refused.',
   'sandbox.shares_user_limits':
     "The platform is not root: sandboxes use up watches of epoll of its user; `processes` can take all of epoll's.",
   'sandbox.spawner_ended': 'The process that starts sandbox processes ended; the next start makes a new one.',

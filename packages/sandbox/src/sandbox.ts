@@ -65,7 +65,7 @@ export interface Sandbox {
 export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
   const { dataDir, isolation, codeAllowNetworks, platform, egressLimits } = options;
   const { packageEnvironment, caFile, clock, log, metrics, pool = 4, reservedProcessors = 1 } = options;
-  const processors = processorsForCode(reservedProcessors);
+  const processors = processorsForCode(reservedProcessors, log);
   const cache = join(dataDir, 'cache');
   const userIds = createUserIds();
   const directories = createProcessDirectories(dataDir, userIds, (base) => removeLeftovers(base, cache, log));

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import os from 'node:os';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { silentLog } from '@wellspring/core/log';
 import { eventually } from '@wellspring/testing/eventually';
 import fc from 'fast-check';
 import { descendants } from './processes.fixture.ts';
@@ -33,9 +34,20 @@ const own = processorsOf('self');
 const onSeveral = own.length > 1 ? test : test.skip;
 
 onSeveral('the first processors are reserved, and at least one is left', () => {
-  expect(processorsForCode(0)).toBeUndefined();
-  expect(processorsForCode(1)).toEqual(own.slice(1));
-  expect(processorsForCode(own.length)).toEqual(own.slice(-1));
+  expect(processorsForCode(0, silentLog)).toBeUndefined();
+  expect(processorsForCode(1, silentLog)).toEqual(own.slice(1));
+  expect(processorsForCode(own.length, silentLog)).toEqual(own.slice(-1));
+});
+
+onSeveral('where taskset is missing or refused, code may use all processors, and the log says so', () => {
+  const warnings: unknown[] = [];
+  const log = { ...silentLog, warn: (...line: unknown[]) => void warnings.push(line) };
+  expect(processorsForCode(1, log, '/bin/false')).toBeUndefined();
+  expect(processorsForCode(1, log, '/does/not/exist')).toBeUndefined();
+  expect(warnings).toEqual([
+    [{ message: expect.stringContaining('/bin/false') }, 'sandbox.processors_not_reserved'],
+    [{ message: expect.stringContaining('ENOENT') }, 'sandbox.processors_not_reserved'],
+  ]);
 });
 
 test('a command without a limit of its processors stays as it is', () => {

@@ -1,5 +1,7 @@
+import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { getPriority, setPriority } from 'node:os';
+import type { Log } from '@wellspring/core/log';
 
 /** taskset of util-linux or BusyBox; undefined: processes cannot be limited to some processors. */
 const TASKSET = ['/usr/bin/taskset', '/bin/taskset'].find(existsSync);
@@ -27,10 +29,28 @@ export function processorsOf(pid: number | 'self'): number[] {
  * platform, but at least one. See ADR 37.
  * @returns their numbers; undefined: user code may use all
  */
-export function processorsForCode(reserved: number): readonly number[] | undefined {
-  const all = TASKSET === undefined ? [] : processorsOf('self');
+export function processorsForCode(
+  reserved: number,
+  log: Log,
+  taskset = TASKSET,
+): readonly number[] | undefined {
+  const all = processorsOf('self');
   const count = Math.min(reserved, all.length - 1);
-  return count > 0 ? all.slice(count) : undefined;
+  if (count <= 0) return undefined;
+  const processors = all.slice(count);
+  try {
+    if (taskset === undefined) throw new Error('taskset of util-linux is not installed');
+    // Old versions of BusyBox know no lists; a filter of system calls may refuse it.
+    execFileSync(taskset, ['-c', processors.join(','), '/bin/true'], {
+      env: {},
+      stdio: 'pipe',
+      timeout: 10_000,
+    });
+    return processors;
+  } catch (error) {
+    log.warn({ message: (error as Error).message }, 'sandbox.processors_not_reserved');
+    return undefined;
+  }
 }
 
 /** @returns a command that runs the program, and all that it starts, on these processors */
