@@ -54,7 +54,8 @@ export function openAccount(outerPid: number | undefined, relayed = false): Acco
     launcher?.close();
     return undefined;
   }
-  ensurePriority(pid);
+  // Threads that started before the priority of the process was lowered kept theirs.
+  lowerPriority(pid, list(`/proc/${pid}/task`).map(Number));
   let othersMs = 0;
   let closed = false;
 
@@ -196,15 +197,6 @@ function memoryOf(pid: number): Map<string, number> {
   const status = read(`/proc/${pid}/status`) ?? '';
   const lines = status.matchAll(/^(RssAnon|VmPTE|VmSwap):\s+(\d+) kB$/gm);
   return new Map([...lines].map(([, name, kb]) => [name!, Number(kb) * 1024]));
-}
-
-/** Threads that started before `lowerPriority` took effect kept their priority. */
-function ensurePriority(pid: number): void {
-  try {
-    for (const thread of readdirSync(`/proc/${pid}/task`)) lowerPriority(Number(thread));
-  } catch {
-    // As above.
-  }
 }
 
 function innermost(pid: number | undefined): number | undefined {

@@ -65,14 +65,15 @@ const NICE = Math.min(getPriority() + 5, 19);
 
 /**
  * Lowers the priority of a new process, and of all that it will start in its session, below that of this process.
- * @param id of a process or thread; undefined: it did not start
+ * @param pid undefined: it did not start
+ * @param threads those that it has already; default: the main one
  */
-export function lowerPriority(id: number | undefined): void {
-  if (id === undefined) return;
+export function lowerPriority(pid: number | undefined, threads?: readonly number[]): void {
+  if (pid === undefined) return;
   try {
-    setPriority(id, NICE);
+    for (const thread of threads ?? [pid]) setPriority(thread, NICE);
     // With autogrouping, a session is a scheduling group with its own priority.
-    writeFileSync(`/proc/${id}/autogroup`, String(NICE));
+    writeFileSync(`/proc/${pid}/autogroup`, String(NICE));
   } catch {
     // The process has ended, or the kernel has no autogrouping.
   }
