@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { chmodSync, existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { invalidComponent, Problem } from '@wellspring/core/problem';
-import { lowerPriority, onProcessors } from '../scheduling.ts';
+import { onProcessors } from '../scheduling.ts';
 import type { JailSource } from './jail/jail.ts';
 import type { PackagerAnswer, PackagerMethods, PackagerProcessData } from './packager-process.ts';
 
@@ -73,7 +73,6 @@ export function createPackagerClient(
       detached: true,
       stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
     });
-    lowerPriority(child.pid);
     const waiting: Running['waiting'] = new Map();
     const { promise: ended, resolve: end } = Promise.withResolvers<void>();
     const running: Running = { child, work, waiting, retirement: undefined, ended };
