@@ -4,7 +4,14 @@ import { parentPort, workerData } from 'node:worker_threads';
 /** Entry of the checkpoint thread; see checkpoints.ts. */
 
 const db = new DatabaseSync(workerData as string);
-const checkpoint = db.prepare('PRAGMA wal_checkpoint(PASSIVE)');
+// The last pass waits for readers of the log.
+db.exec('PRAGMA busy_timeout = 1000');
+const checkpoints = {
+  PASSIVE: db.prepare('PRAGMA wal_checkpoint(PASSIVE)'),
+  TRUNCATE: db.prepare('PRAGMA wal_checkpoint(TRUNCATE)'),
+};
 
 // An error ends the thread.
-parentPort!.on('message', () => parentPort!.postMessage(checkpoint.get()));
+parentPort!.on('message', (mode: keyof typeof checkpoints) =>
+  parentPort!.postMessage(checkpoints[mode].get()),
+);

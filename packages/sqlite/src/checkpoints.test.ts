@@ -4,18 +4,21 @@ import { expect, test } from '@jest/globals';
 import { tempDir } from '@wellspring/testing/temp-dir';
 import { createCheckpoints } from './checkpoints.ts';
 
-test('a log that cannot be cut fails no commit, and is not tried again with the next one', async () => {
+const MB = 1024 * 1024;
+
+test('commits wait for the last pass only, and not for a thread that cannot work', async () => {
   await using directory = await tempDir();
   const log = openSync(join(directory.path, 'log'), 'w');
-  ftruncateSync(log, 257 * 1024 * 1024);
-  let attempts = 0;
-  const checkpoints = createCheckpoints(':memory:', () => {
-    attempts += 1;
-    throw new Error('database or disk is full');
-  });
-  checkpoints.committed(log);
-  checkpoints.committed(log);
-  expect(attempts).toBe(1);
-  await checkpoints.close();
+  const holdsOf = async (path: string, bytes: number) => {
+    const holds: boolean[] = [];
+    ftruncateSync(log, bytes);
+    const checkpoints = createCheckpoints(path, (held) => holds.push(held));
+    checkpoints.committed(log);
+    await checkpoints.close();
+    return holds;
+  };
+  expect(await holdsOf(join(directory.path, 'wellspring.db'), 17 * MB)).toEqual([true, false]);
+  expect(await holdsOf(join(directory.path, 'wellspring.db'), MB)).toEqual([]);
+  expect(await holdsOf(directory.path, 17 * MB)).toEqual([]);
   closeSync(log);
 });

@@ -4,6 +4,10 @@ import { Worker } from 'node:worker_threads';
 /**
  * Checkpoints the write-ahead log in a separate thread. SQLite would do so within a commit, which then waits for
  * megabytes of pages to be copied and fsynced.
+ *
+ * The log is reused from its start only after a checkpoint that includes its last commit. Under load another commit
+ * always follows, so passes are repeated while commits go on, and commits wait for the last pass, which has little left
+ * to copy.
  */
 export interface Checkpoints {
   /** Call after each commit. @param logFile descriptor of the write-ahead log */
@@ -12,24 +16,26 @@ export interface Checkpoints {
   close(): Promise<void>;
 }
 
-/** A smaller log is not checkpointed. After a complete checkpoint SQLite reuses the log from its start. */
+/** A smaller log is not checkpointed. */
 const MIN_LOG_BYTES = 16 * 1024 * 1024;
-/** Continuous writes may prevent a complete checkpoint; at this size the log is truncated. */
+/** A larger log is also cut, so that its file does not keep the size of an exceptional load. */
 const MAX_LOG_BYTES = 256 * 1024 * 1024;
 /** Between checkpoints: pages written several times meanwhile are copied once. */
 const INTERVAL_MS = 500;
+/** After a pass this short, the next one is the last. */
+const SHORT_PASS_MS = 10;
+const MAX_PASSES = 5;
 
-/** @param truncate checkpoints the log synchronously and empties it */
-export function createCheckpoints(path: string, truncate: () => void): Checkpoints {
+/**
+ * @param path of the database file
+ * @param hold called with true: no commit may start until it is called with false
+ */
+export function createCheckpoints(path: string, hold: (held: boolean) => void): Checkpoints {
   let worker: Worker | undefined;
-  let running: PromiseWithResolvers<void> | undefined;
+  let running: Promise<void> | undefined;
+  /** Called when the thread has made a pass, or has ended. */
+  let passEnded: ((made: boolean) => void) | undefined;
   let notBefore = 0;
-
-  function over(): void {
-    notBefore = Math.max(notBefore, performance.now() + INTERVAL_MS);
-    running?.resolve();
-    running = undefined;
-  }
 
   function start(): Worker {
     const started = new Worker(new URL('./checkpoint-worker.ts', import.meta.url), {
@@ -38,39 +44,58 @@ export function createCheckpoints(path: string, truncate: () => void): Checkpoin
       argv: [],
       execArgv: [],
     });
-    started.on('message', over);
-    // Full disk or out of memory: the next commit starts another thread.
+    started.on('message', () => passEnded?.(true));
+    // Full disk or out of memory: a later checkpoint starts another thread.
     started.on('error', () => {});
     started.on('exit', () => {
       worker = undefined;
-      over();
+      passEnded?.(false);
     });
     started.unref();
     return started;
+  }
+
+  /** @returns whether it was made */
+  function pass(mode: 'PASSIVE' | 'TRUNCATE'): Promise<boolean> {
+    return new Promise((resolve) => {
+      passEnded = resolve;
+      worker ??= start();
+      worker.postMessage(mode);
+    });
+  }
+
+  async function checkpoint(isLarge: boolean): Promise<void> {
+    for (let passes = 1; passes < MAX_PASSES; passes++) {
+      const begun = performance.now();
+      if (!(await pass('PASSIVE'))) return;
+      if (performance.now() - begun < SHORT_PASS_MS) break;
+    }
+    hold(true);
+    try {
+      await pass(isLarge ? 'TRUNCATE' : 'PASSIVE');
+    } finally {
+      hold(false);
+    }
   }
 
   return {
     committed(logFile) {
       if (running || performance.now() < notBefore) return;
       const { size } = fstatSync(logFile);
-      if (size > MAX_LOG_BYTES) {
-        try {
-          truncate();
-        } catch {
-          // Full disk: the commit itself is durable, and a later one tries this again.
-        }
-        over();
-      } else if (size > MIN_LOG_BYTES) {
-        running = Promise.withResolvers();
-        worker ??= start();
-        worker.postMessage('checkpoint');
-      }
+      if (size <= MIN_LOG_BYTES) return;
+      running = checkpoint(size > MAX_LOG_BYTES)
+        // No memory for a thread: a later checkpoint tries again.
+        .catch(() => {})
+        .finally(() => {
+          notBefore = Math.max(notBefore, performance.now() + INTERVAL_MS);
+          running = undefined;
+        });
     },
     async close() {
       notBefore = Number.POSITIVE_INFINITY;
       // A process with nothing else to do would end before the checkpoint does.
       worker?.ref();
-      await running?.promise;
+      await running;
       await worker?.terminate();
     },
   };

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { rename, stat, writeFile } from 'node:fs/promises';
+import { open, rename, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
@@ -283,4 +283,34 @@ test('a large log is checkpointed while writes continue', async () => {
     { ms: 30_000, every: 5 },
   );
   expect(numbers()).toHaveLength(n);
+});
+
+test('writes without a pause do not prevent that the log is reused', async () => {
+  const path = join(directory.path, 'new', 'wellspring.db-wal');
+  const text = 'x'.repeat(64 * 1024);
+  await db.write(() => insert(0));
+  /** Changes whenever the log is written from its start. */
+  const salt = async () => {
+    await using file = await open(path);
+    return (await file.read(Buffer.alloc(8), 0, 8, 16)).buffer.toString('hex');
+  };
+  const before = await salt();
+  let n = 0;
+  let isReused = false;
+  const writers = Array.from({ length: 8 }, async () => {
+    while (!isReused) await db.writeOne(() => insert(++n, text));
+  });
+  await eventually(
+    async () => {
+      isReused = (await salt()) !== before;
+      return isReused;
+    },
+    { ms: 30_000, every: 5 },
+  ).finally(() => {
+    isReused = true;
+  });
+  await Promise.all(writers);
+  // Long before the log is cut for its size.
+  expect(n * text.length).toBeLessThan(200 * 1024 * 1024);
+  expect(numbers()).toHaveLength(n + 1);
 });

@@ -101,7 +101,12 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
   /** A commit failed because of a disk fault, and no commit of the probe's size has succeeded since. */
   let isDiskFaulty = false;
   let probing: Promise<void> | undefined;
-  const checkpoints = createCheckpoints(path, () => statement('PRAGMA wal_checkpoint(TRUNCATE)').get());
+  /** The last pass of a checkpoint is running; see checkpoints.ts. */
+  let held = false;
+  const checkpoints = createCheckpoints(path, (now) => {
+    held = now;
+    if (!held && pending.length > 0) schedule();
+  });
 
   function statement(sql: string): StatementSync {
     executed += 1;
@@ -158,6 +163,7 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
   /** Commits the pending writes and starts their fsync. */
   function flush(): void {
     scheduled = false;
+    if (held) return;
     const group = [...soon, ...pending];
     if (group.length === 0) return;
     pending = [];
@@ -203,7 +209,7 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
 
   /** One commit for all writes of an event loop turn, and of the time of the previous fsync. */
   function schedule(): void {
-    if (scheduled || syncing) return;
+    if (scheduled || syncing || held) return;
     scheduled = true;
     const delay = nextAt === 0 ? 0 : nextAt - performance.now();
     if (delay > 0) setTimeout(flush, Math.ceil(delay));
@@ -265,12 +271,12 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
     async close() {
       if (closed) return;
       closed = true;
+      await checkpoints.close();
       for (;;) {
         await syncing;
         if (pending.length + soon.length === 0) break;
         flush();
       }
-      await checkpoints.close();
       if (isLogSuspect) checkpoint();
       if (logFile !== undefined) {
         fdatasyncSync(logFile);
