@@ -3,7 +3,12 @@ import type { Log } from '@wellspring/core/log';
 import { createSleeper } from '@wellspring/core/sleeper';
 import { DELIVERIES_DUE, type PubSub } from '@wellspring/pubsub/port';
 import { findEmitter } from '@wellspring/store/collections/emitters';
-import { type DeliveryRow, deliveries, webhooks } from '@wellspring/store/collections/webhooks';
+import {
+  type DeliveryRow,
+  deliveries,
+  type WebhookRow,
+  webhooks,
+} from '@wellspring/store/collections/webhooks';
 import type { Store } from '@wellspring/store/port';
 import type { Attempts } from './attempts.ts';
 import { LEASE_MS } from './lease.ts';
@@ -130,6 +135,7 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
           orderBy: 'due_at',
           order: 'asc',
           limit: left.length,
+          texts: false,
         },
         { due_at: lease },
       );
@@ -144,7 +150,22 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
     }
   }
 
-  /** Starts the attempts of claimed rows, of one webhook or workflow; takes their permits from `held`. */
+  /**
+   * Starts the attempts of rows under the lease of this process; takes their permits from `held`. Payloads are read one
+   * by one: the next one when there was memory for the last one, or its attempt was put off.
+   */
+  async function retryAll(
+    claimed: readonly DeliveryRow[],
+    held: Permit[],
+    webhook: WebhookRow | undefined,
+  ): Promise<void> {
+    for (const { id, due_at } of claimed) {
+      const row = await rows.get(id);
+      if (row?.due_at === due_at) attempts.retry(row, held.pop()!, webhook);
+    }
+  }
+
+  /** Starts the attempts of claimed rows without texts, of one webhook or workflow. */
   async function start(claimed: readonly DeliveryRow[], held: Permit[]): Promise<void> {
     const [first] = claimed;
     if (!first) return;
@@ -152,8 +173,7 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
     if (first.send) {
       const workflow = await findEmitter(store, first.webhook_id);
       if (!workflow?.active) return void (await removeAll());
-      for (const row of claimed) attempts.retry(row, held.pop()!, undefined);
-      return;
+      return retryAll(claimed, held, undefined);
     }
     const webhook = await store.collection(webhooks).get(first.webhook_id);
     if (!webhook) return void (await removeAll());
@@ -163,7 +183,7 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
       return;
     }
     permits.receiver(webhook.id, webhook.owner_id, webhook);
-    for (const row of claimed) attempts.retry(row, held.pop()!, webhook);
+    await retryAll(claimed, held, webhook);
   }
 
   /** Begins claims until nothing more can start. */

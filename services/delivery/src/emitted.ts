@@ -1,7 +1,10 @@
 import type { EmittedEvent, EmittedMessage, ReplayMessage } from '@wellspring/contract/messages';
 import { eventIdOfSortKey } from '@wellspring/core/event-id';
+import { createFairPermits, withPermit } from '@wellspring/core/fair-permits';
 import { pauseIfLarge } from '@wellspring/core/in-pieces';
-import { type Handler, type Job, NewerVersion, PoisonJob, type Queue } from '@wellspring/queue/port';
+import { Unavailable } from '@wellspring/core/unavailable';
+import { type Handler, type Job, NewerVersion, PoisonJob } from '@wellspring/queue/port';
+import type { Deps } from '@wellspring/runtime/deps';
 import { channelWhere, type EventRow, events } from '@wellspring/store/collections/events';
 import type { Store, Where } from '@wellspring/store/port';
 import type { FanOut } from './fan-out.ts';
@@ -9,7 +12,9 @@ import type { FanOut } from './fan-out.ts';
 /** A page ends at either; events are read a few at a time, since they may be large. */
 const PAGE_EVENTS = 64;
 const PAGE_BYTES = 1024 * 1024;
-const CHUNK_SIZE = 4;
+const CHUNK_SIZE = 2;
+/** Pages that are read at a time, before their size is known. */
+const READS = 2;
 
 /**
  * Handles the queue `emitted`: messages of commits together, replays page by page. The rest of a replay is published as
@@ -17,12 +22,25 @@ const CHUNK_SIZE = 4;
  * run ids.
  */
 export function createEmittedHandler(
-  { store, queue }: { store: Store; queue: Queue },
+  { store, queue, memory, signal }: Pick<Deps, 'store' | 'queue' | 'memory'> & { signal: AbortSignal },
   fanOut: FanOut,
 ): Handler {
+  const reads = createFairPermits({ total: READS });
+
+  /** Reads a page, and waits until there is memory for it. */
+  async function readPage(message: ReplayMessage) {
+    if (signal.aborted) throw new Unavailable('The process ends');
+    const page = await pageOf(store, message);
+    return { ...page, free: await memory.emitted.take(page.bytes, message.owner_id) };
+  }
+
   async function replay(message: ReplayMessage, next: () => void, assertHeld: () => void): Promise<void> {
-    const { found, isLast } = await pageOf(store, message);
-    if (found.length > 0) await fanOut([asEmitted(message, found)], next, assertHeld);
+    const { found, isLast, free } = await withPermit(reads, message.owner_id, () => readPage(message));
+    try {
+      if (found.length > 0) await fanOut([asEmitted(message, found)], next, assertHeld);
+    } finally {
+      free();
+    }
     if (isLast) return;
     // Published by a former owner, too, the rest would be replayed twice.
     assertHeld();
@@ -67,7 +85,8 @@ async function pageOf(store: Store, { emitter_id, event_name, after, end }: Repl
       ? { partition: `${emitter_id}/${event_name ?? 'events'}` }
       : channelWhere(emitter_id, 'events', event_name);
   const found: EventRow[] = [];
-  for (let bytes = 0; found.length < PAGE_EVENTS && bytes < PAGE_BYTES; ) {
+  let bytes = 0;
+  while (found.length < PAGE_EVENTS && bytes < PAGE_BYTES) {
     const chunk = await store.collection(events).list({
       where: { ...where, sort_key: { gt: found.at(-1)?.sort_key ?? after, lte: end } },
       orderBy: 'sort_key',
@@ -76,9 +95,9 @@ async function pageOf(store: Store, { emitter_id, event_name, after, end }: Repl
     });
     found.push(...chunk);
     for (const { payload } of chunk) bytes += payload.length;
-    if (chunk.length < CHUNK_SIZE) return { found, isLast: true };
+    if (chunk.length < CHUNK_SIZE) return { found, bytes, isLast: true };
   }
-  return { found, isLast: false };
+  return { found, bytes, isLast: false };
 }
 
 function asEmitted(message: ReplayMessage, found: readonly EventRow[]): EmittedMessage {

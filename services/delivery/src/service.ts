@@ -86,7 +86,7 @@ export function createDeliveryService(deps: DeliveryDeps): Service {
         async run(signal) {
           const listeners = createListeners(deps);
           const fanOut = createFanOut({ ...deps, attempts, listeners, delayed, signal });
-          await deps.queue.consume('emitted', createEmittedHandler(deps, fanOut), {
+          await deps.queue.consume('emitted', createEmittedHandler({ ...deps, signal }, fanOut), {
             admit: createFairAdmission(deps.store, FAN_OUTS).admit,
             batch: BATCH_SIZE,
             signal,

@@ -1,0 +1,67 @@
+import { expect, test } from '@jest/globals';
+import type { ReplayMessage } from '@wellspring/contract/messages';
+import { eventSortKey } from '@wellspring/core/event-id';
+import { events } from '@wellspring/store/collections/events';
+import { deliveries } from '@wellspring/store/collections/webhooks';
+import { numbers } from '@wellspring/testing/numbers';
+import { deliveryRow, eventRow, OWNER } from '@wellspring/testing/rows';
+import { usePlatform } from './platform.fixture.ts';
+
+const t = usePlatform();
+const MB = 1024 * 1024;
+const text = JSON.stringify('x'.repeat(MB));
+
+test('a claim of several rows reads their payloads one by one', async () => {
+  const sink = await t.receive();
+  const hooks = await Promise.all(numbers(4).map(() => t.webhook(sink.url)));
+  const rows = t.store.collection(deliveries);
+  for (const { id } of hooks) {
+    for (const _ of numbers(8))
+      await rows.insert(deliveryRow({ webhook_id: id, due_at: t.clock.now(), payload: text }));
+  }
+  const { claim } = rows;
+  let most = 0;
+  Object.assign(rows, {
+    async claim(...args: Parameters<typeof claim>) {
+      const claimed = await claim(...args);
+      most = Math.max(
+        most,
+        claimed.reduce((sum, { payload }) => sum + payload.length, 0),
+      );
+      return claimed;
+    },
+  });
+  t.start();
+  await t.untilStatus('delivered', 32);
+  expect(sink.requests.every((request) => request.text === text)).toBe(true);
+  expect(most).toBeLessThanOrEqual(text.length);
+});
+
+test('pages of replays are read only as far as there is memory for their events', async () => {
+  const sink = await t.receive(() => 'hang');
+  const rows = t.store.collection(events);
+  let read = 0;
+  const { list } = rows;
+  Object.assign(rows, {
+    async list(...args: Parameters<typeof list>) {
+      const found = await list(...args);
+      read += found.length;
+      return found;
+    },
+  });
+  const key = eventSortKey({ ms: 1_700_000_000_000, n: 1 });
+  for (const n of numbers(24)) {
+    const emitter_id = await t.source();
+    await t.subscribe(emitter_id, (await t.webhook(sink.url)).id);
+    await rows.insert(eventRow(emitter_id, key, { payload: text }));
+    const message: ReplayMessage = {
+      ...{ v: 1, type: 'replay', replay_id: `replay-${n}`, at: 1_700_000_100_000, emitter_id },
+      ...{ owner_id: OWNER, after: '', end: key },
+    };
+    await t.queue.publish('emitted', { key: emitter_id, payload: JSON.stringify(message) });
+  }
+  // 8 MB for messages that are being fanned out, of which one owner gets half.
+  t.start({}, MB);
+  await sink.received(3);
+  expect(read).toBeLessThanOrEqual(4 + 2);
+});
