@@ -1,6 +1,7 @@
 import { expect, test } from '@jest/globals';
 import type { EmittedMessage } from '@wellspring/contract/messages';
 import { systemClock } from '@wellspring/core/clock';
+import { createMemory, type Memory } from '@wellspring/core/memory';
 import { Unavailable } from '@wellspring/core/unavailable';
 import type { Queue } from '@wellspring/queue/port';
 import { type OutboxRow, outbox } from '@wellspring/store/collections/outbox';
@@ -23,7 +24,11 @@ const rowOf = (emitter_id: string, n: number, created_at_ms = n): OutboxRow => {
 };
 
 /** Sweeps these rows again and again. @returns the ids of the published ones, in order */
-async function sweep(rows: readonly OutboxRow[], before: (key: string) => Promise<void>): Promise<string[]> {
+async function sweep(
+  rows: readonly OutboxRow[],
+  before: (key: string) => Promise<void>,
+  memory: Memory = t.memory,
+): Promise<string[]> {
   await t.store.collection(outbox).insertMany(rows);
   const published: string[] = [];
   const publish: Queue['publish'] = async (_name, { key, payload }) => {
@@ -34,7 +39,7 @@ async function sweep(rows: readonly OutboxRow[], before: (key: string) => Promis
     ...systemClock,
     sleep: (_ms: number, signal?: AbortSignal) => systemClock.sleep(1, signal),
   };
-  const relay = createOutboxRelay({ ...t, queue: { ...t.queue, publish } });
+  const relay = createOutboxRelay({ ...t, memory, queue: { ...t.queue, publish } });
   t.run({ name: 'runner', workers: [outboxSweep({ ...t, clock }, relay)] });
   return published;
 }
@@ -82,3 +87,27 @@ test('rows of an emitter follow in the order of their commits, also after the cl
   await eventually(() => published.length === 4);
   expect(published).toEqual(idsOf(rows.slice(0, 4)));
 });
+
+test('messages that the queue does not take are read only as far as there is memory for them', async () => {
+  const text = 'x'.repeat(1024 ** 2);
+  const rows = t.store.collection(outbox);
+  const { get } = rows;
+  let read = 0;
+  Object.assign(rows, { get: (id: string) => get(id).finally(() => read++) });
+  const isBack = Promise.withResolvers<void>();
+  const large = numbers(30).map((n) => {
+    const row = rowOf(`dc_${n}`, n);
+    return { ...row, message: JSON.stringify({ ...JSON.parse(row.message), text }) };
+  });
+  // 8 MB for output of runs, of which the sweep gets half.
+  const memory = createMemory(1);
+  const published = await sweep(large, () => isBack.promise, memory);
+  await eventually(() => memory.effects.used > 3 * text.length);
+  await eventually(() => read > 4);
+  expect(memory.effects.used).toBeLessThan(5 * text.length);
+  expect(read).toBeLessThanOrEqual(4 + 4);
+  isBack.resolve();
+  await eventually(isEmpty);
+  expect(new Set(published)).toEqual(new Set(idsOf(large)));
+  expect(memory.effects.used).toBe(0);
+}, 20_000);

@@ -17,7 +17,7 @@ const CONFIRM_TIMEOUT_MS = 1_000;
  */
 export function outboxSweep(
   { store, clock, log }: Pick<Deps, 'store' | 'clock' | 'log'>,
-  relay: Pick<OutboxRelay, 'publishRedelivered'>,
+  relay: Pick<OutboxRelay, 'publishStored'>,
 ): BackgroundWorker {
   const rows = store.collection(outbox);
 
@@ -55,13 +55,7 @@ export function outboxSweep(
       const { emitter_id } = left[0]!;
       held.add(emitter_id);
       try {
-        for (const { id } of left) {
-          const row = await rows.get(id);
-          // Another process may have published it.
-          if (!row) continue;
-          await relay.publishRedelivered(row);
-          count += 1;
-        }
+        for (const row of left) if (await relay.publishStored(row)) count += 1;
         held.delete(emitter_id);
       } catch (error) {
         errors.push(error);
