@@ -1,6 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { Unavailable } from '@wellspring/core/unavailable';
 import {
+  type DeadLetter,
   type Handler,
   type Job,
   type JobInput,
@@ -131,6 +132,29 @@ export function failuresConformance(bench: () => Bench): void {
     expect(values(seen)).toEqual(['before', 1]);
     expect(seen[1]).toMatchObject({ key: 'a', attempt: 1 });
     expect(await queue.deadLetters.list()).toEqual([second]);
+  });
+
+  test('a list of dead letters with large payloads is shorter, and the next one goes on', async () => {
+    const { queue, consume, until } = bench();
+    const text = 'x'.repeat(5 * 1024 ** 2);
+    await queue.publishMany(
+      'runs',
+      [1, 2, 3].map((n) => job('a', `${n}${text}`)),
+    );
+    const end = new AbortController();
+    const ended = consume(
+      async ([first]) => {
+        throw new PoisonJob(first.id, 'no');
+      },
+      { signal: end.signal },
+    );
+    await until(async () => (await queue.deadLetters.count()) === 3);
+    end.abort();
+    await ended;
+    const begins = (letters: readonly DeadLetter[]) => letters.map(({ payload }) => payload.slice(0, 2));
+    const newest = await queue.deadLetters.list();
+    expect(begins(newest)).toEqual(['"3', '"2']);
+    expect(begins(await queue.deadLetters.list({ after: newest.at(-1)!.id }))).toEqual(['"1']);
   });
 
   test('after next() the following batch of the key starts; when the first then fails, its jobs are redelivered, and draining waits for it', async () => {

@@ -117,6 +117,8 @@ export interface DeadLetter {
 }
 
 export const MAX_ATTEMPTS = 20;
+/** Payloads of a list of dead letters; the last one may exceed it. */
+export const MAX_LISTED_CHARS = 8 * 1024 * 1024;
 
 export interface Queue {
   /** Resolves when the job is durable. */
@@ -130,7 +132,7 @@ export interface Queue {
   /** Drops the waiting jobs of a source with all its shards. */
   purgeKey(queue: QueueName, sourceId: string): Promise<void>;
   deadLetters: {
-    /** Newest first; `after` is an id. */
+    /** Newest first; `after` is an id. Fewer than `limit` also when their payloads reach MAX_LISTED_CHARS. */
     list(options?: { after?: string; limit?: number }): Promise<DeadLetter[]>;
     get(id: string): Promise<DeadLetter | undefined>;
     count(): Promise<number>;

@@ -1,7 +1,8 @@
 import { collections } from './collections/all.ts';
 import type { Row, Store, Where } from './port.ts';
 
-const PAGE_SIZE = 500;
+/** A row has up to 24 MB: the code of a bundle. */
+const PAGE_SIZE = 32;
 
 /**
  * Copies every row of every collection. Skips existing rows, so an interrupted copy can be repeated. Neither store may be

@@ -254,7 +254,8 @@ export const operatorListDeadLetters = defineEndpoint({
   method: 'GET',
   path: '/dead_letters',
   summary: 'List jobs that the platform could not do, newest first',
-  description: 'A job becomes a dead letter when it has failed repeatedly for a fault of the platform.',
+  description:
+    'A job becomes a dead letter when it has failed repeatedly for a fault of the platform. A page is shorter than its limit when the payloads have more than 8 MB; the last one is empty.',
   input: Type.Object({ limit: paging.limit, after: paging.after, ...fields }),
   output: DeadLetter,
   envelope: 'list',

@@ -1,6 +1,6 @@
 import { shardRange } from '@wellspring/core/ordering-key';
 import type { Database } from '@wellspring/sqlite/database';
-import type { DeadLetter, JobInput, QueueName } from '../port.ts';
+import { type DeadLetter, type JobInput, MAX_LISTED_CHARS, type QueueName } from '../port.ts';
 
 /** The tables of the embedded queue. */
 
@@ -113,13 +113,20 @@ export function createJobTable(db: Database) {
         db.statement(REMOVE).run(seq);
       }),
     /** Newest first. @param after id of the last letter of the page before */
-    dead: (after: string | undefined, limit: number): DeadLetter[] =>
-      db
+    dead(after: string | undefined, limit: number): DeadLetter[] {
+      const before = after === undefined ? Number.MAX_SAFE_INTEGER : Number(after) || 0;
+      const found: DeadLetter[] = [];
+      let chars = 0;
+      for (const row of db
         .statement(`${LETTERS} WHERE id < ? ORDER BY dead_letters.id DESC LIMIT ?`)
-        .all(
-          after === undefined ? Number.MAX_SAFE_INTEGER : Number(after) || 0,
-          limit,
-        ) as unknown as DeadLetter[],
+        .iterate(before, limit)) {
+        const letter = row as unknown as DeadLetter;
+        found.push(letter);
+        chars += letter.payload.length;
+        if (chars >= MAX_LISTED_CHARS) break;
+      }
+      return found;
+    },
     deadOne,
     countDead: (): number =>
       (db.statement('SELECT count(*) AS n FROM dead_letters').get() as { n: number }).n,

@@ -1,7 +1,7 @@
 import type { Clock } from '@wellspring/core/clock';
 import { newSecret } from '@wellspring/core/ids';
 import type { Store } from '@wellspring/store/port';
-import type { DeadLetter, JobInput, Queue, QueueName } from '../port.ts';
+import { type DeadLetter, type JobInput, MAX_LISTED_CHARS, type Queue, type QueueName } from '../port.ts';
 import { type DeadLetterRow, deadLetters } from './collections.ts';
 
 export interface NewDeadLetter extends Omit<DeadLetter, 'id' | 'died_at'> {
@@ -31,7 +31,17 @@ export function createDeadLetters(
     },
     async list({ after, limit = 100 } = {}) {
       const where = after === undefined ? {} : { where: { id: { lt: after } } };
-      return (await rows.list({ ...where, order: 'desc', limit })).map(asLetter);
+      const found: DeadLetter[] = [];
+      let chars = 0;
+      for (const { id } of await rows.list({ ...where, order: 'desc', limit, texts: false })) {
+        const row = await rows.get(id);
+        // Redriven meanwhile.
+        if (!row) continue;
+        found.push(asLetter(row));
+        chars += row.payload.length;
+        if (chars >= MAX_LISTED_CHARS) break;
+      }
+      return found;
     },
     async get(id) {
       const row = await rows.get(id);
