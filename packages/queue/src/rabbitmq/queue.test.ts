@@ -6,6 +6,7 @@ import { createEmbeddedStore } from '@wellspring/store/embedded';
 import { eventually } from '@wellspring/testing/eventually';
 import { withServers } from '@wellspring/testing/servers/servers';
 import { queueConformance } from '../conformance.ts';
+import { purges } from './collections.ts';
 import { openRabbitSubject, startProcess } from './process.fixture.ts';
 
 await withServers(['rabbitmq'], ({ rabbitmq }) => {
@@ -46,6 +47,18 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
     await ended;
     await first.close();
     await second.close();
+    await db.close();
+  });
+
+  test('a purge that cannot be published leaves no row behind', async () => {
+    const db = openDatabase(':memory:');
+    const store = createEmbeddedStore(db);
+    const installation = { amqp: rabbitmq, store, prefix: `t${newSecret()}.`, partitions: 8 };
+    const { queue, close } = await startProcess(installation);
+    await queue.close();
+    await expect(queue.purgeKey('runs', 'dc_1')).rejects.toThrow();
+    expect(await store.collection(purges).count()).toBe(0);
+    await close();
     await db.close();
   });
 

@@ -194,7 +194,13 @@ export function createRabbitQueue(options: RabbitQueueOptions): RabbitQueue {
       const id = newSecret();
       const partition = nameOf(queue, partitionOf(sourceId, partitions));
       await purgeRows.insert({ id, partition, key: sourceId });
-      await send(queue, { key: sourceId, payload: '', id, purge: true });
+      try {
+        await send(queue, { key: sourceId, payload: '', id, purge: true });
+      } catch (error) {
+        // The caller repeats the purge, with another id. A row that stays has no effect.
+        await purgeRows.remove(id).catch(() => {});
+        throw error;
+      }
     },
     bytesInMemory: (queue) => consumed.get(queue)!.bytes,
     deadLetters,
