@@ -22,9 +22,25 @@ test('an amount above the total goes when half is free', () => {
   expect(budget.used).toBe(0);
 });
 
+test('bytes beyond those that are kept are released, and the rest with the release', async () => {
+  const budget = createByteBudget(100);
+  const release = await budget.take(80, 'a');
+  const waiting = budget.take(50, 'b');
+  release.keep(90);
+  expect(budget.used).toBe(80);
+  release.keep(30);
+  (await waiting)();
+  expect(budget.used).toBe(30);
+  release.keep(40);
+  release();
+  release.keep(10);
+  release();
+  expect(budget.used).toBe(0);
+});
+
 test('a request that is passed by smaller ones is served after a bounded number of them', async () => {
   const budget = createByteBudget(100);
-  let last = await budget.take(60, 'holder');
+  let last: () => void = await budget.take(60, 'holder');
   let served = false;
   void budget.take(50, 'large').then(() => {
     served = true;

@@ -11,15 +11,21 @@ export interface ByteBudget {
   readonly used: number;
   /**
    * @param owner whose share is checked; without an owner only the free bytes are checked
-   * @returns a function that releases the bytes; undefined: there is no room
+   * @returns undefined: there is no room
    */
-  tryTake(bytes: number, owner?: string): (() => void) | undefined;
+  tryTake(bytes: number, owner?: string): Release | undefined;
   /**
    * Waits for room. Owners are served in turns; a limited number of later requests may overtake one that does not fit.
-   * @returns a function that releases the bytes; further calls of it have no effect
    * @throws the reason of the signal
    */
-  take(bytes: number, owner: string, signal?: AbortSignal): Promise<() => void>;
+  take(bytes: number, owner: string, signal?: AbortSignal): Promise<Release>;
+}
+
+/** Releases bytes that were taken; further calls have no effect. */
+export interface Release {
+  (): void;
+  /** Releases those beyond `bytes`: an amount that was not known before is taken at its maximum. */
+  keep(bytes: number): void;
 }
 
 interface Request {
@@ -99,16 +105,16 @@ export function createByteBudget(total: number): ByteBudget {
     else held.delete(owner);
   }
 
-  /** @returns a function that releases the bytes; further calls of it have no effect */
-  function admit(bytes: number, owner: string | undefined): () => void {
+  function admit(bytes: number, owner: string | undefined): Release {
     add(bytes, owner);
-    let isHeld = true;
-    return () => {
-      if (!isHeld) return;
-      isHeld = false;
-      add(-bytes, owner);
+    let left = bytes;
+    const keep = (fewer: number) => {
+      if (fewer >= left) return;
+      add(fewer - left, owner);
+      left = fewer;
       serve();
     };
+    return Object.assign(() => keep(0), { keep });
   }
 
   function joinLine(owner: string): Line {
@@ -152,7 +158,7 @@ export function createByteBudget(total: number): ByteBudget {
     return undefined;
   }
 
-  function tryTake(bytes: number, owner?: string): (() => void) | undefined {
+  function tryTake(bytes: number, owner?: string): Release | undefined {
     if ((owner !== undefined && lines.has(owner)) || !fits(bytes, owner)) return undefined;
     const overtaken = firstOvertaken();
     if (overtaken) {

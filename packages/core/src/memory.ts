@@ -18,6 +18,8 @@ export interface Memory {
   publishers: ByteBudget;
   /** Payloads of attempts under way. */
   delivery: ByteBudget;
+  /** Pages of events that are replayed. */
+  replays: ByteBudget;
   /** Frames that slow readers of streams have not taken. When it is used up, their streams end. */
   streams: ByteBudget;
 }
@@ -32,6 +34,7 @@ const SHARES = {
   effects: 1 / 16,
   publishers: 1 / 32,
   delivery: 1 / 16,
+  replays: 1 / 32,
   streams: 1 / 32,
 } satisfies Record<keyof Memory, number>;
 const MB = 1024 * 1024;

@@ -4,8 +4,6 @@ import { parentPort, workerData } from 'node:worker_threads';
 /** Entry of the checkpoint thread; see checkpoints.ts. */
 
 const db = new DatabaseSync(workerData as string);
-// The last pass waits for readers of the log.
-db.exec('PRAGMA busy_timeout = 1000');
 const checkpoints = {
   PASSIVE: db.prepare('PRAGMA wal_checkpoint(PASSIVE)'),
   TRUNCATE: db.prepare('PRAGMA wal_checkpoint(TRUNCATE)'),

@@ -10,6 +10,8 @@ import { Worker } from 'node:worker_threads';
  * to copy.
  */
 export interface Checkpoints {
+  /** Resolves when the running checkpoint has ended; undefined: none is running. */
+  readonly running: Promise<void> | undefined;
   /** Call after each commit. @param logFile descriptor of the write-ahead log */
   committed(logFile: number): void;
   /** Resolves when the running checkpoint has ended; starts no other. */
@@ -44,7 +46,10 @@ export function createCheckpoints(path: string, hold: (held: boolean) => void): 
       argv: [],
       execArgv: [],
     });
-    started.on('message', () => passEnded?.(true));
+    started.on('message', () => {
+      started.unref();
+      passEnded?.(true);
+    });
     // Full disk or out of memory: a later checkpoint starts another thread.
     started.on('error', () => {});
     started.on('exit', () => {
@@ -60,6 +65,8 @@ export function createCheckpoints(path: string, hold: (held: boolean) => void): 
     return new Promise((resolve) => {
       passEnded = resolve;
       worker ??= start();
+      // A process that only waits for held commits would end.
+      worker.ref();
       worker.postMessage(mode);
     });
   }
@@ -79,6 +86,9 @@ export function createCheckpoints(path: string, hold: (held: boolean) => void): 
   }
 
   return {
+    get running() {
+      return running;
+    },
     committed(logFile) {
       if (running || performance.now() < notBefore) return;
       const { size } = fstatSync(logFile);
@@ -93,9 +103,8 @@ export function createCheckpoints(path: string, hold: (held: boolean) => void): 
     },
     async close() {
       notBefore = Number.POSITIVE_INFINITY;
-      // A process with nothing else to do would end before the checkpoint does.
-      worker?.ref();
       await running;
+      worker?.ref();
       await worker?.terminate();
     },
   };

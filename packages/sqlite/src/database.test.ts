@@ -314,3 +314,26 @@ test('writes without a pause do not prevent that the log is reused', async () =>
   expect(n * text.length).toBeLessThan(200 * 1024 * 1024);
   expect(numbers()).toHaveLength(n + 1);
 });
+
+test('a process with nothing else to do ends after its writes, not during a checkpoint', async () => {
+  const program = `
+    import { openDatabase } from ${JSON.stringify(new URL('./database.ts', import.meta.url).href)};
+    const db = openDatabase(process.argv[1]);
+    db.exec('CREATE TABLE t (text TEXT)');
+    const text = 'x'.repeat(1024 * 1024);
+    for (let n = 0; n < 60; n++) await db.writeOne(() => db.statement('INSERT INTO t VALUES (?)').run(text));
+    await db.close();
+    console.log('closed');`;
+  const child = spawn(process.execPath, [
+    '--input-type=module',
+    '--eval',
+    program,
+    join(directory.path, 'other.db'),
+  ]);
+  let output = '';
+  child.stdout.on('data', (chunk) => {
+    output += chunk;
+  });
+  const [code] = await once(child, 'close');
+  expect([code, output]).toEqual([0, 'closed\n']);
+});

@@ -164,6 +164,11 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
   function flush(): void {
     scheduled = false;
     if (held) return;
+    if (isLogSuspect && checkpoints.running) {
+      // A second checkpoint would fail.
+      void checkpoints.running.then(schedule);
+      return;
+    }
     const group = [...soon, ...pending];
     if (group.length === 0) return;
     pending = [];

@@ -11,7 +11,7 @@ import {
 } from '@wellspring/store/collections/webhooks';
 import type { Store } from '@wellspring/store/port';
 import type { Attempts } from './attempts.ts';
-import { LEASE_MS } from './lease.ts';
+import { ATTEMPT_TIMEOUT_MS, LEASE_MS } from './lease.ts';
 import type { Permit, Permits } from './permits.ts';
 
 export interface ClaimDeps {
@@ -161,6 +161,8 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
   ): Promise<void> {
     for (const { id, due_at } of claimed) {
       const row = await rows.get(id);
+      // The reads took so long that another process may claim the row during the attempt.
+      if (due_at! - clock.now() < ATTEMPT_TIMEOUT_MS) return;
       if (row?.due_at === due_at) attempts.retry(row, held.pop()!, webhook);
     }
   }

@@ -1,6 +1,6 @@
+import { LIMITS } from '@wellspring/contract/limits';
 import type { EmittedEvent, EmittedMessage, ReplayMessage } from '@wellspring/contract/messages';
 import { eventIdOfSortKey } from '@wellspring/core/event-id';
-import { createFairPermits, withPermit } from '@wellspring/core/fair-permits';
 import { pauseIfLarge } from '@wellspring/core/in-pieces';
 import { Unavailable } from '@wellspring/core/unavailable';
 import { type Handler, type Job, NewerVersion, PoisonJob } from '@wellspring/queue/port';
@@ -13,8 +13,7 @@ import type { FanOut } from './fan-out.ts';
 const PAGE_EVENTS = 64;
 const PAGE_BYTES = 1024 * 1024;
 const CHUNK_SIZE = 2;
-/** Pages that are read at a time, before their size is known. */
-const READS = 2;
+const MAX_PAGE_BYTES = PAGE_BYTES + CHUNK_SIZE * LIMITS.apiBody;
 
 /**
  * Handles the queue `emitted`: messages of commits together, replays page by page. The rest of a replay is published as
@@ -25,22 +24,19 @@ export function createEmittedHandler(
   { store, queue, memory, signal }: Pick<Deps, 'store' | 'queue' | 'memory'> & { signal: AbortSignal },
   fanOut: FanOut,
 ): Handler {
-  const reads = createFairPermits({ total: READS });
-
-  /** Reads a page, and waits until there is memory for it. */
-  async function readPage(message: ReplayMessage) {
-    if (signal.aborted) throw new Unavailable('The process ends');
-    const page = await pageOf(store, message);
-    return { ...page, free: await memory.emitted.take(page.bytes, message.owner_id) };
-  }
-
   async function replay(message: ReplayMessage, next: () => void, assertHeld: () => void): Promise<void> {
-    const { found, isLast, free } = await withPermit(reads, message.owner_id, () => readPage(message));
+    const release = await memory.replays.take(MAX_PAGE_BYTES, message.owner_id, signal).catch(() => {
+      throw new Unavailable('The process ends');
+    });
+    let page: Awaited<ReturnType<typeof pageOf>>;
     try {
-      if (found.length > 0) await fanOut([asEmitted(message, found)], next, assertHeld);
+      page = await pageOf(store, message);
+      release.keep(page.bytes);
+      if (page.found.length > 0) await fanOut([asEmitted(message, page.found)], next, assertHeld);
     } finally {
-      free();
+      release();
     }
+    const { found, isLast } = page;
     if (isLast) return;
     // Published by a former owner, too, the rest would be replayed twice.
     assertHeld();

@@ -74,7 +74,7 @@ interface Webhook {
 export interface Platform extends Harness<ReturnType<typeof movableClock>> {
   /** Of the rates of requests. */
   buckets: TokenBuckets;
-  /** Starts the service. @param memoryBytes default 1 GiB */
+  /** Starts the service. @param memoryBytes default: the memory of the queue, 1 GiB */
   start(config?: Partial<Config>, memoryBytes?: number): void;
   /** Reopens the database file and starts the service; the receivers stay. */
   restart(): Promise<void>;
@@ -156,7 +156,7 @@ export function usePlatform(): Platform {
     t.buckets = createTokenBuckets(t.clock);
   });
 
-  t.start = (fields = {}, memoryBytes = 1024 ** 3) => {
+  t.start = (fields = {}, memoryBytes) => {
     const config = {
       allowNetworks: ['127.0.0.0/8'],
       mode: 'embedded',
@@ -165,7 +165,7 @@ export function usePlatform(): Platform {
       sendS3Url: null,
       ...fields,
     } as Config;
-    const memory = createMemory(memoryBytes);
+    const memory = memoryBytes === undefined ? t.memory : createMemory(memoryBytes);
     t.run(createDeliveryService({ ...t, memory, config }));
   };
   t.restart = async () => {

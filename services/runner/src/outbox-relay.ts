@@ -12,8 +12,8 @@ const RETRY_DELAY_MS = 1_000;
 const CLOSE_TIMEOUT_MS = 5_000;
 /** Stored rows that are read at a time, before their size is known. */
 const READS = 4;
-/** Their share of the memory, as if it were an owner. */
-const OWNER = 'outbox';
+/** Owner of the memory for rows of the sweep: at most half, so that sources whose runs wait find some. */
+const SWEEP = 'outbox';
 
 /** Publishes committed events to the fan-out. */
 export interface OutboxRelay {
@@ -49,6 +49,8 @@ export function createOutboxRelay({
   const removing = new Set<Promise<void>>();
   /** Ids of rows that this process is publishing or removing. */
   const publishing = new Set<string>();
+  /** Publications of stored rows. */
+  const storing = new Map<string, Promise<boolean>>();
   const republishing = new Map<string, Promise<void>>();
   const closing = new AbortController();
 
@@ -86,40 +88,61 @@ export function createOutboxRelay({
   }
 
   /** @returns undefined: another process has published it */
-  async function read(id: string): Promise<{ row: OutboxRow; free: () => void } | undefined> {
-    const row = await rows.get(id);
-    return row && { row, free: await memory.effects.take(row.message.length, OWNER) };
+  async function read(id: string, owner: string): Promise<{ row: OutboxRow; free: () => void } | undefined> {
+    const row = await withPermit(reads, id, () => rows.get(id));
+    if (!row) return undefined;
+    const { length } = row.message;
+    const free = memory.effects.tryTake(length, owner);
+    return free ? { row, free } : reread(id, length, owner);
   }
 
-  async function publishStored({ id }: Pick<OutboxRow, 'id'>): Promise<boolean> {
-    if (publishing.has(id)) return false;
-    publishing.add(id);
-    let held: Awaited<ReturnType<typeof read>>;
-    let sent = false;
+  /** Waits for memory without holding the text. */
+  async function reread(id: string, length: number, owner: string) {
+    const free = await memory.effects.take(length, owner, closing.signal);
     try {
-      held = await withPermit(reads, id, () => read(id));
-      if (!held) return false;
+      const row = await rows.get(id);
+      if (row) return { row, free };
+    } catch (error) {
+      free();
+      throw error;
+    }
+    free();
+    return undefined;
+  }
+
+  async function publishNow(id: string, owner: string): Promise<boolean> {
+    const held = await read(id, owner);
+    if (!held) return false;
+    try {
       const { revision: _, ...message } = JSON.parse(held.row.message) as EmittedMessage;
       await send(held.row, JSON.stringify({ ...message, redelivered: true } satisfies EmittedMessage));
-      sent = true;
       return true;
     } finally {
-      if (!sent) publishing.delete(id);
-      held?.free();
+      held.free();
     }
+  }
+
+  /** Of two callers the second one waits for the first, and fails with it: it goes on to later rows of the emitter. */
+  async function publishStored(id: string, owner: string): Promise<boolean> {
+    if (publishing.has(id)) return false;
+    const current = storing.get(id);
+    if (current) return current.then(() => false);
+    const published = publishNow(id, owner).finally(() => storing.delete(id));
+    storing.set(id, published);
+    return published;
   }
 
   async function republishNow(emitter_id: string): Promise<void> {
     if (store.publishesCommits) return;
     const left = await rows.list({ where: { emitter_id }, texts: false });
-    for (const row of left.sort(byCommit)) await publishStored(row);
+    for (const { id } of left.sort(byCommit)) await publishStored(id, emitter_id);
   }
 
   return {
     async publish(row) {
       if (!store.publishesCommits) await send(row, row.message);
     },
-    publishStored,
+    publishStored: ({ id }) => publishStored(id, SWEEP),
     republish(emitterId) {
       let current = republishing.get(emitterId);
       if (!current) {

@@ -1,3 +1,4 @@
+import { LIMITS } from '@wellspring/contract/limits';
 import type { DbJob, DueJob, HttpReply, RecordJob } from '@wellspring/contract/messages';
 import type { Deps } from '@wellspring/runtime/deps';
 import { type EventRow, events } from '@wellspring/store/collections/events';
@@ -11,7 +12,7 @@ import { nextSortKey } from './next-sort-key.ts';
 import type { RunContext } from './records.ts';
 import { contextOf } from './run-task.ts';
 
-export interface PlatformJobsDeps extends Pick<Deps, 'store' | 'clock' | 'call'> {
+export interface PlatformJobsDeps extends Pick<Deps, 'store' | 'clock' | 'call' | 'memory'> {
   join(live: LiveState, ownerId: string, state: EmitterStateRow, part: Part): CommitGroup;
 }
 
@@ -19,7 +20,7 @@ export interface PlatformJobsDeps extends Pick<Deps, 'store' | 'clock' | 'call'>
  * Jobs that run no code: records of other services, and delayed events that are due. `isRepeated`: the job was committed
  * before.
  */
-export function createPlatformJobs({ store, clock, call, join }: PlatformJobsDeps) {
+export function createPlatformJobs({ store, clock, call, memory: { effects }, join }: PlatformJobsDeps) {
   const rows = store.collection(events);
   return {
     /** The runs before it have executed. The caller is answered once the new map is durable. */
@@ -44,14 +45,22 @@ export function createPlatformJobs({ store, clock, call, join }: PlatformJobsDep
 
     /** The delayed event is removed after the commit; a crash in between repeats only the removal. */
     async due(live: LiveState, job: DueJob, deployed: Deployed, isRepeated: boolean): Promise<void> {
-      const waiting = await rows.get(`${job.source_id}/$in/${job.sort_key}`);
-      if (!isRepeated && waiting) {
-        const now = clock.now();
-        const run = contextOf(job.run_id, deployed, 'EMIT', now);
-        const { state, part } = prepareDue(live.row, run, job, waiting, now);
-        await join(live, deployed.emitter.owner_id, state, part).published;
+      const { owner_id } = deployed.emitter;
+      // Not the owner's share for output: its runs may take long.
+      const memory = await effects.take(LIMITS.apiBody, `delayed ${owner_id}`);
+      try {
+        const waiting = await rows.get(`${job.source_id}/$in/${job.sort_key}`);
+        memory.keep(waiting?.payload.length ?? 0);
+        if (!isRepeated && waiting) {
+          const now = clock.now();
+          const run = contextOf(job.run_id, deployed, 'EMIT', now);
+          const { state, part } = prepareDue(live.row, run, job, waiting, now);
+          await join(live, owner_id, state, part).published;
+        }
+        if (waiting) await rows.remove(waiting.id);
+      } finally {
+        memory();
       }
-      if (waiting) await rows.remove(waiting.id);
     },
   };
 }

@@ -27,7 +27,8 @@ import { type CommitOptions, createStateCommits, Fenced, strategyOf } from './st
 import type { UsageMeter } from './usage.ts';
 
 /** Shared by the source states of a runner. */
-export interface SourceStateDeps extends Pick<Deps, 'store' | 'call' | 'clock' | 'log' | 'config'> {
+export interface SourceStateDeps
+  extends Pick<Deps, 'store' | 'call' | 'clock' | 'log' | 'config' | 'memory'> {
   executor: Executor;
   active: ActiveRuns;
   relay: OutboxRelay;

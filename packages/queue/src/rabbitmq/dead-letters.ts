@@ -30,16 +30,21 @@ export function createDeadLetters(
       await rows.insertMany([{ ...dead, id: nextId(), died_at: clock.now() }]);
     },
     async list({ after, limit = 100 } = {}) {
-      const where = after === undefined ? {} : { where: { id: { lt: after } } };
       const found: DeadLetter[] = [];
       let chars = 0;
-      for (const { id } of await rows.list({ ...where, order: 'desc', limit, texts: false })) {
-        const row = await rows.get(id);
-        // Redriven meanwhile.
-        if (!row) continue;
-        found.push(asLetter(row));
-        chars += row.payload.length;
-        if (chars >= MAX_LISTED_CHARS) break;
+      // Further pages: all of the last one may have been redriven meanwhile.
+      for (let before = after; found.length === 0; ) {
+        const where = before === undefined ? {} : { where: { id: { lt: before } } };
+        const page = await rows.list({ ...where, order: 'desc', limit, texts: false });
+        if (page.length === 0) break;
+        before = page.at(-1)!.id;
+        for (const { id } of page) {
+          const row = await rows.get(id);
+          if (!row) continue;
+          found.push(asLetter(row));
+          chars += row.payload.length;
+          if (chars >= MAX_LISTED_CHARS) break;
+        }
       }
       return found;
     },
