@@ -5,6 +5,8 @@ export const LIMITS = {
   /** A multipart body with its files, which do not count towards `endpointBody`. */
   multipartBody: 6 * 1024 * 1024,
   propValue: 64 * 1024,
+  /** JSON text of all values of a deployment. */
+  propValues: 2 * 1024 * 1024,
   /** Props of a component; and timers and HTTP interfaces among them, which cost resources. */
   props: 500,
   interfaces: 20,

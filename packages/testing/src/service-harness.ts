@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach } from '@jest/globals';
 import { createEmbeddedCall } from '@wellspring/call/embedded';
 import type { Principal } from '@wellspring/contract/principal';
-import { UNLIMITED } from '@wellspring/core/byte-budget';
+import { type Hold, UNLIMITED } from '@wellspring/core/byte-budget';
 import { type Clock, systemClock } from '@wellspring/core/clock';
 import { silentLog } from '@wellspring/core/log';
 import { createMemory } from '@wellspring/core/memory';
@@ -134,6 +134,7 @@ export async function invoke<T>(
   params: Record<string, string>,
   input: Record<string, unknown>,
   principal: Principal = ALICE,
+  hold: Hold = UNLIMITED,
 ): Promise<T> {
   const { handle } = routes.find(({ endpoint }) => endpoint.operationId === operationId)!;
   const signal = new AbortController().signal;
@@ -143,6 +144,6 @@ export async function invoke<T>(
     principal,
     requestId: 'req_1',
     signal,
-    hold: UNLIMITED,
+    hold,
   } as never)) as T;
 }

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { CALLS, type PrepareCall, type ResolveCall } from '@wellspring/contract/calls';
 import type { Principal } from '@wellspring/contract/principal';
+import type { Hold } from '@wellspring/core/byte-budget';
 import { systemClock } from '@wellspring/core/clock';
 import { invalidComponent } from '@wellspring/core/problem';
 import type { Config } from '@wellspring/runtime/config';
@@ -74,7 +75,8 @@ export async function createBed() {
       params: Record<string, string>,
       input: Record<string, unknown>,
       principal: Principal = ALICE,
-    ) => invoke<T>(service, operationId, params, input, principal),
+      hold?: Hold,
+    ) => invoke<T>(service, operationId, params, input, principal, hold),
     resolve: async (message: Partial<ResolveCall['message']>) =>
       (
         (await call.request(

@@ -1,4 +1,6 @@
 import { expect, test } from '@jest/globals';
+import { createByteBudget, createHold } from '@wellspring/core/byte-budget';
+import { encodeCursor } from '@wellspring/core/cursor';
 import { components } from '@wellspring/store/collections/components';
 import { deployments, sources } from '@wellspring/store/collections/sources';
 import { members } from '@wellspring/store/collections/users';
@@ -24,6 +26,23 @@ test('lists are of one owner, newest first, in pages', async () => {
   expect((await ofOrg()).data.map(({ id }) => id)).toEqual([inOrg.id]);
   expect((await ofOrg(user('u_0000000003', ORG))).data).toHaveLength(1);
   await expect(ofOrg(BOB)).rejects.toMatchObject(refusal(404));
+});
+
+test('a list reads code as far as there is memory for it, and the next page goes on', async () => {
+  const made = [];
+  for (const name of ['One', 'Two', 'Three']) made.push((await post(keyed(null, '', name))).id);
+  const [one] = await bed.store.collection(components).list({ limit: 1 });
+  const budget = createByteBudget(Math.floor(2.5 * one!.code.length));
+  const within = (input: Record<string, unknown> = {}) => {
+    const hold = createHold(budget);
+    return bed.invoke<Listed>('listMyComponents', {}, input, ALICE, hold).finally(hold.release);
+  };
+  const first = await within();
+  expect(first.data.map(({ id }) => id)).toEqual([made[2], made[1]]);
+  expect(first.total_count).toBe(3);
+  expect((await within({ after: encodeCursor(made[1]!) })).data.map(({ id }) => id)).toEqual([made[0]]);
+  budget.tryTake(2 * one!.code.length);
+  await expect(within()).rejects.toMatchObject(refusal(503));
 });
 
 test('a deleted component is gone with its keys; its key names the one saved before', async () => {

@@ -4,7 +4,9 @@ import {
   listOrgComponents,
 } from '@wellspring/contract/endpoints/components';
 import type { Principal } from '@wellspring/contract/principal';
-import { conflict, notFound } from '@wellspring/core/problem';
+import type { Hold } from '@wellspring/core/byte-budget';
+import { createFairPermits } from '@wellspring/core/fair-permits';
+import { conflict, notFound, unavailable } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
 import { listPage, type PageInput } from '@wellspring/http/paging';
 import { canAccess, checkMember, ownerFor } from '@wellspring/http/principal';
@@ -12,20 +14,53 @@ import { type ComponentRow, components } from '@wellspring/store/collections/com
 import { findEmitter, isWorkflowId } from '@wellspring/store/collections/emitters';
 import { deployments } from '@wellspring/store/collections/sources';
 import { members } from '@wellspring/store/collections/users';
+import type { ListOptions } from '@wellspring/store/port';
 import type { ComponentsContext } from './context.ts';
 import { presentComponent } from './present.ts';
 import { removeKeys } from './published-keys.ts';
 
 /** Dependents that the message of an error names; its details list all. */
 const MAX_NAMED = 5;
+/** Deployments of a page: each may have several megabytes. */
+const PAGE_SIZE = 16;
+/** Components whose code is read at a time, before its size is known. */
+const READS = 4;
 const LIST = new Intl.ListFormat('en');
 
 /** Lists and deletes the components of users and organizations. */
 export function ownComponentRoutes({ deps }: ComponentsContext): Route[] {
   const { store } = deps;
   const rows = store.collection(components);
-  const list = async (owner_id: string, input: PageInput) => {
-    const page = await listPage(rows, { owner_id }, input);
+  const reads = createFairPermits({ total: READS });
+
+  /** Reads code as far as there is memory for it. @throws Problem 503 without memory for one component */
+  async function readAll(found: readonly ComponentRow[], hold: Hold): Promise<ComponentRow[]> {
+    const read: ComponentRow[] = [];
+    for (const { id, owner_id } of found) {
+      const release = await reads.acquire(owner_id);
+      try {
+        const row = await rows.get(id);
+        if (!row) continue;
+        if (!hold.take(row.code.length + row.modules.length)) {
+          if (read.length === 0) throw unavailable();
+          break;
+        }
+        read.push(row);
+      } finally {
+        release();
+      }
+    }
+    return read;
+  }
+
+  /** A page is shorter when there is no memory for more code. */
+  const list = async (owner_id: string, input: PageInput, hold: Hold) => {
+    const readable = {
+      count: rows.count,
+      list: async (options: ListOptions<ComponentRow>) =>
+        readAll(await rows.list({ ...options, texts: false }), hold),
+    };
+    const page = await listPage(readable, { owner_id }, input);
     return { ...page, data: page.data.map(presentComponent) };
   };
 
@@ -34,11 +69,19 @@ export function ownComponentRoutes({ deps }: ComponentsContext): Route[] {
    * number of those that belong to other members of the component's organization.
    */
   async function dependentsOf({ id, owner_id }: ComponentRow, principal: Principal) {
-    const found = await store.collection(deployments).list({ where: { component_id: id } });
+    const found = new Set<string>();
+    const deployed = store.collection(deployments);
+    for (let after = ''; ; ) {
+      const where = { component_id: id, id: { gt: after } };
+      const page = await deployed.list({ where, order: 'asc', limit: PAGE_SIZE });
+      for (const { source_id } of page) found.add(source_id);
+      if (page.length < PAGE_SIZE) break;
+      after = page.at(-1)!.id;
+    }
     const details = { sources: [] as string[], workflows: [] as string[] };
     let hidden = 0;
     // Of a step, `source_id` is the id of the workflow.
-    for (const dependent of [...new Set(found.map(({ source_id }) => source_id))].sort()) {
+    for (const dependent of [...found].sort()) {
       const owner = (await findEmitter(store, dependent))?.owner_id;
       if (owner === undefined) continue;
       if (canAccess(principal, owner)) {
@@ -63,12 +106,12 @@ export function ownComponentRoutes({ deps }: ComponentsContext): Route[] {
   }
 
   return [
-    route(listMyComponents, async ({ input, principal }) =>
-      list(ownerFor(principal, input.org_id).owner_id, input),
+    route(listMyComponents, async ({ input, principal, hold }) =>
+      list(ownerFor(principal, input.org_id).owner_id, input, hold),
     ),
-    route(listOrgComponents, ({ params, input, principal }) => {
+    route(listOrgComponents, ({ params, input, principal, hold }) => {
       checkMember(principal, params.org_id);
-      return list(params.org_id, input);
+      return list(params.org_id, input, hold);
     }),
     route(deleteComponent, async ({ params: { id }, principal }) => {
       const component = await rows.get(id);

@@ -2,6 +2,7 @@ import { expect, test } from '@jest/globals';
 import { CALLS, type PrepareCall } from '@wellspring/contract/calls';
 import { systemClock } from '@wellspring/core/clock';
 import { invalidComponent } from '@wellspring/core/problem';
+import { eventually } from '@wellspring/testing/eventually';
 import { closeAfterEach } from '@wellspring/testing/lifetimes';
 import { openPorts } from '@wellspring/testing/service-harness';
 import { createLibrary } from './save.ts';
@@ -27,10 +28,11 @@ function openLibrary(evaluate: (message: PrepareCall['message']) => Promise<void
 
 test('an owner neither waits for the compilation of another one nor gets its failure', async () => {
   const held = Promise.withResolvers<void>();
-  const { library } = openLibrary(async ({ owner_id }) => {
+  const { library, evaluated } = openLibrary(async ({ owner_id }) => {
     if (owner_id === 'u_slow') await held.promise;
   });
   const slow = library.compile({ code: 'a' }, 'u_slow').catch((error: unknown) => error);
+  await eventually(() => evaluated.length === 1);
   expect(await library.compile({ code: 'a' }, 'u_other')).toMatchObject({ bundle: { code: 'a' } });
   held.reject(invalidComponent('The time is up.'));
   expect(await slow).toMatchObject({ status: 400 });

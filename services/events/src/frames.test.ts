@@ -56,6 +56,24 @@ test('small events are sent together, few events with a single read', async () =
   expect(few.reads).toHaveLength(1);
 });
 
+test('streams of many channels read a bounded number of events at a time', async () => {
+  const shared = createSharedReads();
+  let [now, most] = [0, 0];
+  const streams = Array.from({ length: 60 }, async (_, n) => {
+    const { channel } = channelOf(Array(40).fill(10));
+    const newer: Channel['newer'] = async (after, limit) => {
+      now += limit;
+      most = Math.max(most, now);
+      await new Promise((resolve) => setImmediate(resolve));
+      now -= limit;
+      return channel.newer(after, limit);
+    };
+    return idsOf([(await shared.read({ ...channel, key: `k${n}`, newer }, ''))!.text]);
+  });
+  expect(await Promise.all(streams)).toEqual(Array(60).fill(ids(32)));
+  expect(most).toBeLessThanOrEqual(64);
+});
+
 test('events of any sizes are sent once and in order', async () => {
   const sizes = Array.from({ length: 100 }, (_, n) => (n % 7 === 0 ? 200_000 : n % 3 === 0 ? 30_000 : 5));
   const { channel } = channelOf(sizes);

@@ -1,3 +1,4 @@
+import { createByteBudget } from '@wellspring/core/byte-budget';
 import type { Channel } from './channel.ts';
 import { frameOf } from './record.ts';
 
@@ -21,8 +22,11 @@ const PAGE_SIZE = 32;
 const FIRST_PAGE_SIZE = 4;
 /** Length after which a text ends: each slow reader holds one in memory. */
 const MAX_PAGE_CHARS = 256 * 1024;
+/** Events that are read at a time, in all channels: each may have 6 MB, which is known when it was read. */
+const MAX_READ = 64;
 
 export function createSharedReads(): SharedReads {
+  const reading = createByteBudget(MAX_READ);
   const inProgress = new Map<string, Map<string, Promise<Frames | undefined>>>();
 
   async function load(channel: Channel, after: string): Promise<Frames | undefined> {
@@ -31,14 +35,19 @@ export function createSharedReads(): SharedReads {
     const fitting = () =>
       Math.min(PAGE_SIZE - count, Math.ceil(((MAX_PAGE_CHARS - text.length) * count) / text.length));
     for (let size = FIRST_PAGE_SIZE; count < PAGE_SIZE && text.length < MAX_PAGE_CHARS; size = fitting()) {
-      const records = await channel.newer(last, size);
-      for (const record of records) {
-        text += frameOf(record);
-        last = record.sortKey;
-        count += 1;
-        if (text.length >= MAX_PAGE_CHARS) break;
+      const release = await reading.take(size, channel.key);
+      try {
+        const records = await channel.newer(last, size);
+        for (const record of records) {
+          text += frameOf(record);
+          last = record.sortKey;
+          count += 1;
+          if (text.length >= MAX_PAGE_CHARS) break;
+        }
+        if (records.length < size) break;
+      } finally {
+        release();
       }
-      if (records.length < size) break;
     }
     return count === 0 ? undefined : { text, last };
   }

@@ -1,5 +1,6 @@
 import { CALLS, PREPARE_DEADLINE_MS, type ResolveCall } from '@wellspring/contract/calls';
 import type { Definition } from '@wellspring/contract/definition';
+import { LIMITS } from '@wellspring/contract/limits';
 import type { Principal } from '@wellspring/contract/principal';
 import { newId } from '@wellspring/core/ids';
 import { invalidComponent, invalidParameter, notFound } from '@wellspring/core/problem';
@@ -73,6 +74,9 @@ export async function newDeployment(
   { sourceId, component, ...configuration }: NewDeployment,
 ): Promise<DeploymentRow> {
   const { definition, values } = await configurator.deploy({ component, ...configuration });
+  // Updates are merged into the former values.
+  if (JSON.stringify(values).length > LIMITS.propValues)
+    throw invalidParameter('configured_props', 'configured_props have more than 2 MB as JSON.');
   return {
     id: newId('d'),
     source_id: sourceId,

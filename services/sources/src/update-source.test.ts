@@ -39,6 +39,21 @@ describe('updating a source', () => {
     expect(source).toMatchObject({ name: 'Wanted', name_slug: 'wanted', status: 'live', transition: null });
   });
 
+  test('the values of all props have at most 2 MB, also if they are given one after the other', async () => {
+    const names = Array.from({ length: 36 }, (_, n) => `p${n}`);
+    const props = names.map((name) => ({ name, type: 'string', optional: true }));
+    const values = (some: string[]) => Object.fromEntries(some.map((name) => [name, 'x'.repeat(60 * 1024)]));
+    const made = await create({
+      component_code: code({ props }),
+      configured_props: values(names.slice(0, 30)),
+    });
+    await expect(update(made.id, { configured_props: values(names.slice(30)) })).rejects.toMatchObject({
+      status: 400,
+      param: 'configured_props',
+    });
+    await update(made.id, { configured_props: values(names.slice(30, 34)) });
+  });
+
   test('removes the endpoint of a removed prop, and adds one for a new prop', async () => {
     const made = await create({ component_code: code({ props: [HTTP] }) });
     const { configured_props } = await update(made.id, {

@@ -16,6 +16,12 @@ export const LIMIT_RULES: LimitRules = {
     rule: 'Value of a prop: 64 KB',
     shownBy: in_.values('values are converted to the type of the prop › a value has at most 64 KB'),
   },
+  propValues: {
+    rule: 'Values of all props: 2 MB as JSON',
+    shownBy: in_.updateSource(
+      'updating a source › the values of all props have at most 2 MB, also if they are given one after the other',
+    ),
+  },
   props: {
     rule: 'Props of a component: 500',
     shownBy: in_.define('a component has no more props, and no more interfaces, than the platform can serve'),
