@@ -1,4 +1,5 @@
 import { CALLS, type PrepareCall } from '@wellspring/contract/calls';
+import type { ComponentCode } from '@wellspring/contract/definition';
 import { bytesOfCode } from '@wellspring/contract/definition-rules';
 import { createFairPermits } from '@wellspring/core/fair-permits';
 import { invalidComponent } from '@wellspring/core/problem';
@@ -38,6 +39,21 @@ export function prepareWorker(
   },
 ): BackgroundWorker {
   const permits = createFairPermits({ total: MAX_DEFINITIONS });
+
+  async function prepare(code: ComponentCode, owner_id: string): Promise<PrepareCall['answer']> {
+    const { id, bundle } = await packager.bundle(code, { ownerId: owner_id });
+    const owner = await networks.of(owner_id);
+    using room = openRoom(owner_id);
+    const task = { bundleId: id, readBundle: async () => bundle, owner, call: { kind: 'define' } } as const;
+    const result = await executor.execute(task, ignore, { timeoutMs: DEFINE_TIMEOUT_MS, room });
+    meter.countTime(owner_id, result.cpuMs);
+    room.charge({ result });
+    if (!result.ok)
+      throw invalidComponent(result.error.message || `The code failed with ${result.error.name}.`);
+    if (!result.definition) throw new Error('The sandbox returned no definition');
+    return { bundle_id: id, bundle, definition: result.definition };
+  }
+
   return {
     name: 'runner.prepare',
     async run(signal) {
@@ -46,25 +62,13 @@ export function prepareWorker(
         async ({ owner_id, ...code }: PrepareCall['message']): Promise<PrepareCall['answer']> => {
           await costs.settled(owner_id);
           costs.charge(owner_id, { bytes: bytesOfCode(code) });
-          const { id, bundle } = await packager.bundle(code, { ownerId: owner_id });
-          const owner = await networks.of(owner_id);
-          using room = openRoom(owner_id);
+          // Before the code is compiled: a bundle has up to 24 MB, and is in no budget while it waits.
           const release = await permits.acquire(owner_id, signal);
-          const task = {
-            bundleId: id,
-            readBundle: async () => bundle,
-            owner,
-            call: { kind: 'define' },
-          } as const;
-          const result = await executor
-            .execute(task, ignore, { timeoutMs: DEFINE_TIMEOUT_MS, room })
-            .finally(release);
-          meter.countTime(owner_id, result.cpuMs);
-          room.charge({ result });
-          if (!result.ok)
-            throw invalidComponent(result.error.message || `The code failed with ${result.error.name}.`);
-          if (!result.definition) throw new Error('The sandbox returned no definition');
-          return { bundle_id: id, bundle, definition: result.definition };
+          try {
+            return await prepare(code, owner_id);
+          } finally {
+            release();
+          }
         },
         signal,
       );
