@@ -53,6 +53,7 @@ export interface Overflow {
 }
 
 const INSERT_BATCH = 500;
+const INSERT_BYTES = 8 * 1024 * 1024;
 /** Rows read at a time; more are read when less than half as many jobs of the key wait in memory. */
 const PAGE_SIZE = 256;
 /** Jobs of a partition in memory, beyond which fewer rows are read at a time. */
@@ -82,6 +83,19 @@ interface Append {
   resolve(seqs: number[] | undefined): void;
 }
 
+function* batchesOf(rows: readonly OverflowRow[]): Generator<OverflowRow[]> {
+  let [batch, bytes]: [OverflowRow[], number] = [[], 0];
+  for (const row of rows) {
+    if (batch.length === INSERT_BATCH || (batch.length > 0 && bytes + row.bytes > INSERT_BYTES)) {
+      yield batch;
+      [batch, bytes] = [[], 0];
+    }
+    batch.push(row);
+    bytes += row.bytes;
+  }
+  if (batch.length > 0) yield batch;
+}
+
 export function createOverflow(options: OverflowOptions): Overflow {
   const { store, name, epoch, jobs, outcomeOf, waiting, offer } = options;
   const { persist, write } = options.access;
@@ -109,8 +123,7 @@ export function createOverflow(options: OverflowOptions): Overflow {
     if (buffer === batch) buffer = [];
     const all = batch.flatMap((one) => one.rows);
     const isDurable = await persist('append to overflow', async () => {
-      for (let at = 0; at < all.length; at += INSERT_BATCH)
-        await rows.insertMany(all.slice(at, at + INSERT_BATCH));
+      for (const some of batchesOf(all)) await rows.insertMany(some);
       return true;
     });
     for (const one of batch) {

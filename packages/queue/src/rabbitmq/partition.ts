@@ -10,10 +10,11 @@ import { parseOrderingKey } from '@wellspring/core/ordering-key';
 import { attempts, purges } from './collections.ts';
 import { createHandOut } from './hand-out.ts';
 import { fromMessage, type JobMessage } from './message.ts';
-import { createOverflow } from './overflow.ts';
+import { createOverflow, type OverflowJob } from './overflow.ts';
 import type { Partition, PartitionOptions } from './partition-port.ts';
 import {
   acknowledge,
+  type Delivery,
   type MessageJob,
   PREFETCH,
   type ReceivedJob,
@@ -58,6 +59,8 @@ export function openPartition(options: PartitionOptions): Partition {
   let firstDeliveries = new Set<string>();
   /** Source ids of unfinished purges, by id of the purge message. */
   const purging = new Map<string, string>();
+  /** Messages that are becoming rows, by id. */
+  const appending = new Map<string, Delivery[]>();
   const closing = new AbortController();
   let channel: Channel | undefined;
   let consumer: RecoveringChannel | undefined;
@@ -111,18 +114,31 @@ export function openPartition(options: PartitionOptions): Partition {
       ack(from, message);
     } else if (known) {
       known.deliveries = [...known.deliveries, { channel: from, message }];
-    } else if (overflow.isOverflowing(key)) {
-      void overflow.append([{ id, key, payload, publishedAt, redelivered }]).then((seqs) => {
-        if (seqs) ack(from, message);
-        overflow.refill(key);
-      });
+    } else if (appending.has(id)) {
+      appending.get(id)!.push({ channel: from, message });
     } else {
       const found = { id, epoch, key, payload, publishedAt, redelivered };
-      add(receivedJob({ ...found, seq: undefined, bytes: payload.length }, [{ channel: from, message }]));
-      void spill();
+      const deliveries = [{ channel: from, message }];
+      if (overflow.isOverflowing(key)) append(found, deliveries);
+      else {
+        add(receivedJob({ ...found, seq: undefined, bytes: payload.length }, deliveries));
+        void spill();
+      }
       // Waiting messages go back to the broker, which sends fewer at a time.
       if (memory.usage === 'exceeded' && window() < prefetch) consumer?.reopen();
     }
+  }
+
+  /** Moves a message behind the rows of its key. */
+  function append(job: OverflowJob, deliveries: Delivery[]): void {
+    appending.set(job.id, deliveries);
+    const release = received.hold(job.payload.length);
+    void overflow.append([job]).then((seqs) => {
+      release();
+      appending.delete(job.id);
+      if (seqs) for (const { channel: from, message } of deliveries) ack(from, message);
+      overflow.refill(job.key);
+    });
   }
 
   function purge(sourceId: string, id: string): void {

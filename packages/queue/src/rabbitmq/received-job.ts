@@ -1,7 +1,7 @@
 import { ack, type Channel, type ConsumeMessage } from '@wellspring/amqp/channel';
 import type { WaitingJob } from '../job-source.ts';
 
-interface Delivery {
+export interface Delivery {
   channel: Channel;
   message: ConsumeMessage;
 }

@@ -14,6 +14,8 @@ export interface ReceivedJobs {
   /** Appends the job to the queue of its key. */
   add(job: ReceivedJob): void;
   remove(job: ReceivedJob): void;
+  /** Counts the payload of a message that is no job in memory. @returns a function that ends this */
+  hold(payloadBytes: number): () => void;
   /** Removes waiting jobs. */
   drop(isSelected: (key: string) => boolean, isChosen?: (job: ReceivedJob) => boolean): ReceivedJob[];
   /** The message has become a row of the overflow: its payload is in memory only while it is out. */
@@ -29,6 +31,11 @@ export function createReceivedJobs(
   const jobs = new Map<string, ReceivedJob>();
   let bytes = 0;
   let usualBytes = 1;
+
+  function count(payloadBytes: number): void {
+    bytes += payloadBytes;
+    usualBytes = Math.max(1, payloadBytes, usualBytes + (payloadBytes - usualBytes) / 16);
+  }
 
   function remove(job: ReceivedJob): void {
     if (jobs.delete(job.id) && job.seq === undefined) bytes -= job.bytes;
@@ -47,13 +54,16 @@ export function createReceivedJobs(
     },
     add(job) {
       jobs.set(job.id, job);
-      if (job.seq === undefined) {
-        bytes += job.bytes;
-        usualBytes = Math.max(1, job.bytes, usualBytes + (job.bytes - usualBytes) / 16);
-      }
+      if (job.seq === undefined) count(job.bytes);
       dispatcher.offer(job);
     },
     remove,
+    hold(payloadBytes) {
+      count(payloadBytes);
+      return () => {
+        bytes -= payloadBytes;
+      };
+    },
     drop(isSelected, isChosen = () => true) {
       const isOwn = (job: ReceivedJob) => jobs.get(job.id) === job && isChosen(job);
       const dropped = dispatcher.withdraw(isSelected, isOwn);
