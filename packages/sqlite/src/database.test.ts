@@ -1,11 +1,10 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { open, rename, stat, writeFile } from 'node:fs/promises';
+import { rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { Unavailable } from '@wellspring/core/unavailable';
-import { eventually } from '@wellspring/testing/eventually';
 import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
 import { type Database, openDatabase } from './database.ts';
 
@@ -269,71 +268,4 @@ test('a commit whose log cannot be opened is rejected, and recovered before a la
   await db.writeOne(() => insert(2));
   expect(recovered).toEqual([1]);
   expect(numbers()).toEqual([1, 2]);
-});
-
-test('a large log is checkpointed while writes continue', async () => {
-  const path = join(directory.path, 'new', 'wellspring.db');
-  const text = 'x'.repeat(1024 * 1024);
-  let n = 0;
-  await eventually(
-    async () => {
-      await db.write(() => insert(++n, text));
-      return (await stat(path)).size > 16 * 1024 * 1024;
-    },
-    { ms: 30_000, every: 5 },
-  );
-  expect(numbers()).toHaveLength(n);
-});
-
-test('writes without a pause do not prevent that the log is reused', async () => {
-  const path = join(directory.path, 'new', 'wellspring.db-wal');
-  const text = 'x'.repeat(64 * 1024);
-  await db.write(() => insert(0));
-  /** Changes whenever the log is written from its start. */
-  const salt = async () => {
-    await using file = await open(path);
-    return (await file.read(Buffer.alloc(8), 0, 8, 16)).buffer.toString('hex');
-  };
-  const before = await salt();
-  let n = 0;
-  let isReused = false;
-  const writers = Array.from({ length: 8 }, async () => {
-    while (!isReused) await db.writeOne(() => insert(++n, text));
-  });
-  await eventually(
-    async () => {
-      isReused = (await salt()) !== before;
-      return isReused;
-    },
-    { ms: 30_000, every: 5 },
-  ).finally(() => {
-    isReused = true;
-  });
-  await Promise.all(writers);
-  // Long before the log is cut for its size.
-  expect(n * text.length).toBeLessThan(200 * 1024 * 1024);
-  expect(numbers()).toHaveLength(n + 1);
-});
-
-test('a process with nothing else to do ends after its writes, not during a checkpoint', async () => {
-  const program = `
-    import { openDatabase } from ${JSON.stringify(new URL('./database.ts', import.meta.url).href)};
-    const db = openDatabase(process.argv[1]);
-    db.exec('CREATE TABLE t (text TEXT)');
-    const text = 'x'.repeat(1024 * 1024);
-    for (let n = 0; n < 60; n++) await db.writeOne(() => db.statement('INSERT INTO t VALUES (?)').run(text));
-    await db.close();
-    console.log('closed');`;
-  const child = spawn(process.execPath, [
-    '--input-type=module',
-    '--eval',
-    program,
-    join(directory.path, 'other.db'),
-  ]);
-  let output = '';
-  child.stdout.on('data', (chunk) => {
-    output += chunk;
-  });
-  const [code] = await once(child, 'close');
-  expect([code, output]).toEqual([0, 'closed\n']);
 });

@@ -33,6 +33,24 @@ export const isPayloads = ({ collection, method, options }: Statement) =>
 export const isAppend = ({ collection, method }: Statement) =>
   collection === overflow.name && method === 'insertMany';
 
+export const ids = (count: number, prefix: string) =>
+  Array.from({ length: count }, (_, n) => `${prefix}${n}`);
+
+/** Admission to the handler, closed at first. */
+export function createGate() {
+  const opened = Promise.withResolvers<void>();
+  const asked = new Set<string>();
+  return {
+    asked,
+    open: opened.resolve,
+    async admit(owner: string) {
+      asked.add(owner);
+      await opened.promise;
+      return { owner, release() {} };
+    },
+  };
+}
+
 /** Bytes of each payload. */
 const BYTES = 100;
 

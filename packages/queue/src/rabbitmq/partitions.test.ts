@@ -5,27 +5,20 @@ import { closeAfterEach } from '@wellspring/testing/lifetimes';
 import { withServers } from '@wellspring/testing/servers/servers';
 import type { Job } from '../port.ts';
 import { purges } from './collections.ts';
-import { isAppend, isPage, isPayloads, openSubject, type Statement } from './partitions.fixture.ts';
+import {
+  createGate,
+  ids,
+  isAppend,
+  isPage,
+  isPayloads,
+  openSubject,
+  type Statement,
+} from './partitions.fixture.ts';
 
 const SPILL_MS = 250;
 const FIND_MS = 30_000;
 
-const ids = (count: number, prefix: string) => Array.from({ length: count }, (_, n) => `${prefix}${n}`);
 const flags = (jobs: readonly Job[]) => jobs.map(({ id, redelivered }) => `${id} ${redelivered}`);
-/** Admission to the handler, closed at first. */
-function createGate() {
-  const opened = Promise.withResolvers<void>();
-  const asked = new Set<string>();
-  return {
-    asked,
-    open: opened.resolve,
-    async admit(owner: string) {
-      asked.add(owner);
-      await opened.promise;
-      return { owner, release() {} };
-    },
-  };
-}
 
 await withServers(['rabbitmq'], ({ rabbitmq }) => {
   const closing = closeAfterEach();
@@ -82,35 +75,6 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
     await released;
     expect(seen).toEqual(['out']);
   });
-
-  test('messages behind the rows of their key count in memory until they are rows, and fewer are received meanwhile', async () => {
-    const { consume, hold, insert, publish, partitions, rows } = await open(3);
-    await insert('slow', ids(4, 'old'));
-    const gate = createGate();
-    const seen: Job[] = [];
-    consume(async (jobs) => void seen.push(...jobs), { admit: gate.admit });
-    await eventually(() => gate.asked.size === 1);
-    const append = hold(isAppend);
-    await publish('slow', 'new0');
-    await append.reached;
-    const size = partitions.bytes;
-    expect(size).toBeGreaterThan(0);
-    let most = 0;
-    const watch = setInterval(() => {
-      most = Math.max(most, partitions.bytes);
-    }, 1);
-    await Promise.all(ids(60, 'more').map((id) => publish('slow', id)));
-    await eventually(() => partitions.bytes > 3 * size);
-    await append.release();
-    await eventually(async () => (await rows.count()) === 65, { ms: 15_000 });
-    clearInterval(watch);
-    expect(most).toBeLessThan(30 * size);
-    await eventually(() => partitions.bytes === 0);
-    gate.open();
-    await eventually(() => seen.length === 65, { ms: 15_000 });
-    const order = [...ids(4, 'old'), 'new0', ...ids(60, 'more')];
-    expect(seen.map(({ id }) => id)).toEqual(order);
-  }, 40_000);
 
   test('late rows of a source that is being purged are dropped, those of others are not', async () => {
     const { clock, consume, receive, insert, rows, store } = await open(100);

@@ -1,0 +1,39 @@
+import { expect, test } from '@jest/globals';
+import { eventually } from '@wellspring/testing/eventually';
+import { closeAfterEach } from '@wellspring/testing/lifetimes';
+import { withServers } from '@wellspring/testing/servers/servers';
+import type { Job } from '../port.ts';
+import { createGate, ids, isAppend, openSubject } from './partitions.fixture.ts';
+
+await withServers(['rabbitmq'], ({ rabbitmq }) => {
+  const closing = closeAfterEach();
+
+  test('messages behind the rows of their key count in memory until they are rows, and fewer are received meanwhile', async () => {
+    const { consume, hold, insert, publish, partitions, rows } = closing(await openSubject(rabbitmq, 3));
+    await insert('slow', ids(4, 'old'));
+    const gate = createGate();
+    const seen: Job[] = [];
+    consume(async (jobs) => void seen.push(...jobs), { admit: gate.admit });
+    await eventually(() => gate.asked.size === 1);
+    const append = hold(isAppend);
+    await publish('slow', 'new0');
+    await append.reached;
+    const size = partitions.bytes;
+    expect(size).toBeGreaterThan(0);
+    let most = 0;
+    const watch = setInterval(() => {
+      most = Math.max(most, partitions.bytes);
+    }, 1);
+    await Promise.all(ids(60, 'more').map((id) => publish('slow', id)));
+    await eventually(() => partitions.bytes > 3 * size);
+    await append.release();
+    await eventually(async () => (await rows.count()) === 65, { ms: 15_000 });
+    clearInterval(watch);
+    expect(most).toBeLessThan(30 * size);
+    await eventually(() => partitions.bytes === 0);
+    gate.open();
+    await eventually(() => seen.length === 65, { ms: 15_000 });
+    const order = [...ids(4, 'old'), 'new0', ...ids(60, 'more')];
+    expect(seen.map(({ id }) => id)).toEqual(order);
+  }, 40_000);
+});
