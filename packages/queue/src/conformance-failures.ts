@@ -27,6 +27,21 @@ interface Bench {
   drain(count: number): Promise<Job[]>;
 }
 
+/** Makes jobs of one key dead letters, in order. */
+async function bury({ queue, consume, until }: Bench, jobs: readonly JobInput[]): Promise<void> {
+  await queue.publishMany('runs', jobs);
+  const end = new AbortController();
+  const ended = consume(
+    async ([first]) => {
+      throw new PoisonJob(first.id, 'no');
+    },
+    { signal: end.signal },
+  );
+  await until(async () => (await queue.deadLetters.count()) === jobs.length);
+  end.abort();
+  await ended;
+}
+
 /** Part of the conformance suite: failures, redelivery and dead letters. */
 export function failuresConformance(bench: () => Bench): void {
   test('failed jobs are redelivered in the same order with increasing backoff', async () => {
@@ -97,18 +112,9 @@ export function failuresConformance(bench: () => Bench): void {
   });
 
   test('dead letters are listed newest first, redriven to the end of their queue, and dropped', async () => {
-    const { queue, consume, until, drain } = bench();
-    await queue.publishMany('runs', [job('a', 1), job('a', 2), job('a', 3)]);
-    const end = new AbortController();
-    const ended = consume(
-      async ([first]) => {
-        throw new PoisonJob(first.id, 'no');
-      },
-      { signal: end.signal },
-    );
-    await until(async () => (await queue.deadLetters.count()) === 3);
-    end.abort();
-    await ended;
+    const one = bench();
+    const { queue, drain } = one;
+    await bury(one, [job('a', 1), job('a', 2), job('a', 3)]);
 
     const [third, second] = await queue.deadLetters.list({ limit: 2 });
     const [first, ...none] = await queue.deadLetters.list({ after: second!.id });
@@ -135,22 +141,13 @@ export function failuresConformance(bench: () => Bench): void {
   });
 
   test('a list of dead letters with large payloads is shorter, and the next one goes on', async () => {
-    const { queue, consume, until } = bench();
+    const one = bench();
+    const { queue } = one;
     const text = 'x'.repeat(5 * 1024 ** 2);
-    await queue.publishMany(
-      'runs',
+    await bury(
+      one,
       [1, 2, 3].map((n) => job('a', `${n}${text}`)),
     );
-    const end = new AbortController();
-    const ended = consume(
-      async ([first]) => {
-        throw new PoisonJob(first.id, 'no');
-      },
-      { signal: end.signal },
-    );
-    await until(async () => (await queue.deadLetters.count()) === 3);
-    end.abort();
-    await ended;
     const begins = (letters: readonly DeadLetter[]) => letters.map(({ payload }) => payload.slice(0, 2));
     const newest = await queue.deadLetters.list();
     expect(begins(newest)).toEqual(['"3', '"2']);

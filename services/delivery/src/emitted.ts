@@ -13,7 +13,7 @@ import type { FanOut } from './fan-out.ts';
 const PAGE_EVENTS = 64;
 const PAGE_BYTES = 1024 * 1024;
 const CHUNK_SIZE = 2;
-const MAX_PAGE_BYTES = PAGE_BYTES + CHUNK_SIZE * LIMITS.apiBody;
+const MAX_PAGE_BYTES = PAGE_BYTES + CHUNK_SIZE * LIMITS.emit;
 
 /**
  * Handles the queue `emitted`: messages of commits together, replays page by page. The rest of a replay is published as

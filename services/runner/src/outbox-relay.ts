@@ -124,9 +124,9 @@ export function createOutboxRelay({
 
   /** Of two callers the second one waits for the first, and fails with it: it goes on to later rows of the emitter. */
   async function publishStored(id: string, owner: string): Promise<boolean> {
-    if (publishing.has(id)) return false;
     const current = storing.get(id);
     if (current) return current.then(() => false);
+    if (publishing.has(id)) return false;
     const published = publishNow(id, owner).finally(() => storing.delete(id));
     storing.set(id, published);
     return published;

@@ -47,7 +47,7 @@ export function createPlatformJobs({ store, clock, call, memory: { effects }, jo
     async due(live: LiveState, job: DueJob, deployed: Deployed, isRepeated: boolean): Promise<void> {
       const { owner_id } = deployed.emitter;
       // Not the owner's share for output: its runs may take long.
-      const memory = await effects.take(LIMITS.apiBody, `delayed ${owner_id}`);
+      const memory = await effects.take(LIMITS.emit, `delayed ${owner_id}`);
       try {
         const waiting = await rows.get(`${job.source_id}/$in/${job.sort_key}`);
         memory.keep(waiting?.payload.length ?? 0);
