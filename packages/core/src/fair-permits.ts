@@ -148,13 +148,14 @@ export function createFairPermits({
   };
 }
 
-/** Works with a permit of the owner. */
+/** Works with a permit of the owner. @throws the reason of the signal when it is aborted before the permit was granted */
 export async function withPermit<T>(
   permits: FairPermits,
   ownerId: string,
   work: () => Promise<T>,
+  signal?: AbortSignal,
 ): Promise<T> {
-  const release = await permits.acquire(ownerId);
+  const release = await permits.acquire(ownerId, signal);
   try {
     return await work();
   } finally {

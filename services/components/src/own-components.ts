@@ -5,7 +5,7 @@ import {
 } from '@wellspring/contract/endpoints/components';
 import type { Principal } from '@wellspring/contract/principal';
 import type { Hold } from '@wellspring/core/byte-budget';
-import { createFairPermits } from '@wellspring/core/fair-permits';
+import { createFairPermits, withPermit } from '@wellspring/core/fair-permits';
 import { conflict, notFound, unavailable } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
 import { listPage, type PageInput } from '@wellspring/http/paging';
@@ -37,18 +37,13 @@ export function ownComponentRoutes({ deps }: ComponentsContext): Route[] {
   async function readAll(found: readonly ComponentRow[], hold: Hold): Promise<ComponentRow[]> {
     const read: ComponentRow[] = [];
     for (const { id, owner_id } of found) {
-      const release = await reads.acquire(owner_id);
-      try {
-        const row = await rows.get(id);
-        if (!row) continue;
-        if (!hold.take(row.code.length + row.modules.length)) {
-          if (read.length === 0) throw unavailable();
-          break;
-        }
-        read.push(row);
-      } finally {
-        release();
+      const row = await withPermit(reads, owner_id, () => rows.get(id));
+      if (!row) continue;
+      if (!hold.take(row.code.length + row.modules.length)) {
+        if (read.length === 0) throw unavailable();
+        break;
       }
+      read.push(row);
     }
     return read;
   }

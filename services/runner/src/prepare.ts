@@ -1,7 +1,7 @@
 import { CALLS, type PrepareCall } from '@wellspring/contract/calls';
 import type { ComponentCode } from '@wellspring/contract/definition';
 import { bytesOfCode } from '@wellspring/contract/definition-rules';
-import { createFairPermits } from '@wellspring/core/fair-permits';
+import { createFairPermits, withPermit } from '@wellspring/core/fair-permits';
 import { invalidComponent } from '@wellspring/core/problem';
 import { untilAborted } from '@wellspring/core/until-aborted';
 import type { Deps } from '@wellspring/runtime/deps';
@@ -63,12 +63,7 @@ export function prepareWorker(
           await costs.settled(owner_id);
           costs.charge(owner_id, { bytes: bytesOfCode(code) });
           // Before the code is compiled: a bundle has up to 24 MB, and is in no budget while it waits.
-          const release = await permits.acquire(owner_id, signal);
-          try {
-            return await prepare(code, owner_id);
-          } finally {
-            release();
-          }
+          return withPermit(permits, owner_id, () => prepare(code, owner_id), signal);
         },
         signal,
       );
