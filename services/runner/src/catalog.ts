@@ -68,12 +68,19 @@ export type Deployed = DeployedSource | DeployedWorkflow;
 export interface Catalog {
   /** The current source or workflow with its current or the given deployment; undefined if it was deleted. */
   load(id: string, deploymentId?: string): Promise<Deployed | undefined>;
+  /** The listeners of a run that has ended, on these channels. */
+  audience(loaded: LoadedEmitter, channels: ReadonlySet<string>): Promise<Audience>;
+}
+
+/** Listeners of an emitter, for the message that publishes the effects of a run. */
+export interface Audience {
   /**
-   * A lower bound of the revision `listeners` for the message that publishes the effects of a run: fan-out uses no older
-   * copy of the listeners. Reread if the run took longer than 50 ms, since it may have created listeners; undefined if
-   * that fails: fan-out then reads the revision itself.
+   * A lower bound of the revision `listeners`: fan-out uses no older copy of the listeners. Reread if the run took longer
+   * than 50 ms, since it may have created listeners; undefined if that fails: fan-out then reads the revision itself.
    */
-  listenersRevision(loaded: LoadedEmitter): Promise<number | undefined>;
+  revision?: number | undefined;
+  /** Channels without a subscription at this revision: their events are stored, and not published. */
+  unheard: ReadonlySet<string>;
 }
 
 /**
@@ -89,6 +96,8 @@ const MAX_WORKFLOWS = 2000;
 /** Sources and workflows in memory. */
 const MAX_EMITTERS = 10_000;
 const MAX_REVISION_AGE_MS = 50;
+/** Channels of a run whose subscriptions are looked up; events on more channels are all published. */
+const MAX_CHANNELS = 16;
 
 const charsOf = (texts: readonly string[]) => texts.reduce((sum, text) => sum + text.length, 0);
 
@@ -106,7 +115,9 @@ export function createCatalog(
   const endpointRows = store.collection(endpoints);
   const workflowDeploymentRows = store.collection(workflowDeployments);
   const subscriptionRows = store.collection(subscriptions);
-  const emitters = createRevisionCache<Pick<LoadedEmitter, 'emitter' | 'logsWanted'>>(clock, MAX_EMITTERS);
+  const emitters = createRevisionCache<Emitter>(clock, MAX_EMITTERS);
+  /** By emitter and channel: whether there is a subscription. */
+  const heard = createRevisionCache<boolean>(clock, MAX_EMITTERS);
   const withoutAccounts = createLru<DeploymentWithoutAccounts>(MAX_CHARS, ({ size }) => size);
   const cachedWorkflows = createLru<Omit<WorkflowDeploymentRow, 'definition'>>(MAX_WORKFLOWS);
   /** By deployment and fingerprint of its accounts. */
@@ -210,12 +221,20 @@ export function createCatalog(
 
   async function readEmitter(id: string, revision: number) {
     const emitter = await findEmitter(store, id);
-    if (!emitter) return undefined;
+    if (emitter) emitters.set(id, emitter, revision);
+    return emitter;
+  }
+
+  /** @param revision read before */
+  async function isHeard(emitter: Emitter, channel: string, revision: number): Promise<boolean> {
+    const key = `${emitter.id} ${emitter.owner_id} ${channel}`;
+    const known = heard.get(key, revision);
+    if (known !== undefined) return known;
     const counts = await Promise.all(
-      subscriptionsTo(emitter).map((where) => subscriptionRows.count({ ...where, event_name: '$logs' }, 1)),
+      subscriptionsTo(emitter).map((where) => subscriptionRows.count({ ...where, event_name: channel }, 1)),
     );
-    const found = { emitter, logsWanted: counts.some((count) => count > 0) };
-    emitters.set(id, found, revision);
+    const found = counts.some((count) => count > 0);
+    heard.set(key, found, revision);
     return found;
   }
 
@@ -225,15 +244,23 @@ export function createCatalog(
   ): Promise<LoadedEmitter | undefined> {
     const readAt = performance.now();
     const revision = await readRevision();
-    const found = (reread ? undefined : emitters.get(id, revision)) ?? (await readEmitter(id, revision));
-    return found && { ...found, revision, readAt };
+    const emitter = (reread ? undefined : emitters.get(id, revision)) ?? (await readEmitter(id, revision));
+    return emitter && { emitter, logsWanted: await isHeard(emitter, '$logs', revision), revision, readAt };
+  }
+
+  async function audienceOf(loaded: LoadedEmitter, channels: ReadonlySet<string>): Promise<Audience> {
+    const isRecent = performance.now() - loaded.readAt <= MAX_REVISION_AGE_MS;
+    const revision = isRecent ? loaded.revision : await readRevision();
+    const unheard = new Set<string>();
+    if (channels.size > MAX_CHANNELS) return { revision, unheard };
+    for (const channel of channels)
+      if (!(await isHeard(loaded.emitter, channel, revision))) unheard.add(channel);
+    return { revision, unheard };
   }
 
   return {
-    async listenersRevision({ revision, readAt }) {
-      if (performance.now() - readAt <= MAX_REVISION_AGE_MS) return revision;
-      return readRevision().catch(() => undefined);
-    },
+    audience: (loaded, channels) =>
+      audienceOf(loaded, channels).catch(() => ({ unheard: new Set<string>() })),
     async load(emitterId, deploymentId) {
       let missing: string | undefined;
       for (;;) {

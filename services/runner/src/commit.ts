@@ -40,6 +40,13 @@ export interface Arranged extends Outcome {
   keys: readonly Key[];
 }
 
+/** Channels of the events that a commit with this outcome publishes. */
+export const channelsOf = ({ emits, errors }: Outcome): Set<string> =>
+  new Set([
+    ...emits.filter(({ sse }) => !sse).map(({ name }) => name),
+    ...(errors.length > 0 ? ['$errors'] : []),
+  ]);
+
 /** Figures of the `end` record; without state if nothing was executed. */
 export interface RunEnd {
   state?: RunState;
@@ -58,6 +65,8 @@ export interface CommitInput {
   handlesRecords: boolean;
   /** `$logs` has a subscriber. */
   logsWanted: boolean;
+  /** Channels whose events are not published, since nobody listens. */
+  unheard?: ReadonlySet<string> | undefined;
   end: RunEnd;
   /** Passed on with the first event. */
   reply?: EmittedEvent['reply'];
@@ -149,11 +158,14 @@ export function prepareCommit(input: CommitInput): Prepared {
     }
     yield* failures;
   }
+  // The first event carries the reply, also if nobody listens.
+  const isPublished = (name: string) => input.reply !== undefined || !input.unheard?.has(name);
+
   function* emitted() {
     for (const [index, { sse, name, payload }] of kept.entries()) {
-      if (!sse) yield { event_id: formatEventId(ids[index]!), name, payload };
+      if (!sse && isPublished(name)) yield { event_id: formatEventId(ids[index]!), name, payload };
     }
-    if (!input.handlesRecords) yield* failures.map(asEmitted);
+    if (!input.handlesRecords && isPublished('$errors')) yield* failures.map(asEmitted);
     if (isLogged) yield* emittedLogs(logs.sort_key, records);
   }
   return {

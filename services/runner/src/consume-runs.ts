@@ -30,7 +30,7 @@ const MAX_STATES = 5000;
 /** Consumes the queue `runs` and serves hook calls, on the states of the sources that this runner owns. */
 export function runsWorkers(
   deps: Pick<Deps, 'store' | 'queue' | 'call' | 'log' | 'clock'> &
-    Omit<SourceStateDeps, 'listenersRevision'> & { costs: OwnerCosts },
+    Omit<SourceStateDeps, 'audience'> & { costs: OwnerCosts },
   catalog: Catalog,
   permits: RunPermits,
 ): BackgroundWorker[] {
@@ -49,7 +49,7 @@ export function runsWorkers(
       }
       return known.state;
     }
-    const state = createSourceState(emitter.id, { ...deps, listenersRevision: catalog.listenersRevision });
+    const state = createSourceState(emitter.id, { ...deps, audience: catalog.audience });
     states.set(emitter.id, { state, deploymentId: deployment.id });
     if (states.size > MAX_STATES) {
       for (const [id, old] of states) {

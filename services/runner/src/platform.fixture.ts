@@ -16,8 +16,9 @@ import { bundles } from '@wellspring/store/collections/components';
 import { events, logs, recordsOf } from '@wellspring/store/collections/events';
 import { outbox } from '@wellspring/store/collections/outbox';
 import { deployments, endpoints, type SourceRow, sources } from '@wellspring/store/collections/sources';
+import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import { eventually } from '@wellspring/testing/eventually';
-import { endpointRow, OWNER, sourceRow } from '@wellspring/testing/rows';
+import { endpointRow, OWNER, sourceRow, subscriptionRow } from '@wellspring/testing/rows';
 import { type Harness, seal, useHarness } from '@wellspring/testing/service-harness';
 import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
 import type { LogRecord } from './records.ts';
@@ -55,8 +56,10 @@ export interface Platform extends Harness {
   /** Reopens the database file and starts the service. */
   restart(): Promise<void>;
   prepare(code: string): Promise<PrepareCall['answer']>;
-  /** A source with this code, live. */
+  /** A source with this code, live, with a listener of its default channel and one of `$errors`. */
   deploy(code: string, fields?: Partial<SourceRow>, props?: Record<string, unknown>): Promise<string>;
+  /** Adds a listener to these channels. */
+  subscribe(emitterId: string, ...channels: string[]): Promise<void>;
   /** Deploys other code to a source. */
   replaceCode(sourceId: string, code: string): Promise<void>;
   hook(sourceId: string, hook: HookName): Promise<HookCall['answer']>;
@@ -222,7 +225,14 @@ export function usePlatform({ permits, effects, ...tuning }: PlatformOptions = {
       await t.store.collection(endpoints).insert(endpointRow(row));
     }
     await t.store.collection(sources).insert(sourceRow({ id, deployment_id: deployed.id, ...fields }));
+    await t.subscribe(id, '', '$errors');
     return id;
+  };
+  t.subscribe = async (emitter_id, ...channels) => {
+    const rows = channels.map((event_name) =>
+      subscriptionRow({ emitter_id, listener_id: newId('wh'), event_name }),
+    );
+    await t.store.collection(subscriptions).insertMany(rows);
   };
   t.replaceCode = async (sourceId, code) => {
     const { id } = await deployment(sourceId, code);

@@ -7,7 +7,7 @@ import type { Quotas } from '@wellspring/runtime/quotas';
 import type { Executor } from '@wellspring/sandbox/port';
 import type { ActiveRuns } from './active-runs.ts';
 import type { Catalog, Deployed, DeployedSource } from './catalog.ts';
-import { arrange } from './commit.ts';
+import { arrange, channelsOf } from './commit.ts';
 import type { CommitGate } from './commit-gate.ts';
 import { executeJob, passedReply } from './execute-job.ts';
 import { executeRun } from './execute-run.ts';
@@ -37,7 +37,7 @@ export interface SourceStateDeps
   openRoom: OpenRunRoom;
   networks: Pick<OwnerNetworks, 'of'>;
   quotas: Pick<Quotas, 'exceeded' | 'record'>;
-  listenersRevision: Catalog['listenersRevision'];
+  audience: Catalog['audience'];
   /** Called for each run: result and seconds. */
   observe(result: string, seconds: number): void;
 }
@@ -159,8 +159,8 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
     deps.observe(result.ok ? 'ok' : result.reason, result.durationMs / 1000);
     const thrown = end.state === 'cancelled' ? [] : outcome.errors;
     logRun({ run_id, source_id: sourceId, trace_id: job.trace_id }, result, thrown);
-    options.revision = await deps.listenersRevision(deployed);
     const arranged = await arrange(outcome, strategyOf(deployed), job.hop);
+    Object.assign(options, await deps.audience(deployed, channelsOf(arranged)));
     await before;
     const { published } = commit(live, run, arranged, sets, { ...options, end, sends, reply });
     failed.move();

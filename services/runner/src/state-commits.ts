@@ -6,7 +6,7 @@ import { LeaseLost } from '@wellspring/queue/port';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { OutboxRow } from '@wellspring/store/collections/outbox';
 import { type EmitterStateRow, states } from '@wellspring/store/collections/states';
-import type { Deployed } from './catalog.ts';
+import type { Audience, Deployed } from './catalog.ts';
 import { type Arranged, prepareCommit, type RunEnd } from './commit.ts';
 import type { CommitGate } from './commit-gate.ts';
 import { type CommitGroup, createCommitGroup, type Part } from './commit-group.ts';
@@ -26,7 +26,8 @@ export interface CommitOptions {
   /** The run was started by a record of `$errors` or `$logs`. */
   handlesRecords: boolean;
   /** Of the listeners, for the fan-out; undefined: the current one. */
-  revision?: number | undefined;
+  revision?: Audience['revision'];
+  unheard?: Audience['unheard'];
   event: () => unknown;
   end: RunEnd;
   sends?: Part['sends'];
@@ -171,7 +172,7 @@ export function createStateCommits(
     run: RunContext,
     outcome: Arranged,
     sets: readonly DbSet[],
-    { deployed, hop, traceId, handlesRecords, revision, event, end, sends, reply }: CommitOptions,
+    { deployed, hop, traceId, handlesRecords, revision, unheard, event, end, sends, reply }: CommitOptions,
   ): CommitGroup {
     const { run_id } = run;
     const { state, events, logs, emitted, bytes, delayed } = prepareCommit({
@@ -182,6 +183,7 @@ export function createStateCommits(
       triggerEvent: event,
       handlesRecords,
       logsWanted: deployed.logsWanted,
+      unheard,
       end,
       reply,
       now: clock.now(),

@@ -77,6 +77,7 @@ test('what a workflow emits reaches the fan-out bare; what it sends to its strea
     t,
     '$.send.emit({ raw_event: { n: 1 } }); $.send.emit({ n: 2 }, "side"); $.send.sse({ channel: "x", payload: 3 });',
   );
+  await t.subscribe(id, '', 'side', 'x');
   await run(id, {});
   expect([t.publishedPayloads(), t.publishedPayloads('side'), t.publishedPayloads('x')]).toEqual([
     [{ n: 1 }],

@@ -1,0 +1,86 @@
+import { expect, test } from '@jest/globals';
+import type { Config } from '@wellspring/runtime/config';
+import { subscriptions } from '@wellspring/store/collections/subscriptions';
+import { eventually } from '@wellspring/testing/eventually';
+import { subscriptionRow } from '@wellspring/testing/rows';
+import { createCatalog } from './catalog.ts';
+import { usePlatform } from './platform.fixture.ts';
+
+const t = usePlatform();
+const free = { charge() {} };
+
+/** Emits its event on the channel that it names. */
+const SAYING = `export default { name: 'Saying', run({ channel, value }) { this.$emit(value, { name: channel }); } };`;
+
+const say = (value: string, channel = 'side') => ({ value, channel });
+
+test('events on channels without listeners are stored, and not published', async () => {
+  const id = await t.deploy(SAYING);
+  await t.runToEnd(id, [say('unheard')]);
+  await t.subscribe(id, 'side');
+  await t.runToEnd(id, [say('heard')]);
+  expect(await t.events(id)).toEqual(['unheard', 'heard']);
+  expect(t.publishedPayloads('side')).toEqual(['heard']);
+});
+
+test('a run without listeners leaves no message', async () => {
+  const id = await t.deploy(SAYING);
+  await t.runToEnd(id, [say('unheard'), say('unheard')]);
+  expect(await t.events(id)).toEqual(['unheard', 'unheard']);
+  expect(t.published).toEqual([]);
+});
+
+test('a listener that is created during a run gets what the run emits', async () => {
+  const id = await t.deploy(`export default { name: 'Waiting', async run() {
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    this.$emit('late', { name: 'side' });
+  } };`);
+  await t.runAll(id, ['go']);
+  await eventually(async () => t.busy() > 0);
+  await t.subscribe(id, 'side');
+  await t.quiet();
+  expect(t.publishedPayloads('side')).toEqual(['late']);
+});
+
+test('a subscription to all sources of the owner is a listener, and one of another owner is not', async () => {
+  const id = await t.deploy(SAYING);
+  const catalog = createCatalog({ ...t, config: {} as Config }, free);
+  const subscribe = (fields: object = {}) =>
+    t.store.collection(subscriptions).insert(
+      subscriptionRow({
+        emitter_id: 'dc_*',
+        listener_id: 'wh_0000000001',
+        event_name: 'side',
+        ...fields,
+      }),
+    );
+  const unheard = async () =>
+    (await catalog.audience((await catalog.load(id))!, new Set(['', 'side']))).unheard;
+  await subscribe({ owner_id: 'u_0000000009' });
+  expect(await unheard()).toEqual(new Set(['side']));
+  await subscribe();
+  expect(await unheard()).toEqual(new Set());
+});
+
+test('events on very many channels are published without a look-up for each', async () => {
+  const id = await t.deploy(`export default { name: 'Many', run() {
+    for (let n = 0; n < 100; n += 1) this.$emit(n, { name: 'channel ' + n });
+  } };`);
+  await t.runToEnd(id, ['go']);
+  expect(t.published.flatMap(({ events }) => events)).toHaveLength(100);
+});
+
+test('when the listeners cannot be read, everything is published', async () => {
+  const id = await t.deploy(SAYING);
+  const collection: typeof t.store.collection = (definition) => {
+    const rows = t.store.collection(definition);
+    const isBroken = (definition as unknown) === subscriptions;
+    const count = async () => {
+      throw new Error('no answer');
+    };
+    return isBroken ? { ...rows, count } : rows;
+  };
+  const broken = createCatalog({ ...t, store: { ...t.store, collection }, config: {} as Config }, free);
+  const loaded = (await createCatalog({ ...t, config: {} as Config }, free).load(id))!;
+  expect(await broken.audience(loaded, new Set(['side']))).toEqual({ unheard: new Set() });
+});
