@@ -5,6 +5,7 @@ import { eventually } from '@wellspring/testing/eventually';
 import { subscriptionRow } from '@wellspring/testing/rows';
 import { createCatalog } from './catalog.ts';
 import { usePlatform } from './platform.fixture.ts';
+import { subscribe } from './rows.fixture.ts';
 
 const t = usePlatform();
 const free = { charge() {} };
@@ -17,7 +18,7 @@ const say = (value: string, channel = 'side') => ({ value, channel });
 test('events on channels without listeners are stored, and not published', async () => {
   const id = await t.deploy(SAYING);
   await t.runToEnd(id, [say('unheard')]);
-  await t.subscribe(id, 'side');
+  await subscribe(t, id, 'side');
   await t.runToEnd(id, [say('heard')]);
   expect(await t.events(id)).toEqual(['unheard', 'heard']);
   expect(t.publishedPayloads('side')).toEqual(['heard']);
@@ -37,7 +38,7 @@ test('a listener that is created during a run gets what the run emits', async ()
   } };`);
   await t.runAll(id, ['go']);
   await eventually(async () => t.busy() > 0);
-  await t.subscribe(id, 'side');
+  await subscribe(t, id, 'side');
   await t.quiet();
   expect(t.publishedPayloads('side')).toEqual(['late']);
 });
@@ -45,7 +46,7 @@ test('a listener that is created during a run gets what the run emits', async ()
 test('a subscription to all sources of the owner is a listener, and one of another owner is not', async () => {
   const id = await t.deploy(SAYING);
   const catalog = createCatalog({ ...t, config: {} as Config }, free);
-  const subscribe = (fields: object = {}) =>
+  const insert = (fields: object = {}) =>
     t.store.collection(subscriptions).insert(
       subscriptionRow({
         emitter_id: 'dc_*',
@@ -56,9 +57,9 @@ test('a subscription to all sources of the owner is a listener, and one of anoth
     );
   const unheard = async () =>
     (await catalog.audience((await catalog.load(id))!, new Set(['', 'side']))).unheard;
-  await subscribe({ owner_id: 'u_0000000009' });
+  await insert({ owner_id: 'u_0000000009' });
   expect(await unheard()).toEqual(new Set(['side']));
-  await subscribe();
+  await insert();
   expect(await unheard()).toEqual(new Set());
 });
 

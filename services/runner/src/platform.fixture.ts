@@ -12,16 +12,15 @@ import type { Config } from '@wellspring/runtime/config';
 import { sealValues } from '@wellspring/runtime/secret-values';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
 import { createSandbox, type Sandbox } from '@wellspring/sandbox/sandbox';
-import { bundles } from '@wellspring/store/collections/components';
 import { events, logs, recordsOf } from '@wellspring/store/collections/events';
 import { outbox } from '@wellspring/store/collections/outbox';
 import { deployments, endpoints, type SourceRow, sources } from '@wellspring/store/collections/sources';
-import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import { eventually } from '@wellspring/testing/eventually';
-import { endpointRow, OWNER, sourceRow, subscriptionRow } from '@wellspring/testing/rows';
+import { endpointRow, OWNER, sourceRow } from '@wellspring/testing/rows';
 import { type Harness, seal, useHarness } from '@wellspring/testing/service-harness';
 import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
 import type { LogRecord } from './records.ts';
+import { insertBundle, subscribe } from './rows.fixture.ts';
 import type { PermitCounts } from './run-permits.ts';
 import { createRunnerService } from './service.ts';
 
@@ -58,8 +57,6 @@ export interface Platform extends Harness {
   prepare(code: string): Promise<PrepareCall['answer']>;
   /** A source with this code, live, with a listener of its default channel and one of `$errors`. */
   deploy(code: string, fields?: Partial<SourceRow>, props?: Record<string, unknown>): Promise<string>;
-  /** Adds a listener to these channels. */
-  subscribe(emitterId: string, ...channels: string[]): Promise<void>;
   /** Deploys other code to a source. */
   replaceCode(sourceId: string, code: string): Promise<void>;
   hook(sourceId: string, hook: HookName): Promise<HookCall['answer']>;
@@ -199,10 +196,9 @@ export function usePlatform({ permits, effects, ...tuning }: PlatformOptions = {
     t.call.request(CALLS.prepare, { code, owner_id: OWNER }, { deadlineMs: 30_000 }) as never;
 
   async function deployment(sourceId: string, code: string, props: Record<string, unknown> = {}) {
-    const { bundle_id, bundle, definition } = await t.prepare(code);
-    await t.store
-      .collection(bundles)
-      .insertMany([{ id: bundle_id, content: JSON.stringify(bundle), unused_since: null }]);
+    const prepared = await t.prepare(code);
+    const { bundle_id, definition } = prepared;
+    await insertBundle(t, prepared);
     const id = newId('d');
     await t.store.collection(deployments).insert({
       id,
@@ -225,14 +221,8 @@ export function usePlatform({ permits, effects, ...tuning }: PlatformOptions = {
       await t.store.collection(endpoints).insert(endpointRow(row));
     }
     await t.store.collection(sources).insert(sourceRow({ id, deployment_id: deployed.id, ...fields }));
-    await t.subscribe(id, '', '$errors');
+    await subscribe(t, id, '', '$errors');
     return id;
-  };
-  t.subscribe = async (emitter_id, ...channels) => {
-    const rows = channels.map((event_name) =>
-      subscriptionRow({ emitter_id, listener_id: newId('wh'), event_name }),
-    );
-    await t.store.collection(subscriptions).insertMany(rows);
   };
   t.replaceCode = async (sourceId, code) => {
     const { id } = await deployment(sourceId, code);

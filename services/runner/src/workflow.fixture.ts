@@ -1,11 +1,11 @@
 import { newId } from '@wellspring/core/ids';
 import { sealValues } from '@wellspring/runtime/secret-values';
-import { bundles } from '@wellspring/store/collections/components';
 import { deployments } from '@wellspring/store/collections/sources';
 import { workflowDeployments, workflows } from '@wellspring/store/collections/workflows';
 import { OWNER } from '@wellspring/testing/rows';
 import { seal } from '@wellspring/testing/service-harness';
 import type { Platform } from './platform.fixture.ts';
+import { insertBundle } from './rows.fixture.ts';
 
 export interface TestStep {
   name: string;
@@ -18,19 +18,19 @@ export interface TestStep {
 
 /** A live workflow with these steps; a text is the body of a step named by its place: one, two, three. */
 export async function deployWorkflow(
-  { store, prepare }: Platform,
+  t: Platform,
   ...steps: (TestStep | string)[]
 ): Promise<{ id: string; cells: string[] }> {
+  const { store, prepare } = t;
   const [id, deployment_id] = [newId('p'), newId('d')];
   const deployed = [];
   for (const [at, step] of steps.entries()) {
     const named = typeof step === 'string' ? { name: ['one', 'two', 'three'][at]!, body: step } : step;
     const { name, body, props = '', values = {} }: TestStep = named;
     const code = `export default { name: '${name}', type: 'action', props: { ${props} }, async run({ $, steps }) { ${body} } };`;
-    const { bundle_id, bundle, definition } = await prepare(code);
-    await store
-      .collection(bundles)
-      .insertMany([{ id: bundle_id, content: JSON.stringify(bundle), unused_since: null }]);
+    const prepared = await prepare(code);
+    const { bundle_id, definition } = prepared;
+    await insertBundle(t, prepared);
     const sealed = sealValues({ seal }, definition.props, values, id);
     const row = { id: newId('d'), source_id: id, component_id: 'sc_0000000000', bundle_id, definition };
     await store.collection(deployments).insert({ ...row, configured_props: sealed, created_at: 0 });

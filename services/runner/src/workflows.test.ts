@@ -4,6 +4,7 @@ import { events } from '@wellspring/store/collections/events';
 import { eventually } from '@wellspring/testing/eventually';
 import { OWNER } from '@wellspring/testing/rows';
 import { usePlatform } from './platform.fixture.ts';
+import { subscribe } from './rows.fixture.ts';
 import { deployWorkflow } from './workflow.fixture.ts';
 
 const t = usePlatform();
@@ -77,7 +78,7 @@ test('what a workflow emits reaches the fan-out bare; what it sends to its strea
     t,
     '$.send.emit({ raw_event: { n: 1 } }); $.send.emit({ n: 2 }, "side"); $.send.sse({ channel: "x", payload: 3 });',
   );
-  await t.subscribe(id, '', 'side', 'x');
+  await subscribe(t, id, '', 'side', 'x');
   await run(id, {});
   expect([t.publishedPayloads(), t.publishedPayloads('side'), t.publishedPayloads('x')]).toEqual([
     [{ n: 1 }],
