@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { openAmqp } from '@wellspring/amqp/client';
 import { type Clock, systemClock } from '@wellspring/core/clock';
 import { newSecret } from '@wellspring/core/ids';
-import { silentLog } from '@wellspring/core/log';
+import { type Log, silentLog } from '@wellspring/core/log';
 import { createMemory } from '@wellspring/core/memory';
 import { openDatabase } from '@wellspring/sqlite/database';
 import { createEmbeddedStore } from '@wellspring/store/embedded';
@@ -33,6 +33,7 @@ export interface Installation {
   partitions?: number;
   renewMs?: number;
   leaseMs?: number;
+  log?: Log;
   memory?: RabbitQueueOptions['memory'];
   /** After `kill`, the process does nothing more; otherwise its consumers can be awaited. */
   mortal?: boolean;
@@ -61,8 +62,8 @@ export async function startProcess(installation: Installation): Promise<RabbitPr
     renewMs = RENEW_MS,
     leaseMs = LEASE_MS,
     memory = createMemory(1024 ** 3),
+    log = silentLog,
   } = installation;
-  const log = silentLog;
   const amqp = await openAmqp({ url: installation.amqp, log });
   const member = newSecret();
   let isDead = false;

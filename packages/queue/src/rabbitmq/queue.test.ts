@@ -1,9 +1,11 @@
 import { expect, test } from '@jest/globals';
 import { newSecret } from '@wellspring/core/ids';
+import { type Log, silentLog } from '@wellspring/core/log';
 import { Unavailable } from '@wellspring/core/unavailable';
 import { openDatabase } from '@wellspring/sqlite/database';
 import { createEmbeddedStore } from '@wellspring/store/embedded';
 import { eventually } from '@wellspring/testing/eventually';
+import { numbers } from '@wellspring/testing/numbers';
 import { withServers } from '@wellspring/testing/servers/servers';
 import { queueConformance } from '../conformance.ts';
 import { purges } from './collections.ts';
@@ -48,6 +50,29 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
     await first.close();
     await second.close();
     await db.close();
+  });
+
+  test('consumers that start while the queues are being declared lose no connection', async () => {
+    const lost: unknown[] = [];
+    const log: Log = { ...silentLog, warn: (...entry) => void lost.push(entry) };
+    for (const _ of numbers(8)) {
+      const db = openDatabase(':memory:');
+      const installation = { amqp: rabbitmq, store: createEmbeddedStore(db), prefix: `t${newSecret()}.` };
+      const { queue, close } = await startProcess({ ...installation, partitions: 16, log });
+      const stop = new AbortController();
+      let left = 32;
+      const ended = queue.consume('runs', async () => void left--, { concurrency: 1, signal: stop.signal });
+      await queue.publishMany(
+        'runs',
+        numbers(left).map((n) => ({ key: `dc_${n}`, payload: '{}' })),
+      );
+      await eventually(() => left === 0);
+      stop.abort();
+      await ended;
+      await close();
+      await db.close();
+    }
+    expect(lost).toEqual([]);
   });
 
   test('a purge that cannot be published leaves no row behind', async () => {

@@ -167,7 +167,15 @@ export function createRabbitQueue(options: RabbitQueueOptions): RabbitQueue {
         partitionOf: (key) => partitionOf(key, partitions),
         brokerQueueOf(partition) {
           const name = nameOf(queue, partition);
-          return { name, queue: prefix + name, declare: (channel) => declare(channel, name) };
+          return {
+            name,
+            queue: prefix + name,
+            // A second declaration succeeds before the first has started the queue; a consumer then ends its connection.
+            declare: (channel) =>
+              untilDeclared()
+                .catch(() => {})
+                .then(() => declare(channel, name)),
+          };
         },
         closing: closing.signal,
       }),
