@@ -1,39 +1,72 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { createHold, type Hold } from '@wellspring/core/byte-budget';
+import { createFairPermits, withPermit } from '@wellspring/core/fair-permits';
+import { unavailable } from '@wellspring/core/problem';
 import type { Deps } from '@wellspring/runtime/deps';
 
-const PATH = /^\/blobs\/([a-z0-9_-]{16,80})\?until=(\d{13})&signature=([\w-]{43})$/;
+/** Addresses without an owner were given out by earlier versions. */
+const PATH = /^\/blobs\/([a-z0-9_-]{16,80})\?until=(\d{13})(?:&owner=(\w{1,40}))?&signature=([\w-]{43})$/;
+/** Blobs that are read at a time, before their size is known. */
+const READS = 4;
 
-const sign = (key: Buffer, id: string, until: number) =>
-  createHmac('sha256', key).update(`${id}.${until}`).digest('base64url');
+const sign = (key: Buffer, parts: readonly string[]) =>
+  createHmac('sha256', key).update(parts.join('.')).digest('base64url');
 
-/** A signed URL of a blob, valid until `until` (epoch ms). */
-export function blobUrl({ config, seal }: Pick<Deps, 'config' | 'seal'>, id: string, until: number): string {
-  return `${config.publicUrl}/blobs/${id}?until=${until}&signature=${sign(seal.keysFor('blob-url')[0]!, id, until)}`;
+/** A signed URL of an owner's blob, valid until `until` (epoch ms). */
+export function blobUrl(
+  { config, seal }: Pick<Deps, 'config' | 'seal'>,
+  { id, ownerId, until }: { id: string; ownerId: string; until: number },
+): string {
+  const signature = sign(seal.keysFor('blob-url')[0]!, [id, String(until), ownerId]);
+  return `${config.publicUrl}/blobs/${id}?until=${until}&owner=${ownerId}&signature=${signature}`;
 }
 
 /** Serves `/blobs/{id}`. Returns false for other requests. */
-export function createBlobs({ blob, clock, seal }: Pick<Deps, 'blob' | 'clock' | 'seal'>) {
-  const valid = (id: string, until: number, signature: string) =>
-    until > clock.now() &&
-    seal
+export function createBlobs({ blob, clock, seal, memory }: Pick<Deps, 'blob' | 'clock' | 'seal' | 'memory'>) {
+  const reads = createFairPermits({ total: READS });
+
+  /** Blob and owner of a valid address. */
+  function locate(url = ''): { id: string; owner: string } | undefined {
+    const [, id = '', until = '', owner, given = ''] = PATH.exec(url) ?? [];
+    if (!(Number(until) > clock.now())) return undefined;
+    const parts = owner === undefined ? [id, until] : [id, until, owner];
+    const isSigned = seal
       .keysFor('blob-url')
-      .some((key) => timingSafeEqual(Buffer.from(sign(key, id, until)), Buffer.from(signature)));
+      .some((key) => timingSafeEqual(Buffer.from(sign(key, parts)), Buffer.from(given)));
+    return isSigned ? { id, owner: owner ?? id } : undefined;
+  }
 
   return (req: IncomingMessage, res: ServerResponse): boolean => {
     if (!req.url?.startsWith('/blobs/')) return false;
     req.resume();
-    serve(req, res).catch(() => (res.headersSent ? res.destroy() : res.writeHead(500).end()));
+    const found = req.method === 'GET' || req.method === 'HEAD' ? locate(req.url) : undefined;
+    if (!found) {
+      text(res, 404, 'Not Found');
+      return true;
+    }
+    const hold = createHold(memory.api, found.owner);
+    serve(req, res, found, hold)
+      .catch(() => (res.headersSent ? res.destroy() : res.writeHead(500).end()))
+      .finally(() => {
+        // The client may have left before, or may take the bytes slowly.
+        if (res.closed) hold.release();
+        else res.once('close', hold.release);
+      });
     return true;
   };
 
-  async function serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
-    const match = PATH.exec(req.url ?? '');
-    const found =
-      match && valid(match[1]!, Number(match[2]), match[3]!) ? await blob.get(match[1]!) : undefined;
-    if (!found || (req.method !== 'GET' && req.method !== 'HEAD')) {
-      res.writeHead(404, { 'content-type': 'text/plain' }).end('Not Found');
-      return;
+  async function serve(
+    { method }: IncomingMessage,
+    res: ServerResponse,
+    { id, owner }: { id: string; owner: string },
+    hold: Hold,
+  ): Promise<void> {
+    const found = await withPermit(reads, owner, () => blob.get(id));
+    if (!found) return text(res, 404, 'Not Found');
+    const isHead = method === 'HEAD';
+    if (!isHead && !hold.take(found.bytes.length)) {
+      return text(res, 503, 'Service Unavailable', unavailable().headers);
     }
     res.writeHead(200, {
       'content-type': 'application/octet-stream',
@@ -43,6 +76,10 @@ export function createBlobs({ blob, clock, seal }: Pick<Deps, 'blob' | 'clock' |
       'x-content-type-options': 'nosniff',
       'content-security-policy': "default-src 'none'; sandbox",
     });
-    res.end(req.method === 'HEAD' ? undefined : found.bytes);
+    res.end(isHead ? undefined : found.bytes);
   }
+}
+
+function text(res: ServerResponse, status: number, body: string, headers = {}): void {
+  res.writeHead(status, { 'content-type': 'text/plain', ...headers }).end(body);
 }

@@ -77,7 +77,8 @@ export function createMultipart({ blob, config, clock, seal }: MultipartDeps): R
     const { fields, files } = parsed;
     const ids = files.length > 0 ? await store(ownerId, files) : [];
     files.forEach(({ name, filename, mimetype }, index) => {
-      const url = blobUrl({ config, seal }, ids[index]!, clock.now() + FILE_TTL_MS);
+      const until = clock.now() + FILE_TTL_MS;
+      const url = blobUrl({ config, seal }, { id: ids[index]!, ownerId, until });
       add(fields, name, { url, filename, mimetype });
     });
     return fields;
