@@ -6,6 +6,8 @@ export interface Memory {
   intake: ByteBudget;
   /** Bodies of API requests in progress, and large answers that have not been sent yet. When it is used up, requests get 503. */
   api: ByteBudget;
+  /** Large replies of runs that callers of endpoints have not taken yet. When it is used up, their calls get 503. */
+  replies: ByteBudget;
   /** Jobs of the queue `runs` that are handed out. */
   runs: ByteBudget;
   /** Jobs of the queue `emitted` that are handed out. */
@@ -28,6 +30,7 @@ export interface Memory {
 const SHARES = {
   intake: 1 / 16,
   api: 1 / 16,
+  replies: 1 / 32,
   runs: 1 / 16,
   emitted: 1 / 32,
   waiting: 1 / 16,

@@ -77,7 +77,7 @@ interface CommonInput extends Selection {
 const PREFIX = { public: '/v1', operator: '/admin/v1' } as const;
 
 /** Answers up to this size are not counted: a connection buffers as much. */
-const LARGE_ANSWER = 64 * 1024;
+export const LARGE_ANSWER = 64 * 1024;
 
 const MAX_IGNORED = 10;
 const MAX_IGNORED_CHARS = 64;

@@ -17,6 +17,7 @@ import type { EndpointRow } from '@wellspring/store/collections/sources';
 import { createCallHeaders } from './call-headers.ts';
 import { createClientIp } from './client-ip.ts';
 import type { EndpointCache } from './endpoint-cache.ts';
+import { holdReply } from './hold-reply.ts';
 import { bodyLimitOf, createMultipart, isMultipart } from './multipart.ts';
 import { createRateLimit } from './rate-limit.ts';
 import { assertSize, sandboxed } from './reply-headers.ts';
@@ -37,7 +38,8 @@ const BODILESS = new Set([204, 205, 304]);
 
 /**
  * Accepts calls of sources' endpoints: `/e/{key}` with any sub-path, or a separate host below the endpoint domain. A
- * call is accepted once its job is durable, and refused with 503 while too many bytes of calls are not; with a custom response the caller then waits for the run.
+ * call is accepted once its job is durable, and refused with 503 while too many bytes of calls are not; with a custom
+ * response the caller then waits for the run, and for memory for a large reply.
  * @returns false for other requests
  */
 export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: ServerResponse) => boolean {
@@ -169,7 +171,7 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
   }
 
   async function accept(req: IncomingMessage, res: ServerResponse, accepted: Call): Promise<void> {
-    const { endpoint, ownHost } = accepted;
+    const { endpoint } = accepted;
     const replyAddress = endpoint.custom_response ? call.openReplyAddress() : undefined;
     try {
       const verified = await enqueue(req, accepted, replyAddress?.address);
@@ -179,7 +181,7 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
       const reply: HttpReply = received ?? { kind: 'none' };
       // Without $.respond, also of a workflow that takes longer.
       if (endpoint.reply_by !== null && reply.kind === 'none') return answer(res, 200);
-      answerWith(res, reply, ownHost);
+      await answerWith(res, reply, accepted);
     } finally {
       replyAddress?.close();
     }
@@ -193,7 +195,8 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
     });
   }
 
-  function answerWith(res: ServerResponse, reply: HttpReply, ownHost: string | undefined): void {
+  /** @throws NoRoomForBody */
+  async function answerWith(res: ServerResponse, reply: HttpReply, { endpoint, ownHost, held }: Call) {
     switch (reply.kind) {
       case 'none':
         text(res, 400, 'No response');
@@ -209,6 +212,8 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
         const isInformational = reply.status < 200;
         const status = isInformational ? 200 : reply.status;
         const body = isInformational || BODILESS.has(status) ? undefined : Buffer.from(reply.body, 'base64');
+        const memory = { owner: endpoint.owner_id, replies: deps.memory.replies, waiting: held };
+        if (body) await holdReply(res, body.length, memory);
         try {
           const { sent } = allowedHeaders(reply.headers, ownHost);
           assertSize(sent);
