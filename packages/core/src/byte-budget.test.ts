@@ -22,6 +22,18 @@ test('an amount above the total goes when half is free', () => {
   expect(budget.used).toBe(0);
 });
 
+test('bytes that are in memory in any case are counted without room, and leave less to their owner and others', () => {
+  const budget = createByteBudget(100);
+  const release = budget.count(70, 'a');
+  expect([budget.tryTake(1, 'a'), budget.tryTake(31, 'b')]).toEqual([undefined, undefined]);
+  const more = budget.count(70, 'b');
+  expect(budget.used).toBe(140);
+  release();
+  more();
+  expect(budget.used).toBe(0);
+  expect(budget.tryTake(50, 'a')).toBeDefined();
+});
+
 test('bytes beyond those that are kept are released, and the rest with the release', async () => {
   const budget = createByteBudget(100);
   const release = await budget.take(80, 'a');

@@ -7,13 +7,15 @@ import { createLinkedList, type LinkedList } from './linked-list.ts';
  */
 export interface ByteBudget {
   readonly total: number;
-  /** May exceed the total: an amount above half of it is added in full. */
+  /** May exceed the total: an amount above half of it is added in full, and some bytes are counted without room. */
   readonly used: number;
   /**
    * @param owner whose share is checked; without an owner only the free bytes are checked
    * @returns undefined: there is no room
    */
   tryTake(bytes: number, owner?: string): Release | undefined;
+  /** Counts bytes that are in memory in any case, also beyond the room: others then find less. */
+  count(bytes: number, owner?: string): Release;
   /**
    * Waits for room. Owners are served in turns; a limited number of later requests may overtake one that does not fit.
    * @throws the reason of the signal
@@ -174,6 +176,7 @@ export function createByteBudget(total: number): ByteBudget {
       return used;
     },
     tryTake,
+    count: admit,
     take(bytes, owner, signal) {
       if (signal?.aborted) return Promise.reject(signal.reason);
       const release = tryTake(bytes, owner);

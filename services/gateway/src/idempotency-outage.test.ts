@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { UNLIMITED } from '@wellspring/core/byte-budget';
 import { Unavailable } from '@wellspring/core/unavailable';
 import { sendProblem } from '@wellspring/http/problem-response';
 import { readConfig } from '@wellspring/runtime/config';
@@ -40,7 +41,7 @@ beforeEach(async () => {
           res.end('{}');
         };
         gateway
-          .handle(req, res, 'u_0000000001', execute)
+          .handle(req, res, { userId: 'u_0000000001', hold: UNLIMITED }, execute)
           .catch((error: unknown) => sendProblem(res, error, { requestId: 'req_1', log: ports.log }));
       }),
     ),
@@ -58,7 +59,14 @@ afterEach(async () => {
   await ports.close();
 });
 
+afterEach(() => expect(ports.memory.api.used).toBe(0));
+
 const retries = () => clock.wakings().length;
+
+test('a response that is not stored yet holds memory of its user', async () => {
+  expect(ports.memory.api.used).toBe('{}'.length);
+  await first.close();
+});
 
 test('a response that could not be stored is stored in the background, and another process sends it', async () => {
   await clock.advance(5_000);

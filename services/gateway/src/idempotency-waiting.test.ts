@@ -1,5 +1,6 @@
 import { request } from 'node:http';
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
+import { UNLIMITED } from '@wellspring/core/byte-budget';
 import { Unavailable } from '@wellspring/core/unavailable';
 import { sendProblem } from '@wellspring/http/problem-response';
 import { readConfig } from '@wellspring/runtime/config';
@@ -39,8 +40,9 @@ beforeAll(async () => {
 
 const serve = (idempotent: ReturnType<typeof createIdempotency>) =>
   startHttpServer((req, res) => {
+    const caller = { userId: String(req.headers['x-user']), hold: UNLIMITED };
     idempotent
-      .handle(req, res, String(req.headers['x-user']), async () => {
+      .handle(req, res, caller, async () => {
         carriedOut += 1;
         await held;
         res.end('{"done":true}');

@@ -2,11 +2,13 @@ import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { LIMITS } from '@wellspring/contract/limits';
 import { type Backoff, backoff } from '@wellspring/core/backoff';
+import type { Hold } from '@wellspring/core/byte-budget';
+import { createFairPermits, withPermit } from '@wellspring/core/fair-permits';
 import { newSecret } from '@wellspring/core/ids';
-import { conflict, invalidParameter, tooManyRequests } from '@wellspring/core/problem';
+import { conflict, invalidParameter, tooManyRequests, unavailable } from '@wellspring/core/problem';
 import { Unavailable } from '@wellspring/core/unavailable';
 import { withTimeout } from '@wellspring/core/with-timeout';
-import { readBody } from '@wellspring/http/read-body';
+import { forgetBody, readBody } from '@wellspring/http/read-body';
 import { answeredTopic } from '@wellspring/pubsub/port';
 import type { Deps } from '@wellspring/runtime/deps';
 import {
@@ -24,6 +26,9 @@ const POLL_INTERVAL_MS = 2_000;
 const MAX_WAITING = 1_000;
 const MAX_WAITING_OF_USER = 50;
 
+/** Stored responses that are read at a time, before their size is known. */
+const READS = 4;
+
 const RETRY_AFTER_SECONDS = 1;
 
 /** Of storing the end of a call, until its key is forgotten. */
@@ -38,6 +43,8 @@ interface Finished {
   created_at_ms: number;
   /** Undefined: its key is forgotten. */
   response: StoredResponse | undefined;
+  /** Called once it is stored or given up. */
+  release(): void;
 }
 
 const sha256 = (...parts: (string | Buffer)[]) => {
@@ -47,11 +54,16 @@ const sha256 = (...parts: (string | Buffer)[]) => {
 };
 
 export interface Idempotency {
-  /** @param execute handles the call, unless it is a repetition. @throws Problem, Unavailable */
+  /**
+   * @param caller.hold of the body, released by the caller once the request is answered; that of a repetition then holds
+   * the response instead
+   * @param execute handles the call, unless it is a repetition
+   * @throws Problem, Unavailable
+   */
   handle(
     req: IncomingMessage,
     res: ServerResponse,
-    userId: string,
+    caller: { userId: string; hold: Hold },
     execute: () => Promise<void> | void,
   ): Promise<void>;
   /** Stores the ends of calls that are not stored yet, within CLOSE_TIMEOUT_MS. */
@@ -70,8 +82,10 @@ export function createIdempotency({
   log,
   config,
   seal,
-}: Pick<Deps, 'store' | 'pubsub' | 'clock' | 'log' | 'config' | 'seal'>): Idempotency {
+  memory,
+}: Pick<Deps, 'store' | 'pubsub' | 'clock' | 'log' | 'config' | 'seal' | 'memory'>): Idempotency {
   const rows = store.collection(idempotencyKeys);
+  const reads = createFairPermits({ total: READS });
   const thisProcess = newSecret();
   /** Calls that this process executes, or tries to begin, by id. */
   const executing = new Map<string, number>();
@@ -141,7 +155,10 @@ export function createIdempotency({
         log.warn({ error: String(error) }, 'idempotency.store_failed');
         return retry(id, call);
       })
-      .finally(() => attempts.delete(stored));
+      .finally(() => {
+        attempts.delete(stored);
+        call.release();
+      });
     attempts.add(stored);
     await first.catch(() => {});
   }
@@ -175,8 +192,17 @@ export function createIdempotency({
     }
   }
 
-  /** The stored response of the first call; the time of its row if this call is the first; undefined while the first is in progress. */
-  async function lookUp(id: string, request_hash: string): Promise<StoredResponse | number | undefined> {
+  /**
+   * The stored response of the first call; the time of its row if this call is the first; undefined while the first is in
+   * progress.
+   * @param take takes the bytes of the response
+   * @throws Problem 409; 503 without memory
+   */
+  async function lookUp(
+    id: string,
+    request_hash: string,
+    { userId, take }: { userId: string; take: Hold['take'] },
+  ): Promise<StoredResponse | number | undefined> {
     for (;;) {
       const created_at_ms = clock.now();
       enter(id);
@@ -187,12 +213,15 @@ export function createIdempotency({
         leave(id);
         if (!(error instanceof ConflictError)) throw error;
       }
-      const row = await rows.get(id);
+      const row = await withPermit(reads, userId, () => rows.get(id));
       if (!row) continue;
       if (row.request_hash !== request_hash) {
         throw conflict('idempotency_key_reused', 'This Idempotency-Key was used with another request.');
       }
-      if (row.response) return { ...row.response, body: seal.open(row.response.body, id) };
+      if (row.response) {
+        if (!take(row.response.body.length)) throw unavailable();
+        return { ...row.response, body: seal.open(row.response.body, id) };
+      }
       if (unstored.has(id)) await storeEnd(id);
       // Only this row: another call may have replaced it.
       else if (abandoned(row)) await rows.removeWhere({ id, created_at_ms: row.created_at_ms });
@@ -200,18 +229,24 @@ export function createIdempotency({
     }
   }
 
-  async function handle(...[req, res, userId, execute]: Parameters<Idempotency['handle']>): Promise<void> {
+  async function handle(...[req, res, caller, execute]: Parameters<Idempotency['handle']>): Promise<void> {
     const key = req.headers['idempotency-key'];
     if (req.method !== 'POST' || key === undefined) return execute();
     if (typeof key !== 'string' || key.length < 1 || key.length > 255) {
       throw invalidParameter('Idempotency-Key', 'Idempotency-Key has to have 1 to 255 characters.');
     }
-    const body = await readBody(req, LIMITS.apiBody);
+    const { userId, hold } = caller;
     const id = sha256(userId, key);
-    const hash = sha256(req.method, req.url ?? '', body);
+    const hash = sha256(req.method, req.url ?? '', await readBody(req, LIMITS.apiBody));
     const left = new AbortController();
     res.once('close', () => left.abort());
-    const look = () => lookUp(id, hash);
+    // A repetition does not need its body: small memory has no room for both.
+    const take = (bytes: number) => {
+      forgetBody(req);
+      hold.release();
+      return hold.take(bytes);
+    };
+    const look = () => lookUp(id, hash, { userId, take });
     const found = (await look()) ?? (await wait(id, userId, left.signal, look));
     // The client has left; this ends the request for those who wait for its end.
     if (found === undefined) return void res.end();
@@ -220,7 +255,11 @@ export function createIdempotency({
       res.end(found.body);
       return;
     }
-    captureResponse(res, (response) => finish(id, { created_at_ms: found, response }));
+    const created_at_ms = found;
+    captureResponse(res, (response) => {
+      const release = memory.api.count(response?.body.length ?? 0, userId);
+      return finish(id, { created_at_ms, response, release });
+    });
     await execute();
   }
 
@@ -258,7 +297,11 @@ function captureResponse(
     const success = res.statusCode >= 200 && res.statusCode < 300;
     const type = res.getHeader('content-type');
     const headers: Record<string, string> = type === undefined ? {} : { 'content-type': String(type) };
-    const response = { status: res.statusCode, headers, body: Buffer.concat(chunks).toString('utf8') };
+    const response = {
+      status: res.statusCode,
+      headers,
+      body: Buffer.concat(chunks.splice(0)).toString('utf8'),
+    };
     void onEnd(success ? response : undefined).then(() => end.apply(res, args));
     return res;
   }) as typeof res.end;

@@ -2,7 +2,7 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import type { Endpoint, ServiceName } from '@wellspring/contract/endpoint';
 import { LIMITS } from '@wellspring/contract/limits';
 import type { Principal } from '@wellspring/contract/principal';
-import { createHold } from '@wellspring/core/byte-budget';
+import { createHold, type Hold } from '@wellspring/core/byte-budget';
 import { newId } from '@wellspring/core/ids';
 import { methodNotAllowed, notFound } from '@wellspring/core/problem';
 import { PRINCIPAL_HEADER, signPrincipal } from '@wellspring/http/principal';
@@ -112,11 +112,10 @@ export function createPublicApi(
   const limit = createRateLimit('api', deps.config.apiRate, deps.buckets);
 
   /** Reads the body within the memory of the API, for all that read it again. @throws BodyTooLarge, NoRoomForBody */
-  async function receive(req: IncomingMessage, res: ServerResponse, userId: string): Promise<void> {
+  async function receive(req: IncomingMessage, res: ServerResponse, hold: Hold): Promise<void> {
     if (req.method === 'GET' || req.method === 'HEAD') return;
-    const held = createHold(deps.memory.api, userId);
-    onceAnswered(res, held.release);
-    await readBody(req, LIMITS.apiBody, held.take);
+    onceAnswered(res, hold.release);
+    await readBody(req, LIMITS.apiBody, hold.take);
   }
 
   const api: Api<Extract<Principal, { kind: 'user' }>> = {
@@ -128,8 +127,9 @@ export function createPublicApi(
       return principal;
     },
     async pass(req, res, { user_id }, service) {
-      await receive(req, res, user_id);
-      await idempotency.handle(req, res, user_id, () => service(req, res));
+      const hold = createHold(deps.memory.api, user_id);
+      await receive(req, res, hold);
+      await idempotency.handle(req, res, { userId: user_id, hold }, () => service(req, res));
     },
   };
   return createApi(deps, api, listenerOf);

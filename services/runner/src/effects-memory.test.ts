@@ -20,6 +20,7 @@ const effects: ByteBudget = {
     return budget.used;
   },
   tryTake: (...request) => noted(budget.tryTake(...request)),
+  count: (...request) => noted(budget.count(...request)),
   take: async (...request) => noted(await budget.take(...request)),
 };
 const t = usePlatform({ effects });
