@@ -52,23 +52,26 @@ export interface Hold {
   readonly bytes: number;
   /** False if there is no room. */
   take(bytes: number): boolean;
+  /** Takes bytes that are in memory in any case. */
+  count(bytes: number): void;
   release(): void;
 }
 
 export function createHold(budget: ByteBudget, owner?: string): Hold {
   let releases: (() => void)[] = [];
   let taken = 0;
+  const keep = (bytes: number, release: Release | undefined) => {
+    if (!release) return false;
+    releases.push(release);
+    taken += bytes;
+    return true;
+  };
   return {
     get bytes() {
       return taken;
     },
-    take(bytes) {
-      const release = budget.tryTake(bytes, owner);
-      if (!release) return false;
-      releases.push(release);
-      taken += bytes;
-      return true;
-    },
+    take: (bytes) => keep(bytes, budget.tryTake(bytes, owner)),
+    count: (bytes) => void keep(bytes, budget.count(bytes, owner)),
     release() {
       for (const release of releases) release();
       releases = [];
@@ -78,7 +81,7 @@ export function createHold(budget: ByteBudget, owner?: string): Hold {
 }
 
 /** For owners whose bytes are not limited. */
-export const UNLIMITED: Hold = { bytes: 0, take: () => true, release() {} };
+export const UNLIMITED: Hold = { bytes: 0, take: () => true, count() {}, release() {} };
 
 /** @throws RangeError when `total` is not a positive integer */
 export function createByteBudget(total: number): ByteBudget {

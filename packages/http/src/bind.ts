@@ -211,8 +211,11 @@ function send(
   const text = JSON.stringify(enveloped(envelope, answer, (resource) => selectFields(resource, selection)));
   const bytes = Buffer.byteLength(text);
   const isCounted = bytes <= Math.max(hold.bytes, LARGE_ANSWER) || hold.take(bytes - hold.bytes);
-  // A change that was made is answered in any case.
-  if (!isCounted && method === 'GET') throw unavailable();
+  if (!isCounted) {
+    if (method === 'GET') throw unavailable();
+    // A change that was made is answered in any case.
+    hold.count(bytes - hold.bytes);
+  }
   res.writeHead(status, { 'content-type': 'application/json', 'content-length': bytes });
   res.end(text);
 }

@@ -138,3 +138,15 @@ test('a large answer is a 503 without memory, except after a change; small ones 
   expect((await post(10)).status).toBe(200);
   most();
 });
+
+test('a large answer to a change holds memory also beyond the room, until its client has taken it', async () => {
+  const { api } = platform.deps.memory;
+  const release = api.tryTake(api.total / 2 - 64 * 1024, alice.id)!;
+  answerBytes = 20_000_000;
+  const before = api.used;
+  const socket = begin('POST /v1/components', 'content-length: 22');
+  socket.write('{"component_code":"x"}');
+  await eventually(() => api.used > before + answerBytes);
+  expect((await post(10)).status).toBe(503);
+  release();
+});
