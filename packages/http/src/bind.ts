@@ -11,6 +11,7 @@ import type { Log } from '@wellspring/core/log';
 import type { Memory } from '@wellspring/core/memory';
 import { notFound, unauthorized, unavailable } from '@wellspring/core/problem';
 import express, { type Request, type Response } from 'express';
+import { onceClosed } from './once-closed.ts';
 import { ownerFor, PRINCIPAL_HEADER, verifyPrincipal } from './principal.ts';
 import { sendProblem } from './problem-response.ts';
 import { readJsonObject } from './read-json.ts';
@@ -172,8 +173,7 @@ async function serve({ endpoint, handle }: Route, req: Request, res: Response, o
     sendProblem(res, error, { requestId, log });
   } finally {
     // The client may have left before, or may read the answer slowly.
-    if (res.closed) hold.release();
-    else res.once('close', hold.release);
+    onceClosed(res, hold.release);
   }
 }
 

@@ -1,13 +1,16 @@
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { get, type IncomingMessage, type RequestListener, request } from 'node:http';
 import { beforeEach, expect, test } from '@jest/globals';
 import { systemClock } from '@wellspring/core/clock';
 import { silentLog } from '@wellspring/core/log';
+import { createMemory } from '@wellspring/core/memory';
 import { eventually } from '@wellspring/testing/eventually';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
 import { startHttpServer } from '@wellspring/testing/http';
 import { closeAfterEach } from '@wellspring/testing/lifetimes';
-import { createProxy } from './proxy.ts';
+import { PRINCIPAL_HEADER, signPrincipal } from './principal.ts';
+import { createProxy, type ProxyOptions } from './proxy.ts';
 
 const closing = closeAfterEach();
 let draining: AbortController;
@@ -23,9 +26,23 @@ async function nowhere(): Promise<string> {
   return server.url;
 }
 
-const openProxy = (clock = systemClock) =>
-  closing(createProxy({ log: silentLog, clock, draining: draining.signal }));
-const proxyTo = (origins: string[], clock = systemClock) => serve(openProxy(clock).to(origins));
+const memory = createMemory(1);
+const key = randomBytes(32);
+const ofUser = () => ({
+  [PRINCIPAL_HEADER]: signPrincipal({ kind: 'user', user_id: 'u_1', key_id: 'key_1', org_ids: [] }, key),
+});
+const openProxy = (options: Pick<Partial<ProxyOptions>, 'clock'> = {}) =>
+  closing(
+    createProxy({
+      log: silentLog,
+      clock: systemClock,
+      draining: draining.signal,
+      principalKeys: [key],
+      memory,
+      ...options,
+    }),
+  );
+const proxyTo = (origins: string[], options = {}) => serve(openProxy(options).to(origins));
 
 const echo: RequestListener = async (req, res) => {
   const body = Buffer.concat(await req.toArray()).toString();
@@ -76,7 +93,7 @@ test('several origins take turns, and an unreachable one is skipped, also for a 
 
 test('a service that cannot be reached in time is a 503 with the id of the request', async () => {
   const clock = createFakeClock();
-  const url = await proxyTo([await nowhere()], clock);
+  const url = await proxyTo([await nowhere()], { clock });
   let answer: Response | undefined;
   fetch(url, { headers: { 'x-request-id': 'req_1' } }).then((given) => {
     answer = given;
@@ -180,4 +197,30 @@ test('a body over the limit is refused before it is forwarded', async () => {
   const url = await proxyTo([await serve(echo)]);
   const answer = await fetch(url, { method: 'POST', body: 'x'.repeat(7 * 1024 * 1024) });
   expect(answer.status).toBe(413);
+});
+
+test('an answer to a change holds memory of its user until its client has taken it or left', async () => {
+  const bytes = 20_000_000;
+  const url = await proxyTo([await serve((_req, res) => res.end(Buffer.alloc(bytes)))]);
+  const headers = ofUser();
+  const asked = request(url, { method: 'POST', agent: false, headers });
+  asked.on('error', () => {}).end();
+  await eventually(() => memory.api.used === bytes);
+  asked.destroy();
+  await eventually(() => memory.api.used === 0);
+  const answer = await fetch(url, { method: 'POST', headers });
+  expect((await answer.arrayBuffer()).byteLength).toBe(bytes);
+  await eventually(() => memory.api.used === 0);
+});
+
+test('an answer to a change that breaks off is a 503, and holds no memory', async () => {
+  const url = await proxyTo([
+    await serve((_req, res) => {
+      res.writeHead(200, { 'content-length': '100' });
+      res.write('half of it', () => res.destroy());
+    }),
+  ]);
+  const headers = ofUser();
+  expect((await fetch(url, { method: 'POST', headers })).status).toBe(503);
+  await eventually(() => memory.api.used === 0);
 });

@@ -1,9 +1,12 @@
 import { Agent, type IncomingMessage, type RequestListener, request, type ServerResponse } from 'node:http';
-import { buffer } from 'node:stream/consumers';
 import { LIMITS } from '@wellspring/contract/limits';
+import { createHold, type Hold, UNLIMITED } from '@wellspring/core/byte-budget';
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
+import type { Memory } from '@wellspring/core/memory';
 import { Unavailable } from '@wellspring/core/unavailable';
+import { onceClosed } from './once-closed.ts';
+import { PRINCIPAL_HEADER, verifyPrincipal } from './principal.ts';
 import { sendProblem } from './problem-response.ts';
 import { readBody } from './read-body.ts';
 
@@ -55,9 +58,12 @@ export interface ProxyOptions {
   clock: Clock;
   /** Aborts event streams, which do not end by themselves. */
   draining: AbortSignal;
+  /** Keys of the gateway's signature, newest first. */
+  principalKeys: readonly Buffer[];
+  memory: Pick<Memory, 'api'>;
 }
 
-export function createProxy({ log, clock, draining }: ProxyOptions): ServiceProxy {
+export function createProxy({ log, clock, draining, principalKeys, memory }: ProxyOptions): ServiceProxy {
   const agent = new Agent({ keepAlive: true, timeout: IDLE_TIMEOUT_MS, maxFreeSockets: 64 });
 
   /** The head of the response. @throws Error with the `code` of the system */
@@ -86,6 +92,8 @@ export function createProxy({ log, clock, draining }: ProxyOptions): ServiceProx
   ) {
     const isRead = req.method === 'GET' || req.method === 'HEAD';
     const body = isRead ? undefined : await readBody(req, LIMITS.apiBody);
+    const principal = isRead ? undefined : verifyPrincipal(req.headers[PRINCIPAL_HEADER], principalKeys);
+    const hold = principal?.kind === 'user' ? createHold(memory.api, principal.user_id) : UNLIMITED;
     const clientGone = new AbortController();
     if (isRead) res.once('close', () => clientGone.abort());
     const signal = isRead ? clientGone.signal : AbortSignal.timeout(MAX_ANSWER_MS);
@@ -95,7 +103,7 @@ export function createProxy({ log, clock, draining }: ProxyOptions): ServiceProx
       try {
         const response = await ask(origin, req, body, signal);
         if (isRead) stream(response, res);
-        else await answer(response, res);
+        else await answer(response, res, hold);
         return;
       } catch (error) {
         if (clientGone.signal.aborted) return;
@@ -109,10 +117,19 @@ export function createProxy({ log, clock, draining }: ProxyOptions): ServiceProx
     }
   }
 
-  async function answer(from: IncomingMessage, res: ServerResponse): Promise<void> {
-    const bytes = await buffer(from);
-    res.writeHead(from.statusCode!, endToEnd(from.headers));
-    res.end(bytes);
+  /** Sends an answer that is complete: one that breaks off is a 503, and ends the call for its repetitions. */
+  async function answer(from: IncomingMessage, res: ServerResponse, hold: Hold): Promise<void> {
+    const chunks: Buffer[] = [];
+    try {
+      for await (const chunk of from as AsyncIterable<Buffer>) {
+        hold.count(chunk.length);
+        chunks.push(chunk);
+      }
+      res.writeHead(from.statusCode!, endToEnd(from.headers));
+      res.end(Buffer.concat(chunks));
+    } finally {
+      onceClosed(res, hold.release);
+    }
   }
 
   function stream(from: IncomingMessage, res: ServerResponse): void {

@@ -96,7 +96,8 @@ export async function runServices(config: Config, factories: Factories, log: Log
     if (hasPresets && config.services.includes('gateway')) {
       await applyPresets(deps, keys.credentials.api_key, config.apiKey !== null || keys.isNewApiKey);
     }
-    const proxy = createProxy({ log, clock: deps.clock, draining: early.signal });
+    const shared = { principalKeys: deps.seal.keysFor('principal'), log, memory: deps.memory };
+    const proxy = createProxy({ ...shared, clock: deps.clock, draining: early.signal });
     closeProxy = proxy.close;
     const listeners = new Map<ServiceName, RequestListener>();
     const host: Host = {
@@ -111,8 +112,7 @@ export async function runServices(config: Config, factories: Factories, log: Log
         return opened;
       },
     };
-    const router = (routes: readonly Route[]) =>
-      createRouter(routes, { principalKeys: deps.seal.keysFor('principal'), log, memory: deps.memory });
+    const router = (routes: readonly Route[]) => createRouter(routes, shared);
     for (const name of config.services) {
       const service = await factories[name](deps, host);
       services.push(service);

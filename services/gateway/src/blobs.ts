@@ -3,6 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createHold, type Hold } from '@wellspring/core/byte-budget';
 import { createFairPermits, withPermit } from '@wellspring/core/fair-permits';
 import { unavailable } from '@wellspring/core/problem';
+import { onceClosed } from '@wellspring/http/once-closed';
 import type { Deps } from '@wellspring/runtime/deps';
 
 /** Addresses without an owner were given out by earlier versions. */
@@ -48,11 +49,8 @@ export function createBlobs({ blob, clock, seal, memory }: Pick<Deps, 'blob' | '
     const hold = createHold(memory.api, found.owner);
     serve(req, res, found, hold)
       .catch(() => (res.headersSent ? res.destroy() : res.writeHead(500).end()))
-      .finally(() => {
-        // The client may have left before, or may take the bytes slowly.
-        if (res.closed) hold.release();
-        else res.once('close', hold.release);
-      });
+      // The client may have left before, or may take the bytes slowly.
+      .finally(() => onceClosed(res, hold.release));
     return true;
   };
 

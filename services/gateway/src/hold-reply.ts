@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import type { ByteBudget, Hold } from '@wellspring/core/byte-budget';
 import { LARGE_ANSWER } from '@wellspring/http/bind';
+import { onceClosed } from '@wellspring/http/once-closed';
 import { NoRoomForBody } from '@wellspring/http/read-body';
 
 /** For which a reply waits for room: its run has been executed, so it is not given up at once. */
@@ -25,8 +26,7 @@ export async function holdReply(
 ): Promise<void> {
   if (bytes <= LARGE_ANSWER || res.closed) return;
   const release = replies.tryTake(bytes, owner) ?? (await waitForRoom());
-  if (res.closed) release();
-  else res.once('close', release);
+  onceClosed(res, release);
 
   async function waitForRoom() {
     if (!waiting.take(bytes)) throw new NoRoomForBody();
