@@ -31,7 +31,7 @@ const key = randomBytes(32);
 const ofUser = () => ({
   [PRINCIPAL_HEADER]: signPrincipal({ kind: 'user', user_id: 'u_1', key_id: 'key_1', org_ids: [] }, key),
 });
-const openProxy = (options: Pick<Partial<ProxyOptions>, 'clock'> = {}) =>
+const openProxy = (options: Pick<Partial<ProxyOptions>, 'clock' | 'now'> = {}) =>
   closing(
     createProxy({
       log: silentLog,
@@ -93,7 +93,7 @@ test('several origins take turns, and an unreachable one is skipped, also for a 
 
 test('a service that cannot be reached in time is a 503 with the id of the request', async () => {
   const clock = createFakeClock();
-  const url = await proxyTo([await nowhere()], { clock });
+  const url = await proxyTo([await nowhere()], { clock, now: clock.now });
   let answer: Response | undefined;
   fetch(url, { headers: { 'x-request-id': 'req_1' } }).then((given) => {
     answer = given;
@@ -106,6 +106,25 @@ test('a service that cannot be reached in time is a 503 with the id of the reque
     503,
     { error: expect.any(String), code: 'unavailable', request_id: 'req_1' },
   ]);
+});
+
+test('the wall clock does not decide how long a service is waited for', async () => {
+  let hours = 0;
+  const begun = Promise.withResolvers<void>();
+  const clock = {
+    now: () => ++hours * 3_600_000,
+    sleep: (ms: number) => {
+      begun.resolve();
+      return systemClock.sleep(ms);
+    },
+  };
+  const { port, close } = await startHttpServer(() => {});
+  await close();
+  const url = await proxyTo([`http://127.0.0.1:${port}`], { clock });
+  const answered = fetch(url);
+  await begun.promise;
+  closing(await startHttpServer((_req, res) => res.end('back'), port));
+  expect(await (await answered).text()).toBe('back');
 });
 
 test('a request that a service may have received is repeated only if it is a GET', async () => {

@@ -61,9 +61,18 @@ export interface ProxyOptions {
   /** Keys of the gateway's signature, newest first. */
   principalKeys: readonly Buffer[];
   memory: Pick<Memory, 'api'>;
+  /** Monotonic milliseconds. */
+  now?: () => number;
 }
 
-export function createProxy({ log, clock, draining, principalKeys, memory }: ProxyOptions): ServiceProxy {
+export function createProxy({
+  log,
+  clock,
+  draining,
+  principalKeys,
+  memory,
+  now = () => performance.now(),
+}: ProxyOptions): ServiceProxy {
   const agent = new Agent({ keepAlive: true, timeout: IDLE_TIMEOUT_MS, maxFreeSockets: 64 });
 
   /** The head of the response. @throws Error with the `code` of the system */
@@ -97,7 +106,7 @@ export function createProxy({ log, clock, draining, principalKeys, memory }: Pro
     const clientGone = new AbortController();
     if (isRead) res.once('close', () => clientGone.abort());
     const signal = isRead ? clientGone.signal : AbortSignal.timeout(MAX_ANSWER_MS);
-    const giveUpAt = clock.now() + MAX_WAIT_MS;
+    const giveUpAt = now() + MAX_WAIT_MS;
     for (let attempt = 0; ; attempt++) {
       const origin = origins[(first + attempt) % origins.length]!;
       try {
@@ -108,7 +117,7 @@ export function createProxy({ log, clock, draining, principalKeys, memory }: Pro
       } catch (error) {
         if (clientGone.signal.aborted) return;
         const { code = '', message } = error as NodeJS.ErrnoException;
-        if ((!isRead && !NOT_SENT.has(code)) || clock.now() >= giveUpAt) {
+        if ((!isRead && !NOT_SENT.has(code)) || now() >= giveUpAt) {
           throw new Unavailable(`${origin} does not answer: ${code || message}`, { cause: error });
         }
       }
