@@ -33,9 +33,9 @@ afterEach(() => {
 });
 
 /** A server whose answers are given by the test. */
-async function serve(stalledMs: number) {
+async function serve(stalledMs: number, takingMs?: (bytes: number) => number) {
   const asked: { url: string; res: ServerResponse }[] = [];
-  const where = { host: '127.0.0.1', port: 0, what: 'test listener', stalledMs };
+  const where = { host: '127.0.0.1', port: 0, what: 'test listener', stalledMs, takingMs };
   const server = await listen(where, (req, res) => void asked.push({ url: req.url!, res }));
   ends.push(() => server.destroy());
   return { server, asked };
@@ -61,6 +61,41 @@ test('a client that takes nothing of an answer is disconnected; one that waits f
   expect(second!.res.writableFinished).toBe(false);
   first!.res.end('late');
   expect(Buffer.concat(await (await waiting).toArray()).toString()).toBe('late');
+});
+
+test('a client that takes an answer too slowly is disconnected; one that takes it, or a stream, is not', async () => {
+  const bytes = 64 * 1024 * 1024;
+  const { server, asked } = await serve(60_000, (waiting) => (waiting > bytes / 2 ? 500 : 60_000));
+  const open = () => {
+    const socket = connect(server.port, '127.0.0.1');
+    ends.push(() => socket.destroy());
+    socket.on('error', () => {}).pause();
+    socket.write('GET / HTTP/1.1\r\nhost: x\r\n\r\n');
+    return socket;
+  };
+  const stream = open();
+  await eventually(() => asked.length === 1);
+  asked[0]!.res.write('one');
+  const slow = open();
+  await eventually(() => asked.length === 2);
+  const closed = once(asked[1]!.res, 'close');
+  asked[1]!.res.end(Buffer.alloc(bytes));
+  // It takes some bytes again and again.
+  const taking = setInterval(() => slow.read(1), 10);
+  ends.push(() => clearInterval(taking));
+  await closed;
+  expect(asked[1]!.res.writableFinished).toBe(false);
+  const answered = fetch(`http://127.0.0.1:${server.port}`);
+  await eventually(() => asked.length === 3);
+  asked[2]!.res.end(Buffer.alloc(1024 * 1024));
+  expect((await (await answered).arrayBuffer()).byteLength).toBe(1024 * 1024);
+  let text = '';
+  stream.on('data', (piece) => {
+    text += String(piece);
+  });
+  stream.resume();
+  asked[0]!.res.end('two');
+  await eventually(() => text.includes('two'));
 });
 
 test('a pipelined request is served when the one before is answered', async () => {

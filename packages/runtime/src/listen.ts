@@ -1,11 +1,14 @@
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { type Socket, Server as SocketServer } from 'node:net';
+import { onceClosed } from '@wellspring/http/once-closed';
 
 /** Longer than the idle timeouts of common load balancers, so that they close first. */
 const KEEP_ALIVE_MS = 72_000;
 const CLOSE_IDLE_INTERVAL_MS = 50;
 const REQUEST_MS = 60_000;
 const STALLED_MS = 30_000;
+/** A minute, and a second for each 4 KB. */
+const takingMsOf = (bytes: number) => 60_000 + bytes / 4;
 /** Pipelined requests of a connection that wait for the one before: each holds its headers. */
 const MAX_WAITING = 16;
 
@@ -32,11 +35,24 @@ export interface ListenOptions {
   requestMs?: number;
   /** A connection whose client takes nothing of an answer for this long is closed; default 30 s. */
   stalledMs?: number;
+  /**
+   * Time in which a client must have taken the bytes that wait when an answer is complete; otherwise its connection is
+   * closed. Answers that go on, like event streams, have no limit. Default: a minute, and a second for each 4 KB.
+   */
+  takingMs?: (bytes: number) => number;
 }
 
 /** @throws Error that says why it cannot listen */
 export async function listen(
-  { host, port, what, lingerMs = 0, requestMs = REQUEST_MS, stalledMs = STALLED_MS }: ListenOptions,
+  {
+    host,
+    port,
+    what,
+    lingerMs = 0,
+    requestMs = REQUEST_MS,
+    stalledMs = STALLED_MS,
+    takingMs = takingMsOf,
+  }: ListenOptions,
   listener: RequestListener,
 ): Promise<Listening> {
   let draining = false;
@@ -54,6 +70,11 @@ export async function listen(
       // Without bytes to send, the answer is not there yet, or is an idle stream.
       res.setTimeout(stalledMs, () => {
         if (req.socket.writableLength > 0) req.socket.destroy();
+      });
+      // A client that takes a byte now and then is never stalled, and would hold the answer for days.
+      res.once('prefinish', () => {
+        const late = setTimeout(() => req.socket.destroy(), takingMs(req.socket.writableLength)).unref();
+        onceClosed(res, () => clearTimeout(late));
       });
       listener(req, res);
     };
