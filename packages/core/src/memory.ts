@@ -6,7 +6,10 @@ export interface Memory {
   intake: ByteBudget;
   /** Bodies of API requests in progress, and large answers that have not been sent yet. When it is used up, requests get 503. */
   api: ByteBudget;
-  /** Large replies of runs that callers of endpoints have not taken yet. When it is used up, their calls get 503. */
+  /**
+   * What anyone may ask for: large replies of runs and files of calls that have not been sent yet. When it is used up, such
+   * requests get 503.
+   */
   replies: ByteBudget;
   /** Jobs of the queue `runs` that are handed out. */
   runs: ByteBudget;

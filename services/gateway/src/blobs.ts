@@ -6,8 +6,7 @@ import { unavailable } from '@wellspring/core/problem';
 import { onceClosed } from '@wellspring/http/once-closed';
 import type { Deps } from '@wellspring/runtime/deps';
 
-/** Addresses without an owner were given out by earlier versions. */
-const PATH = /^\/blobs\/([a-z0-9_-]{16,80})\?until=(\d{13})(?:&owner=(\w{1,40}))?&signature=([\w-]{43})$/;
+const PATH = /^\/blobs\/([a-z0-9_-]{16,80})\?until=(\d{13})&owner=(\w{1,40})&signature=([\w-]{43})$/;
 /** Blobs that are read at a time, before their size is known. */
 const READS = 4;
 
@@ -29,13 +28,12 @@ export function createBlobs({ blob, clock, seal, memory }: Pick<Deps, 'blob' | '
 
   /** Blob and owner of a valid address. */
   function locate(url = ''): { id: string; owner: string } | undefined {
-    const [, id = '', until = '', owner, given = ''] = PATH.exec(url) ?? [];
+    const [, id = '', until = '', owner = '', given = ''] = PATH.exec(url) ?? [];
     if (!(Number(until) > clock.now())) return undefined;
-    const parts = owner === undefined ? [id, until] : [id, until, owner];
     const isSigned = seal
       .keysFor('blob-url')
-      .some((key) => timingSafeEqual(Buffer.from(sign(key, parts)), Buffer.from(given)));
-    return isSigned ? { id, owner: owner ?? id } : undefined;
+      .some((key) => timingSafeEqual(Buffer.from(sign(key, [id, until, owner])), Buffer.from(given)));
+    return isSigned ? { id, owner } : undefined;
   }
 
   return (req: IncomingMessage, res: ServerResponse): boolean => {
@@ -46,7 +44,7 @@ export function createBlobs({ blob, clock, seal, memory }: Pick<Deps, 'blob' | '
       text(res, 404, 'Not Found');
       return true;
     }
-    const hold = createHold(memory.api, found.owner);
+    const hold = createHold(memory.replies, found.owner);
     serve(req, res, found, hold)
       .catch(() => (res.headersSent ? res.destroy() : res.writeHead(500).end()))
       // The client may have left before, or may take the bytes slowly.
