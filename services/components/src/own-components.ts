@@ -5,10 +5,9 @@ import {
 } from '@wellspring/contract/endpoints/components';
 import type { Principal } from '@wellspring/contract/principal';
 import type { Hold } from '@wellspring/core/byte-budget';
-import { createFairPermits, withPermit } from '@wellspring/core/fair-permits';
-import { conflict, notFound, unavailable } from '@wellspring/core/problem';
+import { conflict, notFound } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
-import { listPage, type PageInput } from '@wellspring/http/paging';
+import { listLarge, type PageInput } from '@wellspring/http/paging';
 import { canAccess, checkMember, ownerFor } from '@wellspring/http/principal';
 import { type ComponentRow, components } from '@wellspring/store/collections/components';
 import { findEmitter, isWorkflowId } from '@wellspring/store/collections/emitters';
@@ -23,39 +22,22 @@ import { removeKeys } from './published-keys.ts';
 const MAX_NAMED = 5;
 /** Deployments of a page: each may have several megabytes. */
 const PAGE_SIZE = 16;
-/** Components whose code is read at a time, before its size is known. */
-const READS = 4;
 const LIST = new Intl.ListFormat('en');
 
 /** Lists and deletes the components of users and organizations. */
 export function ownComponentRoutes({ deps }: ComponentsContext): Route[] {
   const { store } = deps;
   const rows = store.collection(components);
-  const reads = createFairPermits({ total: READS });
-
-  /** Reads code as far as there is memory for it. @throws Problem 503 without memory for one component */
-  async function readAll(found: readonly ComponentRow[], hold: Hold): Promise<ComponentRow[]> {
-    const read: ComponentRow[] = [];
-    for (const { id, owner_id } of found) {
-      const row = await withPermit(reads, owner_id, () => rows.get(id));
-      if (!row) continue;
-      if (!hold.take(row.code.length + row.modules.length)) {
-        if (read.length === 0) throw unavailable();
-        break;
-      }
-      read.push(row);
-    }
-    return read;
-  }
-
-  /** A page is shorter when there is no memory for more code. */
+  const readable = {
+    count: rows.count,
+    list: (options: ListOptions<ComponentRow>) => rows.list({ ...options, texts: false }),
+  };
   const list = async (owner_id: string, input: PageInput, hold: Hold) => {
-    const readable = {
-      count: rows.count,
-      list: async (options: ListOptions<ComponentRow>) =>
-        readAll(await rows.list({ ...options, texts: false }), hold),
-    };
-    const page = await listPage(readable, { owner_id }, input);
+    const page = await listLarge(readable, { owner_id }, input, {
+      hold,
+      read: ({ id }) => rows.get(id),
+      bytesOf: ({ code, modules }) => code.length + modules.length,
+    });
     return { ...page, data: page.data.map(presentComponent) };
   };
 

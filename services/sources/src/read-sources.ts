@@ -1,6 +1,7 @@
 import { getSource, listMySources, listOrgSources } from '@wellspring/contract/endpoints/sources';
+import type { Hold } from '@wellspring/core/byte-budget';
 import { type Route, route } from '@wellspring/http/bind';
-import { listPage, type PageInput } from '@wellspring/http/paging';
+import { listLarge, type PageInput } from '@wellspring/http/paging';
 import { checkMember, ownerFor } from '@wellspring/http/principal';
 import { sources } from '@wellspring/store/collections/sources';
 import type { SourcesContext } from './context.ts';
@@ -8,20 +9,22 @@ import { findSource } from './find-source.ts';
 
 export function readSourceRoutes({ deps, presentSource }: SourcesContext): Route[] {
   const rows = deps.store.collection(sources);
-  const list = async (ownerId: string, input: PageInput) => {
-    const page = await listPage(rows, { owner_id: ownerId, status: { in: ['live', 'updating'] } }, input);
-    return { ...page, data: await Promise.all(page.data.map(presentSource)) };
-  };
+  const list = (owner_id: string, input: PageInput, hold: Hold) =>
+    listLarge(rows, { owner_id, status: { in: ['live', 'updating'] } }, input, {
+      hold,
+      read: presentSource,
+      bytesOf: ({ configured_props }) => JSON.stringify(configured_props).length,
+    });
   return [
     route(getSource, async ({ params, principal }) =>
       presentSource(await findSource(deps, principal, params.id)),
     ),
-    route(listMySources, async ({ input, principal }) =>
-      list(ownerFor(principal, input.org_id).owner_id, input),
+    route(listMySources, async ({ input, principal, hold }) =>
+      list(ownerFor(principal, input.org_id).owner_id, input, hold),
     ),
-    route(listOrgSources, ({ params, input, principal }) => {
+    route(listOrgSources, ({ params, input, principal, hold }) => {
       checkMember(principal, params.org_id);
-      return list(params.org_id, input);
+      return list(params.org_id, input, hold);
     }),
   ];
 }

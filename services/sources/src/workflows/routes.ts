@@ -7,7 +7,7 @@ import {
   operatorUpdateWorkflow,
 } from '@wellspring/contract/endpoints/workflows';
 import { type Route, route } from '@wellspring/http/bind';
-import { listPage } from '@wellspring/http/paging';
+import { listLarge } from '@wellspring/http/paging';
 import { type WorkflowRow, workflowDeployments, workflows } from '@wellspring/store/collections/workflows';
 import type { SourcesContext } from '../context.ts';
 import type { Workflows } from './workflows.ts';
@@ -39,15 +39,14 @@ export function workflowRoutes({ deps, interfaces }: SourcesContext, operations:
     route(operatorCreateWorkflow, async ({ input }) =>
       presentWorkflow(await operations.create(input.owner_id, input.definition)),
     ),
-    route(operatorListWorkflows, async ({ input }) => {
+    route(operatorListWorkflows, async ({ input, hold }) => {
       const { owner_id } = input;
       const shown = { in: ['live', 'updating'] as const };
-      const page = await listPage(
-        rows,
-        { status: shown, ...(owner_id !== undefined && { owner_id }) },
-        input,
-      );
-      return { ...page, data: await Promise.all(page.data.map(presentWorkflow)) };
+      return listLarge(rows, { status: shown, ...(owner_id !== undefined && { owner_id }) }, input, {
+        hold,
+        read: presentWorkflow,
+        bytesOf: ({ definition }) => JSON.stringify(definition).length,
+      });
     }),
     route(operatorGetWorkflow, async ({ params }) => presentWorkflow(await operations.find(params.id))),
     route(operatorUpdateWorkflow, async ({ params, input }) =>
