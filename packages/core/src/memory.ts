@@ -19,6 +19,8 @@ export interface Memory {
   waiting: ByteBudget;
   /** Output of runs that is not committed yet, and definitions and options that are not answered yet. */
   effects: ByteBudget;
+  /** Code that is configured or tested without being saved. */
+  deployments: ByteBudget;
   /** Messages that the broker has not confirmed. */
   publishers: ByteBudget;
   /** Payloads of attempts under way. */
@@ -38,6 +40,7 @@ const SHARES = {
   emitted: 1 / 32,
   waiting: 1 / 16,
   effects: 1 / 16,
+  deployments: 1 / 16,
   publishers: 1 / 32,
   delivery: 1 / 16,
   replays: 1 / 32,

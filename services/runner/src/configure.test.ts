@@ -79,3 +79,17 @@ test('code that ends its process or returns something unreadable is a 400', asyn
   for (const page of [7, 8])
     await expect(configure(item(page))).rejects.toMatchObject({ status: 400, code: 'configuration_failed' });
 });
+
+test('code that is not saved is refused without memory for it, and gives back what it took', async () => {
+  const { deployments } = t.memory;
+  const release = deployments.tryTake(deployments.total)!;
+  await expect(configure(item())).rejects.toMatchObject({ status: 503 });
+  release();
+  const taken: number[] = [];
+  t.faults.execute = () => void taken.push(deployments.used);
+  await configure(item());
+  await expect(configure(item(7))).rejects.toMatchObject({ status: 400 });
+  // Each definition is read first.
+  expect(taken.map((used) => used > CODE.length / 2)).toEqual([false, true, false, true]);
+  expect(deployments.used).toBe(0);
+});

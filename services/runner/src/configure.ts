@@ -1,7 +1,7 @@
 import { CALLS, CONFIGURE_DEADLINE_MS, type ConfigureCall, configuredFor } from '@wellspring/contract/calls';
 import { hasEndpoint } from '@wellspring/contract/definition-rules';
 import { LIMITS } from '@wellspring/contract/limits';
-import { configurationFailed } from '@wellspring/core/problem';
+import { configurationFailed, unavailable } from '@wellspring/core/problem';
 import { untilAborted } from '@wellspring/core/until-aborted';
 import { type Accounts, createAccounts } from '@wellspring/runtime/accounts';
 import type { Deps } from '@wellspring/runtime/deps';
@@ -19,7 +19,7 @@ import type { UsageMeter } from './usage.ts';
 /** Code that is configured has no effect besides its answer. */
 const ignore: Host = { emit() {}, fault() {}, log() {}, respond() {}, dbSet: () => 0 };
 
-export interface ConfigureDeps extends Pick<Deps, 'store' | 'call' | 'seal'> {
+export interface ConfigureDeps extends Pick<Deps, 'store' | 'call' | 'seal' | 'memory'> {
   executor: Executor;
   networks: Pick<OwnerNetworks, 'of'>;
   costs: Pick<OwnerCosts, 'settled'>;
@@ -55,6 +55,19 @@ export async function undeployedTask(
   };
 }
 
+/** Memory for code that came with a call, which waits for its turn: up to 24 MB. @throws Problem 503 without room */
+export function holdBundle(
+  { memory: { deployments } }: Pick<Deps, 'memory'>,
+  { owner_id, bundle }: Pick<ConfigureCall['message'], 'owner_id' | 'bundle'>,
+): Disposable | undefined {
+  if (!bundle) return undefined;
+  const bytes = bundle.code.length + (bundle.lockfile?.length ?? 0);
+  // Not the share of the owner's runs, which may take long.
+  const release = deployments.tryTake(bytes, `unsaved ${owner_id}`);
+  if (!release) throw unavailable();
+  return { [Symbol.dispose]: release };
+}
+
 /** Texts in the values of secret props, and the credentials of accounts. */
 export const secretsOf = ({ props, values, accounts = {} }: NonNullable<Task['instance']>): string[] =>
   [
@@ -75,6 +88,7 @@ export function configureWorker(deps: ConfigureDeps): BackgroundWorker {
           call: asked,
           ...configured
         }: ConfigureCall['message']): Promise<ConfigureCall['answer']> => {
+          using _ = holdBundle(deps, configured);
           const { owner_id } = configured;
           const task: Task = { ...(await undeployedTask(deps, accounts, configured)), call: asked };
           using room = openRoom(owner_id);

@@ -130,3 +130,17 @@ test('a test run counts as an invocation, and is refused over the quota', async 
     .increment(id, { invocations: 1 }, { id, day, invocations: 0, compute_ms: 0 });
   await expect(testRun('this.$emit(1);')).rejects.toMatchObject({ status: 429, code: 'quota_exceeded' });
 });
+
+test('code that is not saved is refused without memory for it, and gives back what it took', async () => {
+  const { deployments } = t.memory;
+  const release = deployments.tryTake(deployments.total)!;
+  await expect(testRun('this.$emit(1);')).rejects.toMatchObject({ status: 503 });
+  release();
+  const taken: number[] = [];
+  t.faults.execute = () => void taken.push(deployments.used);
+  await testRun('this.$emit(1);');
+  await testRun('throw new Error("thrown");');
+  // Each definition is read first.
+  expect(taken.map((used) => used > 100)).toEqual([false, true, false, true]);
+  expect(deployments.used).toBe(0);
+});

@@ -8,7 +8,7 @@ import type { Deps } from '@wellspring/runtime/deps';
 import type { Quotas } from '@wellspring/runtime/quotas';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
 import type { Task } from '@wellspring/sandbox/port';
-import { type ConfigureDeps, secretsOf, undeployedTask } from './configure.ts';
+import { type ConfigureDeps, holdBundle, secretsOf, undeployedTask } from './configure.ts';
 import { createMask } from './mask-secrets.ts';
 import { createRecorder } from './recorder.ts';
 import type { UsageMeter } from './usage.ts';
@@ -25,6 +25,7 @@ export function testWorker(deps: TestDeps): BackgroundWorker {
 
   async function test(message: TestCall['message'], signal: AbortSignal): Promise<TestCall['answer']> {
     const { type, has_run, event, ...configured } = message;
+    using _ = holdBundle(deps, configured);
     const { owner_id } = configured;
     await quotas.checkOwner(owner_id);
     const undeployed = await undeployedTask(deps, accounts, configured);
