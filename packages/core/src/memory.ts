@@ -21,6 +21,8 @@ export interface Memory {
   effects: ByteBudget;
   /** Code that is configured or tested without being saved. */
   deployments: ByteBudget;
+  /** States of sources that no run uses. When it is used up, the least recently used ones are dropped. */
+  states: ByteBudget;
   /** Messages that the broker has not confirmed. */
   publishers: ByteBudget;
   /** Payloads of attempts under way. */
@@ -41,6 +43,7 @@ const SHARES = {
   waiting: 1 / 16,
   effects: 1 / 16,
   deployments: 1 / 16,
+  states: 1 / 16,
   publishers: 1 / 32,
   delivery: 1 / 16,
   replays: 1 / 32,

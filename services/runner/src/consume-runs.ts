@@ -12,11 +12,12 @@ import { untilAborted } from '@wellspring/core/until-aborted';
 import { type Job, NewerVersion, PoisonJob } from '@wellspring/queue/port';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
-import type { Catalog, Deployed } from './catalog.ts';
+import type { Catalog } from './catalog.ts';
 import type { OwnerCosts } from './owner-costs.ts';
 import { sentenceOf } from './records.ts';
 import type { RunPermits } from './run-permits.ts';
-import { createSourceState, type SourceState, type SourceStateDeps } from './source-state.ts';
+import { createSourceState, type SourceStateDeps } from './source-state.ts';
+import { createSourceStates } from './source-states.ts';
 
 /** Jobs of one source per delivery. */
 const BATCH_SIZE = 64;
@@ -24,8 +25,6 @@ const BATCH_SIZE = 64;
 const PIPELINE_DEPTH = 16;
 /** A batch rereads its source after this time. */
 const RELOAD_INTERVAL_MS = 50;
-/** Source states in memory; beyond, the least recently used idle one is dropped. */
-const MAX_STATES = 5000;
 
 /** Consumes the queue `runs` and serves hook calls, on the states of the sources that this runner owns. */
 export function runsWorkers(
@@ -34,32 +33,10 @@ export function runsWorkers(
   catalog: Catalog,
   permits: RunPermits,
 ): BackgroundWorker[] {
-  const { queue, call, executor, costs, active, gate } = deps;
-  const states = new Map<string, { state: SourceState; deploymentId: string }>();
-
-  /** Also retires the processes of a replaced deployment. */
-  function stateOf({ emitter, deployment }: Deployed): SourceState {
-    const known = states.get(emitter.id);
-    if (known) {
-      states.delete(emitter.id);
-      states.set(emitter.id, known);
-      if (known.deploymentId !== deployment.id) {
-        executor.retire(`${emitter.id}/${known.deploymentId}/run`);
-        known.deploymentId = deployment.id;
-      }
-      return known.state;
-    }
-    const state = createSourceState(emitter.id, { ...deps, audience: catalog.audience });
-    states.set(emitter.id, { state, deploymentId: deployment.id });
-    if (states.size > MAX_STATES) {
-      for (const [id, old] of states) {
-        if (old.state.busy || id === emitter.id) continue;
-        states.delete(id);
-        break;
-      }
-    }
-    return state;
-  }
+  const { queue, call, executor, costs, active, gate, memory } = deps;
+  const states = createSourceStates(executor, memory.states, (sourceId) =>
+    createSourceState(sourceId, { ...deps, audience: catalog.audience }),
+  );
 
   /** Drops jobs of a deleted or inactive source. */
   function refuse(messages: readonly RunsMessage[]): void {
@@ -72,7 +49,7 @@ export function runsWorkers(
   /** The source and its current deployment. */
   async function load(sourceId: string) {
     const deployed = await catalog.load(sourceId);
-    return deployed && { at: performance.now(), deployed, state: stateOf(deployed) };
+    return deployed && { at: performance.now(), deployed };
   }
 
   async function handle(jobs: readonly [Job, ...Job[]], signal: AbortSignal): Promise<void> {
@@ -80,9 +57,10 @@ export function runsWorkers(
     const sourceId = messages[0]!.source_id;
     let loaded = await load(sourceId);
     if (!loaded) return refuse(messages);
+    using used = states.use(sourceId, loaded.deployed.deployment.id);
     const shard = String(parseOrderingKey(jobs[0].key).shard ?? '');
     await gate.opened();
-    const batch = await loaded.state.open(jobs[0].epoch, messages);
+    const batch = await used.state.open(jobs[0].epoch, messages);
     const pending: Promise<void>[] = [];
     const executing: Promise<void>[] = [];
     try {
@@ -98,6 +76,7 @@ export function runsWorkers(
           break;
         }
         const { deployed } = loaded;
+        used.switchTo(deployed.deployment.id);
         await gate.opened();
         batch.assertIntact();
         if (message.type === 'record') {
@@ -158,8 +137,8 @@ export function runsWorkers(
               // The source may have been deleted meanwhile.
               if (!(await catalog.load(source_id, deployment_id))) throw notFound('source', source_id);
               // The deployment of the hook may differ from the current one, so a known state is not switched to it.
-              const state = states.get(source_id)?.state ?? stateOf(deployed);
-              const thrown = await state.hook(hook, deployed);
+              using used = states.use(source_id, deployment_id);
+              const thrown = await used.state.hook(hook, deployed);
               return thrown ? { ok: false, name: thrown.name, message: sentenceOf(thrown) } : { ok: true };
             } finally {
               release();
@@ -171,9 +150,7 @@ export function runsWorkers(
           CALLS.forget,
           async ({ source_id }: ForgetCall['message']): Promise<ForgetCall['answer']> => {
             executor.retire(`${source_id}/`, { atOnce: true });
-            const known = states.get(source_id);
-            states.delete(source_id);
-            await known?.state.forget();
+            await states.forget(source_id);
             return { ok: true };
           },
           signal,

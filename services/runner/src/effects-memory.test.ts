@@ -23,7 +23,7 @@ const effects: ByteBudget = {
   count: (...request) => noted(budget.count(...request)),
   take: async (...request) => noted(await budget.take(...request)),
 };
-const t = usePlatform({ effects });
+const t = usePlatform({ memory: { effects } });
 
 const OTHER = 'u_other00001';
 /** Emits so many events of 50 KB; `endless`: and never ends. */

@@ -10,6 +10,7 @@ import type { Store } from '@wellspring/store/port';
 export interface KnownRuns {
   add(runId: string, now: number): void;
   has(runId: string): boolean;
+  readonly size: number;
   /** Time from which on all commits are known, epoch ms. */
   readonly since: number;
 }
@@ -34,6 +35,9 @@ export function createKnownRuns(loadedAt: number): KnownRuns {
       }
     },
     has: (runId) => known.has(runId),
+    get size() {
+      return known.size;
+    },
     get since() {
       return since;
     },

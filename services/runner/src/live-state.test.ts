@@ -1,6 +1,14 @@
 import { expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { commitSets, type DbSet, type LiveState, liveState, replaceDb, setDb } from './live-state.ts';
+import {
+  bytesOf,
+  commitSets,
+  type DbSet,
+  type LiveState,
+  liveState,
+  replaceDb,
+  setDb,
+} from './live-state.ts';
 
 const open = () => liveState('dc_1', undefined, 0);
 
@@ -31,6 +39,29 @@ test('removed keys use a bounded amount of memory, even if they are long', () =>
   }
   expect(live.row.db).toEqual({});
   expect(live.committedSets.size).toBeLessThan(2000);
+});
+
+test('the size of a state follows its map, its removals, its channels and its known runs', () => {
+  const live = open();
+  const empty = bytesOf(live);
+  const sets = Array.from({ length: 500 }, (_, n) => set(live, `key ${n}`, '"text"')).flat();
+  commit(live, [...sets, ...set(live, 'key 0', '"changed"')]);
+  const filled = bytesOf(live);
+  expect(filled - empty).toBeGreaterThan(500 * 300);
+  const read = liveState('dc_1', { row: live.row, version: 1 }, 0);
+  expect(bytesOf(read)).toBe(filled);
+  replaceDb(read, {});
+  read.row = { ...read.row, db: {} };
+  expect(bytesOf(read)).toBe(empty);
+  commit(
+    live,
+    sets.flatMap(({ key }) => set(live, key, undefined)),
+  );
+  expect(live.dbKeys).toBe(0);
+  expect(bytesOf(live)).toBe(empty + live.removalBytes);
+  live.row = { ...live.row, dedupe: { channel: { unique: 'x'.repeat(1200) } } };
+  live.known.add('run_1', 0);
+  expect(bytesOf(live)).toBeGreaterThan(empty + live.removalBytes + 1400);
 });
 
 test('keys of maps that were replaced are forgotten', () => {

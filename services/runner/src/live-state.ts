@@ -12,6 +12,7 @@ export interface LiveState {
   /** `$service.db` as code sees it: includes the sets of unfinished runs and hooks. */
   db: Record<string, string>;
   dbBytes: number;
+  dbKeys: number;
   dbRevision: number;
   /** By key: the revision of the set that `row` holds, which may be a removal. */
   committedSets: Map<string, number>;
@@ -61,8 +62,27 @@ let loads = 0;
 const MAX_REMOVAL_BYTES = 1024 * 1024;
 const ENTRY_BYTES = 100;
 
-const sizeOf = (db: Record<string, string>) =>
-  Object.entries(db).reduce((sum, [key, json]) => sum + Buffer.byteLength(key) + Buffer.byteLength(json), 0);
+/** Of a state that is empty. */
+const STATE_BYTES = 8 * 1024;
+
+function sizeOf(db: Record<string, string>) {
+  const list = Object.entries(db);
+  const dbBytes = list.reduce(
+    (sum, [key, json]) => sum + Buffer.byteLength(key) + Buffer.byteLength(json),
+    0,
+  );
+  return { dbBytes, dbKeys: list.length };
+}
+
+/** About the memory of a state. Each key is in both maps and in `committedSets`, which share its texts. */
+export function bytesOf(live: LiveState | undefined): number {
+  if (!live) return STATE_BYTES;
+  const { row, dbBytes, dbKeys, removalBytes, known } = live;
+  let bytes = STATE_BYTES + dbBytes + removalBytes + ENTRY_BYTES * (3 * dbKeys + known.size);
+  for (const [channel, { unique = '', greatest = '', last = '' }] of Object.entries(row.dedupe))
+    bytes += ENTRY_BYTES + channel.length + unique.length + greatest.length + last.length;
+  return bytes;
+}
 
 /** The live copy of a stored state; a source without one starts empty. */
 export function liveState(
@@ -75,7 +95,7 @@ export function liveState(
     row,
     version: found?.version ?? 0,
     db: { ...row.db },
-    dbBytes: sizeOf(row.db),
+    ...sizeOf(row.db),
     dbRevision: ++loads * REVISIONS_PER_LOAD,
     committedSets: new Map(),
     removalBytes: 0,
@@ -97,8 +117,7 @@ function put(db: Record<string, string>, key: string, json: string | undefined):
 
 /** Replaces the map; sets of a hook in progress are not kept. */
 export function replaceDb(live: LiveState, db: Record<string, string>): void {
-  live.db = { ...db };
-  live.dbBytes = sizeOf(db);
+  Object.assign(live, { db: { ...db }, ...sizeOf(db) });
   live.dbRevision = ++loads * REVISIONS_PER_LOAD;
   live.committedSets = new Map(Object.keys(db).map((key) => [key, live.dbRevision]));
   live.removalBytes = 0;
@@ -111,14 +130,16 @@ export function replaceDb(live: LiveState, db: Record<string, string>): void {
  */
 export function setDb(live: LiveState, key: string, json: string | undefined): DbSet | string | undefined {
   const { db } = live;
-  if (json === undefined && !Object.hasOwn(db, key)) return undefined;
+  const isKnown = Object.hasOwn(db, key);
+  if (json === undefined && !isKnown) return undefined;
   const entry = (text: string | undefined) =>
     text === undefined ? 0 : Buffer.byteLength(key) + Buffer.byteLength(text);
-  const bytes = live.dbBytes + entry(json) - entry(Object.hasOwn(db, key) ? db[key] : undefined);
+  const bytes = live.dbBytes + entry(json) - entry(isKnown ? db[key] : undefined);
   if (bytes > LIMITS.db)
     return `$service.db holds at most ${LIMITS.db / 1024} KB; the key ${key.slice(0, 80)} was not set.`;
   put(db, key, json);
   live.dbBytes = bytes;
+  live.dbKeys += Number(json !== undefined) - Number(isKnown);
   live.dbRevision += 1;
   return { key, json, revision: live.dbRevision };
 }

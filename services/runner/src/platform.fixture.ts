@@ -2,10 +2,10 @@ import { afterAll, beforeAll, beforeEach } from '@jest/globals';
 import { CALLS, type HookCall, type PrepareCall } from '@wellspring/contract/calls';
 import type { HookName } from '@wellspring/contract/definition';
 import type { EmittedMessage, RecordJob, RunJob, Trigger } from '@wellspring/contract/messages';
-import type { ByteBudget } from '@wellspring/core/byte-budget';
 import { systemClock } from '@wellspring/core/clock';
 import { newId, newRunId } from '@wellspring/core/ids';
 import { silentLog } from '@wellspring/core/log';
+import type { Memory } from '@wellspring/core/memory';
 import { type Metrics, noMetrics } from '@wellspring/core/metrics';
 import type { Job, QueueName } from '@wellspring/queue/port';
 import type { Config } from '@wellspring/runtime/config';
@@ -90,10 +90,10 @@ export interface Platform extends Harness {
   publishedPayloads(name?: string): any[];
 }
 
-type PlatformOptions = { permits?: PermitCounts; effects?: ByteBudget; freezeAfterMs?: number };
+type PlatformOptions = { permits?: PermitCounts; memory?: Partial<Memory>; freezeAfterMs?: number };
 
 /** A platform for each test of the file; the sandbox is shared. */
-export function usePlatform({ permits, effects, ...tuning }: PlatformOptions = {}): Platform {
+export function usePlatform({ permits, memory, ...tuning }: PlatformOptions = {}): Platform {
   const t = useHarness() as Platform;
   let home: TempDir;
   let sandbox: Sandbox;
@@ -174,7 +174,7 @@ export function usePlatform({ permits, effects, ...tuning }: PlatformOptions = {
         },
         packager: sandbox.packager,
         ...(permits && { permits }),
-        ...(effects && { memory: { ...t.memory, effects } }),
+        memory: { ...t.memory, ...memory },
       }),
     );
     const collect: BackgroundWorker = {

@@ -53,8 +53,8 @@ export interface SourceState {
   hook(hook: HookName, deployed: DeployedSource): Promise<ThrownError | undefined>;
   /** The source was deleted: rejects further commits. Resolves when none is in progress. */
   forget(): Promise<void>;
-  /** A run or a commit is in progress. */
-  readonly busy: boolean;
+  /** About its memory. */
+  bytes(): number;
 }
 
 /**
@@ -80,18 +80,9 @@ const MAX_HOOK_COMMITS = 3;
 
 export function createSourceState(sourceId: string, deps: SourceStateDeps): SourceState {
   const { store, executor, clock, call, meter, openRoom, networks, quotas, gate } = deps;
-  const { load, join, commit, republish, isBehind, forget, isForgotten } = createStateCommits(sourceId, deps);
+  const commits = createStateCommits(sourceId, deps);
+  const { load, join, commit, republish, isBehind, forget, isForgotten } = commits;
   const logRun = createLogRun(deps.log, clock);
-  let active = 0;
-
-  async function working<T>(work: () => Promise<T>): Promise<T> {
-    active += 1;
-    try {
-      return await work();
-    } finally {
-      active -= 1;
-    }
-  }
 
   const jobs = createPlatformJobs({ ...deps, join });
   const commitsLogs = (ofRun: Parameters<typeof logCommits>[1]) =>
@@ -169,10 +160,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
 
   return {
     forget,
-
-    get busy() {
-      return active > 0;
-    },
+    bytes: commits.bytes,
 
     async open(epoch, messages) {
       const live = await load(epoch);
@@ -186,7 +174,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
         broken = true;
       };
       const guarded = (work: () => Promise<void>) => {
-        const done = working(work);
+        const done = work();
         // Keeps a failure from counting as unhandled before it is awaited.
         done.catch(fail);
         return done;
@@ -230,59 +218,57 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
       };
     },
 
-    hook: (hook, deployed) =>
-      working(async () => {
-        using room = openRoom(deployed.emitter.owner_id);
-        await gate.opened();
-        const live = await load();
-        const run: RunContext = { ...contextOf(newRunId(), deployed, 'HOOK', clock.now()), hook };
-        const owner = await networks.of(deployed.emitter.owner_id);
-        const task = taskOf(deployed, owner, live, 'hook', { kind: 'hook', hook });
-        const { mask } = deployed.deployment;
-        const options: CommitOptions = {
-          deployed,
-          hop: 0,
-          traceId: run.run_id,
-          handlesRecords: false,
-          event: () => null,
-          end: { durationMs: 0, cpuMs: 0 },
-        };
-        // A hook is not executed again, so its commit includes the log lines that could not be committed earlier.
-        const lost: LogRecord[] = [];
-        const commitLogs = commitsLogs({ live, run, options, room, lost });
-        const { outcome, result, sets, end } = await executeRun(
-          deps,
-          { task, live, run, mask, commitLogs, room },
-          () => {},
-        ).catch((error: unknown) => {
-          // The sets of the hook are never committed, so the map is reread without them.
-          live.stale = true;
-          throw error;
-        });
-        meter.countTime(deployed.emitter.owner_id, result.cpuMs);
-        room.charge(costOf({ outcome, result, sets }));
-        // Hooks are rare: their process is not reused.
-        executor.retire(task.processKey!);
-        const arranged = await arrange(outcome, strategyOf(deployed), options.hop);
-        for (let attempt = 1; ; attempt++) {
-          const current = await load();
-          // The live state was reread: replay the changes on it.
-          const own =
-            current === live ? sets : sets.flatMap(({ key, json }) => replaySet(current, key, json));
-          try {
-            // If publishing fails, the sweep publishes the row.
-            const whole = { ...arranged, logs: [...lost, ...outcome.logs] };
-            await commit(current, run, whole, own, { ...options, end }).written;
-            break;
-          } catch (error) {
-            if (!(error instanceof Fenced) || isForgotten()) throw error;
-            // The commit may have been made and its answer lost. Reading the state appends its pending rows.
-            await load();
-            if (await isCommitted(store, sourceId, run.run_id)) break;
-            if (attempt === MAX_HOOK_COMMITS) throw error;
-          }
+    async hook(hook, deployed) {
+      using room = openRoom(deployed.emitter.owner_id);
+      await gate.opened();
+      const live = await load();
+      const run: RunContext = { ...contextOf(newRunId(), deployed, 'HOOK', clock.now()), hook };
+      const owner = await networks.of(deployed.emitter.owner_id);
+      const task = taskOf(deployed, owner, live, 'hook', { kind: 'hook', hook });
+      const { mask } = deployed.deployment;
+      const options: CommitOptions = {
+        deployed,
+        hop: 0,
+        traceId: run.run_id,
+        handlesRecords: false,
+        event: () => null,
+        end: { durationMs: 0, cpuMs: 0 },
+      };
+      // A hook is not executed again, so its commit includes the log lines that could not be committed earlier.
+      const lost: LogRecord[] = [];
+      const commitLogs = commitsLogs({ live, run, options, room, lost });
+      const { outcome, result, sets, end } = await executeRun(
+        deps,
+        { task, live, run, mask, commitLogs, room },
+        () => {},
+      ).catch((error: unknown) => {
+        // The sets of the hook are never committed, so the map is reread without them.
+        live.stale = true;
+        throw error;
+      });
+      meter.countTime(deployed.emitter.owner_id, result.cpuMs);
+      room.charge(costOf({ outcome, result, sets }));
+      // Hooks are rare: their process is not reused.
+      executor.retire(task.processKey!);
+      const arranged = await arrange(outcome, strategyOf(deployed), options.hop);
+      for (let attempt = 1; ; attempt++) {
+        const current = await load();
+        // The live state was reread: replay the changes on it.
+        const own = current === live ? sets : sets.flatMap(({ key, json }) => replaySet(current, key, json));
+        try {
+          // If publishing fails, the sweep publishes the row.
+          const whole = { ...arranged, logs: [...lost, ...outcome.logs] };
+          await commit(current, run, whole, own, { ...options, end }).written;
+          break;
+        } catch (error) {
+          if (!(error instanceof Fenced) || isForgotten()) throw error;
+          // The commit may have been made and its answer lost. Reading the state appends its pending rows.
+          await load();
+          if (await isCommitted(store, sourceId, run.run_id)) break;
+          if (attempt === MAX_HOOK_COMMITS) throw error;
         }
-        return result.ok ? undefined : result.error;
-      }),
+      }
+      return result.ok ? undefined : result.error;
+    },
   };
 }

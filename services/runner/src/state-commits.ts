@@ -10,7 +10,7 @@ import type { Audience, Deployed } from './catalog.ts';
 import { type Arranged, prepareCommit, type RunEnd } from './commit.ts';
 import type { CommitGate } from './commit-gate.ts';
 import { type CommitGroup, createCommitGroup, type Part } from './commit-group.ts';
-import { commitSets, type DbSet, type LiveState, liveState } from './live-state.ts';
+import { bytesOf, commitSets, type DbSet, type LiveState, liveState } from './live-state.ts';
 import type { OutboxRelay } from './outbox-relay.ts';
 import type { RunContext } from './records.ts';
 
@@ -48,6 +48,7 @@ export function createStateCommits(
 ) {
   const stateRows = store.collection(states);
   let loading: Promise<LiveState> | undefined;
+  let loaded: LiveState | undefined;
   let forgotten = false;
   /** Resolves when no group is being written. */
   let idle: Promise<void> = Promise.resolve();
@@ -69,7 +70,10 @@ export function createStateCommits(
 
   async function read(): Promise<LiveState> {
     const now = clock.now();
-    loading ??= stateRows.getVersioned(sourceId).then((found) => liveState(sourceId, found, now));
+    loading ??= stateRows.getVersioned(sourceId).then((found) => {
+      loaded = liveState(sourceId, found, now);
+      return loaded;
+    });
     const current = loading;
     const reread = async () => {
       // The groups that were complete before the failure.
@@ -202,6 +206,7 @@ export function createStateCommits(
       await idle;
     },
     isForgotten: () => forgotten,
+    bytes: () => bytesOf(loaded),
     isBehind: () => isBehind,
     /** Publishes, in order, what earlier commits have left. */
     async republish() {
