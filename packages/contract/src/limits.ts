@@ -42,8 +42,12 @@ export const LIMITS = {
   runBytes: 16 * 1024 * 1024,
   /** Changes of `$service.db`. */
   dbSets: 50_000,
-  /** Steps of a workflow; and the JSON text of their exports and the trigger event together. */
+  /**
+   * Steps of a workflow; the JSON text of the definitions of their components with all values; and that of their exports
+   * and the trigger event.
+   */
   steps: 100,
+  stepsBytes: 8 * 1024 * 1024,
   stepData: 6 * 1024 * 1024,
   /** Exports and requests of one step. */
   stepEffects: 1000,

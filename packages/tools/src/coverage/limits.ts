@@ -162,6 +162,12 @@ export const LIMIT_RULES: LimitRules = {
       'a wrong definition is refused with the field at fault, and nothing is stored › %s',
     ),
   },
+  stepsBytes: {
+    rule: 'Definitions of the components of a workflow with the values of their props: 8 MB as JSON',
+    shownBy: in_.workflows(
+      'a wrong definition is refused with the field at fault, and nothing is stored › %s',
+    ),
+  },
   stepData: {
     rule: 'Trigger event and exports of a workflow: 6 MB',
     shownBy: in_.workflowRuns(

@@ -48,14 +48,21 @@ export async function newSteps(
   previous: ReadonlyMap<string, Values>,
 ): Promise<{ steps: DeployedStep[]; rows: DeploymentRow[] }> {
   const rows: DeploymentRow[] = [];
+  let bytes = 0;
   for (const { name, param, component, props } of steps) {
-    rows.push(
-      await within(param, async () => {
-        const { readers, owner_id } = workflow;
-        const row = await resolveComponent(context.deps, readers, owner_id, component, 'action');
-        return newStep(context, workflow, row, props, previous.get(name) ?? {});
-      }),
-    );
+    const row = await within(param, async () => {
+      const { readers, owner_id } = workflow;
+      const found = await resolveComponent(context.deps, readers, owner_id, component, 'action');
+      return newStep(context, workflow, found, props, previous.get(name) ?? {});
+    });
+    // A run has all of them in memory: an update meanwhile removes those of the former workflow.
+    bytes += JSON.stringify([row.definition, row.configured_props]).length;
+    if (bytes > LIMITS.stepsBytes) {
+      const size = `${LIMITS.stepsBytes / 1024 ** 2} MB as JSON`;
+      const why = `The components of definition.steps and their props have more than ${size}.`;
+      throw invalidParameter('definition.steps', why);
+    }
+    rows.push(row);
   }
   const deployed = steps.map(({ name }, index) => ({
     name,

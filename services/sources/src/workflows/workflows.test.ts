@@ -12,7 +12,9 @@ import { code, createTestbed, TIMER } from '../platform.fixture.ts';
 
 const OPERATOR: Principal = { kind: 'operator' };
 const ACTION = code({ type: 'action' });
+const LARGE = code({ type: 'action', description: 'x'.repeat(2_000_000) });
 const step = (name: string, props: object = {}, component = ACTION) => ({ name, component, props });
+const times = (length: number, given?: string) => Array.from({ length }, (_, n) => step(`s${n}`, {}, given));
 const HTTP_WORKFLOW = { name: 'By HTTP', trigger: { http: true }, steps: [step('one')] };
 
 interface Shown {
@@ -103,7 +105,8 @@ describe('a wrong definition is refused with the field at fault, and nothing is 
     ['definition.trigger.component', { ...HTTP_WORKFLOW, trigger: { component: ACTION } }],
     ['definition.steps', { ...HTTP_WORKFLOW, steps: 'none' }],
     ['definition.steps', { ...HTTP_WORKFLOW, steps: [] }],
-    ['definition.steps', { ...HTTP_WORKFLOW, steps: Array.from({ length: 101 }, (_, n) => step(`s${n}`)) }],
+    ['definition.steps', { ...HTTP_WORKFLOW, steps: times(101) }],
+    ['definition.steps', { ...HTTP_WORKFLOW, steps: times(5, LARGE) }],
     ['definition.steps[0]', { ...HTTP_WORKFLOW, steps: [null] }],
     ['definition.steps[0].name', { ...HTTP_WORKFLOW, steps: [step('trigger')] }],
     ['definition.steps[0].name', { ...HTTP_WORKFLOW, steps: [step('__proto__')] }],
