@@ -19,7 +19,7 @@ export interface Memory {
   waiting: ByteBudget;
   /** Output of runs that is not committed yet, and definitions and options that are not answered yet. */
   effects: ByteBudget;
-  /** Code that is configured or tested without being saved. */
+  /** Deployments in use by runs and hooks, and code that is configured or tested without being saved. */
   deployments: ByteBudget;
   /** States of sources that no run uses. When it is used up, the least recently used ones are dropped. */
   states: ByteBudget;

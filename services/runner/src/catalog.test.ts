@@ -29,7 +29,8 @@ test('a loaded deployment holds no code', async () => {
   expect(JSON.stringify(deployment)).not.toContain('of the bundle');
 });
 
-test('loaded deployments take bounded memory', async () => {
+/** A catalog that notes which deployments it reads. */
+function counting() {
   const reads: string[] = [];
   const collection: typeof t.store.collection = (definition) => {
     const rows = t.store.collection(definition);
@@ -40,14 +41,37 @@ test('loaded deployments take bounded memory', async () => {
     return { ...rows, get };
   };
   const catalog = createCatalog({ ...t, store: { ...t.store, collection }, config: {} as Config }, free);
-  const large = { text: 'x'.repeat(6_000_000) };
+  return { reads, catalog };
+}
+const LARGE = { text: 'x'.repeat(6_000_000) };
+
+test('loaded deployments take bounded memory', async () => {
+  const { reads, catalog } = counting();
   const ids = [];
-  for (const props of [large, large, large]) ids.push(await t.deploy(ECHO, {}, props));
+  for (const props of [LARGE, LARGE, LARGE]) ids.push(await t.deploy(ECHO, {}, props));
   for (const id of ids) await catalog.load(id);
   await catalog.load(ids.at(-1)!);
   expect(reads).toHaveLength(3);
   await catalog.load(ids[0]!);
   expect(reads).toHaveLength(4);
+});
+
+test('a deployment in use is not read again: a source is reloaded with it, as long as it has it', async () => {
+  const { reads, catalog } = counting();
+  const id = await t.deploy(ECHO, {}, LARGE);
+  const loaded = (await catalog.load(id))!;
+  for (const props of [LARGE, LARGE]) await catalog.load(await t.deploy(ECHO, {}, props));
+  reads.length = 0;
+  await t.store.collection(sources).patch(id, { active: false });
+  const reloaded = (await catalog.reload(loaded))!;
+  expect(reloaded.emitter.active).toBe(false);
+  expect(reloaded.deployment).toEqual(loaded.deployment);
+  await t.replaceCode(id, ECHO);
+  expect(await catalog.reload(loaded)).toBeUndefined();
+  expect(await catalog.reload(loaded, loaded.deployment.id)).toBeDefined();
+  await t.store.collection(sources).remove(id);
+  expect(await catalog.reload(loaded, loaded.deployment.id)).toBeUndefined();
+  expect(reads).toEqual([]);
 });
 
 test('reading a deployment is charged to its owner, by its size, and not while it is in memory', async () => {

@@ -1,6 +1,7 @@
 import type { Instance } from '@wellspring/component/program/program-types';
 import type { Bundle, Definition } from '@wellspring/contract/definition';
 import { endpointUrl } from '@wellspring/contract/endpoint-url';
+import { createFairPermits, withPermit } from '@wellspring/core/fair-permits';
 import { createLru } from '@wellspring/core/lru';
 import { type Accounts, createAccounts } from '@wellspring/runtime/accounts';
 import type { Deps } from '@wellspring/runtime/deps';
@@ -25,14 +26,15 @@ export interface Deployment {
   instance: Omit<Instance, 'db' | 'dbRevision'>;
   /** Masks the values of its secret props, and the credentials of its accounts, in logs and errors. */
   mask: Mask;
-}
-
-/** Accounts are added for each run, since they may change. */
-interface DeploymentWithoutAccounts extends Deployment {
-  /** Texts in the values of its secret props. */
-  secrets: string[];
   /** Characters that it takes in memory; see `MAX_CHARS`. */
   size: number;
+  /** Accounts are added for each run, since they may change. */
+  withoutAccounts: DeploymentWithoutAccounts;
+}
+
+interface DeploymentWithoutAccounts extends Omit<Deployment, 'withoutAccounts'> {
+  /** Texts in the values of its secret props. */
+  secrets: string[];
 }
 
 /** A source or workflow as it was at the time of the read; unlike a deployment it may change between two runs. */
@@ -59,7 +61,7 @@ export interface Step {
 
 /** `emitter` is the workflow. */
 export interface DeployedWorkflow extends LoadedEmitter {
-  deployment: Pick<Deployment, 'id' | 'mask'>;
+  deployment: Pick<Deployment, 'id' | 'mask' | 'size'>;
   workflow: { name: string; steps: Step[] };
 }
 
@@ -68,6 +70,11 @@ export type Deployed = DeployedSource | DeployedWorkflow;
 export interface Catalog {
   /** The current source or workflow with its current or the given deployment; undefined if it was deleted. */
   load(id: string, deploymentId?: string): Promise<Deployed | undefined>;
+  /**
+   * The same deployment with the source or workflow, and its accounts, as they are now. Undefined if that was deleted, or
+   * has another deployment, unless `deploymentId` is given.
+   */
+  reload(deployed: Deployed, deploymentId?: string): Promise<Deployed | undefined>;
   /** The listeners of a run that has ended, on these channels. */
   audience(loaded: LoadedEmitter, channels: ReadonlySet<string>): Promise<Audience>;
 }
@@ -98,12 +105,24 @@ const MAX_EMITTERS = 10_000;
 const MAX_REVISION_AGE_MS = 50;
 /** Channels of a run whose subscriptions are looked up; events on more channels are all published. */
 const MAX_CHANNELS = 16;
+/** Deployments loaded at a time, shared fairly between owners: their size is not known before. */
+const LOADS = 8;
 
 const charsOf = (texts: readonly string[]) => texts.reduce((sum, text) => sum + text.length, 0);
 
 /** Changes with the accounts and their credentials: encryption with a random nonce makes each sealed text different. */
 const fingerprint = (found: ReadonlyMap<string, AccountRow>) =>
   [...found].map(([prop, { id, credentials }]) => `${prop}:${id}:${credentials.slice(-16)}`).join(' ');
+
+function workflowOf(
+  loaded: LoadedEmitter,
+  id: string,
+  workflow: DeployedWorkflow['workflow'],
+): DeployedWorkflow {
+  const all = workflow.steps.map(({ deployment }) => deployment);
+  const size = all.reduce((sum, one) => sum + one.size, 0);
+  return { ...loaded, deployment: { id, mask: allMasks(all.map(({ mask }) => mask)), size }, workflow };
+}
 
 /** @param costs deployments have megabytes, and masks of many secrets take as long: reading them is charged */
 export function createCatalog(
@@ -121,28 +140,30 @@ export function createCatalog(
   const withoutAccounts = createLru<DeploymentWithoutAccounts>(MAX_CHARS, ({ size }) => size);
   const cachedWorkflows = createLru<Omit<WorkflowDeploymentRow, 'definition'>>(MAX_WORKFLOWS);
   /** By deployment and fingerprint of its accounts. */
-  const withAccounts = createLru<{ deployment: Deployment; size: number }>(MAX_CHARS, ({ size }) => size);
+  const withAccounts = createLru<Deployment>(MAX_CHARS, ({ size }) => size);
+  const loads = createFairPermits({ total: LOADS });
 
   /** The deployment with the accounts that its owner may use now: they may have been deleted, or access to them lost. */
-  async function addAccounts(
-    { secrets, size, ...deployment }: DeploymentWithoutAccounts,
-    ownerId: string,
-  ): Promise<Deployment> {
-    const { definition, instance } = deployment;
+  async function addAccounts(deployment: DeploymentWithoutAccounts, ownerId: string): Promise<Deployment> {
+    const { definition, instance, secrets, size } = deployment;
     if (!definition.props.some(({ type, name }) => type === 'app' && instance.values[name] !== undefined))
-      return deployment;
+      return { ...deployment, withoutAccounts: deployment };
     const found = await accounts.find(ownerId, definition.props, instance.values);
     const accountsRevision = fingerprint(found);
     const key = `${deployment.id} ${accountsRevision}`;
     const known = withAccounts.get(key);
-    if (known) return known.deployment;
+    if (known) return known;
     const opened = accounts.open(found);
-    const mask = createMask([...secrets, ...Object.values(opened).flatMap((one) => Object.values(one))]);
-    const complete = { ...deployment, mask, instance: { ...instance, accounts: opened, accountsRevision } };
     const credentials = charsOf([...found.values()].map((account) => account.credentials));
-    const entry = { deployment: complete, size: size + MASK_FORMS * credentials };
-    costs.charge(ownerId, { bytes: entry.size });
-    withAccounts.set(key, entry);
+    const complete = {
+      ...deployment,
+      mask: createMask([...secrets, ...Object.values(opened).flatMap((one) => Object.values(one))]),
+      instance: { ...instance, accounts: opened, accountsRevision },
+      size: size + MASK_FORMS * credentials,
+      withoutAccounts: deployment,
+    };
+    costs.charge(ownerId, { bytes: complete.size });
+    withAccounts.set(key, complete);
     return complete;
   }
 
@@ -207,8 +228,18 @@ export function createCatalog(
       if (!deployment) return undefined;
       steps.push({ name, cell_id, deployment });
     }
-    const mask = allMasks(steps.map(({ deployment }) => deployment.mask));
-    return { ...loaded, deployment: { id, mask }, workflow: { name: row.name, steps } };
+    return workflowOf(loaded, id, { name: row.name, steps });
+  }
+
+  async function reloadDeployed(
+    loaded: LoadedEmitter,
+    { deployment, workflow }: Deployed,
+  ): Promise<Deployed> {
+    const renew = (former: Deployment) => addAccounts(former.withoutAccounts, loaded.emitter.owner_id);
+    if (!workflow) return { ...loaded, deployment: await renew(deployment) };
+    const steps: Step[] = [];
+    for (const step of workflow.steps) steps.push({ ...step, deployment: await renew(step.deployment) });
+    return workflowOf(loaded, deployment.id, { ...workflow, steps });
   }
 
   async function loadDeployed(loaded: LoadedEmitter, id: string): Promise<Deployed | undefined> {
@@ -267,11 +298,17 @@ export function createCatalog(
         const loaded = await loadEmitter(emitterId, { reread: missing !== undefined });
         if (!loaded) return undefined;
         const id = deploymentId ?? loaded.emitter.deployment_id;
-        const deployed = await loadDeployed(loaded, id);
+        const { owner_id } = loaded.emitter;
+        const deployed = await withPermit(loads, owner_id, () => loadDeployed(loaded, id));
         if (deployed || id === missing) return deployed;
         // An update may have removed the deployment since the emitter was read.
         missing = id;
       }
+    },
+    async reload(deployed, deploymentId) {
+      const loaded = await loadEmitter(deployed.emitter.id, { reread: false });
+      const id = deploymentId ?? loaded?.emitter.deployment_id;
+      return loaded && id === deployed.deployment.id ? reloadDeployed(loaded, deployed) : undefined;
     },
   };
 }

@@ -8,11 +8,13 @@ import {
 import type { HttpReply, RunsMessage } from '@wellspring/contract/messages';
 import { parseOrderingKey } from '@wellspring/core/ordering-key';
 import { notFound } from '@wellspring/core/problem';
+import { Unavailable } from '@wellspring/core/unavailable';
 import { untilAborted } from '@wellspring/core/until-aborted';
 import { type Job, NewerVersion, PoisonJob } from '@wellspring/queue/port';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
 import type { Catalog } from './catalog.ts';
+import { type OpenDeployment, openDeployment } from './open-deployment.ts';
 import type { OwnerCosts } from './owner-costs.ts';
 import { sentenceOf } from './records.ts';
 import type { RunPermits } from './run-permits.ts';
@@ -37,7 +39,7 @@ export function runsWorkers(
   const states = createSourceStates(executor, memory.states, (sourceId) =>
     createSourceState(sourceId, { ...deps, audience: catalog.audience }),
   );
-
+  const opening = { catalog, memory: memory.deployments };
   /** Drops jobs of a deleted or inactive source. */
   function refuse(messages: readonly RunsMessage[]): void {
     const reply: HttpReply = { kind: 'refused' };
@@ -46,36 +48,50 @@ export function runsWorkers(
     }
   }
 
-  /** The source and its current deployment. */
-  async function load(sourceId: string) {
-    const deployed = await catalog.load(sourceId);
-    return deployed && { at: performance.now(), deployed };
-  }
-
   async function handle(jobs: readonly [Job, ...Job[]], signal: AbortSignal): Promise<void> {
     const messages = jobs.map(decode);
     const sourceId = messages[0]!.source_id;
-    let loaded = await load(sourceId);
-    if (!loaded) return refuse(messages);
-    using used = states.use(sourceId, loaded.deployed.deployment.id);
+    const open = () =>
+      openDeployment(opening, sourceId, { signal }).catch((error) => {
+        throw signal.aborted ? new Unavailable('The process ends') : error;
+      });
+    using held = new DisposableStack();
+    let opened = await open();
+    held.defer(() => opened?.[Symbol.dispose]());
+    if (!opened) return refuse(messages);
+    let openedAt = performance.now();
+    const pending: Promise<void>[] = [];
+    const executing: Promise<void>[] = [];
+
+    /** Rereads the source. Runs of a former deployment end before the next one takes memory. */
+    async function refresh(former: OpenDeployment): Promise<void> {
+      const deployed = await catalog.reload(former.deployed);
+      if (deployed) opened = { ...former, deployed };
+      else {
+        await Promise.allSettled(pending);
+        former[Symbol.dispose]();
+        opened = await open();
+      }
+      openedAt = performance.now();
+    }
+
+    const used = held.use(states.use(sourceId, opened.deployed.deployment.id));
     const shard = String(parseOrderingKey(jobs[0].key).shard ?? '');
     await gate.opened();
     const batch = await used.state.open(jobs[0].epoch, messages);
-    const pending: Promise<void>[] = [];
-    const executing: Promise<void>[] = [];
     try {
-      const ownerId = loaded.deployed.emitter.owner_id;
+      const ownerId = opened.deployed.emitter.owner_id;
       for (const message of messages) {
         if (costs.isCostly(ownerId)) {
           await Promise.all(executing);
           await costs.settled(ownerId, { signal });
         }
-        if (performance.now() - loaded.at > RELOAD_INTERVAL_MS) loaded = await load(sourceId);
-        if (!loaded) {
+        if (performance.now() - openedAt > RELOAD_INTERVAL_MS) await refresh(opened);
+        if (!opened) {
           refuse(messages.slice(messages.indexOf(message)));
           break;
         }
-        const { deployed } = loaded;
+        const { deployed } = opened;
         used.switchTo(deployed.deployment.id);
         await gate.opened();
         batch.assertIntact();
@@ -127,15 +143,17 @@ export function runsWorkers(
         call.serve(
           CALLS.hook,
           async ({ source_id, deployment_id, hook }: HookCall['message']): Promise<HookCall['answer']> => {
-            const deployed = await catalog.load(source_id, deployment_id);
+            const until = AbortSignal.any([signal, AbortSignal.timeout(HOOK_DEADLINE_MS)]);
+            const options = { deploymentId: deployment_id, signal: until };
+            using opened = await openDeployment(opening, source_id, options);
+            const deployed = opened?.deployed;
             if (!deployed || deployed.workflow) throw notFound('source', source_id);
             if (!deployed.deployment.definition.hooks.includes(hook)) return { ok: true };
-            const until = AbortSignal.any([signal, AbortSignal.timeout(HOOK_DEADLINE_MS)]);
             const release = await permits.hook(deployed.emitter.owner_id, until);
             try {
               await costs.settled(deployed.emitter.owner_id, { signal });
               // The source may have been deleted meanwhile.
-              if (!(await catalog.load(source_id, deployment_id))) throw notFound('source', source_id);
+              if (!(await catalog.reload(deployed, deployment_id))) throw notFound('source', source_id);
               // The deployment of the hook may differ from the current one, so a known state is not switched to it.
               using used = states.use(source_id, deployment_id);
               const thrown = await used.state.hook(hook, deployed);

@@ -1,0 +1,89 @@
+import { expect, test } from '@jest/globals';
+import { createByteBudget } from '@wellspring/core/byte-budget';
+import { sources } from '@wellspring/store/collections/sources';
+import { eventually } from '@wellspring/testing/eventually';
+import { numbers } from '@wellspring/testing/numbers';
+import { usePlatform } from './platform.fixture.ts';
+import { deployWorkflow } from './workflow.fixture.ts';
+
+const KB = 1024;
+const budget = createByteBudget(200 * KB);
+const t = usePlatform({ memory: { deployments: budget } });
+
+const LARGE = { text: 'x'.repeat(60 * KB) };
+const code = (body: string, hooks = '') =>
+  `export default { name: 'Large', props: { text: 'string' }, hooks: { ${hooks} }, async run(event) { ${body} } };`;
+const ECHO = code('this.$emit(event);');
+const ENDLESS = code(
+  `this.$emit('began'); console.log('began'); await new Promise(() => setInterval(() => {}, 60_000));`,
+);
+const owner = (n: number) => ({ owner_id: `u_000000010${n}`, user_id: `u_000000010${n}` });
+
+test('runs wait for memory for their deployments, and all are executed', async () => {
+  const endless = [];
+  for (let n = 0; n < 2; n += 1) endless.push(await t.deploy(ENDLESS, owner(n), LARGE));
+  const others = [];
+  for (let n = 2; n < 6; n += 1) others.push(await t.deploy(ECHO, owner(n), LARGE));
+  for (const id of endless) await t.runAll(id, [1]);
+  await eventually(() => t.busy() === 2, { ms: 20_000 });
+  expect(budget.used).toBeGreaterThan(120 * KB);
+  // The third deployment has room; beside it, the others have none.
+  for (const id of others) await t.runAll(id, [1, 2]);
+  const used: number[] = [];
+  t.faults.commit = () => void used.push(budget.used);
+  await eventually(async () => (await t.queue.depth('runs')) === 2, { ms: 20_000 });
+  for (const id of others) expect(await t.events(id)).toEqual([1, 2]);
+  expect(Math.max(...used)).toBeLessThanOrEqual(budget.total);
+  for (const id of endless) t.killCode(id);
+  await t.quiet();
+  expect(budget.used).toBe(0);
+});
+
+test('after an update within a batch, only the new deployment takes memory', async () => {
+  const id = await t.deploy(
+    code(`if (event === 0) await new Promise((done) => setTimeout(done, 500)); this.$emit('old');`),
+    {},
+    LARGE,
+  );
+  const rows = t.store.collection(sources);
+  const former = (await rows.get(id))!.deployment_id;
+  await t.replaceCode(id, code(`this.$emit('new');`));
+  const { deployment_id } = (await rows.get(id))!;
+  await rows.patch(id, { deployment_id: former });
+  const used: number[] = [];
+  let updated: Promise<unknown> | undefined;
+  t.faults.execute = () => {
+    used.push(budget.used);
+    updated ??= rows.patch(id, { deployment_id });
+  };
+  await t.runToEnd(id, numbers(40));
+  await updated;
+  const emitted = (await t.events(id)) as string[];
+  const olds = emitted.lastIndexOf('old') + 1;
+  expect(emitted).toEqual([...Array(olds).fill('old'), ...Array(40 - olds).fill('new')]);
+  expect([used[0]! > 60 * KB, used.at(-1)! < 60 * KB]).toEqual([true, true]);
+  expect(budget.used).toBe(0);
+});
+
+test('a workflow takes memory for all of its steps', async () => {
+  const step = (name: string) => ({ name, body: 'return 1;', props: `text: 'string'`, values: LARGE });
+  const { id } = await deployWorkflow(t, step('one'), step('two'));
+  let used = 0;
+  t.faults.execute = () => {
+    used = Math.max(used, budget.used);
+  };
+  await t.runToEnd(id, [1]);
+  expect(used).toBeGreaterThan(120 * KB);
+  expect(budget.used).toBe(0);
+});
+
+test('a hook takes memory for its deployment', async () => {
+  const id = await t.deploy(code('', `async deploy() { this.$emit('deployed'); }`), {}, LARGE);
+  let used = 0;
+  t.faults.execute = () => {
+    used = Math.max(used, budget.used);
+  };
+  expect(await t.hook(id, 'deploy')).toEqual({ ok: true });
+  expect(used).toBeGreaterThan(60 * KB);
+  expect(budget.used).toBe(0);
+});

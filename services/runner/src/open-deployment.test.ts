@@ -1,0 +1,68 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { expect, test } from '@jest/globals';
+import { createByteBudget } from '@wellspring/core/byte-budget';
+import type { Deployed } from './catalog.ts';
+import { openDeployment } from './open-deployment.ts';
+
+/** A catalog whose sources have the size and owner in their id, `40/alice`, unless the test says otherwise. */
+function useCatalog(total: number) {
+  const loaded: string[] = [];
+  const found = new Map<string, number | Error | undefined>();
+  const memory = createByteBudget(total);
+  const stop = new AbortController();
+  const load = async (id: string) => {
+    loaded.push(id);
+    const [size, owner_id] = id.split('/');
+    const own = found.has(id) ? found.get(id) : Number(size);
+    if (own instanceof Error) throw own;
+    return own === undefined
+      ? undefined
+      : ({ emitter: { id, owner_id }, deployment: { id: 'd_1', size: own } } as unknown as Deployed);
+  };
+  const open = (id: string) => openDeployment({ catalog: { load }, memory }, id, { signal: stop.signal });
+  return { found, loaded, memory, open, stop };
+}
+
+test('without memory for it, a deployment waits, and is loaded again when there is some', async () => {
+  const { loaded, memory, open } = useCatalog(100);
+  const [first, second] = [await open('50/alice'), await open('40/bob')];
+  const third = open('40/carol');
+  await nextTurn();
+  expect(loaded.splice(0)).toEqual(['50/alice', '40/bob', '40/carol']);
+  expect(memory.used).toBe(90);
+  first![Symbol.dispose]();
+  expect((await third)!.deployed.emitter.id).toBe('40/carol');
+  expect(loaded).toEqual(['40/carol']);
+  expect(memory.used).toBe(80);
+  second![Symbol.dispose]();
+  (await third)![Symbol.dispose]();
+  expect(memory.used).toBe(0);
+});
+
+test.each<[string, number | Error | undefined, number]>([
+  ['was deleted', undefined, 0],
+  ['cannot be read', new Error('unreadable'), 0],
+  ['has become smaller', 10, 10],
+  ['has become larger', 45, 45],
+])('a source that %s while it waited holds no more than it has', async (_what, now, used) => {
+  const { found, memory, open } = useCatalog(100);
+  const first = await open('90/alice');
+  const waiting = open('20/bob');
+  await nextTurn();
+  found.set('20/bob', now);
+  first![Symbol.dispose]();
+  if (now instanceof Error) await expect(waiting).rejects.toBe(now);
+  else expect((await waiting)?.deployed.deployment.size).toBe(now);
+  expect(memory.used).toBe(used);
+});
+
+test('nothing is held by one that is given up while it waits', async () => {
+  const { memory, open, stop } = useCatalog(100);
+  const first = await open('90/alice');
+  const waiting = open('20/bob');
+  await nextTurn();
+  stop.abort(new Error('stopped'));
+  await expect(waiting).rejects.toThrow('stopped');
+  first![Symbol.dispose]();
+  expect(memory.used).toBe(0);
+});
