@@ -17,6 +17,7 @@ import {
   idempotencyKeys,
 } from '@wellspring/store/collections/idempotency';
 import { ConflictError } from '@wellspring/store/port';
+import { captureResponse, type StoredResponse } from './capture-response.ts';
 
 /** Longer than any call may take: afterwards the process that held the key has died. */
 const ABANDONED_MS = 700_000;
@@ -35,8 +36,6 @@ const RETRY_AFTER_SECONDS = 1;
 const RETRY: Backoff = { baseMs: 1_000, maxMs: 30_000, jitterMs: 500 };
 /** Ends that are not stored by then are given up when the process stops. */
 const CLOSE_TIMEOUT_MS = 5_000;
-
-type StoredResponse = NonNullable<IdempotencyRow['response']>;
 
 /** A call that has ended. */
 interface Finished {
@@ -270,39 +269,4 @@ export function createIdempotency({
       await withTimeout(Promise.all(attempts), CLOSE_TIMEOUT_MS);
     },
   };
-}
-
-/**
- * Calls `onEnd` with the complete response before its last byte is sent, also if the client has disconnected; with
- * undefined unless the response is a success.
- */
-function captureResponse(
-  res: ServerResponse,
-  onEnd: (response: StoredResponse | undefined) => Promise<void>,
-): void {
-  const chunks: Buffer[] = [];
-  const { write, end } = res;
-  let ended = false;
-  const collect = (chunk: unknown) => {
-    if (typeof chunk === 'string' || chunk instanceof Uint8Array) chunks.push(Buffer.from(chunk as string));
-  };
-  res.write = ((...args: Parameters<typeof write>) => {
-    collect(args[0]);
-    return write.apply(res, args);
-  }) as typeof res.write;
-  res.end = ((...args: Parameters<typeof end>) => {
-    if (ended) return res;
-    ended = true;
-    collect(args[0]);
-    const success = res.statusCode >= 200 && res.statusCode < 300;
-    const type = res.getHeader('content-type');
-    const headers: Record<string, string> = type === undefined ? {} : { 'content-type': String(type) };
-    const response = {
-      status: res.statusCode,
-      headers,
-      body: Buffer.concat(chunks.splice(0)).toString('utf8'),
-    };
-    void onEnd(success ? response : undefined).then(() => end.apply(res, args));
-    return res;
-  }) as typeof res.end;
 }

@@ -10,9 +10,8 @@ import type { AccountRow } from '@wellspring/store/collections/accounts';
 import { type Emitter, findEmitter, isWorkflowId } from '@wellspring/store/collections/emitters';
 import { createRevisionCache, currentRevision } from '@wellspring/store/collections/revisions';
 import { deployments, endpoints } from '@wellspring/store/collections/sources';
-import { subscriptionsTo } from '@wellspring/store/collections/subscription-reach';
-import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import { type WorkflowDeploymentRow, workflowDeployments } from '@wellspring/store/collections/workflows';
+import { type Audience, createAudiences } from './audience.ts';
 import { allMasks, createMask, type Mask } from './mask-secrets.ts';
 import type { OwnerCosts } from './owner-costs.ts';
 import { readBundle } from './read-bundle.ts';
@@ -79,17 +78,6 @@ export interface Catalog {
   audience(loaded: LoadedEmitter, channels: ReadonlySet<string>): Promise<Audience>;
 }
 
-/** Listeners of an emitter, for the message that publishes the effects of a run. */
-export interface Audience {
-  /**
-   * A lower bound of the revision `listeners`: fan-out uses no older copy of the listeners. Reread if the run took longer
-   * than 50 ms, since it may have created listeners; undefined if that fails: fan-out then reads the revision itself.
-   */
-  revision?: number | undefined;
-  /** Channels without a subscription at this revision: their events are stored, and not published. */
-  unheard: ReadonlySet<string>;
-}
-
 /**
  * Characters of deployments in memory. They are immutable, as are the URLs of their endpoints: entries never need
  * invalidation. A definition and values may have megabytes.
@@ -102,9 +90,6 @@ const MASK_FORMS = 18;
 const MAX_WORKFLOWS = 2000;
 /** Sources and workflows in memory. */
 const MAX_EMITTERS = 10_000;
-const MAX_REVISION_AGE_MS = 50;
-/** Channels of a run whose subscriptions are looked up; events on more channels are all published. */
-const MAX_CHANNELS = 16;
 /** Deployments loaded at a time, shared fairly between owners: their size is not known before. */
 const LOADS = 8;
 
@@ -133,10 +118,8 @@ export function createCatalog(
   const deploymentRows = store.collection(deployments);
   const endpointRows = store.collection(endpoints);
   const workflowDeploymentRows = store.collection(workflowDeployments);
-  const subscriptionRows = store.collection(subscriptions);
   const emitters = createRevisionCache<Emitter>(clock, MAX_EMITTERS);
-  /** By emitter and channel: whether there is a subscription. */
-  const heard = createRevisionCache<boolean>(clock, MAX_EMITTERS);
+  const audiences = createAudiences({ store, clock });
   const withoutAccounts = createLru<DeploymentWithoutAccounts>(MAX_CHARS, ({ size }) => size);
   const cachedWorkflows = createLru<Omit<WorkflowDeploymentRow, 'definition'>>(MAX_WORKFLOWS);
   /** By deployment and fingerprint of its accounts. */
@@ -256,19 +239,6 @@ export function createCatalog(
     return emitter;
   }
 
-  /** @param revision read before */
-  async function isHeard(emitter: Emitter, channel: string, revision: number): Promise<boolean> {
-    const key = `${emitter.id} ${emitter.owner_id} ${channel}`;
-    const known = heard.get(key, revision);
-    if (known !== undefined) return known;
-    const counts = await Promise.all(
-      subscriptionsTo(emitter).map((where) => subscriptionRows.count({ ...where, event_name: channel }, 1)),
-    );
-    const found = counts.some((count) => count > 0);
-    heard.set(key, found, revision);
-    return found;
-  }
-
   async function loadEmitter(
     id: string,
     { reread }: { reread: boolean },
@@ -276,22 +246,12 @@ export function createCatalog(
     const readAt = performance.now();
     const revision = await readRevision();
     const emitter = (reread ? undefined : emitters.get(id, revision)) ?? (await readEmitter(id, revision));
-    return emitter && { emitter, logsWanted: await isHeard(emitter, '$logs', revision), revision, readAt };
-  }
-
-  async function audienceOf(loaded: LoadedEmitter, channels: ReadonlySet<string>): Promise<Audience> {
-    const isRecent = performance.now() - loaded.readAt <= MAX_REVISION_AGE_MS;
-    const revision = isRecent ? loaded.revision : await readRevision();
-    const unheard = new Set<string>();
-    if (channels.size > MAX_CHANNELS) return { revision, unheard };
-    for (const channel of channels)
-      if (!(await isHeard(loaded.emitter, channel, revision))) unheard.add(channel);
-    return { revision, unheard };
+    if (!emitter) return undefined;
+    return { emitter, logsWanted: await audiences.isHeard(emitter, '$logs', revision), revision, readAt };
   }
 
   return {
-    audience: (loaded, channels) =>
-      audienceOf(loaded, channels).catch(() => ({ unheard: new Set<string>() })),
+    audience: audiences.of,
     async load(emitterId, deploymentId) {
       let missing: string | undefined;
       for (;;) {
