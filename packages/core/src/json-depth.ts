@@ -26,7 +26,7 @@ export function isTooDeep(text: string): boolean {
  * Position of the closing quote. Megabytes of text are searched natively, which takes a tenth of the time.
  * @param from position after the opening quote
  */
-function endOfString(text: string, from: number): number {
+export function endOfString(text: string, from: number): number {
   let start = from;
   for (;;) {
     const quote = text.indexOf('"', start);
