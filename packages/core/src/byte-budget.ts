@@ -52,6 +52,11 @@ export interface Hold {
   readonly bytes: number;
   /** False if there is no room. */
   take(bytes: number): boolean;
+  /**
+   * Takes what is missing to `bytes`, all as one amount: one above half of the budget is granted only if its owner holds
+   * nothing. False if there is no room; then nothing is held.
+   */
+  grow(bytes: number): boolean;
   /** Takes bytes that are in memory in any case. */
   count(bytes: number): void;
   release(): void;
@@ -66,22 +71,29 @@ export function createHold(budget: ByteBudget, owner?: string): Hold {
     taken += bytes;
     return true;
   };
+  const take = (bytes: number) => keep(bytes, budget.tryTake(bytes, owner));
+  const release = () => {
+    for (const giveBack of releases) giveBack();
+    releases = [];
+    taken = 0;
+  };
   return {
     get bytes() {
       return taken;
     },
-    take: (bytes) => keep(bytes, budget.tryTake(bytes, owner)),
-    count: (bytes) => void keep(bytes, budget.count(bytes, owner)),
-    release() {
-      for (const release of releases) release();
-      releases = [];
-      taken = 0;
+    take,
+    grow(bytes) {
+      if (bytes <= taken) return true;
+      release();
+      return take(bytes);
     },
+    count: (bytes) => void keep(bytes, budget.count(bytes, owner)),
+    release,
   };
 }
 
 /** For owners whose bytes are not limited. */
-export const UNLIMITED: Hold = { bytes: 0, take: () => true, count() {}, release() {} };
+export const UNLIMITED: Hold = { bytes: 0, take: () => true, grow: () => true, count() {}, release() {} };
 
 /** @throws RangeError when `total` is not a positive integer */
 export function createByteBudget(total: number): ByteBudget {

@@ -181,7 +181,7 @@ async function readInput(endpoint: Endpoint, req: Request, res: Response, hold: 
   const mark = req.url.indexOf('?');
   const query = mark < 0 ? {} : parseQuery(req.url.slice(mark + 1));
   const hasBody = endpoint.method !== 'GET';
-  const body = hasBody ? await readJsonObject(req, LIMITS.apiBody, hold.take) : {};
+  const body = hasBody ? await readJsonObject(req, LIMITS.apiBody, hold) : {};
   const ignored = unknownFields(endpoint.input, query, body);
   if (ignored.length > 0) res.setHeader('x-wellspring-ignored', ignoredHeader(ignored));
   return validateInput(endpoint.input, query, body) as CommonInput;

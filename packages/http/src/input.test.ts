@@ -1,6 +1,7 @@
 import { connect } from 'node:net';
 import { describe, expect, test } from '@jest/globals';
-import { ALICE, call, JSON_TYPE, key, post, seen, server } from './bind.fixture.ts';
+import { eventually } from '@wellspring/testing/eventually';
+import { ALICE, call, JSON_TYPE, key, memory, post, seen, server } from './bind.fixture.ts';
 import { PRINCIPAL_HEADER, signPrincipal } from './principal.ts';
 
 describe('input', () => {
@@ -124,5 +125,19 @@ describe('input', () => {
     const body = Buffer.alloc(7 * 1024 * 1024, ' ');
     const answer = await post(body, { ...JSON_TYPE, 'transfer-encoding': 'chunked' });
     expect(answer.status).toBe(413);
+  });
+
+  test('counts the memory of its value: one of many empty lists is refused while a text of its length is taken', async () => {
+    const { api } = memory;
+    const listsOf = (bytes: number) => `{"extra":[${'[],'.repeat(bytes / 3)}0]}`;
+    const release = api.tryTake(3_000_000, 'u_alice')!;
+    const refused = await post(listsOf(900_000));
+    expect([refused.status, refused.json.code]).toEqual([503, 'unavailable']);
+    expect((await post(JSON.stringify({ extra: 'x'.repeat(900_000) }))).status).toBe(200);
+    release();
+    expect((await post(listsOf(900_000))).status).toBe(200);
+    // Its value counts more than half of the memory.
+    expect((await post(listsOf(3_000_000))).status).toBe(200);
+    await eventually(() => api.used === 0);
   });
 });

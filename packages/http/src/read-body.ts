@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { type Hold, UNLIMITED } from '@wellspring/core/byte-budget';
 
 /** The body exceeds its limit. */
 export class BodyTooLarge extends Error {
@@ -18,29 +19,34 @@ const CHUNK_BYTES = 512;
 
 const READ = Symbol('body');
 
+interface WithBody extends IncomingMessage {
+  [READ]?: { bytes: Promise<Buffer>; hold: Hold };
+}
+
 /**
  * All bytes of a body of at most `limit` bytes. A second call returns the same bytes, so that the gateway can read a
  * body before a service in the same process.
- * @param hold called before bytes that have arrived are kept; returns false to refuse the body. Bytes that are only stated
- * do not count: else idle connections would use up the memory of their owner.
+ * @param hold takes bytes that have arrived before they are kept. Bytes that are only stated do not count: else idle
+ * connections would use up the memory of their owner.
  * @throws BodyTooLarge as soon as the limit is exceeded, NoRoomForBody; the rest is read and dropped, so the connection
  * stays usable
  */
-export function readBody(
-  req: IncomingMessage & { [READ]?: Promise<Buffer> },
-  limit: number,
-  hold: (bytes: number) => boolean = () => true,
-): Promise<Buffer> {
-  req[READ] ??= read(req, limit, hold);
-  return req[READ];
+export function readBody(req: WithBody, limit: number, hold: Hold = UNLIMITED): Promise<Buffer> {
+  req[READ] ??= { bytes: read(req, limit, hold), hold };
+  return req[READ].bytes;
+}
+
+/** Holds more bytes for what is made of a body, with those of the body. @throws NoRoomForBody */
+export function holdBody(req: WithBody, bytes: number): void {
+  if (!req[READ]!.hold.grow(bytes)) throw new NoRoomForBody();
 }
 
 /** Drops the reference to the bytes, since the request may live much longer. */
-export function forgetBody(req: IncomingMessage & { [READ]?: Promise<Buffer> }): void {
+export function forgetBody(req: WithBody): void {
   delete req[READ];
 }
 
-function read(req: IncomingMessage, limit: number, hold: (bytes: number) => boolean): Promise<Buffer> {
+function read(req: IncomingMessage, limit: number, hold: Hold): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let size = 0;
@@ -56,7 +62,7 @@ function read(req: IncomingMessage, limit: number, hold: (bytes: number) => bool
       if (size > MAX_DROPPED_BYTES) req.destroy();
       else if (!refused) {
         if (size > limit) refuse(new BodyTooLarge());
-        else if (!hold(chunk.length + CHUNK_BYTES)) refuse(new NoRoomForBody());
+        else if (!hold.take(chunk.length + CHUNK_BYTES)) refuse(new NoRoomForBody());
         else chunks.push(chunk);
       }
     });

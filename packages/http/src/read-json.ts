@@ -1,26 +1,31 @@
 import type { IncomingMessage } from 'node:http';
+import type { Hold } from '@wellspring/core/byte-budget';
 import { pauseIfLarge } from '@wellspring/core/in-pieces';
 import { isTooDeep, MAX_DEPTH } from '@wellspring/core/json-depth';
+import { parsedBytes } from '@wellspring/core/parsed-size';
 import { malformedBody, unsupportedMediaType } from '@wellspring/core/problem';
-import { readBody } from './read-body.ts';
+import { holdBody, readBody } from './read-body.ts';
 
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
 /**
  * The body as a JSON object; an empty body is an empty object.
- * @param hold see readBody
+ * @param hold of the body, and of its value as far as that takes more memory
  * @throws Problem 400 (no JSON, no object, no UTF-8, nested too deeply), 415; BodyTooLarge, NoRoomForBody
  */
 export async function readJsonObject(
   req: IncomingMessage,
   limit: number,
-  hold?: (bytes: number) => boolean,
+  hold?: Hold,
 ): Promise<Record<string, unknown>> {
   const bytes = await readBody(req, limit, hold);
   if (bytes.length === 0) return {};
   if (!isJson(req.headers['content-type'])) throw unsupportedMediaType();
   await pauseIfLarge(bytes.length);
   const text = decode(bytes);
+  await pauseIfLarge(bytes.length);
+  if (isTooDeep(text)) throw malformedBody(`The body is nested more than ${MAX_DEPTH} levels deep.`);
+  holdBody(req, parsedBytes(text));
   await pauseIfLarge(bytes.length);
   const value = parse(text);
   await pauseIfLarge(bytes.length);
@@ -44,7 +49,6 @@ function decode(bytes: Buffer): string {
 }
 
 function parse(text: string): unknown {
-  if (isTooDeep(text)) throw malformedBody(`The body is nested more than ${MAX_DEPTH} levels deep.`);
   try {
     return JSON.parse(text);
   } catch (error) {

@@ -99,6 +99,23 @@ test('a body holds memory until its request was handled, also if the client leav
   await eventually(() => api.used === 0);
 });
 
+test('the value of a body holds memory with the body, also if the client leaves before the end', async () => {
+  const { api } = platform.deps.memory;
+  ({ promise: finished, resolve: finish } = Promise.withResolvers<void>());
+  left = new Promise(() => {});
+  const before = left;
+  const body = `{"component_code":"x","more":[${'[],'.repeat(30_000)}0]}`;
+  const socket = begin('POST /v1/components', `content-length: ${body.length}`);
+  socket.write(body);
+  await eventually(() => left !== before);
+  expect(api.used).toBeGreaterThan(6 * body.length);
+  socket.destroy();
+  await left;
+  expect(api.used).toBeGreaterThan(6 * body.length);
+  finish();
+  await eventually(() => api.used === 0);
+});
+
 test('a body is refused with 503 and Retry-After while its user fills the memory, and other users are served', async () => {
   const { api } = platform.deps.memory;
   const release = api.tryTake(api.total / 2 - 64 * 1024, alice.id)!;

@@ -138,7 +138,7 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
       req.resume();
       throw new NoRoomForBody();
     }
-    const body = await readBody(req, bodyLimitOf(req), held.take);
+    const body = await readBody(req, bodyLimitOf(req), held);
     const complete = performance.now();
     const request = await toRecord(req, accepted, body);
     if (endpoint.body_only) {

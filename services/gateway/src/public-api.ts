@@ -115,7 +115,7 @@ export function createPublicApi(
   async function receive(req: IncomingMessage, res: ServerResponse, hold: Hold): Promise<void> {
     if (req.method === 'GET' || req.method === 'HEAD') return;
     onceAnswered(res, hold.release);
-    await readBody(req, LIMITS.apiBody, hold.take);
+    await readBody(req, LIMITS.apiBody, hold);
   }
 
   const api: Api<Extract<Principal, { kind: 'user' }>> = {
