@@ -50,9 +50,10 @@ describe.each(['events', '$logs'])('a list of %s', (kind) => {
     const channel = await make(130);
     const keys = (await channel.newer('', 130)).map(({ id }) => id);
     expect(keys).toHaveLength(130);
-    for (const [number, id] of keys.entries()) expect((await findEvent(channel, id)).event).toEqual(number);
+    for (const [number, id] of keys.entries())
+      expect((await findEvent(channel, id, UNLIMITED)).event).toEqual(number);
     for (const id of [`${keys[0]}9`, '1-0', 'x', '', '999999999999999-0']) {
-      await expect(findEvent(channel, id)).rejects.toMatchObject({ status: 404 });
+      await expect(findEvent(channel, id, UNLIMITED)).rejects.toMatchObject({ status: 404 });
     }
   });
 
@@ -157,6 +158,25 @@ describe('a list of large events', () => {
     const answer = Buffer.byteLength(JSON.stringify(page));
     expect(hold.bytes).toBeGreaterThan(answer);
     expect(hold.bytes).toBeLessThan(1.2 * answer);
+  });
+
+  test('takes memory for the values of expanded events, and so does a single event', async () => {
+    const id = newEmitter();
+    const payload = `[${'[],'.repeat(BYTES / 3)}0]`;
+    await store.collection(events).insertMany(range(0, 10).map((n) => ({ ...eventOf(id, n), payload })));
+    const channel = channelOf(store, id, undefined);
+    const page = (budget: number) => {
+      const hold = createHold(createByteBudget(budget * BYTES), 'reader');
+      return pageWithin(channel, { expand: 'event' }, { hold, maxBytes: 100 * BYTES });
+    };
+    expect((await page(1000)).data).toHaveLength(10);
+    const { data } = await page(50);
+    expect(data).toHaveLength(3);
+    const budget = createByteBudget(10 * BYTES);
+    const hold = createHold(budget, 'reader');
+    await findEvent(channel, data[0]!.id, hold);
+    expect(hold.bytes).toBeGreaterThan(6 * BYTES);
+    await expect(findEvent(channel, data[0]!.id, createHold(budget))).rejects.toMatchObject({ status: 503 });
   });
 
   test('ends early when memory runs out, and is a 503 without memory for one event', async () => {

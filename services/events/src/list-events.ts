@@ -12,6 +12,7 @@ import { LIMITS } from '@wellspring/contract/limits';
 import type { Hold } from '@wellspring/core/byte-budget';
 import { decodeCursor } from '@wellspring/core/cursor';
 import { eventSortKey, parseEventId } from '@wellspring/core/event-id';
+import { parsedBytes } from '@wellspring/core/parsed-size';
 import { invalidParameter, notFound, unavailable } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
 import type { Deps } from '@wellspring/runtime/deps';
@@ -72,11 +73,12 @@ async function eventAt(channel: Channel, key: string): Promise<EventRecord | und
   return newest?.sortKey === key ? newest : undefined;
 }
 
-/** One event by its id, also beyond the newest 100. @throws Problem 404 */
-export async function findEvent(channel: Channel, eventId: string) {
+/** One event by its id, also beyond the newest 100. @throws Problem 404, or 503 without memory */
+export async function findEvent(channel: Channel, eventId: string, hold: Hold) {
   const id = parseEventId(eventId);
   const record = id && (await eventAt(channel, eventSortKey(id)));
   if (!record) throw notFound('event', eventId);
+  if (!hold.take(parsedBytes(record.payload))) throw unavailable();
   return summaryOf(record, true);
 }
 
@@ -100,7 +102,8 @@ function createReader(limit: number, expand: boolean, { hold, maxBytes }: PageMe
       for (const record of chunk) {
         const length = Buffer.byteLength(record.payload);
         // The start of a text is sent as a JSON string: its quotes and backslashes take two bytes.
-        const text = expand || length <= LIMITS.summaryBytes ? length : 2 * LIMITS.summaryBytes;
+        const isCut = !expand && length > LIMITS.summaryBytes;
+        const text = isCut ? 2 * LIMITS.summaryBytes : parsedBytes(record.payload);
         const bytes = text + Buffer.byteLength(JSON.stringify(record.metadata)) + OTHER_BYTES;
         if (!hold.take(bytes)) {
           if (shown.length > 0) return shown;
@@ -143,9 +146,9 @@ export function listRoutes({ store, memory }: Pick<Deps, 'store' | 'memory'>): R
       await assertReadableEmitter(store, principal, params.id);
       return pageOf(channelOf(store, params.id, input.event_name), input, { hold, maxBytes });
     }),
-    route(getSourceEvent, async ({ principal, params, input }) => {
+    route(getSourceEvent, async ({ principal, params, input, hold }) => {
       await assertReadableSource(store, principal, params.id);
-      return findEvent(channelOf(store, params.id, input.event_name), params.event_id);
+      return findEvent(channelOf(store, params.id, input.event_name), params.event_id, hold);
     }),
     route(listSourceEmits, async ({ principal, params, input, hold }) => {
       await assertReadableSource(store, principal, params.id);
