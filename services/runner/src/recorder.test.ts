@@ -48,3 +48,19 @@ test('effects that are left out of the result of a test run are charged', () => 
   expect(recorder.cost(RESULT)).toMatchObject({ events: 5000, result: { endedProcesses: 1 } });
   expect(recorder.cost(RESULT).bytes).toBeGreaterThan(500_000);
 });
+
+test('values that take much more memory than their texts are left out before those texts reach the limit', () => {
+  const shown = (payload: string) => {
+    const { host, result } = createRecorder(noMask);
+    const emit = { payload, id: null, name: '', summary: null, ts: null, at: 1, delivery_ts: null };
+    for (let n = 0; n < 3; n += 1) {
+      host.emit(emit);
+      host.export!(`name${n}`, payload);
+      host.send!('http', payload);
+    }
+    const { emitted, exports, sends, truncated } = result();
+    return [emitted.length, exports.length, sends.length, truncated];
+  };
+  expect(shown(JSON.stringify('x'.repeat(400_000)))).toEqual([3, 3, 3, false]);
+  expect(shown(`[${'[],'.repeat(400_000 / 3)}0]`)).toEqual([1, 0, 0, true]);
+});

@@ -1,6 +1,7 @@
 import type { ThrownError } from '@wellspring/component/program/program-types';
 import type { TestCall } from '@wellspring/contract/calls';
 import { LIMITS } from '@wellspring/contract/limits';
+import { parsedBytes } from '@wellspring/core/parsed-size';
 import type { Host, Result } from '@wellspring/sandbox/port';
 import { type Mask, maskError } from './mask-secrets.ts';
 import { type costOf, sizeOf } from './owner-costs.ts';
@@ -31,7 +32,7 @@ export function createRecorder(mask: Mask): Recorder {
   let shownBytes = 0;
   let truncated = false;
 
-  /** @returns whether an effect fits into the result, in a list that has `length` items */
+  /** The result is parsed for the answer. @returns whether an effect fits into it, in a list that has `length` items */
   function fits(size: number, length: number): boolean {
     if (length >= LIMITS.testItems || shownBytes + size > LIMITS.testBytes) {
       truncated = true;
@@ -52,7 +53,7 @@ export function createRecorder(mask: Mask): Recorder {
       emit(emit) {
         count({ emits: [emit] });
         const { payload, name, id, summary, ts } = emit;
-        if (fits(bytesOf(payload, name, id, summary), emitted.length))
+        if (fits(parsedBytes(payload) + bytesOf(name, id, summary), emitted.length))
           emitted.push({ payload, name, id, summary, ts });
       },
       fault(thrown) {
@@ -72,13 +73,13 @@ export function createRecorder(mask: Mask): Recorder {
       export(name, json) {
         cost.bytes += json.length;
         const former = exported.get(name);
-        if (former !== undefined) shownBytes -= bytesOf(name, former);
+        if (former !== undefined) shownBytes -= bytesOf(name) + parsedBytes(former);
         exported.delete(name);
-        if (fits(bytesOf(name, json), exported.size)) exported.set(name, json);
+        if (fits(bytesOf(name) + parsedBytes(json), exported.size)) exported.set(name, json);
       },
       send(kind, json) {
         count({ sends: [{ request: json }] });
-        if (fits(bytesOf(json), sends.length)) sends.push({ kind, json });
+        if (fits(parsedBytes(json), sends.length)) sends.push({ kind, json });
       },
       // The state is not stored; the sandbox only needs a growing number.
       dbSet(key, json) {
