@@ -1,6 +1,7 @@
 import type { ThrownError } from '@wellspring/component/program/program-types';
 import { LIMITS, PLATFORM_VERSION } from '@wellspring/contract/limits';
 import type { HttpReply, RunJob, Send } from '@wellspring/contract/messages';
+import { untilAborted } from '@wellspring/core/until-aborted';
 import { secretTexts } from '@wellspring/runtime/secret-values';
 import type { Host, Result, Task } from '@wellspring/sandbox/port';
 import type { DeployedWorkflow, Deployment, Step } from './catalog.ts';
@@ -67,6 +68,12 @@ export async function executeWorkflow(
 
   async function runStep(step: Step): Promise<Result> {
     const { deployment: code } = step;
+    room.add(data.toParse(code.instance.values));
+    const growing = room.make(0);
+    if (growing) {
+      await Promise.race([growing, untilAborted(cancel.signal)]);
+      if (cancel.signal.aborted) return refused(CANCELLED, 'aborted');
+    }
     const given = data.fill(code.instance.values);
     if ('error' in given) return refused(given.error);
     masks.push(maskOfFilled(code, given.values));
@@ -134,9 +141,12 @@ function maskOfFilled({ definition, instance }: Deployment, values: Record<strin
   return createMask(secretTexts(definition.props, values).filter((text) => !known.has(text)));
 }
 
-const refused = (error: ThrownError): Extract<Result, { ok: false }> => ({
+const refused = (
+  error: ThrownError,
+  reason: 'thrown' | 'aborted' = 'thrown',
+): Extract<Result, { ok: false }> => ({
   ok: false,
-  reason: 'thrown',
+  reason,
   error,
   durationMs: 0,
   cpuMs: 0,

@@ -1,7 +1,8 @@
-import { fillIn, type Scope } from '@wellspring/component/expressions';
+import { expressionsIn, fillIn, parsePath, type Scope } from '@wellspring/component/expressions';
 import type { ThrownError } from '@wellspring/component/program/program-types';
 import { LIMITS } from '@wellspring/contract/limits';
 import type { RunJob } from '@wellspring/contract/messages';
+import { parsedBytes } from '@wellspring/core/parsed-size';
 import { runTrigger } from './job-trigger.ts';
 import { triggerEvent } from './records.ts';
 
@@ -11,6 +12,8 @@ export interface StepData {
   texts(): Record<string, string>;
   /** Characters of these texts. */
   readonly chars: number;
+  /** Memory that `fill` will take for the data that the expressions in these values name, besides its texts. */
+  toParse(values: Record<string, unknown>): number;
   /**
    * Replaces the expressions in the values of a step.
    * @returns with the characters of its input: of the values, and of what the expressions gave
@@ -72,6 +75,15 @@ export function createStepData(job: RunJob, context: object): StepData {
     texts: () => Object.fromEntries(texts),
     get chars() {
       return texts.values().reduce((sum, { length }) => sum + length, 0);
+    },
+    toParse(values) {
+      const named = new Set(expressionsIn(values).map((expression) => parsePath(expression)?.[0]));
+      let bytes = 0;
+      for (const step of named) {
+        const text = step === undefined || parsed.has(step) ? undefined : texts.get(step);
+        if (text !== undefined) bytes += parsedBytes(text) - Buffer.byteLength(text);
+      }
+      return bytes;
     },
     fill(values) {
       let filled = 0;
