@@ -15,7 +15,7 @@ import { outcomeOf, type Reply } from './outcome.ts';
 import type { Permit, Permits, Receiver } from './permits.ts';
 import type { Post } from './post.ts';
 import { bodyOf, headersOf } from './request.ts';
-import type { Sender } from './sends/sends.ts';
+import { requestBytes, type Sender } from './sends/sends.ts';
 
 export interface AttemptsDeps {
   store: Store;
@@ -213,7 +213,8 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
     webhook: WebhookRow | undefined,
   ): Promise<void> {
     const { payload, owner_id } = delivery.row;
-    const free = budget.tryTake(payload.length, owner_id);
+    const bytes = payload.length + (webhook ? 0 : requestBytes(delivery.row));
+    const free = budget.tryTake(bytes, owner_id);
     if (!free) {
       permit.release();
       await finish(delivery, { due_at: clock.now() + randomInt(MAX_POSTPONED_MS) });
@@ -246,7 +247,11 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
       permit?.release();
       return delivery.stored.reject(error);
     }
-    await (permit ? attempt(delivery, permit, webhook) : postpone(delivery, receiver));
+    const bytes = webhook || !permit ? 0 : requestBytes(delivery.row);
+    const free = bytes > 0 ? budget.tryTake(bytes, owner_id) : () => {};
+    if (permit && free) return attempt(delivery, permit, webhook).finally(free);
+    permit?.release();
+    await postpone(delivery, receiver);
   }
 
   return {

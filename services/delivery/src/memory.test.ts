@@ -1,13 +1,16 @@
 import { expect, test } from '@jest/globals';
-import type { ReplayMessage } from '@wellspring/contract/messages';
+import type { EmittedMessage, ReplayMessage } from '@wellspring/contract/messages';
 import { eventSortKey } from '@wellspring/core/event-id';
 import { events } from '@wellspring/store/collections/events';
 import { deliveries } from '@wellspring/store/collections/webhooks';
 import { numbers } from '@wellspring/testing/numbers';
 import { deliveryRow, eventRow, OWNER } from '@wellspring/testing/rows';
-import { event, usePlatform } from './platform.fixture.ts';
+import { event, until, usePlatform } from './platform.fixture.ts';
+import { useSends, WORKFLOW } from './sends/sends.fixture.ts';
+import { sendRow } from './sends/sends.ts';
 
 const t = usePlatform();
+const { send, emit } = useSends(t);
 const MB = 1024 * 1024;
 const text = JSON.stringify('x'.repeat(MB));
 
@@ -83,3 +86,34 @@ test('replays of one owner behind its large events are delivered, and so are the
   t.start();
   await t.untilStatus('delivered', 60);
 }, 30_000);
+
+test('a request of a workflow waits for the memory that its value takes', async () => {
+  const sink = await t.receive();
+  const { delivery } = t.memory;
+  const most = delivery.tryTake(delivery.total - MB)!;
+  t.start();
+  await emit(send('http', { url: sink.url, data: numbers(300_000).map(() => []) }));
+  await t.untilStatus('pending');
+  await emit(send('http', { url: sink.url, data: 'usual' }));
+  await t.untilStatus('delivered');
+  expect(sink.requests.map((request) => request.text)).toEqual(['usual']);
+  most();
+  t.clock.advance(60_000);
+  await t.untilStatus('delivered', 2);
+  await until(
+    async () => delivery.used,
+    (used) => used === 0,
+  );
+});
+
+test('a request whose value takes more than half of the memory is made, at once or from its row', async () => {
+  const sink = await t.receive();
+  const data = numbers(300_000).map(() => []);
+  const message = { emitter_id: WORKFLOW, owner_id: OWNER, hop: 0 } as EmittedMessage;
+  const row = sendRow(message, send('http', { url: sink.url, data }), t.clock.now());
+  await t.store.collection(deliveries).insert({ ...row, due_at: t.clock.now() });
+  t.start({}, MB);
+  await t.untilStatus('delivered');
+  await emit(send('http', { url: sink.url, data }));
+  await t.untilStatus('delivered', 2);
+});

@@ -2,6 +2,7 @@ import { randomInt } from 'node:crypto';
 import { errorRecordJob } from '@wellspring/contract/error-record';
 import { type EmittedMessage, MAX_HOPS, type RecordJob, type Send } from '@wellspring/contract/messages';
 import { derivedId, derivedRunId } from '@wellspring/core/ids';
+import { parsedBytes } from '@wellspring/core/parsed-size';
 import { Unavailable } from '@wellspring/core/unavailable';
 import type { Deps } from '@wellspring/runtime/deps';
 import { type DeliveryRow, NOT_ATTEMPTED } from '@wellspring/store/collections/webhooks';
@@ -26,6 +27,12 @@ export const sendRow = (
   created_at: Math.floor(now / 1000),
   payload: JSON.stringify(send),
 });
+
+/** Memory that the request of such a row takes while it is made, besides the row. */
+export function requestBytes({ payload }: DeliveryRow): number {
+  const { request = '' } = JSON.parse(payload) as Partial<Send>;
+  return parsedBytes(request) - Buffer.byteLength(request);
+}
 
 /** Writes fields of the row; false if another process has it, or it was removed. */
 type Write = (fields: Partial<DeliveryRow>) => Promise<boolean>;
