@@ -44,11 +44,16 @@ function counting() {
   return { reads, catalog };
 }
 const LARGE = { text: 'x'.repeat(6_000_000) };
+/** They take as much once they are parsed. */
+const LISTS = { lists: Array.from({ length: 300_000 }, () => []) };
 
-test('loaded deployments take bounded memory', async () => {
+test.each([
+  ['a long text', LARGE],
+  ['many values', LISTS],
+])('loaded deployments take bounded memory: %s', async (_, props) => {
   const { reads, catalog } = counting();
   const ids = [];
-  for (const props of [LARGE, LARGE, LARGE]) ids.push(await t.deploy(ECHO, {}, props));
+  for (const one of [props, props, props]) ids.push(await t.deploy(ECHO, {}, one));
   for (const id of ids) await catalog.load(id);
   await catalog.load(ids.at(-1)!);
   expect(reads).toHaveLength(3);

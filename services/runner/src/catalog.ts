@@ -3,6 +3,7 @@ import type { Bundle, Definition } from '@wellspring/contract/definition';
 import { endpointUrl } from '@wellspring/contract/endpoint-url';
 import { createFairPermits, withPermit } from '@wellspring/core/fair-permits';
 import { createLru } from '@wellspring/core/lru';
+import { parsedBytes } from '@wellspring/core/parsed-size';
 import { type Accounts, createAccounts } from '@wellspring/runtime/accounts';
 import type { Deps } from '@wellspring/runtime/deps';
 import { openValues, secretTexts } from '@wellspring/runtime/secret-values';
@@ -79,8 +80,8 @@ export interface Catalog {
 }
 
 /**
- * Characters of deployments in memory. They are immutable, as are the URLs of their endpoints: entries never need
- * invalidation. A definition and values may have megabytes.
+ * Characters of deployments in memory, or more if their values take more (parsedBytes). They are immutable, as are the
+ * URLs of their endpoints: entries never need invalidation. A definition and values may have megabytes.
  */
 const MAX_CHARS = 16 * 1024 * 1024;
 /** Of each deployment besides its definition and values. */
@@ -153,7 +154,7 @@ export function createCatalog(
   async function readDeployment(id: string): Promise<DeploymentWithoutAccounts | undefined> {
     const row = await deploymentRows.get(id);
     if (!row) return undefined;
-    const { source_id, bundle_id, definition, configured_props } = row;
+    const { source_id, bundle_id, definition } = row;
     const endpointsOfSource = await endpointRows.list({ where: { source_id }, order: 'asc' });
     const values = openValues({ seal }, row);
     const secrets = secretTexts(definition.props, values);
@@ -165,8 +166,7 @@ export function createCatalog(
       definition,
       mask: createMask(secrets),
       secrets,
-      size:
-        ENTRY_CHARS + JSON.stringify([definition, configured_props]).length + MASK_FORMS * charsOf(secrets),
+      size: ENTRY_CHARS + parsedBytes(JSON.stringify([definition, values])) + MASK_FORMS * charsOf(secrets),
       instance: {
         source_id,
         props: definition.props,
