@@ -9,17 +9,17 @@ import { createLibrary } from './save.ts';
 
 const closing = closeAfterEach();
 
-/** A library, and a runner that answers with the code as its bundle. @param evaluate called before the answer */
-function openLibrary(evaluate: (message: PrepareCall['message']) => Promise<void> = async () => {}) {
+/** A library, and a runner that answers with the code as its bundle. @param evaluate called for the definition, if any */
+function openLibrary(evaluate: (message: PrepareCall['message']) => Promise<unknown> = async () => {}) {
   const ports = closing(openPorts());
   const evaluated: string[] = [];
   ports.call.serve(
     CALLS.prepare,
     async (message: PrepareCall['message']): Promise<PrepareCall['answer']> => {
       evaluated.push(`${message.owner_id} ${message.code.slice(0, 10)}`);
-      await evaluate(message);
+      const definition = ((await evaluate(message)) ?? {}) as PrepareCall['answer']['definition'];
       const bundle = { format: 'esm', code: message.code, packages: {}, lockfile: null } as const;
-      return { bundle_id: 'b', bundle, definition: {} as PrepareCall['answer']['definition'] };
+      return { bundle_id: 'b', bundle, definition };
     },
     new AbortController().signal,
   );
@@ -50,4 +50,11 @@ test('compiled code takes bounded memory: the oldest is forgotten', async () => 
   for (const code of ['a', 'b', 'c', 'c', 'a'])
     await library.compile({ code: code.padEnd(12_000_000) }, 'u_1');
   expect(evaluated.map((one) => one.trim())).toEqual(['u_1 a', 'u_1 b', 'u_1 c', 'u_1 a']);
+});
+
+test('a definition counts the memory that its values take', async () => {
+  const props = Array.from({ length: 600_000 }, () => []);
+  const { library, evaluated } = openLibrary(async () => ({ props }));
+  for (const code of ['a', 'b', 'c', 'c', 'a']) await library.compile({ code }, 'u_1');
+  expect(evaluated).toEqual(['u_1 a', 'u_1 b', 'u_1 c', 'u_1 a']);
 });

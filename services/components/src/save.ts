@@ -3,6 +3,7 @@ import { CALLS, PREPARE_DEADLINE_MS, type PrepareCall } from '@wellspring/contra
 import type { Bundle, ComponentCode } from '@wellspring/contract/definition';
 import { newId } from '@wellspring/core/ids';
 import { createLru } from '@wellspring/core/lru';
+import { parsedBytes } from '@wellspring/core/parsed-size';
 import { checkOwner } from '@wellspring/runtime/check-owner';
 import type { Deps } from '@wellspring/runtime/deps';
 import {
@@ -54,7 +55,7 @@ export interface Library {
 }
 
 const sizeOf = ({ bundle, definition }: Compiled) =>
-  (bundle?.code.length ?? 0) + (bundle?.lockfile?.length ?? 0) + JSON.stringify(definition).length;
+  (bundle?.code.length ?? 0) + (bundle?.lockfile?.length ?? 0) + parsedBytes(JSON.stringify(definition));
 
 export function createLibrary({ store, call, clock }: Pick<Deps, 'store' | 'call' | 'clock'>): Library {
   const componentRows = store.collection(components);
