@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import type { FrameParser } from './frame-parser.ts';
-import { createFrameReader, type Frame } from './frame-reader.ts';
+import { contentOf, createFrameReader, type Frame } from './frame-reader.ts';
 import { type ChildMessage, readFrame } from './frame-schema.ts';
 import { ProtocolError } from './protocol.ts';
 import type { Turns } from './turns.ts';
@@ -96,11 +96,11 @@ export function createFrameChannel({
         // `next` calls `onBytes`, which may have closed the channel.
         if (closed) return false;
         if (!frame) break;
-        if (frame.content.length > MAX_INLINE_BYTES) {
+        if (frame.size > MAX_INLINE_BYTES) {
           readElsewhere(frame);
           return false;
         }
-        onMessage(readFrame(frame.type, frame.content));
+        onMessage(readFrame(frame.type, contentOf(frame)));
         if (performance.now() >= deadline) return !closed;
       }
       watchPartial();

@@ -67,8 +67,9 @@ export function createFrameParser(): FrameParser {
     current = queue.shift();
     if (!current) return;
     worker ??= start();
-    const { type, content } = current.frame;
-    worker.postMessage({ type, content }, [content.buffer as ArrayBuffer]);
+    const { type, parts } = current.frame;
+    const blocks = parts.map(({ buffer }) => buffer as ArrayBuffer);
+    worker.postMessage({ type, parts }, blocks);
   }
 
   return {
@@ -90,9 +91,10 @@ export function createFrameParser(): FrameParser {
   };
 }
 
-/** Transferring a buffer detaches it, so other frames must not share it. */
-function copied({ type, content }: Frame): Frame {
-  const own = Buffer.allocUnsafeSlow(content.length);
-  content.copy(own);
-  return { type, content: own, owned: true };
+/** Transferring a block detaches it, so other frames must not share it. */
+function copied({ type, parts, size }: Frame): Frame {
+  const own = Buffer.allocUnsafeSlow(size);
+  let at = 0;
+  for (const part of parts) at += part.copy(own, at);
+  return { type, parts: [own], size, owned: true };
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { createFrameReader, type FrameReader } from './frame-reader.ts';
+import { contentOf, createFrameReader, type FrameReader } from './frame-reader.ts';
 import { encodeFrame, FRAME, ProtocolError } from './protocol.ts';
 
 const frame = fc.record({
@@ -16,10 +16,17 @@ function cut(bytes: Buffer, places: readonly number[]): Buffer[] {
   return at.slice(1).map((end, index) => bytes.subarray(at[index], end));
 }
 
+/** A copy with its own memory block. */
+function owned(bytes: Buffer): Buffer {
+  const own = Buffer.allocUnsafeSlow(bytes.length);
+  bytes.copy(own);
+  return own;
+}
+
 function readAll(reader: FrameReader): { type: number; content: string }[] {
   const frames = [];
   for (let next = reader.next(); next; next = reader.next())
-    frames.push({ type: next.type, content: next.content.toString('utf8') });
+    frames.push({ type: next.type, content: contentOf(next).toString('utf8') });
   return frames;
 }
 
@@ -42,8 +49,9 @@ describe('the frame reader', () => {
             charged += count;
           },
         );
-        const received = cut(bytes, places).flatMap((chunk) => {
-          reader.push(chunk);
+        const received = cut(bytes, places).flatMap((chunk, n) => {
+          // Those of a socket have their own memory.
+          reader.push(n % 2 === 0 ? owned(chunk) : chunk);
           return readAll(reader);
         });
         expect(received).toEqual(
@@ -68,6 +76,20 @@ describe('the frame reader', () => {
     }
     expect(received).toHaveLength(3);
     expect(readAll(several)).toEqual(received);
+  });
+
+  test('keeps received megabytes where they are, and no memory that a following frame needs', () => {
+    const bytes = Buffer.concat([encodeFrame(FRAME.emit, 'x'.repeat(150_000)), encodeFrame(FRAME.log, 'y')]);
+    const chunks = [0, 50_000, 100_000].map((at) => owned(bytes.subarray(at, at + 50_000)));
+    chunks.push(owned(bytes.subarray(150_000)));
+    const reader = createFrameReader(() => 1_000_000);
+    for (const chunk of chunks) reader.push(chunk);
+    const { parts, owned: isOwned } = reader.next()!;
+    expect([
+      isOwned,
+      parts.map(({ buffer }) => chunks.findIndex((chunk) => chunk.buffer === buffer)),
+    ]).toEqual([true, [0, 1, 2, -1]]);
+    expect(readAll(reader)).toEqual([{ type: FRAME.log, content: '"y"' }]);
   });
 
   test('charges bytes of an incomplete frame as they arrive, and buffers little more than those', () => {

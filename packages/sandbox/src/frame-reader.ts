@@ -2,11 +2,17 @@ import { HEADER_BYTES, ProtocolError } from './protocol.ts';
 
 export interface Frame {
   type: number;
-  /** Without the header. Valid until the next call of `next`, unless `owned`. */
-  content: Buffer;
-  /** The content has its own memory block, which may be transferred to another thread. */
+  /** The content without the header, in order. Valid until the next call of `next`, unless `owned`. */
+  parts: Buffer[];
+  /** Of the content, in bytes. */
+  size: number;
+  /** The parts have their own memory blocks, which may be transferred to another thread. */
   owned: boolean;
 }
+
+/** The content as one part. */
+export const contentOf = ({ parts }: Pick<Frame, 'parts'>): Buffer =>
+  parts.length === 1 ? parts[0]! : Buffer.concat(parts);
 
 /** Splits a stream of bytes into frames, one at a time, at the pace of its user. */
 export interface FrameReader {
@@ -25,8 +31,11 @@ export interface FrameReader {
   readonly heldBytes: number;
 }
 
-/** Initial buffer size of an incomplete frame; it doubles as bytes arrive, so that a header alone costs little. */
-const FIRST_BUFFER_BYTES = 4096;
+/** Blocks for the bytes of an incomplete frame; they grow as bytes arrive, so that a header alone costs little. */
+const MIN_BLOCK_BYTES = 4096;
+const MAX_BLOCK_BYTES = 1024 * 1024;
+/** Received chunks from this size on are kept as they are: copies of megabytes take time, and collection of the originals. */
+const MIN_KEPT_BYTES = 16 * 1024;
 
 /**
  * @param maxBytes maximum content bytes of a frame of this type; undefined for an unknown type. Checked as soon as the header
@@ -42,9 +51,12 @@ export function createFrameReader(
   let at = 0;
   const header = Buffer.alloc(HEADER_BYTES);
   let headerBytes = 0;
-  /** Content of the incomplete frame; undefined between frames. */
-  let body: Buffer | undefined;
-  let bodyBytes = 0;
+  /** Complete parts of the incomplete frame; undefined between frames. */
+  let parts: Buffer[] | undefined;
+  /** Length of the parts, and bytes in the block that follows them. */
+  let partsBytes = 0;
+  let block: Buffer | undefined;
+  let blockBytes = 0;
   let size = 0;
   let type = 0;
 
@@ -78,20 +90,47 @@ export function createFrameReader(
     return chunks.length === 0 ? 0 : chunks[0]!.length - at;
   }
 
+  function endBlock(): void {
+    if (block && blockBytes > 0) addPart(block.subarray(0, blockBytes));
+    block = undefined;
+    blockBytes = 0;
+  }
+
+  function addPart(part: Buffer): void {
+    parts!.push(part);
+    partsBytes += part.length;
+  }
+
+  /** Makes the rest of the first chunk a part, if it belongs to the frame and shares its memory with nothing else. */
+  function keepChunk(): boolean {
+    const chunk = chunks[0]!;
+    const rest = chunk.length - at;
+    const isShared = chunk.length !== chunk.buffer.byteLength;
+    if (isShared || rest < MIN_KEPT_BYTES || rest > size - partsBytes - blockBytes) return false;
+    endBlock();
+    addPart(chunk.subarray(at));
+    chunks.shift();
+    at = 0;
+    onBytes(rest);
+    return true;
+  }
+
   function nextBody(): Frame | undefined {
     for (;;) {
-      if (bodyBytes === size) {
-        const content = body!.subarray(0, size);
-        body = undefined;
-        return { type, content, owned: true };
+      const received = partsBytes + blockBytes;
+      if (received === size) {
+        endBlock();
+        const frame = { type, parts: parts!, size, owned: true };
+        parts = undefined;
+        return frame;
       }
       if (chunks.length === 0) return undefined;
-      if (bodyBytes === body!.length) {
-        const larger = Buffer.allocUnsafeSlow(Math.min(size, body!.length * 2));
-        body!.copy(larger, 0, 0, bodyBytes);
-        body = larger;
-      }
-      bodyBytes += take(body!, bodyBytes, body!.length - bodyBytes);
+      if (keepChunk()) continue;
+      if (blockBytes === block?.length) endBlock();
+      block ??= Buffer.allocUnsafeSlow(
+        Math.min(size - received, Math.max(MIN_BLOCK_BYTES, Math.min(received, MAX_BLOCK_BYTES))),
+      );
+      blockBytes += take(block, blockBytes, block.length - blockBytes);
     }
   }
 
@@ -100,7 +139,7 @@ export function createFrameReader(
       if (chunk.length > 0) chunks.push(chunk);
     },
     next() {
-      if (body) return nextBody();
+      if (parts) return nextBody();
       if (headerBytes === 0 && available() >= HEADER_BYTES) {
         const chunk = chunks[0]!;
         readHeader(chunk, at);
@@ -113,25 +152,25 @@ export function createFrameReader(
             at = 0;
           }
           onBytes(HEADER_BYTES + size);
-          return { type, content: chunk.subarray(start, start + size), owned: false };
+          return { type, parts: [chunk.subarray(start, start + size)], size, owned: false };
         }
       }
       headerBytes += take(header, headerBytes, HEADER_BYTES - headerBytes);
       if (headerBytes < HEADER_BYTES) return undefined;
       headerBytes = 0;
       readHeader(header, 0);
-      body = Buffer.allocUnsafeSlow(Math.min(size, FIRST_BUFFER_BYTES));
-      bodyBytes = 0;
+      parts = [];
+      partsBytes = 0;
       return nextBody();
     },
     get partial() {
-      return body !== undefined || headerBytes > 0;
+      return parts !== undefined || headerBytes > 0;
     },
     get missingBytes() {
-      return body ? size - bodyBytes : 0;
+      return parts ? size - partsBytes - blockBytes : 0;
     },
     get heldBytes() {
-      return (body?.length ?? 0) + headerBytes;
+      return (parts ? partsBytes : 0) + (block?.length ?? 0) + headerBytes;
     },
   };
 }

@@ -6,13 +6,12 @@ import { ProtocolError } from './protocol.ts';
 
 interface Request {
   type: number;
-  content: Uint8Array;
+  parts: Uint8Array[];
 }
 
-parentPort!.on('message', ({ type, content }: Request) => {
+parentPort!.on('message', ({ type, parts }: Request) => {
   try {
-    const bytes = Buffer.from(content.buffer, content.byteOffset, content.byteLength);
-    parentPort!.postMessage({ message: readFrame(type, bytes) });
+    parentPort!.postMessage({ message: readFrame(type, Buffer.concat(parts)) });
   } catch (error) {
     if (!(error instanceof ProtocolError)) throw error;
     parentPort!.postMessage({ violation: error.message });

@@ -6,7 +6,7 @@ import { formatWithOptions } from 'node:util';
 import { createProgram, installGlobals } from '@wellspring/component/program/program';
 import type { Instance, LogLine } from '@wellspring/component/program/program-types';
 import { systemClock } from '@wellspring/core/clock';
-import { createFrameReader } from '../frame-reader.ts';
+import { contentOf, createFrameReader } from '../frame-reader.ts';
 import { CA_VARIABLE, type CallFrame, FRAME, type FrameType, HEADER_BYTES, PRELOAD } from '../protocol.ts';
 import { preload } from './preload.ts';
 
@@ -255,7 +255,7 @@ const calls = createFrameReader((type) => (type === FRAME.call ? MAX_CALL_BYTES 
 function readCalls(chunk: Buffer): void {
   calls.push(chunk);
   for (let call = calls.next(); call; call = calls.next()) {
-    waiting.push(parse(call.content.toString('utf8')) as CallFrame);
+    waiting.push(parse(contentOf(call).toString('utf8')) as CallFrame);
   }
   void answerAll();
 }
