@@ -43,7 +43,8 @@ const HEADERS = {
 /** The OpenAPI documents of the two listeners. */
 export function documentRoutes(): Route[] {
   return [getOpenApi, operatorGetOpenApi].map((endpoint) => {
-    const document = JSON.stringify(openApiDocument(endpoint.listener));
+    // Bytes, which all connections share: each would hold a copy of a text.
+    const document = Buffer.from(JSON.stringify(openApiDocument(endpoint.listener)));
     return route(endpoint, async ({ res }) => {
       res.writeHead(200, {
         'content-type': 'application/json; charset=utf-8',
