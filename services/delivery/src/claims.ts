@@ -150,6 +150,13 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
     }
   }
 
+  /** Ends the leases of rows that were not attempted: until they end by themselves, nobody would attempt them. */
+  async function giveBack(claimed: readonly DeliveryRow[]): Promise<void> {
+    const dueAt = clock.now() + RETRY_DELAY_MS;
+    await Promise.allSettled(claimed.map(({ id, due_at }) => rows.patch(id, { due_at: dueAt }, { due_at })));
+    wake(dueAt);
+  }
+
   /**
    * Starts the attempts of rows under the lease of this process; takes their permits from `held`. Payloads are read one
    * by one: the next one when there was memory for the last one, or its attempt was put off.
@@ -159,10 +166,23 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
     held: Permit[],
     webhook: WebhookRow | undefined,
   ): Promise<void> {
-    for (const { id, due_at } of claimed) {
+    const left = [...claimed];
+    try {
+      await retryEach(left, held, webhook);
+    } catch (error) {
+      await giveBack(left);
+      throw error;
+    }
+  }
+
+  /** @param left rows that are not attempted yet */
+  async function retryEach(left: DeliveryRow[], held: Permit[], webhook: WebhookRow | undefined) {
+    for (let next = left[0]; next; next = left[0]) {
+      const { id, due_at } = next;
       const row = await rows.get(id);
       // The reads took so long that another process may claim the row during the attempt.
       if (due_at! - clock.now() < ATTEMPT_TIMEOUT_MS) return;
+      left.shift();
       if (row?.due_at === due_at) attempts.retry(row, held.pop()!, webhook);
     }
   }
