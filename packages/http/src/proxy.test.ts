@@ -67,6 +67,16 @@ test('a request and its answer arrive as they are', async () => {
   });
 });
 
+test('a GET with a body takes nothing of the request that follows on its connection', async () => {
+  const url = await proxyTo([await serve(echo)]);
+  const { port } = new URL(url);
+  const asked = request({ host: '127.0.0.1', port, headers: { 'content-length': '30' } }).end('x'.repeat(30));
+  const [answer] = (await once(asked, 'response')) as [IncomingMessage];
+  expect(JSON.parse(Buffer.concat(await answer.toArray()).toString()).body).toBe('');
+  const next = await fetch(`${url}/v1/next`, { headers: { 'x-wellspring-principal': 'of another user' } });
+  expect(await next.json()).toMatchObject({ method: 'GET', url: '/v1/next', principal: 'of another user' });
+});
+
 test.each(['/v1/x/../../admin/v1/y', '/v1/..\\..\\admin\\v1\\y', '/v1/%2e%2e/y', '//elsewhere/y'])(
   'the path %s is forwarded unchanged',
   async (path) => {

@@ -78,7 +78,9 @@ export function createProxy({
   /** The head of the response. @throws Error with the `code` of the system */
   function ask(origin: string, req: IncomingMessage, body: Buffer | undefined, signal: AbortSignal) {
     return new Promise<IncomingMessage>((resolve, reject) => {
-      const headers = { ...endToEnd(req.headers), ...(body && { 'content-length': String(body.length) }) };
+      // That of the client may state a body that is not sent, which the next request on the connection would become.
+      const { 'content-length': _, ...given } = endToEnd(req.headers);
+      const headers = { ...given, ...(body && { 'content-length': String(body.length) }) };
       const { method = 'GET', url: path = '/' } = req;
       // The path as the gateway checked it: the URL parser would resolve `..` and turn `\\` into `/`.
       const asked = request(new URL(origin), { agent, method, path, headers, signal });
