@@ -39,6 +39,21 @@ test('without memory for it, a deployment waits, and is loaded again when there 
   expect(memory.used).toBe(0);
 });
 
+test('one that exceeds the memory leaves half of it to others', async () => {
+  const { memory, open } = useCatalog(100);
+  const first = await open('300/alice');
+  const second = await open('40/bob');
+  expect(memory.used).toBe(90);
+  const third = open('300/carol');
+  await nextTurn();
+  second![Symbol.dispose]();
+  expect((await third)!.deployed.deployment.size).toBe(300);
+  expect(memory.used).toBe(100);
+  first![Symbol.dispose]();
+  (await third)![Symbol.dispose]();
+  expect(memory.used).toBe(0);
+});
+
 test.each<[string, number | Error | undefined, number]>([
   ['was deleted', undefined, 0],
   ['cannot be read', new Error('unreadable'), 0],
@@ -46,11 +61,11 @@ test.each<[string, number | Error | undefined, number]>([
   ['has become larger', 45, 45],
 ])('a source that %s while it waited holds no more than it has', async (_what, now, used) => {
   const { found, memory, open } = useCatalog(100);
-  const first = await open('90/alice');
+  const taken = memory.tryTake(90)!;
   const waiting = open('20/bob');
   await nextTurn();
   found.set('20/bob', now);
-  first![Symbol.dispose]();
+  taken();
   if (now instanceof Error) await expect(waiting).rejects.toBe(now);
   else expect((await waiting)?.deployed.deployment.size).toBe(now);
   expect(memory.used).toBe(used);
@@ -58,11 +73,11 @@ test.each<[string, number | Error | undefined, number]>([
 
 test('nothing is held by one that is given up while it waits', async () => {
   const { memory, open, stop } = useCatalog(100);
-  const first = await open('90/alice');
+  const taken = memory.tryTake(90)!;
   const waiting = open('20/bob');
   await nextTurn();
   stop.abort(new Error('stopped'));
   await expect(waiting).rejects.toThrow('stopped');
-  first![Symbol.dispose]();
+  taken();
   expect(memory.used).toBe(0);
 });

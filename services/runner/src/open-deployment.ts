@@ -48,7 +48,8 @@ async function tryOpen(
   if (waited) unused.defer(waited.release);
   const deployed = await catalog.load(id, deploymentId);
   if (!deployed) return undefined;
-  const bytes = deployed.deployment.size;
+  // It may be in use for minutes: one that is larger must not keep the others from all memory.
+  const bytes = Math.min(deployed.deployment.size, memory.total / 2);
   const ownerId = deployed.emitter.owner_id;
   if (waited && bytes <= waited.bytes) {
     unused.move();
