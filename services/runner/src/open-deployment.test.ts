@@ -25,32 +25,31 @@ function useCatalog(total: number) {
 
 test('without memory for it, a deployment waits, and is loaded again when there is some', async () => {
   const { loaded, memory, open } = useCatalog(100);
-  const [first, second] = [await open('50/alice'), await open('40/bob')];
-  const third = open('40/carol');
+  const first = await open('15/alice');
+  const others = memory.tryTake(75)!;
+  const waiting = open('20/carol');
   await nextTurn();
-  expect(loaded.splice(0)).toEqual(['50/alice', '40/bob', '40/carol']);
+  expect(loaded.splice(0)).toEqual(['15/alice', '20/carol']);
   expect(memory.used).toBe(90);
   first![Symbol.dispose]();
-  expect((await third)!.deployed.emitter.id).toBe('40/carol');
-  expect(loaded).toEqual(['40/carol']);
-  expect(memory.used).toBe(80);
-  second![Symbol.dispose]();
-  (await third)![Symbol.dispose]();
+  expect((await waiting)!.deployed.emitter.id).toBe('20/carol');
+  expect(loaded).toEqual(['20/carol']);
+  expect(memory.used).toBe(95);
+  others();
+  (await waiting)![Symbol.dispose]();
   expect(memory.used).toBe(0);
 });
 
-test('one that exceeds the memory leaves half of it to others', async () => {
+test('large deployments that are in use, or wait, leave room for others', async () => {
   const { memory, open } = useCatalog(100);
-  const first = await open('300/alice');
-  const second = await open('40/bob');
-  expect(memory.used).toBe(90);
-  const third = open('300/carol');
-  await nextTurn();
-  second![Symbol.dispose]();
-  expect((await third)!.deployed.deployment.size).toBe(300);
-  expect(memory.used).toBe(100);
-  first![Symbol.dispose]();
-  (await third)![Symbol.dispose]();
+  const used = [await open('300/alice'), await open('300/alice'), await open('5/bob')];
+  expect(memory.used).toBe(55);
+  const waiting = open('300/alice');
+  used.push(await open('300/carol'));
+  for (let n = 0; n < 300; n += 1) (await open('10/dave'))![Symbol.dispose]();
+  expect(memory.used).toBe(80);
+  for (const one of used) one![Symbol.dispose]();
+  (await waiting)![Symbol.dispose]();
   expect(memory.used).toBe(0);
 });
 
@@ -58,7 +57,7 @@ test.each<[string, number | Error | undefined, number]>([
   ['was deleted', undefined, 0],
   ['cannot be read', new Error('unreadable'), 0],
   ['has become smaller', 10, 10],
-  ['has become larger', 45, 45],
+  ['has become larger', 25, 25],
 ])('a source that %s while it waited holds no more than it has', async (_what, now, used) => {
   const { found, memory, open } = useCatalog(100);
   const taken = memory.tryTake(90)!;

@@ -18,6 +18,12 @@ interface OpenOptions {
 }
 
 /**
+ * A larger deployment counts as this part of the memory. It may be in use for minutes: one must not take all, and one that
+ * waits must find room beside an owner that has half, since others wait behind it after a while.
+ */
+const MAX_PART = 4;
+
+/**
  * Loads a source or workflow. The size of its deployment is known only then: without memory for it, it is dropped, and
  * loaded again when there is some.
  * @returns undefined if it was deleted
@@ -48,8 +54,7 @@ async function tryOpen(
   if (waited) unused.defer(waited.release);
   const deployed = await catalog.load(id, deploymentId);
   if (!deployed) return undefined;
-  // It may be in use for minutes: one that is larger must not keep the others from all memory.
-  const bytes = Math.min(deployed.deployment.size, memory.total / 2);
+  const bytes = Math.min(deployed.deployment.size, memory.total / MAX_PART);
   const ownerId = deployed.emitter.owner_id;
   if (waited && bytes <= waited.bytes) {
     unused.move();
