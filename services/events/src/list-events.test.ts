@@ -179,6 +179,19 @@ describe('a list of large events', () => {
     await expect(findEvent(channel, data[0]!.id, createHold(budget))).rejects.toMatchObject({ status: 503 });
   });
 
+  test('other work goes on between large events', async () => {
+    const id = newEmitter();
+    const payload = JSON.stringify('x'.repeat(300_000));
+    await store.collection(events).insertMany(range(0, 4).map((n) => ({ ...eventOf(id, n), payload })));
+    let turns = 0;
+    const seen = new Set<number>();
+    const ticking = setInterval(() => (turns += 1), 1);
+    const hold = { ...UNLIMITED, take: () => seen.add(turns).size > 0 };
+    await pageWithin(channelOf(store, id, undefined), { expand: 'event' }, { hold, maxBytes: 1e9 });
+    clearInterval(ticking);
+    expect(seen.size).toBe(4);
+  });
+
   test('ends early when memory runs out, and is a 503 without memory for one event', async () => {
     const channel = await make(30);
     const pageOf = (budget: number) => {
