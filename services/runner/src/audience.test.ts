@@ -1,8 +1,11 @@
 import { expect, test } from '@jest/globals';
 import type { Config } from '@wellspring/runtime/config';
+import type { Emitter } from '@wellspring/store/collections/emitters';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import { eventually } from '@wellspring/testing/eventually';
+import { numbers } from '@wellspring/testing/numbers';
 import { subscriptionRow } from '@wellspring/testing/rows';
+import { createAudiences } from './audience.ts';
 import { createCatalog } from './catalog.ts';
 import { usePlatform } from './platform.fixture.ts';
 import { subscribe } from './rows.fixture.ts';
@@ -69,6 +72,22 @@ test('events on very many channels are published without a look-up for each', as
   } };`);
   await t.runToEnd(id, ['go']);
   expect(t.published.flatMap(({ events }) => events)).toHaveLength(100);
+});
+
+test('the usual channels of 10,000 sources stay known, whatever channels code makes up', async () => {
+  let queries = 0;
+  const rows = { count: async () => ++queries - queries };
+  const { isHeard } = createAudiences({ ...t, store: { ...t.store, collection: () => rows as never } });
+  const ask = async (sources: number, ...channels: string[]) => {
+    queries = 0;
+    for (let n = 0; n < sources; n += 1) {
+      for (const channel of channels) await isHeard({ id: `dc_${n}`, owner_id: 'u' } as Emitter, channel, 1);
+    }
+    return queries;
+  };
+  expect(await ask(10_000, '', '$errors', '$logs')).toBe(60_000);
+  await ask(1, ...numbers(20_000).map(String));
+  expect(await ask(10_000, '', '$errors', '$logs')).toBe(0);
 });
 
 test('when the listeners cannot be read, everything is published', async () => {

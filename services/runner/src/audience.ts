@@ -26,17 +26,23 @@ interface Loaded {
 const MAX_REVISION_AGE_MS = 50;
 /** Channels of a run whose subscriptions are looked up; events on more channels are all published. */
 const MAX_CHANNELS = 16;
-/** Channels in memory. */
-const MAX_KNOWN = 10_000;
+/** The channels that every emitter has. */
+const USUAL = new Set(['', '$errors', '$logs']);
+/** Those of 10,000 emitters in memory. */
+const MAX_USUAL = 30_000;
+/** Named channels in memory: code makes them up. */
+const MAX_NAMED = 10_000;
 
 export function createAudiences({ store, clock }: Pick<Deps, 'store' | 'clock'>) {
   const rows = store.collection(subscriptions);
   /** By emitter and channel: whether there is a subscription. */
-  const known = createRevisionCache<boolean>(clock, MAX_KNOWN);
+  const usual = createRevisionCache<boolean>(clock, MAX_USUAL);
+  const named = createRevisionCache<boolean>(clock, MAX_NAMED);
 
   /** @param revision read before */
   async function isHeard(emitter: Emitter, channel: string, revision: number): Promise<boolean> {
     const key = `${emitter.id} ${emitter.owner_id} ${channel}`;
+    const known = USUAL.has(channel) ? usual : named;
     const answer = known.get(key, revision);
     if (answer !== undefined) return answer;
     const counts = await Promise.all(
