@@ -100,3 +100,18 @@ test('a hook takes memory for its deployment', async () => {
   expect(used).toBeGreaterThan(60 * KB);
   expect(budget.used).toBe(0);
 });
+
+test('a hook does not wait for the runs of its owner', async () => {
+  const endless = code(
+    'await new Promise(() => setInterval(() => {}, 60_000));',
+    `deactivate() { this.$emit('off'); }`,
+  );
+  const ids = [await t.deploy(endless, {}, LARGE), await t.deploy(endless, {}, LARGE)];
+  for (const id of ids) await t.runAll(id, [1]);
+  await eventually(() => t.busy() === 2, { ms: 20_000 });
+  await t.runAll(await t.deploy(ECHO, {}, LARGE), [1]);
+  expect(await t.hook(ids[0]!, 'deactivate')).toEqual({ ok: true });
+  for (const id of ids) t.killCode(id);
+  await t.quiet();
+  expect(budget.used).toBe(0);
+});

@@ -12,7 +12,7 @@ interface OpenDeps {
 }
 
 interface OpenOptions {
-  /** Default: the current one. */
+  /** That of a hook. Default: the current one. */
   deploymentId?: string;
   signal: AbortSignal;
 }
@@ -55,7 +55,9 @@ async function tryOpen(
   const deployed = await catalog.load(id, deploymentId);
   if (!deployed) return undefined;
   const bytes = Math.min(deployed.deployment.size, memory.total / MAX_PART);
-  const ownerId = deployed.emitter.owner_id;
+  const { owner_id } = deployed.emitter;
+  // Hooks do not wait for the runs of their owner, which may take long: one of them may have to be switched off.
+  const ownerId = deploymentId === undefined ? owner_id : `hook ${owner_id}`;
   if (waited && bytes <= waited.bytes) {
     unused.move();
     waited.release.keep(bytes);
