@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { newId, newSecret } from '@wellspring/core/ids';
+import { changedTopic } from '@wellspring/pubsub/port';
 import { autoSubscribe } from '@wellspring/store/collections/auto-subscribe';
 import { autoSubscriptions, subscriptions } from '@wellspring/store/collections/subscriptions';
+import { apiKeys } from '@wellspring/store/collections/users';
 import { webhooks } from '@wellspring/store/collections/webhooks';
 import { subscriptionRow, webhookRow } from '@wellspring/testing/rows';
 import { type Platform, startGateway } from '../platform.fixture.ts';
@@ -69,4 +71,16 @@ test('a removed member leaves no auto-subscription that cannot deliver, and late
   expect(await autos.list({ where: { user_id: user }, order: 'asc' })).toEqual(kept);
   await autoSubscribe(store, { id: 'dc_0000000001', owner_id: user }, 0);
   expect(await subscriptionsOf(user)).toMatchObject([{ listener_id: kept[1]!.listener_id }]);
+});
+
+test('streams of a member who is removed check their access at once', async () => {
+  const [org, user] = [await newOrg(), await newUser()];
+  await join(org, user);
+  const { store, pubsub } = platform.deps;
+  const [key] = await store.collection(apiKeys).list({ where: { user_id: user } });
+  const changed = new Promise<void>((resolve) => {
+    pubsub.subscribe(changedTopic(key!.id), () => resolve());
+  });
+  await remove(`/orgs/${org}/members/${user}`);
+  await changed;
 });

@@ -12,8 +12,9 @@ import { newId } from '@wellspring/core/ids';
 import { conflict, invalidParameter, notFound } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
 import { listPage } from '@wellspring/http/paging';
+import { changedTopic } from '@wellspring/pubsub/port';
 import { removeLostSubscriptions } from '@wellspring/store/collections/subscription-reach';
-import { members, type OrgRow, orgs, users } from '@wellspring/store/collections/users';
+import { apiKeys, members, type OrgRow, orgs, users } from '@wellspring/store/collections/users';
 import { ConflictError, modify } from '@wellspring/store/port';
 import { deleteOwner, type OwnerDeps } from './delete-owner.ts';
 
@@ -102,6 +103,9 @@ export function operatorOrgRoutes(deps: OwnerDeps): Route[] {
       if (!(await memberRows.remove(`${params.id}/${params.user_id}`)))
         throw notFound('member', params.user_id);
       await removeLostSubscriptions(store, params.user_id);
+      // Ends their streams of the organization.
+      for (const key of await store.collection(apiKeys).list({ where: { user_id: params.user_id } }))
+        deps.pubsub.publish(changedTopic(key.id));
     }),
   ];
 }
