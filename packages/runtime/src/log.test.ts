@@ -42,3 +42,13 @@ test('pretty lines hold the same', () => {
   expect(lines.at(-1)).toMatch(/error.*worker\.failed.*worker=.*claims/);
   expect(lines.at(-1)).not.toContain('hunter2');
 });
+
+test('pretty lines neither control the terminal nor pass for other lines', () => {
+  createLog({ logLevel: 'info', logFormat: 'pretty' }, out).error(
+    { error: 'a\u001b[2J\u009b1m\r\n12:00 info  forged', cause: ['\u009b2J'] },
+    'worker.failed',
+  );
+  const line = lines.at(-1)!.trimEnd();
+  expect(line).toContain('a\\u001b[2J\\u009b1m\n    12:00 info  forged');
+  expect(line.replaceAll(/\u001b\[\d+m/g, '')).not.toMatch(/[\0-\x09\x0b-\x1f\x7f-\x9f]/);
+});

@@ -48,8 +48,17 @@ const wrap = (logger: Logger): Log => ({
   child: (fields) => wrap(logger.child(fields)),
 });
 
+/** Those that terminals obey, except the line feed. */
+const CONTROL = /[\0-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]/g;
+
 const COLOURS: Record<string, number> = { debug: 90, info: 32, warn: 33, error: 31 };
 const paint = (colour: number, text: string) => `\u001b[${colour}m${text}\u001b[0m`;
+
+/** User code chooses some texts: they must neither control the terminal nor pass for lines of the log. */
+const printable = (text: string) =>
+  text
+    .replace(/\r?\n/g, '\n    ')
+    .replace(CONTROL, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
 
 /** Human-readable: time of day, level, event, fields. */
 function prettyLines(out: { write(line: string): unknown }): Writable {
@@ -60,7 +69,7 @@ function prettyLines(out: { write(line: string): unknown }): Writable {
       const rest = Object.entries(fields)
         .map(
           ([name, value]) =>
-            `${paint(90, `${name}=`)}${typeof value === 'string' ? value : JSON.stringify(value)}`,
+            `${paint(90, `${name}=`)}${printable(typeof value === 'string' ? value : JSON.stringify(value))}`,
         )
         .join(' ');
       const label = paint(COLOURS[String(level)] ?? 0, String(level).padEnd(5));
