@@ -71,11 +71,13 @@ export function runsWorkers(
         await Promise.allSettled(pending);
         former[Symbol.dispose]();
         opened = await open();
+        if (opened) used.switchTo(opened.deployed.deployment.id);
       }
       openedAt = performance.now();
     }
 
     const used = held.use(states.use(sourceId, opened.deployed.deployment.id));
+    used.switchTo(opened.deployed.deployment.id);
     const shard = String(parseOrderingKey(jobs[0].key).shard ?? '');
     await gate.opened();
     const batch = await used.state.open(jobs[0].epoch, messages);
@@ -92,7 +94,6 @@ export function runsWorkers(
           break;
         }
         const { deployed } = opened;
-        used.switchTo(deployed.deployment.id);
         await gate.opened();
         batch.assertIntact();
         if (message.type === 'record') {
