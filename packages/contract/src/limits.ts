@@ -1,6 +1,8 @@
 /** Limits of the API, in bytes and milliseconds. */
 export const LIMITS = {
   apiBody: 6 * 1024 * 1024,
+  /** Memory of its JSON value, as estimated: five times its text, which usual ones do not reach. */
+  bodyValue: 32 * 1024 * 1024,
   endpointBody: 512 * 1024,
   /** A multipart body with its files, which do not count towards `endpointBody`. */
   multipartBody: 6 * 1024 * 1024,

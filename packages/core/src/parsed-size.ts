@@ -27,8 +27,8 @@ const known = new Uint32Array(4096);
 const USUAL_RATIO = 3;
 
 /** Bytes that a JSON text takes of a budget once it is parsed: its length, and more only if it was made to take memory. */
-export const parsedBytes = (text: string): number =>
-  Math.max(Buffer.byteLength(text), Math.ceil(parsedSize(text) / USUAL_RATIO));
+export const parsedBytes = (text: string, size: number = parsedSize(text)): number =>
+  Math.max(Buffer.byteLength(text), Math.ceil(size / USUAL_RATIO));
 
 /**
  * An estimate of the heap that the parsed value of a JSON text takes, in bytes: up to 48 times the length of a hostile

@@ -11,9 +11,11 @@ import type { Log } from '@wellspring/core/log';
 import type { Memory } from '@wellspring/core/memory';
 import { notFound, unauthorized, unavailable } from '@wellspring/core/problem';
 import express, { type Request, type Response } from 'express';
+import { createBodyTurns } from './body-turns.ts';
 import { onceClosed } from './once-closed.ts';
 import { ownerFor, PRINCIPAL_HEADER, verifyPrincipal } from './principal.ts';
 import { sendProblem } from './problem-response.ts';
+import { readBody } from './read-body.ts';
 import { readJsonObject } from './read-json.ts';
 import { type Selection, selectFields } from './select-fields.ts';
 
@@ -79,6 +81,9 @@ const PREFIX = { public: '/v1', operator: '/admin/v1' } as const;
 
 /** Answers up to this size are not counted: a connection buffers as much. */
 export const LARGE_ANSWER = 64 * 1024;
+
+/** Of this process. */
+const bodyTurns = createBodyTurns();
 
 const MAX_IGNORED = 10;
 const MAX_IGNORED_CHARS = 64;
@@ -155,7 +160,9 @@ async function serve({ endpoint, handle }: Route, req: Request, res: Response, o
       user = principal.user_id;
       hold = createHold(memory.api, user);
     }
-    const input = await readInput(endpoint, req, res, hold);
+    const { length } = endpoint.method === 'GET' ? [] : await readBody(req, LIMITS.apiBody, hold);
+    const read = () => readInput(endpoint, req, res, hold);
+    const input = await bodyTurns.run(user ?? '', length, read, gone.signal);
     // An organization of others is refused also where the handler needs no owner.
     if (principal?.kind === 'user') ownerFor(principal, input.org_id);
     const answer = await handle({

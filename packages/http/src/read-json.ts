@@ -1,17 +1,19 @@
 import type { IncomingMessage } from 'node:http';
+import { LIMITS } from '@wellspring/contract/limits';
 import type { Hold } from '@wellspring/core/byte-budget';
 import { pauseIfLarge } from '@wellspring/core/in-pieces';
 import { isTooDeep, MAX_DEPTH } from '@wellspring/core/json-depth';
-import { parsedBytes } from '@wellspring/core/parsed-size';
+import { parsedBytes, parsedSize } from '@wellspring/core/parsed-size';
 import { malformedBody, unsupportedMediaType } from '@wellspring/core/problem';
 import { holdBody, readBody } from './read-body.ts';
 
+const TOO_LARGE = `The body has too many keys or elements: its value takes more than ${LIMITS.bodyValue / 1024 ** 2} MB of memory.`;
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
 /**
  * The body as a JSON object; an empty body is an empty object.
  * @param hold of the body, and of its value as far as that takes more memory
- * @throws Problem 400 (no JSON, no object, no UTF-8, nested too deeply), 415; BodyTooLarge, NoRoomForBody
+ * @throws Problem 400 (no JSON, no object, no UTF-8, nested too deeply, too many keys), 415; BodyTooLarge, NoRoomForBody
  */
 export async function readJsonObject(
   req: IncomingMessage,
@@ -25,7 +27,9 @@ export async function readJsonObject(
   const text = decode(bytes);
   await pauseIfLarge(bytes.length);
   if (isTooDeep(text)) throw malformedBody(`The body is nested more than ${MAX_DEPTH} levels deep.`);
-  holdBody(req, parsedBytes(text));
+  const size = parsedSize(text);
+  if (size > LIMITS.bodyValue) throw malformedBody(TOO_LARGE);
+  holdBody(req, parsedBytes(text, size));
   await pauseIfLarge(bytes.length);
   const value = parse(text);
   await pauseIfLarge(bytes.length);

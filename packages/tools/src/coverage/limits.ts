@@ -4,6 +4,10 @@ import * as in_ from './suites.ts';
 /** Every limit, with its value as people read it. */
 export const LIMIT_RULES: LimitRules = {
   apiBody: { rule: 'Body of an API request: 6 MB', shownBy: in_.apiLimits('a body has at most 6 MB') },
+  bodyValue: {
+    rule: 'Memory of the value of a body: 32 MB, some 150,000 different keys',
+    shownBy: in_.input('input › a body of half a million keys is refused before it is parsed'),
+  },
   endpointBody: {
     rule: 'Body of a call of a source’s endpoint: 512 KB',
     shownBy: in_.ingest('a call › over 512 KB is 413 and runs nothing'),
