@@ -44,6 +44,8 @@ export interface Endpoint<I extends TObject = TObject, O extends TSchema = TSche
    * Values from the query are converted to the declared type, values of a body are not.
    */
   input: I;
+  /** It changes nothing, so a large answer need not be stored for repetitions with the same `Idempotency-Key`. */
+  changesNothing?: true;
   /** Further names of `input` that are documented as query parameters of a POST or PUT. */
   query?: readonly string[];
   /** At least one of these fields of the body is given and not null; of several, the first counts. The handler checks it. */

@@ -1,6 +1,6 @@
 import { connect, type Socket } from 'node:net';
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
-import { createComponent } from '@wellspring/contract/endpoints/components';
+import { createComponent, testComponent } from '@wellspring/contract/endpoints/components';
 import { route } from '@wellspring/http/bind';
 import { eventually } from '@wellspring/testing/eventually';
 import { type Platform, startGateway } from './platform.fixture.ts';
@@ -20,6 +20,10 @@ beforeAll(async () => {
           route(createComponent, async () => {
             executed += 1;
             return { code: 'x'.repeat(BYTES) } as never;
+          }),
+          route(testComponent, async () => {
+            executed += 1;
+            return { ok: true, emitted: ['x'.repeat(executed === 1 ? 100_000 : 10)] } as never;
           }),
         ],
       }),
@@ -79,4 +83,20 @@ test('a repetition gives the memory of its body for the response', async () => {
   const others = api.tryTake(Math.max(1, api.total - 2 * Math.min(api.total / 2, (BYTES * 4) / 3)))!;
   expect((await post('tight')).status).toBe(200);
   others();
+});
+
+test('a large answer of a call that changes nothing is not kept: its repetition is executed', async () => {
+  const test = () =>
+    platform.api('POST', '/components/test', {
+      key: alice.key,
+      body: BODY,
+      headers: { 'content-type': 'application/json', 'idempotency-key': 'test' },
+    });
+  const answers = [await test(), await test(), await test()];
+  expect(answers.map(({ status, headers }) => [status, headers['idempotent-replayed']])).toEqual([
+    [200, undefined],
+    [200, undefined],
+    [200, 'true'],
+  ]);
+  expect(executed).toBe(2);
 });

@@ -56,13 +56,14 @@ export interface Idempotency {
   /**
    * @param caller.hold of the body, released by the caller once the request is answered; that of a repetition then holds
    * the response instead
+   * @param caller.maxKept bytes; the key of a larger response is forgotten. Default: unlimited
    * @param execute handles the call, unless it is a repetition
    * @throws Problem, Unavailable
    */
   handle(
     req: IncomingMessage,
     res: ServerResponse,
-    caller: { userId: string; hold: Hold },
+    caller: { userId: string; hold: Hold; maxKept?: number },
     execute: () => Promise<void> | void,
   ): Promise<void>;
   /** Stores the ends of calls that are not stored yet, within CLOSE_TIMEOUT_MS. */
@@ -234,7 +235,7 @@ export function createIdempotency({
     if (typeof key !== 'string' || key.length < 1 || key.length > 255) {
       throw invalidParameter('Idempotency-Key', 'Idempotency-Key has to have 1 to 255 characters.');
     }
-    const { userId, hold } = caller;
+    const { userId, hold, maxKept = Number.POSITIVE_INFINITY } = caller;
     const id = sha256(userId, key);
     const hash = sha256(req.method, req.url ?? '', await readBody(req, LIMITS.apiBody));
     const left = new AbortController();
@@ -255,7 +256,8 @@ export function createIdempotency({
       return;
     }
     const created_at_ms = found;
-    captureResponse(res, (response) => {
+    captureResponse(res, (given) => {
+      const response = given && given.body.length <= maxKept ? given : undefined;
       const release = memory.api.count(response?.body.length ?? 0, userId);
       return finish(id, { created_at_ms, response, release });
     });

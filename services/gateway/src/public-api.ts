@@ -34,9 +34,12 @@ interface Api<P extends Principal> {
     req: IncomingMessage,
     res: ServerResponse,
     principal: P,
-    service: RequestListener,
+    to: { service: RequestListener; endpoint: Endpoint },
   ): Promise<void> | void;
 }
+
+/** Bytes of an answer that are kept for repetitions of a call that changes nothing: 5 MB a call would fill the disk. */
+const MAX_KEPT = 64 * 1024;
 
 /** Event streams are also found without the version. */
 const UNVERSIONED = /^\/(sources|workflows)\/[^/]+\/sse\/?$/;
@@ -92,7 +95,8 @@ function createApi<P extends Principal>(
     if (found.kind === 'method') throw methodNotAllowed(found.allow);
     if (found.kind === 'unknown') throw notFound('endpoint');
     req.headers[PRINCIPAL_HEADER] = signPrincipal(principal, newestKey);
-    await pass(req, res, principal, listenerOf(found.endpoint.service));
+    const service = listenerOf(found.endpoint.service);
+    await pass(req, res, principal, { service, endpoint: found.endpoint });
   }
 
   return (req, res) => {
@@ -126,10 +130,11 @@ export function createPublicApi(
       await limit(principal.key_id);
       return principal;
     },
-    async pass(req, res, { user_id }, service) {
+    async pass(req, res, { user_id }, { service, endpoint }) {
       const hold = createHold(deps.memory.api, user_id);
       await receive(req, res, hold);
-      await idempotency.handle(req, res, { userId: user_id, hold }, () => service(req, res));
+      const caller = { userId: user_id, hold, ...(endpoint.changesNothing && { maxKept: MAX_KEPT }) };
+      await idempotency.handle(req, res, caller, () => service(req, res));
     },
   };
   return createApi(deps, api, listenerOf);
@@ -145,7 +150,7 @@ export function createOperatorApi(
     root: '/admin/v1',
     endpoints: endpoints.filter(({ listener }) => listener === 'operator'),
     authenticate: ({ headers }) => operatorPrincipal(headers.authorization, deps.config.adminKey),
-    pass: (req, res, _principal, service) => service(req, res),
+    pass: (req, res, _principal, { service }) => service(req, res),
   };
   return createApi(deps, api, listenerOf);
 }

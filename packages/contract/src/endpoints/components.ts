@@ -67,6 +67,7 @@ const given = { configured_props: configuredProps('Values chosen so far, by prop
 export const configureComponent = defineEndpoint({
   ...undeployed,
   operationId: 'configureComponent',
+  changesNothing: true,
   path: '/components/configure',
   summary: 'Get a page of the options of a prop; its options method runs with the values chosen so far',
   description:
@@ -94,6 +95,7 @@ export const configureComponent = defineEndpoint({
 export const listComponentProps = defineEndpoint({
   ...undeployed,
   operationId: 'listComponentProps',
+  changesNothing: true,
   path: '/components/props',
   summary: 'Get the props of a component, those that additionalProps adds for the values included',
   description:
@@ -106,6 +108,7 @@ export const listComponentProps = defineEndpoint({
 export const testComponent = defineEndpoint({
   ...undeployed,
   operationId: 'testComponent',
+  changesNothing: true,
   path: '/components/test',
   summary: 'Run a component once without deploying it',
   description:
