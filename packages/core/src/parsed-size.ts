@@ -34,14 +34,15 @@ export const parsedBytes = (text: string, size: number = parsedSize(text)): numb
  * An estimate of the heap that the parsed value of a JSON text takes, in bytes: up to 48 times the length of a hostile
  * text, and two to three times that of a usual one. Its weights are measured, and rather too high than too low; only many
  * equal objects of more than 128 keys take up to twice as much. Undefined for malformed JSON.
+ * @param enough the rest of a text whose estimate exceeds this is not read
  */
-export function parsedSize(text: string): number {
+export function parsedSize(text: string, enough = Number.POSITIVE_INFINITY): number {
   // With one character beyond Latin-1, a string takes two bytes for each.
   const width = /[^\0-\xff]|\\u/.test(text) ? 2 : 1;
   known.fill(0);
   let size = 0;
   let keys = 0;
-  for (let i = 0; i < text.length; i += 1) {
+  for (let i = 0; i < text.length && size <= enough; i += 1) {
     const code = text.charCodeAt(i);
     if (code === QUOTE) {
       const start = i + 1;

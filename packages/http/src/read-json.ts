@@ -27,7 +27,7 @@ export async function readJsonObject(
   const text = decode(bytes);
   await pauseIfLarge(bytes.length);
   if (isTooDeep(text)) throw malformedBody(`The body is nested more than ${MAX_DEPTH} levels deep.`);
-  const size = parsedSize(text);
+  const size = parsedSize(text, LIMITS.bodyValue);
   if (size > LIMITS.bodyValue) throw malformedBody(TOO_LARGE);
   holdBody(req, parsedBytes(text, size));
   await pauseIfLarge(bytes.length);
