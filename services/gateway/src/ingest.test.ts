@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { connect } from 'node:net';
 import { describe, expect, test } from '@jest/globals';
 import type { HttpRequestRecord } from '@wellspring/contract/messages';
+import { endpoints } from '@wellspring/store/collections/sources';
 import { eventually } from '@wellspring/testing/eventually';
 import { jobs, platform, received } from './ingest.fixture.ts';
 
@@ -181,4 +182,27 @@ test('calls of one client arrive in their order', async () => {
   await eventually(() => jobs.length === 20);
   const bodies = jobs.map(({ trigger }) => (trigger as { request: HttpRequestRecord }).request.text);
   expect(bodies).toEqual(Array.from({ length: 20 }, (_, i) => String(i)));
+});
+
+test('a change whose body does not arrive does not make each call read its endpoint', async () => {
+  const { id } = await platform.endpoint();
+  const { key } = await platform.user();
+  const rows = platform.deps.store.collection(endpoints);
+  const { get } = rows;
+  let reads = 0;
+  rows.get = async (key) => {
+    reads += 1;
+    return get(key);
+  };
+  const socket = connect(Number(new URL(platform.url).port), '127.0.0.1');
+  const lines = ['POST /v1/webhooks HTTP/1.1', 'host: x', `authorization: Bearer ${key}`];
+  socket.write([...lines, 'content-length: 5', '', '1'].join('\r\n'));
+  // An entry is 100 ms old at most.
+  await eventually(async () => {
+    const before = reads;
+    for (const _ of [1, 2, 3]) await platform.call('POST', `/e/${id}`);
+    return reads < before + 3;
+  });
+  socket.destroy();
+  rows.get = get;
 });

@@ -31,8 +31,8 @@ export function createGatewayService(deps: Deps, listenerOf: RequestListenerOf):
   const docs = createDocsPage();
   const cors = createCors(deps.config.corsOrigins);
   const idempotency = createIdempotency(deps);
-  const publicApi = createPublicApi(deps, declared, listenerOf, idempotency);
-  const operatorApi = createOperatorApi(deps, declared, listenerOf);
+  const publicApi = createPublicApi({ ...deps, cache }, declared, listenerOf, idempotency);
+  const operatorApi = createOperatorApi({ ...deps, cache }, declared, listenerOf);
   return {
     name: 'gateway',
     routes: [
@@ -44,13 +44,9 @@ export function createGatewayService(deps: Deps, listenerOf: RequestListenerOf):
     ],
     publicListener(req, res) {
       if (ingest(req, res) || docs(req, res) || blobs(req, res) || cors(req, res)) return;
-      cache.suspendDuring(req, res);
       publicApi(req, res);
     },
-    operatorListener(req, res) {
-      cache.suspendDuring(req, res);
-      operatorApi(req, res);
-    },
+    operatorListener: operatorApi,
     dispose: idempotency.close,
   };
 }
