@@ -80,3 +80,10 @@ test('nothing is held by one that is given up while it waits', async () => {
   taken();
   expect(memory.used).toBe(0);
 });
+
+test('a small deployment is loaded even if others hold all memory', async () => {
+  const { memory, open } = useCatalog(1024);
+  memory.tryTake(2000);
+  expect((await open('3/alice'))!.deployed.deployment.size).toBe(3);
+  expect(memory.used).toBe(2000);
+});

@@ -22,6 +22,8 @@ interface OpenOptions {
  * waits must find room beside an owner that has half, since others wait behind it after a while.
  */
 const MAX_PART = 4;
+/** A smaller one than this part does not count: those of most sources are loaded at once, even if others hold all memory. */
+const MIN_PART = 256;
 
 /**
  * Loads a source or workflow. The size of its deployment is known only then: without memory for it, it is dropped, and
@@ -54,7 +56,9 @@ async function tryOpen(
   if (waited) unused.defer(waited.release);
   const deployed = await catalog.load(id, deploymentId);
   if (!deployed) return undefined;
-  const bytes = Math.min(deployed.deployment.size, memory.total / MAX_PART);
+  const { size } = deployed.deployment;
+  if (size < memory.total / MIN_PART) return { deployed, [Symbol.dispose]() {} };
+  const bytes = Math.min(size, memory.total / MAX_PART);
   const { owner_id } = deployed.emitter;
   // Hooks do not wait for the runs of their owner, which may take long: one of them may have to be switched off.
   const ownerId = deploymentId === undefined ? owner_id : `hook ${owner_id}`;
