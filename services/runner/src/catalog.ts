@@ -12,10 +12,10 @@ import { type Emitter, findEmitter, isWorkflowId } from '@wellspring/store/colle
 import { createRevisionCache, currentRevision } from '@wellspring/store/collections/revisions';
 import { deployments, endpoints } from '@wellspring/store/collections/sources';
 import { type WorkflowDeploymentRow, workflowDeployments } from '@wellspring/store/collections/workflows';
-import { type Audience, createAudiences } from './audience.ts';
 import { allMasks, createMask, type Mask } from './mask-secrets.ts';
 import type { OwnerCosts } from './owner-costs.ts';
 import { readBundle } from './read-bundle.ts';
+import { createRunListeners, type RunListeners } from './run-listeners.ts';
 
 /** A deployment, ready to run. */
 export interface Deployment {
@@ -76,7 +76,7 @@ export interface Catalog {
    */
   reload(deployed: Deployed, deploymentId?: string): Promise<Deployed | undefined>;
   /** The listeners of a run that has ended, on these channels. */
-  audience(loaded: LoadedEmitter, channels: ReadonlySet<string>): Promise<Audience>;
+  listenersOfRun(loaded: LoadedEmitter, channels: ReadonlySet<string>): Promise<RunListeners>;
 }
 
 /**
@@ -120,7 +120,7 @@ export function createCatalog(
   const endpointRows = store.collection(endpoints);
   const workflowDeploymentRows = store.collection(workflowDeployments);
   const emitters = createRevisionCache<Emitter>(clock, MAX_EMITTERS);
-  const audiences = createAudiences({ store, clock });
+  const runListeners = createRunListeners({ store, clock });
   const withoutAccounts = createLru<DeploymentWithoutAccounts>(MAX_CHARS, ({ size }) => size);
   const cachedWorkflows = createLru<Omit<WorkflowDeploymentRow, 'definition'>>(MAX_WORKFLOWS);
   /** By deployment and fingerprint of its accounts. */
@@ -247,11 +247,11 @@ export function createCatalog(
     const revision = await readRevision();
     const emitter = (reread ? undefined : emitters.get(id, revision)) ?? (await readEmitter(id, revision));
     if (!emitter) return undefined;
-    return { emitter, logsWanted: await audiences.isHeard(emitter, '$logs', revision), revision, readAt };
+    return { emitter, logsWanted: await runListeners.isHeard(emitter, '$logs', revision), revision, readAt };
   }
 
   return {
-    audience: audiences.of,
+    listenersOfRun: runListeners.of,
     async load(emitterId, deploymentId) {
       let missing: string | undefined;
       for (;;) {

@@ -31,13 +31,13 @@ const RELOAD_INTERVAL_MS = 50;
 /** Consumes the queue `runs` and serves hook calls, on the states of the sources that this runner owns. */
 export function runsWorkers(
   deps: Pick<Deps, 'store' | 'queue' | 'call' | 'log' | 'clock'> &
-    Omit<SourceStateDeps, 'audience'> & { costs: OwnerCosts },
+    Omit<SourceStateDeps, 'listenersOfRun'> & { costs: OwnerCosts },
   catalog: Catalog,
   permits: RunPermits,
 ): BackgroundWorker[] {
   const { queue, call, executor, costs, active, gate, memory } = deps;
   const states = createSourceStates(executor, memory.states, (sourceId) =>
-    createSourceState(sourceId, { ...deps, audience: catalog.audience }),
+    createSourceState(sourceId, { ...deps, listenersOfRun: catalog.listenersOfRun }),
   );
   const opening = { catalog, memory: memory.deployments };
   /** Drops jobs of a deleted or inactive source. */

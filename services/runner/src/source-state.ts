@@ -37,7 +37,7 @@ export interface SourceStateDeps
   openRoom: OpenRunRoom;
   networks: Pick<OwnerNetworks, 'of'>;
   quotas: Pick<Quotas, 'exceeded' | 'record'>;
-  audience: Catalog['audience'];
+  listenersOfRun: Catalog['listenersOfRun'];
   /** Called for each run: result and seconds. */
   observe(result: string, seconds: number): void;
 }
@@ -151,7 +151,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
     const thrown = end.state === 'cancelled' ? [] : outcome.errors;
     logRun({ run_id, source_id: sourceId, trace_id: job.trace_id }, result, thrown);
     const arranged = await arrange(outcome, strategyOf(deployed), job.hop);
-    Object.assign(options, await deps.audience(deployed, channelsOf(arranged)));
+    Object.assign(options, await deps.listenersOfRun(deployed, channelsOf(arranged)));
     await before;
     const { published } = commit(live, run, arranged, sets, { ...options, end, sends, reply });
     failed.move();

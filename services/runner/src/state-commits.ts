@@ -6,7 +6,6 @@ import { LeaseLost } from '@wellspring/queue/port';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { OutboxRow } from '@wellspring/store/collections/outbox';
 import { type EmitterStateRow, states } from '@wellspring/store/collections/states';
-import type { Audience } from './audience.ts';
 import type { Deployed } from './catalog.ts';
 import { type Arranged, prepareCommit, type RunEnd } from './commit.ts';
 import type { CommitGate } from './commit-gate.ts';
@@ -14,6 +13,7 @@ import { type CommitGroup, createCommitGroup, type Part } from './commit-group.t
 import { bytesOf, commitSets, type DbSet, type LiveState, liveState } from './live-state.ts';
 import type { OutboxRelay } from './outbox-relay.ts';
 import type { RunContext } from './records.ts';
+import type { RunListeners } from './run-listeners.ts';
 
 /** The state at hand is stale: another runner owns the source, or a write failed. The run is redelivered. */
 export class Fenced extends Unavailable {
@@ -27,8 +27,8 @@ export interface CommitOptions {
   /** The run was started by a record of `$errors` or `$logs`. */
   handlesRecords: boolean;
   /** Of the listeners, for the fan-out; undefined: the current one. */
-  revision?: Audience['revision'];
-  unheard?: Audience['unheard'];
+  revision?: RunListeners['revision'];
+  unheard?: RunListeners['unheard'];
   event: () => unknown;
   end: RunEnd;
   sends?: Part['sends'];

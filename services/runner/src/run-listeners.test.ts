@@ -5,10 +5,10 @@ import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import { eventually } from '@wellspring/testing/eventually';
 import { numbers } from '@wellspring/testing/numbers';
 import { subscriptionRow } from '@wellspring/testing/rows';
-import { createAudiences } from './audience.ts';
 import { createCatalog } from './catalog.ts';
 import { usePlatform } from './platform.fixture.ts';
 import { subscribe } from './rows.fixture.ts';
+import { createRunListeners } from './run-listeners.ts';
 
 const t = usePlatform();
 const free = { charge() {} };
@@ -59,7 +59,7 @@ test('a subscription to all sources of the owner is a listener, and one of anoth
       }),
     );
   const unheard = async () =>
-    (await catalog.audience((await catalog.load(id))!, new Set(['', 'side']))).unheard;
+    (await catalog.listenersOfRun((await catalog.load(id))!, new Set(['', 'side']))).unheard;
   await insert({ owner_id: 'u_0000000009' });
   expect(await unheard()).toEqual(new Set(['side']));
   await insert();
@@ -77,7 +77,7 @@ test('events on very many channels are published without a look-up for each', as
 test('the usual channels of 10,000 sources stay known, whatever channels code makes up', async () => {
   let queries = 0;
   const rows = { count: async () => ++queries - queries };
-  const { isHeard } = createAudiences({ ...t, store: { ...t.store, collection: () => rows as never } });
+  const { isHeard } = createRunListeners({ ...t, store: { ...t.store, collection: () => rows as never } });
   const ask = async (sources: number, ...channels: string[]) => {
     queries = 0;
     for (let n = 0; n < sources; n += 1) {
@@ -102,5 +102,5 @@ test('when the listeners cannot be read, everything is published', async () => {
   };
   const broken = createCatalog({ ...t, store: { ...t.store, collection }, config: {} as Config }, free);
   const loaded = (await createCatalog({ ...t, config: {} as Config }, free).load(id))!;
-  expect(await broken.audience(loaded, new Set(['side']))).toEqual({ unheard: new Set() });
+  expect(await broken.listenersOfRun(loaded, new Set(['side']))).toEqual({ unheard: new Set() });
 });

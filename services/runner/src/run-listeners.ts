@@ -5,7 +5,7 @@ import { subscriptionsTo } from '@wellspring/store/collections/subscription-reac
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
 
 /** Listeners of an emitter, for the message that publishes the effects of a run. */
-export interface Audience {
+export interface RunListeners {
   /**
    * A lower bound of the revision `listeners`: fan-out uses no older copy of the listeners. Reread if the run took longer
    * than 50 ms, since it may have created listeners; undefined if that fails: fan-out then reads the revision itself.
@@ -33,7 +33,7 @@ const MAX_USUAL = 30_000;
 /** Named channels in memory: code makes them up. */
 const MAX_NAMED = 10_000;
 
-export function createAudiences({ store, clock }: Pick<Deps, 'store' | 'clock'>) {
+export function createRunListeners({ store, clock }: Pick<Deps, 'store' | 'clock'>) {
   const rows = store.collection(subscriptions);
   /** By emitter and channel: whether there is a subscription. */
   const usual = createRevisionCache<boolean>(clock, MAX_USUAL);
@@ -56,7 +56,7 @@ export function createAudiences({ store, clock }: Pick<Deps, 'store' | 'clock'>)
   async function read(
     { emitter, revision: former, readAt }: Loaded,
     channels: ReadonlySet<string>,
-  ): Promise<Audience> {
+  ): Promise<RunListeners> {
     const isRecent = performance.now() - readAt <= MAX_REVISION_AGE_MS;
     const revision = isRecent ? former : await currentRevision(store, 'listeners');
     const unheard = new Set<string>();
@@ -68,7 +68,7 @@ export function createAudiences({ store, clock }: Pick<Deps, 'store' | 'clock'>)
   return {
     isHeard,
     /** The listeners of a run that has ended, on these channels. */
-    of: (loaded: Loaded, channels: ReadonlySet<string>): Promise<Audience> =>
+    of: (loaded: Loaded, channels: ReadonlySet<string>): Promise<RunListeners> =>
       read(loaded, channels).catch(() => ({ unheard: new Set<string>() })),
   };
 }
