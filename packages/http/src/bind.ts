@@ -160,9 +160,9 @@ async function serve({ endpoint, handle }: Route, req: Request, res: Response, o
       user = principal.user_id;
       hold = createHold(memory.api, user);
     }
-    const { length } = endpoint.method === 'GET' ? [] : await readBody(req, LIMITS.apiBody, hold);
+    const bytes = endpoint.method === 'GET' ? 0 : (await readBody(req, LIMITS.apiBody, hold)).length;
     const read = () => readInput(endpoint, req, res, hold);
-    const input = await bodyTurns.run(user ?? '', length, read, gone.signal);
+    const input = await bodyTurns.run(user ?? '', bytes, read, gone.signal);
     // An organization of others is refused also where the handler needs no owner.
     if (principal?.kind === 'user') ownerFor(principal, input.org_id);
     const answer = await handle({
