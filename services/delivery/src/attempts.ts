@@ -213,8 +213,7 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
     webhook: WebhookRow | undefined,
   ): Promise<void> {
     const { payload, owner_id } = delivery.row;
-    const bytes = payload.length + (webhook ? 0 : requestBytes(delivery.row));
-    const free = budget.tryTake(bytes, owner_id);
+    const free = budget.tryTake(payload.length + requestBytes(delivery.row), owner_id);
     if (!free) {
       permit.release();
       await finish(delivery, { due_at: clock.now() + randomInt(MAX_POSTPONED_MS) });
@@ -247,10 +246,11 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
       permit?.release();
       return delivery.stored.reject(error);
     }
-    const bytes = webhook || !permit ? 0 : requestBytes(delivery.row);
-    const free = bytes > 0 ? budget.tryTake(bytes, owner_id) : () => {};
-    if (permit && free) return attempt(delivery, permit, webhook).finally(free);
-    permit?.release();
+    if (!permit) return postpone(delivery, receiver);
+    const bytes = requestBytes(delivery.row);
+    const free = bytes === 0 ? () => {} : budget.tryTake(bytes, owner_id);
+    if (free) return attempt(delivery, permit, webhook).finally(free);
+    permit.release();
     await postpone(delivery, receiver);
   }
 

@@ -28,8 +28,9 @@ export const sendRow = (
   payload: JSON.stringify(send),
 });
 
-/** Memory that the request of such a row takes while it is made, besides the row. */
-export function requestBytes({ payload }: DeliveryRow): number {
+/** Memory that the request of such a row takes while it is made, besides the row; 0 for the delivery to a webhook. */
+export function requestBytes({ send, payload }: DeliveryRow): number {
+  if (!send) return 0;
   const { request = '' } = JSON.parse(payload) as Partial<Send>;
   return parsedBytes(request) - Buffer.byteLength(request);
 }
