@@ -26,6 +26,9 @@ function count() {
  * not released within `ms` milliseconds, e.g. `['TCPServerWrap']`.
  */
 export function watchResources() {
+  // In a process whose output is a pipe, the first use of each of them opens one, which stays.
+  void process.stdout;
+  void process.stderr;
   const before = count();
   const added = () =>
     [...count()].flatMap(([name, n]) => Array(Math.max(0, n - (before.get(name) ?? 0))).fill(name));

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
+import { createInterface } from 'node:readline';
 import { expect, test } from '@jest/globals';
 import { watchResources } from './leaks.mjs';
 
@@ -22,6 +23,26 @@ test('a child process is found until it has ended', async () => {
   expect(await leaked(0)).toContain('ProcessWrap');
   child.stdin.end();
   expect(await leaked()).toEqual([]);
+});
+
+test('the first output of a process into a pipe is not reported', async () => {
+  const leaks = JSON.stringify(import.meta.resolve('./leaks.mjs'));
+  const child = spawn(
+    process.execPath,
+    [
+      '--input-type=module',
+      '-e',
+      `import { watchResources } from ${leaks};
+      const leaked = watchResources();
+      process.stderr.write('first');
+      console.log(JSON.stringify(await leaked(0)));`,
+    ],
+    { stdio: ['ignore', 'pipe', 'pipe'] },
+  );
+  child.stderr.resume();
+  const [line] = (await once(createInterface(child.stdout), 'line')) as [string];
+  expect(JSON.parse(line)).toEqual([]);
+  await once(child, 'close');
 });
 
 test('resources that were open before are not reported', async () => {

@@ -27,6 +27,8 @@ export interface Member {
   isCutOff: boolean;
   isUnable: boolean;
   statements: number;
+  /** Sum of the pauses that it asked for, ms. Does not depend on the load of the machine. */
+  pausedMs: number;
   /** Called with each statement of the store, and returns its answer. */
   answer(name: string, args: unknown[], answer: Promise<unknown>): Promise<unknown>;
   leave(): Promise<void>;
@@ -84,7 +86,13 @@ export function useLeases() {
     const stop = new AbortController();
     const leases = createLeases({
       store: seenBy(() => member),
-      clock: systemClock,
+      clock: {
+        ...systemClock,
+        sleep(ms, signal) {
+          member.pausedMs += ms;
+          return systemClock.sleep(ms, signal);
+        },
+      },
       log: silentLog,
       member: name,
       partitions: P,
@@ -106,6 +114,7 @@ export function useLeases() {
       isCutOff: false,
       isUnable: false,
       statements: 0,
+      pausedMs: 0,
       answer,
       async leave() {
         stop.abort();

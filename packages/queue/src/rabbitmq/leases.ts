@@ -245,7 +245,7 @@ export function createLeases({
     const settling = knownSince + renewMs * SETTLE_PART - performance.now();
     for (const group of groups.values())
       if (!group.leaving.aborted) await balance(group, alive, { isSettled: settling <= 0, unableMs });
-    return settling > 0 ? settling : Math.min(renewMs, session.nextExpiry - performance.now());
+    return settling > 0 ? settling : Math.max(0, Math.min(renewMs, session.nextExpiry - performance.now()));
   }
 
   async function run(): Promise<void> {
