@@ -31,8 +31,9 @@ describe.each(JAILS)('a dependency that is not a package of the registry, in jai
 
   test('is refused with a 400 that names both packages, and nothing is fetched', async () => {
     let count = 0;
-    for (const specifier of specifiers()) {
-      for (const field of fields) {
+    for (const [n, specifier] of specifiers().entries()) {
+      // The fields are read outside of the jail: all of them in one jail, in the others in turn.
+      for (const field of name === JAILS[0] ? fields : [fields[n % fields.length]!]) {
         const evil = `evil-${count++}`;
         t.registry.publish(evil, { '1.2.3': { manifest: { [field]: { bar: specifier } } } });
         expect(await t.packager.install(evil)).toBe(

@@ -1,5 +1,6 @@
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { jest } from '@jest/globals';
 import type { ComponentCode } from '@wellspring/contract/definition';
 import { forSuite } from '@wellspring/testing/lifetimes';
 import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
@@ -11,6 +12,9 @@ import { jailFor } from './jail/choose.ts';
 import { createJail } from './jail/create.ts';
 import type { Jail, JailOptions, JailPrograms, JailSource } from './jail/jail.ts';
 import { writeJailPrograms } from './jail/programs.ts';
+
+// An installation takes seconds, on a loaded machine more than ten.
+jest.setTimeout(120_000);
 
 /** Kinds of jails that this machine supports. */
 export const JAILS: readonly Jail['name'][] = TIERS;
