@@ -15,6 +15,11 @@ export interface Account {
   sampleCpu(): void;
   /** Current figures; undefined if the process has ended. */
   sample(): Sample | undefined;
+  /**
+   * Whether the process may have changed since the last `sample`: it has used memory or processor time, or has ended.
+   * Less than 10 ms of threads other than the main one may be missed.
+   */
+  hasChanged(): boolean;
   /** Stops it until `resume`. @returns false if it has ended, or the platform must not signal it */
   stop(): boolean;
   resume(): void;
@@ -46,18 +51,22 @@ export function openAccount(outerPid: number | undefined, relayed = false): Acco
   const pid = innermost(outerPid);
   if (pid === undefined) return undefined;
   let main: ThreadTime;
+  let stat: KernelFile;
   let launcher: ThreadTime | undefined;
   try {
     launcher = relayed ? openThreadTime(outerPid!) : undefined;
     main = openThreadTime(pid);
+    stat = openKernelFile(`/proc/${pid}/stat`);
   } catch {
+    // One that has ended has no files left to close.
     launcher?.close();
     return undefined;
   }
   // Threads that started before the priority of the process was lowered kept theirs.
   lowerPriority(pid, list(`/proc/${pid}/task`).map(Number));
   let othersMs = 0;
-  let closed = false;
+  /** At the last sample. */
+  let activity: string | undefined;
 
   /** @param allMs of all threads */
   function count(allMs: number): void {
@@ -84,19 +93,24 @@ export function openAccount(outerPid: number | undefined, relayed = false): Acco
     },
     unreadMs: () => main.unreadMs(),
     sampleCpu() {
-      const fields = closed ? undefined : readFields(pid);
+      const fields = fieldsOf(stat);
       if (fields) count(cpuMsOf(fields));
     },
     sample() {
-      const fields = closed ? undefined : readFields(pid);
+      const fields = fieldsOf(stat);
       if (!fields) return undefined;
       count(cpuMsOf(fields));
+      activity = activityOf(fields, main.ms);
       return sampleOf(pid, fields);
+    },
+    hasChanged() {
+      const fields = fieldsOf(stat);
+      return !main.read() || !fields || activityOf(fields, main.ms) !== activity;
     },
     stop: () => signal(relayed ? 'SIGTSTP' : 'SIGSTOP'),
     resume: () => void signal('SIGCONT'),
     close() {
-      closed = true;
+      stat.close();
       main.close();
       launcher?.close();
     },
@@ -114,11 +128,35 @@ interface ThreadTime {
   close(): void;
 }
 
+/** A file of /proc. An open one refers to its process even after the id is reused. */
+interface KernelFile {
+  /** Length of the content; `buffer` holds it until the next read of any file. @throws Error if the process has ended */
+  read(): number;
+  close(): void;
+}
+
+/** Longer than every file that is read into it. */
+const buffer = Buffer.alloc(4096);
+
+/** @throws Error if the process has ended, or the kernel does not have the file */
+function openKernelFile(path: string): KernelFile {
+  const file = openSync(path, 'r');
+  let closed = false;
+  return {
+    read() {
+      if (closed) throw new Error('The file is closed.');
+      return readSync(file, buffer, 0, buffer.length, 0);
+    },
+    close() {
+      if (!closed) closeSync(file);
+      closed = true;
+    },
+  };
+}
+
 /** @throws Error if the process has ended, or the kernel does not report it */
 function openThreadTime(pid: number): ThreadTime {
-  // An open file refers to this process even after its id is reused.
-  const schedstat = openSync(`/proc/${pid}/schedstat`, 'r');
-  const buffer = Buffer.alloc(64);
+  const schedstat = openKernelFile(`/proc/${pid}/schedstat`);
   let ms = 0;
   /** `performance.now()` of the last figure. */
   let readAt = performance.now();
@@ -131,8 +169,7 @@ function openThreadTime(pid: number): ThreadTime {
     read() {
       if (closed) return false;
       try {
-        const length = readSync(schedstat, buffer, 0, buffer.length, 0);
-        ms = Math.max(ms, leadingNumber(buffer, length) / 1e6);
+        ms = Math.max(ms, leadingNumber(buffer, schedstat.read()) / 1e6);
         readAt = performance.now();
         return true;
       } catch {
@@ -142,7 +179,7 @@ function openThreadTime(pid: number): ThreadTime {
     },
     unreadMs: () => (isUnread ? performance.now() - readAt : 0),
     close() {
-      if (!closed) closeSync(schedstat);
+      schedstat.close();
       closed = true;
     },
   };
@@ -160,11 +197,21 @@ function leadingNumber(digits: Uint8Array, length: number): number {
 }
 
 /** The fields of /proc/<pid>/stat behind the name of the program; see proc(5). */
-function readFields(pid: number): string[] | undefined {
-  const text = read(`/proc/${pid}/stat`);
-  // The name may contain spaces and parentheses.
-  return text?.slice(text.lastIndexOf(')') + 2).split(' ');
+function fieldsOf(stat: KernelFile): string[] | undefined {
+  try {
+    const text = buffer.toString('latin1', 0, stat.read());
+    // The name may contain spaces and parentheses.
+    return text.slice(text.lastIndexOf(')') + 2).split(' ');
+  } catch {
+    return undefined;
+  }
 }
+
+/** State, page faults, processor time, number of threads and memory; see proc(5). */
+const ACTIVITY = [0, 7, 9, 11, 12, 17, 21];
+
+const activityOf = (fields: readonly string[], mainMs: number): string =>
+  [...ACTIVITY.map((at) => fields[at]), mainMs].join(' ');
 
 /** Processor time of all threads. */
 const cpuMsOf = (fields: readonly string[]) => (Number(fields[11]) + Number(fields[12])) * TICK_MS;

@@ -199,12 +199,15 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
     return { cpuMs, endedProcesses: isEndCounted ? 0 : 1 } as const;
   });
 
-  async function checkUsage(): Promise<void> {
-    do {
+  async function checkUsage(isQuick: boolean): Promise<void> {
+    const find = (quick: boolean) => (usable ? usage.findExcess(call?.timeoutMs, quick) : undefined);
+    checkAgain = false;
+    let excess = await find(isQuick);
+    while (!excess && checkAgain) {
       checkAgain = false;
-      const excess = usable ? await usage.findExcess(call?.timeoutMs) : undefined;
-      if (excess) kill(excess.reason, excess.message);
-    } while (checkAgain);
+      excess = await find(false);
+    }
+    if (excess) kill(excess.reason, excess.message);
   }
 
   const uncork = () => socket.uncork();
@@ -228,9 +231,9 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
     hold: () => usable && stops.add('held'),
     letGo: () => stops.remove('held'),
     cpuMs: usage.cpuMs,
-    check() {
-      checkAgain = checking !== undefined;
-      checking ??= checkUsage().finally(() => {
+    check(isQuick = false) {
+      if (checking && !isQuick) checkAgain = true;
+      checking ??= checkUsage(isQuick).finally(() => {
         checking = undefined;
       });
       return checking;

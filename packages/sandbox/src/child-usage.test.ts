@@ -1,9 +1,14 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, test } from '@jest/globals';
+import { eventually } from '@wellspring/testing/eventually';
+import { numbers } from '@wellspring/testing/numbers';
+import { tempDir } from '@wellspring/testing/temp-dir';
 import { createChildUsage } from './child-usage.ts';
 import type { ProcessDirectory } from './process-directories.ts';
-import type { Tier } from './tiers/tier.ts';
+import { CHILD_LIMITS, type Tier } from './tiers/tier.ts';
 
 test('a process that has ended by itself is charged for the time since its last figure, once and at most for its call', async () => {
   const child = spawn('sleep', ['600']);
@@ -35,6 +40,47 @@ test('short calls are charged together, and nothing is lost', async () => {
   charges.push(usage.takeCpuMs(0));
   expect(charges).toContain(0);
   expect(sum()).toBeCloseTo(usage.cpuMs(false)! - before, -1);
+  child.kill('SIGKILL');
+  await once(child, 'exit');
+  usage.close();
+});
+
+test('quick checks measure a process that has changed', async () => {
+  const child = spawn(process.execPath, [
+    '-e',
+    "let held = []; process.stdin.on('data', () => { held.push(Buffer.alloc(20e6, 1)); console.log('held'); })",
+  ]);
+  await once(child, 'spawn');
+  child.stdin.write('1');
+  await once(child.stdout, 'data');
+  // The launcher measures the temporary directory itself.
+  const usage = createChildUsage({ name: 'launcher' } as Tier, {} as ProcessDirectory, child.pid);
+  usage.begin();
+  await usage.findExcess(undefined);
+  const before = usage.memoryBytes!;
+  child.stdin.write('1');
+  await once(child.stdout, 'data');
+  expect(usage.memoryBytes).toBe(before);
+  await usage.findExcess(undefined, true);
+  expect(usage.memoryBytes).toBeGreaterThan(before + 15e6);
+  child.kill('SIGKILL');
+  await once(child, 'exit');
+  usage.close();
+});
+
+test('the tenth quick check of a process that has not changed measures it all the same', async () => {
+  await using directory = await tempDir();
+  const child = spawn('sleep', ['600']);
+  await once(child, 'spawn');
+  child.kill('SIGSTOP');
+  await eventually(() => readFileSync(`/proc/${child.pid}/stat`, 'utf8').includes(') T '));
+  const tmp = { tmp: directory.path } as ProcessDirectory;
+  const usage = createChildUsage({ name: 'none' } as Tier, tmp, child.pid);
+  usage.begin();
+  expect(await usage.findExcess(undefined)).toBeUndefined();
+  for (const n of numbers(CHILD_LIMITS.tmpInodes + 1)) writeFileSync(join(directory.path, String(n)), '');
+  for (const _ of numbers(9)) expect(await usage.findExcess(undefined, true)).toBeUndefined();
+  expect(await usage.findExcess(undefined, true)).toMatchObject({ reason: 'limit' });
   child.kill('SIGKILL');
   await once(child, 'exit');
   usage.close();

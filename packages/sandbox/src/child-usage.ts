@@ -22,9 +22,10 @@ export interface ChildUsage {
   /**
    * Checks all resource limits, and measures the memory.
    * @param maxCpuMs limit of the current call since `takeCpuMs`; undefined: there is no call
+   * @param isQuick measures a process that has not changed only at each tenth check
    * @returns the exceeded limit
    */
-  findExcess(maxCpuMs: number | undefined): Promise<Excess | undefined>;
+  findExcess(maxCpuMs: number | undefined, isQuick?: boolean): Promise<Excess | undefined>;
   /** See SharedProcess. */
   cpuMs(ofAllThreads: boolean): number | undefined;
   /** Memory that is not shared with other processes, with a tmpfs; undefined: it has not been measured. */
@@ -42,6 +43,7 @@ const MIN_SAMPLED_MS = 5;
 /** Reading the figure of the kernel takes several per cent of a shorter call. */
 const MIN_READ_MS = 0.5;
 const MAX_UNREAD_MS = 10;
+const MAX_QUICK_CHECKS = 9;
 
 /** @param pid process that the tier has started */
 export function createChildUsage(
@@ -56,6 +58,8 @@ export function createChildUsage(
   let chargedAt = 0;
   let privateBytes: number | undefined;
   let tmpBytes = 0;
+  /** Quick checks since the last complete one. */
+  let quickChecks = 0;
 
   function takeCpuMs(durationMs: number): number {
     if (!account) return durationMs;
@@ -79,7 +83,12 @@ export function createChildUsage(
       return account && isLater ? 0 : takeCpuMs(durationMs);
     },
     sample: () => account?.sampleCpu(),
-    async findExcess(maxCpuMs) {
+    async findExcess(maxCpuMs, isQuick = false) {
+      if (isQuick && quickChecks < MAX_QUICK_CHECKS && account?.hasChanged() === false) {
+        quickChecks += 1;
+        return undefined;
+      }
+      quickChecks = 0;
       let sample = account?.sample();
       if (sample?.isWithoutMainThread) {
         // The threads of a process that exits end one after the other.

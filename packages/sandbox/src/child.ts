@@ -39,8 +39,11 @@ export interface Child {
   owner: string;
   /** Reads its processor time, so that what it uses between calls is known if it ends. */
   sample(): void;
-  /** Kills the process if it exceeds a resource limit, and measures its memory. */
-  check(): Promise<void>;
+  /**
+   * Kills the process if it exceeds a resource limit, and measures its memory.
+   * @param isQuick see ChildUsage.findExcess
+   */
+  check(isQuick?: boolean): Promise<void>;
   /**
    * Stops the process until its next call, so that it uses no processor time.
    * @returns whether it is stopped: false during a call, and if the platform must not signal it

@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os';
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
+import { createBusyChecks } from './busy-checks.ts';
 import { createCallGaps } from './call-gaps.ts';
 import type { Child } from './child.ts';
 import { createChild } from './child-process.ts';
@@ -60,7 +61,6 @@ export interface SandboxProcesses extends Pick<Executor, 'onIdleUsage' | 'stats'
 }
 
 const MAX_IDLE_MS = 10 * 60_000;
-const SAMPLE_INTERVAL_MS = 100;
 const EXPIRY_INTERVAL_MS = 5000;
 const FREEZE_AFTER_MS = 50;
 const ENDED = 'The platform ended the process.';
@@ -158,15 +158,7 @@ export function createSandboxProcesses({
     },
   });
 
-  /** Checks the resource limits of busy processes; runs only while there are any. */
-  let sampler: NodeJS.Timeout | undefined;
-  function sample(): void {
-    for (const { child } of busy) void child.check();
-    memory.fit();
-    if (busy.size > 0) return;
-    clearInterval(sampler);
-    sampler = undefined;
-  }
+  const checks = createBusyChecks(busy, memory.fit);
 
   const expiry = setInterval(() => {
     const now = performance.now();
@@ -249,7 +241,7 @@ export function createSandboxProcesses({
       proc.busy += 1;
       proc.calls += 1;
       busy.add(proc);
-      sampler ??= setInterval(sample, SAMPLE_INTERVAL_MS).unref();
+      checks.start();
       proc.child.call(createFrame(proc, task), followChanges(proc, host), options, (result) => {
         egress.endRun(proc.directory);
         proc.busy -= 1;
@@ -280,7 +272,7 @@ export function createSandboxProcesses({
 
     async close() {
       closed = true;
-      clearInterval(sampler);
+      checks.close();
       clearInterval(expiry);
       idle.close();
       shares.close();
