@@ -1,4 +1,6 @@
-import { readFileSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { silentLog } from '@wellspring/core/log';
@@ -6,7 +8,13 @@ import { eventually } from '@wellspring/testing/eventually';
 import fc from 'fast-check';
 import { descendants } from './processes.fixture.ts';
 import { openSandbox, type TestSandbox, TIERS } from './sandbox.fixture.ts';
-import { onProcessors, parseProcessors, processorsForCode, processorsOf } from './scheduling.ts';
+import {
+  lowerPriority,
+  onProcessors,
+  parseProcessors,
+  processorsForCode,
+  processorsOf,
+} from './scheduling.ts';
 
 test('lists of processors are read as the kernel writes them', () => {
   const ranges = fc.uniqueArray(fc.integer({ min: 0, max: 300 }), { minLength: 1 }).map((numbers) =>
@@ -79,6 +87,20 @@ function groupNice(pid: number): number | undefined {
 }
 
 const whereGrouped = groupNice(process.pid) === undefined ? test.skip : test;
+
+whereGrouped(
+  'a process without a session of its own does not change the priority of its parent',
+  async () => {
+    writeFileSync('/proc/self/autogroup', String(os.getPriority()));
+    const child = spawn('sleep', ['600']);
+    await once(child, 'spawn');
+    lowerPriority(child.pid);
+    expect(os.getPriority(child.pid)).toBeGreaterThan(os.getPriority());
+    expect(groupNice(process.pid)).toBe(os.getPriority());
+    child.kill();
+    await once(child, 'exit');
+  },
+);
 
 describe.each(TIERS)('in tier %s', (tier) => {
   let sandbox: TestSandbox;

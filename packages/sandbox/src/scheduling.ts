@@ -63,8 +63,19 @@ export const onProcessors = (
 /** Under load, a thread with it gets a third of the time of a thread of this process. */
 const NICE = Math.min(getPriority() + 5, 19);
 
+/** With autogrouping, a session is a scheduling group with its own priority: its name, or undefined without. */
+function autogroupOf(pid: number | 'self'): string | undefined {
+  try {
+    return readFileSync(`/proc/${pid}/autogroup`, 'latin1').split(' ')[0];
+  } catch {
+    // The process has ended, or the kernel has no autogrouping.
+    return undefined;
+  }
+}
+
 /**
- * Lowers the priority of a new process, and of all that it will start in its session, below that of this process.
+ * Lowers the priority of a process, and of all that it will start, below that of this process; also that of its session
+ * once it has its own.
  * @param pid undefined: it did not start
  * @param threads those that it has already; default: the main one
  */
@@ -72,9 +83,11 @@ export function lowerPriority(pid: number | undefined, threads?: readonly number
   if (pid === undefined) return;
   try {
     for (const thread of threads ?? [pid]) setPriority(thread, NICE);
-    // With autogrouping, a session is a scheduling group with its own priority.
-    writeFileSync(`/proc/${pid}/autogroup`, String(NICE));
+    const group = autogroupOf(pid);
+    // A new process still belongs to the session of the platform, whose priority must not change.
+    if (group !== undefined && group !== autogroupOf('self'))
+      writeFileSync(`/proc/${pid}/autogroup`, String(NICE));
   } catch {
-    // The process has ended, or the kernel has no autogrouping.
+    // The process has ended.
   }
 }
