@@ -30,6 +30,31 @@ test('many busy processes are checked in several turns of the event loop, until 
   expect(ended).toBe(2);
 });
 
+test('a round ends, though processes become idle and busy during it', async () => {
+  const ended = Promise.withResolvers<void>();
+  let checked = 0;
+  const busy = new Set<{ child: { check(): Promise<void> } }>();
+  for (const _ of numbers(20)) {
+    const one = {
+      child: {
+        async check() {
+          checked += 1;
+          busy.delete(one);
+          busy.add(one);
+        },
+      },
+    };
+    busy.add(one);
+  }
+  const checks = createBusyChecks(busy, () => {
+    busy.clear();
+    ended.resolve();
+  });
+  checks.start();
+  await ended.promise;
+  expect(checked).toBe(20);
+});
+
 test('a process that becomes busy after a pause is checked', async () => {
   const busy = new Set<{ child: { check(): Promise<void> } }>();
   const checks = createBusyChecks(busy, () => {});

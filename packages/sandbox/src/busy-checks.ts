@@ -25,9 +25,11 @@ export function createBusyChecks(
 
   async function round(): Promise<void> {
     let checks = 0;
-    for (const { child } of busy) {
+    // A copy: a process that ends its call and gets another one moves to the end of the set.
+    for (const one of [...busy]) {
       if (closed) return;
-      void child.check(true);
+      if (!busy.has(one)) continue;
+      void one.child.check(true);
       checks += 1;
       if (checks % CHECKS_PER_TURN === 0) await turn();
     }
