@@ -38,12 +38,12 @@ describe.each(TIERS)('an owner in tier %s', (tier) => {
   const run = (process: string, event: object) => sandbox.runModule(CODE, { process, owner, event });
 
   test('is charged for a process that continues after its end and then exits', async () => {
-    const forged = await run('exit/1', { forge: true, ms: 250, exit: true });
+    const forged = await run('exit/1', { forge: true, ms: 700, exit: true });
     expect(forged).toMatchObject({ ok: true });
     await eventually(() => expect(charged).toHaveLength(1));
     expect(charged).toEqual([{ cpuMs: expect.any(Number), endedProcesses: 1 }]);
     // The run is charged for what is used until its end has been read, nobody for what follows the last sample.
-    expect(forged.cpuMs + charged[0]!.cpuMs).toBeGreaterThan(150);
+    expect(forged.cpuMs + charged[0]!.cpuMs).toBeGreaterThan(300);
   });
 
   test('is charged for a process that continues after its end until the platform ends it', async () => {
@@ -55,7 +55,7 @@ describe.each(TIERS)('an owner in tier %s', (tier) => {
     sandbox.executor.retire('retired/');
     await eventually(() => expect(charged).toHaveLength(1));
     expect(charged).toEqual([{ cpuMs: expect.any(Number), endedProcesses: 0 }]);
-    expect(forged.cpuMs + charged[0]!.cpuMs).toBeGreaterThan(450);
+    expect(forged.cpuMs + charged[0]!.cpuMs).toBeGreaterThan(250);
   });
 
   test('is charged for a run whose source is deleted meanwhile', async () => {
@@ -79,11 +79,11 @@ describe.each(TIERS)('an owner in tier %s', (tier) => {
 
   test('is not charged again for what its runs contain', async () => {
     await run('killed/1', { ms: 300, exit: true });
-    const honest = await run('honest/1', { ms: 300, later: 200 });
+    const honest = await run('honest/1', { ms: 300, later: 600 });
     await eventually(() => expect(charged.map((usage) => usage.endedProcesses)).toContain(1));
     const cpuMs = charged.reduce((sum, usage) => sum + usage.cpuMs, 0);
-    expect(cpuMs).toBeLessThan(300);
+    expect(cpuMs).toBeLessThan(800);
     // The run is charged for what is used until its end has been read.
-    expect(honest.cpuMs + cpuMs).toBeGreaterThan(400);
+    expect(honest.cpuMs + cpuMs).toBeGreaterThan(500);
   });
 });
