@@ -50,16 +50,24 @@ const TICK_MS = 10;
 export function openAccount(outerPid: number | undefined, relayed = false): Account | undefined {
   const pid = innermost(outerPid);
   if (pid === undefined) return undefined;
+  const opened: { close(): void }[] = [];
+  const keep = <T extends { close(): void }>(one: T): T => {
+    opened.push(one);
+    return one;
+  };
+  // The files of a process that has ended stay open, too.
+  const close = () => {
+    for (const one of opened) one.close();
+  };
   let main: ThreadTime;
   let stat: KernelFile;
   let launcher: ThreadTime | undefined;
   try {
-    launcher = relayed ? openThreadTime(outerPid!) : undefined;
-    main = openThreadTime(pid);
-    stat = openKernelFile(`/proc/${pid}/stat`);
+    launcher = relayed ? keep(openThreadTime(outerPid!)) : undefined;
+    main = keep(openThreadTime(pid));
+    stat = keep(openKernelFile(`/proc/${pid}/stat`));
   } catch {
-    // One that has ended has no files left to close.
-    launcher?.close();
+    close();
     return undefined;
   }
   // Threads that started before the priority of the process was lowered kept theirs.
@@ -109,11 +117,7 @@ export function openAccount(outerPid: number | undefined, relayed = false): Acco
     },
     stop: () => signal(relayed ? 'SIGTSTP' : 'SIGSTOP'),
     resume: () => void signal('SIGCONT'),
-    close() {
-      stat.close();
-      main.close();
-      launcher?.close();
-    },
+    close,
   };
 }
 
@@ -132,6 +136,7 @@ interface ThreadTime {
 interface KernelFile {
   /** Length of the content; `buffer` holds it until the next read of any file. @throws Error if the process has ended */
   read(): number;
+  readonly isClosed: boolean;
   close(): void;
 }
 
@@ -141,15 +146,18 @@ const buffer = Buffer.alloc(4096);
 /** @throws Error if the process has ended, or the kernel does not have the file */
 function openKernelFile(path: string): KernelFile {
   const file = openSync(path, 'r');
-  let closed = false;
+  let isClosed = false;
   return {
     read() {
-      if (closed) throw new Error('The file is closed.');
+      if (isClosed) throw new Error('The file is closed.');
       return readSync(file, buffer, 0, buffer.length, 0);
     },
+    get isClosed() {
+      return isClosed;
+    },
     close() {
-      if (!closed) closeSync(file);
-      closed = true;
+      if (!isClosed) closeSync(file);
+      isClosed = true;
     },
   };
 }
@@ -161,13 +169,12 @@ function openThreadTime(pid: number): ThreadTime {
   /** `performance.now()` of the last figure. */
   let readAt = performance.now();
   let isUnread = false;
-  let closed = false;
   return {
     get ms() {
       return ms;
     },
     read() {
-      if (closed) return false;
+      if (schedstat.isClosed) return false;
       try {
         ms = Math.max(ms, leadingNumber(buffer, schedstat.read()) / 1e6);
         readAt = performance.now();
@@ -178,10 +185,7 @@ function openThreadTime(pid: number): ThreadTime {
       }
     },
     unreadMs: () => (isUnread ? performance.now() - readAt : 0),
-    close() {
-      schedstat.close();
-      closed = true;
-    },
+    close: schedstat.close,
   };
 }
 
