@@ -9,6 +9,7 @@ import { type ChildMessage, maxFrameBytes } from './frame-schema.ts';
 import type { Result } from './port.ts';
 import { createProcessStops } from './process-stops.ts';
 import { type EndFrame, encodeFrame, FRAME } from './protocol.ts';
+import type { Excess } from './resource-limits.ts';
 import { captureStreams } from './standard-streams.ts';
 
 /** Bytes that a process may send between calls; they are dropped. */
@@ -200,13 +201,13 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
   });
 
   async function checkUsage(isQuick: boolean): Promise<void> {
-    const find = (quick: boolean) => (usable ? usage.findExcess(call?.timeoutMs, quick) : undefined);
-    checkAgain = false;
-    let excess = await find(isQuick);
-    while (!excess && checkAgain) {
+    let quick = isQuick;
+    let excess: Excess | undefined;
+    do {
       checkAgain = false;
-      excess = await find(false);
-    }
+      excess = usable ? await usage.findExcess(call?.timeoutMs, quick) : undefined;
+      quick = false;
+    } while (!excess && checkAgain);
     if (excess) kill(excess.reason, excess.message);
   }
 
