@@ -7,6 +7,7 @@ import { unknownFields, validateInput } from '@wellspring/contract/validate';
 import { createHold, type Hold, UNLIMITED } from '@wellspring/core/byte-budget';
 import { encodeCursor } from '@wellspring/core/cursor';
 import { isId, newId } from '@wellspring/core/ids';
+import { stringify } from '@wellspring/core/json-text';
 import type { Log } from '@wellspring/core/log';
 import type { Memory } from '@wellspring/core/memory';
 import { notFound, unauthorized, unavailable } from '@wellspring/core/problem';
@@ -215,7 +216,7 @@ function send(
     res.writeHead(status).end();
     return;
   }
-  const text = JSON.stringify(enveloped(envelope, answer, (resource) => selectFields(resource, selection)));
+  const text = stringify(enveloped(envelope, answer, (resource) => selectFields(resource, selection)));
   const bytes = Buffer.byteLength(text);
   const isCounted = bytes <= Math.max(hold.bytes, LARGE_ANSWER) || hold.take(bytes - hold.bytes);
   if (!isCounted) {
@@ -231,7 +232,7 @@ function enveloped(
   envelope: 'single' | 'list' | 'page' | 'null',
   answer: unknown,
   select: (resource: unknown) => unknown,
-): unknown {
+): object {
   if (envelope === 'null') return { data: null };
   if (envelope === 'single') return { data: select(answer) };
   if (envelope === 'list') return { data: (answer as unknown[]).map(select) };

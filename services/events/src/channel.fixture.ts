@@ -1,6 +1,7 @@
 import { afterAll } from '@jest/globals';
 import { UNLIMITED } from '@wellspring/core/byte-budget';
 import { eventSortKey } from '@wellspring/core/event-id';
+import { stringify } from '@wellspring/core/json-text';
 import { type EventRow, type EventStream, events, logs } from '@wellspring/store/collections/events';
 import { eventRow, logRow } from '@wellspring/testing/rows';
 import { openPorts } from '@wellspring/testing/service-harness';
@@ -41,9 +42,12 @@ export async function insertLogs(emitterId: string, lengths: readonly number[]):
   }
 }
 
+/** A value as a client reads it. */
+export const parsed = <T extends object>(value: T): T => JSON.parse(stringify(value));
+
 /** A page of any size. */
-export const pageOf = (channel: Channel, input: Parameters<typeof pageWithin>[1]) =>
-  pageWithin(channel, input, { hold: UNLIMITED, maxBytes: Number.POSITIVE_INFINITY });
+export const pageOf = async (channel: Channel, input: Parameters<typeof pageWithin>[1]) =>
+  parsed(await pageWithin(channel, input, { hold: UNLIMITED, maxBytes: Number.POSITIVE_INFINITY }));
 
 /** Reads all pages from the newest on. */
 export async function walk(channel: Channel, limit: number): Promise<unknown[]> {

@@ -12,8 +12,6 @@ import { LIMITS } from '@wellspring/contract/limits';
 import type { Hold } from '@wellspring/core/byte-budget';
 import { decodeCursor } from '@wellspring/core/cursor';
 import { eventSortKey, parseEventId } from '@wellspring/core/event-id';
-import { pauseIfLarge } from '@wellspring/core/in-pieces';
-import { parsedBytes } from '@wellspring/core/parsed-size';
 import { invalidParameter, notFound, unavailable } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
 import type { Deps } from '@wellspring/runtime/deps';
@@ -79,7 +77,7 @@ export async function findEvent(channel: Channel, eventId: string, hold: Hold) {
   const id = parseEventId(eventId);
   const record = id && (await eventAt(channel, eventSortKey(id)));
   if (!record) throw notFound('event', eventId);
-  if (!hold.take(parsedBytes(record.payload))) throw unavailable();
+  if (!hold.take(Buffer.byteLength(record.payload))) throw unavailable();
   return summaryOf(record, true);
 }
 
@@ -104,15 +102,13 @@ function createReader(limit: number, expand: boolean, { hold, maxBytes }: PageMe
         const length = Buffer.byteLength(record.payload);
         // The start of a text is sent as a JSON string: its quotes and backslashes take two bytes.
         const isCut = !expand && length > LIMITS.summaryBytes;
-        const text = isCut ? 2 * LIMITS.summaryBytes : parsedBytes(record.payload);
-        await pauseIfLarge(text);
+        const text = isCut ? 2 * LIMITS.summaryBytes : length;
         const bytes = text + Buffer.byteLength(JSON.stringify(record.metadata)) + OTHER_BYTES;
         if (!hold.take(bytes)) {
           if (shown.length > 0) return shown;
           throw unavailable();
         }
         shown.push(summaryOf(record, expand));
-        await pauseIfLarge(text);
         last = record.sortKey;
         read += length;
         kept += bytes;

@@ -1,5 +1,6 @@
 import { LIMITS } from '@wellspring/contract/limits';
 import { eventIdOfSortKey, eventSortKey, parseEventId } from '@wellspring/core/event-id';
+import { JsonText } from '@wellspring/core/json-text';
 import { truncateUtf8 } from '@wellspring/core/truncate';
 import { isWorkflowId } from '@wellspring/store/collections/emitters';
 import { type EventRow, type LogRow, recordsOf } from '@wellspring/store/collections/events';
@@ -72,7 +73,7 @@ export function summaryOf(record: EventRecord, expand: boolean) {
   return {
     id,
     indexed_at_ms: indexedAtMs,
-    event: cut ? truncateUtf8(payload, LIMITS.summaryBytes) : (JSON.parse(payload) as unknown),
+    event: cut ? truncateUtf8(payload, LIMITS.summaryBytes) : new JsonText(payload),
     metadata: cut ? { ...metadata, truncated: true } : metadata,
   };
 }
