@@ -53,6 +53,8 @@ export const LOG_EVENTS = {
   'process.start_failed': 'The process could not start.',
   'process.started': 'The process serves requests.',
   'process.stopped': 'The process ended in order.',
+  'process.time_slices_not_set':
+    'The kernel or a filter of system calls refused a short time slice: busy user code delays the platform more.',
   'process.unexpected': 'An error that nothing handled; the process ends.',
   'pubsub.listener_failed': 'A listener of a topic threw.',
   'queue.ack_failed': 'A finished job could not be removed; it is delivered once more.',

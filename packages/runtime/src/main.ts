@@ -1,3 +1,4 @@
+import { shortenTimeSlices } from '@wellspring/sandbox/time-slice';
 import {
   type Config,
   ConfigError,
@@ -60,6 +61,8 @@ export async function main(
     fail(message);
     process.exit(USELESS_TO_RESTART.includes(name) ? EXIT_CONFIG : 1);
   }
+  // Once its threads run.
+  void shortenTimeSlices(process.pid, log);
   if (config.logFormat === 'pretty') say(banner(running));
   log.info(
     { url: config.publicUrl, isolation: running.isolation, services: config.services },
