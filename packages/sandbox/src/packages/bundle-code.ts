@@ -64,6 +64,15 @@ export type Build = (options: BuildOptions) => Promise<BuildResult>;
 
 type Format = Compiled['format'];
 
+/**
+ * Characters of code that gets a source map, which is one and a half times as long. Larger code is not written by hand:
+ * its errors name the lines of the bundle.
+ */
+const MAX_MAPPED = 1024 * 1024;
+
+const lengthOf = ({ code, modules = {} }: ComponentCode) =>
+  Object.values(modules).reduce((sum, module) => sum + module.length, code.length);
+
 /** @param before code at the beginning of the bundle */
 async function attempt(build: Build, code: ComponentCode, loader: Loader, format: Format, before = '') {
   const packages: Compiled['packages'] = Object.create(null);
@@ -79,7 +88,7 @@ async function attempt(build: Build, code: ComponentCode, loader: Loader, format
     charset: 'utf8',
     legalComments: 'none',
     logLevel: 'silent',
-    sourcemap: 'inline',
+    sourcemap: lengthOf(code) > MAX_MAPPED ? false : 'inline',
     sourcesContent: false,
     banner: { js: before },
     tsconfigRaw: {},

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, statSync, utimesSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from '@jest/globals';
 import { tempDir } from '@wellspring/testing/temp-dir';
@@ -59,6 +59,15 @@ test('a bundle that was written for a process that starts stays, however many th
   for (let n = 0; n < 40; n += 1) paths.push(await disk.write('one', `${n}.mjs`, 10));
   expect(paths.filter(existsSync)).toEqual(paths);
   expect(existsSync(old)).toBe(false);
+});
+
+test('code is written unchanged, also where its pieces end within a surrogate pair', async () => {
+  await using disk = await openDisk();
+  for (const before of ['', 'x']) {
+    const code = before + '\u{1f4a7}'.repeat(400_000);
+    const path = await createBundleDisk(disk.path, () => NOW).write('a', `code${before}`, code);
+    expect(readFileSync(path, 'utf8') === code).toBe(true);
+  }
 });
 
 test('what was removed is written again', async () => {

@@ -20,6 +20,20 @@ describe.each(STRONGEST_JAILS)('compilation in jail %s', (name) => {
       expect((await compile({ code })).format).toBe(format);
     });
 
+    test.each([
+      ['has a source map', 1000, true],
+      ['of megabytes has none, which would be longer', 1.2e6, false],
+    ])('%s', async (_name, characters, hasMap) => {
+      const line = 'export const a = (x) => x?.y;\n';
+      const modules = { 'https://example.com/b.mjs': `${line}// ${'x'.repeat(characters)}` };
+      const { code } = await compile({
+        code: `export * from './b.mjs';`,
+        url: 'https://example.com/a.mjs',
+        modules,
+      });
+      expect(code.includes('sourceMappingURL=')).toBe(hasMap);
+    });
+
     test('that does not parse is refused with the position', async () => {
       expect(await refusal('export default {\n  name: "x",\n  run() { if ( }\n}')).toMatch(
         /^400 invalid_component: .*line 3, column \d+/,
