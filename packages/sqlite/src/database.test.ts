@@ -89,15 +89,34 @@ test('commits keep a minimum distance under load, and few writes do not wait', a
   await memory.close();
 });
 
-test('writeSoon joins the next commit, or starts one if no other write does', async () => {
+test('writeSoon joins the next commit of several writes, or starts one if there is none', async () => {
   const before = db.commits;
   const soon = db.writeSoon(() => insert(1).changes);
-  await db.writeOne(() => insert(2));
-  expect(numbers()).toEqual([1, 2]);
+  await Promise.all([2, 3].map((n) => db.writeOne(() => insert(n))));
+  expect(numbers()).toEqual([1, 2, 3]);
   expect(db.commits - before).toBe(1);
   await soon;
-  await db.writeSoon(() => insert(3));
-  expect(numbers()).toEqual([1, 2, 3]);
+  await db.writeSoon(() => insert(4));
+  expect(numbers()).toEqual([1, 2, 3, 4]);
+});
+
+test('a write that is alone makes no transaction with writes of writeSoon', async () => {
+  const before = db.executed;
+  const soon = db.writeSoon(() => insert(1));
+  await db.writeOne(() => insert(2));
+  expect(db.executed - before).toBe(1);
+  expect(numbers()).toEqual([2]);
+  await soon;
+  expect(numbers()).toEqual([1, 2]);
+});
+
+test('close commits writes of writeSoon', async () => {
+  const writing = [db.writeSoon(() => insert(1)), db.writeOne(() => insert(2))];
+  await db.close();
+  await Promise.all(writing);
+  const reopened = openDatabase(join(directory.path, 'new', 'wellspring.db'));
+  expect(numbers(reopened)).toEqual([1, 2]);
+  await reopened.close();
 });
 
 test('a single write that throws leaves nothing behind, and the next one is committed', async () => {

@@ -29,7 +29,10 @@ export interface Database {
   write<T>(work: () => T): Promise<T>;
   /** As write; `work` is a single statement, which is atomic by itself. */
   writeOne<T>(work: () => T): Promise<T>;
-  /** As writeOne, for a write that is not urgent: it joins the next commit, or starts one after 100 ms. */
+  /**
+   * As writeOne, for a write that is not urgent: it joins the next commit of several writes, or starts one after 100 ms.
+   * A write alone goes without it: both would need a transaction.
+   */
   writeSoon<T>(work: () => T): Promise<T>;
   /** Runs statements synchronously, outside of group commits: for schema changes at start. */
   exec(sql: string): void;
@@ -85,7 +88,7 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
   let pending: WaitingWrite[] = [];
   let scheduled = false;
   /** Writes of writeSoon. */
-  let soon: WaitingWrite[] = [];
+  const soon: WaitingWrite[] = [];
   let soonTimer: NodeJS.Timeout | undefined;
   /** Earliest start of the next commit, performance.now(). */
   let nextAt = 0;
@@ -169,12 +172,14 @@ export function openDatabase(path: string, { sync = fdatasync }: DatabaseOptions
       void checkpoints.running.then(schedule);
       return;
     }
-    const group = [...soon, ...pending];
+    if (pending.length !== 1) {
+      pending.unshift(...soon.splice(0));
+      clearTimeout(soonTimer);
+      soonTimer = undefined;
+    }
+    const group = pending;
     if (group.length === 0) return;
     pending = [];
-    soon = [];
-    clearTimeout(soonTimer);
-    soonTimer = undefined;
     nextAt = group.length < BUSY_WRITES ? 0 : performance.now() + MIN_COMMIT_INTERVAL_MS;
     const before = commits;
     let settle: (() => void)[];

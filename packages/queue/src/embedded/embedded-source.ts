@@ -159,8 +159,8 @@ export function createEmbeddedSource(options: EmbeddedSourceOptions): EmbeddedSo
   }
 
   /**
-   * The rows are removed with the next commit, by one statement; after a crash before it, the jobs are redelivered. The
-   * removal is retried until it succeeds: a later redelivery would find no trace of the first one.
+   * The rows are removed soon, by one statement; after a crash before it, the jobs are redelivered. The removal is retried
+   * until it succeeds: a later redelivery would find no trace of the first one.
    */
   async function removeFinished(): Promise<void> {
     for (let failures = 0; finished.length > 0; ) {
