@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { expect, test } from '@jest/globals';
 import { openDatabase } from '@wellspring/sqlite/database';
 import { events } from '../collections/events.ts';
+import { currentRevision } from '../collections/revisions.ts';
 import { collectionConformance } from '../conformance.ts';
 import { queryConformance } from '../conformance-queries.ts';
 import { commitRunConformance, eventOf } from '../conformance-runs.ts';
@@ -187,5 +188,29 @@ test('a commit of thousands of events is atomic and keeps its order among those 
   expect(await rows.count({})).toBe(2001);
   await expect(commit(2, [...from(20_000), eventOf(5000)])).rejects.toThrow('exists');
   expect(await rows.count({})).toBe(2001);
+  await subject.close();
+});
+
+test('a revision is read again only after it was raised, also if that was rejected', async () => {
+  const subject = await openEmbedded();
+  let isBroken = false;
+  const db = openDatabase(join(subject.path, 'broken', 'wellspring.db'), {
+    sync: (_file, done) => setImmediate(() => done(isBroken ? new Error('EIO') : null)),
+  });
+  const store = createEmbeddedStore(db);
+  const rows = store.collection<Note>({ name: 'notes', indexes: [], revision: { of: 'notes' } });
+  const current = () => currentRevision(store, 'notes');
+  expect(await current()).toBe(0);
+  await rows.insert(note('1'));
+  expect(await current()).toBe(1);
+  const before = db.executed;
+  expect(await current()).toBe(1);
+  expect(db.executed).toBe(before);
+  isBroken = true;
+  await expect(rows.insert(note('2'))).rejects.toThrow('EIO');
+  isBroken = false;
+  await db.write(() => {});
+  expect(await current()).toBe(2);
+  await db.close();
   await subject.close();
 });

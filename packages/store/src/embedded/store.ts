@@ -2,7 +2,7 @@ import { setTimeout } from 'node:timers/promises';
 import type { Database } from '@wellspring/sqlite/database';
 import { events, logs } from '../collections/events.ts';
 import { type OutboxRow, outbox } from '../collections/outbox.ts';
-import { revisions } from '../collections/revisions.ts';
+import { type RevisionRow, revisions } from '../collections/revisions.ts';
 import { states } from '../collections/states.ts';
 import { counted } from '../counted.ts';
 import type { Collection, CollectionDefinition, Row, Store } from '../port.ts';
@@ -24,6 +24,27 @@ const STAGE_PAUSE_MS = 6;
 export type PublishNow = (row: OutboxRow) => () => void;
 
 /**
+ * Keeps revisions in memory, since they are read for each event; they are written by `increment` only, and no other process
+ * has the file open (see sqlite/lock). An increment that was rejected may have taken effect.
+ */
+function remembered(rows: EmbeddedCollection<RevisionRow>): EmbeddedCollection<RevisionRow> {
+  const known = new Map<string, Promise<RevisionRow | undefined>>();
+  return {
+    ...rows,
+    get(id) {
+      let found = known.get(id);
+      if (!found) {
+        found = rows.get(id);
+        known.set(id, found);
+        found.catch(() => known.delete(id));
+      }
+      return found;
+    },
+    increment: (id, by, initial) => rows.increment(id, by, initial).finally(() => known.delete(id)),
+  };
+}
+
+/**
  * A store in a SQLite file; see sqlite/database for when a write is durable.
  * @param publishNow of a queue in the same file; undefined if outbox rows are written
  */
@@ -38,6 +59,7 @@ export function createEmbeddedStore(db: Database, publishNow?: PublishNow): Stor
       found = counted(createCollection(db, definition), definition, () =>
         collection(revisions),
       ) as EmbeddedCollection<T>;
+      if (definition.name === revisions.name) found = remembered(found as never) as never;
       collections.set(definition.name, found as unknown as EmbeddedCollection<never>);
     }
     return found;
