@@ -1,5 +1,7 @@
 import { expect, test } from '@jest/globals';
-import { createKnownRuns } from './known-runs.ts';
+import type { RunJob } from '@wellspring/contract/messages';
+import { openPorts } from '@wellspring/testing/service-harness';
+import { createKnownRuns, findCommitted } from './known-runs.ts';
 
 const HOUR_MS = 3_600_000;
 const MINUTE_MS = 60_000;
@@ -15,3 +17,24 @@ test('committed runs are forgotten after minutes, also when the clock was set ba
   // Runs up to this time are looked up.
   expect(known.since).toBe(before);
 });
+
+test.each([
+  ['one process', true, 1],
+  ['several', false, 2],
+])(
+  'with %s, a run accepted after the state was read is looked up if clocks may differ',
+  async (_, publishesCommits, reads) => {
+    const { db, store, close } = openPorts();
+    const known = createKnownRuns(HOUR_MS);
+    const accepted = (accepted_at: number): RunJob => ({
+      ...{ v: 1, type: 'run', run_id: `run_${accepted_at}`, source_id: 'dc_1', hop: 0, trace_id: '' },
+      ...{ trigger: { kind: 'manual' }, accepted_at },
+    });
+    await findCommitted(store, 'dc_1', known, [accepted(HOUR_MS)]);
+    const before = db.executed;
+    for (const at of [HOUR_MS, HOUR_MS + 1])
+      await findCommitted({ ...store, publishesCommits }, 'dc_1', known, [accepted(at)]);
+    expect(db.executed - before).toBe(reads);
+    await close();
+  },
+);

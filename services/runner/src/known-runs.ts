@@ -15,7 +15,7 @@ export interface KnownRuns {
   readonly since: number;
 }
 
-/** Assumed difference between the clocks of two processes. */
+/** Assumed difference between the clocks of two processes. The embedded store, which publishes commits, has one process. */
 const MAX_CLOCK_SKEW_MS = 10_000;
 const REMEMBERED_MS = 6 * MAX_CLOCK_SKEW_MS;
 
@@ -51,9 +51,8 @@ export async function findCommitted(
   known: KnownRuns,
   messages: readonly RunsMessage[],
 ): Promise<ReadonlySet<string>> {
-  const unsure = messages.filter(
-    (message) => message.redelivered || earliest(message) <= known.since + MAX_CLOCK_SKEW_MS,
-  );
+  const since = known.since + (store.publishesCommits ? 0 : MAX_CLOCK_SKEW_MS);
+  const unsure = messages.filter((message) => message.redelivered || earliest(message) <= since);
   const ids = unsure.map(({ run_id }) => run_id).filter((id) => !known.has(id));
   if (ids.length === 0) return new Set();
   return marked(store, sourceId, ids);
