@@ -43,6 +43,25 @@ export function createJobTable(db: Database) {
   const { last } = db.statement('SELECT coalesce(max(seq), 0) AS last FROM jobs').get() as { last: number };
   let nextSeq = last + 1;
 
+  /** Finished jobs whose rows wait for their removal. */
+  let leaving: { seqs: number[]; removed: Promise<void> } | undefined;
+
+  function removeSoon() {
+    const one: NonNullable<typeof leaving> = {
+      seqs: [],
+      removed: db.writeSoon(() => {
+        leaving = undefined;
+        if (one.seqs.length === 1) db.statement(REMOVE).run(one.seqs[0]!);
+        else db.statement(REMOVE_ALL).run(JSON.stringify(one.seqs));
+      }),
+    };
+    // The transaction did not begin.
+    one.removed.catch(() => {
+      if (leaving === one) leaving = undefined;
+    });
+    return one;
+  }
+
   const insertNow = (queue: QueueName, { key, payload }: JobInput, now: number): StoredJob => {
     const seq = nextSeq++;
     db.statement(INSERT).run(seq, queue, key, payload, now);
@@ -87,11 +106,12 @@ export function createJobTable(db: Database) {
       if (jobs.length === 1 && only) return db.writeOne(() => [insertNow(queue, only, now)]);
       return db.write(() => jobs.map((job) => insertNow(queue, job, now)));
     },
-    remove: (seqs: readonly number[]): Promise<void> =>
-      db.writeSoon(() => {
-        if (seqs.length === 1) db.statement(REMOVE).run(seqs[0]!);
-        else db.statement(REMOVE_ALL).run(JSON.stringify(seqs));
-      }),
+    /** Those of both queues are removed by one statement. */
+    remove(seqs: readonly number[]): Promise<void> {
+      leaving ??= removeSoon();
+      leaving.seqs.push(...seqs);
+      return leaving.removed;
+    },
     setAttempts: (seq: number, attempts: number) =>
       db.writeOne(() => db.statement('UPDATE jobs SET attempts = ? WHERE seq = ?').run(attempts, seq)),
     /** The `seq` of the removed jobs. */

@@ -1,8 +1,9 @@
 import { expect, test } from '@jest/globals';
+import { openDatabase } from '@wellspring/sqlite/database';
 import { eventually } from '@wellspring/testing/eventually';
 import { closeAfterEach } from '@wellspring/testing/lifetimes';
 import { queueConformance } from '../conformance.ts';
-import { type Job, MAX_ATTEMPTS } from '../port.ts';
+import { type Job, MAX_ATTEMPTS, QUEUES } from '../port.ts';
 import { openSubject } from './subject.fixture.ts';
 
 queueConformance('embedded', openSubject);
@@ -42,6 +43,26 @@ test('jobs finished while the database refused writes are not redelivered after 
   await eventually(() => left().n === 0);
   const after = await subject.afterCrash();
   expect(await after.depth('runs')).toBe(0);
+});
+
+test('finished jobs are removed also after a transaction that could not begin', async () => {
+  const subject = closing(await openSubject());
+  const { queue, db } = subject;
+  const { file } = db.statement('PRAGMA database_list').get() as { file: string };
+  const other = openDatabase(file);
+  db.exec('PRAGMA busy_timeout = 1');
+  for (const name of QUEUES) {
+    await queue.publish(name, { key: 'a', payload: '1' });
+    subject.consume(name, async () => other.exec('BEGIN IMMEDIATE'));
+    await eventually(async () => (await queue.depth(name)) === 0);
+    const writes = Promise.all([db.write(() => {}), db.write(() => {})]);
+    await expect(writes).rejects.toThrow(/locked/);
+    other.exec('ROLLBACK');
+    await subject.advance(1_000);
+    const left = () => db.statement('SELECT count(*) AS n FROM jobs').get() as { n: number };
+    await eventually(() => left().n === 0);
+  }
+  await other.close();
 });
 
 test('jobs before one that always fails do not become dead letters', async () => {
