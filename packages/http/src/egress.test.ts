@@ -2,7 +2,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { createEgress } from './egress.ts';
+import { createEgress, LOOKUP_THREADS } from './egress.ts';
 
 let server: Server;
 let port: number;
@@ -79,6 +79,41 @@ describe('the lookup for other clients', () => {
   test('gives one address, or all of them', async () => {
     expect(await lookup(open, { family: 4 })).toBe('127.0.0.1');
     expect(await lookup(open, { family: 4, all: true })).toEqual([{ address: '127.0.0.1', family: 4 }]);
+  });
+});
+
+describe('names whose servers do not answer', () => {
+  const egress = createEgress({
+    allowNetworks: ['127.0.0.0/8'],
+    resolve(hostname, _options, callback) {
+      if (hostname.startsWith('slow')) held.push(() => callback(null, []));
+      else setImmediate(callback, null, [{ address: '127.0.0.1', family: 4 }]);
+    },
+  });
+  const held: (() => void)[] = [];
+  afterAll(() => egress.agent.destroy());
+  const statusFor = (owner: string, host: string) =>
+    egress.forOwner(owner, () =>
+      get(egress, host).then(async ({ statusCode, body }) => {
+        await body.dump();
+        return statusCode;
+      }),
+    );
+
+  test('leave threads for the look-ups of other owners', async () => {
+    const hostile = ['u_1', 'u_2'].flatMap((owner) =>
+      Array.from({ length: 40 }, (_, n) => statusFor(owner, `slow${n}.test`).catch(String)),
+    );
+    expect(await statusFor('u_3', 'good.test')).toBe(200);
+    expect(held.length).toBeGreaterThan(4);
+    expect(2 * (held.length + 1)).toBeLessThan(LOOKUP_THREADS / 2);
+    while (held.length > 0) {
+      for (const answer of held.splice(0)) answer();
+      await new Promise(setImmediate);
+    }
+    expect(new Set(await Promise.all(hostile))).toEqual(
+      new Set(Array.from({ length: 40 }, (_, n) => expect.stringContaining(`slow${n}.test`))),
+    );
   });
 });
 

@@ -1,6 +1,8 @@
-import { lookup as resolve } from 'node:dns';
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { type LookupAllOptions, lookup as systemResolve } from 'node:dns';
 import { isIP, type LookupFunction } from 'node:net';
 import { createAddressGuard } from '@wellspring/core/addresses';
+import { createFairPermits } from '@wellspring/core/fair-permits';
 import { Agent, buildConnector } from 'undici';
 
 /** A connection to a forbidden address. */
@@ -19,6 +21,11 @@ export interface Egress {
   agent: Agent;
   /** Resolves names to allowed addresses only. Not called for address literals: see checkUrl. */
   lookup: LookupFunction;
+  /**
+   * Look-ups of this work are those of the owner: each occupies a thread until its name server answers, and owners share
+   * the threads.
+   */
+  forOwner<T>(owner: string, work: () => T): T;
   /** @throws AddressRefused if the host of the URL is a refused address; Error for another scheme */
   checkUrl(url: string | URL): void;
   close(): Promise<void>;
@@ -30,23 +37,50 @@ export interface EgressOptions {
   /** Connections to one origin; default 64. */
   connections?: number;
   connectMs?: number;
+  /** `dns.lookup`; replaced in tests of hostile name servers. */
+  resolve?: Resolve;
 }
 
+type Resolve = (
+  hostname: string,
+  options: LookupAllOptions,
+  callback: (error: NodeJS.ErrnoException | null, found: { address: string; family: number }[]) => void,
+) => void;
+
 const KEEP_ALIVE_MS = 10_000;
+/** Concurrent look-ups of one client. */
+const LOOKUPS = 14;
+/**
+ * Size of the thread pool of a process, of which libuv uses half for look-ups: those of two clients, and four for the
+ * connections of the platform itself.
+ */
+export const LOOKUP_THREADS = 2 * (2 * LOOKUPS + 4);
 const refuse = (host: string) =>
   new AddressRefused(`${host} is not a public address, and WELLSPRING_ALLOW_NETWORKS does not list it`);
 
-export function createEgress({ allowNetworks, connections = 64, connectMs = 10_000 }: EgressOptions): Egress {
+export function createEgress({
+  allowNetworks,
+  connections = 64,
+  connectMs = 10_000,
+  resolve = systemResolve,
+}: EgressOptions): Egress {
   const isReachable = createAddressGuard(allowNetworks);
+  const lookups = createFairPermits({ total: LOOKUPS });
+  const owners = new AsyncLocalStorage<string>();
 
   const lookup: LookupFunction = (hostname, options, callback) => {
-    resolve(hostname, { ...options, all: true }, (error, found) => {
-      if (error) return callback(error, '');
-      const addresses = found.filter(({ address }) => isReachable(address));
-      const [first] = addresses;
-      if (!first) return callback(refuse(hostname), '');
-      if (options.all) callback(null, addresses);
-      else callback(null, first.address, first.family);
+    const look = (release: () => void) =>
+      resolve(hostname, { ...options, all: true }, (error, found) => {
+        release();
+        if (error) return callback(error, '');
+        const addresses = found.filter(({ address }) => isReachable(address));
+        const [first] = addresses;
+        if (!first) return callback(refuse(hostname), '');
+        if (options.all) callback(null, addresses);
+        else callback(null, first.address, first.family);
+      });
+    lookups.acquire(owners.getStore() ?? hostname, AbortSignal.timeout(connectMs)).then(look, () => {
+      callback(new Error(`getaddrinfo ${hostname}: other look-ups of this owner have no answer`), '');
     });
   };
 
@@ -67,6 +101,7 @@ export function createEgress({ allowNetworks, connections = 64, connectMs = 10_0
   return {
     agent,
     lookup,
+    forOwner: (owner, work) => owners.run(owner, work),
     checkUrl(url) {
       const { protocol, hostname } = new URL(url);
       if (protocol !== 'http:' && protocol !== 'https:')

@@ -208,3 +208,11 @@ export const caFile = (env: Record<string, string | undefined> = process.env): s
 
 /** Name of the script of package.json that started this process. */
 export const startScript = (): string | undefined => process.env.npm_lifecycle_event;
+
+/**
+ * Node.js has four threads for look-ups, files and cryptography: slow name servers would occupy those for look-ups. To be
+ * called before the first of them is needed.
+ */
+export function setLookupThreads(count: number, env: Record<string, string | undefined> = process.env): void {
+  env.UV_THREADPOOL_SIZE ??= String(count);
+}

@@ -1,9 +1,11 @@
+import { LOOKUP_THREADS } from '@wellspring/http/egress';
 import { shortenTimeSlices } from '@wellspring/sandbox/time-slice';
 import {
   type Config,
   ConfigError,
   printConfig,
   readConfig,
+  setLookupThreads,
   startScript,
   unknownVariables,
 } from './config.ts';
@@ -23,6 +25,7 @@ export async function main(
   factories: Factories,
   args: readonly string[] = process.argv.slice(2),
 ): Promise<void> {
+  setLookupThreads(LOOKUP_THREADS);
   setPrivateUmask();
   const flags = args.filter((arg) => arg.startsWith('-'));
   const services = args.filter((arg) => !arg.startsWith('-') && arg !== 'start');

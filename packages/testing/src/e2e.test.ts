@@ -1,5 +1,7 @@
+import { readdirSync, readFileSync } from 'node:fs';
 import { expect, test } from '@jest/globals';
 import { secretKey, signatures } from '@wellspring/core/webhook-signature';
+import { LOOKUP_THREADS } from '@wellspring/http/egress';
 import { eventually } from './eventually.ts';
 import { dataDir, endpointOf, platform, post, sink, usePlatform } from './platform.fixture.ts';
 import { startPlatform } from './platform.ts';
@@ -130,4 +132,10 @@ test('code in a source can neither reach the platform nor see its data', async (
   expect(found.file).toEqual(expect.any(String));
   expect(found.socket).not.toBe('connected');
   expect(found.keys).toEqual([]);
+});
+
+test('the process has threads for look-ups of slow name servers', () => {
+  const tasks = `/proc/${platform.pid}/task`;
+  const names = readdirSync(tasks).map((task) => readFileSync(`${tasks}/${task}/comm`, 'utf8').trim());
+  expect(names.filter((name) => name === 'libuv-worker')).toHaveLength(LOOKUP_THREADS);
 });

@@ -10,7 +10,7 @@ import type { Egress } from '@wellspring/http/egress';
 import got from 'got';
 
 /** Guard against private addresses. */
-export type EgressGuard = Pick<Egress, 'checkUrl' | 'lookup'>;
+export type EgressGuard = Pick<Egress, 'checkUrl' | 'lookup' | 'forOwner'>;
 
 /**
  * Fetches a component from its URL, with the modules that it imports by relative specifiers, directly or indirectly. An
@@ -41,7 +41,7 @@ const MAX_WAIT_MS = 60_000;
 const refuse = (why: string) => invalidParameter(PARAM, why);
 const refuseRequests = () => refuse(`The component needs more than ${MAX_REQUESTS} requests.`);
 
-export function createFetchCode({ checkUrl, lookup }: EgressGuard): FetchCode {
+export function createFetchCode({ checkUrl, lookup, forOwner }: EgressGuard): FetchCode {
   // Separate connections: those of another client were not checked.
   const agent = { http: new HttpAgent(), https: new HttpsAgent() };
 
@@ -146,7 +146,7 @@ export function createFetchCode({ checkUrl, lookup }: EgressGuard): FetchCode {
     const release = await fetches.acquire(ownerId, AbortSignal.timeout(MAX_WAIT_MS)).catch(() => {
       throw tooManyRequests(TOTAL_TIMEOUT_MS / 1000);
     });
-    return fetchCode(address).finally(release);
+    return forOwner(ownerId, () => fetchCode(address)).finally(release);
   };
 }
 

@@ -190,7 +190,7 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
       }
       const body = bodyOf(row, webhook);
       const headers = headersOf(row, deps.keys(webhook, startedAt), startedAt, body);
-      const reply = await deps.post({ url: webhook.url, headers, body }, ended);
+      const reply = await deps.post({ owner: row.owner_id, url: webhook.url, headers, body }, ended);
       stopTimeout();
       const { verdict, fields } = outcomeOf(row, reply, startedAt, clock.now(), randomInt(1e6) / 1e6);
       report(row, reply, verdict);

@@ -5,6 +5,8 @@ import type { Reply } from './outcome.ts';
 export interface Request {
   /** Default POST. */
   method?: string;
+  /** Who causes it. */
+  owner: string;
   url: string;
   headers: Record<string, string | string[]>;
   body: string | Uint8Array | null;
@@ -20,20 +22,22 @@ const MAX_LOGGED_BODY_BYTES = 4 * 1024;
 const MAX_LOGGED_HEADER_BYTES = 4 * 1024;
 
 /** A request follows no redirect and ends within `timeoutMs`. */
-export function createPost(agent: Egress['agent'], timeoutMs: number): Post {
-  return async ({ method = 'POST', url, headers, body }, ended = new AbortController()) => {
+export function createPost({ agent, forOwner }: Pick<Egress, 'agent' | 'forOwner'>, timeoutMs: number): Post {
+  return async ({ method = 'POST', owner, url, headers, body }, ended = new AbortController()) => {
     const startedAt = performance.now();
     const timer = setTimeout(() => ended.abort(`no answer within ${timeoutMs / 1000} s`), timeoutMs);
     try {
       const { origin, pathname, search, username, password } = new URL(url);
-      const answer = await agent.request({
-        origin,
-        path: pathname + search,
-        method,
-        headers: username || password ? { ...headers, authorization: basic(username, password) } : headers,
-        body,
-        signal: ended.signal,
-      });
+      const answer = await forOwner(owner, () =>
+        agent.request({
+          origin,
+          path: pathname + search,
+          method,
+          headers: username || password ? { ...headers, authorization: basic(username, password) } : headers,
+          body,
+          signal: ended.signal,
+        }),
+      );
       const retryAfter = answer.headers['retry-after'];
       return {
         status: answer.statusCode,

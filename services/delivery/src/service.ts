@@ -54,7 +54,7 @@ export function createDeliveryService(deps: DeliveryDeps): Service {
     connections: LIMITS.total,
   });
   const permits = createPermits(LIMITS, deps.clock.now, () => claims.wake());
-  const post = createPost(egress.agent, ATTEMPT_TIMEOUT_MS);
+  const post = createPost(egress, ATTEMPT_TIMEOUT_MS);
   const { smtpUrl, sendS3Url } = deps.config;
   const objects = sendS3Url === null ? undefined : createObjectWriter(sendS3Url);
   const attempts: Attempts = createAttempts({
@@ -63,7 +63,7 @@ export function createDeliveryService(deps: DeliveryDeps): Service {
     timeout: createFirstAttemptTimeout(deps.clock),
     post,
     sender: createSender(deps, {
-      http: createHttpSend(createPost(egress.agent, SEND_TIMEOUT_MS), egress.checkUrl),
+      http: createHttpSend(createPost(egress, SEND_TIMEOUT_MS), egress.checkUrl),
       email: createEmailSend(deps.store, smtpUrl, ATTEMPT_TIMEOUT_MS),
       s3: createS3Send(objects, ATTEMPT_TIMEOUT_MS),
     }),

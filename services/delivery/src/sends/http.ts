@@ -9,14 +9,14 @@ const DROPPED =
 
 /** `{url, method?, headers?, params?, data? or body?, auth?: {username, password}}`, as axios takes it. */
 export function createHttpSend(post: Post, checkUrl: (url: string) => void): SendOne {
-  return async (given, { ended }) => {
+  return async (given, { owner_id, ended }) => {
     const request = httpRequest(given);
     try {
       checkUrl(request.url);
     } catch (error) {
       throw new SendError(`${CALL} was refused: ${(error as Error).message}`);
     }
-    const { status, error } = await post(request, ended);
+    const { status, error } = await post({ ...request, owner: owner_id }, ended);
     if (status !== null && status >= 200 && status < 300) return;
     // Path and query may hold secrets.
     const what = `${request.method} to ${new URL(request.url).host}`;
@@ -25,7 +25,7 @@ export function createHttpSend(post: Post, checkUrl: (url: string) => void): Sen
 }
 
 /** The request of a call. @throws SendError */
-export function httpRequest(given: Record<string, unknown>): Request {
+export function httpRequest(given: Record<string, unknown>): Omit<Request, 'owner'> {
   const address = textOf(given, CALL, 'url');
   if (address === undefined || !URL.canParse(address)) throw new SendError(`${CALL} needs a valid url.`);
   const url = new URL(address);
