@@ -19,6 +19,8 @@ export interface SendContext extends SendLimits {
   id: string;
   /** Of the workflow. */
   owner_id: string;
+  /** Sources and workflows that led to it, with this workflow. */
+  hop: number;
   /** Epoch ms, equal for a repetition. */
   at: number;
 }

@@ -1,3 +1,4 @@
+import { MAX_HOPS } from '@wellspring/contract/messages';
 import { basic, type Post, type Request } from '../post.ts';
 import { AGENT } from '../request.ts';
 import { bytesOf, objectOf, SendError, type SendOne, textOf } from './arguments.ts';
@@ -9,8 +10,15 @@ const DROPPED =
 
 /** `{url, method?, headers?, params?, data? or body?, auth?: {username, password}}`, as axios takes it. */
 export function createHttpSend(post: Post, checkUrl: (url: string) => void): SendOne {
-  return async (given, { owner_id, ended }) => {
+  return async (given, { owner_id, hop, ended }) => {
     const request = httpRequest(given);
+    if (hop > MAX_HOPS) {
+      throw new SendError(
+        `${CALL} was refused: ${MAX_HOPS} sources or workflows in a row were run by each other's requests or events.`,
+      );
+    }
+    // Bounds loops through endpoints, as that of a delivery does.
+    request.headers['x-wellspring-hop-count'] = String(hop);
     try {
       checkUrl(request.url);
     } catch (error) {

@@ -76,6 +76,22 @@ describe('$.send.http', () => {
     expect(sink.requests).toHaveLength(1);
   });
 
+  test('states its hops, which the code cannot change, and is refused after the last one', async () => {
+    const sink = await t.receive();
+    t.start();
+    const request = (path: string) =>
+      send('http', { url: `${sink.url}${path}`, headers: { 'X-Wellspring-Hop-Count': '0' } });
+    await t.emit(WORKFLOW, [], { sends: [request('/last')], hop: MAX_HOPS - 1 });
+    const { headers } = await sink.request(({ path }) => path === '/last');
+    expect(headers['x-wellspring-hop-count']).toBe(String(MAX_HOPS));
+    await t.emit(WORKFLOW, [], { sends: [request('/refused')], hop: MAX_HOPS });
+    const { job, msg } = await failure();
+    expect(msg).toMatch(/^\$\.send\.http was refused: 10 sources or workflows in a row/);
+    // It runs nothing.
+    expect(job.hop).toBeGreaterThan(MAX_HOPS);
+    expect(sink.requests).toHaveLength(1);
+  });
+
   test('a failure of a run that handles errors triggers nothing', async () => {
     const sink = await t.receive(() => 500);
     t.start();

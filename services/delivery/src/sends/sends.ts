@@ -70,6 +70,7 @@ export function createSender(
       await kinds[send.kind](typeof request === 'object' && request ? { ...request } : {}, {
         id: send.id,
         owner_id: row.owner_id,
+        hop: row.hop,
         at: send.at,
         ...limits,
       });
