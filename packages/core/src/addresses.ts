@@ -37,6 +37,9 @@ const REFUSED = [
   'ff00::/8',
 ];
 
+/** Ports of mail servers: users must not send mail from the address of the platform, by any protocol. */
+export const MAIL_PORTS: readonly number[] = [25, 465, 587];
+
 /** Matches addresses against CIDRs or single addresses. @throws Error naming a malformed CIDR */
 export function cidrList(cidrs: readonly string[]): (address: string) => boolean {
   const list = new BlockList();

@@ -67,6 +67,17 @@ describe('connections', () => {
   });
 });
 
+test.each([25, 465, 587])('port %i of mail servers is not reached', async (mail) => {
+  for (const host of ['127.0.0.1', 'localhost']) {
+    const origin = `http://${host}:${mail}`;
+    await expect(open.agent.request({ origin, path: '/', method: 'POST' })).rejects.toMatchObject({
+      code: 'EACCES',
+      message: expect.stringContaining('mail servers'),
+    });
+    expect(() => open.checkUrl(origin)).toThrow('mail servers');
+  }
+});
+
 describe('the lookup for other clients', () => {
   const lookup = promisify(
     (egress: typeof open, options: object, done: (error: unknown, found?: unknown) => void) =>

@@ -1,11 +1,11 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { type LookupAllOptions, lookup as systemResolve } from 'node:dns';
 import { isIP, type LookupFunction } from 'node:net';
-import { createAddressGuard } from '@wellspring/core/addresses';
+import { createAddressGuard, MAIL_PORTS } from '@wellspring/core/addresses';
 import { createFairPermits } from '@wellspring/core/fair-permits';
 import { Agent, buildConnector } from 'undici';
 
-/** A connection to a forbidden address. */
+/** A connection to a forbidden address or port. */
 export class AddressRefused extends Error {
   override readonly name = 'AddressRefused';
   readonly code = 'EACCES';
@@ -26,7 +26,7 @@ export interface Egress {
    * the threads.
    */
   forOwner<T>(owner: string, work: () => T): T;
-  /** @throws AddressRefused if the host of the URL is a refused address; Error for another scheme */
+  /** @throws AddressRefused if the host of the URL is a refused address, or its port is; Error for another scheme */
   checkUrl(url: string | URL): void;
   close(): Promise<void>;
 }
@@ -84,16 +84,24 @@ export function createEgress({
     });
   };
 
+  /** Reason against a target that is known without a look-up: literals are dialled without one. */
+  function refusalOf({ hostname, port }: { hostname: string; port: string }): AddressRefused | undefined {
+    const literal = hostname.replace(/^\[|\]$/g, '');
+    if (isIP(literal) !== 0 && !isReachable(literal)) return refuse(literal);
+    // Mail servers skip the lines of HTTP, which they do not know, and may obey those of its body.
+    if (MAIL_PORTS.includes(Number(port)))
+      return new AddressRefused(`${hostname}:${port} may not be reached: ${port} is a port of mail servers`);
+    return undefined;
+  }
+
   const connector = buildConnector({ lookup, timeout: connectMs });
   const agent = new Agent({
     connections,
     pipelining: 1,
     keepAliveTimeout: KEEP_ALIVE_MS,
     connect(options, callback) {
-      // A literal is dialled without a lookup.
-      const { hostname } = options;
-      const literal = hostname.replace(/^\[|\]$/g, '');
-      if (isIP(literal) !== 0 && !isReachable(literal)) return callback(refuse(literal), null);
+      const refused = refusalOf(options);
+      if (refused) return callback(refused, null);
       connector(options, callback);
     },
   });
@@ -103,11 +111,11 @@ export function createEgress({
     lookup,
     forOwner: (owner, work) => owners.run(owner, work),
     checkUrl(url) {
-      const { protocol, hostname } = new URL(url);
-      if (protocol !== 'http:' && protocol !== 'https:')
+      const target = new URL(url);
+      if (target.protocol !== 'http:' && target.protocol !== 'https:')
         throw new Error('The URL is neither http nor https.');
-      const literal = hostname.replace(/^\[|\]$/g, '');
-      if (isIP(literal) !== 0 && !isReachable(literal)) throw refuse(literal);
+      const refused = refusalOf(target);
+      if (refused) throw refused;
     },
     close: () => agent.close(),
   };

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { canonicalAddress } from '@wellspring/core/addresses';
+import { canonicalAddress, MAIL_PORTS } from '@wellspring/core/addresses';
 
 /**
  * Decides which targets the code of a sandbox may reach. Pure: names are checked before resolution, addresses after it,
@@ -32,9 +32,6 @@ export interface Target {
 
 /** Reason for which a target is refused. */
 export type Refusal = 'port' | 'platform' | 'name' | 'address';
-
-/** Ports of mail servers: user code must not send mail from the platform's address. */
-const MAIL_PORTS = [25, 465, 587];
 
 /** `127.1`, `0x7f.1`, `2130706433`: numbers that C libraries accept as IPv4 addresses. */
 const NUMERIC = /^(?:0x[0-9a-f]*|\d+)(?:\.(?:0x[0-9a-f]*|\d+))*\.?$/i;
