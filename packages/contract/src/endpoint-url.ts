@@ -9,7 +9,7 @@ export function endpointUrl({ publicUrl, endpointDomain }: EndpointConfig, key: 
 }
 
 /**
- * Reads the Host header of a request: the host, in lower case and without port, and the key when it is that of a single
+ * Reads the Host header of a request: the host, in lower case, without port and trailing dot, and the key when it is that of a single
  * endpoint; undefined on the origin shared with the API.
  */
 export function ownHostOf(
@@ -17,7 +17,9 @@ export function ownHostOf(
   hostHeader: string | undefined,
 ): { host: string; key: string } | undefined {
   if (endpointDomain === null) return undefined;
-  const host = withoutPort(hostHeader ?? '').toLowerCase();
+  const host = withoutPort(hostHeader ?? '')
+    .toLowerCase()
+    .replace(/\.$/, '');
   const end = `.${withoutPort(endpointDomain)}`;
   return host.endsWith(end) ? { host, key: host.slice(0, -end.length) } : undefined;
 }

@@ -60,6 +60,7 @@ test('header names such as __proto__ are ordinary names', () => {
 test('the host of a single endpoint is told from the shared origin', () => {
   const config = { publicUrl: 'https://api.example.com', endpointDomain: 'hooks.example.com:8443' };
   expect(ownHostOf(config, 'E1.Hooks.Example.com:8443')).toEqual({ host: HOST, key: 'e1' });
+  expect(ownHostOf(config, 'e1.hooks.example.com.:8443')).toEqual({ host: HOST, key: 'e1' });
   expect(ownHostOf(config, 'a.e1.hooks.example.com')?.key).toBe('a.e1');
   expect(ownHostOf(config, 'hooks.example.com')).toBeUndefined();
   expect(ownHostOf(config, 'api.example.com')).toBeUndefined();

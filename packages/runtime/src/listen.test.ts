@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { get, type IncomingMessage, type ServerResponse } from 'node:http';
 import { connect } from 'node:net';
-import { afterEach, expect, test } from '@jest/globals';
+import { afterEach, describe, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
 import { listen } from './listen.ts';
 
@@ -138,4 +138,44 @@ test('a client with more than 16 requests behind one in progress is disconnected
   client.write(request);
   await eventually(() => isClosed);
   expect(asked).toHaveLength(18);
+});
+
+describe('the target of a request', () => {
+  /** Method, target and further headers; gives the status, and host and path as the listener reads them. */
+  async function ask(request: string, ...headers: string[]) {
+    const where = { host: '127.0.0.1', port: 0, what: 'test listener' };
+    const server = await listen(where, (req, res) => res.end(`${req.headers.host} ${req.url}`));
+    ends.push(() => server.destroy());
+    const socket = connect(server.port, '127.0.0.1');
+    socket.end(
+      [`${request} HTTP/1.1`, 'Host: own.example', ...headers, 'Connection: close', '', ''].join('\r\n'),
+    );
+    const [head = '', body = ''] = Buffer.concat(await socket.toArray())
+      .toString()
+      .split('\r\n\r\n');
+    return [Number(head.split(' ')[1]), body];
+  }
+
+  test.each([
+    ['GET /a?b=http://x', 'own.example /a?b=http://x'],
+    ['GET //other.example/a', 'own.example //other.example/a'],
+    ['OPTIONS *', 'own.example *'],
+    ['GET http://other.example:81/a?b=1', 'other.example:81 /a?b=1'],
+    ['GET HTTPS://other.example', 'other.example /'],
+    ['GET http://other.example?b=1', 'other.example /?b=1'],
+  ])('%s is read as %s', async (request, read) => {
+    expect(await ask(request)).toEqual([200, read]);
+  });
+
+  test.each(['GET evil://other.example/', 'GET http://user@other.example/', 'GET http:///a', 'GET *'])(
+    '%s is a 400',
+    async (request) => {
+      expect(await ask(request)).toEqual([400, '']);
+    },
+  );
+
+  test('with two hosts is a 400', async () => {
+    expect(await ask('GET /a', 'HOST: other.example')).toEqual([400, '']);
+    expect(await ask('GET http://other.example/a', 'host: own.example')).toEqual([400, '']);
+  });
 });

@@ -1,6 +1,7 @@
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { type Socket, Server as SocketServer } from 'node:net';
 import { onceClosed } from '@wellspring/http/once-closed';
+import { normalizeTarget } from './request-target.ts';
 
 /** Longer than the idle timeouts of common load balancers, so that they close first. */
 const KEEP_ALIVE_MS = 72_000;
@@ -76,7 +77,8 @@ export async function listen(
         const late = setTimeout(() => req.socket.destroy(), takingMs(req.socket.writableLength)).unref();
         onceClosed(res, () => clearTimeout(late));
       });
-      listener(req, res);
+      if (normalizeTarget(req)) listener(req, res);
+      else res.writeHead(400, { connection: 'close', 'content-length': 0 }).end();
     };
     // Pipelined requests are served one after another: the answers of later ones would wait in memory.
     if (res.socket) return serve();
