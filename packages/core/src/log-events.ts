@@ -85,6 +85,8 @@ export const LOG_EVENTS = {
     'Files of a previous process could not be removed; another temporary directory is used.',
   'sandbox.memory_exceeded':
     'The processes of user code together used more than half of WELLSPRING_MEMORY_MB; a run of the owner that used the most was ended.',
+  'sandbox.not_isolated':
+    'User code runs in the tier `none`, which is no boundary: run only code that you trust, or install bubblewrap.',
   'sandbox.processors_not_reserved':
     'User code may use all processors, also the one for the platform: taskset of util-linux is missing or refused.',
   'sandbox.shares_user_limits':

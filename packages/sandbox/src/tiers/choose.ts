@@ -41,7 +41,10 @@ export async function chooseTier(
     let failure: string;
     try {
       const proved = await prove(CREATE[name](options));
-      if ('executor' in proved) return proved.executor;
+      if ('executor' in proved) {
+        if (name === 'none') log.warn({ isolation }, 'sandbox.not_isolated');
+        return proved.executor;
+      }
       failure = proved.failure;
     } catch (error) {
       if (!(error instanceof TierUnavailable)) throw error;
