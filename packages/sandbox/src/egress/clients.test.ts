@@ -1,5 +1,3 @@
-import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import { createServer as createHttp, type Server } from 'node:http';
 import { createSecureServer } from 'node:http2';
 import { createServer as createHttps } from 'node:https';
@@ -9,6 +7,7 @@ import { createServer as createTls } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { forSuite } from '@wellspring/testing/lifetimes';
 import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
+import { createCertificate } from '../certificate.fixture.ts';
 import { openSandbox, TIERS, values } from '../sandbox.fixture.ts';
 import { echo, serve, type TestServer } from './relay.fixture.ts';
 
@@ -41,26 +40,7 @@ async function listening(server: Pick<Server, 'listen' | 'address' | 'on' | 'clo
 
 beforeAll(async () => {
   directory = await tempDir();
-  const [key, cert] = [join(directory.path, 'key.pem'), join(directory.path, 'cert.pem')];
-  execFileSync(
-    'openssl',
-    [
-      'req',
-      '-x509',
-      '-newkey',
-      'ec',
-      '-pkeyopt',
-      'ec_paramgen_curve:prime256v1',
-      '-nodes',
-      '-days',
-      '2',
-    ].concat(
-      ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1'],
-      ['-keyout', key, '-out', cert],
-    ),
-    { stdio: 'ignore' },
-  );
-  const secrets = { key: readFileSync(key), cert: readFileSync(cert) };
+  const secrets = createCertificate(directory.path);
   const answer: Parameters<typeof createHttp>[1] = (request, response) => {
     let body = '';
     request.on('data', (chunk) => {

@@ -105,10 +105,13 @@ export function createUpstream(settings: RegistrySettings): Upstream {
   }
 
   async function follow(first: string, accept: string): Promise<Readable> {
-    const { host } = new URL(first);
+    const { host, protocol } = new URL(first);
+    /** Same host, and not without TLS where the registry has it. */
+    const isOwn = (target: URL) =>
+      target.host === host && (target.protocol === protocol || target.protocol === 'https:');
     let url = new URL(first);
     for (let redirects = 0; redirects <= MAX_REDIRECTS; redirects += 1) {
-      const response = await request(url, accept, url.host === host);
+      const response = await request(url, accept, isOwn(url));
       const { statusCode = 0, headers } = response;
       if (statusCode === 200) {
         if (headers['content-encoding'] !== 'gzip') return response;
