@@ -1,7 +1,8 @@
 import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, createServer as createSocketServer, type Socket } from 'node:net';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { eventually } from '@wellspring/testing/eventually';
 import { createEgress, LOOKUP_THREADS } from './egress.ts';
 
 let server: Server;
@@ -91,6 +92,35 @@ describe('the lookup for other clients', () => {
     expect(await lookup(open, { family: 4 })).toBe('127.0.0.1');
     expect(await lookup(open, { family: 4, all: true })).toEqual([{ address: '127.0.0.1', family: 4 }]);
   });
+});
+
+test('origins whose requests end without an answer are forgotten', async () => {
+  const egress = createEgress({
+    allowNetworks: ['127.0.0.0/8'],
+    resolve: (_hostname, _options, callback) =>
+      setImmediate(callback, null, [{ address: '127.0.0.1', family: 4 }]),
+  });
+  const hanging: Socket[] = [];
+  const receiver = createSocketServer((socket) => hanging.push(socket.on('error', () => {})));
+  await new Promise<void>((resolve) => receiver.listen(0, '127.0.0.1', resolve));
+  const { port: number } = receiver.address() as AddressInfo;
+  const ended = new AbortController();
+  const request = (n: number) =>
+    egress.agent.request({
+      origin: `http://n${n}.test:${number}`,
+      path: '/',
+      method: 'POST',
+      signal: ended.signal,
+    });
+  const requests = Array.from({ length: 10 }, (_, n) => request(n).catch(String));
+  await eventually(() => hanging.length === requests.length);
+  expect(Object.keys(egress.agent.stats)).toHaveLength(requests.length);
+  ended.abort('too late');
+  expect(new Set(await Promise.all(requests))).toEqual(new Set(['too late']));
+  await eventually(() => Object.keys(egress.agent.stats).length === 0);
+  for (const socket of hanging) socket.destroy();
+  await new Promise((resolve) => receiver.close(resolve));
+  await egress.close();
 });
 
 describe('names whose servers do not answer', () => {

@@ -3,7 +3,7 @@ import { type LookupAllOptions, lookup as systemResolve } from 'node:dns';
 import { isIP, type LookupFunction } from 'node:net';
 import { createAddressGuard, MAIL_PORTS } from '@wellspring/core/addresses';
 import { createFairPermits } from '@wellspring/core/fair-permits';
-import { Agent, buildConnector } from 'undici';
+import { Agent, buildConnector, Pool } from 'undici';
 
 /** A connection to a forbidden address or port. */
 export class AddressRefused extends Error {
@@ -55,6 +55,16 @@ const LOOKUPS = 14;
  * connections of the platform itself.
  */
 export const LOOKUP_THREADS = 2 * (2 * LOOKUPS + 4);
+/**
+ * The agent forgets a pool when its last connection ends, but not if that was by the end of a request without an answer:
+ * the pool still seems busy then. It looks again after each of these events.
+ */
+function createPool(origin: string | URL, options: object): Pool {
+  const pool = new Pool(origin, options);
+  pool.on('disconnect', (url, _, error) => setImmediate(() => pool.emit('connectionError', url, [], error)));
+  return pool;
+}
+
 const refuse = (host: string) =>
   new AddressRefused(`${host} is not a public address, and WELLSPRING_ALLOW_NETWORKS does not list it`);
 
@@ -97,6 +107,7 @@ export function createEgress({
   const connector = buildConnector({ lookup, timeout: connectMs });
   const agent = new Agent({
     connections,
+    factory: createPool,
     pipelining: 1,
     keepAliveTimeout: KEEP_ALIVE_MS,
     connect(options, callback) {
