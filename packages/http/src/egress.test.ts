@@ -12,7 +12,8 @@ let connections = 0;
 beforeAll(async () => {
   server = createServer((req, res) => {
     if (req.url === '/away') res.writeHead(302, { location: 'http://169.254.169.254/' });
-    req.resume().on('end', () => res.end('inside'));
+    const bytes = { '/100k': 100_000, '/1m': 1_000_000 }[req.url!];
+    req.resume().on('end', () => res.end(bytes ? 'x'.repeat(bytes) : 'inside'));
   });
   server.on('connection', () => {
     connections += 1;
@@ -59,6 +60,15 @@ describe('connections', () => {
     }
     expect(connections - before).toBeLessThan(5);
     expect(await (await get(open, 'localhost')).body.text()).toBe('inside');
+  });
+
+  test('may carry any number of answers, but none without end', async () => {
+    const before = connections;
+    for (let i = 0; i < 10; i += 1)
+      expect((await (await get(open, '127.0.0.1', '/100k')).body.text()).length).toBe(100_000);
+    expect(connections - before).toBeLessThan(5);
+    const { body } = await get(open, '127.0.0.1', '/1m');
+    await expect(body.text()).rejects.toThrow();
   });
 
   test('follow no redirect', async () => {

@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { type LookupAllOptions, lookup as systemResolve } from 'node:dns';
-import { isIP, type LookupFunction } from 'node:net';
+import { isIP, type LookupFunction, type Socket } from 'node:net';
 import { createAddressGuard, MAIL_PORTS } from '@wellspring/core/addresses';
 import { createFairPermits } from '@wellspring/core/fair-permits';
 import { Agent, buildConnector, Pool } from 'undici';
@@ -55,6 +55,27 @@ const LOOKUPS = 14;
  * connections of the platform itself.
  */
 export const LOOKUP_THREADS = 2 * (2 * LOOKUPS + 4);
+/** Of an answer as it is sent, with all that precedes its head and its body: only the first bytes of a body are read. */
+const MAX_ANSWER_BYTES = 256 * 1024;
+
+/** Ends a connection whose answer is longer: heads, and the framing of bodies, have no limit that the parser checks. */
+function limitAnswers(socket: Socket): void {
+  const { read, write } = socket;
+  let bytes = 0;
+  // Without pipelining, a write begins or continues a request, and what is read is its answer.
+  socket.write = ((...args: Parameters<typeof write>) => {
+    bytes = 0;
+    return write.apply(socket, args);
+  }) as typeof write;
+  socket.read = (size) => {
+    const chunk: Buffer | null = read.call(socket, size);
+    bytes += chunk?.length ?? 0;
+    if (bytes <= MAX_ANSWER_BYTES) return chunk;
+    socket.destroy(new Error(`The answer has more than ${MAX_ANSWER_BYTES / 1024} KB.`));
+    return null;
+  };
+}
+
 /**
  * The agent forgets a pool when its last connection ends, but not if that was by the end of a request without an answer:
  * the pool still seems busy then. It looks again after each of these events.
@@ -113,7 +134,10 @@ export function createEgress({
     connect(options, callback) {
       const refused = refusalOf(options);
       if (refused) return callback(refused, null);
-      connector(options, callback);
+      connector(options, (...result) => {
+        if (result[1]) limitAnswers(result[1]);
+        callback(...result);
+      });
     },
   });
 

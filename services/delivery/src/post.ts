@@ -17,6 +17,8 @@ export type Post = (request: Request, ended?: AbortController) => Promise<Reply>
 
 /** A longer response body is not read to its end, which closes the connection. */
 const MAX_READ_BYTES = 64 * 1024;
+/** Responses 1xx before the one that counts; each costs as much as that. */
+const MAX_INFORMATIONAL = 16;
 /** Of a response, in the log of attempts. */
 const MAX_LOGGED_BODY_BYTES = 4 * 1024;
 const MAX_LOGGED_HEADER_BYTES = 4 * 1024;
@@ -26,6 +28,11 @@ export function createPost({ agent, forOwner }: Pick<Egress, 'agent' | 'forOwner
   return async ({ method = 'POST', owner, url, headers, body }, ended = new AbortController()) => {
     const startedAt = performance.now();
     const timer = setTimeout(() => ended.abort(`no answer within ${timeoutMs / 1000} s`), timeoutMs);
+    let informational = 0;
+    const onInfo = () => {
+      informational += 1;
+      if (informational > MAX_INFORMATIONAL) ended.abort('too many informational responses');
+    };
     try {
       const { origin, pathname, search, username, password } = new URL(url);
       const answer = await forOwner(owner, () =>
@@ -36,6 +43,7 @@ export function createPost({ agent, forOwner }: Pick<Egress, 'agent' | 'forOwner
           headers: username || password ? { ...headers, authorization: basic(username, password) } : headers,
           body,
           signal: ended.signal,
+          onInfo,
         }),
       );
       const retryAfter = answer.headers['retry-after'];

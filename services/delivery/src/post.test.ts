@@ -1,0 +1,70 @@
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { createEgress, type Egress } from '@wellspring/http/egress';
+import { createPost } from './post.ts';
+
+/** A receiver that sends these bytes, then `more` for as long as they are taken. */
+async function answer(first: string, more: string) {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket.on('error', () => {}).on('close', () => sockets.delete(socket)));
+    const write = () => {
+      while (!socket.destroyed && socket.write(more));
+    };
+    socket.once('data', () => {
+      socket.write(first);
+      socket.on('drain', write);
+      write();
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  const reply = await createPost(
+    egress,
+    60_000,
+  )({
+    owner: 'u_1',
+    url: `http://127.0.0.1:${port}`,
+    headers: {},
+    body: '1',
+  });
+  for (const socket of sockets) socket.destroy();
+  await new Promise((resolve) => server.close(resolve));
+  return reply;
+}
+
+let egress: Egress;
+beforeEach(() => {
+  egress = createEgress({ allowNetworks: ['127.0.0.0/8'] });
+});
+afterEach(() => egress.close());
+
+const OK = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n';
+
+test.each([
+  ['line feeds', '', '\r\n'.repeat(4096)],
+  ['the reason of a status', 'HTTP/1.1 200 ', 'a'.repeat(8192)],
+])('a receiver that never ends %s is given up', async (_, first, more) => {
+  expect(await answer(first, more)).toMatchObject({
+    status: null,
+    error: 'The answer has more than 256 KB.',
+  });
+});
+
+test('a receiver that sends informational responses without end is given up', async () => {
+  const hints = 'HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n';
+  expect(await answer(hints, hints)).toMatchObject({
+    status: null,
+    error: 'too many informational responses',
+  });
+});
+
+test.each([
+  ['body', `2000\r\n${'a'.repeat(8192)}\r\n`],
+  ['framing of a body', ';a'.repeat(4096)],
+])('the status decides when the %s never ends', async (_, more) => {
+  expect(await answer(more.startsWith(';') ? `${OK}1` : OK, more)).toMatchObject({
+    status: 200,
+    error: null,
+  });
+});
