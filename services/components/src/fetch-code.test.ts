@@ -206,3 +206,26 @@ test('addresses that would occupy the main thread are refused before they are fe
   await expect(fetchCode(`${origin}/${long}`)).rejects.toMatchObject(refusal(/more than 4096 characters/));
   expect(asked).toEqual(['/main.mjs']);
 });
+
+test.each([
+  ['informational responses', '', 'HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n', /too much besides the code/],
+  ['line feeds', '', '\r\n'.repeat(4096), /too much besides the code/],
+  [
+    'bytes',
+    'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n',
+    '1\r\nx\r\n'.repeat(4096),
+    /more than 6 MB/,
+  ],
+])('an address that sends %s without end is refused before the timeout', async (_, first, more, message) => {
+  const { origin } = await serve({
+    '/a.mjs': ({ socket }) => {
+      const write = () => {
+        while (!socket.destroyed && socket.write(more));
+      };
+      socket.write(first);
+      socket.on('drain', write);
+      write();
+    },
+  });
+  await expect(fetchCode(`${origin}/a.mjs`)).rejects.toMatchObject(refusal(message));
+});

@@ -1,4 +1,4 @@
-import { Agent as HttpAgent } from 'node:http';
+import { type ClientRequest, Agent as HttpAgent } from 'node:http';
 import { Agent as HttpsAgent } from 'node:https';
 import { relativeImports } from '@wellspring/component/modules/imports';
 import { candidatesOf, isJson, isTypeScript } from '@wellspring/component/modules/resolve';
@@ -30,6 +30,10 @@ const MAX_REQUESTS = 1000;
 const MAX_ADDRESS = 4096;
 const MAX_SPECIFIER = 1024;
 const MAX_BYTES = LIMITS.apiBody;
+/** Bytes that a piece of an answer counts at least: millions of one byte would occupy the platform. */
+const PIECE_BYTES = 256;
+/** Responses 1xx before the one that counts. */
+const MAX_INFORMATIONAL = 16;
 const MAX_REDIRECTS = 5;
 const TOTAL_TIMEOUT_MS = 20_000;
 const CONCURRENCY = 8;
@@ -75,10 +79,25 @@ export function createFetchCode({ checkUrl, lookup, forOwner }: EgressGuard): Fe
     stream.on('response', (response: { url?: string }) => {
       final = response.url ?? url;
     });
+    stream.on('request', (request: ClientRequest) => {
+      const end = () => stream.destroy(refuse(`${what} sends too much besides the code.`));
+      let informational = 0;
+      request.on('information', () => {
+        informational += 1;
+        if (informational > MAX_INFORMATIONAL) end();
+      });
+      // Of the connection: the parser limits neither what precedes a head nor the framing of a body.
+      request.once('socket', (socket) => {
+        socket.on('data', (data: Buffer) => {
+          budget.received -= data.length;
+          if (budget.received < 0) end();
+        });
+      });
+    });
     const chunks: Buffer[] = [];
     try {
       for await (const chunk of stream) {
-        budget.bytes -= chunk.length;
+        budget.bytes -= Math.max(chunk.length, PIECE_BYTES);
         if (budget.bytes < 0)
           throw refuse(`The component and its modules have more than ${MAX_BYTES / 1024 ** 2} MB.`);
         chunks.push(chunk);
@@ -116,7 +135,7 @@ export function createFetchCode({ checkUrl, lookup, forOwner }: EgressGuard): Fe
   async function fetchCode(address: string): ReturnType<FetchCode> {
     const limits = {
       signal: AbortSignal.timeout(TOTAL_TIMEOUT_MS),
-      budget: { bytes: MAX_BYTES, requests: MAX_REQUESTS },
+      budget: { bytes: MAX_BYTES, received: 2 * MAX_BYTES, requests: MAX_REQUESTS },
     };
     const entry = await read(rawAddress(address), 'The address', limits);
     if (!entry) throw refuse('The address answered 404.');
@@ -151,7 +170,7 @@ export function createFetchCode({ checkUrl, lookup, forOwner }: EgressGuard): Fe
 }
 
 interface Limits {
-  budget: { bytes: number; requests: number };
+  budget: { bytes: number; received: number; requests: number };
   signal: AbortSignal;
 }
 
