@@ -193,8 +193,7 @@ export function createCollection<T extends Row>(
     insert: (row) => db.writeOne(() => insertNow(row)),
     insertMany(rows) {
       const insert = () => rows.filter(insertNewNow).map(({ id }) => id);
-      if (rows.length !== 1) return db.write(insert);
-      return definition.insertsMayWait ? db.writeSoon(insert) : db.writeOne(insert);
+      return rows.length === 1 ? db.writeOne(insert) : db.write(insert);
     },
     replace: (row, ifVersion) => db.writeOne(() => replaceNow(row, ifVersion)),
     patch: (id, fields, where) =>

@@ -214,17 +214,3 @@ test('a revision is read again only after it was raised, also if that was reject
   await db.close();
   await subject.close();
 });
-
-test('inserts that may wait share a commit, and other writes do not wait for them', async () => {
-  const { db, store, close } = await openEmbedded();
-  const rows = store.collection<Note>({ name: 'notes', indexes: [] });
-  const later = store.collection<Note>({ name: 'later_notes', indexes: [], insertsMayWait: true });
-  const before = db.commits;
-  const inserting = ['1', '2'].map((id) => later.insertMany([note(id)]));
-  await rows.insert(note('1'));
-  expect(await later.count()).toBe(0);
-  inserting.push(later.insertMany([note('1')]));
-  expect(await Promise.all(inserting)).toEqual([['1'], ['2'], []]);
-  expect(db.commits - before).toBe(2);
-  await close();
-});
