@@ -53,8 +53,8 @@ export interface EmbeddedSource extends JobSource<EmbeddedJob> {
   readonly size: number;
   /** Offers the jobs that were there at the start. */
   open(dispatcher: Dispatcher<EmbeddedJob>): void;
-  /** Jobs that have just become durable, in the order of their `seq`. */
-  stored(jobs: readonly StoredJob[]): void;
+  /** Jobs that have just become durable, in the order of their `seq`. @param redriven from the dead letters */
+  stored(jobs: readonly StoredJob[], redriven?: boolean): void;
   /** Jobs whose write was rejected may have become durable all the same: offers them. */
   recovered(): void;
   /** Rows were removed, except of jobs that are out: forgets their jobs. */
@@ -67,6 +67,8 @@ export function createEmbeddedSource(options: EmbeddedSourceOptions): EmbeddedSo
   const { queue, table, waiting, clock, log, closing } = options;
   const windows = new Map<string, Window>();
   const out = new Set<number>();
+  /** `seq` of jobs from the dead letters. After a restart, all jobs are flagged. */
+  const redriven = new Set<number>();
   let dispatcher: Dispatcher<EmbeddedJob>;
   /** Rows up to this one are durable; later ones may be visible before they are. */
   let durableUpTo = table.lastAtStart;
@@ -94,7 +96,7 @@ export function createEmbeddedSource(options: EmbeddedSourceOptions): EmbeddedSo
       payload: forget && payload,
       forget,
       // A former process may have handed it out. This is not stored: it would cost a write per job.
-      redelivered: seq <= table.lastAtStart || attempts > 0 ? true : undefined,
+      redelivered: seq <= table.lastAtStart || attempts > 0 || redriven.has(seq) ? true : undefined,
     });
   }
 
@@ -148,6 +150,7 @@ export function createEmbeddedSource(options: EmbeddedSourceOptions): EmbeddedSo
     for (const job of jobs) {
       dropPayload(job);
       out.delete(job.seq);
+      redriven.delete(job.seq);
       inMemory -= 1;
       size -= 1;
       const window = windows.get(job.key)!;
@@ -194,8 +197,9 @@ export function createEmbeddedSource(options: EmbeddedSourceOptions): EmbeddedSo
         offer(window, row);
       }
     },
-    stored(jobs) {
+    stored(jobs, areRedriven = false) {
       for (const { seq, key, payload, published_at } of jobs) {
+        if (areRedriven) redriven.add(seq);
         add({ seq, key, attempts: 0, published_at, bytes: payload.length }, payload);
       }
     },

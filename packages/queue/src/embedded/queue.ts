@@ -78,7 +78,7 @@ export function createEmbeddedQueue(
       count: async () => table.countDead(),
       async redrive(id) {
         const redriven = await table.redrive(id, clock.now());
-        if (redriven) of(redriven.queue).source.stored([redriven.job]);
+        if (redriven) of(redriven.queue).source.stored([redriven.job], true);
         return redriven !== undefined;
       },
       drop: (id) => table.dropDead(id),

@@ -11,11 +11,11 @@ export interface NewDeadLetter extends Omit<DeadLetter, 'id' | 'died_at'> {
 
 const asLetter = ({ job: _, ...letter }: DeadLetterRow): DeadLetter => letter;
 
-/** Dead letters in the store. @param publish redrives a job to its queue */
+/** Dead letters in the store. @param redrive publishes a job, flagged as redelivered */
 export function createDeadLetters(
   store: Store,
   clock: Clock,
-  publish: (queue: QueueName, job: JobInput) => Promise<void>,
+  redrive: (queue: QueueName, job: JobInput) => Promise<void>,
 ): Queue['deadLetters'] & { addDeadLetter(dead: NewDeadLetter): Promise<void> } {
   const rows = store.collection(deadLetters);
   let last = 0;
@@ -57,7 +57,7 @@ export function createDeadLetters(
       const row = await rows.get(id);
       if (!row) return false;
       // Published before it is removed: a crash in between duplicates the job instead of losing it.
-      await publish(row.queue, { key: row.key, payload: row.payload });
+      await redrive(row.queue, { key: row.key, payload: row.payload });
       return rows.remove(id);
     },
     drop: (id) => rows.remove(id),

@@ -21,7 +21,7 @@ const MIN_COMPRESSED_BYTES = 256 * 1024;
 const ENCODING = 'zstd';
 
 /** @param queue name of the broker's queue */
-export function toMessage(queue: string, { id, key, at, purge, payload }: JobMessage): Message {
+export function toMessage(queue: string, { id, key, at, purge, payload, redelivered }: JobMessage): Message {
   const plain = Buffer.from(payload);
   const isLarge = plain.length >= MIN_COMPRESSED_BYTES;
   return {
@@ -32,7 +32,7 @@ export function toMessage(queue: string, { id, key, at, purge, payload }: JobMes
       persistent: true,
       mandatory: true,
       messageId: id,
-      headers: { key, at, ...(purge && { purge }) },
+      headers: { key, at, ...(purge && { purge }), ...(redelivered && { [REDELIVERED]: true }) },
       ...(isLarge && { contentEncoding: ENCODING }),
     },
   };

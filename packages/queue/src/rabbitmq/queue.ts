@@ -118,13 +118,14 @@ export function createRabbitQueue(options: RabbitQueueOptions): RabbitQueue {
     payload: string;
     id?: string;
     purge?: boolean;
+    redelivered?: true;
   }
   async function send(
     queue: QueueName,
-    { key, payload, id = newSecret(), purge = false }: Outgoing,
+    { key, payload, id = newSecret(), purge = false, redelivered }: Outgoing,
   ): Promise<void> {
     const name = nameOf(queue, partitionOf(key, partitions));
-    const message = toMessage(prefix + name, { id, key, at: clock.now(), purge, payload });
+    const message = toMessage(prefix + name, { id, key, at: clock.now(), purge, payload, redelivered });
     const publisher = publisherOf(name);
     const tryPublish = () =>
       publisher.publish(message).then(
@@ -143,13 +144,14 @@ export function createRabbitQueue(options: RabbitQueueOptions): RabbitQueue {
     await publisher.publish(message);
   }
 
-  async function publishMany(queue: QueueName, jobs: readonly JobInput[]): Promise<void> {
+  async function publishMany(queue: QueueName, jobs: readonly Outgoing[]): Promise<void> {
     if (jobs.some(({ key }) => !key)) throw new Error(`A job of the queue ${queue} needs a key.`);
     if (!isDeclared) await untilDeclared();
     await Promise.all(jobs.map((job) => send(queue, job)));
   }
   const publish = (queue: QueueName, job: JobInput) => publishMany(queue, [job]);
-  const { addDeadLetter, ...deadLetters } = createDeadLetters(store, clock, publish);
+  const redrive = (queue: QueueName, job: JobInput) => publishMany(queue, [{ ...job, redelivered: true }]);
+  const { addDeadLetter, ...deadLetters } = createDeadLetters(store, clock, redrive);
 
   const consumed = new Map(
     QUEUES.map((queue) => [
