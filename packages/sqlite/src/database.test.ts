@@ -89,7 +89,7 @@ test('commits keep a minimum distance under load, and few writes do not wait', a
   await memory.close();
 });
 
-test('writeSoon joins the next commit of several writes, or starts one if there is none', async () => {
+test('writeSoon joins the next commit of several writes, or starts a commit after 100 ms', async () => {
   const before = db.commits;
   const soon = db.writeSoon(() => insert(1).changes);
   await Promise.all([2, 3].map((n) => db.writeOne(() => insert(n))));
