@@ -9,8 +9,8 @@ export function endpointUrl({ publicUrl, endpointDomain }: EndpointConfig, key: 
 }
 
 /**
- * Reads the Host header of a request: the host, in lower case, without port and trailing dot, and the key when it is that of a single
- * endpoint; undefined on the origin shared with the API.
+ * Reads the Host header of a request: the host, in lower case, without port and trailing dot, and the key when it is that
+ * of a single endpoint; undefined on the origin shared with the API.
  */
 export function ownHostOf(
   { endpointDomain }: Pick<EndpointConfig, 'endpointDomain'>,

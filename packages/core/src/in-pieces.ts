@@ -23,3 +23,14 @@ export async function inPieces<T>(items: Iterable<T>, work: (item: T) => number)
 export async function pauseIfLarge(size: number): Promise<void> {
   if (size > PIECE * 1024) await setTimeout(PAUSE_MS);
 }
+
+/** Parts of a text of `chars` characters, or one more: none ends within a surrogate pair. */
+export function* piecesOf(text: string, chars: number): Generator<string> {
+  for (let at = 0; at < text.length; ) {
+    const end = at + chars;
+    const isHighSurrogate = (text.charCodeAt(end - 1) & 0xfc00) === 0xd800;
+    const next = isHighSurrogate ? end + 1 : end;
+    yield text.slice(at, next);
+    at = next;
+  }
+}

@@ -47,6 +47,8 @@ type Resolve = (
   callback: (error: NodeJS.ErrnoException | null, found: { address: string; family: number }[]) => void,
 ) => void;
 
+/** Responses 1xx before the one that counts; each costs as much as that. */
+export const MAX_INFORMATIONAL = 16;
 const KEEP_ALIVE_MS = 10_000;
 /** Concurrent look-ups of one client. */
 const LOOKUPS = 14;

@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Hold } from '@wellspring/core/byte-budget';
+import { piecesOf } from '@wellspring/core/in-pieces';
 import { withTimeout } from '@wellspring/core/with-timeout';
 
 /** An open response. */
@@ -57,11 +58,9 @@ export function openStream(res: ServerResponse, waiting: Hold, stalledMs = STALL
     async send(text) {
       const bytes = Buffer.byteLength(text);
       try {
-        for (let at = 0; at < text.length; ) {
+        for (const piece of piecesOf(text, PIECE_CHARS)) {
           if (isOver()) return false;
-          const end = endOfPiece(text, at);
-          const written = write(text.slice(at, end));
-          at = end;
+          const written = write(piece);
           const tookAtOnce = await Promise.race([written, nextTurn()]);
           if (!(tookAtOnce ?? (await wait(written, bytes)))) return false;
         }
@@ -74,11 +73,4 @@ export function openStream(res: ServerResponse, waiting: Hold, stalledMs = STALL
       if (!isOver()) res.end();
     },
   };
-}
-
-/** Does not split a surrogate pair. */
-function endOfPiece(text: string, at: number): number {
-  const end = at + PIECE_CHARS;
-  const isHighSurrogate = (text.charCodeAt(end - 1) & 0xfc00) === 0xd800;
-  return isHighSurrogate ? end + 1 : end;
 }

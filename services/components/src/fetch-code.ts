@@ -6,7 +6,7 @@ import type { ComponentCode } from '@wellspring/contract/definition';
 import { LIMITS } from '@wellspring/contract/limits';
 import { createFairPermits } from '@wellspring/core/fair-permits';
 import { invalidParameter, Problem, tooManyRequests } from '@wellspring/core/problem';
-import type { Egress } from '@wellspring/http/egress';
+import { type Egress, MAX_INFORMATIONAL } from '@wellspring/http/egress';
 import got from 'got';
 
 /** Guard against private addresses. */
@@ -32,8 +32,6 @@ const MAX_SPECIFIER = 1024;
 const MAX_BYTES = LIMITS.apiBody;
 /** Bytes that a piece of an answer counts at least: millions of one byte would occupy the platform. */
 const PIECE_BYTES = 256;
-/** Responses 1xx before the one that counts. */
-const MAX_INFORMATIONAL = 16;
 const MAX_REDIRECTS = 5;
 const TOTAL_TIMEOUT_MS = 20_000;
 const CONCURRENCY = 8;

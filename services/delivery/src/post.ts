@@ -1,5 +1,5 @@
 import { unescape as decoded } from 'node:querystring';
-import type { Egress } from '@wellspring/http/egress';
+import { type Egress, MAX_INFORMATIONAL } from '@wellspring/http/egress';
 import type { Reply } from './outcome.ts';
 
 export interface Request {
@@ -17,8 +17,6 @@ export type Post = (request: Request, ended?: AbortController) => Promise<Reply>
 
 /** A longer response body is not read to its end, which closes the connection. */
 const MAX_READ_BYTES = 64 * 1024;
-/** Responses 1xx before the one that counts; each costs as much as that. */
-const MAX_INFORMATIONAL = 16;
 /** Of a response, in the log of attempts. */
 const MAX_LOGGED_BODY_BYTES = 4 * 1024;
 const MAX_LOGGED_HEADER_BYTES = 4 * 1024;

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { chmod, mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { piecesOf } from '@wellspring/core/in-pieces';
 import { createLru } from '@wellspring/core/lru';
 import { freeBytes, onDisk } from '../disk-room.ts';
 import { byUse, itemsOf, removeUnused } from './disk-item.ts';
@@ -19,21 +20,11 @@ export interface BundleDisk {
 }
 
 const SHARE = 1 / 4;
+/** Encoding megabytes at once would hold up other work. */
 const PIECE_CHARS = 256 * 1024;
 /** Not removed: a process that starts may not have linked it yet. */
 const PROTECTED_MS = 15_000;
 const MAX_OWNERS = 1000;
-
-/** Encoding megabytes at once would hold up other work. Pieces do not end within a surrogate pair. */
-function* piecesOf(code: string): Generator<string> {
-  for (let at = 0; at < code.length; ) {
-    const end = at + PIECE_CHARS;
-    const last = code.charCodeAt(end - 1);
-    const next = last >= 0xd800 && last < 0xdc00 ? end + 1 : end;
-    yield code.slice(at, next);
-    at = next;
-  }
-}
 
 /**
  * @param directory has a directory for each owner
@@ -77,7 +68,7 @@ export function createBundleDisk(
       await count(ownerId, own, onDisk(Buffer.byteLength(code)));
       const temporary = `${path}.${randomBytes(6).toString('hex')}.part`;
       try {
-        await writeFile(temporary, piecesOf(code));
+        await writeFile(temporary, piecesOf(code, PIECE_CHARS));
         // Process directories link to the file, and another user reads it; the umask would restrict a mode given to `writeFile`.
         await chmod(temporary, 0o644);
         await rename(temporary, path);
