@@ -8,11 +8,11 @@ import { createHold, type Hold, UNLIMITED } from '@wellspring/core/byte-budget';
 import { encodeCursor } from '@wellspring/core/cursor';
 import { isId, newId } from '@wellspring/core/ids';
 import { stringify } from '@wellspring/core/json-text';
+import { createLargeTurns } from '@wellspring/core/large-turns';
 import type { Log } from '@wellspring/core/log';
 import type { Memory } from '@wellspring/core/memory';
 import { notFound, unauthorized, unavailable } from '@wellspring/core/problem';
 import express, { type Request, type Response } from 'express';
-import { createBodyTurns } from './body-turns.ts';
 import { onceClosed } from './once-closed.ts';
 import { ownerFor, PRINCIPAL_HEADER, verifyPrincipal } from './principal.ts';
 import { sendProblem } from './problem-response.ts';
@@ -83,8 +83,8 @@ const PREFIX = { public: '/v1', operator: '/admin/v1' } as const;
 /** Answers up to this size are not counted: a connection buffers as much. */
 export const LARGE_ANSWER = 64 * 1024;
 
-/** Of this process. */
-const bodyTurns = createBodyTurns();
+/** Reading of large bodies in this process. */
+const bodyTurns = createLargeTurns({ owners: 2, smallBytes: 64 * 1024 });
 
 const MAX_IGNORED = 10;
 const MAX_IGNORED_CHARS = 64;

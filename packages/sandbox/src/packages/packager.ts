@@ -3,6 +3,7 @@ import type { Bundle } from '@wellspring/contract/definition';
 import { bytesOfCode } from '@wellspring/contract/definition-rules';
 import { LIMITS } from '@wellspring/contract/limits';
 import { createFairPermits, withPermit } from '@wellspring/core/fair-permits';
+import { createLargeTurns } from '@wellspring/core/large-turns';
 import { invalidComponent } from '@wellspring/core/problem';
 import type { Packager } from '../port.ts';
 import type { PackagerClient } from './packager-client.ts';
@@ -15,18 +16,24 @@ export interface Packages {
 
 /** Concurrent compilations. One owner gets at most half. */
 const COMPILATIONS = 4;
+/** Code of up to this size compiles in a moment. */
+const SMALL_CODE = 512 * 1024;
 /** Concurrent installations: each may keep 512 MB of unpacked packages in memory. */
 const INSTALLATIONS = 4;
 
 /** Compiles code to bundles. Equal code and versions give the same id. Permits are shared fairly between owners. */
 export function createPackager(client: PackagerClient): Packager & Packages {
   const compilations = createFairPermits({ total: COMPILATIONS });
+  const turns = createLargeTurns({ smallBytes: SMALL_CODE });
   const installations = createFairPermits({ total: INSTALLATIONS });
 
   return {
     async bundle(code, { ownerId }) {
-      if (bytesOfCode(code) > LIMITS.apiBody) throw invalidComponent('The code has more than 6 MB.');
-      const compiled = await withPermit(compilations, ownerId, () => client.compile({ code, ownerId }));
+      const bytes = bytesOfCode(code);
+      if (bytes > LIMITS.apiBody) throw invalidComponent('The code has more than 6 MB.');
+      const compiled = await turns.run(ownerId, bytes, () =>
+        withPermit(compilations, ownerId, () => client.compile({ code, ownerId })),
+      );
       // Installs packages now, so that deployments do not wait and faults are reported immediately.
       const lockfile =
         Object.keys(compiled.packages).length === 0
