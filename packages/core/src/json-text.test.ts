@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { JsonText, stringify } from './json-text.ts';
+import { JsonText, jsonTextOf, stringify } from './json-text.ts';
 
 test('texts at any place give the same JSON as their values', () => {
   const { value } = fc.letrec((tie) => ({
@@ -46,4 +46,15 @@ test('an error leaves nothing to the next call', () => {
   expect(() => stringify(bad)).toThrow(TypeError);
   expect(JSON.stringify({ a: new JsonText('1') })).toBe('{"a":1}');
   expect(stringify({ a: new JsonText('1') })).toBe('{"a":1}');
+});
+
+test('a long text in pieces has the same JSON text', async () => {
+  const text = fc.array(fc.string({ unit: 'binary', minLength: 1 }), { minLength: 1, maxLength: 20 });
+  await fc.assert(
+    fc.asyncProperty(text, fc.integer({ min: 1, max: 20_000 }), async (some, times) => {
+      const long = some.join('').repeat(times);
+      expect((await jsonTextOf(long)).text === JSON.stringify(long)).toBe(true);
+    }),
+    { numRuns: 50 },
+  );
 });

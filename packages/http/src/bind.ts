@@ -7,6 +7,7 @@ import { unknownFields, validateInput } from '@wellspring/contract/validate';
 import { createHold, type Hold, UNLIMITED } from '@wellspring/core/byte-budget';
 import { encodeCursor } from '@wellspring/core/cursor';
 import { isId, newId } from '@wellspring/core/ids';
+import { inPieces, piecesOf } from '@wellspring/core/in-pieces';
 import { stringify } from '@wellspring/core/json-text';
 import { createLargeTurns } from '@wellspring/core/large-turns';
 import type { Log } from '@wellspring/core/log';
@@ -176,7 +177,7 @@ async function serve({ endpoint, handle }: Route, req: Request, res: Response, o
       req,
       res,
     });
-    send(endpoint, answer, input, res, hold);
+    await send(endpoint, answer, input, res, hold);
   } catch (error) {
     sendProblem(res, error, { requestId, log });
   } finally {
@@ -203,13 +204,13 @@ const ignoredHeader = (names: readonly string[]) =>
     .join(', ');
 
 /** @throws Problem 503 for a large answer without room */
-function send(
+async function send(
   { envelope, status, method }: Endpoint,
   answer: unknown,
   selection: Selection,
   res: Response,
   hold: Hold,
-): void {
+): Promise<void> {
   // The handler has written the response.
   if (envelope === 'stream' || envelope === 'raw') return;
   if (envelope === 'none') {
@@ -225,7 +226,15 @@ function send(
     hold.count(bytes - hold.bytes);
   }
   res.writeHead(status, { 'content-type': 'application/json', 'content-length': bytes });
-  res.end(text);
+  if (bytes <= LARGE_ANSWER) {
+    res.end(text);
+    return;
+  }
+  await inPieces(piecesOf(text, LARGE_ANSWER), (piece) => {
+    if (!res.destroyed) res.write(piece);
+    return piece.length;
+  });
+  res.end();
 }
 
 function enveloped(

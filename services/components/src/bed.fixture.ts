@@ -70,13 +70,17 @@ export async function createBed() {
     seal,
     evaluated,
     prepared,
-    invoke: <T = Shown>(
+    /** The answer as a client gets it. */
+    invoke: async <T = Shown>(
       operationId: string,
       params: Record<string, string>,
       input: Record<string, unknown>,
       principal: Principal = ALICE,
       hold?: Hold,
-    ) => invoke<T>(service, operationId, params, input, principal, hold),
+    ): Promise<T> => {
+      const answer = await invoke<T>(service, operationId, params, input, principal, hold);
+      return answer && JSON.parse(JSON.stringify(answer));
+    },
     resolve: async (message: Partial<ResolveCall['message']>) =>
       (
         (await call.request(

@@ -38,7 +38,9 @@ export function ownComponentRoutes({ deps }: ComponentsContext): Route[] {
       read: ({ id }) => rows.get(id),
       bytesOf: ({ code, modules }) => code.length + modules.length,
     });
-    return { ...page, data: page.data.map(presentComponent) };
+    const data = [];
+    for (const row of page.data) data.push(await presentComponent(row));
+    return { ...page, data };
   };
 
   /**

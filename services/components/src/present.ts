@@ -1,7 +1,8 @@
+import { jsonTextOf } from '@wellspring/core/json-text';
 import type { ComponentRow } from '@wellspring/store/collections/components';
 
 /** A component as the API shows it. */
-export const presentComponent = ({
+export const presentComponent = async ({
   id,
   code,
   code_hash,
@@ -11,7 +12,8 @@ export const presentComponent = ({
   updated_at,
 }: ComponentRow) => ({
   id,
-  code,
+  // Up to megabytes.
+  code: (await jsonTextOf(code)) as unknown as string,
   code_hash,
   name: definition.name,
   key: definition.key,

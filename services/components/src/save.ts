@@ -2,6 +2,7 @@ import { contentHash, isSingleFile, sha256 } from '@wellspring/component/modules
 import { CALLS, PREPARE_DEADLINE_MS, type PrepareCall } from '@wellspring/contract/calls';
 import type { Bundle, ComponentCode } from '@wellspring/contract/definition';
 import { newId } from '@wellspring/core/ids';
+import { jsonTextOf, stringify } from '@wellspring/core/json-text';
 import { createLru } from '@wellspring/core/lru';
 import { parsedBytes } from '@wellspring/core/parsed-size';
 import { checkOwner } from '@wellspring/runtime/check-owner';
@@ -57,6 +58,9 @@ export interface Library {
 const sizeOf = ({ bundle, definition }: Compiled) =>
   (bundle?.code.length ?? 0) + (bundle?.lockfile?.length ?? 0) + parsedBytes(JSON.stringify(definition));
 
+/** A bundle as JSON. */
+const contentOf = async (bundle: Bundle) => stringify({ ...bundle, code: await jsonTextOf(bundle.code) });
+
 export function createLibrary({ store, call, clock }: Pick<Deps, 'store' | 'call' | 'clock'>): Library {
   const componentRows = store.collection(components);
   const bundleRows = store.collection(bundles);
@@ -106,7 +110,7 @@ export function createLibrary({ store, call, clock }: Pick<Deps, 'store' | 'call
       const id = compiled.bundle_id;
       // Clears the mark of an unused bundle, so that it is not removed.
       if (bundle && !(await bundleRows.patch(id, { unused_since: null })))
-        await bundleRows.insertMany([{ id, content: JSON.stringify(bundle), unused_since: null }]);
+        await bundleRows.insertMany([{ id, content: await contentOf(bundle), unused_since: null }]);
       return { source, ...compiled };
     },
 

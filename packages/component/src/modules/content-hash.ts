@@ -1,9 +1,17 @@
-import { subtle } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import type { ComponentCode } from '@wellspring/contract/definition';
+import { inPieces, piecesOf } from '@wellspring/core/in-pieces';
 
-/** SHA-256 in hex. Computed by another thread: the code of a component may have megabytes. */
+const PIECE_CHARS = 64 * 1024;
+
+/** SHA-256 in hex. Computed in pieces: the code of a component may have megabytes. */
 export async function sha256(text: string): Promise<string> {
-  return Buffer.from(await subtle.digest('SHA-256', Buffer.from(text))).toString('hex');
+  const hash = createHash('sha256');
+  await inPieces(piecesOf(text, PIECE_CHARS), (piece) => {
+    hash.update(piece);
+    return piece.length;
+  });
+  return hash.digest('hex');
 }
 
 /** Its content hash is the hash of its code. */
