@@ -7,8 +7,8 @@ import { freePort } from './free-port.ts';
 const MAIN = fileURLToPath(new URL('../../../services/all/src/main.ts', import.meta.url));
 /** Compile cache that all processes share. */
 const COMPILE_CACHE = fileURLToPath(new URL('../../../node_modules/.cache/compile', import.meta.url));
-/** As in the script `start`; see ADR 37. */
-const THREADS_OF_V8 = '--v8-pool-size=1';
+/** As in the script `start`; see ADR 37 and 39. */
+const V8_FLAGS = ['--v8-pool-size=1', '--min-semi-space-size=16'];
 const READY_MS = 90_000;
 
 export interface ServiceProcessOptions {
@@ -76,7 +76,7 @@ export async function createServiceProcess({
     output: () => output,
     spawn() {
       if (child) throw new Error('The process already runs');
-      const started = spawn(process.execPath, [THREADS_OF_V8, ...nodeFlags, MAIN, ...services], {
+      const started = spawn(process.execPath, [...V8_FLAGS, ...nodeFlags, MAIN, ...services], {
         env: {
           ...Object.fromEntries(Object.entries(process.env).filter(([name]) => foreign(name))),
           NODE_COMPILE_CACHE: COMPILE_CACHE,
