@@ -14,10 +14,13 @@ const settings = text.split('\n').flatMap((line) => {
 });
 const settingOf = (wanted: string) => settings.find(({ name }) => name === wanted)?.value;
 
-test('the systemd unit starts files that exist, without a shell or package manager', () => {
+test('the systemd unit starts files that exist, with the flags of `start`, without a shell or package manager', () => {
   const directory = settingOf('WorkingDirectory')!;
-  const [node, , main] = settingOf('ExecStart')!.split(' ') as [string, string, string];
+  const [node, ...rest] = settingOf('ExecStart')!.split(' ') as [string, ...string[]];
+  const main = rest.find((argument) => !argument.startsWith('-'))!;
   expect(node.startsWith(`${directory}/`)).toBe(true);
+  const { scripts } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+  expect(`exec node ${rest.join(' ')}`).toBe(scripts.start);
   for (const path of [node.slice(directory.length + 1), main])
     expect(existsSync(join(ROOT, path))).toBe(true);
 });
