@@ -4,6 +4,7 @@ import { setTimeout } from 'node:timers/promises';
 const PIECE = 256;
 /** A request takes about ten turns of the event loop; without pauses each of them would wait for a piece. */
 const PAUSE_MS = 2;
+const PART_CHARS = 64 * 1024;
 
 /**
  * Works on many items in order, with pauses after pieces of 256 items or 256 KB, so that other work goes on.
@@ -23,6 +24,13 @@ export async function inPieces<T>(items: Iterable<T>, work: (item: T) => number)
 export async function pauseIfLarge(size: number): Promise<void> {
   if (size > PIECE * 1024) await setTimeout(PAUSE_MS);
 }
+
+/** Works on a text in order, in parts of about 64 KB, with the pauses of `inPieces`. */
+export const textInPieces = (text: string, work: (part: string) => void): Promise<void> =>
+  inPieces(piecesOf(text, PART_CHARS), (part) => {
+    work(part);
+    return part.length;
+  });
 
 /** Parts of a text of `chars` characters, or one more: none ends within a surrogate pair. */
 export function* piecesOf(text: string, chars: number): Generator<string> {

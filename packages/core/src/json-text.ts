@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { inPieces, piecesOf } from './in-pieces.ts';
+import { textInPieces } from './in-pieces.ts';
 
 /** In the place of a text while the rest is serialized. Nobody else knows it. */
 const MARK = randomUUID();
@@ -21,15 +21,10 @@ export class JsonText {
   }
 }
 
-const PIECE_CHARS = 64 * 1024;
-
 /** The JSON text of a string, serialized in pieces, so that other work goes on. */
 export async function jsonTextOf(value: string): Promise<JsonText> {
   const parts: string[] = [];
-  await inPieces(piecesOf(value, PIECE_CHARS), (piece) => {
-    parts.push(JSON.stringify(piece).slice(1, -1));
-    return piece.length;
-  });
+  await textInPieces(value, (part) => parts.push(JSON.stringify(part).slice(1, -1)));
   return new JsonText(`"${parts.join('')}"`);
 }
 

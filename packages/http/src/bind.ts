@@ -7,7 +7,7 @@ import { unknownFields, validateInput } from '@wellspring/contract/validate';
 import { createHold, type Hold, UNLIMITED } from '@wellspring/core/byte-budget';
 import { encodeCursor } from '@wellspring/core/cursor';
 import { isId, newId } from '@wellspring/core/ids';
-import { inPieces, piecesOf } from '@wellspring/core/in-pieces';
+import { textInPieces } from '@wellspring/core/in-pieces';
 import { stringify } from '@wellspring/core/json-text';
 import { createLargeTurns } from '@wellspring/core/large-turns';
 import type { Log } from '@wellspring/core/log';
@@ -230,9 +230,8 @@ async function send(
     res.end(text);
     return;
   }
-  await inPieces(piecesOf(text, LARGE_ANSWER), (piece) => {
-    if (!res.destroyed) res.write(piece);
-    return piece.length;
+  await textInPieces(text, (part) => {
+    if (!res.destroyed) res.write(part);
   });
   res.end();
 }

@@ -1,16 +1,11 @@
 import { createHash } from 'node:crypto';
 import type { ComponentCode } from '@wellspring/contract/definition';
-import { inPieces, piecesOf } from '@wellspring/core/in-pieces';
-
-const PIECE_CHARS = 64 * 1024;
+import { textInPieces } from '@wellspring/core/in-pieces';
 
 /** SHA-256 in hex. Computed in pieces: the code of a component may have megabytes. */
 export async function sha256(text: string): Promise<string> {
   const hash = createHash('sha256');
-  await inPieces(piecesOf(text, PIECE_CHARS), (piece) => {
-    hash.update(piece);
-    return piece.length;
-  });
+  await textInPieces(text, (part) => hash.update(part));
   return hash.digest('hex');
 }
 
