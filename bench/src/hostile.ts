@@ -144,8 +144,8 @@ export async function compareHostile(): Promise<void> {
     console.log(`baseline, before each row: ${describe(baseline)}`);
     console.log(`control, processes that spin beside it: ${shown(ratios(control))}   ${describe(control)}\n`);
     for (const { attack, during } of rows) {
-      const [median, p95] = ratios(during);
-      const isMet = median! <= GOAL && p95! <= GOAL && during.failed === 0;
+      const [median, , p99] = ratios(during);
+      const isMet = median! <= GOAL && p99! <= GOAL && during.failed === 0;
       console.log(
         [
           isMet ? 'met   ' : 'missed',
@@ -155,7 +155,7 @@ export async function compareHostile(): Promise<void> {
         ].join(' '),
       );
     }
-    console.log(`\ngoal: p50 and p95 ≤ ${GOAL}x, no call fails; p99 is that of the few slowest calls`);
+    console.log(`\ngoal: p50 and p99 ≤ ${GOAL}x, no call fails`);
   } finally {
     await theirs.destroy();
     await platform.end('SIGTERM');
