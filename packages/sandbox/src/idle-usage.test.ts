@@ -47,15 +47,18 @@ describe.each(TIERS)('an owner in tier %s', (tier) => {
   });
 
   test('is charged for a process that continues after its end until the platform ends it', async () => {
-    const forged = await run('retired/1', { forge: true, ms: 600 });
-    // Less than 300 ms of which are those of its start.
-    await eventually(() =>
-      expect(Math.max(...codeProcesses().map(({ ticks }) => ticks))).toBeGreaterThan(60),
-    );
+    const forged = await run('retired/1', { forge: true, ms: 60_000 });
+    expect(forged).toMatchObject({ ok: true });
+    // Counted from its end, since the start of a process takes a time that depends on the machine and is not charged.
+    const ticksAtEnd = new Map(codeProcesses().map(({ pid, ticks }) => [pid, ticks]));
+    await eventually(() => {
+      const used = codeProcesses().map(({ pid, ticks }) => ticks - (ticksAtEnd.get(pid) ?? ticks));
+      expect(Math.max(...used)).toBeGreaterThan(100);
+    });
     sandbox.executor.retire('retired/');
     await eventually(() => expect(charged).toHaveLength(1));
     expect(charged).toEqual([{ cpuMs: expect.any(Number), endedProcesses: 0 }]);
-    expect(forged.cpuMs + charged[0]!.cpuMs).toBeGreaterThan(250);
+    expect(charged[0]!.cpuMs).toBeGreaterThan(500);
   });
 
   test('is charged for a run whose source is deleted meanwhile', async () => {
