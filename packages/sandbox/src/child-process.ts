@@ -146,6 +146,12 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
     if (spoiled) kill('aborted', 'An error escaped from the code.');
   }
 
+  /** Stops the process while there is no room for its output: code may spin in its writes meanwhile. */
+  function stopUntil(room: Promise<void> | undefined): Promise<void> | undefined {
+    if (!room || !stops.add('full')) return room;
+    return room.finally(() => stops.remove('full'));
+  }
+
   const channel = createFrameChannel({
     socket,
     turns,
@@ -157,7 +163,7 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
       call?.room?.add(count);
       charge(count);
     },
-    makeRoom: (bytes) => call?.room?.make(bytes),
+    makeRoom: (bytes) => stopUntil(call?.room?.make(bytes)),
     onMessage: receive,
     onViolation: (what) => kill('protocol', `The process of the code sent ${what}.`),
   });

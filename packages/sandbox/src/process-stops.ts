@@ -1,7 +1,10 @@
 import type { ChildUsage } from './child-usage.ts';
 
-/** `frozen`: it has no call · `held`: its owner has used up its share of the processors */
-export type StopReason = 'frozen' | 'held';
+/**
+ * `frozen`: it has no call · `held`: its owner has used up its share of the processors · `full`: there is no room for its
+ * output, and code may spin in its writes meanwhile
+ */
+export type StopReason = 'frozen' | 'held' | 'full';
 
 /** A process is stopped while there is a reason. */
 export interface ProcessStops {

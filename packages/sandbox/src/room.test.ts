@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
 import type { Room } from './port.ts';
+import { BURN, codeProcesses } from './processes.fixture.ts';
 import { openSandbox, type TestSandbox, TIERS } from './sandbox.fixture.ts';
 
 const MB = 1024 * 1024;
@@ -78,6 +79,22 @@ describe.each(TIERS)('code in tier %s', (tier) => {
     expect(ended.logs.at(-1)?.msg).toBe('Further lines of this run were dropped.');
     expect(room.arrived()).toBeLessThan(0.3 * MB);
     expect(room.kept()).toBe(ended.logs.length - 1);
+  });
+
+  test('is stopped while there is no room for its output, and then continues', async () => {
+    const room = createRoom(MB);
+    const code = EMITTING.replace('for (', 'burn(1000); for (');
+    const run = sandbox.runModule(`${BURN} ${code}`, { process: 'room/3', event: { bytes: MB }, room });
+    await eventually(() => expect(room.isWaiting()).toBe(true));
+    await eventually(() => {
+      // No other process has used as much processor time.
+      const burning = codeProcesses().filter(({ ticks }) => ticks > 90);
+      expect(burning.map(({ state }) => state)).toEqual(['T']);
+    });
+    room.empty();
+    const ended = await run;
+    expect(ended).toMatchObject({ ok: true });
+    expect(ended.emits).toHaveLength(8);
   });
 
   test('that waits for room is ended at its time limit', async () => {
