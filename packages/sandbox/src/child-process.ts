@@ -146,7 +146,7 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
     if (spoiled) kill('aborted', 'An error escaped from the code.');
   }
 
-  /** Stops the process while there is no room for its output: code may spin in its writes meanwhile. */
+  /** Stops the process until there is room for its output: code may spin in its writes meanwhile. */
   function stopUntil(room: Promise<void> | undefined): Promise<void> | undefined {
     if (!room || !stops.add('full')) return room;
     return room.finally(() => stops.remove('full'));

@@ -81,7 +81,7 @@ describe.each(TIERS)('code in tier %s', (tier) => {
     expect(room.kept()).toBe(ended.logs.length - 1);
   });
 
-  test('is stopped while there is no room for its output, and then continues', async () => {
+  test('is stopped without room for its output, and then continues', async () => {
     const room = createRoom(MB);
     const code = EMITTING.replace('for (', 'burn(1000); for (');
     const run = sandbox.runModule(`${BURN} ${code}`, { process: 'room/3', event: { bytes: MB }, room });
