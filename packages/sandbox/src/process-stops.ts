@@ -1,8 +1,7 @@
 import type { ChildUsage } from './child-usage.ts';
 
 /**
- * `frozen`: it has no call · `held`: its owner has used up its share of the processors · `full`: there is no room for its
- * output, and code may spin in its writes meanwhile
+ * `frozen`: it has no call · `held`: its owner has used up its share of the processors · `full`: its output has no room
  */
 export type StopReason = 'frozen' | 'held' | 'full';
 
