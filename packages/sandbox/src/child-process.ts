@@ -18,8 +18,8 @@ const MAX_LATE_BYTES = 256 * 1024;
 const EXIT_MS = 3000;
 const ABORTED = 'The call was aborted.';
 
-export function createChild({ spawned, tier, directory, clock, turns, parser }: ChildOptions): Child {
-  const socket = spawned.frames;
+export function createChild({ spawned, tier, directory, clock, turns, parser, blocks }: ChildOptions): Child {
+  const { socket } = spawned.frames;
   const usage = createChildUsage(tier, directory, spawned.pid);
   const stops = createProcessStops(usage);
   /** In order of execution; the first one is the current call. */
@@ -153,7 +153,8 @@ export function createChild({ spawned, tier, directory, clock, turns, parser }: 
   }
 
   const channel = createFrameChannel({
-    socket,
+    connection: spawned.frames,
+    blocks,
     turns,
     parser,
     owner: () => child.owner,

@@ -1,6 +1,7 @@
 import type { ThrownError } from '@wellspring/component/program/program-types';
 import type { Clock } from '@wellspring/core/clock';
 import type { Budget } from './budget.ts';
+import type { FrameBlocks } from './frame-blocks.ts';
 import type { FrameParser } from './frame-parser.ts';
 import type { CallOptions, Host, IdleUsage, Result, Room } from './port.ts';
 import type { ProcessDirectory } from './process-directories.ts';
@@ -80,4 +81,5 @@ export interface ChildOptions {
   clock: Clock;
   turns: Turns;
   parser: FrameParser;
+  blocks: FrameBlocks;
 }

@@ -2,6 +2,8 @@ import { once } from 'node:events';
 import net, { type AddressInfo } from 'node:net';
 import { afterEach, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
+import { connect as connectTo } from './connection.ts';
+import { createFrameBlocks } from './frame-blocks.ts';
 import { createFrameChannel, type FrameChannel, type FrameChannelOptions } from './frame-channel.ts';
 import { createFrameParser, type FrameParser } from './frame-parser.ts';
 import { type ChildMessage, maxFrameBytes } from './frame-schema.ts';
@@ -31,13 +33,14 @@ function openParser(): FrameParser {
 async function connect(options: Partial<FrameChannelOptions> = {}): Promise<Wire> {
   const server = net.createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
-  const child = net.connect((server.address() as AddressInfo).port, '127.0.0.1');
+  const connection = connectTo({ port: (server.address() as AddressInfo).port, host: '127.0.0.1' });
+  const [child] = (await once(server, 'connection')) as [net.Socket];
   child.on('error', () => {});
-  const [socket] = (await once(server, 'connection')) as [net.Socket];
   server.close();
   const wire: Omit<Wire, 'channel'> = { child, messages: [], violations: [], bytes: 0 };
   const channel = createFrameChannel({
-    socket,
+    connection,
+    blocks: createFrameBlocks(),
     turns: createTurns(),
     parser: options.parser ?? openParser(),
     owner: () => 'u_1',
@@ -53,7 +56,7 @@ async function connect(options: Partial<FrameChannelOptions> = {}): Promise<Wire
   cleanups.push(() => {
     channel.close();
     child.destroy();
-    socket.destroy();
+    connection.socket.destroy();
   });
   return Object.assign(wire, { channel });
 }

@@ -1,4 +1,5 @@
-import type { Socket } from 'node:net';
+import type { Connection } from './connection.ts';
+import type { FrameBlocks } from './frame-blocks.ts';
 import type { FrameParser } from './frame-parser.ts';
 import { contentOf, createFrameReader, type Frame } from './frame-reader.ts';
 import { type ChildMessage, readFrame } from './frame-schema.ts';
@@ -14,7 +15,8 @@ export interface FrameChannel {
 }
 
 export interface FrameChannelOptions {
-  socket: Socket;
+  connection: Connection;
+  blocks: FrameBlocks;
   turns: Turns;
   parser: FrameParser;
   /** Owner whose share of time these frames use. */
@@ -37,7 +39,8 @@ const MAX_INLINE_BYTES = 32 * 1024;
 const MAX_PARTIAL_MS = 10_000;
 
 export function createFrameChannel({
-  socket,
+  connection: { socket, read },
+  blocks,
   turns,
   parser,
   owner,
@@ -48,7 +51,7 @@ export function createFrameChannel({
   onViolation,
   maxPartialMs = MAX_PARTIAL_MS,
 }: FrameChannelOptions): FrameChannel {
-  const reader = createFrameReader(maxBytes, onBytes);
+  const reader = createFrameReader(maxBytes, { onBytes, blocks });
   /** Frames wait for their turn, for the worker thread or for room, with the socket paused (back-pressure). */
   let waiting = false;
   let closed = false;
@@ -57,6 +60,7 @@ export function createFrameChannel({
 
   function close(): void {
     closed = true;
+    reader.close();
     clearTimeout(partialTimer);
     settle();
   }
@@ -100,7 +104,7 @@ export function createFrameChannel({
           readElsewhere(frame);
           return false;
         }
-        onMessage(readFrame(frame.type, contentOf(frame)));
+        onMessage(readHere(frame));
         if (performance.now() >= deadline) return !closed;
       }
       watchPartial();
@@ -112,6 +116,14 @@ export function createFrameChannel({
       refuse(error);
     }
     return false;
+  }
+
+  function readHere(frame: Frame): ChildMessage {
+    try {
+      return readFrame(frame.type, contentOf(frame));
+    } finally {
+      frame.release();
+    }
   }
 
   function pause(): void {
@@ -134,10 +146,11 @@ export function createFrameChannel({
     );
   }
 
-  socket.on('data', (chunk: Buffer) => {
+  read((chunk) => {
     if (closed) return;
     reader.push(chunk);
     if (!waiting && !turns.run(owner(), work)) pause();
+    if (!closed) reader.keep();
   });
 
   return {

@@ -1,13 +1,14 @@
 import { Worker } from 'node:worker_threads';
 import { createFairQueue } from './fair-queue.ts';
-import type { Frame } from './frame-reader.ts';
+import { contentOf, type Frame } from './frame-reader.ts';
 import type { ChildMessage } from './frame-schema.ts';
 import { ProtocolError } from './protocol.ts';
 
 /** Reads large frames in a worker thread: parsing megabytes of JSON would block the main thread. */
 export interface FrameParser {
   /**
-   * Owners take turns. Each process has at most one frame in the queue, which bounds it.
+   * Owners take turns. Each process has at most one frame in the queue, which bounds it. Releases the frame.
+   * @param frame in blocks of shared memory, or it is copied
    * @throws ProtocolError if the content does not match its schema, or needs more memory than the thread has
    */
   parse(owner: string, frame: Frame): Promise<ChildMessage>;
@@ -34,6 +35,7 @@ export function createFrameParser(): FrameParser {
   function settle(finish: (job: Job) => void): void {
     const job = current;
     current = undefined;
+    job?.frame.release();
     if (job) finish(job);
     next();
   }
@@ -68,15 +70,14 @@ export function createFrameParser(): FrameParser {
     if (!current) return;
     worker ??= start();
     const { type, parts } = current.frame;
-    const blocks = parts.map(({ buffer }) => buffer as ArrayBuffer);
-    worker.postMessage({ type, parts }, blocks);
+    worker.postMessage({ type, parts });
   }
 
   return {
     parse: (owner, frame) =>
       new Promise((resolve, reject) => {
         if (closed) return reject(new ProtocolError('a frame after the end'));
-        queue.push(owner, { frame: frame.owned ? frame : copied(frame), resolve, reject });
+        queue.push(owner, { frame: frame.inBlocks ? frame : copied(frame), resolve, reject });
         next();
       }),
     async close() {
@@ -91,10 +92,9 @@ export function createFrameParser(): FrameParser {
   };
 }
 
-/** Transferring a block detaches it, so other frames must not share it. */
-function copied({ type, parts, size }: Frame): Frame {
-  const own = Buffer.allocUnsafeSlow(size);
-  let at = 0;
-  for (const part of parts) at += part.copy(own, at);
-  return { type, parts: [own], size, owned: true };
+/** The memory of a chunk is used again before the thread has read it. */
+function copied(frame: Frame): Frame {
+  const own = Buffer.from(new SharedArrayBuffer(frame.size));
+  contentOf(frame).copy(own);
+  return { ...frame, parts: [own] };
 }

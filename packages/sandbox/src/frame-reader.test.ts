@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { contentOf, createFrameReader, type FrameReader } from './frame-reader.ts';
+import { BLOCK_BYTES, createFrameBlocks, type FrameBlocks } from './frame-blocks.ts';
+import { contentOf, createFrameReader, type Frame, type FrameReader } from './frame-reader.ts';
 import { encodeFrame, FRAME, ProtocolError } from './protocol.ts';
 
 const frame = fc.record({
@@ -14,13 +15,6 @@ function cut(bytes: Buffer, places: readonly number[]): Buffer[] {
     (a, b) => a - b,
   );
   return at.slice(1).map((end, index) => bytes.subarray(at[index], end));
-}
-
-/** A copy with its own memory block. */
-function owned(bytes: Buffer): Buffer {
-  const own = Buffer.allocUnsafeSlow(bytes.length);
-  bytes.copy(own);
-  return own;
 }
 
 function readAll(reader: FrameReader): { type: number; content: string }[] {
@@ -43,15 +37,13 @@ describe('the frame reader', () => {
       fc.property(fc.array(frame, { maxLength: 6 }), fc.array(fc.nat(40_000)), (frames, places) => {
         const bytes = Buffer.concat(frames.map(({ type, content }) => encodeFrame(type, content)));
         let charged = 0;
-        const reader = createFrameReader(
-          () => 1_000_000,
-          (count) => {
+        const reader = createFrameReader(() => 1_000_000, {
+          onBytes(count) {
             charged += count;
           },
-        );
-        const received = cut(bytes, places).flatMap((chunk, n) => {
-          // Those of a socket have their own memory.
-          reader.push(n % 2 === 0 ? owned(chunk) : chunk);
+        });
+        const received = cut(bytes, places).flatMap((chunk) => {
+          reader.push(chunk);
           return readAll(reader);
         });
         expect(received).toEqual(
@@ -78,30 +70,84 @@ describe('the frame reader', () => {
     expect(readAll(several)).toEqual(received);
   });
 
-  test('keeps received megabytes where they are, and no memory that a following frame needs', () => {
-    const bytes = Buffer.concat([encodeFrame(FRAME.emit, 'x'.repeat(150_000)), encodeFrame(FRAME.log, 'y')]);
-    const chunks = [0, 50_000, 100_000].map((at) => owned(bytes.subarray(at, at + 50_000)));
-    chunks.push(owned(bytes.subarray(150_000)));
-    const reader = createFrameReader(() => 1_000_000);
-    for (const chunk of chunks) reader.push(chunk);
-    const { parts, owned: isOwned } = reader.next()!;
-    expect([
-      isOwned,
-      parts.map(({ buffer }) => chunks.findIndex((chunk) => chunk.buffer === buffer)),
-    ]).toEqual([true, [0, 1, 2, -1]]);
-    expect(readAll(reader)).toEqual([{ type: FRAME.log, content: '"y"' }]);
+  test('returns the sent frames if the memory of each chunk is used again', () => {
+    fc.assert(
+      fc.property(
+        fc.array(frame, { maxLength: 6 }),
+        fc.array(fc.nat(40_000)),
+        fc.nat(2),
+        (frames, places, perChunk) => {
+          const bytes = Buffer.concat(frames.map(({ type, content }) => encodeFrame(type, content)));
+          const memory = Buffer.alloc(bytes.length);
+          const reader = createFrameReader(() => 1_000_000, { blocks: createFrameBlocks() });
+          const received: { type: number; content: string }[] = [];
+          const read = (most: number) => {
+            for (let n = 0; n < most; n += 1) {
+              const next = reader.next();
+              if (!next) break;
+              received.push({ type: next.type, content: contentOf(next).toString('utf8') });
+              next.release();
+            }
+          };
+          for (const chunk of cut(bytes, places)) {
+            memory.set(chunk);
+            reader.push(memory.subarray(0, chunk.length));
+            read(perChunk);
+            reader.keep();
+            memory.fill(0);
+          }
+          read(frames.length);
+          expect(received).toEqual(
+            frames.map(({ type, content }) => ({ type, content: JSON.stringify(content) })),
+          );
+        },
+      ),
+    );
+  });
+
+  test('the blocks of a frame are used again once it is released, or dropped incomplete', () => {
+    const taken: Buffer[] = [];
+    const own = createFrameBlocks();
+    const blocks: FrameBlocks = {
+      take(bytes) {
+        const block = own.take(bytes);
+        if (bytes === BLOCK_BYTES) taken.push(block);
+        return block;
+      },
+      give: own.give,
+    };
+    const bytes = encodeFrame(FRAME.emit, 'x'.repeat(700_000));
+    const parts = [bytes.subarray(0, 100), bytes.subarray(100, 690_000), bytes.subarray(690_000)];
+    const read = (count: number) => {
+      const reader = createFrameReader(() => 1_000_000, { blocks });
+      let last: Frame | undefined;
+      for (const part of parts.slice(0, count)) {
+        reader.push(part);
+        last = reader.next();
+      }
+      return { reader, last };
+    };
+    const first = read(3).last!;
+    const second = read(2);
+    const before = new Set(taken.splice(0));
+    expect(before.size).toBe(8);
+    first.release();
+    second.reader.close();
+    read(3);
+    read(3);
+    expect(taken).toHaveLength(8);
+    expect(new Set(taken)).toEqual(before);
   });
 
   test('charges bytes of an incomplete frame as they arrive, and buffers little more than those', () => {
     fc.assert(
       fc.property(fc.integer({ min: 2, max: 300_000 }), fc.array(fc.nat(20_000)), (size, lengths) => {
         let charged = 0;
-        const reader = createFrameReader(
-          () => size,
-          (count) => {
+        const reader = createFrameReader(() => size, {
+          onBytes(count) {
             charged += count;
           },
-        );
+        });
         let sent = 5;
         reader.push(header(size + 1, FRAME.emit));
         expect(reader.next()).toBeUndefined();

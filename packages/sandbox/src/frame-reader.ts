@@ -1,13 +1,16 @@
+import { BLOCK_BYTES, type FrameBlocks, newBlocks } from './frame-blocks.ts';
 import { HEADER_BYTES, ProtocolError } from './protocol.ts';
 
 export interface Frame {
   type: number;
-  /** The content without the header, in order. Valid until the next call of `next`, unless `owned`. */
+  /** The content without the header, in order. Valid until the next call of `next` or `keep`, unless `inBlocks`. */
   parts: Buffer[];
   /** Of the content, in bytes. */
   size: number;
-  /** The parts have their own memory blocks, which may be transferred to another thread. */
-  owned: boolean;
+  /** The parts are in blocks, and valid until `release`. */
+  inBlocks: boolean;
+  /** Gives the blocks back. */
+  release(): void;
 }
 
 /** The content as one part. */
@@ -18,11 +21,15 @@ export const contentOf = ({ parts }: Pick<Frame, 'parts'>): Buffer =>
 export interface FrameReader {
   /** Appends received bytes. */
   push(chunk: Buffer): void;
+  /** Copies pushed bytes that were not read yet, so that their memory can be used again. */
+  keep(): void;
   /**
    * The next frame; undefined if it is incomplete.
    * @throws ProtocolError for a frame with an invalid header
    */
   next(): Frame | undefined;
+  /** Drops the incomplete frame. Nothing is read afterwards. */
+  close(): void;
   /** The last frame is incomplete. */
   readonly partial: boolean;
   /** Bytes of the content of the incomplete frame that have not arrived, if its header has. */
@@ -31,48 +38,49 @@ export interface FrameReader {
   readonly heldBytes: number;
 }
 
-/** Blocks for the bytes of an incomplete frame; they grow as bytes arrive, so that a header alone costs little. */
+/** The first block; following ones are as long as what has arrived, so that a header alone costs little. */
 const MIN_BLOCK_BYTES = 4096;
-const MAX_BLOCK_BYTES = 1024 * 1024;
-/** Received chunks from this size on are kept as they are: copies of megabytes take time, and collection of the originals. */
-const MIN_KEPT_BYTES = 16 * 1024;
+
+export interface FrameReaderOptions {
+  /** Called for consumed bytes, before the frame that they complete is returned. */
+  onBytes?(count: number): void;
+  blocks?: FrameBlocks;
+}
 
 /**
  * @param maxBytes maximum content bytes of a frame of this type; undefined for an unknown type. Checked as soon as the header
  *   has arrived, so a longer frame is never buffered.
- * @param onBytes called for consumed bytes, before the frame that they complete is returned
  */
 export function createFrameReader(
   maxBytes: (type: number) => number | undefined,
-  onBytes: (count: number) => void = () => {},
+  { onBytes = () => {}, blocks = newBlocks }: FrameReaderOptions = {},
 ): FrameReader {
-  const chunks: Buffer[] = [];
+  let chunks: Buffer[] = [];
   /** Position in the first chunk. */
   let at = 0;
   const header = Buffer.alloc(HEADER_BYTES);
   let headerBytes = 0;
-  /** Complete parts of the incomplete frame; undefined between frames. */
-  let parts: Buffer[] | undefined;
-  /** Length of the parts, and bytes in the block that follows them. */
-  let partsBytes = 0;
-  let block: Buffer | undefined;
-  let blockBytes = 0;
+  /** Blocks of the incomplete frame; undefined between frames. */
+  let taken: Buffer[] | undefined;
+  /** Received bytes of the frame, and length of its blocks. */
+  let received = 0;
+  let takenBytes = 0;
   let size = 0;
   let type = 0;
 
   /** Moves up to `count` bytes from the chunks. @returns the number of bytes */
-  function take(target: Buffer, from: number, count: number): number {
-    let taken = 0;
-    for (let chunk = chunks[0]; chunk && taken < count; chunk = chunks[0]) {
-      const n = chunk.copy(target, from + taken, at, Math.min(chunk.length, at + count - taken));
-      taken += n;
+  function move(target: Buffer, from: number, count: number): number {
+    let moved = 0;
+    for (let chunk = chunks[0]; chunk && moved < count; chunk = chunks[0]) {
+      const n = chunk.copy(target, from + moved, at, Math.min(chunk.length, at + count - moved));
+      moved += n;
       at += n;
       if (at < chunk.length) break;
       chunks.shift();
       at = 0;
     }
-    if (taken > 0) onBytes(taken);
-    return taken;
+    if (moved > 0) onBytes(moved);
+    return moved;
   }
 
   /** @throws ProtocolError */
@@ -90,56 +98,48 @@ export function createFrameReader(
     return chunks.length === 0 ? 0 : chunks[0]!.length - at;
   }
 
-  function endBlock(): void {
-    if (block && blockBytes > 0) addPart(block.subarray(0, blockBytes));
-    block = undefined;
-    blockBytes = 0;
-  }
-
-  function addPart(part: Buffer): void {
-    parts!.push(part);
-    partsBytes += part.length;
-  }
-
-  /** Makes the rest of the first chunk a part, if it belongs to the frame and shares its memory with nothing else. */
-  function keepChunk(): boolean {
-    const chunk = chunks[0]!;
-    const rest = chunk.length - at;
-    const isShared = chunk.length !== chunk.buffer.byteLength;
-    if (isShared || rest < MIN_KEPT_BYTES || rest > size - partsBytes - blockBytes) return false;
-    endBlock();
-    addPart(chunk.subarray(at));
-    chunks.shift();
-    at = 0;
-    onBytes(rest);
-    return true;
+  function end(): Frame {
+    const parts = taken!;
+    taken = undefined;
+    return {
+      type,
+      parts,
+      size,
+      inBlocks: true,
+      release() {
+        for (const block of parts.splice(0)) blocks.give(block);
+      },
+    };
   }
 
   function nextBody(): Frame | undefined {
-    for (;;) {
-      const received = partsBytes + blockBytes;
-      if (received === size) {
-        endBlock();
-        const frame = { type, parts: parts!, size, owned: true };
-        parts = undefined;
-        return frame;
-      }
+    const own = taken!;
+    while (received < size) {
       if (chunks.length === 0) return undefined;
-      if (keepChunk()) continue;
-      if (blockBytes === block?.length) endBlock();
-      block ??= Buffer.allocUnsafeSlow(
-        Math.min(size - received, Math.max(MIN_BLOCK_BYTES, Math.min(received, MAX_BLOCK_BYTES))),
-      );
-      blockBytes += take(block, blockBytes, block.length - blockBytes);
+      if (received === takenBytes) {
+        const bytes = Math.min(size - received, BLOCK_BYTES, Math.max(MIN_BLOCK_BYTES, received));
+        own.push(blocks.take(bytes));
+        takenBytes += bytes;
+      }
+      const block = own.at(-1)!;
+      const free = takenBytes - received;
+      received += move(block, block.length - free, free);
+      // `onBytes` may have closed the reader.
+      if (!taken) return undefined;
     }
+    return end();
   }
 
   return {
     push(chunk) {
       if (chunk.length > 0) chunks.push(chunk);
     },
+    keep() {
+      chunks = chunks.map((chunk, n) => Buffer.from(n === 0 ? chunk.subarray(at) : chunk));
+      at = 0;
+    },
     next() {
-      if (parts) return nextBody();
+      if (taken) return nextBody();
       if (headerBytes === 0 && available() >= HEADER_BYTES) {
         const chunk = chunks[0]!;
         readHeader(chunk, at);
@@ -152,25 +152,31 @@ export function createFrameReader(
             at = 0;
           }
           onBytes(HEADER_BYTES + size);
-          return { type, parts: [chunk.subarray(start, start + size)], size, owned: false };
+          return { type, parts: [chunk.subarray(start, start + size)], size, inBlocks: false, release() {} };
         }
       }
-      headerBytes += take(header, headerBytes, HEADER_BYTES - headerBytes);
+      headerBytes += move(header, headerBytes, HEADER_BYTES - headerBytes);
       if (headerBytes < HEADER_BYTES) return undefined;
       headerBytes = 0;
       readHeader(header, 0);
-      parts = [];
-      partsBytes = 0;
+      taken = [];
+      received = 0;
+      takenBytes = 0;
       return nextBody();
     },
+    close() {
+      for (const block of taken ?? []) blocks.give(block);
+      taken = undefined;
+      chunks = [];
+    },
     get partial() {
-      return parts !== undefined || headerBytes > 0;
+      return taken !== undefined || headerBytes > 0;
     },
     get missingBytes() {
-      return parts ? size - partsBytes - blockBytes : 0;
+      return taken ? size - received : 0;
     },
     get heldBytes() {
-      return (parts ? partsBytes : 0) + (block?.length ?? 0) + headerBytes;
+      return (taken ? takenBytes : 0) + headerBytes;
     },
   };
 }

@@ -6,6 +6,7 @@ import { createCallGaps } from './call-gaps.ts';
 import type { Child } from './child.ts';
 import { createChild } from './child-process.ts';
 import type { Egress } from './egress/relay-process.ts';
+import { createFrameBlocks } from './frame-blocks.ts';
 import { createFrameParser } from './frame-parser.ts';
 import { createIdleProcesses } from './idle-processes.ts';
 import { createOverloadCheck } from './overload.ts';
@@ -91,6 +92,7 @@ export function createSandboxProcesses({
   const gaps = createCallGaps();
   const turns = createTurns();
   const parser = createFrameParser();
+  const blocks = createFrameBlocks();
   const shares = createProcessorShares({ processors });
   const idle = createIdleProcesses({
     freezeAfterMs,
@@ -122,7 +124,7 @@ export function createSandboxProcesses({
     let child: Child;
     try {
       const spawned = await spawner.spawn(tier.command(directory, { preload }));
-      child = createChild({ spawned, tier, directory, clock, turns, parser });
+      child = createChild({ spawned, tier, directory, clock, turns, parser, blocks });
     } catch (error) {
       release();
       throw error;

@@ -1,12 +1,13 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync, writeFileSync } from 'node:fs';
-import { createConnection, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { lowerPriority } from '../scheduling.ts';
-import { type Command, type Order, type Report, STREAMS, type StreamName, streamHeader } from './messages.ts';
+import type { Command, Order, Report } from './messages.ts';
 import { killTree } from './process-tree.ts';
+import { acceptStreams } from './streams.ts';
 
-// Program of the spawner: starts processes whose streams are connections to the platform.
+// Program of the spawner: starts processes whose streams are connections of the platform.
 
 interface Started {
   child: ChildProcess;
@@ -20,28 +21,21 @@ try {
   // Not Linux.
 }
 
-/** Path of the platform's socket, and token of connections to it. */
+/** Path of its socket, and token of connections to it. */
 const [, , path = '', token = ''] = process.argv;
 const processes = new Map<number, Started>();
 
 // If a report cannot be sent, `disconnect` follows.
 const report = (message: Report) => void process.send?.(message, undefined, {}, () => {});
 
-async function connect(id: number, name: StreamName): Promise<Socket> {
-  const socket = createConnection(path);
-  socket.on('error', () => {});
-  await once(socket, 'connect');
-  await new Promise<void>((resolve, reject) => {
-    socket.write(streamHeader(token, id, name), (error) => (error ? reject(error) : resolve()));
-  });
-  return socket;
-}
+const accepted = acceptStreams(path, token);
+accepted.listening.then(() => report({ type: 'listening' }));
 
 async function start(id: number, { file, args, input, killMethod, ...options }: Command): Promise<void> {
-  const opened = input === undefined ? [] : [openSync(input, 'r')];
-  let streams: Socket[] = [];
+  const streams: Socket[] = await accepted.take(id);
+  const opened: number[] = [];
   try {
-    streams = await Promise.all(STREAMS.map((name) => connect(id, name)));
+    if (input !== undefined) opened.push(openSync(input, 'r'));
     const child = spawn(file, args, {
       ...options,
       // A separate process group, so that Ctrl-C in a terminal does not end runs.

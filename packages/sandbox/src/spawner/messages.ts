@@ -17,12 +17,14 @@ export type Order = { type: 'spawn'; id: number; command: Command } | { type: 'k
 
 /** From the spawner to the platform. */
 export type Report =
+  | { type: 'listening' }
   | { type: 'started'; id: number; pid: number }
   | { type: 'failed'; id: number; message: string }
   | { type: 'exited'; id: number; exitCode: number | null; signal: NodeJS.Signals | null };
 
 /**
- * Descriptors 1, 2 and 3 of a process: connections from the spawner to the platform, which begin with `streamHeader`.
+ * Descriptors 1, 2 and 3 of a process: connections from the platform to the spawner, which begin with `streamHeader`. The
+ * platform writes nothing more until the process was started.
  */
 export const STREAMS = ['stdout', 'stderr', 'frames'] as const;
 export type StreamName = (typeof STREAMS)[number];

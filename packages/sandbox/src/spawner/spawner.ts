@@ -1,16 +1,20 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { mkdtempSync } from 'node:fs';
-import type { Socket } from 'node:net';
+import { createConnection, type Socket } from 'node:net';
 import { join } from 'node:path';
 import type { Log } from '@wellspring/core/log';
+import { type Connection, connect } from '../connection.ts';
 import { onProcessors } from '../scheduling.ts';
-import { type Command, type Order, type Report, STREAMS, type StreamName } from './messages.ts';
+import { type Command, type Order, type Report, STREAMS, streamHeader } from './messages.ts';
 import { killTree } from './process-tree.ts';
-import { acceptStreams } from './streams.ts';
 
 /** A process that the spawner has started. */
-export interface SpawnedProcess extends Readonly<Record<StreamName, Socket>> {
+export interface SpawnedProcess {
+  readonly stdout: Socket;
+  readonly stderr: Socket;
+  readonly frames: Connection;
   readonly pid: number;
   /** Resolves when it has ended and its streams were read and closed. */
   readonly ended: Promise<Exit>;
@@ -44,19 +48,34 @@ export interface SpawnerOptions {
   processors?: readonly number[] | undefined;
 }
 
+interface Streams {
+  stdout: Socket;
+  stderr: Socket;
+  frames: Connection;
+}
+
 interface Entry {
   pid?: number;
-  streams: Partial<Record<StreamName, Socket>>;
+  streams: Streams;
   resolve(started: SpawnedProcess): void;
   reject(error: Error): void;
   exited: PromiseWithResolvers<Exit>;
-  hasExited: boolean;
+}
+
+interface Running {
+  child: ChildProcess;
+  listening: PromiseWithResolvers<void>;
 }
 
 const HEAP_MB = 64;
 const ENDED = 'The process that starts others has ended.';
 const CLOSED = 'the sandbox is closed';
 
+/** Errors of a connection to a spawner that has ended. */
+const GONE: ReadonlySet<string | undefined> = new Set(['ECONNREFUSED', 'ECONNRESET', 'ENOENT', 'EPIPE']);
+
+/** In the order of `STREAMS`. */
+const socketsOf = ({ stdout, stderr, frames }: Streams) => [stdout, stderr, frames.socket];
 const closeOf = (stream: Socket) => new Promise<void>((resolve) => stream.once('close', () => resolve()));
 
 export function createSpawner({ program, directory, log, processors }: SpawnerOptions): Spawner {
@@ -66,67 +85,60 @@ export function createSpawner({ program, directory, log, processors }: SpawnerOp
   const path = join(mkdtempSync(join(directory, 'sp-')), 's');
   let lastId = 0;
   let closed = false;
-  let running: ChildProcess | undefined;
+  let running: Running | undefined;
   let ended: Promise<void> = Promise.resolve();
 
-  const send = (order: Order) => void running?.send(order, () => {});
+  const send = (order: Order) => void running?.child.send(order, () => {});
 
-  const server = acceptStreams({
-    path,
-    token,
-    onStream(stream, id, name) {
-      const entry = entries.get(id);
-      if (!entry || entry.streams[name]) return void stream.destroy();
-      entry.streams[name] = stream;
-      settle(id, entry);
-    },
-  });
-
-  /** The streams of a process and the report of its start arrive in any order. */
-  function settle(id: number, entry: Entry): void {
-    const { pid, resolve, exited } = entry;
-    const { stdout, stderr, frames } = entry.streams;
-    if (pid === undefined || !stdout || !stderr || !frames) return;
-    if (entry.hasExited) entries.delete(id);
-    const closes = [stdout, stderr, frames].map(closeOf);
-    resolve({
-      pid,
-      stdout,
-      stderr,
-      frames,
-      ended: Promise.all([exited.promise, ...closes]).then(([exit]) => exit),
-      kill: () => entries.has(id) && send({ type: 'kill', id }),
-    });
+  /** @throws Error if the spawner has ended */
+  async function connectStreams(id: number): Promise<Streams> {
+    const streams = {
+      stdout: createConnection(path),
+      stderr: createConnection(path),
+      frames: connect({ path }),
+    };
+    const sockets = socketsOf(streams);
+    // Of one that has connected already, while another has not.
+    for (const socket of sockets) socket.on('error', () => {});
+    try {
+      await Promise.all(sockets.map((socket) => once(socket, 'connect')));
+    } catch (error) {
+      for (const socket of sockets) socket.destroy();
+      throw GONE.has((error as NodeJS.ErrnoException).code) ? new Error(closed ? CLOSED : ENDED) : error;
+    }
+    for (const [n, socket] of sockets.entries()) socket.write(streamHeader(token, id, STREAMS[n]!));
+    return streams;
   }
 
   function fail({ pid, streams, reject, exited }: Entry, message: string): void {
     if (pid !== undefined) killTree({ pid, exitCode: null, signalCode: null });
-    for (const name of STREAMS) streams[name]?.destroy();
+    for (const socket of socketsOf(streams)) socket.destroy();
     reject(new Error(message));
     exited.resolve({ exitCode: null, signal: 'SIGKILL' });
   }
 
-  function receive(report: Report): void {
+  function receive(report: Exclude<Report, { type: 'listening' }>): void {
     const { id } = report;
     const entry = entries.get(id);
     if (!entry) return;
     if (report.type === 'started') {
+      const { streams, exited, resolve } = entry;
       entry.pid = report.pid;
-      settle(id, entry);
+      const closes = socketsOf(streams).map(closeOf);
+      resolve({
+        pid: report.pid,
+        ...streams,
+        ended: Promise.all([exited.promise, ...closes]).then(([exit]) => exit),
+        kill: () => entries.has(id) && send({ type: 'kill', id }),
+      });
       return;
     }
-    if (report.type === 'failed') {
-      entries.delete(id);
-      fail(entry, report.message);
-      return;
-    }
-    // Otherwise `settle` does, when its streams have come.
-    if (STREAMS.every((name) => entry.streams[name])) entries.delete(id);
-    entry.hasExited = true;
-    entry.exited.resolve(report);
+    entries.delete(id);
+    if (report.type === 'failed') fail(entry, report.message);
+    else entry.exited.resolve(report);
   }
 
-  function start(): ChildProcess {
+  function start(): Running {
     const [file, ...args] = onProcessors(processors, [
       process.execPath,
       `--max-old-space-size=${HEAP_MB}`,
@@ -145,14 +157,21 @@ export function createSpawner({ program, directory, log, processors }: SpawnerOp
     child.stderr?.setEncoding('utf8').on('data', (text: string) => {
       stderr = (stderr + text).slice(-2048);
     });
-    child.on('message', receive);
+    const listening = Promise.withResolvers<void>();
+    listening.promise.catch(() => {});
+    const self = { child, listening };
+    child.on('message', (report: Report) => {
+      if (report.type === 'listening') listening.resolve();
+      else receive(report);
+    });
     ended = new Promise((resolve) => {
       const onEnd = (error?: Error) => {
-        if (running === child) {
+        if (running === self) {
           running = undefined;
           const message = error?.message ?? (stderr.trim() || ENDED);
           // The ends of its processes are no longer reported.
           for (const entry of entries.values()) fail(entry, closed ? CLOSED : message);
+          listening.reject(new Error(closed ? CLOSED : message));
           entries.clear();
           if (!closed) log.error({ error: message }, 'sandbox.spawner_ended');
         }
@@ -161,27 +180,29 @@ export function createSpawner({ program, directory, log, processors }: SpawnerOp
       child.once('error', onEnd);
       child.once('exit', () => onEnd());
     });
-    return child;
+    return self;
   }
 
   return {
     async spawn(command) {
-      await server.listening;
       if (closed) throw new Error(CLOSED);
       running ??= start();
+      const spawner = running;
+      await spawner.listening.promise;
       lastId += 1;
       const id = lastId;
+      const streams = await connectStreams(id);
       return new Promise((resolve, reject) => {
-        const exited = Promise.withResolvers<Exit>();
-        entries.set(id, { streams: {}, resolve, reject, exited, hasExited: false });
+        const entry = { streams, resolve, reject, exited: Promise.withResolvers<Exit>() };
+        if (running !== spawner) return fail(entry, closed ? CLOSED : ENDED);
+        entries.set(id, entry);
         send({ type: 'spawn', id, command });
       });
     },
     async close() {
       closed = true;
-      if (running?.connected) running.disconnect();
+      if (running?.child.connected) running.child.disconnect();
       await ended;
-      await server.close();
     },
   };
 }
