@@ -17,17 +17,28 @@ export interface QueueSubject {
   close(): Promise<void>;
 }
 
+export interface SubjectOptions {
+  /** Whether the test calls `afterCrash`, and so waits until the end of a killed process is noticed. */
+  crashes?: boolean;
+}
+
 /** Conformance suite of the port, for every adapter. */
-export function queueConformance(name: string, open: () => Promise<QueueSubject>): void {
+export function queueConformance(
+  name: string,
+  open: (options?: SubjectOptions) => Promise<QueueSubject>,
+): void {
   describe(`queue: ${name}`, () => {
     let subject: QueueSubject;
     let queue: Queue;
     let stop: AbortController;
     let consumers: Promise<void>[];
 
-    beforeEach(async () => {
-      subject = await open();
+    const start = async (options?: SubjectOptions) => {
+      subject = await open(options);
       queue = subject.queue;
+    };
+    beforeEach(async () => {
+      await start();
       stop = new AbortController();
       consumers = [];
     });
@@ -250,6 +261,8 @@ export function queueConformance(name: string, open: () => Promise<QueueSubject>
     });
 
     test('unfinished jobs survive a kill, in order and with their attempts', async () => {
+      await subject.close();
+      await start({ crashes: true });
       await queue.publishMany('runs', [job('a', 'failing'), job('a', 2), job('b', 'done')]);
       let failed = 0;
       consume(async ([first]) => {

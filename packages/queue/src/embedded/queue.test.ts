@@ -6,7 +6,7 @@ import { queueConformance } from '../conformance.ts';
 import { type Job, MAX_ATTEMPTS, QUEUES } from '../port.ts';
 import { openSubject } from './subject.fixture.ts';
 
-queueConformance('embedded', openSubject);
+queueConformance('embedded', () => openSubject());
 
 const closing = closeAfterEach();
 

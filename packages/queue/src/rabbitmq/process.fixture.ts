@@ -8,7 +8,7 @@ import { openDatabase } from '@wellspring/sqlite/database';
 import { createEmbeddedStore } from '@wellspring/store/embedded';
 import type { Store } from '@wellspring/store/port';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
-import type { QueueSubject } from '../conformance.ts';
+import type { QueueSubject, SubjectOptions } from '../conformance.ts';
 import { createLeases, type WakeUp } from './leases.ts';
 import { createRabbitQueue, type RabbitQueue, type RabbitQueueOptions } from './queue.ts';
 
@@ -111,7 +111,10 @@ export async function startProcess(installation: Installation): Promise<RabbitPr
 }
 
 /** @param amqp URL of a shared server */
-export async function openRabbitSubject(amqp: string): Promise<QueueSubject> {
+export async function openRabbitSubject(
+  amqp: string,
+  { crashes = false }: SubjectOptions = {},
+): Promise<QueueSubject> {
   const clock = createFakeClock();
   const db = openDatabase(':memory:');
   const installation: Installation = {
@@ -119,6 +122,8 @@ export async function openRabbitSubject(amqp: string): Promise<QueueSubject> {
     store: createEmbeddedStore(db),
     prefix: `t${newSecret()}.`,
     clock,
+    // It runs in real time: only tests that wait for its end have a short one.
+    leaseMs: crashes ? LEASE_MS : 60_000,
   };
   const processes = [await startProcess(installation)];
   return {

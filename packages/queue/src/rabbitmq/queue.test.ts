@@ -8,19 +8,20 @@ import { eventually } from '@wellspring/testing/eventually';
 import { numbers } from '@wellspring/testing/numbers';
 import { withServers } from '@wellspring/testing/servers/servers';
 import { queueConformance } from '../conformance.ts';
-import { purges } from './collections.ts';
+import { purges, sessions } from './collections.ts';
 import { openRabbitSubject, startProcess } from './process.fixture.ts';
 
 await withServers(['rabbitmq'], ({ rabbitmq }) => {
-  queueConformance('RabbitMQ', () => openRabbitSubject(rabbitmq));
+  queueConformance('RabbitMQ', (options) => openRabbitSubject(rabbitmq, options));
 
   test('a job that was out when its process was killed is flagged as redelivered; others are not', async () => {
     const db = openDatabase(':memory:');
     const store = createEmbeddedStore(db);
-    const installation = { amqp: rabbitmq, store, prefix: `t${newSecret()}.`, partitions: 8 };
+    const prefix = `t${newSecret()}.`;
+    const installation = { amqp: rabbitmq, store, prefix, partitions: 8, renewMs: 100, leaseMs: 60_000 };
     const stop = new AbortController();
     const out = Promise.withResolvers<void>();
-    const first = await startProcess({ ...installation, renewMs: 100, mortal: true });
+    const first = await startProcess({ ...installation, mortal: true });
     void first.queue.consume(
       'runs',
       () => {
@@ -32,7 +33,10 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
     await first.queue.publish('runs', { key: 'dc_1', payload: 'out' });
     await out.promise;
     await first.kill();
-    const second = await startProcess({ ...installation, renewMs: 100, mortal: true });
+    // Its session ends here instead of after the lease.
+    const rows = store.collection(sessions);
+    for (const { id } of await rows.list()) await rows.remove(id);
+    const second = await startProcess({ ...installation, mortal: true });
     const seen: string[] = [];
     const ended = second.queue.consume(
       'runs',
@@ -58,7 +62,7 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
     for (const _ of numbers(8)) {
       const db = openDatabase(':memory:');
       const installation = { amqp: rabbitmq, store: createEmbeddedStore(db), prefix: `t${newSecret()}.` };
-      const { queue, close } = await startProcess({ ...installation, partitions: 16, log });
+      const { queue, close } = await startProcess({ ...installation, partitions: 16, leaseMs: 60_000, log });
       const stop = new AbortController();
       let left = 32;
       const ended = queue.consume('runs', async () => void left--, { concurrency: 1, signal: stop.signal });
