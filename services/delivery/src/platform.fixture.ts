@@ -110,6 +110,11 @@ export interface Platform extends Harness<ReturnType<typeof movableClock>> {
   ): Promise<void>;
   /** Jobs of the queue `runs`, once there are `count`. */
   runs(count: number): Promise<RunsMessage[]>;
+  /**
+   * Advances the clock after a durable write: the writes of the service get as many turns as the test, on a slow disk and
+   * a loaded machine, too.
+   */
+  step(ms: number): Promise<void>;
   /** Resolves when no message waits for its fan-out. */
   quiet(): Promise<unknown>;
   deliveries(): Promise<DeliveryRow[]>;
@@ -245,6 +250,10 @@ export function usePlatform(): Platform {
       { concurrency: 1, signal: enough.signal },
     );
     return jobs;
+  };
+  t.step = async (ms) => {
+    await t.store.collection(deliveries).patch('none', {});
+    t.clock.advance(ms);
   };
   t.quiet = () =>
     until(
