@@ -55,15 +55,18 @@ test('a large reply holds memory until its caller has taken it or left', async (
 
 test('a large reply waits while those of its owner fill the memory; small ones and those of other owners do not', async () => {
   const { intake } = platform.deps.memory;
+  // Two replies have to be given while the first waits, for 5 s at most.
+  const bytes = 200_000;
+  replyWithBytes(bytes);
   const release = fill();
   const answered = call(endpoint);
-  await eventually(() => intake.used === BYTES);
+  await eventually(() => intake.used === bytes);
   const other = await platform.endpoint({ custom_response: true });
-  expect((await call(other)).body).toHaveLength(BYTES);
+  expect((await call(other)).body).toHaveLength(bytes);
   replyWithBytes(10);
   expect((await call(endpoint)).status).toBe(200);
   release();
-  expect((await answered).body).toHaveLength(BYTES);
+  expect((await answered).body).toHaveLength(bytes);
 });
 
 test('a large reply that may not wait is a 503 with Retry-After', async () => {

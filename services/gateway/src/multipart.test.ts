@@ -36,7 +36,8 @@ describe('a multipart body', () => {
       pathname,
       `${pathname}?until=${until}`,
       `${pathname}${search.replace(until, String(Number(until) + 1))}`,
-      `${pathname}${search.slice(0, -2)}AA`,
+      // Never the character that it replaces.
+      `${pathname}${search.slice(0, -1)}${search.endsWith('A') ? 'E' : 'A'}`,
       `/blobs/..%2f..%2fsecret.key${search}`,
     ]) {
       expect((await platform.call('GET', forged)).status).toBe(404);

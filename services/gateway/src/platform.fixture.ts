@@ -1,6 +1,7 @@
 import { SERVICES, type ServiceName } from '@wellspring/contract/endpoint';
 import { newId, newSecret } from '@wellspring/core/ids';
 import { silentLog } from '@wellspring/core/log';
+import type { TokenBuckets } from '@wellspring/core/token-buckets';
 import { type Config, readConfig } from '@wellspring/runtime/config';
 import type { Deps } from '@wellspring/runtime/deps';
 import { type Factories, runServices } from '@wellspring/runtime/run';
@@ -37,9 +38,15 @@ interface StartOptions {
   config?: Partial<Config>;
   /** Services beside the gateway. */
   others?: Partial<Record<ServiceName, (deps: Deps) => Service>>;
+  /** Of the rates of the gateway; default: in real time. */
+  buckets?: TokenBuckets;
 }
 
-export async function startGateway({ config = {}, others = {} }: StartOptions = {}): Promise<Platform> {
+export async function startGateway({
+  config = {},
+  others = {},
+  buckets,
+}: StartOptions = {}): Promise<Platform> {
   const dir = await tempDir();
   const env = {
     WELLSPRING_DATA_DIR: dir.path,
@@ -56,8 +63,8 @@ export async function startGateway({ config = {}, others = {} }: StartOptions = 
       ...idle,
       ...others,
       gateway(given, { listenerOf }) {
-        deps = given;
-        return createGatewayService(given, listenerOf);
+        deps = { ...given, ...(buckets && { buckets }) };
+        return createGatewayService(deps, listenerOf);
       },
     },
     silentLog,
