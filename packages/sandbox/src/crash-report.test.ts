@@ -16,7 +16,7 @@ describe.each(TIERS)('in tier %s', (tier) => {
       error: { name: 'MemoryError', message: 'Out of memory: the limit is 256 MB.' },
     });
     expect(outcome.logs.map(({ msg }) => msg)).toEqual(['begun']);
-  });
+  }, 90_000);
 
   test('an error keeps its cause, and a refused address names the setting', async () => {
     const outcome = await sandbox.runModule(
