@@ -36,8 +36,14 @@ function readSearchDomains(): string[] {
   }
 }
 
-/** @param servers of records, in the format of `dns.getServers` */
-export const createSystemNames = (servers: () => readonly string[]): Names => ({
+/**
+ * @param servers of records, in the format of `dns.getServers`
+ * @param timeoutsMs for an answer of each server, by round; default: see dns/client.ts
+ */
+export const createSystemNames = (
+  servers: () => readonly string[],
+  timeoutsMs?: readonly number[],
+): Names => ({
   searchDomains: readSearchDomains(),
   lookup: async (host) =>
     (await dns.promises.lookup(host, { all: true })).map(({ address, family }) => ({
@@ -49,7 +55,7 @@ export const createSystemNames = (servers: () => readonly string[]): Names => ({
     if (known === undefined || isIP(host) !== 0)
       throw recordsError('EACCES', host, type, `code may ask for ${RECORD_TYPES.join(', ')} of names`);
     try {
-      return findRecords(host, known, await askServers(servers(), host, known));
+      return findRecords(host, known, await askServers(servers(), host, known, timeoutsMs));
     } catch (error) {
       throw recordsError((error as NodeJS.ErrnoException).code ?? 'EBADRESP', host, type);
     }

@@ -55,7 +55,7 @@ describe('the sandboxes of one owner together', () => {
   test('have half of the attempts to connect, for which others wait', async () => {
     await using silent = await openSilentPort();
     await using server = await serve(echo);
-    await using relay = await openRelay({ limits: { totalDials: 2, connectMs: 500 } });
+    await using relay = await openRelay({ limits: { totalDials: 2, connectMs: 4_000 } });
     const clients = await clientsOf(relay, 'attacker');
     const outcomes = clients.map((client) => attempt(client, silent.port));
     await isServed(await relay.client('b', 'other'), server.port);

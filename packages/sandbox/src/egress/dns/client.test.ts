@@ -38,12 +38,15 @@ const ZONE: Answer[] = [
   { name, type: 'TXT', data: '' },
 ];
 
+/** No test waits for their end. */
+const TIMEOUTS_MS = [20_000, 20_000];
+
 const recordsOf = (servers: string[], host: string, type: string) =>
-  createSystemNames(() => servers).records(host, type);
+  createSystemNames(() => servers, TIMEOUTS_MS).records(host, type);
 
 /** The resolver of Node.js. */
 function resolverOf(server: string): dns.promises.Resolver {
-  const resolver = new dns.promises.Resolver({ timeout: 2000, tries: 1 });
+  const resolver = new dns.promises.Resolver({ timeout: TIMEOUTS_MS[0]!, tries: 1 });
   resolver.setServers([server]);
   return resolver;
 }

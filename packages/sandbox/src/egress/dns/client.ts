@@ -25,7 +25,7 @@ interface Server {
 /** Reads a message from a server. @returns undefined if it does not answer the question. @throws Error if it is broken */
 type Read = (message: Buffer) => DecodedPacket | undefined;
 
-/** Time for an answer of each server, in the first round and in the second. */
+/** Time for an answer of each server, by round. */
 const TIMEOUTS_MS = [2_000, 4_000];
 /** Larger answers are asked for over TCP: as datagrams they might be fragmented. */
 const UDP_BYTES = 1232;
@@ -112,7 +112,7 @@ async function ask(server: Server, question: Question, timeoutMs: number): Promi
 }
 
 /**
- * Asks one server after the other, twice.
+ * Asks one server after the other, in as many rounds as there are times.
  * @param servers in the format of `dns.getServers`
  * @returns the answer section of the first answer; `exists` is false if there is no such name
  * @throws Error with a code of `node:dns`
@@ -121,11 +121,12 @@ export async function askServers(
   servers: readonly string[],
   host: string,
   type: Question['type'],
+  timeoutsMs: readonly number[] = TIMEOUTS_MS,
 ): Promise<{ answers: Answer[]; exists: boolean }> {
   const name = plainName(host);
   if (!NAME.test(name)) throw failure('EBADNAME');
   let code = 'ECONNREFUSED';
-  for (const timeoutMs of TIMEOUTS_MS) {
+  for (const timeoutMs of timeoutsMs) {
     for (const server of servers.map(parseServer)) {
       try {
         const { flags = 0, answers = [] } = await ask(server, { name, type, class: 'IN' }, timeoutMs);
