@@ -145,7 +145,9 @@ test('taking the next of 100,000 keys does not cost more than taking one of 1,00
     const { user, system } = process.cpuUsage(begun);
     return user + system;
   };
+  // The figure covers all threads of the process.
+  const least = (count: number) => Math.min(...[1, 2, 3].map(() => measure(count)));
   measure(1_000);
   // A set of JavaScript needs 1,000 times as long: it walks over what was deleted at its front.
-  expect(measure(100_000)).toBeLessThan(50 * Math.max(1_000, measure(1_000)));
+  expect(least(100_000)).toBeLessThan(50 * Math.max(1_000, least(1_000)));
 });
