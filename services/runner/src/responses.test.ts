@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { CALLS, type CancelCall } from '@wellspring/contract/calls';
 import type { HttpReply, Trigger } from '@wellspring/contract/messages';
 import { usePlatform } from './platform.fixture.ts';
 
@@ -33,7 +34,7 @@ describe('a caller that waits', () => {
   const answering = (body: string) =>
     `export default { name: 'Answering', props: { http: { type: '$.interface.http', customResponse: true } },
       async run(event) { ${body} } };`;
-  async function ask(body: string): Promise<HttpReply | undefined> {
+  async function ask(body: string) {
     const id = await t.deploy(answering(body));
     const replies = t.call.openReplyAddress();
     const request = {
@@ -45,13 +46,13 @@ describe('a caller that waits', () => {
       client_ip: 'c',
       text: 'hi',
     };
-    await t.trigger(id, { kind: 'http', request }, { reply_to: replies.address });
-    return (await replies.receive(10_000)) as HttpReply | undefined;
+    const run_id = await t.trigger(id, { kind: 'http', request }, { reply_to: replies.address });
+    return { id, run_id, reply: (await replies.receive(10_000)) as HttpReply | undefined };
   }
 
   test('gets the reply before the run ends', async () => {
-    const reply = await ask(
-      `this.http.respond({ status: 201, body: event.body }); await new Promise((r) => setTimeout(r, 1500)); this.$emit('end');`,
+    const { id, run_id, reply } = await ask(
+      `this.$emit('early'); this.http.respond({ status: 201, body: event.body }); await new Promise(() => setInterval(() => {}, 1000));`,
     );
     expect(reply).toEqual({
       kind: 'response',
@@ -60,6 +61,9 @@ describe('a caller that waits', () => {
       body: Buffer.from('hi').toString('base64'),
     });
     expect(t.publishedPayloads()).toEqual([]);
+    const message: CancelCall['message'] = { source_id: id, run_id };
+    const cancelled = await t.call.request(CALLS.cancel, message, { key: id, deadlineMs: 10_000 });
+    expect(cancelled).toEqual({ found: true });
   });
 
   test.each([
@@ -68,6 +72,6 @@ describe('a caller that waits', () => {
     ['this.http.respond({ status: 99 })', 'failed'],
     ['process.exit(1)', 'failed'],
   ])('learns the end of a run that gives none: %s', async (body, kind) => {
-    expect(await ask(body)).toEqual({ kind });
+    expect((await ask(body)).reply).toEqual({ kind });
   });
 });
