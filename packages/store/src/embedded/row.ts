@@ -42,6 +42,12 @@ export function placeholderOf(value: string | number | null, values: SQLInputVal
 const isWhole = (value: unknown) =>
   typeof value === 'number' || (typeof value === 'string' && value.isWellFormed());
 
+const isJoined = (id: string, first: string, second: string) =>
+  id.length === first.length + 1 + second.length &&
+  id.startsWith(first) &&
+  id[first.length] === '/' &&
+  id.endsWith(second);
+
 export interface CodecOptions<T extends Row> extends Pick<CollectionDefinition<T>, 'texts'> {
   /** Fields that make up the id. */
   key?: readonly [keyof T & string, keyof T & string] | undefined;
@@ -62,9 +68,11 @@ export function createCodec<T extends Row>({ texts = [], key, stored: columns, w
     /** JSON of what has no column. */
     doc(row: T): string {
       const rest: Record<string, unknown> = {};
-      const isKeyed = key && row.id === `${row[key[0]]}/${row[key[1]]}`;
-      for (const [field, value] of Object.entries(row)) {
-        if (isText.has(field) || (isKeyed && key.includes(field as never))) continue;
+      const isKeyed = key && isJoined(row.id, String(row[key[0]]), String(row[key[1]]));
+      // Without arrays of entries: a run may have ten thousand rows.
+      for (const field in row) {
+        if (isText.has(field) || (isKeyed && (field === key[0] || field === key[1]))) continue;
+        const value = row[field];
         if ((field === 'id' || isColumn.has(field)) && isWhole(value)) continue;
         rest[field] = value;
       }
