@@ -12,14 +12,18 @@ const diskAt = (path: string) => createBundleDisk(path, Date.now);
 
 test('an owner that waits for its installations does not delay another one with the same bundle', async () => {
   await using directory = await tempDir();
+  const waiting = Promise.withResolvers<void>();
   const blocked = Promise.withResolvers<undefined>();
   const asked: string[] = [];
   const provide = (_: unknown, ownerId: string) => {
     asked.push(ownerId);
-    return ownerId === 'slow' ? blocked.promise : Promise.resolve(undefined);
+    if (ownerId !== 'slow') return Promise.resolve(undefined);
+    waiting.resolve();
+    return blocked.promise;
   };
   const bundleFiles = createBundleFiles(diskAt(directory.path), { provide } as never, Date.now);
   const slow = [bundleFiles('b', read, 'slow'), bundleFiles('b', read, 'slow')];
+  await waiting.promise;
   const other = await bundleFiles('b', read, 'other');
   expect(await bundleFiles('b', read, 'other')).toEqual(other);
   blocked.resolve(undefined);
