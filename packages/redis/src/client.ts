@@ -36,6 +36,8 @@ export interface RedisTarget {
   /** Default `wellspring:`. */
   prefix?: string;
   log: Log;
+  /** A command without an answer fails after this long; default 2 seconds. */
+  commandTimeoutMs?: number;
   /** Aborts the wait for the first connection. */
   signal?: AbortSignal;
 }
@@ -44,8 +46,15 @@ export interface RedisTarget {
  * Connects; waits for the server as long as it is unreachable.
  * @throws Error when the server refuses the credentials or the database, or the signal is aborted
  */
-export async function openRedis({ url, prefix = 'wellspring:', log, signal }: RedisTarget): Promise<Redis> {
-  const connection = await connect(createConnection(url, 'commands', log, prefix), signal);
+export async function openRedis({
+  url,
+  prefix = 'wellspring:',
+  log,
+  commandTimeoutMs,
+  signal,
+}: RedisTarget): Promise<Redis> {
+  const created = createConnection(url, 'commands', log, { prefix, commandTimeoutMs });
+  const connection = await connect(created, signal);
   let scripts = 0;
   return {
     get isUp() {
@@ -63,7 +72,8 @@ export async function openRedis({ url, prefix = 'wellspring:', log, signal }: Re
       await connection.publish(prefix + channel, message);
     },
     async openSubscriber(events, subscriberSignal) {
-      const another = await connect(createConnection(url, 'subscriptions', log), subscriberSignal);
+      const own = createConnection(url, 'subscriptions', log, { commandTimeoutMs });
+      const another = await connect(own, subscriberSignal);
       return createSubscriber(another, { prefix, log, events });
     },
     async ping() {

@@ -19,7 +19,6 @@ const OPTIONS: RedisOptions = {
   // Failures of ioredis's own resubscription cannot be caught.
   autoResubscribe: false,
   connectTimeout: COMMAND_TIMEOUT_MS,
-  commandTimeout: COMMAND_TIMEOUT_MS,
   socketTimeout: SILENCE_TIMEOUT_MS,
   keepAlive: 10_000,
   // Destroys the socket this long after QUIT.
@@ -31,8 +30,14 @@ const OPTIONS: RedisOptions = {
 const REFUSED = /WRONGPASS|NOAUTH|NOPERM|invalid password|DB index is out of range/i;
 
 /** Creates a connection without opening it. Logs each outage once, and its end. */
-export function createConnection(url: string, of: string, log: Log, prefix?: string): Connection {
-  const connection = new Connection(url, { ...OPTIONS, ...(prefix && { keyPrefix: prefix }) });
+export function createConnection(
+  url: string,
+  of: string,
+  log: Log,
+  { prefix, commandTimeoutMs = COMMAND_TIMEOUT_MS }: { prefix?: string; commandTimeoutMs?: number },
+): Connection {
+  const own = { commandTimeout: commandTimeoutMs, ...(prefix && { keyPrefix: prefix }) };
+  const connection = new Connection(url, { ...OPTIONS, ...own });
   const { host, port } = connection.options;
   const fields = { server: 'redis', address: `${host}:${port}`, of };
   let since: number | undefined;

@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
+import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, test } from '@jest/globals';
-import { systemClock } from '@wellspring/core/clock';
 import { silentLog } from '@wellspring/core/log';
 import { createTokenBuckets, type TokenBuckets } from '@wellspring/core/token-buckets';
 import { eventually } from '@wellspring/testing/eventually';
+import { createFakeClock } from '@wellspring/testing/fake-clock';
 import { closeAfterEach, forSuite } from '@wellspring/testing/lifetimes';
 import { startRedis } from '@wellspring/testing/servers/redis';
 import { withPrograms, withServers } from '@wellspring/testing/servers/servers';
@@ -18,10 +19,10 @@ const nothing: TokenBuckets = {
   },
 };
 
-/** The buckets of one process. */
+/** The buckets of one process. Redis may take long to answer on a busy machine. */
 async function open(url: string, prefix: string, alone = nothing) {
-  const redis = closing(await openRedis({ url, prefix, log: silentLog }));
-  return { redis, buckets: createSharedBuckets(redis, alone) };
+  const redis = closing(await openRedis({ url, prefix, log: silentLog, commandTimeoutMs: 30_000 }));
+  return { redis, buckets: createSharedBuckets(redis, alone, { answerTimeoutMs: 30_000 }) };
 }
 
 await withServers(['redis'], ({ redis: url }) => {
@@ -30,6 +31,10 @@ await withServers(['redis'], ({ redis: url }) => {
       const prefix = `${randomUUID()}:`;
       return Promise.all([open(url, prefix), open(url, prefix), open(url, prefix)]);
     };
+
+    /** Sent together, so that no time passes in between. */
+    const takeThree = (buckets: TokenBuckets, key: string) =>
+      Promise.all([buckets.take(key, 1), buckets.take(key, 1), buckets.take(key, 1)]);
 
     test('grant a burst of twice the rate in total, then the rate', async () => {
       const all = await processes();
@@ -43,19 +48,23 @@ await withServers(['redis'], ({ redis: url }) => {
         expect(passed).toBeLessThanOrEqual(2 * rate + ((performance.now() - begun) / 1000) * rate);
         return count;
       };
-      while (performance.now() - begun < 1_000) await round();
+      while ((await round()) > 0);
+      expect(passed).toBeGreaterThanOrEqual(2 * rate);
+      const [burst, since] = [passed, performance.now()];
+      while (performance.now() - since < 1_000) await round();
       while ((await round()) > 0);
       // The server's clock is slightly behind.
-      expect(passed).toBeGreaterThanOrEqual(2 * rate + rate - 1);
+      expect(passed - burst).toBeGreaterThanOrEqual(rate - 1);
     });
 
     test('return the time until the next token', async () => {
       const [{ buckets }] = await processes();
-      for (let i = 0; i < 2; i += 1) expect(await buckets.take('a', 1)).toBe(0);
-      const seconds = await buckets.take('a', 1);
-      expect(seconds).toBeGreaterThan(0);
-      expect(seconds).toBeLessThanOrEqual(1);
-      const due = performance.now() + seconds * 1000;
+      const asked = performance.now();
+      const [first, second, third] = await takeThree(buckets, 'a');
+      expect([first, second]).toEqual([0, 0]);
+      expect(third).toBeGreaterThan(0);
+      expect(third).toBeLessThanOrEqual(1);
+      const due = asked + third * 1000;
       await eventually(async () => (await buckets.take('a', 1)) === 0, { every: 1 });
       expect(performance.now()).toBeGreaterThanOrEqual(due - 5);
     });
@@ -63,9 +72,8 @@ await withServers(['redis'], ({ redis: url }) => {
     test('are separate per key, and expire when full', async () => {
       const [{ redis, buckets }] = await processes();
       for (const key of ['a', 'b']) {
-        expect(await buckets.take(key, 1)).toBe(0);
-        expect(await buckets.take(key, 1)).toBe(0);
-        expect(await buckets.take(key, 1)).toBeGreaterThan(0);
+        const taken = await takeThree(buckets, key);
+        expect(taken.map((seconds) => seconds > 0)).toEqual([false, false, true]);
       }
       expect(await buckets.take('c', 100)).toBe(0);
       await eventually(async () => (await redis.commands.exists('bucket/c')) === 0);
@@ -86,15 +94,15 @@ await withPrograms(['redis'], () => {
     const server = forSuite(startRedis);
 
     test('a process uses its local buckets without delay, and Redis within 5 s of its return', async () => {
-      const { redis, buckets } = await open(server.url, 'p:', createTokenBuckets(systemClock));
-      for (let i = 0; i < 20; i += 1) await buckets.take('a', 10);
-      expect(await buckets.take('a', 10)).toBeGreaterThan(0);
+      const { redis, buckets } = await open(server.url, 'p:', createTokenBuckets(createFakeClock()));
+      await eventually(async () => (await buckets.take('a', 10)) > 0, { every: 0 });
       await server.kill();
-      const begun = performance.now();
+      await eventually(() => !redis.isUp);
       // The local bucket is full.
-      for (let i = 0; i < 20; i += 1) expect(await buckets.take('a', 10)).toBe(0);
-      expect(await buckets.take('a', 10)).toBeGreaterThan(0);
-      expect(performance.now() - begun).toBeLessThan(500);
+      const taken = Promise.all(Array.from({ length: 21 }, () => buckets.take('a', 10)));
+      const answers = await Promise.race([taken, turn(undefined)]);
+      expect(answers).toEqual([...Array(20).fill(0), expect.any(Number)]);
+      expect(answers!.at(-1)).toBeGreaterThan(0);
       await server.start();
       await eventually(
         async () => {

@@ -25,7 +25,11 @@ return '0'
  * Buckets shared by all processes of an installation.
  * @param local used while Redis does not answer
  */
-export function createSharedBuckets(redis: Redis, local: TokenBuckets): TokenBuckets {
+export function createSharedBuckets(
+  redis: Redis,
+  local: TokenBuckets,
+  { answerTimeoutMs = ANSWER_TIMEOUT_MS } = {},
+): TokenBuckets {
   const script = redis.script(TAKE, 1);
   let localUntil = 0;
   return {
@@ -35,7 +39,7 @@ export function createSharedBuckets(redis: Redis, local: TokenBuckets): TokenBuc
         (wait) => Number(wait) / 1000,
         () => undefined,
       );
-      const seconds = await withTimeout(answer, ANSWER_TIMEOUT_MS);
+      const seconds = await withTimeout(answer, answerTimeoutMs);
       if (seconds !== undefined) return seconds;
       localUntil = performance.now() + LOCAL_FALLBACK_MS;
       return local.take(key, rate);

@@ -10,9 +10,9 @@ import { pubsubConformance } from '../conformance.ts';
 import type { PubSub } from '../port.ts';
 import { createRedisPubSub } from './pubsub.ts';
 
-/** The PubSub of one process. */
+/** The PubSub of one process. Redis may take long to answer on a busy machine. */
 async function open(url: string, prefix = `${randomUUID()}:`): Promise<PubSub> {
-  const redis = await openRedis({ url, prefix, log: silentLog });
+  const redis = await openRedis({ url, prefix, log: silentLog, commandTimeoutMs: 30_000 });
   const pubsub = await createRedisPubSub(redis, { log: silentLog });
   return {
     ...pubsub,
