@@ -12,7 +12,7 @@ import { createLeases, type Leases } from './leases.ts';
 /** Number of partitions. */
 export const P = 16;
 export const RENEW_MS = 50;
-export const LEASE_MS = 400;
+const LEASE_MS = 400;
 const all = Array.from({ length: P }, (_, partition) => partition);
 
 /** A process that takes part. */
