@@ -31,7 +31,10 @@ test('a rotated key opens old texts and seals no new ones', () => {
 test('a changed or malformed text is refused', () => {
   const seal = createSeal(['root']);
   const sealed = seal.seal('text', 'x');
-  for (const text of ['', 'v1.', 'v2.abc', 'text', `${sealed.slice(0, -2)}AA`, sealed.slice(0, 12)]) {
+  const bytes = Buffer.from(sealed.slice(3), 'base64url');
+  bytes[bytes.length - 1]! ^= 1;
+  const changed = `v1.${bytes.toString('base64url')}`;
+  for (const text of ['', 'v1.', 'v2.abc', 'text', changed, sealed.slice(0, 12)]) {
     expect(() => seal.open(text, 'x')).toThrow('cannot be opened');
   }
 });
