@@ -1,8 +1,10 @@
-import { describe, expect, test } from '@jest/globals';
+import { describe, expect, jest, test } from '@jest/globals';
 import { forSuite } from '@wellspring/testing/lifetimes';
 import { createRecorder, openSandbox, type TestSandbox, TIERS, values } from '../sandbox.fixture.ts';
 
-/** Uses packages of the npm registry. */
+// Installs packages of the npm registry.
+jest.setTimeout(120_000);
+
 describe.each(TIERS)('packages in tier %s', (tier) => {
   const sandbox = forSuite(() => openSandbox(tier));
 
@@ -99,7 +101,7 @@ describe.each(TIERS)('packages in tier %s', (tier) => {
         call: { kind: 'run', trigger: { kind: 'value', json: '{}' }, emitTrigger: false },
       },
       recorder,
-      { timeoutMs: 20_000 },
+      { timeoutMs: 60_000 },
     );
     expect(result).toMatchObject({ ok: true });
     expect(values(recorder)).toEqual([1000]);
