@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect, test } from '@jest/globals';
 import { eventually } from './eventually.ts';
-import { endpointOf, platform, post, usePlatform } from './platform.fixture.ts';
+import { endpointOf, platform, post, sink, usePlatform } from './platform.fixture.ts';
 
 /** A backlog of large calls must not end the process: what is in memory does not depend on it. */
 
@@ -11,15 +11,19 @@ const TEXT = 'x'.repeat(500 * 1024 - 100);
 
 usePlatform({
   nodeFlags: ['--max-old-space-size=1024'],
-  env: { WELLSPRING_ISOLATION: 'none', WELLSPRING_ENDPOINT_RATE: '0' },
+  env: {
+    WELLSPRING_ISOLATION: 'none',
+    WELLSPRING_ENDPOINT_RATE: '0',
+    WELLSPRING_CODE_ALLOW_NETWORKS: '127.0.0.0/8',
+  },
 });
 
-/** Its runs do not end before this time, epoch ms. */
-const slowUntil = (ms: number) => `export default {
+/** Its runs do not end before the URL answers. */
+const waitingFor = (url: string) => `export default {
   name: 'Slow',
   props: { http: '$.interface.http' },
   async run({ body }) {
-    await new Promise((resolve) => setTimeout(resolve, Math.max(0, ${ms} - Date.now())));
+    await (await fetch('${url}')).text();
     this.$emit({ length: body.text.length });
   },
 };`;
@@ -45,7 +49,12 @@ async function waitingRuns(): Promise<number> {
 }
 
 test('20 slow sources with 66 calls of 500 KB each do not exhaust a heap of 1 GB, also after a restart, and each run is executed', async () => {
-  const code = slowUntil(Date.now() + 40_000);
+  const released = Promise.withResolvers<void>();
+  sink.answer(async () => {
+    await released.promise;
+    return {};
+  });
+  const code = waitingFor(sink.url);
   const sources: { id: string; url: string }[] = [];
   for (let n = 0; n < SOURCES; n += 1) sources.push(await deploy(code));
   await Promise.all(
@@ -56,6 +65,7 @@ test('20 slow sources with 66 calls of 500 KB each do not exhaust a heap of 1 GB
   expect(await waitingRuns()).toBeGreaterThan(SOURCES);
   await platform.end('SIGKILL');
   await platform.start();
+  released.resolve();
   const { pid } = platform;
   await eventually(async () => (await waitingRuns()) === 0, { ms: 200_000, every: 500 });
   expect(platform.pid).toBe(pid);

@@ -1,10 +1,13 @@
-import { execFile, spawn } from 'node:child_process';
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, expect, jest, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
 import { freePort } from '@wellspring/testing/free-port';
 import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
+
+// A start takes long on a busy machine.
+jest.setTimeout(120_000);
 
 const MAIN = fileURLToPath(new URL('main.ts', import.meta.url));
 const SECRET = 'an-api-key-that-nobody-sees';
@@ -69,6 +72,15 @@ test('the configuration can be checked and printed, without its secrets', async 
   expect((await run(['runnner'])).stderr).toContain('names runnner');
 });
 
+const isRunning = ({ exitCode, signalCode }: ChildProcess) => (exitCode ?? signalCode) === null;
+const children: { child: ChildProcess; ended: Promise<unknown> }[] = [];
+afterEach(async () => {
+  for (const { child, ended } of children.splice(0)) {
+    child.kill('SIGKILL');
+    await ended;
+  }
+});
+
 /** Starts Node with these arguments, and waits until the platform is ready. */
 async function start(args: string[]) {
   const child = spawn(process.execPath, args, { env, stdio: ['ignore', 'pipe', 'inherit'] });
@@ -77,8 +89,11 @@ async function start(args: string[]) {
     output += chunk;
   });
   const ended = once(child, 'exit');
+  children.push({ child, ended });
   const url = `http://127.0.0.1:${env.WELLSPRING_PORT}`;
-  await eventually(async () => (await fetch(`${url}/ready`)).status === 200, { every: 50 });
+  const isOver = async () => !isRunning(child) || (await fetch(`${url}/ready`)).status === 200;
+  await eventually(isOver, { ms: 90_000, every: 50 });
+  if (!isRunning(child)) throw new Error(`The platform ended:\n${output}`);
   return {
     child,
     ended,
